@@ -11,7 +11,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 BIN := $(DESTDIR)$(PREFIX)/bin
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 
-.PHONY: help serve build release lab test lint fuzz-check doc unit loom deny sanitize miri mutants install uninstall bench clean
+.PHONY: help serve build release lab test lint fuzz-check doc unit loom deny sanitize miri mutants attacks chaos install uninstall bench clean
 
 help:
 	@echo 'make serve     build and serve the demo at http://$(LISTEN)'
@@ -23,17 +23,20 @@ help:
 	@echo 'make sanitize  the tests of shared memory and system calls under the address and thread sanitizers'
 	@echo 'make miri      the tests of the shared-memory protocol under Miri (nightly with miri)'
 	@echo 'make mutants   whether tests notice changes of the code; hours; MUTANTS="-f crates/http/src/list.rs"'
+	@echo 'make attacks   every attack of tests/attacks, and the speed of the neighbouring site meanwhile; as root; ATTACK=fork for one'
+	@echo 'make chaos     visitors of all kinds while processes die, hang and starve, ten minutes; CHAOS_SECONDS=60 for less'
 	@echo 'make deny      licences, sources and versions of packages, by cargo-deny'
 	@echo 'make release   both binaries, optimised, in $(TARGET)/release'
-	@echo 'make install   binaries and man page below $$DESTDIR$$PREFIX (now $(DESTDIR)$(PREFIX))'
+	@echo 'make install   binaries and man page below $$DESTDIR$$PREFIX (now $(DESTDIR)$(PREFIX)), and the user howdah'
 	@echo 'make lab       the same with the laboratory, howdah-lab'
 	@echo 'make bench     Howdah beside nginx, Apache, lighttpd and others; BENCH_OPTIONS="--quick"'
 	@echo 'make clean     remove what was built'
 
 serve:
 	@scripts/install-packages.sh build serve
+	@scripts/create-user.sh || true
 	@$(MAKE) --no-print-directory release
-	$(TARGET)/release/howdah serve demo/public --listen $(LISTEN)
+	@scripts/serve-demo $(TARGET)/release $(LISTEN)
 
 release:
 	@scripts/require-cargo
@@ -49,6 +52,7 @@ build:
 
 test:
 	@scripts/install-packages.sh build serve test
+	@scripts/create-user.sh || true
 	@$(MAKE) --no-print-directory lint unit loom
 
 lint:
@@ -128,12 +132,27 @@ mutants: $(TOOLS)/bin/cargo-mutants
 		[ -s $(TARGET)/mutants/mutants.out/outcomes.json ]
 	scripts/summarize-mutants $(TARGET)/mutants/mutants.out >docs/developers/mutants.md
 
+# Each attack of the catalogue for $ATTACK_SECONDS (8), after as long a measurement without it. Writes the table in
+# docs/security.md. Needs root, a C compiler, and an otherwise idle machine. ATTACK=NAME takes the attacks whose names
+# contain it, and writes no table.
+attacks: release
+	@[ "$$(id -u)" = 0 ] || { echo 'make attacks: only root can start sites of different users: sudo make attacks'; exit 1; }
+	ATTACKS_PAGE=write $(CARGO) test --release --package howdah-server --test attacks -- page
+	$(CARGO) test --release --package howdah-server --test attacks -- --ignored --nocapture every_attack
+
+# Ten minutes of chaos, then two of reloads. CHAOS_SECONDS is the time of the first, CHAOS_SEED the order of events,
+# which the run prints. As root it also fills a small disk of its own and stops single threads.
+chaos: release
+	$(CARGO) test --release --package howdah-server --test chaos -- --ignored --nocapture --test-threads=1
+
 # `make release && sudo make install` works where root has no cargo: then what was built is installed as it is.
 install:
 	@if command -v $(CARGO) >/dev/null || [ ! -x $(TARGET)/release/howdah ]; then $(MAKE) --no-print-directory release; fi
 	install -d "$(BIN)" "$(MAN)"
 	install -m 755 $(TARGET)/release/howdah $(TARGET)/release/howdah-php "$(BIN)"
 	install -m 644 docs/howdah.1 "$(MAN)"
+# A package that is built in DESTDIR creates the user when it is installed, with the same script.
+	@[ -n "$(DESTDIR)" ] || scripts/create-user.sh || echo 'install: without the user howdah; see above' >&2
 
 uninstall:
 	rm -f "$(BIN)/howdah" "$(BIN)/howdah-php" "$(MAN)/howdah.1"

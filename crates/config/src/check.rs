@@ -8,8 +8,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::MistakeCollector;
-use crate::settings::{Config, Site};
-use crate::values::{HostPattern, RootTemplate};
+use crate::settings::{Config, FRONT_USER, POOL_USER, Site};
+use crate::values::{ForwardedField, HostPattern, RootTemplate, Sandbox};
 
 /// Reports the mistakes of `config` as a whole. `document` is the text that `config` was read from.
 pub(crate) fn cross_check(
@@ -26,9 +26,37 @@ pub(crate) fn cross_check(
     }
     let places = SettingPositions { document: document.get_ref() };
     names(config, &places, report);
+    users(config, &places, report);
     hosts(config, &places, report);
+    listeners(config, &places, report);
+    forwarded(config, &places, report);
     for (number, site) in config.sites.iter().enumerate() {
         root(site, number, &places, report);
+        sandbox(site, number, &places, report);
+    }
+}
+
+/// Reports keys that only a sandbox can enforce, in a site without one.
+fn sandbox(
+    site: &Site,
+    number: usize,
+    places: &SettingPositions<'_, '_>,
+    report: &mut MistakeCollector<'_>,
+) {
+    let Some(php) = site.php.as_ref().filter(|php| php.sandbox == Sandbox::Off) else {
+        return;
+    };
+    let given = [
+        ("connect", php.connect.is_some()),
+        ("readable", !php.readable.is_empty()),
+        ("writable", !php.writable.is_empty()),
+    ];
+    for (key, _) in given.iter().filter(|(_, is_given)| *is_given) {
+        report.add(
+            places.php_key(number, key),
+            format!("`{key}` has no effect with `sandbox = \"off\"`"),
+            Some(format!("leave `{key}` out, or give `sandbox = \"standard\"`")),
+        );
     }
 }
 
@@ -62,36 +90,125 @@ fn names(config: &Config, places: &SettingPositions<'_, '_>, report: &mut Mistak
 }
 
 fn same_first_host(config: &Config, first: usize, second: usize) -> bool {
-    config.sites[first].hosts.first() == config.sites[second].hosts.first()
+    let (first, second) = (&config.sites[first], &config.sites[second]);
+    first.hosts.first() == second.hosts.first() && share_a_listener(first, second)
+}
+
+/// Whether there is a listener on which both sites answer.
+fn share_a_listener(first: &Site, second: &Site) -> bool {
+    first.listen.is_empty()
+        || second.listen.is_empty()
+        || first.listen.iter().any(|address| second.listen.contains(address))
+}
+
+/// Refuses a pool with the front's user. Two names of one user are found when the users are looked
+/// up.
+fn users(config: &Config, places: &SettingPositions<'_, '_>, report: &mut MistakeCollector<'_>) {
+    let front = config.user.as_deref().unwrap_or(FRONT_USER);
+    for (number, site) in config.sites.iter().enumerate() {
+        let Some(php) = &site.php else { continue };
+        if php.user.as_deref().unwrap_or(POOL_USER) != front {
+            continue;
+        }
+        let (place, help) = match places.pool_user(number) {
+            Some(place) => (place, "name another user"),
+            None => (places.top("user"), "leave `user` out, or set `user` in [site.php]"),
+        };
+        report.add(
+            place,
+            format!("the pool of site {} would run as {front}, the front's user", site.name),
+            Some(format!("{help}: a script could stop a front of its own user")),
+        );
+    }
 }
 
 fn hosts(config: &Config, places: &SettingPositions<'_, '_>, report: &mut MistakeCollector<'_>) {
-    let mut seen: HashMap<&HostPattern, (usize, usize)> = HashMap::new();
+    let mut seen: HashMap<&HostPattern, Vec<(usize, usize)>> = HashMap::new();
     for (number, site) in config.sites.iter().enumerate() {
         for (position, pattern) in site.hosts.iter().enumerate() {
-            match seen.entry(pattern) {
-                Entry::Vacant(entry) => {
-                    entry.insert((number, position));
-                }
-                Entry::Occupied(first) => {
-                    let (first_number, first_position) = *first.get();
-                    let line = report.line_of(places.host(first_number, first_position).start);
-                    let (message, help) = match pattern {
-                        HostPattern::Default => (
-                            format!(
-                                "two sites answer for every other host (`*`); the first is at line {line}"
-                            ),
-                            "name the hosts of one of them: `hosts = [\"example.org\"]`",
+            let earlier = seen.entry(pattern).or_default();
+            let same = |(other, _): &&(usize, usize)| {
+                *other == number || share_a_listener(&config.sites[*other], site)
+            };
+            if let Some((first_number, first_position)) = earlier.iter().find(same) {
+                let line = report.line_of(places.host(*first_number, *first_position).start);
+                let (message, help) = match pattern {
+                    HostPattern::Default => (
+                        format!(
+                            "two sites answer for every other host (`*`); the first is at line {line}"
                         ),
-                        _ => (
-                            format!("the host `{pattern}` is listed twice; first at line {line}"),
-                            "a host belongs to one site",
-                        ),
-                    };
-                    report.add(places.host(number, position), message, Some(help.to_owned()));
-                }
+                        "name the hosts of one of them: `hosts = [\"example.org\"]`",
+                    ),
+                    _ => (
+                        format!("the host `{pattern}` is listed twice; first at line {line}"),
+                        "a host belongs to one site, or to one on each listener with `listen`",
+                    ),
+                };
+                report.add(places.host(number, position), message, Some(help.to_owned()));
             }
+            earlier.push((number, position));
         }
+    }
+}
+
+fn listeners(
+    config: &Config,
+    places: &SettingPositions<'_, '_>,
+    report: &mut MistakeCollector<'_>,
+) {
+    for (number, site) in config.sites.iter().enumerate() {
+        let mut strange = site
+            .listen
+            .iter()
+            .filter(|address| !config.listen.iter().any(|listener| listener.address == **address));
+        if let Some(address) = strange.next() {
+            report.add(
+                places.key(number, "listen"),
+                format!("no listener has the address {address}"),
+                Some("add it to `listen` at the top of the file".to_owned()),
+            );
+        }
+    }
+    for listener in &config.listen {
+        let address = &listener.address;
+        let answers = |site: &Site| site.listen.is_empty() || site.listen.contains(address);
+        if !config.sites.iter().any(answers) {
+            report.add(
+                places.top("listen"),
+                format!("no site answers on {address}"),
+                Some("add the address to the `listen` of a site, or leave it out".to_owned()),
+            );
+        }
+        if listener.proxy_protocol && config.trusted_on(listener).is_empty() {
+            report.add(
+                places.top("listen"),
+                format!("no peer is trusted to send the PROXY protocol on {address}"),
+                Some(
+                    "name the proxies: `trusted = [\"10.1.2.3\"]` in the listener's table, or \
+                     `trusted = true` where only proxies can reach the address"
+                        .to_owned(),
+                ),
+            );
+        }
+    }
+}
+
+fn forwarded(
+    config: &Config,
+    places: &SettingPositions<'_, '_>,
+    report: &mut MistakeCollector<'_>,
+) {
+    let fields = &config.forwarded_fields;
+    if fields.contains(&ForwardedField::Forwarded) && fields.len() > 1 {
+        report.add(
+            places.top("forwarded_fields"),
+            "Forwarded beside other fields",
+            Some(
+                "name one or the other: a proxy that sets only one of them passes on what its \
+                 client claims in the other"
+                    .to_owned(),
+            ),
+        );
     }
 }
 
@@ -120,6 +237,11 @@ struct SettingPositions<'d, 'i> {
 }
 
 impl SettingPositions<'_, '_> {
+    /// The position of the value of a top-level key.
+    fn top(&self, key: &str) -> Range<usize> {
+        self.document.get(key).map_or(0..0, Spanned::span)
+    }
+
     fn value(&self, number: usize) -> Option<&Spanned<DeValue<'_>>> {
         self.document.get("site")?.get_ref().as_array()?.get(number)
     }
@@ -137,6 +259,19 @@ impl SettingPositions<'_, '_> {
     fn key(&self, number: usize, key: &str) -> Range<usize> {
         let value = self.value(number).and_then(|site| site.get_ref().get(key));
         value.map_or_else(|| self.site(number), Spanned::span)
+    }
+
+    /// The position of the value of a key in `[site.php]`.
+    fn php_key(&self, number: usize, key: &str) -> Range<usize> {
+        let php = self.value(number).and_then(|site| site.get_ref().get("php"));
+        let value = php.and_then(|php| php.get_ref().get(key));
+        value.map_or_else(|| self.key(number, "php"), Spanned::span)
+    }
+
+    /// The position of the `user` of a site's pool; `None` if the key is missing.
+    fn pool_user(&self, number: usize) -> Option<Range<usize>> {
+        let user = self.value(number)?.get_ref().get("php")?.get_ref().get("user")?;
+        Some(user.span())
     }
 
     /// The position of one of the site's hosts.

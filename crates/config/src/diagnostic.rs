@@ -166,6 +166,12 @@ impl<'t> MistakeCollector<'t> {
         place(self.text, &(offset..offset)).line
     }
 
+    /// Returns the place of `offset` as `file:line:column`.
+    pub(crate) fn place_of(&self, offset: usize) -> String {
+        let Place { line, column, .. } = place(self.text, &(offset..offset));
+        format!("{}:{line}:{column}", self.file)
+    }
+
     pub(crate) fn finish(mut self) -> Result<(), Errors> {
         if self.found.is_empty() {
             return Ok(());

@@ -2,11 +2,14 @@
 //! in the manual.
 
 mod amounts;
+mod fields;
+mod isolation;
 mod logs;
 mod names;
 mod network;
 mod overrides;
 mod paths;
+mod sending;
 mod tables;
 mod upstreams;
 
@@ -15,13 +18,20 @@ use std::marker::PhantomData;
 use toml::Spanned;
 use toml::de::DeValue;
 
-pub(crate) use amounts::{AtLeast, Counted, Size, Span};
+pub(crate) use amounts::{AtLeast, AutoSize, Counted, RateLimit, Size, Span, Within};
+pub(crate) use fields::{
+    Charset, ErrorPages, FieldName, FieldRules, FieldTable, NameGlob, TypeGlob,
+};
+pub(crate) use isolation::{ConnectTo, FunctionName, SandboxLevel};
 pub(crate) use logs::{Access, Errors, Format, Level};
-pub(crate) use names::{Extension, Hosts, NamePattern, PlainName, Text};
-pub(crate) use network::Addresses;
+pub(crate) use names::{Extension, Hosts, NamePattern, PlainName, SapiName, Text, User};
 pub use network::listen_addresses;
+pub(crate) use network::{
+    Address, AddressField, Addresses, Forwarded, Listeners, Mode, Proxies, Trusted,
+};
 pub(crate) use overrides::{DirectiveName, Overrides, Rules};
 pub(crate) use paths::{File, Root, SymlinkPolicy, Try};
+pub(crate) use sending::{Accel, Coding, MadeCoding};
 pub(crate) use tables::{Environment, Ini, PhpTable, Sites, Table};
 pub(crate) use upstreams::UpstreamUrl;
 

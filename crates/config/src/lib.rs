@@ -12,6 +12,8 @@
 mod check;
 mod diagnostic;
 mod kinds;
+mod listener;
+mod log_format;
 mod near;
 pub mod reference;
 mod section;
@@ -26,11 +28,16 @@ use toml::de::DeTable;
 
 pub use diagnostic::{Diagnostic, Errors, Place};
 pub use kinds::listen_addresses;
+pub use listener::{ListenAddress, Listener, Network, TrustedProxies};
+pub use log_format::{LogFormat, LogPart, LogValue};
 pub use section::Key;
-pub use settings::{Config, Limits, Log, Php, Site};
+pub use settings::{
+    Config, FRONT_USER, FieldRule, Limits, Log, POOL_USER, Php, ResourceLimits, Site,
+};
 pub use values::{
-    AccessFormat, AccessTarget, AllowOverride, Count, ErrorTarget, HostPattern, LogLevel,
-    OverrideClass, RootTemplate, Symlinks, TryStep, Upstream,
+    AccessFormat, AccessTarget, AllowOverride, ContentCoding, Count, Destination, ErrorTarget,
+    ForwardedField, HostPattern, LogLevel, OverrideClass, Rate, RootTemplate, Sandbox, Sapi,
+    Symlinks, TryStep, Upstream, UserName,
 };
 
 use diagnostic::MistakeCollector;
@@ -114,7 +121,7 @@ impl Config {
 #[derive(Clone, Debug)]
 pub struct DirectoryOptions {
     /// Addresses to listen on; empty for the default.
-    pub listen: Vec<std::net::SocketAddr>,
+    pub listen: Vec<Listener>,
     /// Event-loop threads.
     pub threads: Option<Count>,
     /// PHP workers.

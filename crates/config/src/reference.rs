@@ -3,10 +3,13 @@
 use std::fmt::Write;
 
 use crate::section::{Key, Section};
-use crate::settings::{Config, Limits, Log, Php, Site};
+use crate::settings::{Config, FieldRule, Limits, ListenerTable, Log, Php, ResourceLimits, Site};
 
 /// The command that writes the manual.
 pub const COMMAND: &str = "cargo run -q -p howdah-config --example reference > docs/config.md";
+
+/// The heading of the tables of `listen`.
+const LISTENERS: &str = "Listeners";
 
 /// A section as the manual shows it.
 #[derive(Clone, Debug)]
@@ -30,10 +33,13 @@ pub fn chapters() -> Vec<Chapter> {
     }
     vec![
         chapter::<Config>(""),
+        chapter::<ListenerTable>(LISTENERS),
         chapter::<Limits>("[limits]"),
         chapter::<Log>("[log]"),
         chapter::<Site>("[[site]]"),
+        chapter::<FieldRule>("[[site.fields]]"),
         chapter::<Php>("[site.php]"),
+        chapter::<ResourceLimits>("[site.php.rlimits]"),
     ]
 }
 
@@ -44,6 +50,7 @@ pub(crate) fn section_of(name: &str) -> Option<String> {
         .find(|chapter| chapter.keys.iter().any(|key| key.name == name))?;
     Some(match chapter.heading {
         "" => "at the top of the file, above the first `[table]`".to_owned(),
+        LISTENERS => "in a table of `listen`".to_owned(),
         heading => format!("in {heading}"),
     })
 }
@@ -52,10 +59,10 @@ pub(crate) fn section_of(name: &str) -> Option<String> {
 pub fn markdown() -> String {
     let mut page = String::from(INTRODUCTION);
     for chapter in chapters() {
-        let heading = if chapter.heading.is_empty() {
-            "Top level".to_owned()
-        } else {
-            format!("`{}`", chapter.heading)
+        let heading = match chapter.heading {
+            "" => "Top level".to_owned(),
+            LISTENERS => LISTENERS.to_owned(),
+            table => format!("`{table}`"),
         };
         // Writing to a String cannot fail.
         let _ = writeln!(page, "\n## {heading}\n\n{}", flow(chapter.about));

@@ -17,11 +17,20 @@ fn every_key_reaches_its_field() {
         threads = 3
         user = "web"
         group = "webs"
+        sandbox = false
+        cgroups = false
         control = "/run/c.sock"
         pid_file = "/run/p"
 
         [limits]
         connections = 10
+        client_connections = 12
+        client_requests = "7/m"
+        client_burst = 3
+        client_prefix_v4 = 24
+        client_prefix_v6 = 48
+        body_rate = "1K"
+        send_rate = "2K"
         request_line = "4K"
         field_line = 5000
         fields_total = "32K"
@@ -32,9 +41,12 @@ fn every_key_reaches_its_field() {
         send_timeout = "3s"
         keep_alive_timeout = "4s"
         keep_alive_requests = 5
+        htaccess_size = "3MB"
+        htaccess_work = 7_000_000
         drain_timeout = "6m"
         spill_memory = "7K"
         spill_file = "8M"
+        spill_total = "9M"
 
         [log]
         access = "off"
@@ -56,6 +68,19 @@ fn every_key_reaches_its_field() {
         allow_override_list = "Redirect"
         upstreams = ["http://127.0.0.1:3000/", "unix:/run/app.sock|http://app"]
         upstream_timeout = "13s"
+        error_pages = { 404 = "/404.html", 503 = "/busy.php" }
+        charset = "utf-8"
+        fields = [{ match = "*.css", type = ["text/*"], set = { X-A = "b" }, unset = "X-C" }]
+        listing = true
+        precompressed = ["zstd", "br", "gzip"]
+        compress = "gzip"
+        compress_scripts = true
+        sendfile = true
+        sendfile_roots = ["/srv/files", "more"]
+        accel = { "/protected/" = "/srv/files" }
+        spill_total = "10M"
+        client_requests = "off"
+        client_burst = 4
         rules = """
         DirectoryIndex x.html
         """
@@ -68,24 +93,49 @@ fn every_key_reaches_its_field() {
         queue_timeout = "10s"
         request_timeout = "11s"
         max_requests = 12
+        standby = false
+        memory = "1G"
+        pids = 200
+        cpu_weight = 50
         user = "u"
         group = "g"
         ini = { z = "1", a = 2, on = true, off = false, "x.y" = "s", n.m = -1 }
         admin_ini = { hex = 0x10 }
         env = { B = "1", A = "2" }
         state_dir = "/var/lib/one"
+        pcntl = true
+        sapi = "fpm-fcgi"
         extensions = [".php"]
+        disable_functions = ["exec", "system"]
+        sandbox = "strict"
+        readable = "/srv/shared"
+        writable = ["/srv/data"]
+        connect = ["127.0.0.1:3306", "*:443", "unix:/run/x.sock", "udp"]
+        no_new_privs = false
+        private_tmp = false
+        hide_processes = false
+        rlimits = { nproc = 100, core = "1M", nofile = 200, fsize = "2G", as = "3G", cpu = "4m" }
         "#,
     );
-    let addresses: Vec<String> = config.listen.iter().map(SocketAddr::to_string).collect();
+    let addresses: Vec<String> =
+        config.listen.iter().map(|listener| listener.address.to_string()).collect();
     assert_eq!(addresses, ["0.0.0.0:80", "[::1]:81", "0.0.0.0:82", "[::]:82"]);
     assert_eq!(config.threads, Count::Exactly(3));
+    assert!(!config.cgroups);
     assert_eq!((config.user.as_deref(), config.group.as_deref()), (Some("web"), Some("webs")));
+    assert!(!config.sandbox);
     assert_eq!(config.control, Some(PathBuf::from("/run/c.sock")));
     assert_eq!(config.pid_file, Some(PathBuf::from("/run/p")));
     let seconds = Duration::from_secs;
     let limits = Limits {
         connections: 10,
+        client_connections: Count::Exactly(12),
+        client_requests: Rate::new(7, 60),
+        client_burst: 3,
+        client_prefix_v4: 24,
+        client_prefix_v6: 48,
+        body_rate: 1 << 10,
+        send_rate: 2 << 10,
         request_line: 4096,
         field_line: 5000,
         fields_total: 32 << 10,
@@ -96,9 +146,12 @@ fn every_key_reaches_its_field() {
         send_timeout: seconds(3),
         keep_alive_timeout: seconds(4),
         keep_alive_requests: 5,
+        htaccess_size: 3 << 20,
+        htaccess_work: 7_000_000,
         drain_timeout: seconds(360),
         spill_memory: 7 << 10,
         spill_file: 8 << 20,
+        spill_total: Some(9 << 20),
     };
     assert_eq!(config.limits, limits);
     let log = Log {
@@ -122,6 +175,10 @@ fn every_key_reaches_its_field() {
         queue_timeout: seconds(10),
         request_timeout: seconds(11),
         max_requests: 12,
+        standby: false,
+        memory: Some(1 << 30),
+        pids: Some(200),
+        cpu_weight: Some(50),
         user: Some("u".into()),
         group: Some("g".into()),
         ini: pairs(&[
@@ -135,10 +192,34 @@ fn every_key_reaches_its_field() {
         admin_ini: pairs(&[("hex", "16")]),
         env: pairs(&[("B", "1"), ("A", "2")]),
         state_dir: Some("/var/lib/one".into()),
+        pcntl: true,
+        sapi: Sapi::FpmFcgi,
         extensions: vec![".php".into()],
+        disable_functions: vec!["exec".into(), "system".into()],
+        sandbox: Sandbox::Strict,
+        readable: vec!["/srv/shared".into()],
+        writable: vec!["/srv/data".into()],
+        connect: Some(vec![
+            Destination::Tcp(SocketAddr::from(([127, 0, 0, 1], 3306))),
+            Destination::Port(443),
+            Destination::Unix("/run/x.sock".into()),
+            Destination::Udp,
+        ]),
+        no_new_privs: false,
+        private_tmp: false,
+        hide_processes: false,
+        rlimits: ResourceLimits {
+            nproc: Some(100),
+            core: 1 << 20,
+            nofile: Some(200),
+            fsize: Some(2 << 30),
+            address_space: Some(3 << 30),
+            cpu: Some(seconds(240)),
+        },
     };
     let site = Site {
         name: "one".into(),
+        listen: Vec::new(),
         hosts: vec![
             HostPattern::Exact("example.org".into()),
             HostPattern::Wildcard("example.org".into()),
@@ -179,6 +260,24 @@ fn every_key_reaches_its_field() {
             },
         ],
         upstream_timeout: seconds(13),
+        error_pages: vec![(404, "/404.html".into()), (503, "/busy.php".into())],
+        charset: Some("utf-8".into()),
+        fields: vec![FieldRule {
+            names: vec!["*.css".into()],
+            types: vec!["text/*".into()],
+            set: pairs(&[("X-A", "b")]),
+            unset: vec!["X-C".into()],
+        }],
+        listing: true,
+        precompressed: vec![ContentCoding::Zstandard, ContentCoding::Brotli, ContentCoding::Gzip],
+        compress: vec![ContentCoding::Gzip],
+        compress_scripts: true,
+        sendfile: true,
+        sendfile_roots: vec!["/srv/files".into(), "more".into()],
+        accel: vec![("/protected/".into(), "/srv/files".into())],
+        spill_total: Some(10 << 20),
+        client_requests: Some(Rate::OFF),
+        client_burst: Some(4),
         php: Some(php),
     };
     assert_eq!(config.sites, [site]);
@@ -205,6 +304,13 @@ fn what_is_left_out_has_its_default() {
 fn defaults_written_out_mean_the_same() {
     let mut text = String::new();
     for chapter in reference::chapters() {
+        match chapter.heading.bytes().next() {
+            // Tables of `listen` stand within its list.
+            Some(first) if first != b'[' => continue,
+            // Each such table is a rule more.
+            _ if chapter.heading == "[[site.fields]]" => continue,
+            _ => {}
+        }
         if !chapter.heading.is_empty() {
             text += &format!("{}\n", chapter.heading);
         }
@@ -283,14 +389,15 @@ fn the_example_in_the_manual_is_good() {
 #[test]
 fn a_folder_is_served_as_the_only_site() {
     let config = Config::for_directory(Path::new("/srv/{host}"), DirectoryOptions::default());
-    assert_eq!(config.listen, ["127.0.0.1:8080".parse().unwrap()]);
+    let tcp = |text: &str| Listener::from(text.parse::<SocketAddr>().unwrap());
+    assert_eq!(config.listen, [tcp("127.0.0.1:8080")]);
     assert_eq!(config.sites.len(), 1);
     assert_eq!(config.sites[0].hosts, [HostPattern::Default]);
     assert_eq!(config.sites[0].root, RootTemplate::Fixed("/srv/{host}".into()));
     assert_eq!(config.sites[0].name, "default");
     assert!(config.sites[0].php.is_some());
     let options = DirectoryOptions {
-        listen: vec!["[::1]:0".parse().unwrap()],
+        listen: vec![tcp("[::1]:0")],
         threads: Some(Count::Exactly(2)),
         workers: Some(Count::Exactly(3)),
         access_log: Some(AccessTarget::Off),
@@ -298,7 +405,7 @@ fn a_folder_is_served_as_the_only_site() {
         htaccess: false,
     };
     let config = Config::for_directory(Path::new("/srv"), options);
-    assert_eq!(config.listen, ["[::1]:0".parse().unwrap()]);
+    assert_eq!(config.listen, [tcp("[::1]:0")]);
     assert_eq!((config.threads, config.log.access), (Count::Exactly(2), AccessTarget::Off));
     assert_eq!(config.sites[0].php.as_ref().unwrap().worker_count(99), 3);
     assert!(!config.sites[0].htaccess);
@@ -321,4 +428,72 @@ fn usual_places() {
     assert_eq!(site.state_dir(true, 0, Path::new("/tmp")), Path::new("/var/lib/howdah/blog"));
     assert_eq!(site.state_dir(false, 7, Path::new("/tmp")), Path::new("/tmp/howdah-7/blog"));
     assert_eq!(Php::default().worker_count(2), 8);
+}
+
+#[test]
+fn listeners_have_settings_of_their_own() {
+    let text = r#"
+        listen = [
+            ":80",
+            { address = "127.0.0.1:8443", trusted = true, proxy_protocol = true },
+            { address = "unix:run/web.sock", mode = "0666", owner = "root", group = "adm" },
+            { address = "127.0.0.1:8081", trusted = ["10.0.0.0/8"] },
+            { address = "127.0.0.1:8082", trusted = false },
+        ]
+        trusted_proxies = ["127.0.0.1", "2001:db8::/32", "unix"]
+        client_address_header = "CF-Connecting-IP"
+        forwarded_fields = "x-forwarded-proto"
+        [[site]]
+        root = "/srv"
+        [[site]]
+        hosts = "admin.example"
+        listen = ["127.0.0.1:8443", "unix:run/web.sock"]
+        root = "/srv/admin"
+    "#;
+    let config = Config::parse(text, "/etc/howdah/howdah.toml").unwrap();
+    let addresses: Vec<String> =
+        config.listen.iter().map(|listener| listener.address.to_string()).collect();
+    let socket = "unix:/etc/howdah/run/web.sock";
+    let expected =
+        ["0.0.0.0:80", "[::]:80", "127.0.0.1:8443", socket, "127.0.0.1:8081", "127.0.0.1:8082"];
+    assert_eq!(addresses, expected);
+    let proxied: Vec<bool> = config.listen.iter().map(|listener| listener.proxy_protocol).collect();
+    assert_eq!(proxied, [false, false, true, false, false, false]);
+    let trusts = |number: usize, peer: Option<[u8; 4]>| {
+        config.trusted_on(&config.listen[number]).trusts(peer.map(Into::into))
+    };
+    let here = Some([127, 0, 0, 1]);
+    assert!(trusts(0, here) && !trusts(0, Some([10, 0, 0, 1])));
+    assert!(trusts(2, Some([192, 0, 2, 1])));
+    assert!(trusts(3, None));
+    assert!(trusts(4, Some([10, 9, 8, 7])) && !trusts(4, here) && !trusts(4, None));
+    assert!(!trusts(5, here));
+    let listener = &config.listen[3];
+    assert_eq!(
+        (listener.mode, listener.owner.as_deref(), listener.group.as_deref()),
+        (0o666, Some("root"), Some("adm"))
+    );
+    assert_eq!(config.forwarded_fields, [ForwardedField::Proto]);
+    assert_eq!(config.client_address_header.as_deref(), Some("CF-Connecting-IP"));
+    let listens: Vec<String> = config.sites[1].listen.iter().map(ToString::to_string).collect();
+    assert_eq!(listens, ["127.0.0.1:8443", socket]);
+}
+
+#[test]
+fn the_same_host_may_be_another_site_on_another_listener() {
+    let text = r#"
+        listen = ["127.0.0.1:1", "127.0.0.1:2"]
+        [[site]]
+        name = "public"
+        listen = "127.0.0.1:1"
+        root = "/srv/public"
+        [[site]]
+        name = "admin"
+        listen = "127.0.0.1:2"
+        root = "/srv/admin"
+    "#;
+    assert_eq!(Config::parse(text, "x.toml").unwrap().sites.len(), 2);
+    let both = text.replace("listen = \"127.0.0.1:2\"", "");
+    let error = Config::parse(&both, "x.toml").unwrap_err().to_string();
+    assert!(error.contains("two sites answer for every other host"), "{error}");
 }

@@ -2,7 +2,11 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::SocketAddr;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
+
+use crate::log_format::LogFormat;
 
 /// A number of things, or as many as suit the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +23,176 @@ impl Count {
         match self {
             Count::Auto => automatic.max(1),
             Count::Exactly(number) => number,
+        }
+    }
+}
+
+/// A number of events in a time, or no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    count: u32,
+    seconds: u64,
+}
+
+impl Rate {
+    /// No limit.
+    pub const OFF: Rate = Rate { count: 0, seconds: 0 };
+
+    /// `count` events, at least 1, in that many seconds.
+    pub(crate) fn new(count: u32, seconds: u64) -> Rate {
+        Rate { count, seconds }
+    }
+
+    /// The number of events; 0 is no limit.
+    pub fn count(self) -> u32 {
+        self.count
+    }
+
+    /// The time in seconds; 0 where there is no limit.
+    pub fn seconds(self) -> u64 {
+        self.seconds
+    }
+
+    /// Nanoseconds between two events; 0 is no limit.
+    pub fn interval(self) -> u64 {
+        let time = self.seconds.saturating_mul(1_000_000_000);
+        time.checked_div(u64::from(self.count)).unwrap_or(0)
+    }
+}
+
+/// A field in which a trusted proxy speaks for its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForwardedField {
+    /// Forwarded (RFC 7239): all of it.
+    Forwarded,
+    /// X-Forwarded-For: the client's address.
+    For,
+    /// X-Forwarded-Proto: the scheme.
+    Proto,
+    /// X-Forwarded-Host: the host.
+    Host,
+    /// X-Forwarded-Port: the port that the client asked.
+    Port,
+}
+
+impl ForwardedField {
+    /// Every field.
+    pub const ALL: [ForwardedField; 5] = [
+        ForwardedField::For,
+        ForwardedField::Proto,
+        ForwardedField::Host,
+        ForwardedField::Port,
+        ForwardedField::Forwarded,
+    ];
+
+    /// The field's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            ForwardedField::Forwarded => "Forwarded",
+            ForwardedField::For => "X-Forwarded-For",
+            ForwardedField::Proto => "X-Forwarded-Proto",
+            ForwardedField::Host => "X-Forwarded-Host",
+            ForwardedField::Port => "X-Forwarded-Port",
+        }
+    }
+}
+
+/// The name of a user of this machine. Two names are equal if their texts are, wherever the file
+/// has them.
+#[derive(Clone, Debug)]
+pub struct UserName {
+    name: String,
+    place: Option<String>,
+}
+
+impl UserName {
+    /// A name that `place` of the configuration, as `file:line:column`, gives.
+    pub(crate) fn at(name: &str, place: String) -> UserName {
+        UserName {
+            place: Some(place),
+            ..UserName::from(name)
+        }
+    }
+
+    /// The place of the name in the configuration, as `file:line:column`; `None` if no file has it.
+    pub fn place(&self) -> Option<&str> {
+        self.place.as_deref()
+    }
+}
+
+impl From<&str> for UserName {
+    fn from(name: &str) -> UserName {
+        UserName { name: name.to_owned(), place: None }
+    }
+}
+
+impl Deref for UserName {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.name
+    }
+}
+
+impl PartialEq for UserName {
+    fn eq(&self, other: &UserName) -> bool {
+        self.name == other.name
+    }
+}
+
+/// The name under which PHP says that it runs: `PHP_SAPI`, `php_sapi_name()`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sapi {
+    /// The name of Apache's module.
+    Apache2handler,
+    /// The name of php-fpm.
+    FpmFcgi,
+}
+
+impl Sapi {
+    /// Every name.
+    pub const ALL: [Sapi; 2] = [Sapi::Apache2handler, Sapi::FpmFcgi];
+
+    /// The name as PHP gives it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sapi::Apache2handler => "apache2handler",
+            Sapi::FpmFcgi => "fpm-fcgi",
+        }
+    }
+}
+
+/// A content coding (RFC 9110 §8.4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ContentCoding {
+    /// Brotli (RFC 7932).
+    Brotli,
+    /// Zstandard (RFC 8878).
+    Zstandard,
+    /// gzip (RFC 1952).
+    Gzip,
+}
+
+impl ContentCoding {
+    /// All codings.
+    pub const ALL: [ContentCoding; 3] =
+        [ContentCoding::Brotli, ContentCoding::Zstandard, ContentCoding::Gzip];
+
+    /// The coding's name in HTTP and in the configuration.
+    pub fn token(self) -> &'static str {
+        match self {
+            ContentCoding::Brotli => "br",
+            ContentCoding::Zstandard => "zstd",
+            ContentCoding::Gzip => "gzip",
+        }
+    }
+
+    /// The ending of files with this coding.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            ContentCoding::Brotli => ".br",
+            ContentCoding::Zstandard => ".zst",
+            ContentCoding::Gzip => ".gz",
         }
     }
 }
@@ -94,6 +268,66 @@ pub enum Symlinks {
     Follow,
     /// Those that stay inside the document root.
     Inside,
+}
+
+/// How much of the machine a pool is kept from, beside its user's permissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sandbox {
+    /// Nothing.
+    Off,
+    /// Other sites' files and processes, and system calls that no application of the web needs.
+    Standard,
+    /// All files but the site's and the system's, too.
+    Strict,
+}
+
+impl Sandbox {
+    /// Every level.
+    pub const ALL: [Sandbox; 3] = [Sandbox::Off, Sandbox::Standard, Sandbox::Strict];
+
+    /// As written in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sandbox::Off => "off",
+            Sandbox::Standard => "standard",
+            Sandbox::Strict => "strict",
+        }
+    }
+}
+
+/// A place that scripts may connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// A TCP port of one address.
+    Tcp(SocketAddr),
+    /// A TCP port of every address.
+    Port(u16),
+    /// A socket in the file system.
+    Unix(PathBuf),
+    /// UDP, to every address and port.
+    Udp,
+}
+
+impl Destination {
+    /// The TCP port, if it is one.
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Destination::Tcp(address) => Some(address.port()),
+            Destination::Port(port) => Some(*port),
+            Destination::Unix(_) | Destination::Udp => None,
+        }
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Destination::Tcp(address) => address.fmt(f),
+            Destination::Port(port) => write!(f, "*:{port}"),
+            Destination::Unix(path) => write!(f, "unix:{}", path.display()),
+            Destination::Udp => f.write_str("udp"),
+        }
+    }
 }
 
 /// The directives that a site's `.htaccess` files may have, as Apache's `AllowOverride`.
@@ -196,12 +430,14 @@ pub enum AccessTarget {
 }
 
 /// How a line of the access log looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessFormat {
     /// Apache's and nginx's `combined`.
     Combined,
     /// One JSON object per line.
     Json,
+    /// Any other format. Apache's `common` and `vhost_combined` have names.
+    Own(LogFormat),
 }
 
 /// Where the error log goes.

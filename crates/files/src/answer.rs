@@ -7,7 +7,8 @@ use std::rc::Rc;
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_http::conditional::{self, Decision, Validators};
 use howdah_http::range::{self, Multipart, Ranges, Span};
-use howdah_http::{Fields, Method, Request, ResponseHead, Status, Text};
+use howdah_http::{Fields, Method, Request, ResponseHead, Status, Text, date};
+use howdah_site::ContentCoding;
 use howdah_sys::stat::Stat;
 
 use crate::body::FileBody;
@@ -72,6 +73,8 @@ impl Answer {
 /// How to answer for a file, as directives demand it.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
+    /// The form in which the file is sent.
+    pub variant: Variant,
     /// The file is an error page: it is sent whole, and the request's conditions and ranges do not
     /// count.
     pub is_error_page: bool,
@@ -79,32 +82,121 @@ pub struct Manner {
     pub tag: EtagParts,
 }
 
-/// A file, and the entity tag that it is sent with.
+/// The form in which a file is sent, where content codings are negotiated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// As it is, and there is no other form.
+    Only,
+    /// As it is; another request may get another form.
+    Varying,
+    /// A file with that coding, in place of the file that is called the same without the ending.
+    Coded(ContentCoding),
+}
+
+/// How to answer with a file that a script has named. Each value that the script has set itself
+/// takes the place of the file's own.
+#[derive(Clone, Copy, Debug)]
+pub struct ScriptManner<'s> {
+    /// The file is sent whole, and the request's conditions and ranges do not count.
+    pub is_whole: bool,
+    /// The media type.
+    pub content_type: Option<&'s [u8]>,
+    /// The value of Last-Modified.
+    pub last_modified: Option<&'s [u8]>,
+    /// The entity tag.
+    pub tag: Option<&'s [u8]>,
+}
+
+/// A file, with the validators and the media type that it is sent with.
 #[derive(Clone, Copy)]
 struct Tagged<'d> {
     document: &'d Document,
+    variant: Variant,
+    representation: &'d Rc<Representation>,
     tag: Option<&'d [u8]>,
+    /// In seconds since 1970.
+    modified: Option<u64>,
+    last_modified: &'d [u8],
+    content_type: &'d [u8],
 }
 
 impl<'d> Tagged<'d> {
+    fn new(document: &'d Document, tag: Option<&'d [u8]>) -> Tagged<'d> {
+        Tagged {
+            document,
+            variant: Variant::Only,
+            representation: document.representation(),
+            tag,
+            modified: Some(document.modified()),
+            last_modified: document.last_modified(),
+            content_type: document.content_type().as_bytes(),
+        }
+    }
+
+    /// The file in another form. `tag` chooses the entity tag, given the form's own.
+    fn varied(
+        document: &'d Document,
+        variant: Variant,
+        name: &[u8],
+        tag: impl FnOnce(&'d [u8]) -> Option<&'d [u8]>,
+    ) -> Tagged<'d> {
+        if variant == Variant::Only {
+            return Tagged::new(document, tag(document.tag()));
+        }
+        let form = document.form(variant, name);
+        Tagged {
+            variant,
+            representation: form.representation(),
+            content_type: form.content_type().as_bytes(),
+            ..Tagged::new(document, tag(form.tag()))
+        }
+    }
+
+    fn of_script(document: &'d Document, manner: ScriptManner<'d>) -> Tagged<'d> {
+        let own = Tagged::new(document, Some(document.tag()));
+        Tagged {
+            tag: manner.tag.or(own.tag),
+            modified: match manner.last_modified {
+                Some(date) => date::parse(date),
+                None => own.modified,
+            },
+            last_modified: manner.last_modified.unwrap_or(own.last_modified),
+            content_type: manner.content_type.unwrap_or(own.content_type),
+            ..own
+        }
+    }
+
     fn validators(self) -> Validators<'d> {
         Validators {
             etag: self.tag,
-            last_modified: Some(self.document.modified()),
+            last_modified: self.modified,
         }
     }
 
     fn push_validators(self, fields: &mut Fields) {
-        fields.push(b"Last-Modified", self.document.last_modified());
+        if self.variant != Variant::Only {
+            fields.push(b"Vary", b"Accept-Encoding");
+        }
+        fields.push(b"Last-Modified", self.last_modified);
         if let Some(tag) = self.tag {
             fields.push(b"ETag", tag);
         }
     }
 
+    fn push_coding(self, fields: &mut Fields) {
+        if let Variant::Coded(coding) = self.variant {
+            fields.push(b"Content-Encoding", coding.token().as_bytes());
+        }
+    }
+
     /// The plain 200.
     fn whole(self, body: FileBody) -> Answer {
-        let representation = Rc::clone(self.document.representation());
-        if self.tag.is_some_and(|tag| std::ptr::eq(tag, self.document.tag())) {
+        let representation = Rc::clone(self.representation);
+        let own = match self.variant {
+            Variant::Only => Some(self.document.tag()),
+            _ => representation.head().head().fields.value(b"etag"),
+        };
+        if self.tag == own {
             return Answer::Whole { representation, body };
         }
         let tag = self.tag.map(|tag| {
@@ -121,6 +213,7 @@ impl<'d> Tagged<'d> {
 pub(crate) fn answer_in_manner(
     document: &Document,
     stat: Option<&Stat>,
+    name: &[u8],
     request: &Request,
     manner: Manner,
     now: u64,
@@ -129,20 +222,53 @@ pub(crate) fn answer_in_manner(
         EtagParts::NONE | EtagParts::DEFAULT => None,
         parts => stat.and_then(|stat| tag_of(parts, stat)),
     };
-    let tag = match manner.tag {
+    let tagged = Tagged::varied(document, manner.variant, name, |own| match manner.tag {
         EtagParts::NONE => None,
         // The file's own tag is made of length and time, and for a small file of a digest of its
         // bytes.
-        EtagParts::DEFAULT => Some(document.tag()),
-        parts if parts.has(EtagParts::DIGEST) => Some(document.tag()),
+        EtagParts::DEFAULT => Some(own),
+        parts if parts.has(EtagParts::DIGEST) => Some(own),
         _ => made.as_deref(),
-    };
-    let tagged = Tagged { document, tag };
+    });
     let body = document.body(0, document.size());
     if manner.is_error_page || !has_conditions(&request.fields) {
         return tagged.whole(body);
     }
     conditional(tagged, request, now, body)
+}
+
+/// Answers `request` for `document`, which a script has named. All answers but errors have a head of
+/// their own.
+pub(crate) fn answer_for_script(
+    document: &Document,
+    request: &Request,
+    manner: ScriptManner<'_>,
+    now: u64,
+) -> Answer {
+    let tagged = Tagged::of_script(document, manner);
+    let body = document.body(0, document.size());
+    let is_conditional = !manner.is_whole
+        && matches!(request.method, Method::Get | Method::Head)
+        && has_conditions(&request.fields);
+    let answer = match is_conditional {
+        true => conditional(tagged, request, now, body),
+        false => tagged.whole(body),
+    };
+    match answer {
+        Answer::Whole { body, .. } | Answer::Retagged { body, .. } => {
+            let mut head = ResponseHead::new(Status::OK);
+            head.fields.push(b"Content-Type", tagged.content_type);
+            tagged.push_validators(&mut head.fields);
+            head.fields.push(b"Accept-Ranges", b"bytes");
+            Answer::Composed {
+                head,
+                length: document.size(),
+                body,
+                modified: document.modified(),
+            }
+        }
+        other => other,
+    }
 }
 
 /// Returns an entity tag of Apache's form: inode, length and time in microseconds, in hexadecimal.
@@ -176,7 +302,7 @@ pub(crate) fn answer(document: &Document, request: &Request, now: u64) -> Answer
         _ => return Answer::Status(Status::METHOD_NOT_ALLOWED),
     };
     if has_conditions(&request.fields) {
-        let tagged = Tagged { document, tag: Some(document.tag()) };
+        let tagged = Tagged::new(document, Some(document.tag()));
         return conditional(tagged, request, now, body);
     }
     Answer::Whole {
@@ -239,7 +365,8 @@ fn not_modified(tagged: Tagged<'_>) -> Answer {
 fn part(tagged: Tagged<'_>, span: Span) -> Answer {
     let document = tagged.document;
     let mut head = ResponseHead::new(Status::PARTIAL_CONTENT);
-    head.fields.push(b"Content-Type", document.content_type().as_bytes());
+    head.fields.push(b"Content-Type", tagged.content_type);
+    tagged.push_coding(&mut head.fields);
     head.fields.push(b"Content-Range", &range::content_range(span, document.size()));
     tagged.push_validators(&mut head.fields);
     head.fields.push(b"Accept-Ranges", b"bytes");
@@ -256,9 +383,10 @@ fn parts(tagged: Tagged<'_>, spans: &[Span]) -> Answer {
     // The boundary must not occur in the content. A boundary of 64 random bits cannot be predicted,
     // so that no uploaded file contains it.
     let token = RandomState::new().hash_one(spans.len());
-    let plan = Multipart::plan(spans, document.size(), document.content_type().as_bytes(), token);
+    let plan = Multipart::plan(spans, document.size(), tagged.content_type, token);
     let mut head = ResponseHead::new(Status::PARTIAL_CONTENT);
     head.fields.push(b"Content-Type", &plan.content_type);
+    tagged.push_coding(&mut head.fields);
     tagged.push_validators(&mut head.fields);
     head.fields.push(b"Accept-Ranges", b"bytes");
     let mut body = Vec::with_capacity(2 * plan.parts.len() + 1);

@@ -8,6 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
+use howdah_sys::stat::{Stat, Time};
+
 /// The content of a response. It does not depend on the store any more: it holds its memory or its
 /// open file.
 #[derive(Clone, Debug)]
@@ -47,11 +49,32 @@ impl FileBody {
 /// A file can become shorter after the head with its length was sent. Then [`send`](Self::send) and
 /// [`read_at`](Self::read_at) return 0. The connection must then be closed at once (a reset stream
 /// in HTTP/2): padding would be taken for content, and the next response for the rest.
-pub struct OpenFile(File);
+///
+/// A file can also be overwritten in place. [`has_changed`](Self::has_changed) tells, so that a
+/// response does not go on with the bytes of another state.
+pub struct OpenFile {
+    file: File,
+    /// When the file was opened.
+    size: u64,
+    modified: Time,
+}
 
 impl OpenFile {
-    pub(crate) fn new(file: File) -> OpenFile {
-        OpenFile(file)
+    pub(crate) fn new(file: File, stat: &Stat) -> OpenFile {
+        OpenFile {
+            file,
+            size: stat.size,
+            modified: stat.modified,
+        }
+    }
+
+    /// Returns whether the file has become shorter, or was written without becoming longer, since it
+    /// was opened. A file that grows, such as a log, is taken for one that was appended to.
+    pub fn has_changed(&self) -> bool {
+        let is_other = |stat: Stat| {
+            stat.size < self.size || (stat.size == self.size && stat.modified != self.modified)
+        };
+        Stat::of(self.file.as_fd()).is_ok_and(is_other)
     }
 
     /// Sends up to `count` bytes from `offset` on to a socket, without a copy through our memory.
@@ -60,7 +83,7 @@ impl OpenFile {
     pub fn send(&self, socket: BorrowedFd<'_>, offset: u64, count: u64) -> io::Result<usize> {
         howdah_sys::sendfile::sendfile(
             socket,
-            self.0.as_fd(),
+            self.file.as_fd(),
             offset,
             usize::try_from(count).unwrap_or(usize::MAX),
         )
@@ -70,7 +93,7 @@ impl OpenFile {
     /// [`send`](Self::send).
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         loop {
-            match self.0.read_at(buffer, offset) {
+            match self.file.read_at(buffer, offset) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => return other,
             }
@@ -80,12 +103,12 @@ impl OpenFile {
 
 impl AsFd for OpenFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.file.as_fd()
     }
 }
 
 impl fmt::Debug for OpenFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0.as_fd())
+        write!(f, "{:?}", self.file.as_fd())
     }
 }

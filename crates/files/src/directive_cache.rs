@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use howdah_htaccess::compile::compile_asking;
 use howdah_htaccess::{CompileContext, Compiled, Mistake, MistakeKind, Place, Settings};
 use howdah_site::{Site, Sites};
+use howdah_sys::stat::Stat;
 
 /// Called with a flaw in a site's directives.
 pub type ReportFlaw = Box<dyn Fn(&Site, &Flaw) + Send + Sync>;
@@ -45,6 +46,8 @@ pub struct DirectiveCache {
     /// The keys are random: an author of files cannot make two of them look alike.
     hashers: [foldhash::quality::RandomState; 2],
     tell: ReportFlaw,
+    /// Bytes of a `.htaccess` file at most.
+    most: u64,
 }
 
 /// A part of the cache, by scope and folder.
@@ -57,6 +60,8 @@ struct Shard {
 
 struct Entry {
     digest: u128,
+    /// The state of the file that had the content; `None` where a later change might not show.
+    stat: Option<Stat>,
     /// Bytes of the content.
     size: usize,
     /// Whether a thread has asked for it since room was last made.
@@ -65,8 +70,8 @@ struct Entry {
 }
 
 impl DirectiveCache {
-    /// An empty cache for these sites.
-    pub fn new(sites: &Sites, tell: ReportFlaw) -> DirectiveCache {
+    /// An empty cache for these sites. A `.htaccess` file of more than `most` bytes is a mistake.
+    pub fn new(sites: &Sites, most: u64, tell: ReportFlaw) -> DirectiveCache {
         let mut scopes: Vec<Site> = Vec::new();
         for site in sites.iter() {
             if site.scope() as usize == scopes.len() {
@@ -78,6 +83,7 @@ impl DirectiveCache {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hashers: Default::default(),
             tell,
+            most,
         }
     }
 
@@ -86,16 +92,41 @@ impl DirectiveCache {
         self.scopes.get(scope as usize).is_some_and(Site::reads_htaccess)
     }
 
+    /// Bytes of a `.htaccess` file at most.
+    pub(crate) fn most(&self) -> u64 {
+        self.most
+    }
+
     /// Returns the directives of `content`, the content of the `.htaccess` file in `folder`, which
-    /// is absolute with a slash at its end.
+    /// is absolute with a slash at its end. `stat` is the state of the file, where every later
+    /// change shows in it.
     pub(crate) fn htaccess(
         &self,
         scope: u32,
         folder: &[u8],
         content: &[u8],
+        stat: Option<Stat>,
     ) -> Option<Arc<Compiled>> {
         let site = self.scopes.get(scope as usize)?;
-        Some(self.compiled(site, scope, folder, content, || site.htaccess_context(folder)))
+        let context = || site.htaccess_context(folder);
+        Some(self.compiled(site, scope, folder, (content, stat), context))
+    }
+
+    /// Returns the directives of `content`, if a thread has compiled them.
+    pub(crate) fn known(&self, scope: u32, folder: &[u8], content: &[u8]) -> Option<Arc<Compiled>> {
+        let digest = self.digest(content);
+        self.find(&key(scope, folder), |entry| entry.digest == digest)
+    }
+
+    /// Returns the directives of the `.htaccess` file in `folder`, if a thread has compiled the file
+    /// in this state.
+    pub(crate) fn known_file(
+        &self,
+        scope: u32,
+        folder: &[u8],
+        stat: &Stat,
+    ) -> Option<Arc<Compiled>> {
+        self.find(&key(scope, folder), |entry| entry.stat.as_ref() == Some(stat))
     }
 
     /// Returns the directives of the configuration itself. `root` is the document root, with a
@@ -105,11 +136,11 @@ impl DirectiveCache {
         let (rules, context) = site.rules(root)?;
         // No folder begins like this.
         let key = [b"rules", root].concat();
-        Some(self.compiled(site, scope, &key, rules.as_bytes(), || context))
+        Some(self.compiled(site, scope, &key, (rules.as_bytes(), None), || context))
     }
 
     /// Returns a mistake in place of a `.htaccess` file that is too large.
-    pub(crate) fn too_large(&self, scope: u32, folder: &[u8], most: u64) -> Option<Arc<Compiled>> {
+    pub(crate) fn too_large(&self, scope: u32, folder: &[u8]) -> Option<Arc<Compiled>> {
         let site = self.scopes.get(scope as usize)?;
         let file = site.htaccess_context(folder).file;
         let mistake = Mistake {
@@ -119,7 +150,10 @@ impl DirectiveCache {
                 column: 1,
             },
             line: String::new(),
-            message: format!("the file is larger than {} MiB", most >> 20),
+            message: format!(
+                "the file is larger than the {} bytes that `htaccess_size` in [limits] allows",
+                self.most
+            ),
             hint: None,
             kind: MistakeKind::Refused,
         };
@@ -150,34 +184,54 @@ impl DirectiveCache {
         site: &Site,
         scope: u32,
         folder: &[u8],
-        content: &[u8],
+        (content, stat): (&[u8], Option<Stat>),
         context: impl FnOnce() -> CompileContext,
     ) -> Arc<Compiled> {
-        let key: Box<[u8]> = [&scope.to_ne_bytes(), folder].concat().into();
+        let key = key(scope, folder);
         let digest = self.digest(content);
-        // Compiling takes place under the lock: another thread that needs this file waits for less
-        // time than compiling would take it.
-        let mut shard = self.shard(&key);
-        if let Some(entry) = shard.entries.get_mut(&key)
-            && entry.digest == digest
-            && still_holds(&entry.compiled)
-        {
-            entry.was_asked = true;
-            return Arc::clone(&entry.compiled);
+        let is_same = |entry: &mut Entry| {
+            let is_same = entry.digest == digest;
+            if is_same && stat.is_some() {
+                entry.stat = stat;
+            }
+            is_same
+        };
+        if let Some(known) = self.find(&key, is_same) {
+            return known;
         }
+        // Not under the lock: event loops take it.
         let compiled = Arc::new(compile_asking(content, &context(), &mut exists));
         let entry = Entry {
             digest,
+            stat,
             size: content.len(),
             was_asked: false,
             compiled: Arc::clone(&compiled),
         };
-        shard.insert(key, entry);
-        drop(shard);
+        self.shard(&key).insert(key, entry);
         if let Some(mistake) = &compiled.mistake {
             (self.tell)(site, &Flaw::Mistake(mistake.clone()));
         }
         compiled
+    }
+
+    /// Returns the directives of the entry that `is_wanted`, unless an `<IfFile>` in it would get
+    /// another answer now.
+    fn find(
+        &self,
+        key: &[u8],
+        is_wanted: impl FnOnce(&mut Entry) -> bool,
+    ) -> Option<Arc<Compiled>> {
+        let compiled = {
+            let mut shard = self.shard(key);
+            let entry = shard.entries.get_mut(key)?;
+            if !is_wanted(entry) {
+                return None;
+            }
+            entry.was_asked = true;
+            Arc::clone(&entry.compiled)
+        };
+        still_holds(&compiled).then_some(compiled)
     }
 
     fn digest(&self, content: &[u8]) -> u128 {
@@ -195,6 +249,10 @@ impl DirectiveCache {
         // A shard is whole at any moment: an entry is inserted when it is complete.
         self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn key(scope: u32, folder: &[u8]) -> Box<[u8]> {
+    [&scope.to_ne_bytes(), folder].concat().into()
 }
 
 /// Whether every `<IfFile>` would get the same answer again.
@@ -260,6 +318,7 @@ mod tests {
     fn entry(size: usize) -> Entry {
         Entry {
             digest: 0,
+            stat: None,
             size,
             was_asked: false,
             compiled: Arc::new(compile_asking(b"", &CompileContext::default(), &mut |_| false)),

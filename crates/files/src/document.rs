@@ -1,5 +1,6 @@
 //! A file that can be sent: its bytes or its descriptor, and the fields of its head.
 
+use std::cell::OnceCell;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
@@ -7,8 +8,10 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use howdah_http::{ResponseHead, Status, Text, date, etag};
+use howdah_site::ContentCoding;
 use howdah_sys::stat::Stat;
 
+use crate::answer::Variant;
 use crate::body::{FileBody, OpenFile};
 use crate::content;
 use crate::media_type::media_type;
@@ -28,7 +31,33 @@ pub(crate) struct Document {
     etag: Text,
     content_type: &'static str,
     representation: Rc<Representation>,
+    /// Beside another form of the same content, and in place of another file.
+    varying: OnceCell<Box<Form>>,
+    coded: OnceCell<Box<Form>>,
     content: Content,
+}
+
+/// A document as it is sent where codings are negotiated.
+#[derive(Debug)]
+pub(crate) struct Form {
+    representation: Rc<Representation>,
+    tag: Box<[u8]>,
+    content_type: &'static str,
+}
+
+impl Form {
+    pub(crate) fn representation(&self) -> &Rc<Representation> {
+        &self.representation
+    }
+
+    /// The entity tag, quotes included.
+    pub(crate) fn tag(&self) -> &[u8] {
+        &self.tag
+    }
+
+    pub(crate) fn content_type(&self) -> &'static str {
+        self.content_type
+    }
 }
 
 #[derive(Debug)]
@@ -51,7 +80,7 @@ impl Document {
         let (bytes, stat) = match content::read(&file, stat, small)? {
             (Some(bytes), stat) => (bytes, stat),
             (None, stat) => {
-                let content = Content::File(Rc::new(OpenFile::new(file)));
+                let content = Content::File(Rc::new(OpenFile::new(file, &stat)));
                 return Ok((Document::new(content, stat.size, &stat, &[], name, now), stat));
             }
         };
@@ -84,7 +113,42 @@ impl Document {
             etag,
             content_type,
             representation,
+            varying: OnceCell::new(),
+            coded: OnceCell::new(),
             content,
+        }
+    }
+
+    /// Returns the document in that form. `name` is the name of its file.
+    pub(crate) fn form(&self, variant: Variant, name: &[u8]) -> &Form {
+        match variant {
+            Variant::Only | Variant::Varying => self
+                .varying
+                .get_or_init(|| Box::new(self.made_form(self.content_type, self.tag(), None))),
+            Variant::Coded(coding) => self.coded.get_or_init(|| {
+                let stem = name.strip_suffix(coding.suffix().as_bytes()).unwrap_or(name);
+                let start = self.etag.strip_suffix(b"\"").unwrap_or_default();
+                let tag = [start, b"-", coding.token().as_bytes(), b"\""].concat();
+                Box::new(self.made_form(media_type(stem), &tag, Some(coding)))
+            }),
+        }
+    }
+
+    fn made_form(
+        &self,
+        content_type: &'static str,
+        tag: &[u8],
+        coding: Option<ContentCoding>,
+    ) -> Form {
+        let mut head = whole_head(content_type, &self.last_modified, tag);
+        if let Some(coding) = coding {
+            head.fields.push(b"Content-Encoding", coding.token().as_bytes());
+        }
+        head.fields.push(b"Vary", b"Accept-Encoding");
+        Form {
+            representation: Rc::new(Representation::new(head, self.size, self.modified)),
+            tag: tag.into(),
+            content_type,
         }
     }
 

@@ -308,7 +308,7 @@ impl Folders {
                     );
                 true
             }
-            Err(Obstacle::Missing | Obstacle::Forbidden) => false,
+            Err(Obstacle::Missing | Obstacle::Forbidden | Obstacle::Postponed) => false,
             Err(Obstacle::Failed(_)) => {
                 watched = false;
                 keep = false;

@@ -169,7 +169,7 @@ impl Store {
             Ok(Some(EntryKind::Directives(compiled, _))) => Own::Directives(Arc::clone(compiled)),
             Ok(Some(EntryKind::Missing)) | Err(Obstacle::Missing) => Own::Nothing,
             // A folder, a pipe, a file without read permission.
-            Ok(_) | Err(Obstacle::Forbidden) => Own::Denied,
+            Ok(_) | Err(Obstacle::Forbidden | Obstacle::Postponed) => Own::Denied,
             Err(Obstacle::Failed(error)) => {
                 self.tell_unreadable(file, &error.to_string());
                 Own::Denied

@@ -85,11 +85,12 @@ mod load;
 mod locate;
 mod media_type;
 mod named;
+mod readable;
 mod representation;
 mod store;
 mod watches;
 
-pub use answer::{Answer, Manner};
+pub use answer::{Answer, Manner, ScriptManner, Variant};
 pub use body::{FileBody, OpenFile};
 pub use directive_cache::{DirectiveCache, Flaw, ReportFlaw};
 pub use limits::Limits;

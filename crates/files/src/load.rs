@@ -32,7 +32,7 @@ impl Store {
         let mut folder = self.folders.folder(root, above, self.now);
         let read = now();
         let mut watched = true;
-        let reading = if is_script(path.file_name()) {
+        let reading = if is_script(path.file_name()) && !path.is_listed() {
             Reading::No
         } else {
             Reading::Yes
@@ -113,19 +113,33 @@ impl Store {
             self.tell_unreadable(path, if is_file { "permission denied" } else { "it is no file" });
             return Ok((EntryKind::Forbidden, Some(stat)));
         }
-        let file = File::from(located.file);
-        let (content, stat) =
-            content::read(&file, stat, MOST_DIRECTIVES).map_err(Obstacle::Failed)?;
+        let Some(directives) = &self.directives else {
+            return Ok((EntryKind::Forbidden, Some(stat)));
+        };
         let folder = path
             .absolute()
             .parent()
             .map_or(&b"/"[..], |folder| folder.as_os_str().as_bytes());
         let folder = with_slash(folder);
+        let scope = path.scope();
+        if self.postpones() && stat.size > MOST_READ_AT_ONCE && stat.size <= directives.most() {
+            let known = directives.known_file(scope, &folder, &stat);
+            let known = known.ok_or_else(|| self.postpone())?;
+            return Ok((EntryKind::Directives(known, stat.size), Some(stat)));
+        }
+        let (file, began) = (File::from(located.file), now());
+        let (content, stat) =
+            content::read(&file, stat, directives.most()).map_err(Obstacle::Failed)?;
         let size = content.as_ref().map_or(0, Vec::len) as u64;
-        let compiled = self.directives.as_ref().and_then(|directives| match content {
-            Some(content) => directives.htaccess(path.scope(), &folder, &content),
-            None => directives.too_large(path.scope(), &folder, MOST_DIRECTIVES),
-        });
+        let settled = is_settled(&stat, began).then_some(stat);
+        let compiled = match content {
+            None => directives.too_large(scope, &folder),
+            Some(content) if self.postpones() => {
+                let known = directives.known(scope, &folder, &content);
+                Some(known.ok_or_else(|| self.postpone())?)
+            }
+            Some(content) => directives.htaccess(scope, &folder, &content, settled),
+        };
         let found =
             compiled.map_or(EntryKind::Forbidden, |compiled| EntryKind::Directives(compiled, size));
         Ok((found, Some(stat)))
@@ -189,8 +203,9 @@ impl Store {
     }
 }
 
-/// Bytes of a `.htaccess` file. A larger one is a mistake.
-const MOST_DIRECTIVES: u64 = 16 << 20;
+/// Bytes of a `.htaccess` file that a store reads even where it compiles none. A larger one is
+/// recognised by its state.
+const MOST_READ_AT_ONCE: u64 = 64 << 10;
 
 /// Changed folders at once. Beyond, it is cheaper to forget everything.
 const MOST_TREES: usize = 32;

@@ -41,6 +41,8 @@ pub(crate) enum Obstacle {
     Forbidden,
     /// A failure: no descriptors left, a broken disk.
     Failed(io::Error),
+    /// A file of directives that another store has to compile first.
+    Postponed,
 }
 
 /// Whether a regular file is wanted open for reading.
@@ -300,7 +302,7 @@ impl Obstacle {
     pub(crate) fn kind(&self) -> PathKind {
         match self {
             Obstacle::Missing => PathKind::Missing,
-            Obstacle::Forbidden => PathKind::Forbidden,
+            Obstacle::Forbidden | Obstacle::Postponed => PathKind::Forbidden,
             // Then the store is asked for its answer, which is 503: neither 404 nor 403 would be
             // true.
             Obstacle::Failed(_) => PathKind::File,
@@ -312,6 +314,7 @@ impl Obstacle {
         match self {
             Obstacle::Missing => Status::NOT_FOUND,
             Obstacle::Forbidden => Status::FORBIDDEN,
+            Obstacle::Postponed => Status::SERVICE_UNAVAILABLE,
             Obstacle::Failed(_) => Status::SERVICE_UNAVAILABLE,
         }
     }

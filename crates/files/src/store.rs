@@ -1,5 +1,6 @@
 //! The store: everything that one thread knows of files.
 
+use std::cell::Cell;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -7,9 +8,10 @@ use std::sync::Arc;
 use howdah_htaccess::host::Probe;
 use howdah_http::{Request, Status};
 use howdah_site::{DocumentHost, DocumentPath, FileHandle, Host, Look, PathKind};
+use howdah_sys::credentials::Identity;
 use howdah_sys::open::errno::{EMFILE, ENFILE};
 
-use crate::answer::{self, Answer, Manner};
+use crate::answer::{self, Answer, Manner, ScriptManner};
 use crate::directive_cache::{self, DirectiveCache};
 use crate::entry::{Entry, EntryKind};
 use crate::entry_table::EntryTable;
@@ -35,6 +37,10 @@ pub struct Store {
     ticks: u64,
     /// Answers that no event would report a change of.
     unrepeatable: u64,
+    /// Whether files of directives are compiled by other stores only.
+    postpones: bool,
+    /// Whether a file of directives was not compiled for this reason.
+    postponed: Cell<bool>,
     pub(crate) named: NamedFiles,
     pub(crate) figures: Figures,
 }
@@ -72,6 +78,8 @@ impl Store {
             stamp: 1,
             ticks: 0,
             unrepeatable: 0,
+            postpones: false,
+            postponed: Cell::new(false),
             named: NamedFiles::default(),
             figures: Figures::default(),
         }
@@ -83,6 +91,30 @@ impl Store {
             directives: Some(directives),
             ..Store::new(limits)
         }
+    }
+
+    /// Makes the store one of an event loop, which compiles no `.htaccess` file: a file that no other
+    /// store has compiled counts as unreadable, and [`take_postponed`](Store::take_postponed) tells
+    /// so. Then the caller asks another store first.
+    pub fn postponing(self) -> Store {
+        Store { postpones: true, ..self }
+    }
+
+    /// Returns whether a file of directives has to be compiled by another store since the last call.
+    /// The answers given meanwhile are wrong.
+    #[inline]
+    pub fn take_postponed(&mut self) -> bool {
+        self.postponed.take()
+    }
+
+    pub(crate) fn postpones(&self) -> bool {
+        self.postpones
+    }
+
+    /// Notes a file of directives that has to be compiled elsewhere.
+    pub(crate) fn postpone(&self) -> Obstacle {
+        self.postponed.set(true);
+        Obstacle::Postponed
     }
 
     pub(crate) fn knows_directives(&self) -> bool {
@@ -160,8 +192,54 @@ impl Store {
         let now = self.now;
         match self.entry(path, file) {
             Ok(Entry {
-                kind: EntryKind::File(document), stat, ..
-            }) => answer::answer_in_manner(document, stat.as_ref(), request, manner, now),
+                kind: EntryKind::File(document),
+                stat,
+                path,
+                ..
+            }) => {
+                let name = path.file_name();
+                answer::answer_in_manner(document, stat.as_ref(), name, request, manner, now)
+            }
+            Ok(entry) => Answer::Status(refusal(&entry.kind)),
+            Err(obstacle) => Answer::Status(obstacle.status()),
+        }
+    }
+
+    /// Returns whether `sibling` is a file that can be sent in place of the one at `path`: it must not
+    /// be older.
+    pub fn is_current(
+        &mut self,
+        path: &DocumentPath,
+        file: FileHandle,
+        sibling: &DocumentPath,
+    ) -> bool {
+        let modified = |entry: &Entry| match &entry.kind {
+            EntryKind::File(_) => entry.stat.map(|stat| stat.modified),
+            _ => None,
+        };
+        let found = self.entry(sibling, FileHandle::NONE).ok().and_then(modified);
+        let Some(found) = found else { return false };
+        self.entry(path, file).ok().and_then(modified).is_some_and(|own| own <= found)
+    }
+
+    /// Answers `request` from the file at `path`, which a script has named. `reader` is the user that
+    /// the script runs as, `None` where that is the user of this process: a file that the script may
+    /// not read itself is not sent to it, whatever this process may.
+    pub fn answer_for_script(
+        &mut self,
+        request: &Request,
+        path: &DocumentPath,
+        reader: Option<&Identity>,
+        manner: ScriptManner<'_>,
+    ) -> Answer {
+        let now = self.now;
+        if reader.is_some_and(|reader| !self.may_read(path, reader)) {
+            return Answer::Status(Status::FORBIDDEN);
+        }
+        match self.entry(path, FileHandle::NONE) {
+            Ok(Entry { kind: EntryKind::File(document), .. }) => {
+                answer::answer_for_script(document, request, manner, now)
+            }
             Ok(entry) => Answer::Status(refusal(&entry.kind)),
             Err(obstacle) => Answer::Status(obstacle.status()),
         }
@@ -278,7 +356,7 @@ impl Store {
                 matches!(entry.kind, EntryKind::Forbidden) && entry.stat.is_none()
             }
             // The disk cannot be asked just now. A watched entry is valid without that.
-            Err(Obstacle::Failed(_)) => entry.watched,
+            Err(Obstacle::Failed(_) | Obstacle::Postponed) => entry.watched,
         };
         if holds {
             entry.checked = now;

@@ -271,7 +271,7 @@ fn php_sources_are_never_sent() {
 
 #[test]
 fn in_the_manner_of_directives() {
-    use howdah_files::Manner;
+    use howdah_files::{Manner, Variant};
     use howdah_htaccess::modules::core::EtagParts;
     let folder = Folder::new();
     folder.file("a.txt", "0123456789");
@@ -283,7 +283,11 @@ fn in_the_manner_of_directives() {
         for (name, value) in fields {
             request.fields.push(name.as_bytes(), value.as_bytes());
         }
-        let manner = Manner { is_error_page, tag };
+        let manner = Manner {
+            variant: Variant::Only,
+            is_error_page,
+            tag,
+        };
         let file = counter.store.look(&path).file;
         Seen::of(counter.store.answer_in_manner(&request, &path, file, manner))
     };

@@ -37,6 +37,7 @@ impl Reader {
         let tell = Arc::clone(&told);
         let directives = DirectiveCache::new(
             &sites,
+            4 << 20,
             Box::new(move |_, what| tell.lock().unwrap().push(what.to_string())),
         );
         let mut store = Store::with_directives(limits, Arc::new(directives));
@@ -321,11 +322,11 @@ fn a_mistake_is_told_once() {
     let place = format!("{}:2:3: ", path.display());
     assert!(told.len() == 1 && told[0].starts_with(&place), "{told:?}");
 
-    fs::write(&path, vec![b'#'; (16 << 20) + 1]).unwrap();
+    fs::write(&path, vec![b'#'; (4 << 20) + 1]).unwrap();
     let rules = rules(reader.look("a/file.txt")).unwrap();
     assert!(rules.own().mistake.is_some());
     let told = reader.told();
-    assert!(told.len() == 1 && told[0].contains("larger than 16 MiB"), "{told:?}");
+    assert!(told.len() == 1 && told[0].contains("`htaccess_size`"), "{told:?}");
 }
 
 #[test]
@@ -382,7 +383,7 @@ fn threads_share_what_is_compiled() {
     let path = folder.file(".htaccess", index("x"));
     let text = format!("[[site]]\nroot = {:?}\n", folder.root().display().to_string());
     let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
-    let directives = Arc::new(DirectiveCache::new(&sites, Box::new(|_, _| {})));
+    let directives = Arc::new(DirectiveCache::new(&sites, 4 << 20, Box::new(|_, _| {})));
     let mut stores =
         [(); 2].map(|()| Store::with_directives(Limits::default(), Arc::clone(&directives)));
     let asked = Counter::new(&folder).path("file.txt");
@@ -409,7 +410,7 @@ fn sites_with_other_directives_share_nothing() {
          [[site]]\nhosts = \"c\"\nroot = {root:?}\nrules = \"DirectoryIndex inline\"\nallow_override = \"None\"\n"
     );
     let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
-    let directives = Arc::new(DirectiveCache::new(&sites, Box::new(|_, _| {})));
+    let directives = Arc::new(DirectiveCache::new(&sites, 4 << 20, Box::new(|_, _| {})));
     let mut store = Store::with_directives(Limits::default(), directives);
     let asked = [b"a", b"b", b"c"].map(|host| support::path_on(&sites, host, "none.txt"));
     for _ in 0..3 {

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
 
+use crate::work::{Meter, WorkBudget};
 use howdah_http::{Content, Fields, Method, Request, Scheme, Version};
 
 /// The request and its connection, which do not change while it is served.
@@ -15,8 +16,10 @@ pub struct Client<'r> {
     request: &'r Request,
     remote: SocketAddr,
     local: SocketAddr,
+    hop: SocketAddr,
     time: u64,
     reads: Option<&'r Reads>,
+    meter: Meter<'r>,
 }
 
 /// The properties of a request that were read, besides its method, its URL without the spelling,
@@ -44,14 +47,33 @@ impl<'r> Client<'r> {
             request,
             remote,
             local,
+            hop: remote,
             time,
             reads: None,
+            meter: Meter::unlimited(),
         }
+    }
+
+    /// Returns the same client, which a proxy at `hop` speaks for.
+    #[inline]
+    pub fn through(self, hop: SocketAddr) -> Client<'r> {
+        Client { hop, ..self }
     }
 
     /// Returns the same client, which records in `reads` the properties that are read.
     pub fn noting(self, reads: &'r Reads) -> Client<'r> {
         Client { reads: Some(reads), ..self }
+    }
+
+    /// Returns the same client, for whose request the work is counted against `budget`.
+    pub fn within(self, budget: &'r WorkBudget) -> Client<'r> {
+        Client { meter: budget.meter(), ..self }
+    }
+
+    /// Returns the meter of the work for the request.
+    #[inline]
+    pub fn meter(&self) -> Meter<'r> {
+        self.meter
     }
 
     /// Returns the request as it came: anything in it.
@@ -79,13 +101,20 @@ impl<'r> Client<'r> {
         &self.request.fields
     }
 
-    /// Returns the client's end of the connection.
+    /// Returns the client's address, which a trusted proxy may have named.
     #[inline]
     pub fn remote(&self) -> SocketAddr {
         if let Some(reads) = self.reads {
             reads.remote.set(true);
         }
         self.remote
+    }
+
+    /// Returns the other end of the connection: the client's, or that of the proxy that speaks for
+    /// the client.
+    pub fn hop(&self) -> SocketAddr {
+        self.depends_on_everything();
+        self.hop
     }
 
     /// Returns the time of the request, in microseconds since 1970.
@@ -125,9 +154,19 @@ impl<'r> Client<'r> {
         self.request.host()
     }
 
-    /// Returns the port that the client named.
-    pub fn port(&self) -> Option<u16> {
-        self.request.port()
+    /// Returns the port that the client asked, as Apache's UseCanonicalName Off and
+    /// UseCanonicalPhysicalPort Off find it: the port beside the host that the client named, else
+    /// the scheme's usual port. A client that named no host (HTTP/1.0) asked the port that it
+    /// reached.
+    ///
+    /// The port that the server listens on is unknown to the client behind a proxy or a mapped
+    /// port: a URL with it would lead nowhere.
+    pub fn server_port(&self) -> u16 {
+        match self.request.port() {
+            Some(port) => port,
+            None if self.request.authority.is_empty() => self.local.port(),
+            None => self.request.scheme.default_port(),
+        }
     }
 
     /// Returns the delimitation of the request's content.

@@ -57,6 +57,7 @@ pub fn compile_asking(
     let asked = conditions.asked;
     let mut compiler = compiler::Compiler::new(source, context);
     let settings = compiler.run(&parsed);
+    settings.prepare();
     let (mistake, remarks) = compiler.finish();
     Compiled {
         file: Arc::clone(&context.file),

@@ -34,6 +34,9 @@ pub trait EvaluationContext {
         }
     }
 
+    /// Counts work that is not counted against the client's own meter.
+    fn note_work(&mut self, _steps: u64) {}
+
     /// Notes the comparison that the evaluation is given up for
     /// ([`Verified::Later`](crate::host::Verified::Later)).
     fn await_password(&mut self, _hash: &[u8], _password: &[u8]) {}

@@ -15,7 +15,7 @@
 //! The layers, from below; `scripts/check-dependencies` checks that there is no cycle among them:
 //!
 //! ```text
-//! leaves          language, pattern, mistake, merge, network, fields, number, escape …
+//! leaves          work, language, pattern, mistake, merge, network, fields, number, escape …
 //! the request     client, transaction, context, variables, expression
 //! a directive     overrides, scope, directive
 //! modules::…      one each; a module names no other module
@@ -66,6 +66,7 @@ pub mod transaction;
 pub mod transform;
 mod variables;
 pub mod wildcard;
+pub mod work;
 
 pub use client::{Answers, Client, Reads, Unrepeatable};
 pub use compile::{Compiled, compile};
@@ -75,3 +76,4 @@ pub use mistake::{Complaint, Mistake, MistakeKind, Place, Severity};
 pub use scope::CompileContext;
 pub use settings::Settings;
 pub use transaction::{State, Transaction};
+pub use work::{Meter, WorkBudget};

@@ -26,6 +26,7 @@ mod translate;
 pub(crate) use replacement::substitute;
 pub use set::{Candidates, PatternSet};
 
+use crate::work::{Exhausted, Meter};
 use engine::Engine;
 use shape::Shape;
 
@@ -54,10 +55,6 @@ pub struct BadPattern {
     /// The offset in the pattern, in bytes.
     pub offset: usize,
 }
-
-/// A match that was given up: the pattern takes too many steps on this subject.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exhausted;
 
 /// The texts that the groups of a match captured: `$0` to `$9`. Reused, it allocates nothing.
 #[derive(Clone, Debug, Default)]
@@ -116,6 +113,11 @@ impl Pattern {
         self.definition.caseless
     }
 
+    /// Whether PCRE2 matches it: then a match may take long.
+    pub(crate) fn is_for_engine(&self) -> bool {
+        matches!(self.matcher, Matcher::Engine(_))
+    }
+
     /// Whether it has groups that capture.
     pub fn has_groups(&self) -> bool {
         match &self.matcher {
@@ -129,10 +131,13 @@ impl Pattern {
     /// # Errors
     /// Where the match takes too many steps.
     #[inline]
-    pub fn is_match(&self, subject: &[u8]) -> Result<bool, Exhausted> {
+    pub fn is_match(&self, subject: &[u8], meter: Meter<'_>) -> Result<bool, Exhausted> {
         match &self.matcher {
-            Matcher::Shape(shape) => Ok(shape.find(subject).is_some()),
-            Matcher::Engine(engine) => engine.is_match(&self.definition, subject),
+            Matcher::Shape(shape) => {
+                meter.spend(steps_of_shape(subject))?;
+                Ok(shape.find(subject).is_some())
+            }
+            Matcher::Engine(engine) => engine.is_match(&self.definition, subject, meter),
         }
     }
 
@@ -141,8 +146,13 @@ impl Pattern {
     ///
     /// # Errors
     /// Where the match takes too many steps.
-    pub fn captures(&self, subject: &[u8], captures: &mut Captures) -> Result<bool, Exhausted> {
-        let found = self.spans(subject)?;
+    pub fn captures(
+        &self,
+        subject: &[u8],
+        captures: &mut Captures,
+        meter: Meter<'_>,
+    ) -> Result<bool, Exhausted> {
+        let found = self.spans(subject, meter)?;
         if let Some(spans) = found {
             captures.subject.clear();
             captures.subject.extend_from_slice(subject);
@@ -160,24 +170,37 @@ impl Pattern {
         &self,
         subject: &[u8],
         from: usize,
+        meter: Meter<'_>,
     ) -> Result<Option<(usize, usize)>, Exhausted> {
         if from == 0 {
             let whole =
                 |spans: Spans| spans.at[0].map(|(start, end)| (start as usize, end as usize));
-            return Ok(self.spans(subject)?.and_then(whole));
+            return Ok(self.spans(subject, meter)?.and_then(whole));
         }
         match &self.matcher {
-            Matcher::Shape(shape) => Ok(shape.find_from(subject, from)),
-            Matcher::Engine(engine) => engine.find_from(&self.definition, subject, from),
+            Matcher::Shape(shape) => {
+                meter.spend(steps_of_shape(subject))?;
+                Ok(shape.find_from(subject, from))
+            }
+            Matcher::Engine(engine) => engine.find_from(&self.definition, subject, from, meter),
         }
     }
 
-    fn spans(&self, subject: &[u8]) -> Result<Option<Spans>, Exhausted> {
+    fn spans(&self, subject: &[u8], meter: Meter<'_>) -> Result<Option<Spans>, Exhausted> {
         match &self.matcher {
-            Matcher::Shape(shape) => Ok(shape.spans(subject)),
-            Matcher::Engine(engine) => engine.spans(&self.definition, subject),
+            Matcher::Shape(shape) => {
+                meter.spend(steps_of_shape(subject))?;
+                Ok(shape.spans(subject))
+            }
+            Matcher::Engine(engine) => engine.spans(&self.definition, subject, meter),
         }
     }
+}
+
+/// Returns the steps of a match without PCRE2, which looks at each byte about once.
+#[inline]
+fn steps_of_shape(subject: &[u8]) -> u64 {
+    1 + subject.len() as u64 / 16
 }
 
 impl Captures {

@@ -84,6 +84,15 @@ pub(crate) fn choose_filters(
     filter::choose(tx, &in_force, context, head, length)
 }
 
+/// Whether [`respond`] may take long: there are patterns or expressions to evaluate.
+pub fn may_take_long(settings: &Settings) -> bool {
+    settings
+        .headers
+        .as_ref()
+        .is_some_and(|headers| headers.response_may_take_long())
+        || settings.filter.as_ref().is_some_and(|filter| filter.has_expressions())
+}
+
 /// Whether directives change nothing in any response to this request, except its media type.
 pub fn is_left_alone(state: &State, settings: &Settings) -> bool {
     let headers = settings.headers.as_ref();

@@ -49,6 +49,18 @@ macro_rules! settings {
 
 all_modules!(settings);
 
+impl Settings {
+    /// Makes what the first request would have to wait for: the search among many rules.
+    pub(crate) fn prepare(&self) {
+        self.alias.iter().for_each(|config| config.prepare());
+        self.rewrite.iter().for_each(|config| config.prepare());
+        self.setenvif.iter().for_each(|config| config.prepare());
+        self.files.iter().for_each(|section| section.settings.prepare());
+        let branches = self.conditions.iter().flat_map(|section| &section.branches);
+        branches.for_each(|branch| branch.settings.prepare());
+    }
+}
+
 fn joined<T: Clone>(base: &[T], add: &[T]) -> Vec<T> {
     if add.is_empty() {
         base.to_vec()

@@ -231,8 +231,13 @@ impl<'r> Transaction<'r> {
         self.state.trace.is_some()
     }
 
-    /// Adds a line for the error log.
+    /// Adds a line for the error log. Where the budget of work is used up, only the place is kept:
+    /// from there on every directive fails.
     pub fn complain(&mut self, place: Option<&Arc<Place>>, what: impl Into<String>) {
+        let meter = self.client.meter();
+        if meter.is_exhausted() {
+            return meter.blame(place);
+        }
         self.state.complaints.push((place.cloned(), what.into()));
     }
 }

@@ -17,6 +17,7 @@ pub(crate) enum Server {
     AuthType,
     DocumentRoot,
     Filename,
+    HopAddress,
     Https,
     Ipv6,
     IsSubrequest,
@@ -71,7 +72,8 @@ pub(crate) fn fixed(name: &[u8]) -> Option<Server> {
         b"QUERY_STRING" => Server::QueryString,
         // Names of clients are never looked up, as with HostnameLookups Off: REMOTE_HOST is the
         // address.
-        b"REMOTE_ADDR" | b"REMOTE_HOST" | b"CONN_REMOTE_ADDR" => Server::RemoteAddress,
+        b"REMOTE_ADDR" | b"REMOTE_HOST" => Server::RemoteAddress,
+        b"CONN_REMOTE_ADDR" => Server::HopAddress,
         b"REMOTE_PORT" => Server::RemotePort,
         b"REMOTE_USER" => Server::RemoteUser,
         b"THE_REQUEST" => Server::RequestLine,
@@ -141,8 +143,9 @@ impl Server {
             Server::ApiVersion => b"20120211:142",
             Server::Owner | Server::OwnerGroup => return owner(self, transaction, context).into(),
             Server::LocalAddress => return printed(client.local().ip().to_canonical()),
-            Server::LocalPort => return printed(server_port(transaction)),
+            Server::LocalPort => return printed(client.server_port()),
             Server::RemoteAddress => return printed(client.remote().ip().to_canonical()),
+            Server::HopAddress => return printed(client.hop().ip().to_canonical()),
             Server::RemotePort => return printed(client.remote().port()),
             Server::RequestLine => return request_line(transaction).into(),
             Server::Time(part) => return time(part, transaction, context).into(),
@@ -181,25 +184,11 @@ fn server_name<'t>(transaction: &'t Transaction<'_>) -> Cow<'t, [u8]> {
     }
 }
 
-/// Returns the port that the client named, or the one that it reached.
-pub(crate) fn server_port(transaction: &Transaction<'_>) -> u16 {
-    let client = &transaction.client;
-    client.port().unwrap_or(client.local().port())
-}
-
-/// Returns the default port of the request's scheme.
-pub(crate) fn default_port(transaction: &Transaction<'_>) -> u16 {
-    match transaction.client.scheme() {
-        Scheme::Http => 80,
-        Scheme::Https => 443,
-    }
-}
-
 /// Returns `scheme://host[:port]` of this server, as the client knows it.
 pub(crate) fn origin(transaction: &Transaction<'_>) -> Vec<u8> {
     let mut origin = [scheme(transaction), b"://", &server_name(transaction)].concat();
-    let port = server_port(transaction);
-    if port != default_port(transaction) {
+    let port = transaction.client.server_port();
+    if port != transaction.client.scheme().default_port() {
         // Writing to memory cannot fail.
         let _ = write!(origin, ":{port}");
     }

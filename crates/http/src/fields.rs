@@ -1,5 +1,6 @@
 //! Field lines (RFC 9110 §5), in order, in one arena.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// The field lines of a message, in the order in which they came. Names keep their case and compare
@@ -11,6 +12,8 @@ use std::fmt;
 pub struct Fields {
     bytes: Vec<u8>,
     lines: Vec<Line>,
+    /// The arena is the section of a message as it was received.
+    is_section: bool,
 }
 
 /// The place of one line's name and value in the arena. Invariant: `name_start <= name_end <=
@@ -26,7 +29,11 @@ pub(crate) struct Line {
 impl Fields {
     /// Returns no fields, without memory.
     pub const fn new() -> Fields {
-        Fields { bytes: Vec::new(), lines: Vec::new() }
+        Fields {
+            bytes: Vec::new(),
+            lines: Vec::new(),
+            is_section: false,
+        }
     }
 
     /// Returns no fields, with memory for `lines` lines whose names and values take `bytes` bytes
@@ -35,13 +42,37 @@ impl Fields {
         Fields {
             bytes: Vec::with_capacity(bytes),
             lines: Vec::with_capacity(lines),
+            is_section: false,
         }
+    }
+
+    /// Returns every line as `name: value` with its line end, in order. The bytes are those that
+    /// were received, unless lines were added or removed since; lines may have spaces around their
+    /// values.
+    pub fn section(&self) -> Cow<'_, [u8]> {
+        if self.is_section {
+            return Cow::Borrowed(&self.bytes);
+        }
+        let mut section = Vec::with_capacity(self.bytes.len() + 4 * self.lines.len());
+        for (name, value) in self.iter() {
+            for part in [name, b": ", value, b"\r\n"] {
+                section.extend_from_slice(part);
+            }
+        }
+        Cow::Owned(section)
+    }
+
+    /// Appends the received bytes of a whole section, to which a parser has pushed the lines.
+    pub(crate) fn receive_section(&mut self, section: &[u8]) {
+        self.is_section = self.bytes.is_empty();
+        self.bytes.extend_from_slice(section);
     }
 
     /// Forgets every field and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.lines.clear();
+        self.is_section = false;
     }
 
     /// Appends a line, even where the name is present already. Bytes from outside must go through
@@ -54,6 +85,7 @@ impl Fields {
         let value_start = name_start + name.len();
         let value_end = value_start + value.len();
         assert!(value_end <= u32::MAX as usize, "a message head beyond 4 GiB");
+        self.is_section = false;
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(value);
         self.lines.push(Line {
@@ -94,6 +126,7 @@ impl Fields {
     /// until `clear`.
     pub fn remove(&mut self, name: &[u8]) -> bool {
         let before = self.lines.len();
+        self.is_section = false;
         let bytes = &self.bytes;
         self.lines.retain(|line| {
             !slice(bytes, line.name_start, line.name_end).eq_ignore_ascii_case(name)
@@ -191,6 +224,19 @@ mod tests {
             fields.push(name.as_bytes(), value.as_bytes());
         }
         fields
+    }
+
+    #[test]
+    fn a_section_is_as_received_until_a_line_changes() {
+        let mut received = Fields::new();
+        received.receive_section(b"X-Y:1\r\nB:  2 \r\n");
+        assert_eq!(&*received.section(), b"X-Y:1\r\nB:  2 \r\n");
+        received.push(b"c", b"3");
+        assert_eq!(&*received.section(), b"c: 3\r\n");
+        let mut made = fields(&[("A", "1"), ("b", "")]);
+        assert_eq!(&*made.section(), b"A: 1\r\nb: \r\n");
+        made.remove(b"a");
+        assert_eq!(&*made.section(), b"b: \r\n");
     }
 
     #[test]

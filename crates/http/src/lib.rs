@@ -23,12 +23,15 @@ mod target;
 mod text;
 mod version;
 
+pub mod codings;
 pub mod conditional;
 pub mod date;
 pub mod etag;
+pub mod forwarded;
 pub mod h1;
 #[cfg(any(test, fuzzing))]
 pub mod properties;
+pub mod proxy_protocol;
 pub mod range;
 
 pub use authority::check_authority;

@@ -14,6 +14,60 @@ use crate::{
 
 mod reference;
 
+/// A header of the PROXY protocol never takes a byte behind its end, and gets the same verdict
+/// however the bytes come.
+pub fn proxy_protocol(data: &[u8]) {
+    use crate::proxy_protocol::{LONGEST, Progress, read};
+    let mut length = 0;
+    while length <= data.len() {
+        match read(&data[..length]) {
+            Ok(Progress::Missing(count)) => {
+                assert!(count > 0 && length + count <= LONGEST);
+                // Every shorter input is incomplete or refused, too.
+                for end in length..(length + count).min(data.len() + 1) {
+                    assert!(!matches!(read(&data[..end]), Ok(Progress::Complete(_))));
+                }
+                length += count;
+            }
+            Ok(Progress::Complete(_)) => {
+                assert!(data[..length].ends_with(b"\r\n") || length >= 16);
+                assert!(!matches!(read(&data[..length - 1]), Ok(Progress::Complete(_))));
+                return;
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+/// What a proxy writes is read as it was meant: a node that was read is written and read again, and
+/// no element of Forwarded holds more than the line.
+pub fn forwarded(data: &[u8]) {
+    use crate::forwarded::{Element, Node, elements, members_from_the_end};
+    if let Ok(Node::Address(address, port)) = Node::read(data) {
+        assert!(address == address.to_canonical() && port != Some(0));
+        let end = port.map_or_else(
+            || address.to_string(),
+            |port| std::net::SocketAddr::new(address, port).to_string(),
+        );
+        assert_eq!(Node::read(end.as_bytes()), Ok(Node::Address(address, port)));
+    }
+    let lines: Vec<&[u8]> = data.split(|&byte| byte == b'\n').collect();
+    let mut members: Vec<&[u8]> = members_from_the_end(&lines).collect();
+    members.reverse();
+    let forwards: Vec<&[u8]> = lines.iter().flat_map(|line| crate::members(line)).collect();
+    assert_eq!(members, forwards);
+    let mut found: Vec<Element<'_>> = Vec::new();
+    if elements(data, &mut found).is_ok() {
+        let parts = found.iter().flat_map(|element| [&element.node, &element.proto, &element.host]);
+        let held: usize = parts.flatten().map(|part| part.len()).sum();
+        assert!(held <= data.len());
+        // A second line continues the list.
+        let one = found.len();
+        elements(b"for=192.0.2.1", &mut found).expect("a plain element");
+        assert_eq!(found.len(), one + 1);
+    }
+}
+
 /// A head gets the same verdict at once and byte by byte, and an accepted one can be read in one
 /// way only.
 pub fn h1_request(data: &[u8]) {

@@ -31,6 +31,16 @@ pub struct PoolSettings {
     pub environment: Vec<(String, String)>,
     /// Folder of this pool's temporary files, sessions and uploads.
     pub state_dir: String,
+    /// Scripts have the functions of PHP's pcntl extension.
+    pub pcntl: bool,
+    /// The name under which PHP says that it runs; empty for the usual one.
+    pub sapi: String,
+    /// Whether other processes of the same user may not look into the zygote and its workers.
+    pub is_opaque: bool,
+    /// Whether a worker may send signals only to itself and its children.
+    pub separates_workers: bool,
+    /// Processor time after which a worker is replaced, in seconds; 0: any.
+    pub processor_seconds: u64,
 }
 
 /// A message from the supervisor or from the front to the zygote.
@@ -62,6 +72,20 @@ pub enum ToZygote {
     },
     /// Lets every worker finish its request, then end.
     Stop,
+    /// From the front: clean a slot that no worker uses. The zygote answers with
+    /// [`FromZygote::Cleaned`].
+    Clean(Cleaning),
+}
+
+/// What the zygote does to an unused slot, because the front must not: these calls may wait for
+/// processes of the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "the slot stays unusable until the zygote has cleaned it"]
+pub struct Cleaning {
+    /// Index of the slot. The zygote closes the descriptors that are left in the slot's socket.
+    pub slot: u64,
+    /// The memory of the slot's ring behind this number of bytes is released to the kernel.
+    pub kept: u64,
 }
 
 /// A message from the zygote to the supervisor or to the front.
@@ -95,6 +119,11 @@ pub enum FromZygote {
         /// Exit status as `wait(2)` returns it.
         status: u64,
     },
+    /// To the front: the slot was cleaned.
+    Cleaned {
+        /// Index of the slot.
+        slot: u64,
+    },
 }
 
 /// A region and all of its descriptors: the memory file, one doorbell per front thread, one socket
@@ -109,9 +138,10 @@ pub struct Attach {
 
 impl Attach {
     /// Sends the region and its descriptors, in as many packets as the kernel's limit requires.
+    /// Never waits.
     ///
     /// # Errors
-    /// A packet could not be sent.
+    /// A packet could not be sent: the zygote is gone, or does not read.
     pub fn send(&self, to: &SeqPacket) -> io::Result<()> {
         let message = ToZygote::Attach {
             geometry: self.geometry,
@@ -120,7 +150,7 @@ impl Attach {
         .encode();
         for part in self.descriptors.chunks(MOST_DESCRIPTORS) {
             let part: Vec<BorrowedFd<'_>> = part.iter().map(AsFd::as_fd).collect();
-            to.send(&message, &part)?;
+            to.send_now(&message, &part)?;
         }
         Ok(())
     }
@@ -140,6 +170,11 @@ impl ToZygote {
                 out.pairs(&settings.admin_ini);
                 out.pairs(&settings.environment);
                 out.text(&settings.state_dir);
+                out.number(settings.pcntl.into());
+                out.text(&settings.sapi);
+                out.number(settings.is_opaque.into());
+                out.number(settings.separates_workers.into());
+                out.number(settings.processor_seconds);
             }
             ToZygote::Attach { geometry, total } => {
                 out.kind(2);
@@ -161,6 +196,11 @@ impl ToZygote {
                 out.number(*signal);
             }
             ToZygote::Stop => out.kind(5),
+            ToZygote::Clean(Cleaning { slot, kept }) => {
+                out.kind(6);
+                out.number(*slot);
+                out.number(*kept);
+            }
         }
         out.0
     }
@@ -180,6 +220,11 @@ impl ToZygote {
                 admin_ini: input.pairs()?,
                 environment: input.pairs()?,
                 state_dir: input.text()?,
+                pcntl: input.flag()?,
+                sapi: input.text()?,
+                is_opaque: input.flag()?,
+                separates_workers: input.flag()?,
+                processor_seconds: input.number()?,
             }),
             2 => ToZygote::Attach {
                 geometry: Geometry {
@@ -198,6 +243,10 @@ impl ToZygote {
                 signal: input.number()?,
             },
             5 => ToZygote::Stop,
+            6 => ToZygote::Clean(Cleaning {
+                slot: input.number()?,
+                kept: input.number()?,
+            }),
             _ => return Err(malformed()),
         };
         Ok(message)
@@ -229,6 +278,10 @@ impl FromZygote {
                 out.number(*pid);
                 out.number(*status);
             }
+            FromZygote::Cleaned { slot } => {
+                out.kind(5);
+                out.number(*slot);
+            }
         }
         out.0
     }
@@ -254,6 +307,7 @@ impl FromZygote {
                 pid: input.number()?,
                 status: input.number()?,
             },
+            5 => FromZygote::Cleaned { slot: input.number()? },
             _ => return Err(malformed()),
         };
         Ok(message)
@@ -300,6 +354,14 @@ impl Reader<'_> {
         Ok(u64::from_ne_bytes(*number))
     }
 
+    fn flag(&mut self) -> io::Result<bool> {
+        match self.number()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(malformed()),
+        }
+    }
+
     fn size(&mut self) -> io::Result<usize> {
         usize::try_from(self.number()?).map_err(|_| malformed())
     }
@@ -335,6 +397,11 @@ mod tests {
                 admin_ini: vec![pair("opcache.enable", "1"), pair("x", "")],
                 environment: vec![],
                 state_dir: "/tmp/x".into(),
+                pcntl: true,
+                sapi: "fpm-fcgi".into(),
+                is_opaque: true,
+                separates_workers: false,
+                processor_seconds: 60,
             }),
             ToZygote::Attach {
                 geometry: Geometry::for_pool(4, 2),
@@ -343,6 +410,7 @@ mod tests {
             ToZygote::Scale { count: 3 },
             ToZygote::Kill { worker: 1, pid: 2, signal: 9 },
             ToZygote::Stop,
+            ToZygote::Clean(Cleaning { slot: 3, kept: 65_536 }),
         ]
     }
 
@@ -359,6 +427,7 @@ mod tests {
             FromZygote::Failed { reason: "no".into() },
             FromZygote::Started { worker: 1, pid: 77 },
             FromZygote::Died { worker: 1, pid: 77, status: 9 },
+            FromZygote::Cleaned { slot: 4000 },
         ];
         for message in from {
             assert_eq!(FromZygote::decode(&message.encode()).unwrap(), message);

@@ -3,7 +3,7 @@
 mod deaths;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use howdah_sys::eventfd::EventFd;
@@ -11,7 +11,7 @@ use howdah_sys::memory;
 use howdah_sys::seqpacket::SeqPacket;
 
 use crate::Corrupt;
-use crate::control::Attach;
+use crate::control::{Attach, Cleaning};
 use crate::layout::{Geometry, SlotPhase};
 use crate::queue::Producer;
 use crate::region::Region;
@@ -21,18 +21,13 @@ use crate::sync::{Ordering, fence};
 #[derive(Debug)]
 pub struct Front {
     region: Region,
-    bells: Vec<EventFd>,
-    /// One socket pair per slot, through which descriptors of request bodies are passed.
-    body_sockets: Vec<BodySocket>,
+    /// One doorbell per front thread. The event loop watches it. The front never reads or writes
+    /// it, because the pool has the same open file.
+    bells: Vec<OwnedFd>,
+    /// The front's end of each slot's socket, through which descriptors of request bodies are
+    /// passed. The front only sends.
+    body_sockets: Vec<SeqPacket>,
     state: Mutex<FrontState>,
-}
-
-/// Both ends of a slot's socket. The front sends body descriptors into one end. It uses the other
-/// end to take back a descriptor that no worker took.
-#[derive(Debug)]
-struct BodySocket {
-    ours: SeqPacket,
-    theirs: SeqPacket,
 }
 
 /// State that the front keeps in its own memory and never reads back from the region.
@@ -57,7 +52,10 @@ struct Entry {
     /// The death of the slot's worker was reported. It is reported once, because the slot may be in
     /// use again afterwards.
     lost: bool,
+    /// A descriptor was sent to the slot's socket.
     body: bool,
+    /// The zygote cleans the slot.
+    cleaning: bool,
     /// Bytes of the ring that were written to since the ring was last trimmed.
     touched: u64,
     /// The slot was used since the last call of [`Front::trim`].
@@ -128,20 +126,19 @@ impl Front {
     /// # Errors
     /// The memory file, a doorbell or a socket could not be created.
     pub fn create(geometry: Geometry) -> io::Result<(Front, Attach)> {
-        let region = Region::create(geometry)?;
-        let bells =
-            (0..geometry.threads).map(|_| EventFd::new()).collect::<io::Result<Vec<_>>>()?;
-        let mut descriptors = vec![region.file().try_clone_to_owned()?];
-        for bell in &bells {
-            descriptors.push(bell.as_fd().try_clone_to_owned()?);
+        let (region, file) = Region::create(geometry)?;
+        let mut descriptors = vec![file];
+        let mut bells = Vec::with_capacity(geometry.threads);
+        for _ in 0..geometry.threads {
+            let bell = EventFd::new()?;
+            bells.push(bell.as_fd().try_clone_to_owned()?);
+            descriptors.push(bell.into());
         }
         let mut body_sockets = Vec::with_capacity(geometry.slots);
         for _ in 0..geometry.slots {
             let (ours, theirs) = SeqPacket::pair()?;
-            ours.set_nonblocking(true)?;
-            theirs.set_nonblocking(true)?;
-            descriptors.push(theirs.as_fd().try_clone_to_owned()?);
-            body_sockets.push(BodySocket { ours, theirs });
+            descriptors.push(theirs.into());
+            body_sockets.push(ours);
         }
         let state = Mutex::new(FrontState {
             producer: Producer::new(geometry.slots),
@@ -157,17 +154,11 @@ impl Front {
         self.region.geometry()
     }
 
-    /// The doorbell descriptor of a front thread. Its edge is the signal, not its count; therefore
-    /// nothing has to read the count.
+    /// The doorbell descriptor of a front thread, for its event loop. The edge is the signal, not
+    /// the count. Nothing in the front reads or writes it: the pool can change the flags of the
+    /// open file, and can fill the counter.
     pub fn bell(&self, thread: usize) -> BorrowedFd<'_> {
         self.bells[thread].as_fd()
-    }
-
-    /// Wakes a front thread as a worker does, but marks no slot.
-    pub fn ring(&self, thread: usize) {
-        // Hostile workers write to the counter as well. If the counter is full, the thread was
-        // already woken.
-        let _ = self.bells[thread].ring();
     }
 
     /// Takes a free slot. `None` if every slot is in use.
@@ -186,17 +177,45 @@ impl Front {
 
     /// Gives a slot back. The caller guarantees that no worker can access the slot any more: the
     /// slot was never submitted, was cancelled, is Done, or its worker is dead.
-    pub fn release(&self, slot: Slot) {
+    ///
+    /// `Some` if no worker may have taken the request's body: the zygote must clean the slot, and
+    /// [`Front::cleaned`] must be called afterwards.
+    #[must_use = "the slot stays unusable until the zygote has cleaned it"]
+    pub fn release(&self, slot: Slot) -> Option<Cleaning> {
         let mut state = self.state();
         let touched = slot.written.min(self.geometry().ring_bytes as u64);
         let entry = &mut state.slots[slot.index()];
         entry.submitted = false;
         entry.touched = entry.touched.max(touched);
         entry.used = true;
-        if std::mem::take(&mut entry.body) {
-            self.take_body_back(slot.index());
+        // A worker takes the body before it runs the script.
+        if std::mem::take(&mut entry.body) && !self.is_done(&slot) {
+            entry.cleaning = true;
+            let kept = self.geometry().ring_bytes as u64;
+            return Some(Cleaning { slot: slot.index.into(), kept });
         }
         state.free.push(slot.index);
+        None
+    }
+
+    /// Returns whether a worker has finished the request.
+    fn is_done(&self, slot: &Slot) -> bool {
+        let state = self.region.slot(slot.index()).state.load();
+        state.is_some_and(|state| {
+            state.phase == SlotPhase::Done && state.generation == slot.generation
+        })
+    }
+
+    /// Makes a slot usable again that the zygote has cleaned. Returns `false` if the slot was not
+    /// to be cleaned.
+    pub fn cleaned(&self, slot: usize) -> bool {
+        let mut state = self.state();
+        let entry = state.slots.get_mut(slot);
+        let was_cleaned = entry.is_some_and(|entry| std::mem::take(&mut entry.cleaning));
+        if was_cleaned {
+            state.free.push(slot as u16);
+        }
+        was_cleaned
     }
 
     /// Calls [`Front::enqueue`] and wakes a worker if one sleeps.
@@ -215,28 +234,33 @@ impl Front {
         Ok(())
     }
 
-    /// Returns memory to the kernel that large responses used, for slots that were not used since
-    /// the last call. Call this function every few seconds.
-    ///
-    /// # Errors
-    /// The kernel refused to release the pages.
-    pub fn trim(&self) -> io::Result<()> {
+    /// Selects free slots whose memory large responses have used, and that were not used since the
+    /// last call. The zygote must clean them, and [`Front::cleaned`] must be called for each.
+    /// Half of the free slots stay usable meanwhile. Call this function every few seconds.
+    pub fn trim(&self) -> Vec<Cleaning> {
         let mut state = self.state();
         let FrontState { free, slots, .. } = &mut *state;
-        for index in free.iter().copied().map(usize::from) {
-            let entry = &mut slots[index];
-            // Taking a slot out of `free` requires the lock that is held here.
-            if !std::mem::take(&mut entry.used) && entry.touched > KEPT {
-                self.region.release_ring(index, KEPT as usize)?;
+        let mut most = free.len().div_ceil(2);
+        let mut cleanings = Vec::new();
+        free.retain(|index| {
+            let entry = &mut slots[usize::from(*index)];
+            let is_trimmed = !std::mem::take(&mut entry.used) && entry.touched > KEPT && most > 0;
+            if is_trimmed {
+                most -= 1;
                 entry.touched = 0;
+                entry.cleaning = true;
+                cleanings.push(Cleaning { slot: (*index).into(), kept: KEPT });
             }
-        }
-        Ok(())
+            !is_trimmed
+        });
+        cleanings
     }
 
     /// Writes an encoded request into the slot and puts the slot into the queue. Workers that are
     /// awake find the slot there. `thread` is notified of everything that happens to the slot.
     /// `body` is the descriptor of the request body if the request says that its body is a file.
+    /// The worker gets the same open file: it should be open for reading only, and the front must
+    /// neither read from it nor depend on its flags or offset any more.
     ///
     /// # Errors
     /// The request is too large for a request area, the body's descriptor could not be sent, or the
@@ -254,8 +278,7 @@ impl Front {
         if let Some(body) = body {
             let tag = slot.generation.to_ne_bytes();
             self.body_sockets[slot.index()]
-                .ours
-                .send(&tag, &[body])
+                .send_now(&tag, &[body])
                 .map_err(SubmitError::Io)?;
         }
         self.region.write_request(slot.index(), encoded);
@@ -323,6 +346,14 @@ impl Front {
     pub fn is_queued(&self, slot: usize) -> bool {
         let state = self.region.slot(slot).state.load();
         state.is_some_and(|state| state.phase == SlotPhase::Queued)
+    }
+
+    /// Returns whether a worker runs a request according to the state words.
+    pub fn is_any_taken(&self) -> bool {
+        (0..self.geometry().slots).any(|slot| {
+            let state = self.region.slot(slot).state.load();
+            state.is_some_and(|state| state.phase == SlotPhase::Taken)
+        })
     }
 
     /// Takes a request back that no worker has taken. Returns `false` if a worker has taken it.
@@ -455,16 +486,6 @@ impl Front {
         let wake = self.region.worker(worker).wake;
         wake.store(1, Ordering::Release);
         howdah_sys::futex::wake(wake);
-    }
-
-    /// Removes descriptors that no worker took from a slot's socket; otherwise their files would
-    /// stay on the disk. Only the front sends into the socket, therefore the loop ends.
-    fn take_body_back(&self, slot: usize) {
-        while let Ok(message) = self.body_sockets[slot].theirs.receive_now(&mut [0; 4]) {
-            if message.length == 0 {
-                break;
-            }
-        }
     }
 
     fn state(&self) -> MutexGuard<'_, FrontState> {

@@ -60,11 +60,10 @@
 //! - A worker dies in Taken: the front learns of the death from the zygote, answers the client, and
 //!   takes the slot back. A successor may already run at the same index. The zygote and the front
 //!   each count the deaths there, and `state` contains the count.
-//! - A worker dies before it took the body's descriptor, or the request is cancelled: the front
-//!   keeps both ends of the slot's socket, and takes the descriptor back before the slot is used
-//!   again.
+//! - A worker dies before it took the body's descriptor, or the request is cancelled: the zygote
+//!   closes the descriptor before the slot is used again ([`control::Cleaning`]).
 //! - A worker dies after Done, before it marks the slot or rings the doorbell: the same call marks
-//!   every slot that is Done and rings every thread's doorbell.
+//!   every slot that is Done. The front then wakes its threads by its own means.
 //! - The front dies: the zygote sees that the front's socket is closed, and ends the workers. A new
 //!   front creates a new region.
 //!
@@ -74,6 +73,34 @@
 //! consumed, the queue's tail. It copies bytes out of the region before it checks them, and reports
 //! an impossible value as [`Corrupt`]. No Rust reference to ring or request bytes exists; only
 //! atomics are accessed in place. A worker trusts the front and the other workers of its own pool.
+//!
+//! # Descriptors: nothing that a pool holds can stop the front
+//! The flags and the offset of an open file belong to all processes that hold a descriptor of it.
+//! A process of the pool can make such a file blocking, fill it, or hold a lock of the kernel on it
+//! for as long as it likes, for example with a system call whose memory is on a file system of its
+//! own. `O_NONBLOCK` and `MSG_DONTWAIT` do not help against such a lock. Therefore the front makes
+//! no call on an open file that a pool holds, except those of this table. Processes of a pool can
+//! take each other's descriptors (`pidfd_getfd(2)`); "pool" means any of them.
+//!
+//! | descriptor | held by | calls of the front | why the front does not wait |
+//! |---|---|---|---|
+//! | region (memory file) | both sides map it, nobody keeps the descriptor | loads, stores, copies, `FUTEX_WAKE` | sealed, therefore no access fails; a page that the pool has released is read as zeros, after the release has ended; the front never sleeps on a word |
+//! | doorbell (eventfd), one per front thread | front and pool share the open file | `epoll_wait` only | the front neither reads nor writes it; it wakes its own threads with memory of its own |
+//! | body socket of a slot | one end each | `sendmsg(MSG_DONTWAIT)` | the two ends are two open files with locks of their own; a full queue is an error, and the pool is given up |
+//! | file of a request's body | front and pool share a second open file, for reading only | `close` | the front writes through its own open file, and neither reads nor writes after the request was handed over; the file is deleted |
+//! | control socket of a zygote | one end each | `sendmsg(MSG_DONTWAIT)`; `recv` in a thread of the pool's own | a message may carry descriptors whose closing waits; only that thread waits |
+//! | zygote's socket to the supervisor | one end each | – | the supervisor receives nothing after PHP's start, because scripts run from then on |
+//! | standard error of the pool (pipe) | pool writes, supervisor reads | – | the supervisor reads with `RWF_NOWAIT`; before Linux 6.4 a writer can stop the supervisor, not the front |
+//! | listening sockets, client connections, inotify, logs | front, supervisor | all | no process of a pool inherits them, because a program gets exactly the descriptors of a list |
+//! | files below a document root | the pool may hold other open files of them | `open(O_NONBLOCK)`, `read`, `sendfile` | a lease (`F_SETLEASE`) or a pipe makes `open` fail instead of waiting: 503, and 403 for what a `.htaccess` file covers |
+//!
+//! `F_SETOWN` and `O_ASYNC` on a shared doorbell send signals to the front only if the pool has the
+//! front's user. Memory is released ([`worker::Attachment::clean`]) and sockets are emptied by the
+//! zygote, because both may wait for a process that holds a lock.
+//!
+//! # Child processes of a worker
+//! The region is not mapped in processes that a script forks, whatever call creates them
+//! (`MADV_DONTFORK`). Such a process can neither answer a request nor take one.
 #![allow(unsafe_code)] // Atomics and copies at computed offsets of the mapping; all in `region`.
 #![cfg_attr(loom, allow(dead_code))] // Under the model checker only the parts are built in which both sides meet.
 

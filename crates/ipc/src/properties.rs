@@ -82,7 +82,7 @@ pub fn from_zygote(data: &[u8]) {
 }
 
 /// All fixed texts, in their order.
-const FIXED: [FixedText; 8] = [
+const FIXED: [FixedText; 9] = [
     FixedText::Method,
     FixedText::Script,
     FixedText::RequestUri,
@@ -91,6 +91,7 @@ const FIXED: [FixedText; 8] = [
     FixedText::Cookie,
     FixedText::Authorization,
     FixedText::DocumentRoot,
+    FixedText::Fields,
 ];
 
 #[cfg(test)]
@@ -172,7 +173,7 @@ mod tests {
     #[test]
     fn requests() {
         let mut encoder = RequestEncoder::default();
-        let mut fixed = [None; 8];
+        let mut fixed = [None; 9];
         fixed[FixedText::Method as usize] = Some(&b"POST"[..]);
         fixed[FixedText::Cookie as usize] = Some(&b""[..]);
         encoder.begin(9, fixed);
@@ -182,7 +183,7 @@ mod tests {
         entries.environment(1);
         entries.ini(b"memory_limit", b"1M");
         let inline = encoder.finish_inline(b"a=1&b=2").to_vec();
-        encoder.begin(9, [Some(b"x"); 8]);
+        encoder.begin(9, [Some(b"x"); 9]);
         let file = encoder.finish_file(1 << 40).to_vec();
         mutate(&[inline, file], request);
     }

@@ -1,7 +1,7 @@
 //! The mapped region: atomics are accessed in place, bytes by copying.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use howdah_sys::memory::{self, Mapping};
 
@@ -14,43 +14,33 @@ use crate::sync::{AtomicU32, AtomicU64};
 /// A pool's shared memory, mapped into one process.
 #[derive(Debug)]
 pub(crate) struct Region {
-    file: OwnedFd,
     mapping: Mapping,
     geometry: Geometry,
     layout: Layout,
 }
 
 impl Region {
-    /// Creates a region of zeros: every slot is Free, and everything is empty.
-    pub(crate) fn create(geometry: Geometry) -> io::Result<Region> {
-        if !geometry.is_valid() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "sizes of the shared memory are out of bounds",
-            ));
-        }
-        Region::map(memory::sealed_file(c"howdah-pool", geometry.length())?, geometry)
+    /// Creates a region of zeros: every slot is Free, and everything is empty. Also returns the
+    /// memory file, for the other processes.
+    pub(crate) fn create(geometry: Geometry) -> io::Result<(Region, OwnedFd)> {
+        check_sizes(&geometry)?;
+        let file = memory::sealed_file(c"howdah-pool", geometry.length())?;
+        Ok((Region::map(file.as_fd(), geometry)?, file))
     }
 
-    /// Maps a region that another process created.
-    pub(crate) fn map(file: OwnedFd, geometry: Geometry) -> io::Result<Region> {
-        if !geometry.is_valid() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "sizes of the shared memory are out of bounds",
-            ));
-        }
-        let mapping = Mapping::new(file.as_fd(), geometry.length())?;
+    /// Maps a region that another process created. The mapping stays when `file` is closed.
+    pub(crate) fn map(file: impl AsFd, geometry: Geometry) -> io::Result<Region> {
+        check_sizes(&geometry)?;
         Ok(Region {
-            file,
-            mapping,
+            mapping: Mapping::new(file.as_fd(), geometry.length())?,
             geometry,
             layout: Layout::of(&geometry),
         })
     }
 
-    pub(crate) fn file(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+    /// Keeps later child processes of this process from having the region.
+    pub(crate) fn keep_from_children(&self) -> io::Result<()> {
+        self.mapping.keep_from_children()
     }
 
     pub(crate) fn geometry(&self) -> &Geometry {
@@ -177,7 +167,7 @@ impl Region {
         if length == 0 {
             return Ok(());
         }
-        memory::release(&self.file, self.layout.ring(slot) + kept, length)
+        self.mapping.release(self.layout.ring(slot) + kept, length)
     }
 
     fn word(&self, offset: usize) -> &AtomicU32 {
@@ -206,6 +196,14 @@ impl Region {
         // SAFETY: inside the mapping (asserted).
         unsafe { self.mapping.base().as_ptr().add(offset) }
     }
+}
+
+fn check_sizes(geometry: &Geometry) -> io::Result<()> {
+    if geometry.is_valid() {
+        return Ok(());
+    }
+    let what = "sizes of the shared memory are out of bounds";
+    Err(io::Error::new(io::ErrorKind::InvalidInput, what))
 }
 
 /// The words of a worker's cache line.

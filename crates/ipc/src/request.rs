@@ -29,10 +29,12 @@ pub enum FixedText {
     Authorization = 6,
     /// Absolute path of the document root.
     DocumentRoot = 7,
+    /// All field lines as the client sent them: `name: value` with a line end, in order.
+    Fields = 8,
 }
 
 /// Number of [`FixedText`] values.
-const FIXED: usize = 8;
+const FIXED: usize = 9;
 /// Bytes before the first text.
 pub(crate) const HEADER: usize = 36;
 /// Length that marks an absent text.
@@ -251,6 +253,15 @@ impl<'b> DecodedRequest<'b> {
     /// header fields.
     pub fn own_variables(&self) -> Pairs<'b> {
         Pairs(&self.variables[..self.own])
+    }
+
+    /// The field lines of the request, with the names as the client wrote them.
+    pub fn fields(&self) -> impl Iterator<Item = (&'b [u8], &'b [u8])> + use<'b> {
+        let section = self.fixed(FixedText::Fields).unwrap_or_default();
+        section.split(|&byte| byte == b'\n').filter_map(|line| {
+            let colon = line.iter().position(|&byte| byte == b':')?;
+            Some((&line[..colon], line[colon + 1..].trim_ascii()))
+        })
     }
 
     /// The ini values for this request.

@@ -20,8 +20,9 @@ pub enum HeadKind {
 
 /// Bytes of a head's prefix.
 pub const PREFIX: usize = 8;
-/// Largest number of bytes of a head, with its prefix. A longer head is an error of the script.
-pub const MOST_HEAD: usize = 64 * 1024;
+/// Largest number of bytes of a script's response head, with its prefix: half of a response ring. A
+/// longer head is an error of the script: the client gets 500, and the log a message.
+pub const MOST_HEAD: usize = 512 * 1024;
 
 /// Encodes response heads into a buffer that is reused.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! A worker's side of its pool's region, and the zygote's attachment to it.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU16};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use howdah_sys::futex;
 use howdah_sys::schedule::{CpuTimes, Schedule};
 use howdah_sys::seqpacket::SeqPacket;
 
-use crate::control::Attach;
+use crate::control::{Attach, Cleaning};
 use crate::layout::{Geometry, INCARNATIONS, SlotState};
 use crate::region::Region;
 use crate::request::DecodedRequest;
@@ -52,6 +52,7 @@ impl Attachment {
         };
         let Attach { geometry, descriptors } = attach;
         let mut descriptors = descriptors.into_iter();
+        // The memory file is closed here: scripts do not find it among the descriptors.
         let region = Region::map(descriptors.next().ok_or_else(wrong)?, geometry)?;
         let bells: Vec<_> =
             descriptors.by_ref().take(geometry.threads).map(EventFd::from).collect();
@@ -89,16 +90,39 @@ impl Attachment {
         self.region.worker(worker).wake.store(0, Ordering::Release);
     }
 
-    /// Worker: its side of the region. Called once after the fork.
-    pub fn worker(self, index: usize) -> Worker {
+    /// Zygote: cleans a slot that no worker uses.
+    ///
+    /// # Errors
+    /// There is no such slot, or the memory was not released. The slot can be used all the same.
+    pub fn clean(&self, cleaning: Cleaning) -> io::Result<()> {
+        let slot = usize::try_from(cleaning.slot).unwrap_or(usize::MAX);
+        let socket = self.body_sockets.get(slot).ok_or(io::ErrorKind::InvalidInput)?;
+        while socket.receive_now(&mut [0; 4]).is_ok_and(|message| message.length > 0) {}
+        self.region
+            .release_ring(slot, usize::try_from(cleaning.kept).unwrap_or(usize::MAX))
+    }
+
+    /// Worker: its side of the region. Called once after the fork. Child processes of the worker
+    /// do not have the region.
+    ///
+    /// # Errors
+    /// The kernel cannot keep the region from child processes.
+    pub fn worker(self, index: usize) -> io::Result<Worker> {
         assert!(index < self.region.geometry().workers);
-        Worker {
+        self.region.keep_from_children()?;
+        Ok(Worker {
             shared: self,
             index,
             request: Vec::new(),
             head: HeadEncoder::default(),
             meter: CpuMeter::default(),
-        }
+        })
+    }
+
+    /// The descriptors that lead to the front. A child process of a worker closes them.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let bells = self.bells.iter().map(AsFd::as_fd);
+        bells.chain(self.body_sockets.iter().map(AsFd::as_fd))
     }
 }
 
@@ -294,7 +318,7 @@ impl ResponseWriter<'_> {
         };
         loop {
             let mut tag = [0; 4];
-            let mut received = self.shared.body_sockets[self.slot].receive(&mut tag)?;
+            let mut received = self.shared.body_sockets[self.slot].receive_now(&mut tag)?;
             if received.length == 0 {
                 return Err(missing());
             }

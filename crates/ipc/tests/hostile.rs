@@ -23,7 +23,7 @@ use howdah_ipc::{Corrupt, Geometry};
 use howdah_sys::memory::Mapping;
 use support::driver::{Driver, run};
 use support::process::Children;
-use support::{Extra, Order, Random, attach_again, serve, small_geometry};
+use support::{Extra, Order, Random, attach_again, give_back, ring, serve, small_geometry};
 
 const ORDER: Order = Order {
     seed: 5,
@@ -108,7 +108,7 @@ impl Scene {
         let mut scene = Scene {
             front,
             hand: Hand::new(&attach),
-            worker: Attachment::new(attach).unwrap().worker(0),
+            worker: Attachment::new(attach).unwrap().worker(0).unwrap(),
             slot: None,
         };
         let mut slot = scene.front.checkout().unwrap();
@@ -169,7 +169,7 @@ impl Scene {
             front.consume(slot, available / 2);
             let _ = front.try_sleep(0);
             front.woke(0);
-            front.ring(0);
+            ring(front, 0);
             assert!(front.idle_workers() <= 64);
             let _ = front.requests_served(0);
         }
@@ -180,14 +180,14 @@ impl Scene {
         let slot = self.slot.take().expect("checked out");
         let over = cancelled || !dead.is_empty();
         if over {
-            front.release(slot);
+            give_back(front, slot);
         }
         // The pool goes on with its other slot.
         for _ in 0..3 {
             let other = front.checkout().expect("two slots");
             submit(front, &other)?;
             front.cancel(&other);
-            front.release(other);
+            give_back(front, other);
         }
         Ok(())
     }
@@ -287,7 +287,7 @@ fn garbage_during_traffic_stays_in_its_pool() {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for index in 0..2 {
-            let worker = attach_again(&attach).worker(index);
+            let worker = attach_again(&attach).worker(index).unwrap();
             let over = &over;
             scope.spawn(move || serve(worker, over));
         }

@@ -11,14 +11,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use howdah_ipc::control::Attach;
+use howdah_ipc::control::{Attach, Cleaning};
 use howdah_ipc::front::{Front, Slot};
 use howdah_ipc::request::{DecodedRequest, RequestEncoder};
-use howdah_ipc::worker::{ResponseAborted, Worker};
+use howdah_ipc::worker::{Attachment, ResponseAborted, Worker};
 use howdah_ipc::{Geometry, SlotPhase};
 use support::driver::{Driver, Outcome, file_of, run};
 use support::process::{Children, wait_until};
-use support::{Extra, Order, Random, attach_again, serve, small_geometry};
+use support::{Extra, Order, Random, attach_again, give_back, ring, serve, small_geometry};
 
 /// An order that is answered at once.
 const SMALL: Order = Order {
@@ -33,7 +33,7 @@ fn with_worker_threads(attach: &Attach, test: impl FnOnce()) {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for index in 0..attach.geometry.workers {
-            let worker = attach_again(attach).worker(index);
+            let worker = attach_again(attach).worker(index).unwrap();
             scope.spawn(|| serve(worker, &stop));
         }
         // Also when the test panics, or the scope would wait for good.
@@ -58,7 +58,7 @@ impl Drop for Stopper<'_> {
 /// A pool with one worker, which the test plays itself.
 fn lone_worker(geometry: Geometry) -> (Front, Attach, Worker) {
     let (front, attach) = Front::create(geometry).unwrap();
-    let worker = attach_again(&attach).worker(0);
+    let worker = attach_again(&attach).worker(0).unwrap();
     (front, attach, worker)
 }
 
@@ -137,7 +137,7 @@ fn a_worker_that_waits_for_room_is_freed_when_nobody_wants_the_rest() {
         assert!(took < Duration::from_millis(900), "only the regular check freed it");
     });
     assert_eq!(front.slot_status(&mut slot).unwrap().phase, SlotPhase::Done);
-    front.release(slot);
+    give_back(&front, slot);
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_response_may_be_complete_while_its_script_goes_on() {
     assert!(!front.cancel(&slot));
     drop(job);
     assert_eq!(front.slot_status(&mut slot).unwrap().phase, SlotPhase::Done);
-    front.release(slot);
+    give_back(&front, slot);
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_slot_without_news_is_no_corrupt_slot() {
     }
     drop(job);
     front.slot_status(&mut slot).unwrap();
-    front.release(slot);
+    give_back(&front, slot);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_front_that_consumes_more_than_there_is_consumes_what_there_is() {
     front.consume(&mut slot, u64::MAX);
     assert_eq!(slot.consumed(), 3);
     drop(job);
-    front.release(slot);
+    give_back(&front, slot);
 }
 
 #[test]
@@ -194,14 +194,14 @@ fn requests_that_are_cancelled_leave_room_for_others() {
         let first = submit(&front, SMALL);
         let second = submit(&front, SMALL);
         assert!(front.cancel(&first) && front.cancel(&second));
-        front.release(first);
-        front.release(second);
+        give_back(&front, first);
+        give_back(&front, second);
     }
     let slot = submit(&front, SMALL);
     let job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
     assert_eq!(DecodedRequest::decode(job.request).unwrap().inline_body(), SMALL.to_bytes());
     drop(job);
-    front.release(slot);
+    give_back(&front, slot);
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn a_cancelled_request_is_never_begun_and_one_that_is_begun_never_cancelled() {
                 });
                 answered += 1;
             }
-            front.release(slot);
+            give_back(&front, slot);
         }
         assert_eq!(cancelled + answered, 3_000);
     });
@@ -232,7 +232,8 @@ fn a_cancelled_request_is_never_begun_and_one_that_is_begun_never_cancelled() {
 
 #[test]
 fn a_body_by_file_reaches_the_request_it_belongs_to() {
-    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let (front, attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let zygote = attach_again(&attach);
     let mut encoder = RequestEncoder::default();
     let order = |seed| Order { seed, ..SMALL };
     // More often than the socket has room for messages.
@@ -243,7 +244,7 @@ fn a_body_by_file_reaches_the_request_it_belongs_to() {
             .submit(&slot, 0, order(seed).encode(&mut encoder, true), Some(file.as_fd()))
             .unwrap();
         assert!(front.cancel(&slot));
-        front.release(slot);
+        clean(&front, &zygote, front.release(slot).unwrap());
     }
     let slot = front.checkout().unwrap();
     let file = file_of(order(1_000));
@@ -254,7 +255,7 @@ fn a_body_by_file_reaches_the_request_it_belongs_to() {
     File::from(job.writer.take_body().unwrap()).read_exact(&mut bytes).unwrap();
     assert_eq!(Order::from_bytes(&bytes).seed, 1_000);
     drop(job);
-    front.release(slot);
+    give_back(&front, slot);
 }
 
 /// A worker sees only the body of the very request it runs, even if an earlier one's still lies in
@@ -262,35 +263,28 @@ fn a_body_by_file_reaches_the_request_it_belongs_to() {
 #[test]
 fn a_body_of_an_earlier_request_is_passed_over() {
     let geometry = small_geometry(1, 1);
-    let (front, attach, mut worker) = lone_worker(geometry);
+    let (front, _attach, mut worker) = lone_worker(geometry);
     let slot = front.checkout().unwrap();
     let mut encoder = RequestEncoder::default();
     let file = file_of(SMALL);
-    // Sent twice, by a submit that failed halfway and one that did not: the first has the same tag
-    // and is as good. Then the slot's next use, whose socket still holds the second, because this
-    // front's memory of it is that of a new one.
     front
         .submit(&slot, 0, SMALL.encode(&mut encoder, true), Some(file.as_fd()))
         .unwrap();
     drop(worker.next(&AtomicBool::new(false)).unwrap().unwrap());
-    let theirs = attach.descriptors[1 + geometry.threads + slot.index()]
-        .as_fd()
-        .try_clone_to_owned()
-        .unwrap();
-    let left = howdah_sys::seqpacket::SeqPacket::from(theirs).receive_now(&mut [0; 4]);
-    assert_eq!(left.unwrap().descriptors.len(), 1, "the worker did not take it");
-    front.release(slot);
+    // The worker did not take it.
+    give_back(&front, slot);
     let slot = front.checkout().unwrap();
     front.submit(&slot, 0, SMALL.encode(&mut encoder, true), None).unwrap();
     let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
     assert_eq!(job.writer.take_body().unwrap_err().kind(), ErrorKind::WouldBlock);
     drop(job);
-    front.release(slot);
+    give_back(&front, slot);
 }
 
 #[test]
-fn a_body_that_no_worker_took_is_closed_with_its_slot() {
-    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+fn a_body_that_no_worker_took_is_closed_by_the_zygote() {
+    let (front, attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let zygote = attach_again(&attach);
     let mut encoder = RequestEncoder::default();
     for cancelled in [true, false] {
         let (reader, writer) = pipe();
@@ -304,12 +298,35 @@ fn a_body_that_no_worker_took_is_closed_with_its_slot() {
         if cancelled {
             assert!(front.cancel(&slot));
         } else {
-            // A script that never looks at its body.
-            drop(worker.next(&AtomicBool::new(false)).unwrap());
+            // The worker dies before it takes its body.
+            std::mem::forget(worker.next(&AtomicBool::new(false)).unwrap());
+            assert_eq!(front.worker_died(0).unwrap(), [slot.index()]);
         }
-        front.release(slot);
+        let cleaning = front.release(slot).unwrap();
+        for other in std::iter::from_fn(|| front.checkout()).collect::<Vec<_>>() {
+            assert_ne!(other.index() as u64, cleaning.slot, "the slot is used while it is cleaned");
+            give_back(&front, other);
+        }
+        clean(&front, &zygote, cleaning);
         assert_eq!(reader.read(&mut [0]).unwrap(), 0, "somebody holds it open");
     }
+}
+
+/// What the zygote and then the front do.
+fn clean(front: &Front, zygote: &Attachment, cleaning: Cleaning) {
+    zygote.clean(cleaning).unwrap();
+    assert!(front.cleaned(cleaning.slot as usize));
+    assert!(!front.cleaned(cleaning.slot as usize), "it is cleaned once");
+}
+
+#[test]
+fn nobody_but_the_zygote_names_slots_that_are_cleaned() {
+    let (front, _attach, _worker) = lone_worker(small_geometry(1, 1));
+    for slot in [0, 1, 2, 77, usize::MAX] {
+        assert!(!front.cleaned(slot));
+    }
+    let slots: Vec<_> = std::iter::from_fn(|| front.checkout()).collect();
+    assert_eq!(slots.len(), 2, "no slot is there twice");
 }
 
 #[test]
@@ -320,12 +337,15 @@ fn large_responses_give_their_memory_back() {
     job.writer.write(&vec![7; 800_000]).unwrap();
     drop(job);
     front.slot_status(&mut slot).unwrap();
-    front.release(slot);
+    give_back(&front, slot);
     let blocks =
         || std::os::unix::fs::MetadataExt::blocks(&memory_file(&attach).metadata().unwrap()) * 512;
-    front.trim().unwrap();
-    assert!(blocks() > 800_000, "just used, it stays: {}", blocks());
-    front.trim().unwrap();
+    let zygote = attach_again(&attach);
+    assert!(front.trim().is_empty(), "just used, it stays");
+    assert!(blocks() > 800_000, "{}", blocks());
+    for cleaning in front.trim() {
+        clean(&front, &zygote, cleaning);
+    }
     assert!(blocks() < 200_000, "not used since, it goes: {}", blocks());
     // And can be used again.
     let mut slot = submit(&front, SMALL);
@@ -336,7 +356,7 @@ fn large_responses_give_their_memory_back() {
     let mut bytes = vec![0; 800_000];
     assert_eq!(front.copy(&slot, 0, &mut bytes), 800_000);
     assert!(bytes.iter().all(|byte| *byte == 8));
-    front.release(slot);
+    give_back(&front, slot);
 }
 
 /// The region's memory, as a file.
@@ -354,7 +374,7 @@ fn a_slot_is_lost_once_however_often_its_workers_place_dies() {
     assert_eq!(front.worker_died(0).unwrap(), [slot.index()]);
     // The test has taken the slot back and may use it again at any time.
     assert!(front.worker_died(0).unwrap().is_empty());
-    front.release(slot);
+    give_back(&front, slot);
 }
 
 #[test]
@@ -368,7 +388,7 @@ fn a_response_that_ended_without_a_bell_is_told_by_the_workers_death() {
     let mut marked = Vec::new();
     front.drain(0, |slot| marked.push(slot));
     assert_eq!(marked, [slot.index()]);
-    front.release(slot);
+    give_back(&front, slot);
 }
 
 #[test]
@@ -387,11 +407,11 @@ fn what_a_successor_runs_is_not_taken_for_what_the_dead_one_left() {
         front.slot_status(&mut begun).unwrap().phase == SlotPhase::Taken
     });
     assert_eq!(front.worker_died(0).unwrap(), [left.index()]);
-    front.release(left);
+    give_back(&front, left);
     children.kill(0);
     children.replace(0);
     assert_eq!(front.worker_died(0).unwrap(), [begun.index()]);
-    front.release(begun);
+    give_back(&front, begun);
     assert!(front.worker_died(1).is_err(), "there is no such worker");
 }
 
@@ -451,7 +471,7 @@ fn killing_workers_at_random_loses_no_request() {
             let dead = front.worker_died(worker).unwrap();
             if !dead.is_empty() {
                 lost.lock().unwrap().extend(dead);
-                (0..2).for_each(|thread| front.ring(thread));
+                (0..2).for_each(|thread| ring(front, thread));
             }
         }
         over.store(true, Ordering::Release);
@@ -464,7 +484,7 @@ fn killing_workers_at_random_loses_no_request() {
     assert!(lost.into_inner().unwrap().is_empty());
     let free: Vec<Slot> = std::iter::from_fn(|| front.checkout()).collect();
     assert_eq!(free.len(), front.geometry().slots, "slots leaked");
-    free.into_iter().for_each(|slot| front.release(slot));
+    free.into_iter().for_each(|slot| give_back(&front, slot));
 }
 
 /// A pipe whose reading end does not block.

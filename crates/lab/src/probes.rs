@@ -138,7 +138,7 @@ pub fn memory(roots: &[u32]) -> Option<Memory> {
         memory.all += own;
         if !is_php(pid) {
             memory.front += own;
-        } else if !parents.contains(&pid) {
+        } else if !parents.contains(&pid) && !stands_by(pid) {
             // A PHP process with children only starts and watches them.
             memory.workers.0 += own;
             memory.workers.1 += 1;
@@ -159,6 +159,11 @@ fn is_php(pid: u32) -> bool {
     let program = line.split(|byte| matches!(byte, 0 | b' ' | b':')).next().unwrap_or_default();
     let name = program.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     name.starts_with(b"php-") || name == b"howdah-php"
+}
+
+/// Whether the process is Howdah's zygote that stands by: it answers no requests.
+fn stands_by(pid: u32) -> bool {
+    fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name == b"howdah-standby\n")
 }
 
 /// CPU time of a process and of its ended children, in microseconds. Clock ticks lose up to a

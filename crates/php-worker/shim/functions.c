@@ -62,8 +62,8 @@ PHP_FUNCTION(apache_request_headers)
 	ZEND_PARSE_PARAMETERS_NONE();
 
 	array_init(return_value);
-	for (int first = 1; current && rust->next_own_variable(current->context, first, &pair); first = 0) {
-		sapi_add_request_header(pair.name.at, pair.name.length, (char *) pair.value.at, pair.value.length, return_value);
+	for (int first = 1; current && rust->next_field(current->context, first, &pair); first = 0) {
+		add_assoc_stringl_ex(return_value, pair.name.at, pair.name.length, pair.value.at, pair.value.length);
 	}
 }
 /* }}} */

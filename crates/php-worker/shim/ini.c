@@ -155,6 +155,19 @@ static bool tell(zend_ini_entry *entry, zend_string *value, int stage)
 	return !entry->on_modify || entry->on_modify(entry, value, entry->mh_arg1, entry->mh_arg2, entry->mh_arg3, stage) == SUCCESS;
 }
 
+/* For a process that runs no request. The former value is not freed. */
+int howdah_ini_set(const char *name, const char *text)
+{
+	zend_ini_entry *entry = shim_ini_entry(name, strlen(name));
+	zend_string *value = zend_string_init(text, strlen(text), 1);
+
+	if (!entry || !tell(entry, value, PHP_INI_STAGE_STARTUP)) {
+		return -1;
+	}
+	entry->value = value;
+	return 0;
+}
+
 static void drop_value(zend_ini_entry *entry)
 {
 	if (entry->modified && entry->value && entry->value != entry->orig_value) {

@@ -26,6 +26,7 @@ const struct howdah_callbacks *rust;
 const struct howdah_request *current;
 static volatile sig_atomic_t timed_out;      /* a time-out signal has arrived and was not handled yet */
 static void (*next_interrupt)(zend_execute_data *);
+static bool has_pcntl;
 
 /* ---- Output ---- */
 
@@ -149,14 +150,7 @@ static void shim_check_version(HashTable *configuration)
 
 static int shim_startup(sapi_module_struct *module);
 
-/*
- * The name: opcache before PHP 8.5 starts only under names that it knows. Of those, "fpm-fcgi" promises what is true here:
- * fastcgi_finish_request() exists, .user.ini is read, `php_value` lines in .htaccess are not a matter of the SAPI (so
- * installers like Wordfence's write a .user.ini, which works), the process is not the web server, and CLI- or
- * CGI-specific work-arounds are not wanted. "apache2handler" would promise apache_note(), virtual() and their friends.
- */
 static sapi_module_struct shim_module = {
-	.name = "fpm-fcgi",
 	.pretty_name = "Howdah",
 	.startup = shim_startup,
 	.shutdown = php_module_shutdown_wrapper,
@@ -234,9 +228,25 @@ static void shim_interrupt(zend_execute_data *execute_data)
 
 /* ---- Start and end of the process ---- */
 
+/* Debian builds ext/pcntl into the embed library, and not into mod_php. Without it, a script finds none of its functions. */
+static int shim_register_extensions(void)
+{
+	int result = php_register_internal_extensions();
+	zend_module_entry *pcntl = has_pcntl ? NULL : zend_hash_str_find_ptr(&module_registry, ZEND_STRL("pcntl"));
+
+	if (pcntl) {
+		zend_unregister_functions(pcntl->functions, -1, NULL);
+		zend_hash_str_del(&module_registry, ZEND_STRL("pcntl"));
+	}
+	return result;
+}
+
 int howdah_start(const struct howdah_settings *settings)
 {
 	rust = settings->callbacks;
+	has_pcntl = settings->has_pcntl;
+	shim_module.name = (char *) settings->sapi;
+	php_register_internal_extensions_func = shim_register_extensions;
 	shim_module.php_ini_path_override = (char *) settings->ini_file;
 
 	zend_signal_startup();
@@ -399,6 +409,9 @@ int howdah_execute(const struct howdah_request *request)
 				SG(sapi_headers).http_response_code = 500;
 			}
 		}
+		if (rust->is_child()) {
+			SG(rfc1867_uploaded_files) = NULL; /* The files belong to the worker. */
+		}
 		php_request_shutdown(NULL);
 		if (request->collects_sessions) {
 			shim_let_sessions_collect(false);
@@ -408,6 +421,11 @@ int howdah_execute(const struct howdah_request *request)
 	} zend_end_try();
 	shim_finish();
 	return outcome;
+}
+
+int howdah_exit_status(void)
+{
+	return EG(exit_status);
 }
 
 /* Asks opcache whether it caches, in a request without a client. */

@@ -57,8 +57,8 @@ struct howdah_callbacks {
 	size_t (*read_body)(void *context, char *room, size_t length);
 	/* Stores the next entry of $_SERVER, or the first one if `first`. Returns 0 at the end. */
 	int (*next_variable)(void *context, int first, struct howdah_pair *pair);
-	/* As above, without the variables that rules have set. */
-	int (*next_own_variable)(void *context, int first, struct howdah_pair *pair);
+	/* As above, for the request's fields, with names as the client wrote them. Without NULs; valid until the next call. */
+	int (*next_field)(void *context, int first, struct howdah_pair *pair);
 	const char *(*variable)(void *context, const char *name, size_t length);
 	/* Stores the next ini value of this request, as above. */
 	int (*next_ini)(void *context, int first, struct howdah_pair *pair);
@@ -68,12 +68,16 @@ struct howdah_callbacks {
 	void (*log)(void *context, int level, const char *message);
 	/* Returns whether a time-out signal that just arrived can be meant for this request. */
 	int (*is_overdue)(void *context);
+	/* Returns whether this process is a child that a script has forked. */
+	int (*is_child)(void);
 };
 
 struct howdah_settings {
 	const char *ini_file;    /* instead of PHP's own choice of php.ini, or null */
 	const char *ini_entries; /* text in php.ini's form that goes before everything in php.ini, or null */
 	const struct howdah_callbacks *callbacks;
+	int has_pcntl;           /* scripts have the functions of ext/pcntl, if PHP was built with it */
+	const char *sapi;        /* the name of the server interface */
 };
 
 /* Bits of howdah_execute's result. */
@@ -92,10 +96,12 @@ enum {
 int howdah_start(const struct howdah_settings *settings); /* 0, or -1: PHP did not start */
 void howdah_stop(void);
 int howdah_execute(const struct howdah_request *request);
+int howdah_exit_status(void); /* of the last script */
 int howdah_opcache(void); /* runs a request of its own */
 const char *howdah_php_version(void);
 /* The value of an ini setting, or null if there is no such setting. Valid until PHP runs again. */
 const char *howdah_ini_value(const char *name);
+int howdah_ini_set(const char *name, const char *value); /* a default for all requests; -1: refused */
 int howdah_ini_protect(const char *name); /* scripts cannot change it any more; -1: no such setting */
 void howdah_disable_functions(const char *list);
 void howdah_disable_classes(const char *list);

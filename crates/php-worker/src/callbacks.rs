@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use howdah_ipc::response::HeadKind;
 
+use crate::children;
 use crate::head::ScriptHead;
 use crate::log::{self, Level};
 use crate::php_request::{ClientGone, PhpRequest};
@@ -29,12 +30,13 @@ pub static CALLBACKS: raw::Callbacks = raw::Callbacks {
     end: on_end,
     read_body: on_read_body,
     next_variable: on_next_variable,
-    next_own_variable: on_next_own_variable,
+    next_field: on_next_field,
     variable: on_variable,
     next_ini: on_next_ini,
     user_ini: on_user_ini,
     log: on_log,
     is_overdue: on_is_overdue,
+    is_child: on_is_child,
 };
 
 /// Returns whether a callback has panicked in this process.
@@ -140,13 +142,13 @@ unsafe extern "C" fn on_next_variable(
     barrier(0, || unsafe { store(request_of(context).next_variable(first != 0), pair) })
 }
 
-unsafe extern "C" fn on_next_own_variable(
+unsafe extern "C" fn on_next_field(
     context: *mut c_void,
     first: c_int,
     pair: *mut raw::Pair,
 ) -> c_int {
     // SAFETY: called by the shim during `execute`, with into for a pair.
-    barrier(0, || unsafe { store(request_of(context).next_own_variable(first != 0), pair) })
+    barrier(0, || unsafe { store(request_of(context).next_field(first != 0), pair) })
 }
 
 unsafe extern "C" fn on_variable(
@@ -196,6 +198,10 @@ unsafe extern "C" fn on_log(context: *mut c_void, level: c_int, message: *const 
 unsafe extern "C" fn on_is_overdue(context: *mut c_void) -> c_int {
     // SAFETY: called by the shim during `execute`.
     barrier(0, || unsafe { request_of(context).is_overdue().into() })
+}
+
+unsafe extern "C" fn on_is_child() -> c_int {
+    (!children::is_worker()).into()
 }
 
 /// # Safety

@@ -61,12 +61,18 @@ pub fn own_sessions(state_dir: &str, given: &[&[Pair]]) -> Option<String> {
     (own && !state_dir.is_empty()).then(|| format!("{state_dir}/{SESSIONS}"))
 }
 
+/// Returns the folder of uploaded files. `None` if the pool has no folder of its own for them.
+pub fn own_uploads(state_dir: &str, given: &[&[Pair]]) -> Option<String> {
+    let own = is_open(UPLOADS_SETTING, given) && !state_dir.is_empty();
+    own.then(|| format!("{state_dir}/{UPLOADS}"))
+}
+
 /// Ini settings that place temporary files into the pool's own folders, unless `given` contains the
 /// setting.
 pub fn folders(state_dir: &str, given: &[&[Pair]]) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for (name, folder) in
-        [("sys_temp_dir", "tmp"), ("upload_tmp_dir", "uploads"), ("session.save_path", SESSIONS)]
+        [("sys_temp_dir", "tmp"), (UPLOADS_SETTING, UPLOADS), ("session.save_path", SESSIONS)]
     {
         if is_open(name, given) {
             pairs.push((name.to_owned(), format!("{state_dir}/{folder}")));
@@ -78,6 +84,10 @@ pub fn folders(state_dir: &str, given: &[&[Pair]]) -> Vec<Pair> {
     pairs
 }
 
+/// The ini setting for the folder of uploaded files.
+pub const UPLOADS_SETTING: &str = "upload_tmp_dir";
+/// Name of the folder for uploaded files within the pool's own folder.
+const UPLOADS: &str = "uploads";
 /// Name of the folder for sessions within the pool's own folder.
 const SESSIONS: &str = "sessions";
 

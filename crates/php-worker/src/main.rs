@@ -14,6 +14,8 @@ mod body;
 #[cfg(not(no_php))]
 mod callbacks;
 #[cfg(not(no_php))]
+mod children;
+#[cfg(not(no_php))]
 mod head;
 #[cfg(not(no_php))]
 mod ini;
@@ -30,6 +32,8 @@ mod sapi;
 mod session_gc;
 #[cfg(not(no_php))]
 mod start;
+#[cfg(not(no_php))]
+mod uploads;
 #[cfg(not(no_php))]
 mod user_ini;
 #[cfg(not(no_php))]
@@ -65,7 +69,7 @@ fn main() -> ExitCode {
 
 #[cfg(not(no_php))]
 fn version() -> ExitCode {
-    match sapi::Engine::start(None, &ini::PoolIni::default()) {
+    match sapi::Engine::start(&sapi::EngineOptions::default(), &ini::PoolIni::default()) {
         Ok(mut engine) => {
             println!("PHP {}, opcache {}", engine.php_version(), engine.opcache());
             engine.stop();

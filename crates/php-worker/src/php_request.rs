@@ -1,14 +1,16 @@
 //! One PHP request: passes the request to PHP, and PHP's response to a [`ResponseSink`].
 
+use std::borrow::Cow;
 use std::ffi::CStr;
 use std::io;
 use std::ptr;
 use std::time::{Duration, Instant};
 
 use howdah_ipc::request::{DecodedRequest, FixedText, Pairs};
-use howdah_ipc::response::HeadKind;
+use howdah_ipc::response::{HeadKind, MOST_HEAD};
 
 use crate::body::BodyReader;
+use crate::children;
 use crate::head::ScriptHead;
 use crate::log::{self, Level, LogContext};
 use crate::sapi::raw;
@@ -79,7 +81,9 @@ pub struct PhpRequest<'c> {
     stage: ResponseStage,
     begun: Instant,
     variables: VariableCursor<'c>,
-    own_variables: Option<Pairs<'c>>,
+    /// The request's fields and the position in them, once a script has asked for them.
+    fields: Option<std::vec::IntoIter<RequestField<'c>>>,
+    field: Option<RequestField<'c>>,
     ini: Option<Pairs<'c>>,
     /// Buffer for the text of `PHP_SELF`.
     php_self: Vec<u8>,
@@ -127,7 +131,8 @@ impl<'c> PhpRequest<'c> {
             stage: ResponseStage::Head,
             begun: Instant::now(),
             variables: VariableCursor::Done,
-            own_variables: None,
+            fields: None,
+            field: None,
             ini: None,
             php_self: Vec::new(),
             served: [0; 24],
@@ -182,6 +187,9 @@ impl<'c> PhpRequest<'c> {
         kind: HeadKind,
         head: &ScriptHead<'_, raw::Text>,
     ) -> Result<(), ClientGone> {
+        if !children::is_worker() {
+            return Ok(());
+        }
         if self.stage != ResponseStage::Head {
             return Err(ClientGone);
         }
@@ -193,22 +201,28 @@ impl<'c> PhpRequest<'c> {
             }
             Err(HeadError::ClientGone) => Err(ClientGone),
             Err(HeadError::TooLong) => {
-                self.log(
-                    Level::Error,
-                    b"the response was replaced by an error: the script's header fields are \
-                      too long; \
-                      send fewer or shorter fields",
+                let what = format!(
+                    "the response was replaced by an error: the script's header fields have more \
+                     than {} KB together; send fewer or shorter fields",
+                    MOST_HEAD / 1024
                 );
+                self.log(Level::Error, what.as_bytes());
                 if kind == HeadKind::Final {
                     self.stage = ResponseStage::Discard;
-                    let _ = self.client.head(kind, 500, b"", &mut std::iter::empty());
+                    let mut fields = [(&b"Content-Type"[..], &b"text/plain"[..])].into_iter();
+                    let _ = self.client.head(kind, 500, b"", &mut fields);
+                    let _ = self.client.write(TOO_LONG);
                 }
                 Ok(())
             }
         }
     }
 
+    /// Sends output of the script. The output of a child process is discarded.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), ClientGone> {
+        if !children::is_worker() {
+            return Ok(());
+        }
         match self.stage {
             ResponseStage::Body => self.client.write(bytes),
             // php-fpm lets a script continue after fastcgi_finish_request() while it prints little,
@@ -220,16 +234,30 @@ impl<'c> PhpRequest<'c> {
     }
 
     pub(crate) fn flush(&mut self) -> Result<(), ClientGone> {
-        if self.stage == ResponseStage::Ended {
+        if self.stage == ResponseStage::Ended || !children::is_worker() {
             Ok(())
         } else {
             self.client.flush()
         }
     }
 
+    /// Answers with 500 if PHP gave up before it sent a head: it could not start the request. PHP
+    /// has logged the reason.
+    pub(crate) fn give_up(&mut self) {
+        if self.stage != ResponseStage::Head {
+            return;
+        }
+        self.stage = ResponseStage::Discard;
+        let _ = self.client.head(HeadKind::Final, 500, b"", &mut std::iter::empty());
+        self.log(
+            Level::Error,
+            b"PHP could not start the request, see the message before; check the values of               php_value and php_flag, and the .user.ini files; the worker is replaced",
+        );
+    }
+
     /// Completes the response. Returns whether it was not complete before.
     pub(crate) fn end(&mut self) -> bool {
-        if self.stage == ResponseStage::Ended {
+        if self.stage == ResponseStage::Ended || !children::is_worker() {
             return false;
         }
         self.stage = ResponseStage::Ended;
@@ -262,11 +290,18 @@ impl<'c> PhpRequest<'c> {
         Some(raw::Pair { name: raw_text(name.to_bytes()), value })
     }
 
-    pub(crate) fn next_own_variable(&mut self, first: bool) -> Option<raw::Pair> {
+    /// Returns the next field of the request, with its name as the client wrote it. The pair is
+    /// valid until the next call; it has no NULs.
+    pub(crate) fn next_field(&mut self, first: bool) -> Option<raw::Pair> {
         if first {
-            self.own_variables = Some(self.request.own_variables());
+            self.fields = Some(merged(self.request.fields()).into_iter());
         }
-        self.own_variables.as_mut()?.next().map(raw_pair)
+        self.field = self.fields.as_mut()?.next();
+        let (name, value) = self.field.as_ref()?;
+        Some(raw::Pair {
+            name: raw_bytes(name),
+            value: raw_bytes(value),
+        })
     }
 
     /// SCRIPT_NAME followed by PATH_INFO.
@@ -317,6 +352,28 @@ impl<'c> PhpRequest<'c> {
             directory_count: plan.count,
         })
     }
+}
+
+/// Content of the response that replaces one with too long a head.
+const TOO_LONG: &[u8] = b"The header fields of this page are too long to be sent.\n";
+
+/// Name and value of a field whose lines were joined.
+type RequestField<'c> = (&'c [u8], Cow<'c, [u8]>);
+
+/// Joins the lines of each field, as Apache does, under the name of the first line.
+fn merged<'c>(lines: impl Iterator<Item = Field<'c>>) -> Vec<RequestField<'c>> {
+    let mut fields: Vec<RequestField<'c>> = Vec::new();
+    for (name, value) in lines {
+        match fields.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            Some((_, values)) => {
+                let is_cookie = name.eq_ignore_ascii_case(b"cookie");
+                let separator: &[u8] = if is_cookie { b"; " } else { b", " };
+                values.to_mut().extend_from_slice(&[separator, value].concat());
+            }
+            None => fields.push((name, Cow::Borrowed(value))),
+        }
+    }
+    fields
 }
 
 /// Minimum age of a request that the front's time-out signal can be meant for. A signal that

@@ -3,7 +3,11 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
+use howdah_sys::process::end_descendants;
+
+use crate::children;
 use crate::sapi;
 
 /// A process id.
@@ -65,6 +69,30 @@ pub fn die_with(parent: Pid) -> io::Result<()> {
     }
 }
 
+/// Seconds of processor time between the signal that a worker has used its share and its end.
+const OVERTIME: u64 = 60;
+
+/// Limits the processor time of this process. After `seconds` the worker ends before its next
+/// request. The kernel kills it [`OVERTIME`] later, and a program that it executes at once.
+///
+/// # Errors
+/// The error of `setrlimit(2)`.
+pub fn limit_processor_time(seconds: u64) -> io::Result<()> {
+    handle(libc::SIGXCPU, on_terminate, libc::SA_RESTART)?;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is live.
+    if unsafe { libc::getrlimit(libc::RLIMIT_CPU, &raw mut limit) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    limit.rlim_max = limit.rlim_max.min(seconds.saturating_add(OVERTIME));
+    limit.rlim_cur = limit.rlim_max.min(seconds);
+    // SAFETY: `limit` is live.
+    if unsafe { libc::setrlimit(libc::RLIMIT_CPU, &raw const limit) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 /// Sends a signal to a child that was not reaped yet.
 pub fn kill(child: Pid, signal: i32) {
     // SAFETY: no memory arguments. A child that is dead already does not mind.
@@ -78,6 +106,43 @@ pub fn reap() -> Option<(Pid, i32)> {
     // SAFETY: `status` is a live number.
     let child = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
     (child > 0).then_some((child, status))
+}
+
+/// Ends the processes that scripts have started and that outlived their workers. The supervisor does
+/// it as well, unless it has died.
+pub fn end_orphans() {
+    let began = Instant::now();
+    while began.elapsed() < LONGEST_SEARCH {
+        while began.elapsed() < LONGEST_SEARCH && reap().is_some() {}
+        match end_descendants(|_| false) {
+            Ok(remaining) if remaining.killed > 0 => {}
+            // What is refused runs with other rights, and this process cannot end it.
+            _ => return,
+        }
+    }
+}
+
+/// The most time of [`end_orphans`]. Processes that fork faster than they are found are left to the
+/// supervisor.
+const LONGEST_SEARCH: Duration = Duration::from_millis(500);
+
+/// Makes this worker, and the programs that its scripts start, the first to be ended when memory is
+/// short: as if they took 30 % of the memory more. See proc_pid_oom_score_adj(5).
+pub fn offer_to_the_oom_killer() {
+    const FILE: &str = "/proc/self/oom_score_adj";
+    const VALUE: &str = "300";
+    if std::fs::write(FILE, VALUE).is_ok() {
+        return;
+    }
+    // The file belongs to root while the process cannot be dumped.
+    // SAFETY: no memory arguments.
+    let former = unsafe { libc::prctl(libc::PR_GET_DUMPABLE, 0, 0, 0, 0) };
+    // SAFETY: no memory arguments.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
+    // It fails without `/proc`. The worker then has its zygote's value.
+    let _ = std::fs::write(FILE, VALUE);
+    // SAFETY: no memory arguments.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, former, 0, 0, 0) };
 }
 
 /// Returns whether a status of [`reap`] means exit with 0.
@@ -100,6 +165,10 @@ pub fn exit_now(code: i32) -> ! {
 /// - SIGINT and SIGHUP have no effect. A terminal sends them to every process, and only the
 ///   supervisor acts on them. They are not ignored, because programs that a script executes would
 ///   inherit that.
+/// - SIGALRM and SIGVTALRM have no effect. A timer that a script or a library has started may expire
+///   after its request.
+/// - In a child process that a script has forked, SIGTERM and [`TIME_OUT`] end the process.
+/// - SIGXFSZ has no effect: writing beyond the limit of a file's size fails, and PHP says so.
 /// - SIGSEGV and SIGBUS end the process with the signal as its exit status. The handlers of Rust's
 ///   runtime would swallow a signal that was sent, and would turn a stack overflow of PHP into an
 ///   abort.
@@ -112,8 +181,46 @@ pub fn install_handlers() -> io::Result<()> {
     }
     handle(libc::SIGTERM, on_terminate, libc::SA_RESTART)?;
     handle(TIME_OUT, on_time_out, 0)?;
+    handle(libc::SIGXFSZ, on_nothing, libc::SA_RESTART)?;
     handle(libc::SIGINT, on_nothing, libc::SA_RESTART)?;
-    handle(libc::SIGHUP, on_nothing, libc::SA_RESTART)
+    handle(libc::SIGHUP, on_nothing, libc::SA_RESTART)?;
+    handle(libc::SIGALRM, on_nothing, libc::SA_RESTART)?;
+    handle(libc::SIGVTALRM, on_nothing, libc::SA_RESTART)
+}
+
+/// The signal handlers of a process, and the signals that can have one.
+pub struct SignalState(Vec<(i32, libc::sigaction)>);
+
+impl SignalState {
+    /// Reads the handlers of this process.
+    pub fn of_this_process() -> SignalState {
+        let handlers = (1..=libc::SIGRTMAX()).filter_map(|signal| {
+            // SAFETY: an all-zero `sigaction` is valid memory.
+            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+            // SAFETY: `action` is live; no handler is set.
+            let result = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+            let is_fixed = matches!(signal, libc::SIGKILL | libc::SIGSTOP);
+            (result == 0 && !is_fixed).then_some((signal, action))
+        });
+        SignalState(handlers.collect())
+    }
+
+    /// Stops this process's timers, sets its handlers as they were, and unblocks all signals.
+    /// Takes about 70 system calls.
+    pub fn restore(&self) {
+        // SAFETY: an all-zero `itimerval` is valid, and means no timer.
+        let never: libc::itimerval = unsafe { std::mem::zeroed() };
+        for timer in [libc::ITIMER_REAL, libc::ITIMER_VIRTUAL] {
+            // SAFETY: `never` is live; the former value is not asked for.
+            unsafe { libc::setitimer(timer, &raw const never, std::ptr::null_mut()) };
+        }
+        for (signal, action) in &self.0 {
+            // SAFETY: `action` is as the kernel gave it, and its handler still exists.
+            unsafe { libc::sigaction(*signal, action, std::ptr::null_mut()) };
+        }
+        // It fails for no mask.
+        let _ = unblock_signals();
+    }
 }
 
 /// Unblocks all signals. Call it in the worker after the fork.
@@ -178,12 +285,29 @@ fn disposition(signal: i32, handler: libc::sighandler_t, flags: i32) -> io::Resu
     }
 }
 
-extern "C" fn on_terminate(_signal: i32) {
-    STOP.store(true, Ordering::Release);
+extern "C" fn on_terminate(signal: i32) {
+    if children::is_worker() {
+        STOP.store(true, Ordering::Release);
+    } else {
+        end_by(signal);
+    }
 }
 
-extern "C" fn on_time_out(_signal: i32) {
-    sapi::time_out();
+extern "C" fn on_time_out(signal: i32) {
+    if children::is_worker() {
+        sapi::time_out();
+    } else {
+        end_by(signal);
+    }
+}
+
+/// Ends this process by `signal` when the handler returns. Async-signal-safe.
+fn end_by(signal: i32) {
+    // SAFETY: no memory arguments.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
 }
 
 extern "C" fn on_nothing(_signal: i32) {}

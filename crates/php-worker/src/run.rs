@@ -16,10 +16,11 @@ use howdah_ipc::response::HeadKind;
 
 use crate::EXIT_USAGE;
 use crate::body::BodyReader;
+use crate::children;
 use crate::ini::{Pair, PoolIni};
 use crate::php_request::{ClientGone, Field, HeadError, PhpRequest, ResponseSink, WorkerFacts};
 use crate::process;
-use crate::sapi::{Engine, RequestOutcome};
+use crate::sapi::{Engine, EngineOptions, RequestOutcome};
 
 const USAGE: &str = "\
 usage: howdah-php run SCRIPT [OPTION]...
@@ -37,7 +38,9 @@ usage: howdah-php run SCRIPT [OPTION]...
   --request-ini NAME=VALUE  ini value of the request, repeatable
   -d NAME=VALUE           ini value of the pool, repeatable
   --admin NAME=VALUE      ini value that scripts cannot change, repeatable
-  --ini-file FILE         instead of PHP's own php.ini";
+  --ini-file FILE         instead of PHP's own php.ini
+  --sapi NAME             instead of apache2handler
+  --pcntl                 with the functions of PHP's pcntl extension";
 
 /// The command line: the script, the number of runs, and the parts of the response to print.
 #[derive(Debug, Default)]
@@ -56,6 +59,8 @@ struct RunOptions {
     ini: Vec<Pair>,
     admin_ini: Vec<Pair>,
     ini_file: Option<PathBuf>,
+    has_pcntl: bool,
+    sapi: Option<String>,
 }
 
 /// Prints or discards the response.
@@ -110,6 +115,8 @@ impl RunOptions {
                 Some("--request-ini") => options.request_ini.push(pair(&text(value()?)?, '=')?),
                 Some("-d") => options.ini.push(pair(&text(value()?)?, '=')?),
                 Some("--admin") => options.admin_ini.push(pair(&text(value()?)?, '=')?),
+                Some("--sapi") => options.sapi = Some(text(value()?)?),
+                Some("--pcntl") => options.has_pcntl = true,
                 Some("--ini-file") => options.ini_file = Some(value()?.into()),
                 Some(option) if option.starts_with('-') => {
                     return Err(format!("unknown option {option}"));
@@ -146,6 +153,8 @@ impl RunOptions {
             .duration_since(UNIX_EPOCH)
             .map_err(|error| error.to_string())?;
         let script = self.script.as_os_str().as_bytes();
+        let lines: Vec<String> =
+            self.fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         encoder.begin(
             u64::try_from(now.as_micros()).unwrap_or(u64::MAX),
             [
@@ -157,6 +166,7 @@ impl RunOptions {
                 field("cookie"),
                 field("authorization"),
                 Some(root.as_os_str().as_bytes()),
+                Some(lines.concat().as_bytes()),
             ],
         );
         let variables: [(&str, &[u8]); 12] = [
@@ -206,9 +216,14 @@ impl RunOptions {
 
 fn run(options: &RunOptions) -> Result<(), String> {
     let mut engine = Engine::start(
-        options.ini_file.as_deref(),
+        &EngineOptions {
+            ini_file: options.ini_file.as_deref(),
+            has_pcntl: options.has_pcntl,
+            sapi: options.sapi.as_deref().unwrap_or_default(),
+        },
         &PoolIni::new(&options.ini, &options.admin_ini),
     )?;
+    children::prepare(std::iter::empty()).map_err(|error| error.to_string())?;
     let mut body = Vec::new();
     let mut body_length = 0;
     if let Some(path) = &options.body {

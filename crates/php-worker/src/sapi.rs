@@ -5,8 +5,10 @@ use std::ffi::{CStr, CString, c_char, c_double, c_int, c_void};
 use std::path::Path;
 
 use crate::callbacks;
+use crate::children;
 use crate::ini::PoolIni;
 use crate::php_request::PhpRequest;
+use crate::process;
 use crate::user_ini::UserIniCache;
 
 /// The C structures and functions of `shim/shim.h`.
@@ -66,12 +68,13 @@ pub mod raw {
         pub end: unsafe extern "C" fn(Context) -> c_int,
         pub read_body: unsafe extern "C" fn(Context, *mut c_char, usize) -> usize,
         pub next_variable: unsafe extern "C" fn(Context, c_int, *mut Pair) -> c_int,
-        pub next_own_variable: unsafe extern "C" fn(Context, c_int, *mut Pair) -> c_int,
+        pub next_field: unsafe extern "C" fn(Context, c_int, *mut Pair) -> c_int,
         pub variable: unsafe extern "C" fn(Context, *const c_char, usize) -> *const c_char,
         pub next_ini: unsafe extern "C" fn(Context, c_int, *mut Pair) -> c_int,
         pub user_ini: unsafe extern "C" fn(Context, i64, *mut UserIni) -> c_int,
         pub log: unsafe extern "C" fn(Context, c_int, *const c_char),
         pub is_overdue: unsafe extern "C" fn(Context) -> c_int,
+        pub is_child: unsafe extern "C" fn() -> c_int,
     }
 
     /// `struct howdah_settings`
@@ -80,6 +83,8 @@ pub mod raw {
         pub ini_file: *const c_char,
         pub ini_entries: *const c_char,
         pub callbacks: *const Callbacks,
+        pub has_pcntl: c_int,
+        pub sapi: *const c_char,
     }
 
     /// `HOWDAH_BROKEN`
@@ -95,9 +100,11 @@ pub mod raw {
         pub fn howdah_start(settings: *const Settings) -> c_int;
         pub fn howdah_stop();
         pub fn howdah_execute(request: *const Request) -> c_int;
+        pub fn howdah_exit_status() -> c_int;
         pub fn howdah_opcache() -> c_int;
         pub fn howdah_php_version() -> *const c_char;
         pub fn howdah_ini_value(name: *const c_char) -> *const c_char;
+        pub fn howdah_ini_set(name: *const c_char, value: *const c_char) -> c_int;
         pub fn howdah_ini_protect(name: *const c_char) -> c_int;
         pub fn howdah_disable_functions(list: *const c_char);
         pub fn howdah_disable_classes(list: *const c_char);
@@ -113,8 +120,24 @@ pub struct Engine {
     /// PHP keeps pointers to this text.
     _ini_file: Option<CString>,
     _ini_entries: CString,
+    _sapi: CString,
     not_send: std::marker::PhantomData<*mut ()>,
 }
+
+/// How to start PHP, besides ini settings.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EngineOptions<'o> {
+    /// Path of a `php.ini` file that replaces PHP's own choice.
+    pub ini_file: Option<&'o Path>,
+    /// Scripts have the functions of ext/pcntl, if PHP was built with it.
+    pub has_pcntl: bool,
+    /// The name of the server interface, `PHP_SAPI`; empty for that of Apache's module. Opcache
+    /// before PHP 8.5 starts only under names that it knows.
+    pub sapi: &'o str,
+}
+
+/// The name of Apache's module: scripts and `.htaccess` files find what they find there.
+const USUAL_SAPI: &str = "apache2handler";
 
 /// The state of PHP after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,14 +155,24 @@ impl Engine {
     ///
     /// # Errors
     /// The reason, as text for a person. PHP has logged details.
-    pub fn start(ini_file: Option<&Path>, pool: &PoolIni) -> Result<Engine, String> {
-        let ini_file =
-            ini_file.map(|path| c_string(path.as_os_str().as_encoded_bytes())).transpose()?;
+    pub fn start(options: &EngineOptions<'_>, pool: &PoolIni) -> Result<Engine, String> {
+        let ini_file = options
+            .ini_file
+            .map(|path| c_string(path.as_os_str().as_encoded_bytes()))
+            .transpose()?;
         let ini_entries = c_string(&pool.entries)?;
+        let name = if options.sapi.is_empty() {
+            USUAL_SAPI
+        } else {
+            options.sapi
+        };
+        let sapi = c_string(name.as_bytes())?;
         let settings = raw::Settings {
             ini_file: ini_file.as_ref().map_or(std::ptr::null(), |path| path.as_ptr()),
             ini_entries: ini_entries.as_ptr(),
             callbacks: &raw const callbacks::CALLBACKS,
+            has_pcntl: options.has_pcntl.into(),
+            sapi: sapi.as_ptr(),
         };
         // SAFETY: the texts live in the engine, the callbacks for ever; `settings` itself is not
         // kept.
@@ -152,6 +185,7 @@ impl Engine {
             user_ini,
             _ini_file: ini_file,
             _ini_entries: ini_entries,
+            _sapi: sapi,
             not_send: std::marker::PhantomData,
         };
         for list in &pool.disabled_functions {
@@ -191,6 +225,19 @@ impl Engine {
         }
     }
 
+    /// Sets the value that an ini setting has in all requests of this process.
+    ///
+    /// # Errors
+    /// This PHP has no such setting, or refuses the value.
+    pub fn set_ini(&mut self, name: &str, value: &[u8]) -> Result<(), String> {
+        let (name, value) = (c_string(name.as_bytes())?, c_string(value)?);
+        // SAFETY: PHP runs and no request does; both texts are copied.
+        match unsafe { raw::howdah_ini_set(name.as_ptr(), value.as_ptr()) } {
+            0 => Ok(()),
+            _ => Err(format!("PHP refuses a value for {}", name.to_string_lossy())),
+        }
+    }
+
     /// Returns `on`, or the reason why opcache is off. Runs a request that has no client.
     pub fn opcache(&mut self) -> String {
         // SAFETY: PHP runs, and no request is running.
@@ -213,7 +260,12 @@ impl Engine {
         // `context` outlive the call of the function, and nobody else uses them meanwhile: the
         // callbacks get at the `PhpRequest` through `context` only.
         let outcome = unsafe { raw::howdah_execute(&raw const request) };
+        if !children::is_worker() {
+            // SAFETY: PHP runs; the function reads a number.
+            process::exit_now(unsafe { raw::howdah_exit_status() })
+        }
         if outcome & raw::BROKEN != 0 || callbacks::has_panicked() {
+            call.give_up();
             RequestOutcome::Broken
         } else if outcome & raw::COLLECTED != 0 {
             RequestOutcome::Collected

@@ -10,7 +10,7 @@ use howdah_ipc::control::PoolSettings;
 use crate::ini::{self, Pair, PoolIni};
 use crate::log::{self, Level};
 use crate::process::{self, Fork};
-use crate::sapi::Engine;
+use crate::sapi::{Engine, EngineOptions};
 
 /// Environment variables that PHP reads during its start and that scripts do not need.
 const FOR_PHP: [&str; 2] = ["PHPRC", "PHP_INI_SCAN_DIR"];
@@ -36,7 +36,12 @@ pub fn php(settings: &PoolSettings) -> Result<(Engine, String), String> {
         .filter_map(|&name| Some((name.to_owned(), std::env::var(name).ok()?)));
     let while_starting: Vec<Pair> = for_php.chain(settings.environment.iter().cloned()).collect();
     process::replace_environment(&while_starting);
-    let engine = Engine::start(ini_file, &pool_ini)?;
+    let options = EngineOptions {
+        ini_file,
+        has_pcntl: settings.pcntl,
+        sapi: &settings.sapi,
+    };
+    let engine = Engine::start(&options, &pool_ini)?;
     process::replace_environment(&settings.environment);
 
     for name in pool_ini.expected.iter().filter(|name| engine.ini_value(name).is_none()) {

@@ -5,17 +5,22 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use howdah_ipc::request::{BodyLocation, DecodedRequest};
 use howdah_ipc::response::HeadKind;
 use howdah_ipc::worker::{Attachment, Job, ResponseWriter, Worker};
+use howdah_sys::landlock::{Landlock, Ruleset};
 
 use crate::body::BodyReader;
+use crate::children;
+use crate::ini;
 use crate::log::{self, Level};
 use crate::php_request::{ClientGone, Field, HeadError, PhpRequest, ResponseSink, WorkerFacts};
-use crate::process::{self, Pid};
+use crate::process::{self, Pid, SignalState};
 use crate::sapi::{Engine, RequestOutcome};
 use crate::session_gc::SessionGc;
+use crate::uploads::UploadFolder;
 
 /// The zygote's parameters for a worker.
 #[derive(Debug, Clone, Copy)]
@@ -26,8 +31,16 @@ pub struct WorkerOrders<'z> {
     pub pool: &'z CStr,
     /// Number of requests after which the worker ends; 0: never.
     pub max_requests: u64,
+    /// Whether the worker may send signals only to itself and its children.
+    pub separates_workers: bool,
+    /// Processor time after which the worker ends, in seconds; 0: never.
+    pub processor_seconds: u64,
     /// Folder of the pool's sessions, if the workers delete old ones.
     pub sessions: Option<&'z Path>,
+    /// The folders of uploaded files, if they are the pool's own.
+    pub uploads: Option<&'z UploadFolder>,
+    /// Scripts have the functions of `pcntl`.
+    pub has_pcntl: bool,
     /// Process of the zygote.
     pub parent: Pid,
 }
@@ -38,7 +51,15 @@ pub fn main(mut engine: Engine, attachment: Attachment, orders: WorkerOrders<'_>
     if prepared.is_err() {
         process::exit_now(1); // The zygote is gone; nobody would ever end us.
     }
-    match serve(&mut engine, attachment.worker(orders.index), orders) {
+    process::offer_to_the_oom_killer();
+    if let Some(uploads) = orders.uploads {
+        place_uploads(&mut engine, uploads, orders.index);
+    }
+    let served = confine(orders)
+        .and_then(|()| children::prepare(attachment.descriptors()))
+        .and_then(|()| attachment.worker(orders.index))
+        .and_then(|worker| serve(&mut engine, worker, orders));
+    match served {
         Ok(RequestOutcome::Ready | RequestOutcome::Collected) => {
             engine.stop();
             std::process::exit(0)
@@ -56,6 +77,33 @@ pub fn main(mut engine: Engine, attachment: Attachment, orders: WorkerOrders<'_>
     }
 }
 
+/// Gives this worker a folder of its own for uploaded files. Without it, uploads go to the folder
+/// that PHP was started with.
+fn place_uploads(engine: &mut Engine, uploads: &UploadFolder, index: usize) {
+    let placed = uploads.of_worker(index).map_err(|error| error.to_string()).and_then(|folder| {
+        engine.set_ini(ini::UPLOADS_SETTING, folder.as_os_str().as_encoded_bytes())
+    });
+    if let Err(error) = placed {
+        let what = format!("uploads of a worker that dies will not be deleted: {error}");
+        log::write(Level::Warning, what.as_bytes(), None);
+    }
+}
+
+/// Sets the restrictions that each worker has for itself.
+fn confine(orders: WorkerOrders<'_>) -> io::Result<()> {
+    if orders.processor_seconds > 0 {
+        process::limit_processor_time(orders.processor_seconds)?;
+    }
+    if orders.separates_workers
+        && let Some(landlock) = Landlock::of_kernel()
+    {
+        let mut ruleset = Ruleset::new(landlock);
+        ruleset.refuse_signals();
+        ruleset.enforce()?;
+    }
+    Ok(())
+}
+
 fn serve(
     engine: &mut Engine,
     mut worker: Worker,
@@ -63,6 +111,8 @@ fn serve(
 ) -> io::Result<RequestOutcome> {
     let mut served = 0;
     let mut session_gc = SessionGc::new(orders.sessions);
+    // Without pcntl, scripts cannot change it.
+    let signals = orders.has_pcntl.then(SignalState::of_this_process);
     loop {
         let Some(job) = worker.next(&process::STOP)? else {
             return Ok(RequestOutcome::Ready);
@@ -73,12 +123,16 @@ fn serve(
             collects_sessions: session_gc.is_due(),
         };
         let outcome = run(engine, job, facts);
+        signals.iter().for_each(SignalState::restore);
         if facts.collects_sessions {
             session_gc.tried(outcome == RequestOutcome::Collected);
         }
         served += 1;
         worker.publish_requests(served);
-        if outcome == RequestOutcome::Broken || served == orders.max_requests {
+        // A worker that has used its processor time gets no signal while it waits, unlike one that
+        // the zygote dismisses.
+        let is_worn = process::STOP.load(Ordering::Acquire) || served == orders.max_requests;
+        if outcome == RequestOutcome::Broken || is_worn {
             return Ok(outcome);
         }
     }

@@ -5,10 +5,10 @@
 //! the memory pages that PHP wrote during its start.
 
 use std::collections::VecDeque;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use howdah_ipc::worker::Attachment;
 use howdah_ipc::{Geometry, layout::MOST_WORKERS};
 use howdah_sys::descriptor;
 use howdah_sys::poll;
+use howdah_sys::process::{adopt_orphans, set_name};
 use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::{SIGCHLD, SIGKILL, SIGTERM, Signals};
 
@@ -25,17 +26,27 @@ use crate::log::{self, Level};
 use crate::process::{self, Fork, Pid};
 use crate::sapi::Engine;
 use crate::start;
+use crate::uploads::UploadFolder;
 use crate::worker::{self, WorkerOrders};
 
 /// Descriptor of the supervisor's socket.
 const SUPERVISOR: i32 = 3;
 /// Descriptor of the front's socket.
 const FRONT: i32 = 4;
+/// The name of a zygote that no front uses yet, for `ps`.
+const STANDBY: &CStr = c"howdah-standby";
+/// The name of a zygote that a front uses.
+const ZYGOTE: &CStr = c"howdah-zygote";
+/// The name of workers.
+const WORKER: &CStr = c"howdah-php";
 /// Time that workers have to finish when the supervisor or the front has gone.
 const ORPHANS_GRACE: Duration = Duration::from_secs(3);
 /// Workers that may be replaced at once per second after unexpected deaths. Further ones wait: a
 /// pool whose workers crash must not use up the machine.
 const MOST_REPLACED_PER_SECOND: usize = 100;
+/// Children that are reaped before the zygote turns to its messages. Further ones are reaped after
+/// the next event.
+const MOST_REAPED: usize = 1000;
 /// Delay before the next fork after the system had no resources for another process.
 const FORK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -78,8 +89,15 @@ struct Zygote {
     signals: Signals,
     pool: CString,
     max_requests: u64,
+    has_pcntl: bool,
+    /// See [`WorkerOrders`].
+    separates_workers: bool,
+    /// See [`WorkerOrders`].
+    processor_seconds: u64,
     /// Folder of the pool's sessions; see [`WorkerOrders::sessions`].
     sessions: Option<PathBuf>,
+    /// The folders of uploaded files, if they are the pool's own.
+    uploads: Option<UploadFolder>,
     region: RegionState,
     workers: Vec<Option<Pid>>,
     /// Number of workers to keep alive: workers `0..wanted`.
@@ -114,15 +132,27 @@ impl Zygote {
     /// # Errors
     /// The reason, as text for the operator.
     fn start(supervisor: &SeqPacket, front: SeqPacket) -> Result<Zygote, String> {
-        let settings = settings(supervisor)?;
         let text = |error: io::Error| error.to_string();
+        // At once: the sockets must not be taken by another process of the same user.
+        howdah_sys::process::set_opaque(true).map_err(text)?;
+        let settings = settings(supervisor)?;
+        howdah_sys::process::set_opaque(settings.is_opaque).map_err(text)?;
         // Text that a library prints to standard output belongs to the log as well.
         descriptor::replace(io::stdout().as_fd(), io::stderr().as_fd()).map_err(text)?;
         process::install_handlers().map_err(text)?;
+        // Until a front uses the zygote.
+        set_name(STANDBY);
+        // Processes that outlive the worker that started them are found at the end of the pool.
+        adopt_orphans().map_err(text)?;
         let signals = Signals::block(&[SIGCHLD, SIGTERM]).map_err(text)?;
         let (engine, opcache) = start::php(&settings)?;
         let sessions =
             ini::own_sessions(&settings.state_dir, &[&settings.ini, &settings.admin_ini]);
+        let given = [settings.ini.as_slice(), &settings.admin_ini];
+        let uploads = ini::own_uploads(&settings.state_dir, &given)
+            .map(|folder| UploadFolder::create(Path::new(&folder)))
+            .transpose()
+            .map_err(|error| format!("cannot create a folder for uploads: {error}"))?;
         let ready = FromZygote::Ready {
             php_version: engine.php_version(),
             opcache,
@@ -136,7 +166,11 @@ impl Zygote {
             signals,
             pool: CString::new(settings.pool).map_err(|error| error.to_string())?,
             max_requests: settings.max_requests,
+            has_pcntl: settings.pcntl,
+            separates_workers: settings.separates_workers,
+            processor_seconds: settings.processor_seconds,
             sessions: sessions.map(PathBuf::from),
+            uploads,
             region: RegionState::Awaited { descriptors: Vec::new() },
             workers: Vec::new(),
             wanted: 0,
@@ -155,7 +189,9 @@ impl Zygote {
         loop {
             self.reap()?;
             if self.ending && self.workers.iter().all(Option::is_none) {
+                process::end_orphans();
                 self.engine.stop();
+                self.uploads.into_iter().for_each(UploadFolder::remove);
                 return Ok(());
             }
             let wait = match self.staff()? {
@@ -220,6 +256,13 @@ impl Zygote {
                 }
             }
             ToZygote::Stop => self.end(),
+            ToZygote::Clean(cleaning) => {
+                if let RegionState::Attached(attachment) = &self.region {
+                    // A kernel that does not release the memory keeps it; the slot is as good.
+                    let _ = attachment.clean(cleaning);
+                }
+                self.tell(&FromZygote::Cleaned { slot: cleaning.slot })?;
+            }
         }
         Ok(())
     }
@@ -231,6 +274,7 @@ impl Zygote {
         descriptors.append(&mut more);
         if descriptors.len() as u64 >= total {
             let descriptors = std::mem::take(descriptors);
+            set_name(ZYGOTE);
             self.region = RegionState::Attached(Attachment::new(Attach { geometry, descriptors })?);
             self.workers = vec![None; geometry.workers];
         }
@@ -289,10 +333,15 @@ impl Zygote {
             signals,
             pool,
             max_requests,
+            has_pcntl,
+            separates_workers,
+            processor_seconds,
             sessions,
+            uploads,
             region,
             ..
         } = self;
+        set_name(WORKER);
         drop(front);
         drop(signals);
         let RegionState::Attached(attachment) = region else {
@@ -305,7 +354,11 @@ impl Zygote {
                 index,
                 pool: &pool,
                 max_requests,
+                separates_workers,
+                processor_seconds,
                 sessions: sessions.as_deref(),
+                uploads: uploads.as_ref(),
+                has_pcntl,
                 parent,
             },
         )
@@ -313,7 +366,11 @@ impl Zygote {
 
     /// Records the children that have ended.
     fn reap(&mut self) -> io::Result<()> {
-        while let Some((child, status)) = process::reap() {
+        // Orphans of scripts end here as well, perhaps faster than they can be reaped.
+        for _ in 0..MOST_REAPED {
+            let Some((child, status)) = process::reap() else {
+                return Ok(());
+            };
             let Some(index) = self.workers.iter().position(|&worker| worker == Some(child)) else {
                 continue;
             };

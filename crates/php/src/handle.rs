@@ -140,8 +140,7 @@ impl PoolHandle {
             && let Some(waiters) = self.waiters.borrow().as_ref()
         {
             self.trimmed.set(Some(now));
-            // A kernel that cannot do that keeps the memory; nothing else depends on it.
-            let _ = waiters.zygote.front.trim();
+            waiters.zygote.trim();
         }
     }
 

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod awake;
+mod control;
 mod exchange;
 mod handle;
 mod pool;

@@ -1,15 +1,14 @@
 //! The pool of a site, for as long as the front runs.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use howdah_sys::readiness::Readable;
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::Notify;
 
+use crate::control::Messages;
 use crate::zygote::{Lease, Zygote, ZygoteEvent};
 
 /// A site's PHP processes. All threads of the front share it.
@@ -100,18 +99,18 @@ impl Pool {
         if let Some(previous) = previous {
             previous.condemn();
         }
-        let socket = Readable::new(zygote.control().as_fd())?;
+        let mut messages = Messages::of(zygote.control())?;
         let mut started = 0;
         loop {
-            let mut ready = tokio::select! {
-                ready = socket.ready() => ready?,
-                () = zygote.condemned.notified() => return Err(io::Error::other(NONSENSE)),
+            let message = tokio::select! {
+                message = messages.next() => message.inspect_err(|_| zygote.condemn())?,
+                () = zygote.condemned.notified() => return Err(io::Error::other(zygote.reason())),
             };
-            match ready.try_io(|_| zygote.hear()) {
-                Ok(Ok(ZygoteEvent::Ready { php_version, opcache })) => {
+            match zygote.hear(message) {
+                Some(ZygoteEvent::Ready { php_version, opcache }) => {
                     report(PoolEvent::Ready { php_version, opcache });
                 }
-                Ok(Ok(ZygoteEvent::Started)) => {
+                Some(ZygoteEvent::Started) => {
                     started += 1;
                     if started == self.limits.workers {
                         report(PoolEvent::Complete);
@@ -119,15 +118,11 @@ impl Pool {
                     // The first worker is enough for requests that waited for the pool.
                     self.renewed.notify_waiters();
                 }
-                Ok(Ok(ZygoteEvent::Died { pid, status })) => {
+                Some(ZygoteEvent::Died { pid, status }) => {
                     report(PoolEvent::WorkerDied { pid, status })
                 }
-                Ok(Ok(ZygoteEvent::Gone)) => return Ok(()),
-                Ok(Err(error)) => {
-                    zygote.condemn();
-                    return Err(error);
-                }
-                Err(_not_yet) => {}
+                Some(ZygoteEvent::Gone) => return Ok(()),
+                None => {}
             }
         }
     }
@@ -196,8 +191,6 @@ impl Pool {
         self.zygote.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-const NONSENSE: &str = "its shared memory or its sockets were tampered with";
 
 /// An event of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]

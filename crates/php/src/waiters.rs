@@ -9,12 +9,20 @@ use std::time::{Duration, Instant};
 
 use howdah_ipc::SlotPhase;
 use howdah_sys::readiness::Readable;
+use tokio::task::JoinHandle;
 
 use crate::zygote::{Lease, Zygote};
 use crate::{KILL_SIGNAL, SOFT_TIMEOUT_SIGNAL};
 
 /// How long after the soft time-out a worker is killed.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Attempts to kill a worker. After them the zygote is given up: it does not do what it is told.
+const MOST_KILLS: u32 = 3;
+/// The reasons to give a zygote up.
+const DISOBEYS: &str = "a worker that was killed does not end; the zygote may be stopped";
+const STUCK: &str = "no worker took a request within `queue_timeout`, and none runs a script; the \
+                     workers may be stopped";
 
 /// One thread's table of the slots that it has leased from one zygote.
 #[derive(Debug)]
@@ -47,7 +55,19 @@ enum Entry {
         lease: Lease,
         soft_at: Option<Instant>,
         kill_at: Option<Instant>,
+        /// Number of times that the worker was killed.
+        kills: u32,
     },
+}
+
+/// How long the request of a slot has waited for a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Wait {
+    /// It does not wait.
+    None,
+    InTime,
+    /// As long as it may.
+    TooLong,
 }
 
 /// The deadlines of a request.
@@ -69,7 +89,8 @@ pub(crate) enum Overdue {
 }
 
 impl Waiters {
-    /// Makes the table, and starts a task of this thread that listens to the thread's bell.
+    /// Makes the table, and starts two tasks of this thread: one listens to the thread's bell, the
+    /// other one to the alarms.
     pub(crate) fn open(zygote: Arc<Zygote>, thread: usize) -> io::Result<Rc<Waiters>> {
         let slots = zygote.front.geometry().slots;
         let entries = RefCell::new((0..slots).map(|_| Entry::Unused).collect());
@@ -82,7 +103,8 @@ impl Waiters {
             taken: Cell::new(0),
         });
         let bell = Readable::new(waiters.zygote.front.bell(thread))?;
-        tokio::task::spawn_local(listen(Rc::downgrade(&waiters), waiters.zygote.clone(), bell));
+        let listener = tokio::task::spawn_local(listen(Rc::downgrade(&waiters), bell));
+        tokio::task::spawn_local(watch_alarms(Rc::downgrade(&waiters), listener));
         Ok(waiters)
     }
 
@@ -147,7 +169,8 @@ impl Waiters {
         }
         self.zygote.front.abort(lease.slot_ref());
         let soft_at = if kill { Some(Instant::now()) } else { done_by };
-        self.entries.borrow_mut()[slot] = Entry::Abandoned { lease, soft_at, kill_at: None };
+        self.entries.borrow_mut()[slot] =
+            Entry::Abandoned { lease, soft_at, kill_at: None, kills: 0 };
         if kill {
             self.sweep_slot(slot, Instant::now(), Duration::ZERO);
         }
@@ -166,7 +189,8 @@ impl Waiters {
             self.leave(lease, false);
         } else {
             let soft_at = self.vacate(slot);
-            self.entries.borrow_mut()[slot] = Entry::Abandoned { lease, soft_at, kill_at: None };
+            self.entries.borrow_mut()[slot] =
+                Entry::Abandoned { lease, soft_at, kill_at: None, kills: 0 };
         }
     }
 
@@ -225,22 +249,25 @@ impl Waiters {
         if self.open.get() == 0 {
             return;
         }
-        let mut waits = false;
-        for slot in 0..self.zygote.front.geometry().slots {
-            waits |= self.sweep_slot(slot, now, request_timeout);
-        }
-        // Resting workers are woken only if the others take nothing from the queue.
+        let slots = 0..self.zygote.front.geometry().slots;
+        let waits = slots.map(|slot| self.sweep_slot(slot, now, request_timeout)).max();
         let (_, taken) = self.zygote.front.queued();
-        if self.taken.replace(taken) == taken && waits {
-            self.zygote.front.wake_all();
+        if self.taken.replace(taken) != taken {
+            return;
+        }
+        match waits {
+            Some(Wait::TooLong) if !self.zygote.front.is_any_taken() => self.zygote.give_up(STUCK),
+            // Resting workers are woken only if the others take nothing from the queue.
+            Some(Wait::InTime | Wait::TooLong) => self.zygote.front.wake_all(),
+            Some(Wait::None) | None => {}
         }
     }
 
     /// Enforces the slot's deadlines. Returns whether its request waits for a worker.
-    fn sweep_slot(&self, slot: usize, now: Instant, request_timeout: Duration) -> bool {
+    fn sweep_slot(&self, slot: usize, now: Instant, request_timeout: Duration) -> Wait {
         let mut entries = self.entries.borrow_mut();
         match &mut entries[slot] {
-            Entry::Unused => false,
+            Entry::Unused => Wait::None,
             Entry::Waiting { waker, deadlines, overdue } => {
                 let waits = self.zygote.front.is_queued(slot);
                 let late = if waits {
@@ -253,22 +280,34 @@ impl Waiters {
                     *overdue = late;
                     waker.iter().for_each(Waker::wake_by_ref);
                 }
-                waits
+                match late {
+                    Some(Overdue::Waiting) => Wait::TooLong,
+                    _ if waits => Wait::InTime,
+                    _ => Wait::None,
+                }
             }
-            Entry::Abandoned { lease, soft_at, kill_at } => {
+            Entry::Abandoned { lease, soft_at, kill_at, kills } => {
                 let worker =
                     self.zygote.front.slot_status(lease.slot()).ok().and_then(|look| look.worker);
-                let Some(worker) = worker else { return false };
+                let Some(worker) = worker else {
+                    return Wait::None;
+                };
                 let pid = self.zygote.pid(worker);
                 if soft_at.take_if(|at| *at <= now).is_some() {
                     self.zygote.kill(worker, pid, SOFT_TIMEOUT_SIGNAL);
                     *kill_at = Some(now + GRACE);
                 } else if kill_at.take_if(|at| *at <= now).is_some() {
+                    if *kills == MOST_KILLS {
+                        drop(entries); // All exchanges hear of it.
+                        self.zygote.give_up(DISOBEYS);
+                        return Wait::None;
+                    }
+                    *kills += 1;
                     self.zygote.kill(worker, pid, KILL_SIGNAL);
                     // A hostile worker may have named another one. Then the next attempt counts.
                     *kill_at = Some(now + GRACE);
                 }
-                false
+                Wait::None
             }
         }
     }
@@ -287,24 +326,36 @@ fn is_over(lease: &mut Lease) -> bool {
         .is_ok_and(|look| look.phase == SlotPhase::Done)
 }
 
-/// Wakes the exchanges whose slots have changed whenever the bell rings, until the table is dropped
-/// or the zygote is dead.
-async fn listen(waiters: Weak<Waiters>, zygote: Arc<Zygote>, bell: Readable) {
-    let mut alarms = 0;
+/// Wakes the exchanges whose slots have changed whenever the bell rings, until the table is
+/// dropped.
+async fn listen(waiters: Weak<Waiters>, bell: Readable) {
     while let Ok(mut ready) = bell.ready().await {
         // The edge was the message; the count is never read.
         ready.clear_ready();
         let Some(waiters) = waiters.upgrade() else {
             return;
         };
-        let dead = zygote.is_dead();
-        if std::mem::replace(&mut alarms, zygote.alarms()) == zygote.alarms() {
-            waiters.drain();
-        } else {
-            waiters.all_news();
-        }
-        if dead {
-            return;
+        waiters.drain();
+    }
+}
+
+/// Wakes all exchanges after each death, until the zygote is dead. Then ends the `listener`, whose
+/// bell no worker rings any more.
+async fn watch_alarms(waiters: Weak<Waiters>, listener: JoinHandle<()>) {
+    let Some((zygote, thread)) =
+        waiters.upgrade().map(|waiters| (waiters.zygote.clone(), waiters.thread))
+    else {
+        return;
+    };
+    let mut is_dead = false;
+    while !is_dead {
+        zygote.alarm(thread).notified().await;
+        // Read before the slots are looked at: a later death raises another alarm.
+        is_dead = zygote.is_dead();
+        match waiters.upgrade() {
+            Some(waiters) => waiters.all_news(),
+            None => break,
         }
     }
+    listener.abort();
 }

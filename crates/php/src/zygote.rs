@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use howdah_ipc::control::{FromZygote, ToZygote};
+use howdah_ipc::control::{Cleaning, FromZygote, ToZygote};
 use howdah_ipc::front::{Front, Slot};
 use howdah_ipc::{Corrupt, Geometry};
 use howdah_sys::seqpacket::SeqPacket;
@@ -30,11 +30,14 @@ pub(crate) struct Zygote {
     out: AtomicUsize,
     /// How many requests may wait for a worker, with a slot or without.
     most_waiting: usize,
-    /// Number of deaths, which all threads must look at.
-    alarms: AtomicU32,
+    /// One for each front thread: after a death the thread looks at all of its slots. Doorbells
+    /// are not used for that, because the pool has them as well.
+    alarms: Vec<Notify>,
     awake: AwakeLimit,
     /// Told when the zygote dies.
     pub(crate) condemned: Notify,
+    /// Why the zygote was given up, if it was not for nonsense.
+    reason: OnceLock<&'static str>,
     state: Mutex<State>,
 }
 
@@ -45,6 +48,8 @@ struct State {
     /// Process ids by worker, 0 where there is none.
     workers: Vec<u64>,
 }
+
+const NONSENSE: &str = "its shared memory or its sockets were tampered with";
 
 /// A slot of a zygote. On drop it goes to the request that has waited the longest.
 #[derive(Debug)]
@@ -103,8 +108,7 @@ impl Zygote {
     ) -> io::Result<Arc<Zygote>> {
         let (front, attach) = Front::create(Geometry::for_pool(workers, threads))?;
         attach.send(&control)?;
-        control.send(&ToZygote::Scale { count: workers as u64 }.encode(), &[])?;
-        control.set_nonblocking(true)?;
+        control.send_now(&ToZygote::Scale { count: workers as u64 }.encode(), &[])?;
         let slots = front.geometry().slots;
         Ok(Arc::new(Zygote {
             front,
@@ -118,24 +122,37 @@ impl Zygote {
                 waiting: VecDeque::new(),
                 workers: vec![0; workers],
             }),
-            alarms: AtomicU32::new(0),
+            alarms: (0..threads).map(|_| Notify::new()).collect(),
             awake: AwakeLimit::new(std::thread::available_parallelism().map_or(1, usize::from)),
             condemned: Notify::new(),
+            reason: OnceLock::new(),
         }))
     }
 
-    /// The control socket, for the event loop to watch.
+    /// The control socket, for [`crate::control::Messages`].
     pub(crate) fn control(&self) -> &SeqPacket {
         &self.control
     }
 
-    /// Grows with every death of a worker or of the zygote. Threads then look at all their slots.
-    pub(crate) fn alarms(&self) -> u32 {
-        self.alarms.load(Ordering::Acquire)
+    /// Told with every death of a worker or of the zygote, for one front thread. The thread then
+    /// looks at all its slots.
+    pub(crate) fn alarm(&self, thread: usize) -> &Notify {
+        &self.alarms[thread]
     }
 
     pub(crate) fn is_dead(&self) -> bool {
         self.dead.load(Ordering::Acquire)
+    }
+
+    /// Gives the zygote up for a reason that the log tells.
+    pub(crate) fn give_up(&self, reason: &'static str) {
+        let _ = self.reason.set(reason); // The first reason counts.
+        self.condemn();
+    }
+
+    /// Why the zygote was given up.
+    pub(crate) fn reason(&self) -> &'static str {
+        self.reason.get().copied().unwrap_or(NONSENSE)
     }
 
     /// Gives the zygote up: waiting requests go on to wait for the next one, exchanges in flight
@@ -228,8 +245,22 @@ impl Zygote {
     }
 
     fn take_back(&self, slot: Slot) {
-        self.front.release(slot);
+        let cleaning = self.front.release(slot);
         self.out.fetch_sub(1, Ordering::Relaxed);
+        cleaning.into_iter().for_each(|cleaning| self.clean(cleaning));
+    }
+
+    /// Gives back memory that the pool does not need any more.
+    pub(crate) fn trim(&self) {
+        self.front.trim().into_iter().for_each(|cleaning| self.clean(cleaning));
+    }
+
+    /// Has the zygote clean a slot, if the zygote reads its messages.
+    fn clean(&self, cleaning: Cleaning) {
+        if self.control.send_now(&ToZygote::Clean(cleaning).encode(), &[]).is_err() {
+            // The memory stays in use. Workers discard the descriptors of earlier requests.
+            self.front.cleaned(usize::try_from(cleaning.slot).unwrap_or(usize::MAX));
+        }
     }
 
     /// Notes that a script took `took` nanoseconds, and which share of them it worked.
@@ -276,40 +307,40 @@ impl Zygote {
     pub(crate) fn kill(&self, worker: usize, pid: u64, signal: u64) {
         let message = ToZygote::Kill { worker: worker as u64, pid, signal };
         // A zygote that cannot be told is dying, and takes its workers along.
-        let _ = self.control.send(&message.encode(), &[]);
+        let _ = self.control.send_now(&message.encode(), &[]);
     }
 
     /// Lets the workers end after their present request.
     pub(crate) fn stop(&self) {
-        let _ = self.control.send(&ToZygote::Stop.encode(), &[]);
+        let _ = self.control.send_now(&ToZygote::Stop.encode(), &[]);
     }
 
-    /// Takes one message of the zygote and acts on it.
-    ///
-    /// # Errors
-    /// `WouldBlock` if there is none; another error if the message is malformed.
-    pub(crate) fn hear(&self) -> io::Result<ZygoteEvent> {
-        let mut room = [0; 4096];
-        let received = match self.control.receive(&mut room) {
-            Ok(received) if received.length > 0 => received,
-            Ok(_) => return Ok(self.gone()),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
-            Err(_) => return Ok(self.gone()),
-        };
-        match FromZygote::decode(&room[..received.length])? {
-            FromZygote::Ready { php_version, opcache } => {
-                Ok(ZygoteEvent::Ready { php_version, opcache })
+    /// Acts on a message of the zygote. `None` as the message: the zygote is gone. Returns what the
+    /// pool reports of it, if anything.
+    pub(crate) fn hear(self: &Arc<Self>, message: Option<FromZygote>) -> Option<ZygoteEvent> {
+        match message {
+            None | Some(FromZygote::Failed { .. }) => {
+                self.condemn();
+                Some(ZygoteEvent::Gone)
             }
-            FromZygote::Failed { .. } => Ok(self.gone()),
-            FromZygote::Started { worker, pid } => {
+            Some(FromZygote::Ready { php_version, opcache }) => {
+                Some(ZygoteEvent::Ready { php_version, opcache })
+            }
+            Some(FromZygote::Started { worker, pid }) => {
                 if let Some(known) = self.state().workers.get_mut(worker as usize) {
                     *known = pid;
                 }
-                Ok(ZygoteEvent::Started)
+                Some(ZygoteEvent::Started)
             }
-            FromZygote::Died { worker, pid, status } => {
+            Some(FromZygote::Died { worker, pid, status }) => {
                 self.record_death(worker as usize, pid, status as u32);
-                Ok(ZygoteEvent::Died { pid, status: status as u32 })
+                Some(ZygoteEvent::Died { pid, status: status as u32 })
+            }
+            Some(FromZygote::Cleaned { slot }) => {
+                if self.front.cleaned(usize::try_from(slot).unwrap_or(usize::MAX)) {
+                    self.serve(&mut self.state());
+                }
+                None
             }
         }
     }
@@ -321,7 +352,6 @@ impl Zygote {
             None => return,
         }
         match self.front.worker_died(worker) {
-            Ok(slots) if slots.is_empty() => {}
             Ok(slots) => {
                 for slot in slots {
                     self.lost[slot].store(status.saturating_add(1), Ordering::Release);
@@ -332,16 +362,8 @@ impl Zygote {
         }
     }
 
-    fn gone(&self) -> ZygoteEvent {
-        self.condemn();
-        ZygoteEvent::Gone
-    }
-
     fn raise_alarm(&self) {
-        self.alarms.fetch_add(1, Ordering::AcqRel);
-        for thread in 0..self.front.geometry().threads {
-            self.front.ring(thread);
-        }
+        self.alarms.iter().for_each(Notify::notify_one);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -28,7 +28,10 @@ async fn dispatch(handle: &PoolHandle, script: Script) -> Result<Exchange, Dispa
     let encoder = RefCell::new(RequestEncoder::default());
     let name = script.name();
     let encode = |encoder: &mut RequestEncoder| {
-        encoder.begin(0, [Some(b"GET"), Some(name.as_bytes()), None, None, None, None, None, None]);
+        encoder.begin(
+            0,
+            [Some(b"GET"), Some(name.as_bytes()), None, None, None, None, None, None, None],
+        );
     };
     handle.dispatch(&encoder, encode, RequestBody::Memory(b"")).await
 }

@@ -12,6 +12,7 @@ mod receive;
 mod settle;
 mod source;
 mod spool;
+mod storage;
 
 pub(crate) use self::filters::coding;
 pub(crate) use self::pump::{PumpError, Sink, send};
@@ -19,3 +20,4 @@ pub(crate) use self::receive::{BodyError, Keep, Received, RequestStream, receive
 pub(crate) use self::settle::settle;
 pub(crate) use self::source::{Available, Body, PAUSE, Source, SourceError};
 pub(crate) use self::spool::SpoolLimits;
+pub(crate) use self::storage::{Refusal, Storage, StorageLimits};

@@ -36,7 +36,12 @@ pub(crate) fn directives(config: &Config) -> Findings {
     for site in Sites::compile(config).iter() {
         for root in roots(&site.config().root) {
             if let Some((rules, context)) = site.rules(&with_slash(&root)) {
-                findings.remarks.extend(lint::check(rules.as_bytes(), &context, &mut exists));
+                let own = site.config().rules.as_deref().map_or(0, |rules| rules.lines().count());
+                let remarks = lint::check(rules.as_bytes(), &context, &mut exists);
+                // Behind the rules are the directives that other keys stand for.
+                let written =
+                    remarks.into_iter().filter(|remark| remark.place.line as usize <= own);
+                findings.remarks.extend(written);
             }
             tree::each_htaccess(&root, |file, content| findings.file(site, file, content));
         }

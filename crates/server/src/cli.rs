@@ -1,12 +1,12 @@
 //! The command line.
 
 use std::io::{self, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use howdah_config::{AccessTarget, Config, Count, listen_addresses};
+use howdah_config::{AccessTarget, Config, Count, ListenAddress, Listener, listen_addresses};
 use howdah_htaccess::Severity;
 
 use crate::check::{self, Findings};
@@ -55,8 +55,8 @@ struct ServeArguments {
         long,
         value_name = "ADDR",
         value_parser = listen,
-        help = "Address to accept connections on: 127.0.0.1:8080, [::1]:8080, or :80 for every \
-                address; may be repeated"
+        help = "Address to accept connections on: 127.0.0.1:8080, [::1]:8080, :80 for every \
+                address, or unix:/run/howdah/web.sock; may be repeated"
     )]
     listen: Vec<ListenAddresses>,
     /// PHP workers per site: a number, or auto for four per processor
@@ -129,7 +129,7 @@ struct ServerArguments {
 
 /// The addresses of one `--listen` option.
 #[derive(Debug, Clone)]
-struct ListenAddresses(Vec<SocketAddr>);
+struct ListenAddresses(Vec<ListenAddress>);
 
 /// Runs the command that the command line names.
 pub(crate) fn main() -> ExitCode {
@@ -183,7 +183,8 @@ impl ServeArguments {
             no_htaccess,
             access_log,
         } = self;
-        let listen = listen.into_iter().flat_map(|ListenAddresses(addresses)| addresses).collect();
+        let listen = listen.into_iter().flat_map(|ListenAddresses(addresses)| addresses);
+        let listen = listen.map(absolute_address).map(Listener::new).collect();
         let options = ServeOptions {
             listen,
             workers,
@@ -271,7 +272,7 @@ type PlanResult = Result<GenerationPlan, Vec<String>>;
 
 fn report(findings: &Findings, found: &PlanResult) -> String {
     match found {
-        Ok(found) => check::json(findings, &[], &found.warnings),
+        Ok(found) => check::json(findings, &[], &[&found.warnings[..], &found.notices].concat()),
         Err(errors) => check::json(findings, errors, &[]),
     }
 }
@@ -286,14 +287,24 @@ fn tell(name: &str, config: &Config, findings: &Findings, found: &PlanResult) {
             for warning in &found.warnings {
                 eprintln!("howdah: {name}: warning: {warning}");
             }
+            for notice in &found.notices {
+                eprintln!("howdah: {name}: notice: {notice}");
+            }
             if findings.count(Severity::Error) == 0 {
                 let (sites, pools) = (config.sites.len(), found.pools.len());
                 say(&format!("howdah: {name} is good: sites {sites}, of which with PHP {pools}"));
+                for pool in &found.pools {
+                    say(&format!("  pool {}: {}", pool.settings.pool, pool.isolation.summary()));
+                }
             }
         }
         Err(errors) => {
             for error in errors {
-                eprintln!("howdah: {name}: {error}");
+                // An error with its place in the file has the name already.
+                match error.starts_with(name) {
+                    true => eprintln!("howdah: {error}"),
+                    false => eprintln!("howdah: {name}: {error}"),
+                }
             }
         }
     }
@@ -350,6 +361,15 @@ fn absolute_target(target: AccessTarget) -> AccessTarget {
     }
 }
 
+fn absolute_address(address: ListenAddress) -> ListenAddress {
+    match address {
+        ListenAddress::Unix(path) => {
+            ListenAddress::Unix(std::path::absolute(&path).unwrap_or(path))
+        }
+        other => other,
+    }
+}
+
 fn listen(text: &str) -> Result<ListenAddresses, String> {
     // The advice is written for the configuration file, where addresses are in quotes.
     listen_addresses(text)
@@ -401,7 +421,7 @@ mod tests {
             .listen
             .iter()
             .flat_map(|ListenAddresses(all)| all)
-            .map(SocketAddr::to_string)
+            .map(ListenAddress::to_string)
             .collect();
         assert_eq!(listen, ["127.0.0.1:1", "0.0.0.0:2", "[::]:2"]);
         assert_eq!((serve.workers, serve.threads), (Some(Count::Exactly(3)), Some(Count::Auto)));

@@ -10,23 +10,24 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use howdah_config::{Config, HostPattern};
-use howdah_files::{Answer, DirectiveCache, Flaw, Limits, Manner, Store};
-use howdah_htaccess::host::Verified;
+use howdah_config::{Config, HostPattern, ListenAddress};
+use howdah_files::{Answer, DirectiveCache, Flaw, Limits, Manner, Store, Variant};
+use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::auth::password;
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_htaccess::response::About;
 use howdah_htaccess::trace::Event;
 use howdah_http::h1::{self, Progress};
-use howdah_http::{Request, ResponseHead, Scheme, Status};
+use howdah_http::{Fields, Request, ResponseHead, Scheme, Status};
 use howdah_site::{
     Client, DocumentPath, FileHandle, Resolution, Resolved, Ruled, Scratch, Site, Sites,
     server_variables,
 };
 
-use crate::host::{FrontHost, Passwords};
-use crate::respond::set_content_type;
+use crate::host::{Compared, FrontHost, Passwords};
+use crate::net::{Peer, forwarded};
+use crate::respond::{codings, set_content_type};
 
 pub(crate) use show::{json, text};
 
@@ -59,6 +60,19 @@ pub(crate) struct Explanation {
     pub(crate) head: ResponseHead,
     /// The filters that the content passes.
     pub(crate) filters: Vec<Filter>,
+    /// The work that the directives took.
+    pub(crate) work: Work,
+}
+
+/// The work that directives took, in the steps of `htaccess_work`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    /// For the request.
+    pub(crate) request: u64,
+    /// For the response's head.
+    pub(crate) response: u64,
+    /// The limit of each.
+    pub(crate) most: u64,
 }
 
 /// The source of the response's content.
@@ -87,10 +101,11 @@ pub(crate) type Pairs = Vec<(String, String)>;
 /// Explains the request for the sites of `config`.
 pub(crate) fn explain(config: &Config, question: &Question) -> Result<Explanation, String> {
     let sites = Sites::compile(config);
-    let request = request(config, question)?;
+    let mut request = request(config, question)?;
+    let peer = peer(config, question, &mut request)?;
     let host = String::from_utf8_lossy(request.host()).into_owned();
     let site = sites
-        .find(request.host())
+        .find_anywhere(request.host())
         .ok_or_else(|| format!("no site answers for the host {host}: it would get 421"))?;
     let told = Arc::new(std::sync::Mutex::new(Vec::new()));
     let directives = {
@@ -99,15 +114,19 @@ pub(crate) fn explain(config: &Config, question: &Question) -> Result<Explanatio
             let mut told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             told.push(flaw.to_string());
         };
-        DirectiveCache::new(&sites, Box::new(tell))
+        DirectiveCache::new(&sites, config.limits.htaccess_size, Box::new(tell))
     };
     let store = RefCell::new(Store::with_directives(Limits::default(), Arc::new(directives)));
+    let budget = || WorkBudget::new(config.limits.htaccess_work).with_jit(config.pcre_jit);
+    let budgets = [budget(), budget()];
     let mut bench = Bench {
         site,
         store,
-        passwords: Passwords::new(password::fits, 1),
+        passwords: Passwords::start(password::fits, 1).map_err(|error| error.to_string())?,
+        compared: Compared::default(),
         scratch: Scratch::default(),
-        client: client(config, question, &request),
+        client: peer.client(&request, now()),
+        budgets: &budgets,
     };
     let mut explanation = bench.run();
     let flaws =
@@ -123,8 +142,11 @@ struct Bench<'b> {
     site: &'b Site,
     store: RefCell<Store>,
     passwords: Passwords,
+    compared: Compared,
     scratch: Scratch,
     client: Client<'b>,
+    /// For the request, and for the response.
+    budgets: &'b [WorkBudget; 2],
 }
 
 impl Bench<'_> {
@@ -141,9 +163,16 @@ impl Bench<'_> {
             outcome: Outcome::Page,
             head: ResponseHead::new(Status::OK),
             filters: Vec::new(),
+            work: Work {
+                request: 0,
+                response: 0,
+                most: self.budgets[0].most(),
+            },
         };
         let mut ruled = ruled;
         self.answer(resolution, ruled.as_mut(), &mut explanation);
+        [explanation.work.request, explanation.work.response] =
+            self.budgets.each_ref().map(WorkBudget::used);
         if let Some(ruled) = ruled.map(Rc::unwrap_or_clone) {
             explanation.events = ruled.state.trace.map(|trace| trace.events).unwrap_or_default();
             let set = ruled.state.env.iter();
@@ -162,14 +191,13 @@ impl Bench<'_> {
     fn resolve(&mut self) -> Resolved {
         loop {
             let resolved = {
-                let mut host = front_host(&self.store, &self.passwords);
-                howdah_site::explain(self.site, &self.client, &mut host, &mut self.scratch)
+                let mut host = front_host(self.site, &self.store, &self.passwords, &self.compared);
+                let client = self.client.within(&self.budgets[0]);
+                howdah_site::explain(self.site, &client, &mut host, &mut self.scratch)
             };
             match &resolved.resolution {
-                Resolution::Verify { hash, password }
-                    if self.passwords.known(hash, password, Instant::now()) == Verified::Later =>
-                {
-                    self.passwords.find_out_now(hash, password);
+                Resolution::Verify { hash, password } => {
+                    self.passwords.find_out_now(&mut self.compared, hash, password);
                 }
                 _ => return resolved,
             }
@@ -185,8 +213,16 @@ impl Bench<'_> {
         let mut about = About::default();
         match resolution {
             Resolution::File { path, file } => {
+                let rules = ruled.as_deref().map(Rc::as_ref);
+                let (path, file, variant) = {
+                    let fields = self.fields(rules);
+                    let store =
+                        &mut front_host(self.site, &self.store, &self.passwords, &self.compared)
+                            .store;
+                    codings::select(store, self.site, (path, file), fields)
+                };
                 to.outcome = Outcome::File(shown(&path));
-                to.head = self.file((&path, file), ruled.as_deref().map(Rc::as_ref));
+                to.head = self.file((&path, file, variant), rules);
                 about.is_error = !to.head.status.is_success();
             }
             Resolution::Php(script) => {
@@ -211,9 +247,10 @@ impl Bench<'_> {
             }
             Resolution::Listing { path } => {
                 to.outcome = Outcome::Listing(shown(&path));
-                let config = ruled.as_deref().and_then(|ruled| ruled.settings.autoindex.clone());
-                let content_type = config.unwrap_or_default().content_type();
-                to.head.fields.push(b"Content-Type", &content_type);
+                if let Some(ruled) = ruled.as_deref() {
+                    let content_type = howdah_site::listing_type(self.site, &self.client, ruled);
+                    to.head.fields.push(b"Content-Type", &content_type);
+                }
             }
             Resolution::Redirect { status, location } => {
                 to.head.status = status;
@@ -224,6 +261,10 @@ impl Bench<'_> {
                 to.head.status = status;
                 to.head.fields.push(b"Allow", methods.as_bytes());
                 about.is_error = !status.is_success();
+            }
+            Resolution::Exhausted => {
+                to.head.status = Status::INTERNAL_SERVER_ERROR;
+                return;
             }
             Resolution::Page { status, .. } | Resolution::Status(status) => {
                 to.head.status = status;
@@ -237,9 +278,18 @@ impl Bench<'_> {
                 about.is_error = true;
             }
         }
-        let Some(ruled) = ruled else { return };
-        let mut host = front_host(&self.store, &self.passwords);
-        let client = &self.client;
+        let is_script = matches!(to.outcome, Outcome::Script { .. });
+        let is_compressed = is_script || matches!(to.outcome, Outcome::File(_));
+        let Some(ruled) = ruled else {
+            if is_compressed {
+                let fields = &self.client.request().fields;
+                let filter = codings::explained(self.site, fields, &mut to.head, is_script);
+                to.filters.extend(filter);
+            }
+            return;
+        };
+        let mut host = front_host(self.site, &self.store, &self.passwords, &self.compared);
+        let client = &self.client.within(&self.budgets[1]);
         let chosen = howdah_site::respond(
             self.site,
             client,
@@ -253,20 +303,33 @@ impl Bench<'_> {
             Ok(filters) => to.filters = filters,
             Err(status) => to.head = ResponseHead::new(status),
         }
+        if is_compressed && to.filters.is_empty() {
+            let edited = ruled.state.request_fields.as_ref();
+            let fields = edited.unwrap_or(&self.client.request().fields);
+            to.filters
+                .extend(codings::explained(self.site, fields, &mut to.head, is_script));
+        }
+    }
+
+    /// Returns the request's fields as directives have left them.
+    fn fields<'f>(&'f self, ruled: Option<&'f Ruled>) -> &'f Fields {
+        let edited = ruled.and_then(|ruled| ruled.state.request_fields.as_ref());
+        edited.unwrap_or(&self.client.request().fields)
     }
 
     /// Returns the head of a file before directives change it.
     fn file(
         &self,
-        (path, file): (&DocumentPath, FileHandle),
+        (path, file, variant): (&DocumentPath, FileHandle, Variant),
         ruled: Option<&Ruled>,
     ) -> ResponseHead {
         let core = ruled.and_then(|ruled| ruled.settings.core.as_ref());
         let manner = Manner {
+            variant,
             is_error_page: ruled.is_some_and(|ruled| ruled.state.status != Status::OK),
             tag: core.map_or(EtagParts::DEFAULT, |core| core.etag_parts()),
         };
-        let mut host = front_host(&self.store, &self.passwords);
+        let mut host = front_host(self.site, &self.store, &self.passwords, &self.compared);
         let answer = host.store.answer_in_manner(self.client.request(), path, file, manner);
         let (document, tag) = match answer {
             Answer::Composed { head, .. } => return head,
@@ -287,12 +350,19 @@ impl Bench<'_> {
     }
 }
 
-fn front_host<'b>(store: &'b RefCell<Store>, passwords: &'b Passwords) -> FrontHost<'b> {
+fn front_host<'b>(
+    site: &Site,
+    store: &'b RefCell<Store>,
+    passwords: &'b Passwords,
+    compared: &'b Compared,
+) -> FrontHost<'b> {
     let mut store = store.borrow_mut();
     store.tick(now() / 1_000_000);
     FrontHost {
         store,
         passwords,
+        site: site.number(),
+        compared,
         since: Instant::now(),
         pool: None,
     }
@@ -345,14 +415,25 @@ fn usual_host(config: &Config) -> String {
     exact.next().unwrap_or_else(|| "localhost".to_owned())
 }
 
-fn client<'r>(config: &Config, question: &Question, request: &'r Request) -> Client<'r> {
-    let local = config.listen.first().copied();
-    Client::new(
-        request,
-        SocketAddr::new(question.from, 50_000),
-        local.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 80))),
-        now(),
-    )
+/// Returns the sender of the request, who is on the first listener. A trusted proxy may name
+/// another client in the request's fields.
+fn peer(config: &Config, question: &Question, request: &mut Request) -> Result<Peer, String> {
+    let local = config.listen.iter().find_map(|listener| match &listener.address {
+        ListenAddress::Tcp(address) => Some(*address),
+        ListenAddress::Unix(_) => None,
+    });
+    let local = local.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 80)));
+    let mut peer = Peer::new(SocketAddr::new(question.from, 50_000), local);
+    peer.scheme = request.scheme;
+    let trusted = config
+        .listen
+        .first()
+        .map_or(&config.trusted_proxies, |own| config.trusted_on(own));
+    if trusted.trusts(Some(question.from)) {
+        peer = forwarded::sender(&peer, request, config)
+            .map_err(|refusal| format!("refused with {}: {}", refusal.status, refusal.why))?;
+    }
+    Ok(peer)
 }
 
 /// Microseconds since 1970.

@@ -2,6 +2,8 @@
 //! any worker.
 
 mod clock;
+pub(crate) mod pulse;
+mod room;
 mod thread;
 mod workspace;
 
@@ -14,21 +16,27 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use howdah_config::{Config, RootTemplate};
-use howdah_files::{CompressedCache, DirectiveCache, Flaw};
+use howdah_config::{Config, FRONT_USER, RootTemplate};
+use howdah_files::{CompressedCache, DirectiveCache, Flaw, Store};
 use howdah_htaccess::modules::auth::password;
 use howdah_php::{Pool, PoolEvent, PoolLimits};
 use howdah_site::{Site, Sites};
+use howdah_sys::credentials::Identity;
 use howdah_sys::readiness::Readable;
 use howdah_sys::seqpacket::SeqPacket;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 pub(crate) use self::clock::Now;
-pub(crate) use self::thread::{Listener, Thread};
-use self::thread::{Shared, Stage};
+use self::pulse::Pulse;
+use self::room::Room;
+use self::thread::Stage;
+pub(crate) use self::thread::{Shared, Thread};
 pub(crate) use self::workspace::Workspace;
+use crate::body::{Refusal, Storage, StorageLimits};
+use crate::crew::{Bounds, Crew};
 use crate::host::Passwords;
 use crate::log::{self, ErrorLog, Level, LogWriter, WaitStatus};
+use crate::net::{Accepted, Clients, Listener};
 use crate::observe::RecentMessages;
 use crate::supervisor::front_protocol::{
     self, FromFront, FrontStart, PoolChannel, PoolFacts, ToFront,
@@ -73,10 +81,17 @@ fn serve(
     threads: usize,
 ) -> io::Result<()> {
     let FrontStart {
-        config, listeners, channel, pools: links, ..
+        config,
+        listeners,
+        channel,
+        pools: links,
+        pulse,
+        ..
     } = start;
     let mut pools: Vec<Option<Arc<Pool>>> = vec![None; config.sites.len()];
+    let mut users = vec![None; config.sites.len()];
     for link in &links {
+        users[link.site].clone_from(&link.user);
         let Some(php) = &config.sites[link.site].php else {
             continue;
         };
@@ -89,13 +104,15 @@ fn serve(
         pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads));
     }
     warn_of_unreadable_roots(&config, &log);
-    let (shared, mut receivers) = share(config, pools.clone(), log, access, threads);
+    let (shared, mut receivers) =
+        share(config, (pools.clone(), users), log, access, (threads, pulse))?;
     let (stages, stage) = watch::channel(Stage::Serving);
     let own_inbox = receivers.remove(0);
     let mut others = Vec::new();
     for (number, inbox) in (1..).zip(receivers) {
         let (shared, stage) = (shared.clone(), stage.clone());
-        let listeners = copies(&listeners)?;
+        let listeners: io::Result<_> = listeners.iter().map(Listener::try_clone).collect();
+        let listeners = listeners?;
         let builder = std::thread::Builder::new().name(format!("front-{number}"));
         let run = move || thread::run(shared, number, listeners, inbox, stage, || async {});
         others.push(builder.spawn(run)?);
@@ -120,43 +137,104 @@ fn serve(
         result = result.and(ended);
     }
     // A supervisor that is gone needs no message.
-    let _ = channel.send(&FromFront::Drained.encode(), &[]);
+    let _ = channel.send_now(&FromFront::Drained.encode(), &[]);
     result
 }
 
+/// By site: the pool, and the user that the pool runs as where that is not the front's.
+type SitePools = (Vec<Option<Arc<Pool>>>, Vec<Option<Arc<Identity>>>);
+
 /// Connections that other threads accepted for one thread.
-type Inbox = mpsc::UnboundedReceiver<thread::Accepted>;
+type Inbox = mpsc::UnboundedReceiver<Accepted>;
 
 /// Makes the state that all threads share, and the inbox of each thread.
 fn share(
     config: Arc<Config>,
-    pools: Vec<Option<Arc<Pool>>>,
+    (pools, pool_users): SitePools,
     log: Arc<ErrorLog>,
     access: Option<LogWriter>,
-    threads: usize,
-) -> (Arc<Shared>, Vec<Inbox>) {
+    (threads, pulse): (usize, Arc<Pulse>),
+) -> io::Result<(Arc<Shared>, Vec<Inbox>)> {
     let (inboxes, receivers) = (0..threads).map(|_| mpsc::unbounded_channel()).unzip();
     let sites = Sites::compile(&config);
+    let room = Room::of(&config, threads, howdah_sys::process::descriptor_limit());
+    if let Some(warning) = room.warning(&config) {
+        log.say(Level::Warning, None, &warning);
+    }
     let messages = Arc::default();
+    let directives = Arc::new(directives(&sites, &config, &log, &messages));
     let shared = Shared {
-        directives: Arc::new(directives(&sites, &log, &messages)),
+        directives: Arc::clone(&directives),
         messages,
-        passwords: Passwords::new(password::fits, processors().div_ceil(2)),
+        passwords: Passwords::start(password::fits, processors().div_ceil(2))?,
+        evaluators: evaluators(Arc::clone(&directives))?,
         compressed: CompressedCache::new(thread::MOST_COMPRESSED),
+        storage: Arc::new(storage(&config, &log)),
+        clients: Clients::new(&config),
+        cached_descriptors: room.cached,
+        most_connections: room.connections,
+        crowded: (0..threads).map(|_| Notify::new()).collect(),
         sites,
         config,
         pools,
+        pool_users,
         others: AtomicUsize::new(threads - 1),
         log,
         access,
         loads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
         inboxes,
+        pulse,
     };
-    (Arc::new(shared), receivers)
+    Ok((Arc::new(shared), receivers))
+}
+
+/// Starts the threads that evaluate costly directives, at least two: one site never has all of them.
+fn evaluators(directives: Arc<DirectiveCache>) -> io::Result<Crew<Store>> {
+    let threads = processors().div_ceil(2).max(2);
+    let bounds = Bounds {
+        site: MOST_EVALUATIONS,
+        client: MOST_EVALUATIONS_OF_CLIENT,
+        at_a_time: threads - 1,
+    };
+    // These stores send no file.
+    let limits = howdah_files::Limits {
+        entries: 2048,
+        descriptors: 16,
+        memory: 1 << 20,
+        folders: 1024,
+        roots: 64,
+        ..howdah_files::Limits::default()
+    };
+    let store = move || Store::with_directives(limits, Arc::clone(&directives));
+    Crew::start("directives", threads, bounds, store)
+}
+
+/// The requests with costly directives that may wait at one site, and of those the ones of one
+/// client. Further requests get 503.
+const MOST_EVALUATIONS: usize = 256;
+const MOST_EVALUATIONS_OF_CLIENT: usize = 64;
+
+/// Returns the storage for content that does not fit into memory.
+fn storage(config: &Arc<Config>, log: &Arc<ErrorLog>) -> Storage {
+    let limits = StorageLimits {
+        total: config.limits.spill_total,
+        sites: config.sites.iter().map(|site| site.spill_total).collect(),
+    };
+    let (config, log) = (Arc::clone(config), Arc::clone(log));
+    let report = move |site: usize, refusal: &Refusal| {
+        let level = match refusal {
+            Refusal::Budget(_) => Level::Warning,
+            Refusal::Disk(_) => Level::Error,
+        };
+        let name = config.sites.get(site).map(|site| site.name.as_str());
+        let what = format!("a script waits for its slow client: {refusal}");
+        log.say(level, name, &what);
+    };
+    Storage::new(limits, Box::new(report))
 }
 
 /// Returns the number of processors that the front may use.
-fn processors() -> usize {
+pub(crate) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
@@ -164,9 +242,9 @@ fn processors() -> usize {
 /// thread's event loop.
 #[cfg(test)]
 pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
-    let pools = vec![None; config.sites.len()];
+    let pools = (vec![None; config.sites.len()], vec![None; config.sites.len()]);
     let log = Arc::new(ErrorLog::new(crate::log::LogTarget::stderr()?, Level::Error));
-    let (shared, _) = share(Arc::new(config), pools, log, None, 1);
+    let (shared, _) = share(Arc::new(config), pools, log, None, (1, Arc::new(Pulse::new(1)?)))?;
     Ok(Rc::new(Thread::new(shared, 0)))
 }
 
@@ -174,6 +252,7 @@ pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
 /// directives are compiled.
 fn directives(
     sites: &Sites,
+    config: &Config,
     log: &Arc<ErrorLog>,
     messages: &Arc<Mutex<RecentMessages>>,
 ) -> DirectiveCache {
@@ -187,7 +266,7 @@ fn directives(
         }
         log.say(Level::Error, Some(site.name()), &flaw.to_string());
     };
-    DirectiveCache::new(sites, Box::new(tell))
+    DirectiveCache::new(sites, config.limits.htaccess_size, Box::new(tell))
 }
 
 /// Logs a warning for each site whose document root the front's user cannot read: such a site
@@ -198,7 +277,7 @@ fn warn_of_unreadable_roots(config: &Config, log: &ErrorLog) {
             continue;
         };
         if let Err(error) = std::fs::read_dir(root) {
-            let user = config.user.as_deref().unwrap_or("the front's user");
+            let user = config.user.as_deref().unwrap_or(FRONT_USER);
             let what = format!(
                 "the document root {} cannot be read: {error}; if the server was started as root, {user} needs the right to \
                  read it and to enter every folder above it",
@@ -207,13 +286,6 @@ fn warn_of_unreadable_roots(config: &Config, log: &ErrorLog) {
             log.say(Level::Warning, Some(&site.name), &what);
         }
     }
-}
-
-fn copies(listeners: &[thread::Listener]) -> io::Result<Vec<thread::Listener>> {
-    listeners
-        .iter()
-        .map(|(listener, address)| Ok((listener.try_clone()?, *address)))
-        .collect()
 }
 
 /// The front's communication with the supervisor and the zygotes.
@@ -358,7 +430,7 @@ impl Control {
 
     fn tell(&self, message: &FromFront) {
         // [`Control::listen`] notices a supervisor that is gone.
-        let _ = self.channel.send(&message.encode(), &[]);
+        let _ = self.channel.send_now(&message.encode(), &[]);
     }
 
     fn replace_logs(&self, descriptors: Vec<OwnedFd>) {
@@ -377,6 +449,8 @@ impl Control {
     fn status(&self) -> String {
         let loads = self.shared.loads.iter().map(|load| load.load(Ordering::Relaxed).to_string());
         let mut text = format!("connections {}", loads.collect::<Vec<_>>().join(" + "));
+        let (limit, used) = self.shared.storage.usage();
+        text.push_str(&format!("\ntemporary files: {used} of {limit} bytes"));
         for pool in self.pools.iter().flatten() {
             let workers = pool.workers();
             let (idle, waiting) = pool.load();

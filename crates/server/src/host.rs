@@ -9,6 +9,7 @@ mod passwords;
 
 use std::cell::RefMut;
 use std::net::IpAddr;
+use std::ops::DerefMut;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,19 +21,23 @@ use howdah_php::Pool;
 use howdah_site::{DocumentHost, DocumentPath, Host, Look, PathKind};
 use howdah_sys::zone;
 
-pub(crate) use self::passwords::Passwords;
+pub(crate) use self::passwords::{Compared, Passwords};
 
 /// The host for resolving one request of a site.
-pub(crate) struct FrontHost<'t> {
-    pub(crate) store: RefMut<'t, Store>,
+pub(crate) struct FrontHost<'t, S = RefMut<'t, Store>> {
+    pub(crate) store: S,
     pub(crate) passwords: &'t Passwords,
+    /// The number of the site.
+    pub(crate) site: usize,
+    /// The passwords that were compared for the request.
+    pub(crate) compared: &'t Compared,
     /// The time at which the request arrived.
     pub(crate) since: Instant,
     /// The pool that runs the site's scripts.
     pub(crate) pool: Option<&'t Pool>,
 }
 
-impl DocumentHost for FrontHost<'_> {
+impl<S: DerefMut<Target = Store>> DocumentHost for FrontHost<'_, S> {
     #[inline]
     fn kind(&mut self, path: &DocumentPath) -> PathKind {
         self.store.kind(path)
@@ -57,7 +62,7 @@ impl DocumentHost for FrontHost<'_> {
     }
 }
 
-impl Host for FrontHost<'_> {
+impl<S: DerefMut<Target = Store>> Host for FrontHost<'_, S> {
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         self.store.probe(path)
     }
@@ -79,7 +84,7 @@ impl Host for FrontHost<'_> {
     }
 
     fn verify(&mut self, _: Unrepeatable, hash: &[u8], password: &[u8]) -> Verified {
-        self.passwords.known(hash, password, Instant::now())
+        self.passwords.known(self.site, self.compared, (hash, password), Instant::now())
     }
 
     fn host_name(&mut self, _: Unrepeatable, address: IpAddr) -> LookedUp<Vec<u8>> {

@@ -11,6 +11,7 @@ mod writer;
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -18,9 +19,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub(crate) use howdah_config::LogLevel as Level;
 use howdah_sys::process::Exit;
 
-use self::line::line;
 pub(crate) use self::line::timestamp;
-use self::repeats::Repeats;
+use self::line::{Subject, line};
+use self::repeats::{About, Repeats};
 pub(crate) use self::target::LogTarget;
 pub(crate) use self::writer::LogWriter;
 
@@ -72,20 +73,44 @@ impl ErrorLog {
     /// ten similar lines within ten seconds, further lines are counted, and their number is written
     /// later.
     pub(crate) fn say(&self, level: Level, site: Option<&str>, what: &str) {
+        self.say_limited(level, Subject { site, client: None }, what);
+    }
+
+    /// As [`ErrorLog::say`], for a line that a client caused. The line names the client before
+    /// anything that the client or a site can choose, so that tools which read the log can rely on
+    /// it.
+    pub(crate) fn say_of_client(
+        &self,
+        level: Level,
+        site: Option<&str>,
+        client: SocketAddr,
+        what: &str,
+    ) {
+        self.say_limited(level, Subject { site, client: Some(client) }, what);
+    }
+
+    fn say_limited(&self, level: Level, subject: Subject<'_>, what: &str) {
         if level > self.level {
             return;
         }
         let now = Instant::now();
         self.report_repeats(now);
-        if self.repeats().admits(level, site, what, now) {
-            self.write(&line(clock(), level, site, what.as_bytes()));
+        let Subject { site, client } = subject;
+        let about = About {
+            level,
+            site,
+            client: client.map(|client| client.ip()),
+        };
+        if self.repeats().admits(about, what, now) {
+            self.write(&line(clock(), level, subject, what.as_bytes()));
         }
     }
 
     /// As [`ErrorLog::say`], with bytes that a pool wrote. Their rate is limited elsewhere.
     pub(crate) fn quote(&self, level: Level, site: &str, what: &[u8]) {
         if level <= self.level {
-            self.write(&line(clock(), level, Some(site), what));
+            let subject = Subject { site: Some(site), client: None };
+            self.write(&line(clock(), level, subject, what));
         }
     }
 
@@ -119,8 +144,11 @@ impl ErrorLog {
     fn write_reports(&self, now: Instant, all: bool) {
         let reports = self.repeats().take(now, all);
         for report in reports {
-            let text = report.text.as_bytes();
-            self.write(&line(clock(), report.level, report.site.as_deref(), text));
+            let subject = Subject {
+                site: report.site.as_deref(),
+                client: report.client.map(|address| SocketAddr::new(address, 0)),
+            };
+            self.write(&line(clock(), report.level, subject, report.text.as_bytes()));
         }
     }
 
@@ -166,7 +194,7 @@ fn lost_lines(log: &str, lost: u64) -> Vec<u8> {
     let what = format!(
         "the {log} lost {lost} lines because it accepted no bytes: its reader or disk is too slow"
     );
-    line(clock(), Level::Warning, None, what.as_bytes())
+    line(clock(), Level::Warning, Subject::default(), what.as_bytes())
 }
 
 /// Formats a `wait(2)` status as the end of a sentence.

@@ -7,6 +7,7 @@
 mod body;
 mod check;
 mod cli;
+mod crew;
 mod explain;
 mod front;
 mod h1;

@@ -5,13 +5,19 @@
 
 mod accept;
 mod buffer;
+mod clients;
 mod deadline;
+pub(crate) mod forwarded;
+mod listener;
 mod peer;
+mod proxy_header;
 mod timed;
 mod transport;
 
 pub(crate) use self::buffer::Buffer;
+pub(crate) use self::clients::{Clients, CountedConnection};
 pub(crate) use self::deadline::{SWEEP, Watches};
+pub(crate) use self::listener::{Accepted, Listener, ListenerSocket, Stream};
 pub(crate) use self::peer::Peer;
-pub(crate) use self::timed::{ConnectionError, SendError, Timed};
+pub(crate) use self::timed::{ConnectionError, Patience, SendError, Timed};
 pub(crate) use self::transport::{Piece, SHORT_FILE, Transport};

@@ -14,7 +14,7 @@ use howdah_http::Status;
 use howdah_site::{Resolution, Resolved, Site};
 
 pub(crate) use self::context::{Arrival, Deadlines, RequestContext, ScratchBuffers};
-pub(crate) use self::directives::adjust;
+pub(crate) use self::directives::{CostlySites, adjust, list};
 pub(crate) use self::response::{Head, Response};
 use crate::body;
 use crate::front::Thread;
@@ -35,12 +35,23 @@ pub(crate) struct Served<'t> {
 /// Makes the response to a request. Read this function and [`answer`] first.
 pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t> {
     // Resolve: find the site, and what the URL means there.
-    let Some(site) = context.thread.sites().find(context.request.host()) else {
+    let Some(site) = context.thread.sites().find_on(context.peer.listener, context.request.host())
+    else {
         let response = Some(Response::error(Status::MISDIRECTED_REQUEST));
         return Served { response, site: None, user: None };
     };
     context.site = Some(site);
+    let client = context.peer.remote.ip();
+    if let Err(wait) = context.thread.clients().request(client, site.number()) {
+        context.thread.report(&RequestError::too_many(context.situation()));
+        let response = Some(Response::too_many_requests(wait));
+        return Served { response, site: Some(site), user: None };
+    }
     let resolved = directives::resolve(context, site).await;
+    if resolved.is_forbidden() {
+        let refused = RequestError::forbidden(context.situation(), Status::FORBIDDEN);
+        context.thread.report(&refused);
+    }
 
     // Answer and adjust: a file, a script or a status makes the response, directives change it.
     let (mut response, user) = answer(context, site, resolved).await;
@@ -84,7 +95,7 @@ pub(crate) fn record(
     if let Some(access_log) = thread.access_log() {
         access_log.record(&Record {
             site: situation.site.map_or("-", |site| site.name()),
-            client: situation.peer.remote.ip(),
+            peer: situation.peer,
             user,
             began: arrival.began,
             took: arrival.started.elapsed(),
@@ -109,7 +120,9 @@ async fn answer(
         let Resolved { resolution, mut ruled } = resolved;
         let rules = ruled.as_mut();
         let made = match resolution {
-            Resolution::File { path, file } => file::respond(context, site, rules, (path, file)),
+            Resolution::File { path, file } => {
+                file::respond(context, site, rules, (path, file)).await
+            }
             Resolution::Php(found) => {
                 let made = script::respond(context, site, rules, &found, is_error).await;
                 context.scratch.paths.reuse(found.into_path());
@@ -125,8 +138,10 @@ async fn answer(
                 }
                 Err(error) => Err(RequestError::body(context.situation(), &error).into()),
             },
-            Resolution::Listing { path } => listing::respond(context, site, rules, path),
-            other => adjust(context, site, rules, Response::of(other)),
+            Resolution::Listing { path } => listing::respond(context, site, rules, path).await,
+            // The directives are not asked how the page looks: they are too costly.
+            Resolution::Exhausted => Ok(Response::error(Status::INTERNAL_SERVER_ERROR)),
+            other => adjust(context, site, rules, Response::of(other)).await,
         };
         let user = ruled.as_ref().and_then(|ruled| ruled.state.user.clone());
         directives::log_messages(context, ruled.as_mut());
@@ -142,7 +157,7 @@ async fn answer(
             return (Some(Response::error(status).with_retry_after()), user);
         }
         errors += 1;
-        resolved = directives::error(context, site, ruled, status);
+        resolved = directives::error(context, site, ruled, status).await;
     }
 }
 

@@ -2,11 +2,13 @@
 //! protocol.
 
 mod call;
+pub(crate) mod codings;
 pub(crate) mod file;
 pub(crate) mod listing;
 mod page;
 mod prepared;
 pub(crate) mod script;
+mod sendfile;
 pub(crate) mod upstream;
 
 pub(crate) use self::file::set_content_type;

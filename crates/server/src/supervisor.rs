@@ -10,6 +10,7 @@
 //! At most one generation is Starting, at most one is Serving.
 
 mod backoff;
+mod cgroups;
 mod change;
 mod children;
 pub(crate) mod control;
@@ -18,10 +19,15 @@ mod front_process;
 pub(crate) mod front_protocol;
 mod generation;
 pub(crate) mod generation_plan;
+mod heart;
+mod isolation;
 mod listeners;
+mod oom;
+mod orphans;
 pub(crate) mod plan;
 mod pool;
 mod pool_log;
+mod reach;
 mod report;
 mod startup;
 mod state;
@@ -38,6 +44,7 @@ use howdah_sys::poll;
 use howdah_sys::signal::{ReceivedSignal, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, Signals};
 
 use self::backoff::Backoff;
+use self::cgroups::PoolGroup;
 use self::change::GenerationChange;
 use self::control::{Command, ControlSocket};
 use self::environment::Environment;
@@ -45,7 +52,9 @@ use self::front_process::RunFront;
 use self::generation::{Generation, GenerationPhase};
 use self::generation_plan::GenerationPlan;
 use self::listeners::Listener;
+use self::orphans::OrphanSearch;
 use self::plan::ServePlan;
+use self::pool::PoolProcesses;
 use self::upgrade::ConfigCheck;
 use crate::log::{ErrorLog, Level, LogTarget};
 
@@ -85,6 +94,9 @@ struct Supervisor {
     backoff: Backoff,
     /// The run of the new program that checks the configuration.
     check: Option<ConfigCheck>,
+    orphans: OrphanSearch,
+    /// The control groups of pools that have ended.
+    graveyard: Vec<PoolGroup>,
     stopping: bool,
     /// The reason why the first generation did not start.
     failure: Option<CommandError>,
@@ -101,6 +113,8 @@ enum EventSource {
     Front(u64),
     /// The zygote of a generation's pool: generation number, pool index.
     Zygote(u64, usize),
+    /// The zygote that stands by in a generation's pool: generation number, pool index.
+    Standby(u64, usize),
     /// The log of a generation's pool: generation number, pool index.
     Lines(u64, usize),
     Check,
@@ -112,8 +126,9 @@ impl Supervisor {
         loop {
             self.reap()?;
             self.handle_deadlines(Instant::now());
-            self.generations.retain_mut(|generation| !generation.forget_if_gone(&self.log));
-            if self.stopping && self.generations.is_empty() {
+            self.end_orphans(Instant::now());
+            self.forget_ended_generations();
+            if self.stopping && self.generations.is_empty() && self.has_no_orphans() {
                 return Ok(());
             }
             for source in self.wait()? {
@@ -141,9 +156,13 @@ impl Supervisor {
             let channel = generation.front.as_ref().and_then(|front| front.channel.as_ref());
             sources.extend(channel.map(|channel| (EventSource::Front(number), channel.as_fd())));
             for (position, pool) in generation.pools.iter().enumerate() {
-                let socket = pool.zygote.as_ref().and_then(|zygote| zygote.socket.as_ref());
+                let socket = pool.zygote.as_ref().and_then(|zygote| zygote.awaited());
                 sources.extend(
                     socket.map(|socket| (EventSource::Zygote(number, position), socket.as_fd())),
+                );
+                let standby = pool.standby.awaited();
+                sources.extend(
+                    standby.map(|socket| (EventSource::Standby(number, position), socket.as_fd())),
                 );
                 let lines = pool.lines.as_ref().map(AsFd::as_fd);
                 sources.extend(lines.map(|lines| (EventSource::Lines(number, position), lines)));
@@ -160,6 +179,21 @@ impl Supervisor {
             .collect())
     }
 
+    fn forget_ended_generations(&mut self) {
+        let (log, graveyard) = (&self.log, &mut self.graveyard);
+        let before = graveyard.len();
+        self.generations.retain_mut(|generation| {
+            let is_gone = generation.forget_if_gone(log);
+            if is_gone {
+                graveyard.extend(generation.pools.iter_mut().filter_map(PoolProcesses::take_group));
+            }
+            !is_gone
+        });
+        if self.graveyard.len() > before {
+            self.orphans.expect(Instant::now());
+        }
+    }
+
     fn next_deadline(&self) -> Option<Instant> {
         let generations = self.generations.iter().filter_map(Generation::deadline);
         let check = self.check.as_ref().map(|check| check.until);
@@ -168,7 +202,7 @@ impl Supervisor {
             .as_ref()
             .is_some_and(ControlSocket::is_busy)
             .then(|| Instant::now() + CLIENT_TURN);
-        let due = [self.restart, check, client, self.log.repeats_due()];
+        let due = [self.restart, check, client, self.orphans.due(), self.log.repeats_due()];
         generations.chain(due.into_iter().flatten()).min()
     }
 
@@ -189,6 +223,7 @@ impl Supervisor {
             }
             EventSource::Front(number) => self.handle_front(number),
             EventSource::Zygote(number, position) => self.handle_zygote(number, position),
+            EventSource::Standby(number, position) => self.handle_standby(number, position),
             EventSource::Lines(number, position) => {
                 let log = self.log.clone();
                 let pool = self
@@ -290,7 +325,11 @@ impl Supervisor {
                         &format!("these processes were killed but have not ended: {remains}"),
                     );
                 }
-                GenerationPhase::Serving => self.replace_zygotes(number, now),
+                GenerationPhase::Serving => {
+                    self.replace_zygotes(number, now);
+                    self.start_standby(number, now);
+                    self.look_at_heart(number, now);
+                }
                 _ => {}
             }
         }

@@ -39,10 +39,10 @@ impl Site {
         }
     }
 
-    /// Returns the directives of the configuration itself (`rules`), and their context where
-    /// `folder` is the root.
+    /// Returns the directives of the configuration itself (`rules`, and keys that stand for
+    /// directives), and their context where `folder` is the root.
     pub fn rules(&self, folder: &[u8]) -> Option<(&str, CompileContext)> {
-        let rules = self.config().rules.as_deref()?;
+        let rules = self.directives()?;
         let context = CompileContext {
             file: Arc::from(format!("rules of site {}", self.name())),
             folder: folder.into(),
@@ -61,8 +61,8 @@ impl Site {
     /// Whether directives mean the same on both sites.
     pub(crate) fn has_directives_of(&self, other: &Site) -> bool {
         let (ours, theirs) = (self.config(), other.config());
-        ours.rules.is_none()
-            && theirs.rules.is_none()
+        self.directives().is_none()
+            && other.directives().is_none()
             && self.reads_htaccess() == other.reads_htaccess()
             && ours.allow_override == theirs.allow_override
             && ours.allow_override_list == theirs.allow_override_list

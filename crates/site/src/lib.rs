@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod compile_context;
+mod configured_rules;
 mod documents;
 mod error;
 mod host;
@@ -31,19 +32,21 @@ mod resolution_cache;
 mod resolve;
 mod ruled;
 mod rules;
+mod sendfile;
 mod sites;
 mod variables;
 
 pub use documents::{DocumentHost, FileHandle, Look, PathKind};
 pub use error::error;
-pub use howdah_config::Symlinks;
+pub use howdah_config::{ContentCoding, Symlinks};
 pub use howdah_htaccess::{Client, Host};
 pub use path::{DocumentPath, Scratch};
-pub use phases::{ListingPage, list, respond};
-pub use resolution::{Resolution, Resolved, Script};
+pub use phases::{ListingPage, list, listing_type, respond};
+pub use resolution::{Detached, Resolution, Resolved, Script};
 pub use resolution_cache::{CachedResolution, ResolutionCache};
 pub use resolve::{explain, resolve, resolve_cached};
 pub use ruled::Ruled;
 pub use rules::Rules;
+pub use sendfile::{SendfileError, SendfileField};
 pub use sites::{Site, Sites};
 pub use variables::{Environment, common_variables, own_variables, server_variables};

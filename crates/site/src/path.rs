@@ -111,6 +111,18 @@ impl DocumentPath {
         self.fits()
     }
 
+    /// Changes this to the folder that the path is in. Returns `false`, and changes nothing, at the
+    /// root.
+    pub fn go_up(&mut self) -> bool {
+        let relative = self.relative();
+        if relative.is_empty() {
+            return false;
+        }
+        let length = memchr::memrchr(b'/', relative).unwrap_or(0);
+        self.truncate_relative(length);
+        true
+    }
+
     /// Which symbolic links may be followed on the way below the root.
     pub fn symlinks(&self) -> Symlinks {
         self.symlinks
@@ -119,6 +131,13 @@ impl DocumentPath {
     /// The [scope](crate::Site::scope) of directives that the path is served in.
     pub fn scope(&self) -> u32 {
         self.scope
+    }
+
+    /// Returns whether the path is below a folder that the configuration lists for scripts
+    /// (`sendfile_roots`, `accel`). Such files may have any name, and no `.htaccess` file is in
+    /// force.
+    pub fn is_listed(&self) -> bool {
+        self.scope == LISTED
     }
 
     pub(crate) fn absolute_bytes(&self) -> &[u8] {
@@ -253,6 +272,9 @@ impl Scratch {
         }
     }
 }
+
+/// The scope of folders that the configuration lists for scripts. No site has that number.
+pub(crate) const LISTED: u32 = u32::MAX;
 
 /// Linux's limit for a path, its NUL included.
 const PATH_MAX: usize = 4096;

@@ -43,7 +43,7 @@ use crate::path::{DocumentPath, Scratch};
 use crate::ruled::PassedAccess;
 use crate::sites::Site;
 
-pub use listing::{ListingPage, list};
+pub use listing::{ListingPage, list, listing_type};
 pub(crate) use request::{KnownPath, PhaseRequest};
 pub use respond::respond;
 

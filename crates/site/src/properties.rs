@@ -115,7 +115,10 @@ fn check(resolution: &Resolution) {
         Resolution::Status(status) | Resolution::Page { status, .. } => {
             assert!(status.code() >= 400)
         }
-        Resolution::Verify { .. } | Resolution::Proxy { .. } | Resolution::Discard { .. } => {
+        Resolution::Verify { .. }
+        | Resolution::Proxy { .. }
+        | Resolution::Discard { .. }
+        | Resolution::Exhausted => {
             unreachable!("no directive asks for that")
         }
     }

@@ -25,6 +25,51 @@ impl Resolved {
             ruled: None,
         }
     }
+
+    /// Returns whether the site refuses the request with 403, also where ErrorDocument names the
+    /// page for it.
+    pub fn is_forbidden(&self) -> bool {
+        match &self.resolution {
+            Resolution::Status(status) => *status == Status::FORBIDDEN,
+            Resolution::Directory { .. } => true,
+            _ => {
+                let ruled = self.ruled.as_ref();
+                ruled.is_some_and(|ruled| ruled.state.status == Status::FORBIDDEN)
+            }
+        }
+    }
+}
+
+/// A resolution without what belongs to one thread, so that it can be sent to another.
+#[derive(Debug)]
+pub struct Detached {
+    resolution: Resolution,
+    ruled: Option<Ruled>,
+}
+
+impl Resolved {
+    /// Returns the resolution for another thread. That thread's host knows nothing of the file that
+    /// this one has found.
+    pub fn detach(self) -> Detached {
+        let resolution = match self.resolution {
+            Resolution::File { path, .. } => Resolution::File { path, file: FileHandle::NONE },
+            other => other,
+        };
+        Detached {
+            resolution,
+            ruled: self.ruled.map(Rc::unwrap_or_clone),
+        }
+    }
+}
+
+impl Detached {
+    /// Returns the resolution on the thread that uses it.
+    pub fn attach(self) -> Resolved {
+        Resolved {
+            resolution: self.resolution,
+            ruled: self.ruled.map(Rc::new),
+        }
+    }
 }
 
 /// The answer that a request has to get.
@@ -93,6 +138,9 @@ pub enum Resolution {
         /// The longest content allowed, in bytes.
         most: u64,
     },
+    /// The directives take more work for this request than the budget of the evaluation allows. The
+    /// result of another evaluation, with a larger budget, may differ.
+    Exhausted,
     /// A bare status, for which the server makes the page.
     Status(Status),
 }

@@ -283,7 +283,8 @@ fn can_be_kept(resolved: &Resolved) -> bool {
         | Resolution::Page { .. }
         | Resolution::Proxy { .. }
         | Resolution::Verify { .. }
-        | Resolution::Discard { .. } => false,
+        | Resolution::Discard { .. }
+        | Resolution::Exhausted => false,
     };
     // Complaints are logged for every request.
     is_settled

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use howdah_config::{Config, HostPattern, RootTemplate, Symlinks, TryStep};
+use howdah_config::{Config, ContentCoding, HostPattern, RootTemplate, Symlinks, TryStep};
 use howdah_htaccess::Settings;
 use howdah_http::Status;
 
+use crate::configured_rules;
 use crate::host::HostName;
 use crate::names::Names;
 use crate::path::DocumentPath;
@@ -16,6 +17,13 @@ use crate::path::DocumentPath;
 #[derive(Clone, Debug)]
 pub struct Sites {
     sites: Vec<Site>,
+    /// By listener; at least one. Listeners on which the same sites answer share their names.
+    by_listener: Vec<Arc<HostNames>>,
+}
+
+/// The host names of the sites that answer on a listener.
+#[derive(Clone, Debug, Default)]
+struct HostNames {
     exact: HashMap<Box<[u8]>, usize>,
     /// By suffix, without `*.`.
     wildcards: HashMap<Box<[u8]>, usize>,
@@ -30,6 +38,8 @@ pub struct Site {
     config: Arc<howdah_config::Site>,
     root: Root,
     pub(crate) names: Names,
+    /// The directives of the configuration itself.
+    directives: Option<Arc<str>>,
     /// The settings where no directive is in force.
     bare: Arc<Settings>,
     /// The root that is the same for every host.
@@ -50,53 +60,110 @@ impl Sites {
     /// Prepares the sites of `config`. A host that is listed twice, which the configuration's own
     /// checks refuse, belongs to the first.
     pub fn compile(config: &Config) -> Self {
-        let mut sites = Sites {
-            sites: Vec::new(),
-            exact: HashMap::new(),
-            wildcards: HashMap::new(),
-            default: None,
-        };
+        let mut sites: Vec<Site> = Vec::new();
         // The first site of each scope.
         let mut scopes: Vec<usize> = Vec::new();
         for (number, site) in config.sites.iter().enumerate() {
-            for pattern in &site.hosts {
-                match pattern {
-                    HostPattern::Exact(name) => {
-                        sites.exact.entry(name.as_bytes().into()).or_insert(number);
-                    }
-                    HostPattern::Wildcard(suffix) => {
-                        sites.wildcards.entry(suffix.as_bytes().into()).or_insert(number);
-                    }
-                    HostPattern::Default => {
-                        sites.default.get_or_insert(number);
-                    }
-                }
-            }
             let mut site = Site::new(number, site);
-            let same = scopes.iter().position(|first| site.has_directives_of(&sites.sites[*first]));
+            let same = scopes.iter().position(|first| site.has_directives_of(&sites[*first]));
             let scope = same.unwrap_or_else(|| {
                 scopes.push(number);
                 scopes.len() - 1
             });
             site.scope = scope as u32;
-            sites.sites.push(site);
+            sites.push(site);
         }
-        sites
+        Sites { sites, by_listener: by_listener(config) }
+    }
+
+    /// Returns the site that answers for `host` on the first listener. See
+    /// [`find_on`](Sites::find_on).
+    pub fn find(&self, host: &[u8]) -> Option<&Site> {
+        self.find_on(0, host)
     }
 
     /// Returns the site that answers for `host`, as the request gave it (a port, a final dot and
-    /// case are ignored): the one that lists the name itself, else the longest wildcard, else the
-    /// default.
-    pub fn find(&self, host: &[u8]) -> Option<&Site> {
+    /// case are ignored), on that listener of the configuration: the one that lists the name
+    /// itself, else the longest wildcard, else the default, else the first. With `strict_hosts`
+    /// there is no such first: `None`.
+    pub fn find_on(&self, listener: usize, host: &[u8]) -> Option<&Site> {
+        let names = self.by_listener.get(listener).or(self.by_listener.first())?;
+        self.sites.get(names.find(host)?)
+    }
+
+    /// Returns the site that [`find_on`](Sites::find_on) finds for `host` on the first listener on
+    /// which a site lists the host, or on the first of all.
+    pub fn find_anywhere(&self, host: &[u8]) -> Option<&Site> {
+        let listed = self.by_listener.iter().find_map(|names| names.find_listed(host));
+        match listed {
+            Some(number) => self.sites.get(number),
+            None => self.find(host),
+        }
+    }
+
+    /// Every site, in the order of the configuration.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Site> {
+        self.sites.iter()
+    }
+}
+
+/// The names that sites have on each listener.
+fn by_listener(config: &Config) -> Vec<Arc<HostNames>> {
+    let everywhere = Arc::new(HostNames::new(config, |_| true));
+    if config.sites.iter().all(|site| site.listen.is_empty()) {
+        return vec![everywhere; config.listen.len().max(1)];
+    }
+    let on = |listener: &howdah_config::Listener| {
+        let answers = |site: &howdah_config::Site| {
+            site.listen.is_empty() || site.listen.contains(&listener.address)
+        };
+        Arc::new(HostNames::new(config, answers))
+    };
+    config.listen.iter().map(on).collect()
+}
+
+impl HostNames {
+    /// The names of the sites that answer.
+    fn new(config: &Config, answers: impl Fn(&howdah_config::Site) -> bool) -> HostNames {
+        let mut names = HostNames::default();
+        let all = config.sites.iter().enumerate();
+        let mut first = None;
+        for (number, site) in all.filter(|(_, site)| answers(site)) {
+            first.get_or_insert(number);
+            for pattern in &site.hosts {
+                match pattern {
+                    HostPattern::Exact(name) => {
+                        names.exact.entry(name.as_bytes().into()).or_insert(number);
+                    }
+                    HostPattern::Wildcard(suffix) => {
+                        names.wildcards.entry(suffix.as_bytes().into()).or_insert(number);
+                    }
+                    HostPattern::Default => {
+                        names.default.get_or_insert(number);
+                    }
+                }
+            }
+        }
+        if !config.strict_hosts {
+            names.default = names.default.or(first);
+        }
+        names
+    }
+
+    fn find(&self, host: &[u8]) -> Option<usize> {
         if self.exact.is_empty() && self.wildcards.is_empty() {
-            return self.by_number(self.default);
+            return self.default;
         }
         // The usual spelling needs no normalising.
         if let Some(number) = self.exact.get(host) {
-            return self.by_number(Some(*number));
+            return Some(*number);
         }
-        let found = HostName::new(host).and_then(|name| self.find_name(name.as_bytes()));
-        self.by_number(found.or(self.default))
+        self.find_listed(host).or(self.default)
+    }
+
+    /// The site that lists the host itself, or a wildcard for it.
+    fn find_listed(&self, host: &[u8]) -> Option<usize> {
+        HostName::new(host).and_then(|name| self.find_name(name.as_bytes()))
     }
 
     fn find_name(&self, name: &[u8]) -> Option<usize> {
@@ -107,15 +174,6 @@ impl Sites {
         memchr::memchr_iter(b'.', name)
             .filter(|&dot| dot > 0)
             .find_map(|dot| self.wildcards.get(&name[dot + 1..]).copied())
-    }
-
-    fn by_number(&self, number: Option<usize>) -> Option<&Site> {
-        self.sites.get(number?)
-    }
-
-    /// Every site, in the order of the configuration.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Site> {
-        self.sites.iter()
     }
 }
 
@@ -144,6 +202,7 @@ impl Site {
             config: Arc::new(config.clone()),
             root,
             names: Names::new(config),
+            directives: configured_rules::directives(config).map(Arc::from),
             bare: Arc::default(),
             document_root,
         }
@@ -170,6 +229,14 @@ impl Site {
         &self.config
     }
 
+    /// Returns the path at which the content of the file at `path` may lie in that coding. `None`:
+    /// such a name is never served.
+    pub fn sibling(&self, path: &DocumentPath, coding: ContentCoding) -> Option<DocumentPath> {
+        let mut sibling = path.clone();
+        sibling.push_suffix(coding.suffix().as_bytes());
+        (sibling.fits() && !self.names.denies(sibling.file_name())).then_some(sibling)
+    }
+
     pub(crate) fn steps(&self) -> &[TryStep] {
         &self.config.try_files
     }
@@ -180,6 +247,10 @@ impl Site {
 
     pub(crate) fn symlinks(&self) -> Symlinks {
         self.config.symlinks
+    }
+
+    pub(crate) fn directives(&self) -> Option<&str> {
+        self.directives.as_deref()
     }
 
     pub(crate) fn bare_settings(&self) -> &Arc<Settings> {

@@ -156,10 +156,7 @@ fn about_the_server(client: &Client<'_>, out: &mut impl FnMut(&[u8], &[u8])) {
         let is_named = !request.authority.is_empty();
         out(b"SERVER_NAME", if is_named { request.host() } else { local });
     });
-    // The port that the client names, else the one that it reached: Apache's
-    // UseCanonicalPhysicalPort Off.
-    let port = request.port().unwrap_or(client.local().port());
-    with_number(u64::from(port), |text| out(b"SERVER_PORT", text));
+    with_number(u64::from(client.server_port()), |text| out(b"SERVER_PORT", text));
 }
 
 /// `HTTP_` variables, one per field name: several lines of a field are joined as RFC 9110 §5.3

@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString};
 use std::io;
 
 use crate::check;
+use crate::stat::Stat;
 
 /// A user and groups that a process can run as.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +43,7 @@ impl Identity {
                 Err(error) => return Err(error),
             }
         }
-        let name = user_by_number(uid)?.unwrap_or_else(|| uid.to_string());
+        let name = user_name(uid)?.unwrap_or_else(|| uid.to_string());
         Ok(Identity { name, uid, gid, groups })
     }
 
@@ -73,6 +74,27 @@ impl Identity {
     pub fn is_root(&self) -> bool {
         self.uid == 0
     }
+
+    /// Returns whether the permission bits of a file, or of a folder, give this identity `right`.
+    /// Access control lists are not considered; [`Stat::has_access_list`] tells whether there is
+    /// one.
+    pub fn may(&self, right: Right, stat: &Stat) -> bool {
+        let bits = match () {
+            () if stat.owner == self.uid => stat.mode >> 6,
+            () if stat.group == self.gid || self.groups.contains(&stat.group) => stat.mode >> 3,
+            () => stat.mode,
+        };
+        self.is_root() || bits & right as u32 != 0
+    }
+}
+
+/// A right to a file or folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Right {
+    /// To read the bytes of a file.
+    Read = 4,
+    /// To enter a folder.
+    Enter = 1,
 }
 
 /// Looks up the id of the group called `name`. `Ok(None)`: there is no such group.
@@ -88,7 +110,11 @@ pub fn group_number(name: &str) -> io::Result<Option<u32>> {
     Ok(found.map(|record| record.0.gr_gid))
 }
 
-fn user_by_number(uid: u32) -> io::Result<Option<String>> {
+/// Returns the name of the user `uid`. `Ok(None)`: there is no such user.
+///
+/// # Errors
+/// The user database cannot be read.
+pub fn user_name(uid: u32) -> io::Result<Option<String>> {
     let found = look_up(|record: *mut libc::passwd, room, length, found| {
         // SAFETY: all pointers are live for the call.
         unsafe { libc::getpwuid_r(uid, record, room, length, found) }
@@ -180,7 +206,7 @@ mod tests {
         let root = Identity::of_user("root", None).unwrap().unwrap();
         assert_eq!((root.uid, root.gid, root.is_root()), (0, 0, true));
         assert!(root.groups.contains(&0));
-        assert_eq!(user_by_number(0).unwrap().as_deref(), Some("root"));
+        assert_eq!(user_name(0).unwrap().as_deref(), Some("root"));
     }
 
     #[test]
@@ -189,6 +215,43 @@ mod tests {
         let root = Identity::of_user("root", Some(daemon)).unwrap().unwrap();
         assert_eq!(root.gid, daemon);
         assert!(root.groups.contains(&daemon));
+    }
+
+    #[test]
+    fn the_first_class_that_fits_decides() {
+        let time = crate::stat::Time { seconds: 0, nanoseconds: 0 };
+        let stat = |mode, owner, group| Stat {
+            device: 0,
+            inode: 0,
+            mode: libc::S_IFREG | mode,
+            owner,
+            group,
+            size: 0,
+            modified: time,
+            changed: time,
+        };
+        let who = Identity {
+            name: String::new(),
+            uid: 10,
+            gid: 20,
+            groups: vec![20, 30],
+        };
+        let rows = [
+            (0o400, 10, 1, Right::Read, true),
+            (0o044, 10, 20, Right::Read, false), // The owner is no part of the group.
+            (0o040, 1, 20, Right::Read, true),
+            (0o040, 1, 30, Right::Read, true),
+            (0o404, 1, 30, Right::Read, false),
+            (0o004, 1, 1, Right::Read, true),
+            (0o440, 1, 1, Right::Read, false),
+            (0o006, 1, 1, Right::Enter, false),
+            (0o001, 1, 1, Right::Enter, true),
+        ];
+        for (mode, owner, group, right, expected) in rows {
+            assert_eq!(who.may(right, &stat(mode, owner, group)), expected, "{mode:o}");
+        }
+        let root = Identity { uid: 0, ..who };
+        assert!(root.may(Right::Read, &stat(0, 1, 1)));
     }
 
     #[test]

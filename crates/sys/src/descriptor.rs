@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use crate::check;
+use crate::{check, check_size};
 
 /// Makes every later call on this open file return `WouldBlock` instead of waiting.
 ///
@@ -16,6 +16,40 @@ pub fn set_nonblocking(descriptor: impl AsFd) -> io::Result<()> {
     // SAFETY: no memory arguments.
     check(unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) })?;
     Ok(())
+}
+
+/// Reads from a non-blocking pipe. A writer that stops in the middle of its `write(2)`, because its
+/// memory cannot be read at once, does not stop this call (Linux 6.4).
+///
+/// # Errors
+/// `WouldBlock` if there is nothing to read or the pipe is in use, or another error of
+/// `preadv2(2)`.
+pub fn read_now(pipe: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    let part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    let fd = pipe.as_raw_fd();
+    // SAFETY: one live part of the stated length. The offset -1 means the file's own.
+    let read = check_size(unsafe { libc::preadv2(fd, &raw const part, 1, -1, libc::RWF_NOWAIT) });
+    match read {
+        Err(error) if is_unknown(&error) => {
+            // SAFETY: `buffer` is live and writable with that length.
+            check_size(unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) })
+        }
+        result => result,
+    }
+}
+
+/// Returns whether the kernel does not have the flag for this kind of file.
+fn is_unknown(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL))
+}
+
+/// Returns whether `error` says that the process or the system has as many open files as it may
+/// have (`EMFILE`, `ENFILE`).
+pub fn is_exhausted(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// Sets whether `descriptor` stays open when this process executes another program.
@@ -132,6 +166,20 @@ mod tests {
         let ours = inherited(number).unwrap();
         assert!(inherited(number).is_err());
         drop(ours);
+    }
+
+    #[test]
+    fn a_pipe_is_read_without_waiting() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        set_nonblocking(&reader).unwrap();
+        let mut buffer = [0; 8];
+        let error = read_now(reader.as_fd(), &mut buffer).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        writer.write_all(b"line").unwrap();
+        assert_eq!(read_now(reader.as_fd(), &mut buffer).unwrap(), 4);
+        assert_eq!(&buffer[..4], b"line");
+        drop(writer);
+        assert_eq!(read_now(reader.as_fd(), &mut buffer).unwrap(), 0);
     }
 
     #[test]

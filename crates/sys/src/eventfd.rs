@@ -56,6 +56,12 @@ impl From<OwnedFd> for EventFd {
     }
 }
 
+impl From<EventFd> for OwnedFd {
+    fn from(bell: EventFd) -> OwnedFd {
+        bell.0.into()
+    }
+}
+
 impl AsFd for EventFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

@@ -1,9 +1,10 @@
 //! Folders: listing names, and creating folders that belong to one user alone.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
@@ -38,6 +39,16 @@ pub fn names(folder: BorrowedFd<'_>, most: usize) -> io::Result<Vec<Box<[u8]>>> 
     // SAFETY: opened above, closed once.
     unsafe { libc::closedir(stream) };
     Ok(names)
+}
+
+/// Returns whether the file or folder at `path` has the extended attribute `name`.
+pub fn has_attribute(path: &Path, name: &str) -> bool {
+    let (Ok(path), Ok(name)) = (CString::new(path.as_os_str().as_bytes()), CString::new(name))
+    else {
+        return false;
+    };
+    // SAFETY: both texts are NUL-terminated. Without a buffer only the length is returned.
+    unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) >= 0 }
 }
 
 /// Creates a folder at `path` that belongs to user `uid` and that no other user may enter. An

@@ -5,6 +5,7 @@
 //! conditions for the call's soundness, therefore callers need no `unsafe`.
 #![allow(unsafe_code)] // This crate is where the system calls live.
 
+pub mod confinement;
 pub mod credentials;
 pub mod descriptor;
 mod epoll;
@@ -12,17 +13,21 @@ pub mod eventfd;
 pub mod folder;
 pub mod futex;
 pub mod inotify;
+pub mod landlock;
 pub mod listen;
 pub mod memory;
+pub mod mounts;
 pub mod open;
 pub mod poll;
 pub mod process;
 pub mod readiness;
 pub mod schedule;
+pub mod seccomp;
 pub mod sendfile;
 pub mod seqpacket;
 pub mod signal;
 pub mod socket;
+pub mod space;
 pub mod stat;
 pub mod zone;
 

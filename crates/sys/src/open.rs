@@ -71,6 +71,16 @@ pub fn append(path: &CStr) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
+/// Opens a file again, for reading only. The result shares neither flags nor offset nor rights
+/// with `file`, therefore it can be given to a process that is not trusted.
+///
+/// # Errors
+/// The error of `open(2)`, among others if `/proc` is not mounted.
+pub fn again_for_reading(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    self::file(&path)
+}
+
 /// Opens `path` below `folder`.
 ///
 /// # Errors

@@ -1,5 +1,6 @@
 //! Child processes: forking, starting programs, and exit statuses.
 
+mod descendants;
 mod exec;
 mod program;
 
@@ -11,6 +12,9 @@ use std::os::fd::{AsRawFd, RawFd};
 use crate::credentials::{self, Identity};
 use crate::{check, descriptor, signal};
 
+pub use descendants::{
+    Remaining, adopt_orphans, end_descendants, kill_if, started, thread_state, user,
+};
 pub use exec::execute;
 pub use program::Program;
 
@@ -152,9 +156,9 @@ pub fn wait(child: Pid) -> io::Result<Exit> {
     }
 }
 
-/// Forks. The child runs `child` in its own process group, with default signals, no terminal on its
-/// standard input, and only the standard descriptors and `keep` open. Its exit status is the result
-/// of `child`.
+/// Forks. The child runs `child` in its own session and process group, without a controlling
+/// terminal, with default signals, no terminal on its standard input, and only the standard
+/// descriptors and `keep` open. Its exit status is the result of `child`.
 ///
 /// `child` must neither use nor drop a descriptor that is not in `keep`.
 ///
@@ -174,8 +178,8 @@ pub fn fork(keep: &[RawFd], child: impl FnOnce() -> u8) -> io::Result<Pid> {
         // SAFETY: this is the child, the parent's frames below never run in it, and `child` keeps
         // to its own.
         unsafe { descriptor::close_all_but(keep) };
-        // SAFETY: no memory arguments. It cannot fail for a fresh child.
-        unsafe { libc::setpgid(0, 0) };
+        // SAFETY: no arguments. It cannot fail for a fresh child.
+        unsafe { libc::setsid() };
         match signal::reset().and_then(|()| null_input()) {
             Ok(()) => child(),
             Err(_) => 70,
@@ -210,6 +214,19 @@ pub fn become_for_good(identity: &Identity) -> io::Result<()> {
 pub fn refuse_new_privileges() -> io::Result<()> {
     // SAFETY: no memory arguments.
     check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
+    Ok(())
+}
+
+/// Sets whether other processes of the same user may look into this process and its children: trace
+/// them, read their memory, take their descriptors. An opaque process writes no core dump, and its
+/// files in `/proc` belong to root. A change of user and `execve(2)` reset the setting.
+///
+/// # Errors
+/// The error of `prctl(2)`.
+pub fn set_opaque(is_opaque: bool) -> io::Result<()> {
+    let dumpable = libc::c_ulong::from(!is_opaque);
+    // SAFETY: no memory arguments.
+    check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, dumpable, 0, 0, 0) })?;
     Ok(())
 }
 
@@ -257,6 +274,12 @@ pub fn set_umask(mask: u32) -> u32 {
 pub fn own_pid() -> Pid {
     // SAFETY: no arguments.
     Pid(unsafe { libc::getpid() })
+}
+
+/// The id of this thread, as in `/proc/PID/task`.
+pub fn thread_id() -> u64 {
+    // SAFETY: no arguments. It cannot fail.
+    unsafe { libc::gettid() }.unsigned_abs().into()
 }
 
 /// Returns the soft and the hard limit of open descriptors.

@@ -57,11 +57,29 @@ impl SeqPacket {
         Ok(())
     }
 
-    /// Sends one message with up to [`MOST_DESCRIPTORS`] descriptors.
+    /// Sends one message with up to [`MOST_DESCRIPTORS`] descriptors. Waits while the peer's queue
+    /// is full, unless the socket is non-blocking.
     ///
     /// # Errors
     /// `BrokenPipe` for a closed peer (never SIGPIPE), or another error of `sendmsg(2)`.
     pub fn send(&self, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.send_with(message, descriptors, 0)
+    }
+
+    /// As [`SeqPacket::send`], but never waits, whatever the flags of the socket are.
+    ///
+    /// # Errors
+    /// `WouldBlock` if the peer's queue is full, or an error as with [`SeqPacket::send`].
+    pub fn send_now(&self, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.send_with(message, descriptors, libc::MSG_DONTWAIT)
+    }
+
+    fn send_with(
+        &self,
+        message: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+        flags: libc::c_int,
+    ) -> io::Result<()> {
         if descriptors.len() > MOST_DESCRIPTORS {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -100,8 +118,9 @@ impl SeqPacket {
         }
         loop {
             // SAFETY: the header points to live buffers of the stated sizes.
-            let sent =
-                unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) };
+            let sent = unsafe {
+                libc::sendmsg(self.0.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL | flags)
+            };
             match check_size(sent) {
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -124,6 +143,54 @@ impl SeqPacket {
     /// `WouldBlock` if there is no message, or another error of `recvmsg(2)`.
     pub fn receive_now(&self, buffer: &mut [u8]) -> io::Result<Received> {
         self.receive_with(buffer, libc::MSG_DONTWAIT)
+    }
+
+    /// Receives the bytes of one message. The kernel closes attached descriptors; this process
+    /// never has them.
+    ///
+    /// Closing the last descriptor of a file may wait, for example for a TCP connection with
+    /// `SO_LINGER`. Therefore this call may wait if the peer is hostile, even on a non-blocking
+    /// socket: call it where waiting does no harm.
+    ///
+    /// # Errors
+    /// The error of `recvmsg(2)`.
+    pub fn receive_bytes(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            // SAFETY: `buffer` is live and writable with that length.
+            let got = unsafe {
+                libc::recv(self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0)
+            };
+            match check_size(got) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Reads the first bytes of the next message and leaves the message in the queue. Never waits.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is no message, or another error of `recv(2)`.
+    pub fn peek_now(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+        // SAFETY: `buffer` is live and writable with that length.
+        check_size(unsafe {
+            libc::recv(self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags)
+        })
+    }
+
+    /// Returns another descriptor of the same socket.
+    ///
+    /// # Errors
+    /// The error of `fcntl(2)`.
+    pub fn duplicate(&self) -> io::Result<SeqPacket> {
+        self.0.try_clone().map(SeqPacket)
+    }
+
+    /// Ends both directions: every call that waits on either end returns.
+    pub fn shut_down(&self) {
+        // SAFETY: no memory arguments. It fails only for a socket whose peer is gone.
+        unsafe { libc::shutdown(self.0.as_raw_fd(), libc::SHUT_RDWR) };
     }
 
     fn receive_with(&self, buffer: &mut [u8], flags: libc::c_int) -> io::Result<Received> {
@@ -245,6 +312,37 @@ mod tests {
         let received = right.receive(&mut [0; 1]).unwrap();
         assert_eq!(received.descriptors.len(), MOST_DESCRIPTORS);
         assert!(!received.truncated);
+    }
+
+    #[test]
+    fn a_full_queue_is_an_error_on_a_blocking_socket() {
+        let (left, _right) = SeqPacket::pair().unwrap();
+        let error = (0..100_000).find_map(|_| left.send_now(&[0; 1000], &[]).err()).unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_descriptor_that_nobody_asked_for_is_closed_by_the_kernel() {
+        let (left, right) = SeqPacket::pair().unwrap();
+        let (mut reader, writer) = io::pipe().unwrap();
+        left.send(b"laden", &[writer.as_fd()]).unwrap();
+        drop(writer);
+        let mut buffer = [0; 16];
+        let length = right.receive_bytes(&mut buffer).unwrap();
+        assert_eq!(&buffer[..length], b"laden");
+        // The end of the pipe: nobody holds its writing end.
+        assert_eq!(reader.read(&mut [0; 1]).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_receiver_returns_when_its_socket_is_shut_down() {
+        let (left, right) = SeqPacket::pair().unwrap();
+        std::thread::scope(|scope| {
+            let receiver = scope.spawn(|| right.receive_bytes(&mut [0; 1]).unwrap());
+            right.shut_down();
+            assert_eq!(receiver.join().unwrap(), 0);
+        });
+        assert!(left.send_now(b"x", &[]).is_err());
     }
 
     #[test]

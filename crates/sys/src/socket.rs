@@ -16,12 +16,39 @@ pub fn send_more(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     check_size(unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
 }
 
+/// Looks for the end of the other side without taking bytes. Returns 0 at the end, 1 where a byte
+/// waits.
+///
+/// # Errors
+/// `WouldBlock` where neither is so, and the other errors of `recv(2)`.
+pub fn peek(socket: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut byte = [0_u8; 1];
+    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+    // SAFETY: `byte` is live, writable memory of that length.
+    check_size(unsafe {
+        libc::recv(socket.as_raw_fd(), byte.as_mut_ptr().cast(), byte.len(), flags)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsFd;
+
+    #[test]
+    fn peeking_takes_nothing() {
+        let (mut one, other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let nothing = peek(other.as_fd()).unwrap_err();
+        assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+        std::io::Write::write_all(&mut one, b"ab").unwrap();
+        assert_eq!(peek(other.as_fd()).unwrap(), 1);
+        assert_eq!(peek(other.as_fd()).unwrap(), 1);
+        let (one, other) = std::os::unix::net::UnixStream::pair().unwrap();
+        drop(one);
+        assert_eq!(peek(other.as_fd()).unwrap(), 0);
+    }
 
     #[test]
     fn what_follows_goes_with_it() {

@@ -100,6 +100,16 @@ impl Stat {
         Ok(Stat::from(stat))
     }
 
+    /// Returns whether the file at `path` has an access control list beside its permission bits.
+    /// Follows links. A file that cannot be asked counts as one that has a list.
+    pub fn has_access_list(path: &CStr) -> bool {
+        let name = c"system.posix_acl_access".as_ptr();
+        // SAFETY: both texts are NUL-terminated; without room, only the length is returned.
+        let length = unsafe { libc::getxattr(path.as_ptr(), name, std::ptr::null_mut(), 0) };
+        let none = [Some(libc::ENODATA), Some(libc::EOPNOTSUPP)];
+        length >= 0 || !none.contains(&io::Error::last_os_error().raw_os_error())
+    }
+
     /// The type of the file.
     pub fn file_type(&self) -> FileType {
         match self.mode & libc::S_IFMT {

@@ -9,7 +9,7 @@ use toml::de::DeValue;
 
 use super::{Problem, ValueKind, quoted, read_string, wrong_type};
 use crate::diagnostic::MistakeCollector;
-use crate::values::Count;
+use crate::values::{Count, Rate};
 
 /// A whole number of at least `MIN`.
 pub(crate) struct AtLeast<T, const MIN: u64>(PhantomData<T>);
@@ -41,6 +41,74 @@ impl<T: TryFrom<u64> + Display, const MIN: u64> ValueKind for AtLeast<T, MIN> {
             return None;
         }
         fit(number, value, report)
+    }
+}
+
+/// A whole number from `MIN` to `MAX`.
+pub(crate) struct Within<const MIN: u64, const MAX: u64>;
+
+impl<const MIN: u64, const MAX: u64> ValueKind for Within<MIN, MAX> {
+    type Value = u64;
+
+    fn name() -> String {
+        format!("a whole number from {MIN} to {MAX}")
+    }
+
+    fn show(value: &u64) -> String {
+        value.to_string()
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<u64> {
+        let number = integer(value, report, &Self::name())?;
+        if (MIN..=MAX).contains(&number) {
+            return Some(number);
+        }
+        let (what, help) =
+            (if number < MIN { "small" } else { "large" }, format!("give {}", Self::name()));
+        report.add(value.span(), format!("{number} is too {what}"), Some(help));
+        None
+    }
+}
+
+/// A number of events in a time, such as `"50/s"`, or `"off"`.
+pub(crate) struct RateLimit;
+
+const RATE_UNITS: [(&str, u64); 3] = [("s", 1), ("m", 60), ("h", 3600)];
+
+impl ValueKind for RateLimit {
+    type Value = Rate;
+
+    fn name() -> String {
+        "a rate such as `\"50/s\"`, `\"600/m\"`, `\"5000/h\"`, or `\"off\"`".to_owned()
+    }
+
+    fn show(value: &Rate) -> String {
+        let unit = RATE_UNITS.iter().find(|(_, seconds)| *seconds == value.seconds());
+        match unit {
+            Some((unit, _)) => quoted(&format!("{}/{unit}", value.count())),
+            None => quoted("off"),
+        }
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<Rate> {
+        read_string(value, report, "a rate such as `\"50/s\"`", rate)
+    }
+}
+
+fn rate(text: &str) -> Result<Rate, Problem> {
+    if text == "off" {
+        return Ok(Rate::OFF);
+    }
+    let parts = text.split_once('/').and_then(|(count, unit)| {
+        let unit = RATE_UNITS.iter().find(|(name, _)| *name == unit.trim())?;
+        Some((count.trim().parse::<u32>().ok().filter(|count| *count > 0)?, unit.1))
+    });
+    match parts {
+        Some((count, seconds)) => Ok(Rate::new(count, seconds)),
+        None => Err(Problem::new(
+            format!("`{text}` is not a rate"),
+            "give a whole number, at least 1, and a time: `\"50/s\"`, `\"600/m\"`, `\"5000/h\"`; or `\"off\"`",
+        )),
     }
 }
 
@@ -107,6 +175,31 @@ impl<T: TryFrom<u64> + TryInto<u64> + Copy> ValueKind for Size<T> {
             read_string(value, report, "a size such as `\"64K\"`", size)?
         };
         fit(bytes, value, report)
+    }
+}
+
+/// A number of bytes as [`Size`], or `"auto"`, which is `None`.
+pub(crate) struct AutoSize;
+
+impl ValueKind for AutoSize {
+    type Value = Option<u64>;
+
+    fn name() -> String {
+        format!("`\"auto\"` or {}", Size::<u64>::name())
+    }
+
+    fn show(value: &Option<u64>) -> String {
+        value.as_ref().map_or_else(|| quoted("auto"), Size::<u64>::show)
+    }
+
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<Option<u64>> {
+        if value.get_ref().as_str() == Some("auto") {
+            return Some(None);
+        }
+        Size::<u64>::read(value, report).map(Some)
     }
 }
 
@@ -269,6 +362,30 @@ mod tests {
         for (text, milliseconds) in rows {
             assert_eq!(span(text).ok(), milliseconds.map(Duration::from_millis), "{text}");
         }
+    }
+
+    #[test]
+    fn rates() {
+        let rows = [
+            ("50/s", Some((50, 1))),
+            ("1 / m", Some((1, 60))),
+            ("5000/h", Some((5000, 3600))),
+            ("off", Some((0, 0))),
+            ("0/s", None),
+            ("50", None),
+            ("50/d", None),
+            ("/s", None),
+            ("1.5/s", None),
+            ("-1/s", None),
+        ];
+        for (text, expected) in rows {
+            let rate = rate(text).ok().map(|rate| (rate.count(), rate.seconds()));
+            assert_eq!(rate, expected, "{text}");
+        }
+        assert_eq!(Rate::new(2, 1).interval(), 500_000_000);
+        assert_eq!(Rate::OFF.interval(), 0);
+        assert_eq!(RateLimit::show(&Rate::new(600, 60)), "\"600/m\"");
+        assert_eq!(RateLimit::show(&Rate::OFF), "\"off\"");
     }
 
     #[test]

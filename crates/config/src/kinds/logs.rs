@@ -7,6 +7,7 @@ use toml::de::DeValue;
 
 use super::{Problem, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
+use crate::log_format::LogFormat;
 use crate::values::{AccessFormat, AccessTarget, ErrorTarget, LogLevel};
 
 /// `"off"`, `"-"` or a file.
@@ -86,37 +87,52 @@ fn empty(help: &str) -> Problem {
     Problem::new("the log's place is empty", format!("give {help}"))
 }
 
-/// `"combined"` or `"json"`.
+/// The name of a format, or Apache's words.
 pub(crate) struct Format;
 
 impl ValueKind for Format {
     type Value = AccessFormat;
 
     fn name() -> String {
-        "`\"combined\"` or `\"json\"`".to_owned()
+        "`\"combined\"`, `\"common\"`, `\"vhost_combined\"`, `\"json\"` or a format with `%`"
+            .to_owned()
     }
 
     fn show(value: &AccessFormat) -> String {
-        quoted(match value {
-            AccessFormat::Combined => "combined",
-            AccessFormat::Json => "json",
-        })
+        match value {
+            AccessFormat::Combined => quoted("combined"),
+            AccessFormat::Json => quoted("json"),
+            AccessFormat::Own(format) => quoted(&format.to_string()),
+        }
     }
 
     fn read(
         value: &Spanned<DeValue<'_>>,
         report: &mut MistakeCollector<'_>,
     ) -> Option<AccessFormat> {
-        read_string(value, report, &Self::name(), |text| match text {
-            "combined" => Ok(AccessFormat::Combined),
-            "json" => Ok(AccessFormat::Json),
-            other => Err(Problem::new(
-                format!("`{other}` is not a log format"),
-                format!("give {}", Self::name()),
-            )),
+        read_string(value, report, &Self::name(), |text| {
+            let own = |format: &str| match LogFormat::parse(format) {
+                Ok(format) => Ok(AccessFormat::Own(format)),
+                Err((message, help)) => Err(Problem::new(message, help)),
+            };
+            match text {
+                "combined" => Ok(AccessFormat::Combined),
+                "json" => Ok(AccessFormat::Json),
+                "common" => own(COMMON),
+                "vhost_combined" => own(VHOST_COMBINED),
+                format if format.contains('%') => own(format),
+                other => Err(Problem::new(
+                    format!("`{other}` is not a log format"),
+                    format!("give {}", Self::name()),
+                )),
+            }
         })
     }
 }
+
+const COMMON: &str = r#"%h %l %u %t "%r" %>s %b"#;
+/// With the bytes of content, where Debian's format has those of the head as well.
+const VHOST_COMBINED: &str = r#"%v:%p %h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#;
 
 /// `"error"`, `"warning"`, `"notice"` or `"info"`.
 pub(crate) struct Level;

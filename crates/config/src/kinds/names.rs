@@ -7,7 +7,7 @@ use toml::de::DeValue;
 
 use super::{List, Problem, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
-use crate::values::HostPattern;
+use crate::values::{HostPattern, Sapi, UserName};
 
 /// Declares a kind that is a checked string.
 macro_rules! text_kind {
@@ -43,6 +43,26 @@ text_kind!(
         Ok(())
     }
 );
+
+/// The name of a user, with its place in the file.
+pub(crate) struct User;
+
+impl ValueKind for User {
+    type Value = UserName;
+
+    fn name() -> String {
+        Text::name()
+    }
+
+    fn show(value: &UserName) -> String {
+        quoted(value)
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<UserName> {
+        let name = Text::read(value, report)?;
+        Some(UserName::at(&name, report.place_of(value.span().start)))
+    }
+}
 
 text_kind!(
     /// A name that is safe as one component of a path and in a log line.
@@ -223,6 +243,32 @@ fn check_host_name(name: &str) -> Result<(), &'static str> {
         }
     }
     Ok(())
+}
+
+/// `"apache2handler"` or `"fpm-fcgi"`.
+pub(crate) struct SapiName;
+
+impl ValueKind for SapiName {
+    type Value = Sapi;
+
+    fn name() -> String {
+        Sapi::ALL.map(|sapi| format!("`{}`", quoted(sapi.name()))).join(" or ")
+    }
+
+    fn show(value: &Sapi) -> String {
+        quoted(value.name())
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<Sapi> {
+        read_string(value, report, &Self::name(), |text| {
+            Sapi::ALL.into_iter().find(|sapi| sapi.name() == text).ok_or_else(|| {
+                Problem::new(
+                    format!("`{text}` is not a name that PHP can run under here"),
+                    format!("give {}", Self::name()),
+                )
+            })
+        })
+    }
 }
 
 #[cfg(test)]

@@ -1,103 +1,416 @@
-//! Addresses to listen on.
+//! Addresses to listen on, and the proxies that are trusted.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{List, Problem, ValueKind, quoted, read_string};
+use super::{Flag, List, Problem, Table, ValueKind, quoted, read_string, wrong_type};
 use crate::diagnostic::MistakeCollector;
+use crate::listener::{ListenAddress, Listener, Network, TrustedProxies, UNIX};
+use crate::settings::ListenerTable;
+use crate::values::ForwardedField;
 
-/// A list of addresses. `":80"` is two addresses.
-pub(crate) struct Addresses;
+/// A list of listeners: addresses, or tables with an address and settings. `":80"` is two
+/// addresses.
+pub(crate) struct Listeners;
 
-impl ValueKind for Addresses {
-    type Value = Vec<SocketAddr>;
+impl ValueKind for Listeners {
+    type Value = Vec<Listener>;
 
     fn name() -> String {
-        "a list of addresses".to_owned()
+        "a list of addresses, or of tables with the keys of [listeners](#listeners)".to_owned()
     }
 
-    fn show(value: &Vec<SocketAddr>) -> String {
-        format!(
-            "[{}]",
-            value
-                .iter()
-                .map(|address| quoted(&address.to_string()))
-                .collect::<Vec<_>>()
-                .join(", ")
-        )
+    fn show(value: &Vec<Listener>) -> String {
+        let addresses = value.iter().map(|listener| quoted(&listener.address.to_string()));
+        format!("[{}]", addresses.collect::<Vec<_>>().join(", "))
     }
 
     fn read(
         value: &Spanned<DeValue<'_>>,
         report: &mut MistakeCollector<'_>,
-    ) -> Option<Vec<SocketAddr>> {
+    ) -> Option<Vec<Listener>> {
+        let listeners: Vec<_> =
+            List::<OneListener>::read(value, report)?.into_iter().flatten().collect();
+        let addresses = listeners.iter().map(|listener| &listener.address);
+        check_addresses(value, &addresses.collect::<Vec<_>>(), report)?;
+        Some(listeners)
+    }
+}
+
+/// A list of addresses of listeners.
+pub(crate) struct Addresses;
+
+impl ValueKind for Addresses {
+    type Value = Vec<ListenAddress>;
+
+    fn name() -> String {
+        "a list of addresses".to_owned()
+    }
+
+    fn show(value: &Vec<ListenAddress>) -> String {
+        if value.is_empty() {
+            return "all listeners".to_owned();
+        }
+        let addresses = value.iter().map(|address| quoted(&address.to_string()));
+        format!("[{}]", addresses.collect::<Vec<_>>().join(", "))
+    }
+
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<Vec<ListenAddress>> {
         let addresses: Vec<_> =
             List::<Address>::read(value, report)?.into_iter().flatten().collect();
-        if addresses.is_empty() {
-            let help = "give at least one, as in `[\"127.0.0.1:8080\"]`";
-            report.add(value.span(), "the list of addresses is empty", Some(help.to_owned()));
-            return None;
-        }
-        for (number, address) in addresses.iter().enumerate() {
-            if address.port() != 0 && addresses[..number].contains(address) {
-                report.add(
-                    value.span(),
-                    format!("{address} is listed twice"),
-                    Some("leave one out".to_owned()),
-                );
-                return None;
-            }
-        }
+        check_addresses(value, &addresses.iter().collect::<Vec<_>>(), report)?;
         Some(addresses)
     }
 }
 
-struct Address;
+/// Reports an empty list, and an address that is listed twice.
+fn check_addresses(
+    value: &Spanned<DeValue<'_>>,
+    addresses: &[&ListenAddress],
+    report: &mut MistakeCollector<'_>,
+) -> Option<()> {
+    if addresses.is_empty() {
+        let help = "give at least one, as in `[\"127.0.0.1:8080\"]`";
+        report.add(value.span(), "the list of addresses is empty", Some(help.to_owned()));
+        return None;
+    }
+    for (number, address) in addresses.iter().enumerate() {
+        if addresses[..number].iter().any(|other| other.conflicts_with(address)) {
+            report.add(
+                value.span(),
+                format!("{address} is listed twice"),
+                Some("leave one out".to_owned()),
+            );
+            return None;
+        }
+    }
+    Some(())
+}
 
-impl ValueKind for Address {
-    type Value = Vec<SocketAddr>;
+/// An address, or a table.
+struct OneListener;
+
+impl ValueKind for OneListener {
+    type Value = Vec<Listener>;
 
     fn name() -> String {
         "an address".to_owned()
     }
 
-    fn show(_: &Vec<SocketAddr>) -> String {
+    fn show(_: &Vec<Listener>) -> String {
         String::new()
     }
 
     fn read(
         value: &Spanned<DeValue<'_>>,
         report: &mut MistakeCollector<'_>,
-    ) -> Option<Vec<SocketAddr>> {
+    ) -> Option<Vec<Listener>> {
+        if !value.get_ref().is_table() {
+            let addresses = Address::read(value, report)?;
+            return Some(addresses.into_iter().map(Listener::new).collect());
+        }
+        let table = Table::<ListenerTable>::read(value, report)?;
+        let position = |key: &str| {
+            let given = value.get_ref().get(key);
+            given.map_or_else(|| value.span(), Spanned::span)
+        };
+        if value.get_ref().get("address").is_none() {
+            let help = "add `address = \"127.0.0.1:8080\"`";
+            report.add(value.span(), "the listener has no address", Some(help.to_owned()));
+            return None;
+        }
+        if table.tls {
+            let help = "leave `tls` out, and let a proxy in front of the server end TLS";
+            report.add(position("tls"), "this version has no TLS", Some(help.to_owned()));
+        }
+        let is_tcp = table.address.iter().any(|at| matches!(at, ListenAddress::Tcp(_)));
+        for key in ["mode", "owner", "group"] {
+            if is_tcp && value.get_ref().get(key).is_some() {
+                let message = format!("`{key}` of a listener that is not a Unix socket");
+                let help = "leave it out, or write `address = \"unix:/run/howdah/web.sock\"`";
+                report.add(position(key), message, Some(help.to_owned()));
+            }
+        }
+        let ListenerTable {
+            address,
+            proxy_protocol,
+            trusted,
+            mode,
+            owner,
+            group,
+            tls: _,
+        } = table;
+        let listener = |address| Listener {
+            address,
+            proxy_protocol,
+            trusted: trusted.clone(),
+            mode,
+            owner: owner.clone(),
+            group: group.clone(),
+        };
+        Some(address.into_iter().map(listener).collect())
+    }
+}
+
+/// The text of an address.
+pub(crate) struct Address;
+
+impl ValueKind for Address {
+    type Value = Vec<ListenAddress>;
+
+    fn name() -> String {
+        "an address".to_owned()
+    }
+
+    fn show(value: &Vec<ListenAddress>) -> String {
+        if value.is_empty() {
+            "must be given".to_owned()
+        } else {
+            Addresses::show(value)
+        }
+    }
+
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<Vec<ListenAddress>> {
         read_string(value, report, "an address such as `\"127.0.0.1:8080\"`", |text| {
             listen_addresses(text).map_err(|(message, help)| Problem::new(message, help))
         })
     }
 }
 
-/// Returns the addresses that `text` names: `127.0.0.1:8080`, `[::1]:8080`, or `:80` and `*:80` for
-/// the port of both address families (the IPv6 socket must then be bound for IPv6 only).
+/// A list of networks and `"unix"`.
+pub(crate) struct Proxies;
+
+impl ValueKind for Proxies {
+    type Value = TrustedProxies;
+
+    fn name() -> String {
+        "a list of IP addresses, networks and `\"unix\"`".to_owned()
+    }
+
+    fn show(value: &TrustedProxies) -> String {
+        let networks = value.networks.iter().map(|network| quoted(&network.to_string()));
+        let unix = value.unix.then(|| quoted("unix"));
+        format!("[{}]", networks.chain(unix).collect::<Vec<_>>().join(", "))
+    }
+
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<TrustedProxies> {
+        let mut trusted = TrustedProxies::default();
+        for one in List::<Proxy>::read(value, report)? {
+            match one {
+                Some(network) => trusted.networks.push(network),
+                None => trusted.unix = true,
+            }
+        }
+        Some(trusted)
+    }
+}
+
+/// A network, or `"unix"`, which is `None`.
+struct Proxy;
+
+impl ValueKind for Proxy {
+    type Value = Option<Network>;
+
+    fn name() -> String {
+        "a network".to_owned()
+    }
+
+    fn show(_: &Option<Network>) -> String {
+        String::new()
+    }
+
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<Option<Network>> {
+        read_string(value, report, "a network such as `\"10.0.0.0/8\"`", |text| match text {
+            "unix" => Ok(None),
+            _ => Network::parse(text)
+                .map(Some)
+                .map_err(|(message, help)| Problem::new(message, help)),
+        })
+    }
+}
+
+/// `true` for everyone, `false` for nobody, or a list as [`Proxies`].
+pub(crate) struct Trusted;
+
+impl ValueKind for Trusted {
+    type Value = Option<TrustedProxies>;
+
+    fn name() -> String {
+        format!("`true`, `false`, or {}", Proxies::name())
+    }
+
+    fn show(value: &Self::Value) -> String {
+        value.as_ref().map_or_else(|| "unset".to_owned(), Proxies::show)
+    }
+
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<Option<TrustedProxies>> {
+        if value.get_ref().as_bool().is_some() {
+            let everyone = Flag::read(value, report)?;
+            return Some(Some(TrustedProxies { everyone, ..TrustedProxies::default() }));
+        }
+        Proxies::read(value, report).map(Some)
+    }
+}
+
+/// A field in which a trusted proxy speaks for its client.
+pub(crate) struct Forwarded;
+
+impl ValueKind for Forwarded {
+    type Value = ForwardedField;
+
+    fn name() -> String {
+        let names = ForwardedField::ALL.map(|field| format!("`{}`", quoted(field.name())));
+        names.join(", ")
+    }
+
+    fn show(value: &ForwardedField) -> String {
+        quoted(value.name())
+    }
+
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<ForwardedField> {
+        read_string(value, report, "the name of a field", |text| {
+            let named = |field: &ForwardedField| field.name().eq_ignore_ascii_case(text);
+            ForwardedField::ALL.into_iter().find(named).ok_or_else(|| {
+                Problem::new(
+                    format!("`{text}` is not a field that tells more than an address"),
+                    format!(
+                        "give one of {}; a field with the address alone is `client_address_header`",
+                        Self::name()
+                    ),
+                )
+            })
+        })
+    }
+}
+
+/// The name of a field that has the client's address.
+pub(crate) struct AddressField;
+
+impl ValueKind for AddressField {
+    type Value = String;
+
+    fn name() -> String {
+        "the name of a field".to_owned()
+    }
+
+    fn show(value: &String) -> String {
+        quoted(value)
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
+        read_string(value, report, "the name of a field", |text| {
+            let is_token =
+                |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            if text.eq_ignore_ascii_case(ForwardedField::Forwarded.name()) {
+                return Err(Problem::new(
+                    "Forwarded has more than an address",
+                    "write `forwarded_fields = [\"Forwarded\"]` instead",
+                ));
+            }
+            if text.is_empty() || !text.bytes().all(is_token) {
+                return Err(Problem::new(
+                    format!("`{text}` is not the name of a field"),
+                    "give a name such as `\"CF-Connecting-IP\"`",
+                ));
+            }
+            Ok(text.to_owned())
+        })
+    }
+}
+
+/// The permissions of a file, in octal: `"0660"` or `0o660`.
+pub(crate) struct Mode;
+
+impl ValueKind for Mode {
+    type Value = u32;
+
+    fn name() -> String {
+        "permissions in octal, as in `\"0660\"`".to_owned()
+    }
+
+    fn show(value: &u32) -> String {
+        quoted(&format!("{value:04o}"))
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<u32> {
+        const HELP: &str = "write `\"0660\"` for owner and group, `\"0666\"` for everyone";
+        let parsed = match value.get_ref() {
+            DeValue::String(text) => u32::from_str_radix(text, 8).ok(),
+            // `mode = 660` is decimal in TOML, and hardly what was meant.
+            DeValue::Integer(number) if number.radix() == 8 => {
+                u32::from_str_radix(number.as_str(), 8).ok()
+            }
+            DeValue::Integer(_) => None,
+            other => {
+                wrong_type(value, other, report, &Self::name());
+                return None;
+            }
+        };
+        let mode = parsed.filter(|mode| *mode <= 0o777);
+        if mode.is_none() {
+            report.add(value.span(), "these are no permissions in octal", Some(HELP.to_owned()));
+        }
+        mode
+    }
+}
+
+/// Returns the addresses that `text` names: `127.0.0.1:8080`, `[::1]:8080`, `unix:/run/a.sock`, or
+/// `:80` and `*:80` for the port of both address families (the IPv6 socket must then be bound for
+/// IPv6 only).
 ///
 /// # Errors
 /// The description of the mistake, and advice.
-pub fn listen_addresses(text: &str) -> Result<Vec<SocketAddr>, (String, String)> {
-    const FORMS: &str =
-        "write `\"127.0.0.1:8080\"`, `\"[::1]:8080\"`, or `\":80\"` for every address";
+pub fn listen_addresses(text: &str) -> Result<Vec<ListenAddress>, (String, String)> {
+    const FORMS: &str = "write `\"127.0.0.1:8080\"`, `\"[::1]:8080\"`, `\":80\"` for every address, \
+                         or `\"unix:/run/howdah/web.sock\"`";
     let wrong = |message: &str, help: &str| Err((format!("`{text}` {message}"), help.to_owned()));
+    let tcp = |addresses: &[SocketAddr]| {
+        Ok(addresses.iter().map(|address| ListenAddress::Tcp(*address)).collect())
+    };
+    if let Some(path) = text.strip_prefix(UNIX) {
+        return match path.len() {
+            _ if path.contains('\0') => wrong("has a NUL", FORMS),
+            0 => wrong("has no path", FORMS),
+            1..=LONGEST_SOCKET_PATH => Ok(vec![ListenAddress::Unix(PathBuf::from(path))]),
+            _ => wrong(
+                "has a path that is too long",
+                &format!("the path of a Unix socket has at most {LONGEST_SOCKET_PATH} bytes"),
+            ),
+        };
+    }
     if let Some(port) = text.strip_prefix("*:").or_else(|| text.strip_prefix(':'))
         && port.bytes().all(|byte| byte.is_ascii_digit())
     {
         return match port.parse() {
             Ok(port) => {
-                Ok(vec![(Ipv4Addr::UNSPECIFIED, port).into(), (Ipv6Addr::UNSPECIFIED, port).into()])
+                tcp(&[(Ipv4Addr::UNSPECIFIED, port).into(), (Ipv6Addr::UNSPECIFIED, port).into()])
             }
             Err(_) => wrong("has no port from 0 to 65535", FORMS),
         };
     }
     if let Ok(address) = text.parse() {
-        return Ok(vec![address]);
+        return tcp(&[address]);
     }
     if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
         return wrong(
@@ -117,8 +430,14 @@ pub fn listen_addresses(text: &str) -> Result<Vec<SocketAddr>, (String, String)>
     if let Some(port) = text.strip_prefix("localhost:") {
         return wrong("names a host", &format!("write the address itself: `\"127.0.0.1:{port}\"`"));
     }
+    if text.starts_with('/') {
+        return wrong("is a path", &format!("write `\"{UNIX}{text}\"` for a Unix socket"));
+    }
     wrong("is not an address with a port", FORMS)
 }
+
+/// Bytes of the longest path of a Unix socket (`sun_path` of unix(7), without its NUL).
+const LONGEST_SOCKET_PATH: usize = 107;
 
 #[cfg(test)]
 mod tests {
@@ -126,12 +445,17 @@ mod tests {
 
     #[test]
     fn addresses() {
-        let rows: [(&str, &[&str]); 14] = [
+        let long = format!("unix:/{}", "a".repeat(107));
+        let rows: [(&str, &[&str]); 18] = [
             ("127.0.0.1:8080", &["127.0.0.1:8080"]),
             ("[::]:80", &["[::]:80"]),
             ("[::1]:0", &["[::1]:0"]),
             (":80", &["0.0.0.0:80", "[::]:80"]),
             ("*:80", &["0.0.0.0:80", "[::]:80"]),
+            ("unix:/run/a b.sock", &["unix:/run/a b.sock"]),
+            ("unix:", &[]),
+            ("unix:/a\0b", &[]),
+            (&long, &[]),
             ("", &[]),
             (":", &[]),
             ("80", &[]),
@@ -146,7 +470,7 @@ mod tests {
             let found: Vec<String> = listen_addresses(text)
                 .unwrap_or_default()
                 .iter()
-                .map(SocketAddr::to_string)
+                .map(ListenAddress::to_string)
                 .collect();
             assert_eq!(found, expected, "{text}");
         }
@@ -159,6 +483,7 @@ mod tests {
             ("10.0.0.1", "`\"10.0.0.1:80\"`"),
             ("::1", "`\"[::1]:80\"`"),
             ("localhost:81", "`\"127.0.0.1:81\"`"),
+            ("/run/x.sock", "`\"unix:/run/x.sock\"`"),
         ] {
             let (_, shown) = listen_addresses(text).unwrap_err();
             assert!(shown.contains(help), "{text}: {shown}");

@@ -31,7 +31,7 @@ impl ValueKind for File {
     }
 }
 
-fn check_path(text: &str) -> Result<(), Problem> {
+pub(super) fn check_path(text: &str) -> Result<(), Problem> {
     if text.is_empty() || text.contains('\0') {
         return Err(Problem::new(
             "the path is empty or holds a NUL",
@@ -234,7 +234,7 @@ fn step(text: &str) -> Result<TryStep, Problem> {
     }
 }
 
-fn is_plain_path(relative: &str) -> bool {
+pub(super) fn is_plain_path(relative: &str) -> bool {
     relative.split('/').all(|component| !matches!(component, "" | "." | ".."))
         && !relative.bytes().any(|byte| byte == 0)
 }

@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::{Problem, ValueKind, quoted, wrong_type};
 use crate::diagnostic::MistakeCollector;
 use crate::section::Section;
-use crate::settings::{Limits, Log, Php, Site};
+use crate::settings::{FieldRule, Limits, ListenerTable, Log, Php, ResourceLimits, Site};
 
 /// A `[section]` of the file.
 pub(crate) struct Table<S>(PhantomData<S>);
@@ -26,12 +26,24 @@ impl Headed for Log {
     const HEADING: &'static str = "[log]";
 }
 
+impl Headed for ListenerTable {
+    const HEADING: &'static str = "a table of `listen`";
+}
+
 impl Headed for Site {
     const HEADING: &'static str = "[[site]]";
 }
 
+impl Headed for FieldRule {
+    const HEADING: &'static str = "[[site.fields]]";
+}
+
 impl Headed for Php {
     const HEADING: &'static str = "[site.php]";
+}
+
+impl Headed for ResourceLimits {
+    const HEADING: &'static str = "[site.php.rlimits]";
 }
 
 impl<S: Headed> ValueKind for Table<S> {
@@ -186,7 +198,7 @@ impl ValueKind for Environment {
     }
 }
 
-fn show_pairs(pairs: &[(String, String)]) -> String {
+pub(super) fn show_pairs(pairs: &[(String, String)]) -> String {
     let pairs: Vec<_> = pairs
         .iter()
         .map(|(name, value)| format!("{} = {}", quoted(name), quoted(value)))
@@ -199,7 +211,7 @@ fn show_pairs(pairs: &[(String, String)]) -> String {
 }
 
 /// Reads a table of scalars in the order of the file.
-fn read_pairs(
+pub(super) fn read_pairs(
     value: &Spanned<DeValue<'_>>,
     report: &mut MistakeCollector<'_>,
     expected: &str,

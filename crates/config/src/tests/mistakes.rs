@@ -42,6 +42,33 @@ fn all_mistakes_are_reported_at_once_in_order() {
     );
 }
 
+#[test]
+fn no_pool_has_the_front_s_user() {
+    let site = "[[site]]\nname = \"shop\"\nroot = \"/srv\"\n";
+    assert_eq!(
+        errors(&format!("{site}[site.php]\nuser = \"howdah\"\n")),
+        "howdah.toml:5:8: the pool of site shop would run as howdah, the front's user\n \
+         5 | user = \"howdah\"\n   \
+           |        ^^^^^^^^\n   \
+         help: name another user: a script could stop a front of its own user"
+    );
+    let found = errors(&format!("user = \"ann\"\n{site}[site.php]\nuser = \"ann\"\n"));
+    assert!(
+        found.starts_with("howdah.toml:6:8: the pool of site shop would run as ann"),
+        "{found}"
+    );
+    let found = errors(&format!("user = \"www-data\"\n{site}"));
+    assert!(found.starts_with("howdah.toml:1:8: the pool of site shop would run as www-data"));
+    assert!(found.contains("leave `user` out, or set `user` in [site.php]"), "{found}");
+
+    let good = |text: String| Config::parse(&text, "howdah.toml").unwrap();
+    let named = good(format!("user = \"www-data\"\n{site}[site.php]\nuser = \"ann\"\n"));
+    assert_eq!(named.user.unwrap().place(), Some("howdah.toml:1:8"));
+    let pool = named.sites[0].php.as_ref().unwrap().user.as_ref().unwrap();
+    assert_eq!(pool.place(), Some("howdah.toml:6:8"));
+    good(format!("user = \"www-data\"\n{site}php = false\n"));
+}
+
 /// Each row a file and what must be said about it.
 #[test]
 fn mistakes_and_what_is_said_about_them() {
@@ -66,11 +93,61 @@ fn mistakes_and_what_is_said_about_them() {
         ),
         (
             &format!("{site}colour = 1"),
-            vec!["unknown key `colour`", "the keys in [[site]] are: name, hosts, root"],
+            vec!["unknown key `colour`", "the keys in [[site]] are: name, hosts, listen, root"],
         ),
         (&format!("limits = 3\n{site}"), vec!["expected a table `[limits]`, found an integer"]),
         (&format!("listen = []\n{site}"), vec!["the list of addresses is empty"]),
         (&format!("listen = [\":80\", \"[::]:80\"]\n{site}"), vec!["[::]:80 is listed twice"]),
+        (
+            &format!("listen = [\"unix:/a\", {{ address = \"unix:/a\" }}]\n{site}"),
+            vec!["unix:/a is listed twice"],
+        ),
+        (&format!("listen = [{{ mode = \"0600\" }}]\n{site}"), vec!["the listener has no address"]),
+        (
+            &format!("listen = [{{ address = \":80\", tls = true }}]\n{site}"),
+            vec!["this version has no TLS", "let a proxy in front of the server end TLS"],
+        ),
+        (
+            &format!("listen = [{{ address = \":80\", mode = \"0600\" }}]\n{site}"),
+            vec!["`mode` of a listener that is not a Unix socket"],
+        ),
+        (
+            &format!("listen = [{{ address = \"unix:/a\", mode = 660 }}]\n{site}"),
+            vec!["no permissions in octal", "\"0660\""],
+        ),
+        (
+            &format!("listen = [{{ address = \":80\", proxy = true }}]\n{site}"),
+            vec!["unknown key `proxy` in a table of `listen`"],
+        ),
+        (
+            &format!("listen = [{{ address = \":80\", proxy_protocol = true }}]\n{site}"),
+            vec!["no peer is trusted to send the PROXY protocol on 0.0.0.0:80", "trusted = "],
+        ),
+        (
+            &format!("{site}\nlisten = \"127.0.0.1:81\""),
+            vec!["no listener has the address 127.0.0.1:81", "at the top of the file"],
+        ),
+        (
+            &format!(
+                "listen = [\"127.0.0.1:1\", \"127.0.0.1:2\"]\n{site}\nlisten = \"127.0.0.1:2\""
+            ),
+            vec!["no site answers on 127.0.0.1:1"],
+        ),
+        (&format!("trusted_proxies = [\"proxy\"]\n{site}"), vec!["`proxy` is not a network"]),
+        (&format!("trusted_proxies = true\n{site}"), vec!["expected a network"]),
+        (
+            &format!("client_address_header = \"Forwarded\"\n{site}"),
+            vec!["forwarded_fields = [\"Forwarded\"]"],
+        ),
+        (&format!("client_address_header = \"X Y\"\n{site}"), vec!["not the name of a field"]),
+        (
+            &format!("forwarded_fields = [\"X-Real-IP\"]\n{site}"),
+            vec!["`X-Real-IP` is not a field that tells more", "`client_address_header`"],
+        ),
+        (
+            &format!("forwarded_fields = [\"Forwarded\", \"X-Forwarded-For\"]\n{site}"),
+            vec!["Forwarded beside other fields"],
+        ),
         (
             &format!("listen = 80\n{site}"),
             vec!["expected an address such as `\"127.0.0.1:8080\"`, found an integer"],
@@ -89,7 +166,32 @@ fn mistakes_and_what_is_said_about_them() {
         (&format!("{site}refuse = [\"*.bak\"]"), vec!["`*.bak` is not the name of a file"]),
         (&format!("{site}name = \"../x\""), vec!["`../x` is not a plain name"]),
         (&format!("{site}php = 3"), vec!["expected a table `[site.php]`, found an integer"]),
+        (
+            &format!("{site}[site.php]\nsandbox = \"strickt\""),
+            vec!["`strickt` is not a level of the sandbox", "`\"standard\"`"],
+        ),
+        (
+            &format!("{site}[site.php]\nsandbox = \"off\"\nconnect = []"),
+            vec!["howdah.toml:5:11: `connect` has no effect", "leave `connect` out"],
+        ),
+        (
+            &format!("{site}[site.php]\nconnect = \"localhost:3306\""),
+            vec!["`localhost:3306` is not an address with a port", "`\"127.0.0.1:3306\"`"],
+        ),
+        (
+            &format!("{site}[site.php]\ndisable_functions = \"exec,system\""),
+            vec!["`exec,system` is not the name of a function", "each function on its own"],
+        ),
+        (
+            &format!("{site}[site.php]\nrlimits = {{ processes = 3 }}"),
+            vec!["unknown key `processes` in [site.php.rlimits]", "nproc, core, nofile"],
+        ),
         (&format!("{site}[site.php]\nextensions = [\".phps\"]"), vec!["`.phps` shows source code"]),
+        (
+            &format!("{site}[site.php]\ncpu_weight = 0"),
+            vec!["0 is too small", "a whole number from 1 to 10000"],
+        ),
+        (&format!("{site}[site.php]\ncpu_weight = 10001"), vec!["10001 is too large"]),
         (
             &format!("{site}[site.php]\nini = {{ \"a b\" = 1 }}"),
             vec!["`a b` is not a php.ini name"],

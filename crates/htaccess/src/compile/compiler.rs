@@ -17,6 +17,8 @@ pub(super) struct Compiler<'c> {
     context: &'c CompileContext,
     mistake: Option<Box<Mistake>>,
     remarks: Vec<Mistake>,
+    /// Bytes of the directives so far, with repetitions written out.
+    written_out: usize,
 }
 
 /// The sections around the item at hand.
@@ -44,6 +46,7 @@ impl<'c> Compiler<'c> {
             context,
             mistake: None,
             remarks: Vec::new(),
+            written_out: 0,
         }
     }
 
@@ -86,6 +89,12 @@ impl<'c> Compiler<'c> {
     }
 
     fn item(&mut self, item: &Item, settings: &mut Settings, context: &Context<'_>) {
+        self.written_out += written_out(&item.raw);
+        if self.written_out > MOST_WRITTEN_OUT {
+            let message =
+                "the file's expressions are too large, with their repetitions written out";
+            return self.blame(item, MistakeKind::Argument, Complaint::new(message));
+        }
         if let Some(directive) = registry::find(&item.name) {
             if self.is_allowed(item, directive.name, directive.overrides, context) {
                 self.directive(directive, item, settings, context);
@@ -264,9 +273,62 @@ impl<'c> Compiler<'c> {
     }
 }
 
+/// Returns the bytes of a line with its repetitions (`{3,50}`) written out, as PCRE2 does when it
+/// compiles an expression: no more than PCRE2's own limit for one of them.
+fn written_out(line: &[u8]) -> usize {
+    let most = line.len().max(LARGEST_EXPRESSION);
+    let mut size = line.len();
+    let braces = line.split(|byte| *byte == b'{').skip(1);
+    for brace in braces {
+        let counts = brace.split(|byte| *byte == b'}').next().unwrap_or_default();
+        let last = counts.rsplit(|byte| *byte == b',').find(|count| !count.is_empty());
+        let count = last.and_then(|last| std::str::from_utf8(last).ok()?.parse::<usize>().ok());
+        size = size.saturating_mul(count.unwrap_or(1).max(1)).min(most);
+    }
+    size
+}
+
+/// Bytes of a compiled expression at most (PCRE2's link size of 2).
+const LARGEST_EXPRESSION: usize = 64 << 10;
+
+/// Bytes of all directives of a file, with their repetitions written out; a larger file is a mistake.
+/// It bounds the time that compiling takes to about a second.
+const MOST_WRITTEN_OUT: usize = 32 << 20;
+
 fn known_names() -> impl Iterator<Item = &'static str> {
     registry::all()
         .iter()
         .map(|directive| directive.name)
         .chain(SECTIONS.iter().map(|section| section.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile::compile;
+
+    #[test]
+    fn repetitions_are_written_out() {
+        let rows = [
+            ("^a$ /b", 6),
+            ("%{REQUEST_URI} x", 16),
+            ("a{3}", 12),
+            ("a{2,3}", 18),
+            ("a{4,}", 20),
+            ("(a{10}){10}", 1100),
+            ("(((a{255}){255}){255})", LARGEST_EXPRESSION),
+        ];
+        for (line, expected) in rows {
+            assert_eq!(written_out(line.as_bytes()), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_takes_too_long_to_compile_is_a_mistake() {
+        let line = "RedirectMatch ((a{0,200}){0,200}){0,3} /x\n";
+        let text = line.repeat(MOST_WRITTEN_OUT / LARGEST_EXPRESSION + 2);
+        let compiled = compile(text.as_bytes(), &CompileContext::default());
+        assert!(compiled.mistake.is_some());
+        assert!(compiled.remarks.iter().any(|remark| remark.message.contains("written out")));
+    }
 }

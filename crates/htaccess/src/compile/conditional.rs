@@ -10,6 +10,7 @@ use crate::language::{Conditions, Item, word, words};
 use crate::pattern::Pattern;
 use crate::registry;
 use crate::scope::CompileContext;
+use crate::work::Meter;
 
 /// The version of Apache that `<IfVersion>` compares with: the one whose behaviour is followed.
 pub const VERSION: (u32, u32, u32) = (2, 4, 71);
@@ -180,6 +181,6 @@ fn matched(pattern: &[u8]) -> Result<bool, String> {
     let pattern = Pattern::new(pattern, false)
         .map_err(|_| "Unable to compile regular expression".to_owned())?;
     pattern
-        .is_match(version.as_bytes())
+        .is_match(version.as_bytes(), Meter::unlimited())
         .map_err(|_| "Unable to compile regular expression".to_owned())
 }

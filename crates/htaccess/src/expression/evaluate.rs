@@ -10,10 +10,11 @@ use super::tree::{Condition, Shell, Test, Word};
 use crate::evaluation_context::EvaluationContext;
 use crate::host::ProbeKind;
 use crate::number;
-use crate::pattern::{Captures, Exhausted, Pattern};
+use crate::pattern::{Captures, Pattern};
 use crate::subrequest;
 use crate::transaction::Transaction;
 use crate::wildcard;
+use crate::work::{self, Exhausted};
 
 /// The state of an evaluation.
 pub(super) struct Evaluation<'e, 'r> {
@@ -28,14 +29,18 @@ pub(super) struct Evaluation<'e, 'r> {
 /// one makes the whole evaluation fail.
 const DEEPEST: u32 = 20;
 
+const TOO_MUCH: &str = "the directives take too much work on this request";
+
 type Evaluated<T> = Result<T, String>;
 
 impl Evaluation<'_, '_> {
     /// Whether a condition at that depth holds.
     pub(super) fn holds(&mut self, condition: &Condition, depth: u32) -> Evaluated<bool> {
         let depth = deeper(depth)?;
+        let meter = self.transaction.client.meter();
         let (mut condition, mut negated) = (condition, false);
         loop {
+            meter.spend(work::RULE).map_err(|Exhausted| TOO_MUCH)?;
             let held = match condition {
                 Condition::Not(inner) => {
                     negated = !negated;
@@ -101,6 +106,8 @@ impl Evaluation<'_, '_> {
             Condition::ClientIn(subnet) => subnet.contains(self.transaction.client.remote().ip()),
             Condition::Shell(shell, word, pattern) => {
                 let (pattern, word) = (self.value(pattern, depth)?, self.value(word, depth)?);
+                let steps = (pattern.len() as u64).saturating_mul(word.len() as u64) / 16;
+                self.transaction.client.meter().spend(steps).map_err(|Exhausted| TOO_MUCH)?;
                 match shell {
                     Shell::Path => wildcard::matches(&pattern, &word),
                     Shell::Text => wildcard::matches_text(&pattern, &word, false),
@@ -120,9 +127,10 @@ impl Evaluation<'_, '_> {
     /// A pattern with groups that does not match clears the captures; a pattern without groups
     /// keeps them.
     fn matches(&mut self, pattern: &Pattern, subject: &[u8]) -> Evaluated<bool> {
+        let meter = self.transaction.client.meter();
         let answer = match pattern.has_groups() {
-            true => pattern.captures(subject, self.captures),
-            false => pattern.is_match(subject),
+            true => pattern.captures(subject, self.captures, meter),
+            false => pattern.is_match(subject, meter),
         };
         let matched = answer
             .map_err(|Exhausted| format!("{pattern:?} takes too many steps on its subject"))?;
@@ -179,6 +187,8 @@ impl Evaluation<'_, '_> {
             Word::Group(number) => out.extend_from_slice(self.captures.group(usize::from(*number))),
             Word::Call(function, argument) => {
                 let argument = self.value(argument, depth)?;
+                let steps = work::RULE + argument.len() as u64;
+                self.transaction.client.meter().spend(steps).map_err(|Exhausted| TOO_MUCH)?;
                 function.call(&argument, self, out);
             }
             Word::Joined(words) => {

@@ -14,6 +14,7 @@ use crate::network::{BadSubnet, Subnet, in_domain};
 use crate::trace::Event;
 use crate::transaction::Denial;
 use crate::transaction::Transaction;
+use crate::work;
 
 /// The module's configuration. A folder with one of the directives inherits none from above.
 #[derive(Clone, Debug, Default)]
@@ -121,6 +122,7 @@ fn matches(
     denies: bool,
 ) -> Result<bool, Denial> {
     for rule in rules.iter().filter(|rule| rule.methods.meets(method)) {
+        tx.client.meter().note(work::RULE);
         let is_match = match &rule.clients {
             Clients::All => true,
             Clients::Address(subnet) => subnet.contains(tx.client.remote().ip()),

@@ -61,5 +61,12 @@ impl Merge for Config {
     }
 }
 
+impl Config {
+    /// Makes what the first request would have to wait for.
+    pub(crate) fn prepare(&self) {
+        self.redirects.prepare();
+    }
+}
+
 #[cfg(test)]
 mod tests;

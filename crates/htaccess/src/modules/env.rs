@@ -11,6 +11,7 @@ use crate::merge::{Merge, Shared, edit};
 use crate::mistake::{Complaint, Place};
 use crate::trace::Event;
 use crate::transaction::Transaction;
+use crate::work;
 
 /// The module's configuration. Names are compared without case.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +81,13 @@ impl Variable {
 /// before stay before them: conditions see the former, scripts see the latter
 /// (`apr_table_overlay`).
 pub fn fixup(tx: &mut Transaction<'_>, config: &Config, context: &mut dyn EvaluationContext) {
+    let meter = tx.client.meter();
     for (at, variable) in config.variables.iter().enumerate() {
+        // The later variables are searched for one that replaces this one.
+        let later = (config.variables.len() - at) as u64;
+        if meter.spend(work::RULE + later / 2).is_err() {
+            return tx.complain(Some(&variable.place), "SetEnv: too much work on this request");
+        }
         let passed = |variable: &Variable, context: &mut dyn EvaluationContext| match variable.value
         {
             None => context.host().variable(&variable.name),

@@ -146,6 +146,11 @@ impl Config {
         providers.all(|provider| matches!(provider.when, When::Types(_)))
     }
 
+    /// Whether the choice evaluates expressions.
+    pub fn has_expressions(&self) -> bool {
+        !self.is_by_type()
+    }
+
     /// Returns the names of the chain that count.
     fn chain(&self) -> impl Iterator<Item = &[u8]> {
         let start = self.chain.iter().rposition(Option::is_none).map_or(0, |reset| reset + 1);

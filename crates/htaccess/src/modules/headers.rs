@@ -50,11 +50,21 @@ impl Config {
         !self.request.is_empty()
     }
 
+    /// Whether [`response`] may take long: there are many rules, or rules with expressions or with
+    /// patterns for PCRE2.
+    pub fn response_may_take_long(&self) -> bool {
+        self.success.len() + self.always.len() > FEW
+            || self.success.iter().chain(&self.always).any(|rule| rule.may_take_long())
+    }
+
     /// Whether [`response`] has anything to do.
     pub fn changes_responses(&self) -> bool {
         !self.success.is_empty() || !self.always.is_empty()
     }
 }
+
+/// Rules without expressions and patterns that take little time together.
+const FEW: usize = 100;
 
 /// Applies RequestHeader, as the last of the fixups.
 ///

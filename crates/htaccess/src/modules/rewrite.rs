@@ -30,6 +30,7 @@ use std::sync::{Arc, OnceLock};
 use howdah_http::Status;
 
 use crate::merge::Merge;
+use crate::work::{self, Meter};
 use condition::Condition;
 pub(crate) use directives::DIRECTIVES;
 pub use fixup::fixup;
@@ -120,9 +121,14 @@ impl Rules {
     }
 
     /// Returns the index, where there are enough rules for it.
-    fn index(&self) -> Option<&Index> {
-        (self.list.len() >= index::FEWEST)
-            .then(|| self.index.get_or_init(|| Index::new(&self.list)))
+    fn index(&self, meter: Meter<'_>) -> Option<&Index> {
+        if self.list.len() < index::FEWEST {
+            return None;
+        }
+        if self.index.get().is_none() {
+            meter.note(work::INDEXING * self.list.len() as u64);
+        }
+        Some(self.index.get_or_init(|| Index::new(&self.list)))
     }
 }
 
@@ -136,6 +142,11 @@ impl Clone for Rules {
 impl Config {
     fn push_condition(&mut self, condition: Condition) {
         self.pending.push(Arc::new(condition));
+    }
+
+    /// Makes what the first request would have to wait for.
+    pub(crate) fn prepare(&self) {
+        self.rules.index(Meter::unlimited());
     }
 
     fn take_conditions(&mut self) -> Vec<Arc<Condition>> {

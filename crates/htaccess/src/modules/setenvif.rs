@@ -27,6 +27,13 @@ pub struct Config {
     lists: Vec<Arc<List>>,
 }
 
+impl Config {
+    /// Makes what the first request would have to wait for.
+    pub(crate) fn prepare(&self) {
+        self.lists.iter().for_each(|list| list.prepare());
+    }
+}
+
 impl Merge for Config {
     fn merge(base: &Config, add: &Config) -> Config {
         Config {

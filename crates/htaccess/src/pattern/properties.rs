@@ -7,6 +7,7 @@ use pcre2::bytes::{Regex, RegexBuilder};
 
 use super::engine::Engine;
 use super::{Candidates, Captures, Matcher, Pattern, PatternSet, Spans};
+use crate::work::Meter;
 
 /// Pattern and subject, with a zero byte between them. The pattern is refused where PCRE2 refuses
 /// it; matched by hand it gives PCRE2's result; a set that contains it finds it where it matches;
@@ -23,17 +24,17 @@ pub fn pattern(data: &[u8]) {
         }
     };
     let begin = Instant::now();
-    let answer = pattern.spans(subject);
+    let answer = pattern.spans(subject, Meter::unlimited());
     assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
     let Ok(spans) = answer else { return };
     let engine = Engine::new(&pattern.definition, None)
         .expect("what is matched by hand is a pattern for PCRE2");
     if matches!(pattern.matcher, Matcher::Shape(_)) {
-        assert_eq!(engine.spans(&pattern.definition, subject), Ok(spans));
+        assert_eq!(engine.spans(&pattern.definition, subject, Meter::unlimited()), Ok(spans));
         let middle = subject.len() / 2;
         assert_eq!(
-            pattern.find_from(subject, middle + 1),
-            engine.find_from(&pattern.definition, subject, middle + 1),
+            pattern.find_from(subject, middle + 1, Meter::unlimited()),
+            engine.find_from(&pattern.definition, subject, middle + 1, Meter::unlimited()),
             "after {middle}"
         );
     }
@@ -46,7 +47,7 @@ pub fn pattern(data: &[u8]) {
             "{spans:?} is {expected:?} to PCRE2 itself"
         );
     }
-    assert_eq!(pattern.is_match(subject), Ok(spans.is_some()));
+    assert_eq!(pattern.is_match(subject, Meter::unlimited()), Ok(spans.is_some()));
     in_a_set(pattern, subject, spans);
 }
 
@@ -54,7 +55,7 @@ fn in_a_set(pattern: Pattern, subject: &[u8], spans: Option<Spans>) {
     let never = |text: &[u8]| Arc::new(Pattern::new(text, false).expect("it is one"));
     let set = PatternSet::new(vec![never(b"x(?!)x"), Arc::new(pattern), never(b"(?!)")]);
     let (mut candidates, mut captures) = (Candidates::default(), Captures::default());
-    let found = set.first_match(subject, &mut candidates, &mut captures);
+    let found = set.first_match(subject, &mut candidates, &mut captures, Meter::unlimited());
     assert_eq!(found, Ok(spans.map(|_| 1)));
     assert_eq!(captures.spans, spans.unwrap_or_default());
 }

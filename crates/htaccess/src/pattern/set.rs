@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
-use super::{Captures, Exhausted, Pattern, literals, syntax};
+use super::{Captures, Pattern, literals, syntax};
+use crate::work::{Exhausted, Meter};
 
 /// Patterns in order, with the words that a subject must contain for each.
 ///
@@ -78,10 +79,17 @@ impl PatternSet {
     }
 
     /// Returns the places of the patterns that may match, in order. All others do not.
-    pub fn candidates<'c>(&self, subject: &[u8], candidates: &'c mut Candidates) -> &'c [u32] {
+    pub fn candidates<'c>(
+        &self,
+        subject: &[u8],
+        candidates: &'c mut Candidates,
+        meter: Meter<'_>,
+    ) -> &'c [u32] {
         let Candidates { seen, list } = candidates;
         list.clear();
         list.extend_from_slice(&self.always);
+        let words = self.owners_at.len() as u64 / 64;
+        meter.note(1 + subject.len() as u64 / 2 + self.always.len() as u64 / 8 + words);
         let Some(automaton) = &self.automaton else {
             return list;
         };
@@ -96,6 +104,7 @@ impl PatternSet {
                 list.extend_from_slice(&self.owners[owners]);
             }
         }
+        meter.note(list.len() as u64 - self.always.len() as u64);
         if list.len() > self.always.len() {
             list.sort_unstable();
             list.dedup();
@@ -113,9 +122,10 @@ impl PatternSet {
         subject: &[u8],
         candidates: &mut Candidates,
         captures: &mut Captures,
+        meter: Meter<'_>,
     ) -> Result<Option<usize>, Exhausted> {
-        for &index in self.candidates(subject, candidates) {
-            if self.patterns[index as usize].captures(subject, captures)? {
+        for &index in self.candidates(subject, candidates, meter) {
+            if self.patterns[index as usize].captures(subject, captures, meter)? {
                 return Ok(Some(index as usize));
             }
         }

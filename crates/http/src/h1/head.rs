@@ -55,7 +55,7 @@ fn read_head(buf: &[u8], limits: &Limits, into: &mut Request) -> Result<Progress
     let Some(length_of_fields) = field_lines(section, limits, into, &mut seen)? else {
         return Ok(Progress::Incomplete);
     };
-    into.fields.parts().0.extend_from_slice(&section[..length_of_fields]);
+    into.fields.receive_section(&section[..length_of_fields]);
     let (persistent, expect_continue) = seen.conclude(limits, into)?;
     let head_length = start + length + length_of_fields + CRLF.len();
     Ok(Progress::Complete(Parsed { head_length, persistent, expect_continue }))

@@ -253,3 +253,46 @@ fn response_heads() {
     ];
     run(seeds, words, 20_000, response_head, |_| true);
 }
+
+#[test]
+fn proxy_protocol() {
+    let tcp4 = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x01\xc0\0\x02\x02\x04\xd2\0\x50";
+    let ssl = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x14\xc0\0\x02\x01\xc0\0\x02\x02\x04\xd2\0\x50\x20\0\x05\x01\0\0\0\0";
+    let seeds: [&[u8]; 5] = [
+        b"PROXY TCP4 192.0.2.1 192.0.2.2 1234 80\r\nGET / HTTP/1.1\r\n",
+        b"PROXY TCP6 2001:db8::1 ::1 1 2\r\n",
+        b"PROXY UNKNOWN\r\n",
+        tcp4,
+        ssl,
+    ];
+    let words: [&[u8]; 6] = [b"PROXY ", b"\r\n", b"TCP4", b"UNKNOWN ", b"\0\0", b"\x20\0\x01\x01"];
+    let is_whole = |data: &[u8]| {
+        let mut length = 0;
+        while let Some(bytes) = data.get(..length) {
+            match crate::proxy_protocol::read(bytes) {
+                Ok(crate::proxy_protocol::Progress::Missing(count)) => length += count,
+                Ok(crate::proxy_protocol::Progress::Complete(_)) => return true,
+                Err(_) => return false,
+            }
+        }
+        false
+    };
+    let whole = run(&seeds, &words, 20_000, super::proxy_protocol, is_whole);
+    assert!(whole > 500, "{whole}");
+}
+
+#[test]
+fn forwarded() {
+    let seeds: [&[u8]; 6] = [
+        b"192.0.2.1:80",
+        b"[2001:db8::1]:80",
+        b"for=192.0.2.1;proto=https;host=\"a.example:80\", for=\"[::1]\"",
+        b"192.0.2.1, 192.0.2.2\n10.0.0.1",
+        b"for=_x;by=unknown",
+        b"for=\"a\\\"b\"",
+    ];
+    let words: [&[u8]; 7] = [b"for=", b"proto=", b"\"", b"\\", b", ", b";", b"::"];
+    let is_list = |data: &[u8]| crate::forwarded::elements(data, &mut Vec::new()).is_ok();
+    let lists = run(&seeds, &words, 20_000, super::forwarded, is_list);
+    assert!(lists > 500, "{lists}");
+}

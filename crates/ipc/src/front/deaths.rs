@@ -11,6 +11,9 @@ impl Front {
     /// Enters all Queued requests into the queue again: the dead worker may have removed the entry
     /// of one of them, or may have been woken for one of them.
     ///
+    /// Afterwards the caller must wake every front thread: the worker may have died before it rang
+    /// the doorbell that it alone had to ring.
+    ///
     /// Must be called once for each death, in order. The zygote may already have started a
     /// successor at the same index. The number of earlier deaths tells the slots of the two apart.
     ///
@@ -60,9 +63,6 @@ impl Front {
         for (slot, thread) in untold {
             self.region.doorbell(thread).mark(slot);
         }
-        // The worker may have died after it cleared `sleeping` of a thread and before it rang the
-        // doorbell. No other worker would ring it then.
-        (0..self.geometry().threads).for_each(|thread| self.ring(thread));
         Ok(lost)
     }
 }

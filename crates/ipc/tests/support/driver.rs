@@ -12,7 +12,7 @@ use howdah_ipc::response::{self, ResponseHead};
 use howdah_ipc::{Corrupt, SlotPhase};
 use howdah_sys::eventfd::EventFd;
 
-use super::Order;
+use super::{Order, give_back};
 
 /// How a driver's orders went.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -174,7 +174,7 @@ impl<'f> Driver<'f> {
             };
             // Dead in Taken: nobody will touch it any more.
             self.out -= 1;
-            self.front.release(exchange.slot);
+            give_back(self.front, exchange.slot);
             again.push(exchange.order);
             false
         });
@@ -214,7 +214,7 @@ impl<'f> Driver<'f> {
         }
         let exchange = self.exchanges[index].take().expect("looked at above");
         self.out -= 1;
-        self.front.release(exchange.slot);
+        give_back(self.front, exchange.slot);
         Ok(true)
     }
 

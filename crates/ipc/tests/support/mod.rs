@@ -12,9 +12,11 @@ use std::sync::atomic::AtomicBool;
 
 use howdah_ipc::Geometry;
 use howdah_ipc::control::Attach;
+use howdah_ipc::front::{Front, Slot};
 use howdah_ipc::request::{BodyLocation, DecodedRequest, RequestEncoder};
 use howdah_ipc::response::HeadKind;
 use howdah_ipc::worker::{Attachment, Job, ResponseAborted, ResponseWriter, Worker};
+use howdah_sys::eventfd::EventFd;
 
 /// A small region, so that every edge is near.
 pub fn small_geometry(workers: usize, threads: usize) -> Geometry {
@@ -35,6 +37,19 @@ pub fn attach_again(attach: &Attach) -> Attachment {
         descriptors: descriptors.collect(),
     };
     Attachment::new(copy).unwrap()
+}
+
+/// Gives a slot back, without a zygote that would clean it.
+pub fn give_back(front: &Front, slot: Slot) {
+    if let Some(cleaning) = front.release(slot) {
+        assert!(front.cleaned(cleaning.slot as usize));
+    }
+}
+
+/// Wakes a front thread as a worker does.
+pub fn ring(front: &Front, thread: usize) {
+    let bell = EventFd::from(front.bell(thread).try_clone_to_owned().unwrap());
+    bell.ring().unwrap();
 }
 
 /// A test's order to a worker: it is in the inline body, or in the file's first bytes.
@@ -96,7 +111,7 @@ impl Order {
 
     /// The request, encoded.
     pub fn encode<'e>(&self, encoder: &'e mut RequestEncoder, file: bool) -> &'e [u8] {
-        encoder.begin(0, [None; 8]);
+        encoder.begin(0, [None; 9]);
         encoder.entries().variable(b"REQUEST_METHOD", b"POST");
         if file {
             encoder.finish_file(Order::LENGTH as u64)

@@ -65,7 +65,7 @@ impl Children {
                 // copied from.
                 let attachment = unsafe { std::ptr::read(&raw const self.attachment) };
                 std::panic::set_hook(Box::new(|_| {}));
-                let serving = || serve(attachment.worker(worker), &AtomicBool::new(false));
+                let serving = || serve(attachment.worker(worker).unwrap(), &AtomicBool::new(false));
                 // Never back into the test, whatever it finds in a region that a test fills with
                 // garbage.
                 let _ = std::panic::catch_unwind(AssertUnwindSafe(serving));

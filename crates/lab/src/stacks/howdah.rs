@@ -67,7 +67,6 @@ const CONFIGURATION: &str = "\
 listen = [\"127.0.0.1:@port@\"]
 # Event-loop threads: one per core.
 threads = \"auto\"
-@user@
 control = \"@folder@/control.sock\"
 
 [limits]
@@ -86,6 +85,7 @@ symlinks = \"follow\"
 htaccess = @htaccess@
 
 [site.php]
+@user@
 workers = @workers@
 # Like the others: workers live on.
 max_requests = 0

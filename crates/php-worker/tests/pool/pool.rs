@@ -126,6 +126,7 @@ impl Pool {
             umask: 0o022,
             descriptor_limit: None,
             death_signal: Some(9),
+            confinement: howdah_sys::confinement::Confinement::default(),
         };
         let zygote = program.start().unwrap();
         drop(program);
@@ -209,6 +210,7 @@ impl Pool {
                 None,
                 None,
                 Some(root.as_bytes()),
+                None,
             ],
         );
         let entries = self.encoder.entries();
@@ -256,7 +258,10 @@ impl Pool {
             }
             self.pause(begun, length);
         }
-        self.front.release(slot);
+        if let Some(cleaning) = self.front.release(slot) {
+            let message = ToZygote::Clean(cleaning).encode();
+            self.front_socket.as_ref().unwrap().send(&message, &[]).unwrap();
+        }
         received
     }
 
@@ -349,6 +354,7 @@ impl Pool {
                 self.workers[worker as usize] = None;
                 self.front.worker_died(worker as usize).unwrap();
             }
+            FromZygote::Cleaned { slot } => assert!(self.front.cleaned(slot as usize)),
             _ => {}
         }
         Some(message)

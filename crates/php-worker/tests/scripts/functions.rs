@@ -69,5 +69,6 @@ fn sessions_are_written_after_the_response() {
 #[test]
 fn the_names_that_applications_look_for() {
     let php = "echo PHP_SAPI, ini_get('user_ini.filename'), extension_loaded('howdah');";
-    assert_eq!(Script::new(php).body(), "fpm-fcgi.user.ini1");
+    assert_eq!(Script::new(php).body(), "apache2handler.user.ini1");
+    assert_eq!(Script::new(php).with(&["--sapi", "fpm-fcgi"]).body(), "fpm-fcgi.user.ini1");
 }

@@ -272,7 +272,7 @@ fn live(
         {
             return;
         }
-        let mut worker = attachment.worker(index);
+        let mut worker = attachment.worker(index).unwrap();
         let status = loop {
             let Ok(Some(job)) = worker.next(&AtomicBool::new(false)) else {
                 return;

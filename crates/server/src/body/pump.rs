@@ -52,7 +52,7 @@ pub(crate) trait Sink {
 pub(crate) enum PumpError {
     Client(ConnectionError),
     Source(SourceError),
-    /// The spool cannot be written.
+    /// The spool's file cannot be read.
     Spool(io::Error),
     Filter(Broken),
     /// A file has fewer bytes than the head promised.
@@ -85,7 +85,7 @@ pub(crate) async fn send(
     body: &mut Body,
     filters: &[Filter],
     promised: Option<u64>,
-    limits: SpoolLimits,
+    limits: &SpoolLimits,
     sink: &mut impl Sink,
 ) -> (u64, Result<(), PumpError>) {
     let mut pump = Pump {
@@ -94,7 +94,6 @@ pub(crate) async fn send(
         left: promised.unwrap_or(u64::MAX),
         sent: 0,
         spool: Spool::new(limits),
-        copy: Vec::new(),
         filtering: (!filters.is_empty()).then(|| Box::new(Filtering::new(filters))),
         failure: None,
     };
@@ -111,9 +110,7 @@ struct Pump<'b> {
     /// states no length.
     left: u64,
     sent: u64,
-    spool: Spool,
-    /// Bytes on their way to the spool.
-    copy: Vec<u8>,
+    spool: Spool<'b>,
     filtering: Option<Box<Filtering>>,
     /// The reason why the content has ended before its end.
     failure: Option<PumpError>,
@@ -183,18 +180,21 @@ impl Pump<'_> {
         sink: &mut impl Sink,
         context: &mut Context<'_>,
     ) -> Result<bool, PumpError> {
-        while let Some(piece) = self.spool.next() {
-            let is_last = self.has_ended && self.failure.is_none() && self.spool.is_one_piece();
-            match sink.poll_send(piece, is_last, context) {
-                Poll::Ready(count) => {
-                    let count = count?;
-                    self.spool.advance(count);
-                    self.sent += count as u64;
-                }
-                Poll::Pending => return Ok(false),
-            }
+        loop {
+            let Poll::Ready(next) = self.spool.poll_next(context).map_err(PumpError::Spool)? else {
+                return Ok(false);
+            };
+            let Some((piece, is_one_piece)) = next else {
+                return Ok(true);
+            };
+            let is_last = self.has_ended && self.failure.is_none() && is_one_piece;
+            let Poll::Ready(count) = sink.poll_send(piece, is_last, context) else {
+                return Ok(false);
+            };
+            let count = count?;
+            self.spool.advance(count);
+            self.sent += count as u64;
         }
-        Ok(true)
     }
 
     fn step(
@@ -215,7 +215,7 @@ impl Pump<'_> {
     fn fail(&mut self, error: PumpError) -> Result<(), PumpError> {
         if let Some(mut filtering) = self.filtering.take() {
             filtering.chain.flush(&mut filtering.output)?;
-            self.spool_output(&mut filtering)?;
+            self.spool_output(&mut filtering);
         }
         self.failure = Some(error);
         self.has_ended = true;
@@ -249,12 +249,11 @@ impl Pump<'_> {
                 return Ok(Step::Again);
             }
         }
-        if !(available.is_urgent && self.spool.has_room()) {
+        if !(available.is_urgent && self.has_room(context)?) {
             return Ok(Step::Wait);
         }
-        self.copy.resize(available.bytes.min(STEP), 0);
-        let count = self.body.piece().read(&mut self.copy).map_err(of_file)?;
-        self.spool.push(&self.copy[..count]).map_err(PumpError::Spool)?;
+        let (piece, most) = (self.body.piece(), available.bytes.min(STEP));
+        let count = self.spool.fill(most, |buffer| piece.read(buffer)).map_err(of_file)?;
         self.take(count);
         if available.is_last && count == available.bytes {
             self.end()?;
@@ -287,17 +286,17 @@ impl Pump<'_> {
             filtering.silence = None;
             filtering.is_shown = true;
             filtering.chain.flush(&mut filtering.output)?;
-            return self.spool_output(filtering);
+            return Ok(self.spool_output(filtering));
         };
         if available.bytes == 0 {
             if available.is_last {
                 filtering.chain.finish(&mut filtering.output)?;
                 self.end()?;
             }
-            return self.spool_output(filtering);
+            return Ok(self.spool_output(filtering));
         }
-        let may_spool = available.is_urgent && self.spool.has_room();
-        if !is_clear && !may_spool {
+        let may_take = is_clear || (available.is_urgent && self.has_room(context)?);
+        if !may_take {
             return Ok(Step::Wait);
         }
         filtering.input.resize(available.bytes.min(STEP), 0);
@@ -307,13 +306,17 @@ impl Pump<'_> {
         filtering.is_shown = false;
         filtering.is_resting = true;
         filtering.silence = None;
-        self.spool_output(filtering)
+        Ok(self.spool_output(filtering))
     }
 
-    fn spool_output(&mut self, filtering: &mut Filtering) -> Result<Step, PumpError> {
-        self.spool.push(&filtering.output).map_err(PumpError::Spool)?;
+    fn spool_output(&mut self, filtering: &mut Filtering) -> Step {
+        self.spool.push(&filtering.output);
         filtering.output.clear();
-        Ok(Step::Again)
+        Step::Again
+    }
+
+    fn has_room(&mut self, context: &mut Context<'_>) -> Result<bool, PumpError> {
+        self.spool.poll_room(context).map_err(PumpError::Spool)
     }
 
     /// Returns the available content, up to the promised length; `None` where there is none yet.

@@ -1,16 +1,18 @@
 //! Receiving a request's content before any worker sees it: in memory first, then in an unlinked
 //! file.
 
-use std::fs::File;
 use std::future::{Future, poll_fn};
-use std::io::{self, Seek, Write};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use howdah_http::{Content, Refusal, Request, ResponseHead, Status};
+use howdah_sys::descriptor;
 
-use crate::net::ConnectionError;
+use super::spool::SpoolLimits;
+use super::storage::{NoRoom, StoredFile};
+use crate::net::{ConnectionError, Patience};
 
 /// The protocol's end of a request while there is no response yet.
 pub(crate) trait RequestStream {
@@ -45,7 +47,7 @@ pub(crate) trait RequestStream {
 #[derive(Debug)]
 pub(crate) enum Received {
     Memory(Vec<u8>),
-    File(File, u64),
+    File(StoredFile, u64),
 }
 
 impl Received {
@@ -66,6 +68,8 @@ pub(crate) enum BodyError {
     Refused(Refusal),
     /// The client stalled.
     TimedOut,
+    /// The client sent less than the rate that is required.
+    TooSlow,
     /// The connection broke.
     Closed,
     /// The content was discarded, because the resource did not need it, and then the site's rules
@@ -73,6 +77,8 @@ pub(crate) enum BodyError {
     Discarded,
     /// The content cannot be stored.
     Storage(io::Error),
+    /// The temporary files have as many bytes as they may have.
+    NoRoom(NoRoom),
 }
 
 impl BodyError {
@@ -80,10 +86,17 @@ impl BodyError {
     pub(crate) fn status(&self) -> Option<Status> {
         match self {
             BodyError::Refused(refusal) => Some(refusal.status),
-            BodyError::TimedOut => Some(Status::REQUEST_TIMEOUT),
+            BodyError::TimedOut | BodyError::TooSlow => Some(Status::REQUEST_TIMEOUT),
             BodyError::Closed => None,
             BodyError::Discarded => Some(Status::SERVICE_UNAVAILABLE),
-            BodyError::Storage(_) => Some(Status::INTERNAL_SERVER_ERROR),
+            BodyError::NoRoom(_) => Some(Status::INSUFFICIENT_STORAGE),
+            BodyError::Storage(error) => Some(match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    Status::INSUFFICIENT_STORAGE
+                }
+                _ if descriptor::is_exhausted(error) => Status::SERVICE_UNAVAILABLE,
+                _ => Status::INTERNAL_SERVER_ERROR,
+            }),
         }
     }
 }
@@ -98,16 +111,16 @@ impl From<ConnectionError> for BodyError {
 }
 
 /// The use of received content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keep {
-    /// Keep it: up to this many bytes in memory, longer content in a file.
-    All { in_memory: usize },
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Keep<'l> {
+    /// Keep it: as much in memory as these limits say, longer content in a file.
+    All(&'l SpoolLimits),
     /// Discard it.
     Nothing,
 }
 
 /// Receives the whole content of `request`, if the content is at most `most` bytes long and the
-/// client is never silent for longer than `patience`. Afterwards the request's content has a known
+/// client is not slower than `patience` allows. Afterwards the request's content has a known
 /// length.
 ///
 /// # Errors
@@ -116,9 +129,9 @@ pub(crate) enum Keep {
 pub(crate) async fn receive(
     stream: &mut dyn RequestStream,
     request: &mut Request,
-    patience: Duration,
+    patience: Patience,
     most: u64,
-    keep: Keep,
+    keep: Keep<'_>,
 ) -> Result<Received, BodyError> {
     match request.content {
         Content::None => return Ok(Received::Memory(Vec::new())),
@@ -128,27 +141,44 @@ pub(crate) async fn receive(
     let mut store = Store {
         memory: Vec::new(),
         file: None,
+        written: 0,
         length: 0,
         most,
         keep,
     };
-    if let (Content::Length(length), Keep::All { in_memory }) = (request.content, keep)
-        && length <= in_memory as u64
+    if let (Content::Length(length), Keep::All(limits)) = (request.content, keep)
+        && length <= limits.memory as u64
     {
         store.memory.reserve_exact(length as usize);
     }
-    let mut take = |bytes: &[u8]| store.push(bytes);
-    while poll_fn(|context| stream.poll_content(patience, &mut take, context)).await? {}
+    // Without the time that the storage took.
+    let mut began = Instant::now();
+    loop {
+        let left = patience.left(FREE, store.length, began.elapsed());
+        let mut take = |bytes: &[u8]| store.push(bytes);
+        let received = poll_fn(|context| stream.poll_content(left, &mut take, context)).await;
+        let goes_on = received.map_err(|error| match error {
+            BodyError::TimedOut if left < patience.silence => BodyError::TooSlow,
+            error => error,
+        })?;
+        if store.should_write(goes_on) {
+            let now = Instant::now();
+            store.write().await?;
+            began += now.elapsed();
+        }
+        if !goes_on {
+            break;
+        }
+    }
     request.content = Content::Length(store.length);
     Ok(match store.file {
         None => Received::Memory(store.memory),
-        Some(mut file) => {
-            // The worker reads from the descriptor's position.
-            file.rewind().map_err(BodyError::Storage)?;
-            Received::File(file, store.length)
-        }
+        Some(file) => Received::File(file, store.length),
     })
 }
+
+/// The first time of a request's content in which no rate is required.
+const FREE: Duration = Duration::from_secs(20);
 
 const TOO_LARGE: Refusal = Refusal {
     status: Status::CONTENT_TOO_LARGE,
@@ -156,39 +186,52 @@ const TOO_LARGE: Refusal = Refusal {
 };
 
 /// Content that is being received.
-struct Store {
+struct Store<'l> {
+    /// Content that follows the file's.
     memory: Vec<u8>,
-    file: Option<File>,
+    file: Option<StoredFile>,
+    written: u64,
     length: u64,
     most: u64,
-    keep: Keep,
+    keep: Keep<'l>,
 }
 
-impl Store {
+impl Store<'_> {
     fn push(&mut self, bytes: &[u8]) -> Result<(), BodyError> {
         self.length += bytes.len() as u64;
         if self.length > self.most {
             return Err(BodyError::Refused(TOO_LARGE));
         }
-        let Keep::All { in_memory } = self.keep else {
-            return Ok(());
-        };
-        if self.file.is_none() && self.memory.len() + bytes.len() <= in_memory {
+        if let Keep::All(_) = self.keep {
             self.memory.extend_from_slice(bytes);
-            return Ok(());
         }
-        self.push_to_file(bytes).map_err(BodyError::Storage)
+        Ok(())
     }
 
-    fn push_to_file(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => {
-                let file = none.insert(tempfile::tempfile()?);
-                file.write_all(&std::mem::take(&mut self.memory))?;
-                file
-            }
+    /// Returns whether the content in memory is written before more is received.
+    fn should_write(&self, goes_on: bool) -> bool {
+        match self.keep {
+            Keep::Nothing => false,
+            Keep::All(_) if self.file.is_some() && !goes_on => !self.memory.is_empty(),
+            Keep::All(limits) => self.memory.len() > limits.memory,
+        }
+    }
+
+    /// Writes the content in memory to the file. The client waits meanwhile.
+    async fn write(&mut self) -> Result<(), BodyError> {
+        let Keep::All(limits) = self.keep else {
+            return Ok(());
         };
-        file.write_all(bytes)
+        let file = self.file.get_or_insert_with(|| limits.storage.file(limits.site));
+        let bytes = std::mem::take(&mut self.memory);
+        let job = file.write(self.written, bytes).map_err(|(_, full)| BodyError::NoRoom(full))?;
+        let written = job.await.map_err(|lost| BodyError::Storage(io::Error::other(lost)))?;
+        if let Some(error) = written.error {
+            return Err(BodyError::Storage(error));
+        }
+        self.written += written.count as u64;
+        self.memory = written.bytes;
+        self.memory.clear();
+        Ok(())
     }
 }

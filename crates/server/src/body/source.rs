@@ -10,6 +10,8 @@ use std::time::Duration;
 use howdah_files::{FileBody, OpenFile};
 use howdah_php::{Exchange, ExchangeError};
 
+use super::receive::Received;
+use super::storage::StoredFile;
 use crate::net::Piece;
 use crate::respond::UpstreamError;
 
@@ -59,6 +61,8 @@ pub(crate) struct Available {
 pub(crate) enum SourceError {
     Script(ExchangeError),
     Upstream(Box<UpstreamError>),
+    /// A file was changed while it was sent.
+    FileChanged,
 }
 
 /// Content of a response.
@@ -75,6 +79,8 @@ pub(crate) enum Body {
         file: Rc<OpenFile>,
         offset: u64,
         length: u64,
+        /// Other bytes of the file were sent before: it must not have changed since.
+        is_begun: bool,
     },
     /// Several bodies in memory or in files, the first one last.
     Parts(Vec<Body>),
@@ -92,6 +98,8 @@ pub(crate) struct Script {
     available: usize,
     /// Bytes that the response's head promised.
     declared: Option<u64>,
+    /// The request's content where it is in a file, which the script may read until it ends.
+    request: Option<StoredFile>,
 }
 
 impl Body {
@@ -112,12 +120,17 @@ impl Body {
         Body::Shared(bytes, all)
     }
 
-    /// The output of a script. `declared` is the length that the script's head declared, if it did.
-    pub(crate) fn script(exchange: Exchange, declared: Option<u64>) -> Body {
+    /// The output of a script that was given `request`. `declared` is the length that the script's
+    /// head declared, if it did.
+    pub(crate) fn script(exchange: Exchange, declared: Option<u64>, request: Received) -> Body {
         Body::Script(Script {
             exchange: Some(exchange),
             available: 0,
             declared,
+            request: match request {
+                Received::File(file, _) => Some(file),
+                Received::Memory(_) => None,
+            },
         })
     }
 
@@ -132,6 +145,14 @@ impl Body {
         }
     }
 
+    /// Returns whether this is a file of which some bytes were sent, and which has changed since.
+    fn has_changed(&self) -> bool {
+        match self {
+            Body::File { file, length, is_begun: true, .. } => *length > 0 && file.has_changed(),
+            _ => false,
+        }
+    }
+
     /// Sets the length of a script's output, which has ended.
     pub(super) fn set_length(&mut self, length: u64) {
         if let Body::Script(script) = self {
@@ -143,6 +164,7 @@ impl Body {
     pub(super) fn release(&mut self) {
         if let Body::Script(script) = self {
             script.exchange = None;
+            script.request = None;
         }
     }
 
@@ -166,10 +188,16 @@ impl Source for Body {
         Poll::Ready(Ok(match self {
             Body::Memory(_, range) | Body::Shared(_, range) => stored(range.len() as u64, true),
             Body::Buffer(bytes, sent) => stored((bytes.len() - *sent) as u64, true),
+            Body::File { .. } if self.has_changed() => {
+                return Poll::Ready(Err(SourceError::FileChanged));
+            }
             Body::File { length, .. } => stored(*length, true),
             Body::Parts(parts) => {
                 while parts.last().is_some_and(|part| part.length() == Some(0)) {
                     parts.pop();
+                }
+                if parts.last().is_some_and(Body::has_changed) {
+                    return Poll::Ready(Err(SourceError::FileChanged));
                 }
                 let first = parts.last().and_then(Body::length);
                 stored(first.unwrap_or(0), parts.len() < 2)
@@ -185,7 +213,7 @@ impl Source for Body {
             Body::Memory(bytes, range) => Piece::Memory(&bytes[range.clone()]),
             Body::Shared(bytes, range) => Piece::Memory(&bytes[range.clone()]),
             Body::Buffer(bytes, sent) => Piece::Memory(&bytes[*sent..]),
-            Body::File { file, offset, length } => {
+            Body::File { file, offset, length, .. } => {
                 Piece::Document { file, offset: *offset, length: *length }
             }
             Body::Parts(parts) => parts.last().map_or(Piece::Memory(b""), Body::piece),
@@ -202,7 +230,8 @@ impl Source for Body {
         match self {
             Body::Memory(_, range) | Body::Shared(_, range) => range.start += count,
             Body::Buffer(_, sent) => *sent += count,
-            Body::File { offset, length, .. } => {
+            Body::File { offset, length, is_begun, .. } => {
+                *is_begun = true;
                 *offset += count as u64;
                 *length -= count as u64;
             }
@@ -273,9 +302,17 @@ impl From<FileBody> for Body {
         match body {
             FileBody::None => Body::none(),
             FileBody::Memory(bytes, range) => Body::Memory(bytes, range),
-            FileBody::File { file, offset, length } => Body::File { file, offset, length },
+            FileBody::File { file, offset, length } => {
+                Body::File { file, offset, length, is_begun: false }
+            }
             FileBody::Multipart(parts) => {
-                Body::Parts(parts.into_iter().rev().map(Body::from).collect())
+                let mut parts: Vec<Body> = parts.into_iter().rev().map(Body::from).collect();
+                for part in &mut parts {
+                    if let Body::File { is_begun, .. } = part {
+                        *is_begun = true;
+                    }
+                }
+                Body::Parts(parts)
             }
         }
     }

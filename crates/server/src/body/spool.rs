@@ -1,157 +1,261 @@
 //! The spool: content that a slow client has not taken yet, in memory first, then in an unlinked
 //! file. It frees the worker.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use super::storage::{Job, ReadBack, Refusal, Storage, StoredFile, Written};
 use crate::net::Piece;
 
-/// Bytes on their way to a client, in order.
+/// Bytes on their way to a client, in order: `memory`, then those of the tail.
 #[derive(Debug)]
-pub(super) struct Spool {
+pub(super) struct Spool<'s> {
     memory: Vec<u8>,
     /// Bytes of `memory` that were sent.
     sent: usize,
-    file: Option<Tail>,
-    limits: SpoolLimits,
+    tail: Option<Box<Tail>>,
+    limits: &'s SpoolLimits,
+    /// A refusal was reported.
+    is_reported: bool,
 }
 
-/// The part of a spool that did not fit into memory. It follows the part in memory.
+/// The part of a spool that did not fit into memory: the bytes of a file, then those that will be
+/// written next.
 #[derive(Debug)]
 struct Tail {
-    file: File,
-    sent: u64,
-    length: u64,
+    file: StoredFile,
+    /// Bytes of the file that were read back.
+    read: u64,
+    /// Bytes in the file.
+    written: u64,
+    /// Bytes that are being written.
+    writing: u64,
+    /// Bytes that follow those of the file.
+    pending: Vec<u8>,
+    /// The call that a thread of the storage makes for the file; at most one.
+    job: Option<FileJob>,
+    /// The file takes no more bytes at present.
+    is_refused: bool,
 }
 
-/// The bounds of a spool.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
+enum FileJob {
+    Write(Job<Written>),
+    Read(Job<ReadBack>),
+}
+
+/// The bounds of a spool, and the place of its file.
+#[derive(Debug, Clone)]
 pub(crate) struct SpoolLimits {
-    /// Bytes in memory.
+    /// Bytes in memory before there is a file. With a file, [`PIECE`] more are in memory while they
+    /// wait to be written, and as many while they are written.
     pub(crate) memory: usize,
     /// Bytes in the file; 0: no file.
     pub(crate) file: u64,
+    pub(crate) storage: Arc<Storage>,
+    /// The number of the site whose budget the file is counted in.
+    pub(crate) site: usize,
 }
 
-impl Spool {
-    pub(super) fn new(limits: SpoolLimits) -> Spool {
+/// Bytes that are written to the file, or read back, at a time.
+const PIECE: usize = 64 * 1024;
+
+impl<'s> Spool<'s> {
+    pub(super) fn new(limits: &'s SpoolLimits) -> Spool<'s> {
         Spool {
             memory: Vec::new(),
             sent: 0,
-            file: None,
+            tail: None,
             limits,
+            is_reported: false,
         }
     }
 
-    /// Returns whether more may be appended.
-    pub(super) fn has_room(&self) -> bool {
-        match &self.file {
-            None if self.limits.file == 0 => self.memory.len() - self.sent < self.limits.memory,
-            None => true,
-            Some(tail) => tail.length < self.limits.file,
+    /// Returns whether more may be appended. Wakes `context` when a write makes room.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(super) fn poll_room(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
+        self.poll_job(context)?;
+        let limits = self.limits;
+        if self.tail.is_none() {
+            return Ok(limits.file > 0 || self.memory.len() - self.sent < limits.memory);
         }
+        self.hand_over();
+        // A write that was begun just now has no waker yet, and may have ended already.
+        self.poll_job(context)?;
+        Ok(self.tail.as_ref().is_none_or(|tail| {
+            let length = tail.written + tail.writing + tail.pending.len() as u64;
+            tail.pending.len() < PIECE && length < limits.file
+        }))
     }
 
-    /// Returns whether the next piece is the last one.
-    pub(super) fn is_one_piece(&self) -> bool {
-        self.file.is_none() || self.sent == self.memory.len()
+    /// Appends `bytes`, for which [`Spool::poll_room`] has found room.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.destination(bytes.len()).extend_from_slice(bytes);
+        self.hand_over();
     }
 
-    /// Appends `bytes`, in memory or in the file. The caller has checked the limits with
-    /// [`Spool::has_room`].
-    pub(super) fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if self.file.is_none() && self.sent == self.memory.len() {
+    /// As [`Spool::push`], with up to `most` bytes that `read` puts into its argument. Returns their
+    /// number.
+    ///
+    /// # Errors
+    /// The error of `read`; nothing was appended.
+    pub(super) fn fill(
+        &mut self,
+        most: usize,
+        read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let buffer = self.destination(most);
+        let start = buffer.len();
+        buffer.resize(start + most, 0);
+        let result = read(&mut buffer[start..]);
+        buffer.truncate(start + result.as_ref().map_or(0, |count| *count));
+        self.hand_over();
+        result
+    }
+
+    /// Returns the buffer that takes the next `count` bytes.
+    fn destination(&mut self, count: usize) -> &mut Vec<u8> {
+        let SpoolLimits { memory, file, storage, site } = self.limits;
+        if self.tail.is_none() {
+            if self.sent > self.memory.len() / 2 {
+                self.memory.drain(..self.sent);
+                self.sent = 0;
+            }
+            if *file == 0 || self.memory.len() - self.sent + count <= *memory {
+                return &mut self.memory;
+            }
+        }
+        let tail = self.tail.get_or_insert_with(|| {
+            Box::new(Tail {
+                file: storage.file(*site),
+                read: 0,
+                written: 0,
+                writing: 0,
+                pending: Vec::new(),
+                job: None,
+                is_refused: false,
+            })
+        });
+        &mut tail.pending
+    }
+
+    /// Returns the next piece, and whether it is the last one; `None` if the spool is empty.
+    /// Pending: the piece is being read back.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(super) fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<Option<(Piece<'_>, bool)>>> {
+        while self.sent == self.memory.len() {
             self.memory.clear();
             self.sent = 0;
+            self.poll_job(context)?;
+            if self.sent < self.memory.len() {
+                break;
+            }
+            let Some(tail) = &mut self.tail else {
+                return Poll::Ready(Ok(None));
+            };
+            if tail.job.is_some() {
+                return Poll::Pending;
+            }
+            if tail.read < tail.written {
+                let mut buffer = std::mem::take(&mut self.memory);
+                buffer.resize(PIECE.min((tail.written - tail.read) as usize), 0);
+                tail.job = Some(FileJob::Read(tail.file.read(tail.read, buffer)));
+            } else {
+                self.memory = std::mem::take(&mut tail.pending);
+                self.tail = None;
+            }
         }
-        let fits = self.memory.len() - self.sent + bytes.len() <= self.limits.memory;
-        if self.file.is_none() && (fits || self.limits.file == 0) {
-            self.memory.extend_from_slice(bytes);
-            return Ok(());
-        }
-        let tail = match &mut self.file {
-            Some(tail) => tail,
-            none => none.insert(Tail {
-                file: tempfile::tempfile()?,
-                sent: 0,
-                length: 0,
-            }),
-        };
-        tail.file.write_all_at(bytes, tail.length)?;
-        tail.length += bytes.len() as u64;
-        Ok(())
-    }
-
-    /// Returns the next piece; `None` if the spool is empty.
-    pub(super) fn next(&self) -> Option<Piece<'_>> {
-        if self.sent < self.memory.len() {
-            return Some(Piece::Memory(&self.memory[self.sent..]));
-        }
-        let tail = self.file.as_ref()?;
-        Some(Piece::Spooled {
-            file: &tail.file,
-            offset: tail.sent,
-            length: tail.length - tail.sent,
-        })
+        let piece = Piece::Memory(&self.memory[self.sent..]);
+        Poll::Ready(Ok(Some((piece, self.tail.is_none()))))
     }
 
     /// Removes `count` bytes from the front.
     pub(super) fn advance(&mut self, count: usize) {
-        if self.sent < self.memory.len() {
-            self.sent += count;
-        } else if let Some(tail) = &mut self.file {
-            tail.sent += count as u64;
-            if tail.sent >= tail.length {
-                self.file = None;
+        self.sent += count;
+        if let Some(tail) = &mut self.tail {
+            tail.is_refused = false;
+        }
+    }
+
+    /// Notes the result of the call for the file, if the call has ended.
+    fn poll_job(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        let Some(tail) = &mut self.tail else {
+            return Ok(());
+        };
+        match &mut tail.job {
+            Some(FileJob::Write(job)) => {
+                let Poll::Ready(written) = Pin::new(job).poll(context) else {
+                    return Ok(());
+                };
+                tail.job = None;
+                tail.writing = 0;
+                let written = written.map_err(io::Error::other)?;
+                tail.written += written.count as u64;
+                let mut bytes = written.bytes;
+                bytes.drain(..written.count);
+                if let Some(error) = written.error {
+                    bytes.append(&mut tail.pending);
+                    tail.pending = bytes;
+                    tail.is_refused = true;
+                    self.report(&Refusal::Disk(error));
+                } else if tail.pending.is_empty() {
+                    tail.pending = bytes;
+                }
+            }
+            Some(FileJob::Read(job)) => {
+                let Poll::Ready(read) = Pin::new(job).poll(context) else {
+                    return Ok(());
+                };
+                tail.job = None;
+                debug_assert_eq!(self.sent, self.memory.len(), "the piece before was sent");
+                self.memory = read.map_err(io::Error::other)??;
+                self.sent = 0;
+                tail.read += self.memory.len() as u64;
+                if tail.read == tail.written && tail.pending.is_empty() {
+                    self.tail = None;
+                }
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Has the pending bytes written, if there are enough of them.
+    fn hand_over(&mut self) {
+        let Some(tail) = &mut self.tail else {
+            return;
+        };
+        if tail.pending.len() < PIECE || tail.job.is_some() || tail.is_refused {
+            return;
+        }
+        tail.writing = tail.pending.len() as u64;
+        match tail.file.write(tail.written, std::mem::take(&mut tail.pending)) {
+            Ok(job) => tail.job = Some(FileJob::Write(job)),
+            Err((bytes, no_room)) => {
+                tail.writing = 0;
+                tail.pending = bytes;
+                tail.is_refused = true;
+                self.report(&Refusal::Budget(no_room));
             }
         }
-        if self.sent == self.memory.len() {
-            self.memory.clear();
-            self.sent = 0;
+    }
+
+    /// Reports once that the source has to wait for the client.
+    fn report(&mut self, refusal: &Refusal) {
+        if !std::mem::replace(&mut self.is_reported, true) {
+            self.limits.storage.report(self.limits.site, refusal);
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn drain(spool: &mut Spool, step: usize) -> Vec<u8> {
-        let mut all = Vec::new();
-        while let Some(next) = spool.next() {
-            let mut piece = vec![0; step];
-            let count = next.read(&mut piece).unwrap();
-            piece.truncate(count);
-            spool.advance(piece.len());
-            all.extend(piece);
-        }
-        all
-    }
-
-    #[test]
-    fn keeps_the_order_over_memory_and_file() {
-        let mut spool = Spool::new(SpoolLimits { memory: 10, file: 1000 });
-        let text: Vec<u8> = (0..200).collect();
-        for piece in text.chunks(7) {
-            assert!(spool.has_room());
-            spool.push(piece).unwrap();
-        }
-        assert_eq!(drain(&mut spool, 3), text);
-        assert!(spool.next().is_none());
-        spool.push(b"again").unwrap();
-        assert_eq!(drain(&mut spool, 100), b"again");
-    }
-
-    #[test]
-    fn is_full_at_its_limits() {
-        let mut spool = Spool::new(SpoolLimits { memory: 4, file: 6 });
-        spool.push(b"abcd").unwrap();
-        assert!(spool.has_room());
-        spool.push(b"efghij").unwrap();
-        assert!(!spool.has_room());
-        let mut small = Spool::new(SpoolLimits { memory: 4, file: 0 });
-        small.push(b"abcd").unwrap();
-        assert!(!small.has_room());
-    }
-}
+mod tests;

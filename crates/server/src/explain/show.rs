@@ -7,7 +7,7 @@ use howdah_htaccess::trace::Event;
 use howdah_http::Scheme;
 use serde_json::{Value, json as value};
 
-use super::{Explanation, Outcome, Pairs};
+use super::{Explanation, Outcome, Pairs, Work};
 
 /// Returns the explanation as text: the events of each round, with file and line.
 pub(crate) fn text(explanation: &Explanation) -> String {
@@ -49,6 +49,7 @@ pub(crate) fn text(explanation: &Explanation) -> String {
     }
     page.line(0, "");
     page.outcome(explanation);
+    page.work(&explanation.work);
     for complaint in &explanation.complaints {
         page.line(0, &format!("error log: {complaint}"));
     }
@@ -140,6 +141,23 @@ impl Page {
         }
     }
 
+    /// Tells the work of the directives, and how near the limit it is.
+    fn work(&mut self, work: &Work) {
+        let Work { request, response, most } = *work;
+        if request == 0 && response == 0 {
+            return;
+        }
+        let larger = request.max(response);
+        let near = if larger > most / 2 { ", and this is near it" } else { "" };
+        self.line(
+            0,
+            &format!(
+                "work of the directives: {request} steps for the request, {response} for the \
+                 response; `htaccess_work` allows {most} for each{near}"
+            ),
+        );
+    }
+
     fn pairs(&mut self, title: &str, pairs: &Pairs) {
         if !pairs.is_empty() {
             self.line(0, &format!("{title}:"));
@@ -216,6 +234,11 @@ pub(crate) fn json(explanation: &Explanation) -> String {
         "events": explanation.events.iter().map(event).collect::<Vec<_>>(),
         "complaints": explanation.complaints,
         "outcome": outcome,
+        "work": {
+            "request": explanation.work.request,
+            "response": explanation.work.response,
+            "limit": explanation.work.most,
+        },
         "response": {
             "status": explanation.head.status.code(),
             "fields": fields(&explanation.head.fields),

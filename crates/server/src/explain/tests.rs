@@ -129,8 +129,11 @@ fn json_is_one_object() {
 
 #[test]
 fn questions_without_an_answer() {
-    let config =
-        Config::parse("[[site]]\nhosts = \"a.example\"\nroot = \"/tmp\"", "x.toml").unwrap();
+    let config = Config::parse(
+        "strict_hosts = true\n[[site]]\nhosts = \"a.example\"\nroot = \"/tmp\"",
+        "x.toml",
+    )
+    .unwrap();
     for (method, url, fields, why) in [
         ("GET", "http://b.example/", &[][..], "421"),
         ("GE T", "/", &[], "refused with 400"),
@@ -157,4 +160,36 @@ fn files_cannot_write_to_the_terminal() {
     );
     let page = text(&tree.ask("GET", "/none", &[]));
     assert!(!page.contains('\x1b'), "{page:?}");
+}
+
+#[test]
+fn a_trusted_proxy_names_the_client() {
+    let tree = tree("proxied");
+    let text =
+        format!("trusted_proxies = \"127.0.0.1\"\n[[site]]\nroot = {:?}", tree.0.to_str().unwrap());
+    let config = Config::parse(&text, "x.toml").unwrap();
+    let asked = |from: [u8; 4], value: &str| {
+        let question = Question {
+            method: "GET".to_owned(),
+            url: "/item/7".to_owned(),
+            fields: vec![
+                format!("X-Forwarded-For: {value}"),
+                "X-Forwarded-Proto: https".to_owned(),
+            ],
+            from: from.into(),
+        };
+        explain(&config, &question).map(|explanation| match explanation.outcome {
+            Outcome::Script { variables, .. } => {
+                let value = |name: &str| {
+                    let found = variables.iter().find(|(known, _)| known == name);
+                    found.map_or("-".to_owned(), |(_, value)| value.clone())
+                };
+                format!("{} {}", value("REMOTE_ADDR"), value("HTTPS"))
+            }
+            other => panic!("{other:?}"),
+        })
+    };
+    assert_eq!(asked([127, 0, 0, 1], "192.0.2.7").as_deref(), Ok("192.0.2.7 on"));
+    assert_eq!(asked([127, 0, 0, 2], "192.0.2.7").as_deref(), Ok("127.0.0.2 -"));
+    assert!(asked([127, 0, 0, 1], "rubbish").unwrap_err().contains("refused with 400"));
 }

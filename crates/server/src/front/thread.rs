@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,17 +12,21 @@ use howdah_files::{CompressedCache, DirectiveCache, Store};
 use howdah_http::{Limits, Status};
 use howdah_php::{Pool, PoolHandle, RequestEncoder};
 use howdah_site::{ResolutionCache, Site, Sites};
+use howdah_sys::credentials::Identity;
 use howdah_sys::readiness::Readable;
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 use super::clock::Clock;
+use super::pulse::{Pulse, ThreadPhase};
 use super::workspace::Workspace;
-use crate::body::SpoolLimits;
-use crate::host::{FrontHost, Passwords};
-use crate::log::ErrorLog;
-use crate::net::{SWEEP, Watches};
+use crate::body::{SpoolLimits, Storage};
+use crate::crew::Crew;
+use crate::host::{Compared, FrontHost, Passwords};
+use crate::log::{ErrorLog, Level};
+use crate::net::{Accepted, Clients, CountedConnection, Listener, Peer, SWEEP, Watches};
 use crate::observe::{AccessLog, DirectiveMessage, RecentMessages, RequestError, RespondError};
+use crate::pipeline::CostlySites;
 use crate::respond::Prepared;
 
 /// The state that all threads of the front share.
@@ -34,20 +37,35 @@ pub(crate) struct Shared {
     /// The directives that have been compiled.
     pub(crate) directives: Arc<DirectiveCache>,
     pub(crate) passwords: Passwords,
+    /// The threads that evaluate costly directives.
+    pub(crate) evaluators: Crew<Store>,
     pub(crate) compressed: CompressedCache,
+    /// Content that does not fit into memory.
+    pub(crate) storage: Arc<Storage>,
     /// The messages of directives that were logged within the last minute.
     pub(crate) messages: Arc<Mutex<RecentMessages>>,
     /// By site; `None` where there is no PHP.
     pub(crate) pools: Vec<Option<Arc<Pool>>>,
+    /// By site, the user that the pool runs as; `None` for the user of the front.
+    pub(crate) pool_users: Vec<Option<Arc<Identity>>>,
     /// Threads beside the first that have not ended. The first, which speaks to supervisor and
     /// zygotes, is the last to end.
     pub(crate) others: AtomicUsize,
     pub(crate) log: Arc<ErrorLog>,
     pub(crate) access: Option<crate::log::LogWriter>,
+    /// The connections and requests of each client.
+    pub(crate) clients: Clients,
+    /// Files that each thread's store may keep open.
+    pub(crate) cached_descriptors: usize,
+    /// Connections that may be open at once.
+    pub(crate) most_connections: usize,
+    /// By thread: told that another one needs room for a connection.
+    pub(crate) crowded: Vec<Notify>,
     /// Connections by thread.
     pub(crate) loads: Vec<AtomicUsize>,
     /// Where each thread takes connections that another accepted.
     pub(crate) inboxes: Vec<mpsc::UnboundedSender<Accepted>>,
+    pub(crate) pulse: Arc<Pulse>,
 }
 
 /// The stages of a front's life.
@@ -62,20 +80,16 @@ pub(crate) enum Stage {
     Over,
 }
 
-/// A connection that was accepted: socket, remote and local address.
-pub(crate) type Accepted = (TcpStream, SocketAddr, SocketAddr);
-
-/// A listening socket and its actual address. Each thread has its own descriptor of the socket.
-pub(crate) type Listener = (TcpListener, SocketAddr);
-
 /// One thread's own state.
 pub(crate) struct Thread {
     pub(crate) number: usize,
     pub(crate) shared: Arc<Shared>,
     limits: Limits,
-    spool: SpoolLimits,
+    /// By site. The last one is for responses of no site.
+    spool: Box<[SpoolLimits]>,
     store: RefCell<Store>,
     resolution_cache: RefCell<ResolutionCache<Prepared>>,
+    costly_sites: CostlySites,
     handles: Vec<Option<Rc<PoolHandle>>>,
     encoder: RefCell<RequestEncoder>,
     watches: Watches,
@@ -90,6 +104,9 @@ pub(crate) struct Thread {
 
 /// The most bytes of compressed content of files.
 pub(crate) const MOST_COMPRESSED: usize = 32 << 20;
+/// The part of all connections that is closed at once to make room. Finding the longest idle ones is
+/// a look at all connections of a thread, which should not be needed for each new one.
+const RECYCLED: usize = 256;
 /// The most unused workspaces that a thread keeps.
 const WORKSPACES: usize = 64;
 /// The most connections of a thread that keep their buffers while they wait for the next request. A
@@ -121,10 +138,12 @@ pub(crate) fn run<C: Future<Output = ()> + 'static>(
         .build_local(LocalOptions::default())?;
     runtime.block_on(async {
         let thread = Rc::new(Thread::new(shared, number));
+        thread.shared.pulse.begin(number);
         CURRENT.set(Some(thread.clone()));
         tokio::task::spawn_local(control());
         let result = thread.serve(listeners, inbox, stage).await;
         CURRENT.set(None);
+        thread.shared.pulse.enter(number, ThreadPhase::Off);
         thread.flush_access();
         if number != 0 {
             thread.shared.others.fetch_sub(1, Ordering::Release);
@@ -146,6 +165,7 @@ impl Thread {
     /// The state of thread `number`.
     pub(super) fn new(shared: Arc<Shared>, number: usize) -> Thread {
         let config = &shared.config;
+        let descriptors = shared.cached_descriptors;
         let limits = Limits {
             request_line: config.limits.request_line,
             field_line: config.limits.field_line,
@@ -153,25 +173,30 @@ impl Thread {
             field_count: config.limits.field_count,
             body: config.limits.body,
         };
-        let spool = SpoolLimits {
+        let spool = |site| SpoolLimits {
             memory: config.limits.spill_memory,
             file: config.limits.spill_file,
+            storage: Arc::clone(&shared.storage),
+            site,
         };
+        let spool = (0..=config.sites.len()).map(spool).collect();
         let handles = shared
             .pools
             .iter()
             .map(|pool| pool.clone().map(|pool| PoolHandle::new(pool, number)))
             .collect();
-        let access = shared.access.clone().map(|log| AccessLog::new(config.log.format, log));
+        let access =
+            shared.access.clone().map(|log| AccessLog::new(config.log.format.clone(), log));
         Thread {
             number,
             limits,
             spool,
-            store: RefCell::new(Store::with_directives(
-                howdah_files::Limits::default(),
-                Arc::clone(&shared.directives),
-            )),
+            store: RefCell::new(
+                Store::with_directives(store_limits(descriptors), Arc::clone(&shared.directives))
+                    .postponing(),
+            ),
             resolution_cache: RefCell::default(),
+            costly_sites: CostlySites::default(),
             handles,
             encoder: RefCell::new(RequestEncoder::default()),
             watches: Watches::new(),
@@ -192,8 +217,10 @@ impl Thread {
         &self.limits
     }
 
-    pub(crate) fn spool_limits(&self) -> SpoolLimits {
-        self.spool
+    /// Returns the bounds of content that waits on its way to or from `site`.
+    pub(crate) fn spool_limits(&self, site: Option<&Site>) -> &SpoolLimits {
+        let last = self.spool.len() - 1;
+        &self.spool[site.map_or(last, |site| site.number().min(last))]
     }
 
     pub(crate) fn sites(&self) -> &Sites {
@@ -204,11 +231,19 @@ impl Thread {
         self.store.borrow_mut()
     }
 
-    /// Returns the host for resolving a request for `site` that arrived at `since`.
-    pub(crate) fn host(&self, site: &Site, since: Instant) -> FrontHost<'_> {
+    /// Returns the host for resolving a request for `site` that arrived at `since`, with the
+    /// passwords that were compared for the request.
+    pub(crate) fn host<'h>(
+        &'h self,
+        site: &Site,
+        since: Instant,
+        compared: &'h Compared,
+    ) -> FrontHost<'h> {
         FrontHost {
             store: self.store(),
             passwords: &self.shared.passwords,
+            site: site.number(),
+            compared,
             since,
             pool: self.shared.pools.get(site.number()).and_then(Option::as_deref),
         }
@@ -224,6 +259,11 @@ impl Thread {
         &self.shared.compressed
     }
 
+    /// The sites whose directives were costly a moment ago.
+    pub(crate) fn costly_sites(&self) -> &CostlySites {
+        &self.costly_sites
+    }
+
     pub(crate) fn passwords(&self) -> &Passwords {
         &self.shared.passwords
     }
@@ -236,6 +276,11 @@ impl Thread {
 
     pub(crate) fn pool_handle(&self, site: usize) -> Option<&Rc<PoolHandle>> {
         self.handles.get(site)?.as_ref()
+    }
+
+    /// Returns the user that the site's pool runs as; `None` for the user of the front.
+    pub(crate) fn pool_user(&self, site: usize) -> Option<&Identity> {
+        self.shared.pool_users.get(site)?.as_deref()
     }
 
     pub(crate) fn encoder(&self) -> &RefCell<RequestEncoder> {
@@ -258,6 +303,53 @@ impl Thread {
     /// Whether connections end with their present response.
     pub(crate) fn is_draining(&self) -> bool {
         self.stage.get() != Stage::Serving
+    }
+
+    /// The accounts of all clients.
+    pub(crate) fn clients(&self) -> &Clients {
+        &self.shared.clients
+    }
+
+    /// Counts a connection of `peer` as its client's. A trusted proxy's connection is no client's.
+    ///
+    /// # Errors
+    /// The client has as many as it may have, which was logged.
+    pub(crate) fn admit_connection(
+        &self,
+        peer: &Peer,
+    ) -> Result<Option<CountedConnection<'_>>, TooMany> {
+        if peer.is_proxy {
+            return Ok(None);
+        }
+        let Shared { clients, most_connections, .. } = &*self.shared;
+        let counted = clients.connect(peer.remote.ip(), self.connections(), *most_connections);
+        if counted.is_none() {
+            let what = "closed: the client has as many connections as `client_connections` allows";
+            self.shared.log.say_of_client(Level::Info, None, peer.remote, what);
+            return Err(TooMany);
+        }
+        Ok(counted)
+    }
+
+    /// The number of all connections.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.loads.iter().map(|load| load.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Closes connections that wait for a request, those that have waited for longest first.
+    /// Returns whether this thread had any; if not, the other threads close some of theirs.
+    pub(crate) fn make_room(&self) -> bool {
+        if self.close_longest_idle() > 0 {
+            return true;
+        }
+        self.shared.crowded.iter().for_each(Notify::notify_one);
+        false
+    }
+
+    /// Closes some idle connections, those that have waited for longest first. Returns their number.
+    fn close_longest_idle(&self) -> usize {
+        self.watches
+            .expire_longest_idle((self.shared.most_connections / RECYCLED).max(1))
     }
 
     /// Whether idle connections are closed.
@@ -293,7 +385,7 @@ impl Thread {
 
     /// Logs an error.
     pub(crate) fn report(&self, error: &RequestError) {
-        self.shared.log.say(error.level(), error.site.as_deref(), &error.to_string());
+        error.log(&self.shared.log);
     }
 
     /// Logs why there is no response, where there is something to log and a client to answer.
@@ -321,9 +413,11 @@ impl Thread {
         for handle in self.handles.iter().flatten() {
             handle.before_sleep();
         }
+        self.shared.pulse.enter(self.number, ThreadPhase::Waiting);
     }
 
     fn woke(&self) {
+        self.shared.pulse.enter(self.number, ThreadPhase::Working);
         for handle in self.handles.iter().flatten() {
             handle.woke();
         }
@@ -350,7 +444,7 @@ impl Thread {
         let mut sweep = tokio::time::interval(SWEEP);
         loop {
             tokio::select! {
-                Some((stream, remote, local)) = inbox.recv() => self.spawn(stream, remote, local),
+                Some(accepted) = inbox.recv() => self.spawn(accepted),
                 changed = stage.changed() => {
                     self.stage.set(if changed.is_ok() { *stage.borrow_and_update() } else { Stage::Over });
                     let acceptors = std::mem::take(&mut acceptors);
@@ -360,6 +454,9 @@ impl Thread {
                     }
                 }
                 _ = sweep.tick() => self.sweep(),
+                () = self.shared.crowded[self.number].notified() => {
+                    self.close_longest_idle();
+                }
             }
             let done = self.is_draining() && self.is_idle();
             let last = self.number != 0 || self.shared.others.load(Ordering::Acquire) == 0;
@@ -371,7 +468,7 @@ impl Thread {
                 // themselves.
                 inbox.close();
                 match inbox.recv().await {
-                    Some((stream, remote, local)) => self.spawn(stream, remote, local),
+                    Some(accepted) => self.spawn(accepted),
                     None => return Ok(()),
                 }
             }
@@ -380,6 +477,11 @@ impl Thread {
 
     fn sweep(&self) {
         let now = Instant::now();
+        self.shared.pulse.tick(self.number);
+        #[cfg(debug_assertions)]
+        if self.number == 1 {
+            super::pulse::hang_if_told();
+        }
         self.watches.sweep(now);
         if self.number == 0 {
             self.shared.log.report_repeats(now);
@@ -404,6 +506,17 @@ impl Thread {
             ready.clear_ready();
             self.store().drain_events();
         }
+    }
+}
+
+/// A client has as many connections as it may have.
+#[derive(Debug)]
+pub(crate) struct TooMany;
+
+fn store_limits(descriptors: usize) -> howdah_files::Limits {
+    howdah_files::Limits {
+        descriptors,
+        ..howdah_files::Limits::default()
     }
 }
 

@@ -25,7 +25,8 @@ use howdah_site::Site;
 
 use crate::body::{self, Body, PumpError, Source};
 use crate::front::{Thread, Workspace};
-use crate::net::{ConnectionError, Peer, Timed, Transport};
+use crate::host::Compared;
+use crate::net::{ConnectionError, Patience, Peer, Timed, Transport, forwarded};
 use crate::observe::{Phase, RequestError, Situation};
 use crate::pipeline::{self, Arrival, Deadlines, Outcome, RequestContext, Response, Served};
 
@@ -35,7 +36,11 @@ const GRACE: Duration = Duration::from_secs(1);
 /// One client's connection.
 struct Connection<T> {
     wire: Timed<T>,
+    /// The sender of the present request.
     peer: Peer,
+    /// The trusted proxy that the connection belongs to; each of its requests has a sender of its
+    /// own.
+    proxy: Option<Box<Peer>>,
     thread: Rc<Thread>,
     served: u64,
     /// The unread content of the present request. The next request begins behind it.
@@ -65,12 +70,21 @@ enum HeadRead {
 
 /// Serves one connection to its end.
 pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Peer) {
+    let owner = thread.clone();
+    let Ok(_counted) = owner.admit_connection(&peer) else {
+        return;
+    };
     let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
     let watch = thread.watches().add(waker);
-    let send_timeout = thread.config().limits.send_timeout;
+    let limits = &owner.config().limits;
+    let patience = Patience {
+        silence: limits.send_timeout,
+        rate: limits.send_rate,
+    };
     let mut connection = Connection {
-        wire: Timed::new(transport, watch, send_timeout),
+        wire: Timed::new(transport, watch, patience),
         peer,
+        proxy: peer.is_proxy.then(|| Box::new(peer)),
         thread,
         served: 0,
         remaining: Remaining::Length(0),
@@ -131,6 +145,7 @@ impl<T: Transport> Connection<T> {
         let _working = self.thread.clone().working();
         while self.has_bytes(GRACE).await {
             let mut work = self.thread.lend();
+            work.request.scheme = self.peer.scheme;
             let after = self.serve_what_came(&mut work).await;
             self.thread.give_back(work);
             if after != After::Next || self.thread.is_over_working_limit() {
@@ -149,7 +164,10 @@ impl<T: Transport> Connection<T> {
                     self.served += 1;
                     work.input.consume(parsed.head_length);
                     self.remaining = Remaining::of(work.request.content, self.thread.limits());
-                    let after = self.serve(work, parsed).await;
+                    let after = match self.proxy {
+                        None => self.serve(work, parsed).await,
+                        Some(_) => Box::pin(self.serve_for_proxy(work, parsed)).await,
+                    };
                     if after != After::Next || work.input.is_empty() {
                         return after;
                     }
@@ -199,6 +217,23 @@ impl<T: Transport> Connection<T> {
         }
     }
 
+    /// Serves the request that `work` holds, for the client that the proxy names.
+    async fn serve_for_proxy(&mut self, work: &mut Workspace, parsed: Parsed) -> After {
+        let Some(proxy) = self.proxy.as_deref().copied() else {
+            return self.serve(work, parsed).await;
+        };
+        let after = match forwarded::sender(&proxy, &mut work.request, self.thread.config()) {
+            Ok(sender) => {
+                self.peer = sender;
+                self.serve(work, parsed).await
+            }
+            Err(refusal) => self.refuse(work, refusal).await,
+        };
+        self.peer = proxy;
+        work.request.scheme = proxy.scheme;
+        after
+    }
+
     /// Serves the request that `work` holds.
     async fn serve(&mut self, work: &mut Workspace, parsed: Parsed) -> After {
         let (thread, peer) = (self.thread.clone(), self.peer);
@@ -222,19 +257,25 @@ impl<T: Transport> Connection<T> {
             peer: &peer,
             site: None,
             arrival,
-            deadlines: Deadlines { body: limits.body_timeout },
+            deadlines: Deadlines {
+                body: Patience {
+                    silence: limits.body_timeout,
+                    rate: limits.body_rate,
+                },
+            },
             request: &mut work.request,
             stream: &mut stream,
             scratch: &mut work.scratch,
             phase: Cell::new(Phase::Resolving),
             prepared: None,
+            compared: Compared::default(),
             is_content_discarded: false,
         };
         let Served { response, site, user } = pipeline::serve(&mut context).await;
         let Some(mut response) = response else {
             return After::Close;
         };
-        let (outcome, after) = self.send(work, &mut response, parsed.persistent).await;
+        let (outcome, after) = self.send(work, site, &mut response, parsed.persistent).await;
         let situation = self.situation(work, site);
         let status = response.status();
         pipeline::record(&thread, situation, arrival, user.as_deref(), status, outcome);
@@ -260,25 +301,27 @@ impl<T: Transport> Connection<T> {
         // The following bytes are not read as another request.
         self.remaining = Remaining::Length(u64::MAX);
         let mut response = Response::error(refusal.status);
-        let (outcome, after) = self.send(work, &mut response, false).await;
+        let (outcome, after) = self.send(work, None, &mut response, false).await;
         let situation = self.situation(work, None);
         pipeline::record(&thread, situation, arrival, None, refusal.status, outcome);
         after
     }
 
-    /// Encodes and sends a response to the request in `work`.
+    /// Encodes and sends a response of `site` to the request in `work`.
     async fn send(
         &mut self,
         work: &mut Workspace,
+        site: Option<&Site>,
         response: &mut Response,
         wants_to_persist: bool,
     ) -> (Outcome, After) {
         let is_persistent =
             wants_to_persist && self.may_persist() && !response.head.get().asks_to_close();
         work.out.clear();
+        self.wire.begin_response();
         let date = self.thread.date();
         let framing = head::encode(&mut work.out, response, &work.request, is_persistent, &date);
-        let (bytes, result) = self.send_body(work, response, framing).await;
+        let (bytes, result) = self.send_body(work, site, response, framing).await;
         let after = match (&result, is_persistent && framing != h1::Framing::Close) {
             (Err(_), _) => After::Close,
             (Ok(()), true) => After::Next,
@@ -293,6 +336,7 @@ impl<T: Transport> Connection<T> {
     async fn send_body(
         &mut self,
         work: &mut Workspace,
+        site: Option<&Site>,
         response: &mut Response,
         framing: h1::Framing,
     ) -> (u64, Result<(), PumpError>) {
@@ -321,7 +365,8 @@ impl<T: Transport> Connection<T> {
             };
         }
         let mut sink = Sink::new(&mut self.wire, &mut work.out, framing);
-        body::send(body, filters, promised, self.thread.spool_limits(), &mut sink).await
+        let limits = self.thread.spool_limits(site);
+        body::send(body, filters, promised, limits, &mut sink).await
     }
 
     fn situation<'s>(&'s self, work: &'s Workspace, site: Option<&'s Site>) -> Situation<'s> {

@@ -1,136 +1,130 @@
 //! Comparing passwords with their hashes. A comparison is slow by design, so comparisons run
-//! outside the event loops, and their results are kept.
+//! outside the event loops, on threads where the sites take turns, and within a site the clients.
+//! Guessing at one site's passwords delays no login of another.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use howdah_htaccess::host::Verified;
-use tokio::sync::Semaphore;
 
-/// The time for which a result is kept. It does not prolong a password's validity: a changed or
+use crate::crew::{Bounds, Crew, Origin};
+
+/// The time for which a success is kept. It does not prolong a password's validity: a changed or
 /// removed password has another hash, or none.
 const KEPT: Duration = Duration::from_secs(60);
-/// The most results that are kept. At this bound, results older than half of [`KEPT`] are dropped;
-/// if that makes no room, all are.
-const MOST_KEPT: usize = 4096;
-
-/// The most requests that wait for a comparison. Further ones get 503, so that guessing passwords
-/// delays no other request for long.
+/// The most successes that are kept for one site. At this bound, those older than half of [`KEPT`]
+/// are dropped; if that makes no room, all of the site are. Only the right passwords enter, so
+/// nobody can push them out by guessing.
+const MOST_KEPT: usize = 1024;
+/// The comparisons that may wait at one site, and of those the ones of one client. Further requests
+/// get 503.
 const MOST_WAITING: usize = 64;
+const MOST_WAITING_OF_CLIENT: usize = 16;
 
 /// Compares a password with a hash in one of the forms that `htpasswd` writes.
 pub(crate) type Compare = fn(hash: &[u8], password: &[u8]) -> bool;
 
-/// The results of comparisons, for all threads of the front.
+/// The threads that compare passwords, and the results for all threads of the front.
 #[derive(Debug)]
 pub(crate) struct Passwords {
     compare: Compare,
-    /// By keyed digests of hash and password together; neither is kept.
-    known: Mutex<HashMap<(u64, u64), Answer>>,
+    crew: Crew<()>,
+    /// The successes by site, and by keyed digests of hash and password together; neither is kept.
+    known: Mutex<HashMap<usize, HashMap<Key, Instant>>>,
     keys: [RandomState; 2],
-    /// Bounds the comparisons that run at a time, so that guessing passwords uses only a part of
-    /// the machine.
-    permits: Semaphore,
-    /// The number of requests whose comparison waits or runs.
-    waiting: AtomicUsize,
 }
 
-/// A request that waits.
-struct Waiting<'p>(&'p AtomicUsize);
+/// The digests of a hash and a password.
+type Key = (u64, u64);
 
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Answer {
-    fits: bool,
-    since: Instant,
-}
+/// The results of the comparisons for one request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Compared(Vec<(Key, bool)>);
 
 impl Passwords {
-    /// Returns an empty cache of results. `at_a_time` bounds the comparisons that run at a time.
-    pub(crate) fn new(compare: Compare, at_a_time: usize) -> Passwords {
-        Passwords {
+    /// Starts `threads` threads, at least two: one site never has all of them.
+    ///
+    /// # Errors
+    /// Where the system gives no thread.
+    pub(crate) fn start(compare: Compare, threads: usize) -> io::Result<Passwords> {
+        let threads = threads.max(2);
+        let bounds = Bounds {
+            site: MOST_WAITING,
+            client: MOST_WAITING_OF_CLIENT,
+            at_a_time: threads - 1,
+        };
+        Ok(Passwords {
             compare,
+            crew: Crew::start("passwords", threads, bounds, || ())?,
             known: Mutex::default(),
             keys: Default::default(),
-            permits: Semaphore::new(at_a_time.max(1)),
-            waiting: AtomicUsize::new(0),
-        }
+        })
     }
 
-    /// Returns whether the password matches, if it was compared within the last minute.
-    pub(crate) fn known(&self, hash: &[u8], password: &[u8], now: Instant) -> Verified {
+    /// Returns whether the password matches, if it was compared for this request, or matched within
+    /// the last minute.
+    pub(crate) fn known(
+        &self,
+        site: usize,
+        compared: &Compared,
+        (hash, password): (&[u8], &[u8]),
+        now: Instant,
+    ) -> Verified {
         let key = self.key(hash, password);
+        if let Some((_, fits)) = compared.0.iter().find(|(known, _)| *known == key) {
+            return if *fits { Verified::Yes } else { Verified::No };
+        }
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        match known.get(&key) {
-            Some(answer) if now.saturating_duration_since(answer.since) < KEPT => {
-                if answer.fits {
-                    Verified::Yes
-                } else {
-                    Verified::No
-                }
-            }
+        let since = known.get(&site).and_then(|known| known.get(&key));
+        match since {
+            Some(since) if now.saturating_duration_since(*since) < KEPT => Verified::Yes,
             _ => Verified::Later,
         }
     }
 
-    /// Compares on another thread. Returns `false` where too many requests wait already.
-    pub(crate) async fn find_out(&self, hash: Vec<u8>, password: Vec<u8>) -> bool {
+    /// Compares on another thread, and adds the result to `compared`. Returns `false` where too many
+    /// requests wait already.
+    pub(crate) async fn find_out(
+        &self,
+        origin: Origin,
+        compared: &mut Compared,
+        hash: Vec<u8>,
+        password: Vec<u8>,
+    ) -> bool {
         let key = self.key(&hash, &password);
-        let Some(_waiting) = self.queue() else {
+        let compare = self.compare;
+        let Ok(fits) = self.crew.run(origin, move |()| compare(&hash, &password)).await else {
             return false;
         };
-        // The semaphore is never closed.
-        let _permit = self.permits.acquire().await;
-        // Another request may have asked for the same comparison.
-        if self.known(&hash, &password, Instant::now()) != Verified::Later {
-            return true;
+        compared.0.push((key, fits));
+        if fits {
+            self.keep(origin.site, key, Instant::now());
         }
-        let compare = self.compare;
-        let compared = tokio::task::spawn_blocking(move || compare(&hash, &password)).await;
-        let answer = Answer {
-            fits: compared.unwrap_or(false),
-            since: Instant::now(),
-        };
-        self.keep(key, answer);
         true
     }
 
-    fn queue(&self) -> Option<Waiting<'_>> {
-        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let waiting = Waiting(&self.waiting);
-        (before < MOST_WAITING).then_some(waiting)
-    }
-
     /// Compares on this thread, for a caller that has nothing else to do.
-    pub(crate) fn find_out_now(&self, hash: &[u8], password: &[u8]) {
-        let answer = Answer {
-            fits: (self.compare)(hash, password),
-            since: Instant::now(),
-        };
-        self.keep(self.key(hash, password), answer);
+    pub(crate) fn find_out_now(&self, compared: &mut Compared, hash: &[u8], password: &[u8]) {
+        compared.0.push((self.key(hash, password), (self.compare)(hash, password)));
     }
 
-    fn keep(&self, key: (u64, u64), answer: Answer) {
+    fn keep(&self, site: usize, key: Key, now: Instant) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known.entry(site).or_default();
         if known.len() >= MOST_KEPT {
-            known.retain(|_, kept| answer.since.saturating_duration_since(kept.since) < KEPT / 2);
+            known.retain(|_, since| now.saturating_duration_since(*since) < KEPT / 2);
         }
         if known.len() >= MOST_KEPT {
             known.clear();
         }
-        known.insert(key, answer);
+        known.insert(key, now);
     }
 
-    fn key(&self, hash: &[u8], password: &[u8]) -> (u64, u64) {
+    fn key(&self, hash: &[u8], password: &[u8]) -> Key {
         let [first, second] = self.keys.each_ref().map(|key| key.hash_one((hash, password)));
         (first, second)
     }
@@ -138,48 +132,112 @@ impl Passwords {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+
     use super::*;
+    use crate::crew::Network;
 
-    static COMPARED: AtomicUsize = AtomicUsize::new(0);
+    fn origin(site: usize, client: u8) -> Origin {
+        let network = Network::of(IpAddr::from([192, 0, 2, client]));
+        Origin { site, network }
+    }
 
-    fn compare(hash: &[u8], password: &[u8]) -> bool {
-        COMPARED.fetch_add(1, Ordering::Relaxed);
-        hash == password
+    async fn find_out(
+        passwords: &Passwords,
+        origin: Origin,
+        hash: &str,
+        password: &str,
+    ) -> Compared {
+        let mut compared = Compared::default();
+        let (hash, password) = (hash.as_bytes().to_vec(), password.as_bytes().to_vec());
+        assert!(passwords.find_out(origin, &mut compared, hash, password).await);
+        compared
     }
 
     #[tokio::test]
-    async fn each_is_compared_once_a_minute() {
-        let passwords = Passwords::new(compare, 2);
+    async fn only_successes_are_kept_and_each_for_its_site() {
+        static COMPARED: AtomicUsize = AtomicUsize::new(0);
+        let compare: Compare = |hash, password| {
+            COMPARED.fetch_add(1, Ordering::Relaxed);
+            hash == password
+        };
+        let passwords = Passwords::start(compare, 2).unwrap();
+        let none = Compared::default();
         let now = Instant::now();
-        assert_eq!(passwords.known(b"a", b"a", now), Verified::Later);
-        for _ in 0..3 {
-            passwords.find_out(b"a".to_vec(), b"a".to_vec()).await;
-            passwords.find_out(b"a".to_vec(), b"b".to_vec()).await;
-        }
+        let known = |site, compared: &Compared, pair: (&str, &str), now| {
+            passwords.known(site, compared, (pair.0.as_bytes(), pair.1.as_bytes()), now)
+        };
+        assert_eq!(known(1, &none, ("a", "a"), now), Verified::Later);
+        let right = find_out(&passwords, origin(1, 1), "a", "a").await;
+        let wrong = find_out(&passwords, origin(1, 1), "a", "b").await;
         assert_eq!(COMPARED.load(Ordering::Relaxed), 2);
-        assert_eq!(passwords.known(b"a", b"a", Instant::now()), Verified::Yes);
-        assert_eq!(passwords.known(b"a", b"b", Instant::now()), Verified::No);
-        assert_eq!(passwords.known(b"ab", b"", Instant::now()), Verified::Later);
-        assert_eq!(passwords.known(b"a", b"a", Instant::now() + KEPT), Verified::Later);
+        let now = Instant::now();
+        assert_eq!(known(1, &right, ("a", "a"), now), Verified::Yes);
+        assert_eq!(known(1, &wrong, ("a", "b"), now), Verified::No, "for this request");
+        assert_eq!(known(1, &none, ("a", "a"), now), Verified::Yes);
+        assert_eq!(known(1, &none, ("a", "b"), now), Verified::Later, "for the next request");
+        assert_eq!(known(2, &none, ("a", "a"), now), Verified::Later, "at another site");
+        assert_eq!(known(1, &none, ("aa", ""), now), Verified::Later);
+        assert_eq!(known(1, &none, ("a", "a"), now + KEPT), Verified::Later);
     }
 
     #[tokio::test]
-    async fn not_everybody_may_wait() {
-        let passwords = Passwords::new(|_, _| true, 1);
-        let waiting: Vec<_> = (0..MOST_WAITING).filter_map(|_| passwords.queue()).collect();
-        assert_eq!(waiting.len(), MOST_WAITING);
-        assert!(!passwords.find_out(b"c".to_vec(), b"c".to_vec()).await);
-        drop(waiting);
-        assert!(passwords.find_out(b"c".to_vec(), b"c".to_vec()).await);
+    async fn guessing_at_one_site_leaves_the_logins_of_another() {
+        static HOLD: Mutex<Option<mpsc::Receiver<()>>> = Mutex::new(None);
+        let (release, held) = mpsc::channel();
+        *HOLD.lock().unwrap() = Some(held);
+        let compare: Compare = |hash, password| {
+            if hash == b"slow" {
+                // An error ends the comparisons of the test that is over.
+                let _ = HOLD.lock().unwrap().as_ref().unwrap().recv();
+            }
+            hash == password
+        };
+        let passwords = Arc::new(Passwords::start(compare, 1).unwrap());
+        let guess = |client: u8, number: usize| {
+            let passwords = Arc::clone(&passwords);
+            tokio::spawn(async move {
+                let password = format!("{number}").into_bytes();
+                let mut compared = Compared::default();
+                let slow = b"slow".to_vec();
+                passwords.find_out(origin(1, client), &mut compared, slow, password).await
+            })
+        };
+        let guesses: Vec<_> = (0..20).map(|number| guess(1, number)).collect();
+        let others: Vec<_> = (2..8)
+            .flat_map(|client| (0..12).map(move |number| (client, number)))
+            .map(|(client, number)| guess(client, number))
+            .collect();
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        // The site's own queue is full by now.
+        let mut compared = Compared::default();
+        let (hash, password) = (b"x".to_vec(), b"x".to_vec());
+        assert!(!passwords.find_out(origin(1, 9), &mut compared, hash, password).await);
+        let found = find_out(&passwords, origin(2, 1), "y", "y").await;
+        let verified = passwords.known(2, &found, (b"y", b"y"), Instant::now());
+        assert_eq!(verified, Verified::Yes);
+        drop(release);
+        let mut refused = 0;
+        for guess in guesses.into_iter().chain(others) {
+            refused += usize::from(!guess.await.unwrap());
+        }
+        assert!(refused > 0, "some found the queue full");
     }
 
-    #[test]
-    fn memory_is_bounded() {
-        let passwords = Passwords::new(compare, 1);
+    #[tokio::test]
+    async fn memory_is_bounded() {
+        let passwords = Passwords::start(|_, _| true, 1).unwrap();
         let since = Instant::now();
         for number in 0..3 * MOST_KEPT as u64 {
-            passwords.keep((number, 0), Answer { fits: false, since });
-            assert!(passwords.known.lock().unwrap().len() <= MOST_KEPT);
+            passwords.keep(1, (number, 0), since);
+            passwords.keep(2, (7, 7), since);
+            let known = passwords.known.lock().unwrap();
+            assert!(known[&1].len() <= MOST_KEPT && known[&2].len() == 1);
         }
     }
 }

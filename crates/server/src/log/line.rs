@@ -1,5 +1,7 @@
 //! Formats a line of the error log.
 
+use std::net::SocketAddr;
+
 use super::Level;
 
 /// Formats microseconds since 1970 as ISO 8601 in UTC with milliseconds.
@@ -29,9 +31,32 @@ fn date(days: u64) -> (u64, u64, u64) {
 const LONGEST_LINE: usize = super::target::ONE_PIECE;
 const CUT: &[u8] = b" [cut]\n";
 
-/// Formats `TIME LEVEL SITE: TEXT` with a line feed.
-pub(super) fn line(microseconds: u64, level: Level, site: Option<&str>, what: &[u8]) -> Vec<u8> {
+/// The site and the client that a line is about.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Subject<'l> {
+    /// `None` for the whole server.
+    pub(super) site: Option<&'l str>,
+    /// `None` if no client caused the line. Port 0: the line is about several connections.
+    pub(super) client: Option<SocketAddr>,
+}
+
+/// Formats `TIME LEVEL [client ADDRESS] SITE: TEXT` with a line feed.
+///
+/// A site has no brackets in its name. Therefore no text that a pool writes looks like a line about
+/// a client.
+pub(super) fn line(microseconds: u64, level: Level, subject: Subject<'_>, what: &[u8]) -> Vec<u8> {
     let mut line = format!("{} {} ", timestamp(microseconds), level.name()).into_bytes();
+    let Subject { site, client } = subject;
+    match client {
+        None => {}
+        Some(client) if client.port() == 0 => {
+            line.extend_from_slice(format!("[client {}] ", client.ip().to_canonical()).as_bytes());
+        }
+        Some(client) => {
+            let client = SocketAddr::new(client.ip().to_canonical(), client.port());
+            line.extend_from_slice(format!("[client {client}] ").as_bytes());
+        }
+    }
     if let Some(site) = site {
         line.extend_from_slice(site.as_bytes());
         line.extend_from_slice(b": ");
@@ -92,15 +117,32 @@ mod tests {
 
     #[test]
     fn a_line_says_when_how_bad_who_and_what() {
-        let line = line(0, Level::Error, Some("shop"), b"it broke");
+        let line = line(0, Level::Error, Subject { site: Some("shop"), client: None }, b"it broke");
         assert_eq!(line, b"1970-01-01T00:00:00.000Z error shop: it broke\n");
+    }
+
+    #[test]
+    fn a_line_about_a_client_has_its_address_before_everything_else() {
+        for (address, shown) in [
+            ("192.0.2.7:4711", "[client 192.0.2.7:4711]"),
+            ("[2001:db8::1]:80", "[client [2001:db8::1]:80]"),
+            ("[::ffff:192.0.2.7]:80", "[client 192.0.2.7:80]"),
+            ("[2001:db8::1]:0", "[client 2001:db8::1]"),
+        ] {
+            let subject = Subject {
+                site: Some("shop"),
+                client: Some(address.parse().unwrap()),
+            };
+            let line = String::from_utf8(line(0, Level::Info, subject, b"x")).unwrap();
+            assert_eq!(line, format!("1970-01-01T00:00:00.000Z info {shown} shop: x\n"));
+        }
     }
 
     #[test]
     fn nobody_forges_a_line() {
         let text = ["a\nb\x1b[2Jc\u{9b}\u{e4}".as_bytes(), b"\xff"].concat();
         let expected = "1970-01-01T00:00:00.000Z info a\\nb\\x1b[2Jc\\x9b\u{e4}\\xff\n";
-        assert_eq!(line(0, Level::Info, None, &text), expected.as_bytes());
+        assert_eq!(line(0, Level::Info, Subject::default(), &text), expected.as_bytes());
     }
 
     #[test]
@@ -108,7 +150,7 @@ mod tests {
         for filler in ["x", "\u{e4}", "\u{1f418}"] {
             for shift in 0..4 {
                 let text = "x".repeat(shift) + &filler.repeat(5000);
-                let line = line(0, Level::Info, None, text.as_bytes());
+                let line = line(0, Level::Info, Subject::default(), text.as_bytes());
                 assert!(line.len() <= LONGEST_LINE && line.len() > LONGEST_LINE - 4);
                 assert!(String::from_utf8(line).unwrap().ends_with(" [cut]\n"));
             }

@@ -5,24 +5,26 @@
 //! (`SO_REUSEPORT`) would lose the connections that wait in its queue when it is closed.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use howdah_sys::poll;
 use howdah_sys::readiness::Readable;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::Peer;
-use crate::front::{Listener, Thread};
+use super::{Accepted, Listener, Peer, Stream, Transport, proxy_header};
+use crate::front::Thread;
 use crate::h1;
 use crate::log::Level;
 
-/// How long accepting pauses at the limit of connections. After an error it pauses ten times as
-/// long.
+/// How long accepting pauses after an error, and at the limit of connections where no connection of
+/// the thread is idle.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Time for which an error of accepting is not logged again.
+const COMPLAINTS: Duration = Duration::from_secs(60);
 
 impl Thread {
     /// Ends the accepting tasks, serves the connections that wait in the listeners' queues, and
@@ -41,11 +43,10 @@ impl Thread {
             // Cancelled, as requested above.
             let _ = acceptor.await;
         }
-        for (listener, address) in listeners.iter().map(Rc::as_ref) {
-            while let Ok((stream, remote)) = listener.accept() {
+        for listener in listeners {
+            while let Ok(accepted) = listener.accept(self.config()) {
                 self.load().fetch_add(1, Ordering::Relaxed);
-                let local = local_address(&stream, *address);
-                self.spawn(stream, remote, local);
+                self.spawn(accepted);
             }
         }
     }
@@ -53,7 +54,7 @@ impl Thread {
     /// Accepts the connections of one listener and gives each to the thread with the fewest
     /// connections.
     pub(crate) async fn accept(self: Rc<Self>, listener: Rc<Listener>) {
-        let (listener, address) = &*listener;
+        let address = &listener.address;
         let Ok(readable) = Readable::exclusive(listener.as_fd()) else {
             return self.shared.log.say(
                 Level::Error,
@@ -61,32 +62,45 @@ impl Thread {
                 &format!("cannot watch the listener on {address}"),
             );
         };
+        let mut complained: Option<Instant> = None;
         while let Ok(mut ready) = readable.ready().await {
-            if self.connections() >= self.shared.config.limits.connections {
-                tokio::time::sleep(PAUSE).await;
-                continue;
+            if self.connections() >= self.shared.most_connections {
+                if !is_waiting(&*listener) {
+                    ready.clear_ready();
+                    continue;
+                }
+                match self.make_room() {
+                    // Those that were told to end do so now.
+                    true => tokio::task::yield_now().await,
+                    false => tokio::time::sleep(PAUSE).await,
+                }
+                if self.connections() >= self.shared.most_connections {
+                    continue;
+                }
             }
-            match listener.accept() {
-                Ok((stream, remote)) => self.place(stream, remote, *address),
+            match listener.accept(self.config()) {
+                Ok(accepted) => self.place(accepted),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
                 // The client closed the connection before it was accepted.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    let what =
-                        format!("cannot accept connections on {address}: {error}; trying again");
-                    self.shared.log.say(Level::Error, None, &what);
-                    tokio::time::sleep(PAUSE * 10).await;
+                    let now = Instant::now();
+                    if complained.is_none_or(|last| now >= last + COMPLAINTS) {
+                        complained = Some(now);
+                        let what = format!(
+                            "cannot accept connections on {address}: {error}; trying again, and \
+                             telling again in a minute"
+                        );
+                        self.shared.log.say(Level::Error, None, &what);
+                    }
+                    self.make_room();
+                    tokio::time::sleep(PAUSE).await;
                 }
             }
         }
     }
 
-    fn connections(&self) -> usize {
-        self.shared.loads.iter().map(|load| load.load(Ordering::Relaxed)).sum()
-    }
-
-    fn place(self: &Rc<Self>, stream: TcpStream, remote: SocketAddr, listener: SocketAddr) {
-        let local = local_address(&stream, listener);
+    fn place(self: &Rc<Self>, accepted: Accepted) {
         let own = self.load().load(Ordering::Relaxed);
         let least = self
             .shared
@@ -100,45 +114,53 @@ impl Thread {
         };
         self.shared.loads[target].fetch_add(1, Ordering::Relaxed);
         if target == self.number {
-            self.spawn(stream, remote, local);
-        } else if let Err(mpsc::error::SendError((stream, remote, local))) =
-            self.shared.inboxes[target].send((stream, remote, local))
+            self.spawn(accepted);
+        } else if let Err(mpsc::error::SendError(accepted)) =
+            self.shared.inboxes[target].send(accepted)
         {
             self.shared.loads[target].fetch_sub(1, Ordering::Relaxed);
             self.load().fetch_add(1, Ordering::Relaxed);
-            self.spawn(stream, remote, local);
+            self.spawn(accepted);
         }
     }
 
     /// Serves a connection that is counted already.
-    pub(crate) fn spawn(self: &Rc<Self>, stream: TcpStream, remote: SocketAddr, local: SocketAddr) {
+    pub(crate) fn spawn(self: &Rc<Self>, accepted: Accepted) {
         let counted = Counted(self.clone());
-        let stream = stream
-            .set_nonblocking(true)
-            .and_then(|()| tokio::net::TcpStream::from_std(stream));
-        match stream {
-            Ok(stream) => {
-                tokio::task::spawn_local(async move {
-                    h1::run(counted.0.clone(), stream, Peer { remote, local }).await;
-                    drop(counted);
-                });
-            }
-            Err(error) => self.shared.log.say(
-                Level::Error,
-                None,
-                &format!("cannot serve a connection: {error}"),
-            ),
+        let Accepted { stream, peer } = accepted;
+        let spawned = match stream {
+            Stream::Tcp(stream) => stream
+                .set_nonblocking(true)
+                .and_then(|()| tokio::net::TcpStream::from_std(stream))
+                .map(|stream| spawn_connection(counted, stream, peer)),
+            Stream::Unix(stream) => stream
+                .set_nonblocking(true)
+                .and_then(|()| tokio::net::UnixStream::from_std(stream))
+                .map(|stream| spawn_connection(counted, stream, peer)),
+        };
+        if let Err(error) = spawned {
+            let what = format!("cannot serve a connection: {error}");
+            self.shared.log.say(Level::Error, None, &what);
         }
     }
 }
 
-/// The address that a client has connected to.
-fn local_address(stream: &TcpStream, listener: SocketAddr) -> SocketAddr {
-    if listener.ip().is_unspecified() {
-        stream.local_addr().unwrap_or(listener)
-    } else {
-        listener
-    }
+/// Returns whether a connection waits to be accepted.
+fn is_waiting(listener: &impl AsFd) -> bool {
+    poll::readable(&[listener.as_fd()], Some(Duration::ZERO)).is_ok_and(|ready| ready == [true])
+}
+
+fn spawn_connection<T: Transport + 'static>(counted: Counted, mut stream: T, mut peer: Peer) {
+    tokio::task::spawn_local(async move {
+        if peer.has_proxy_header {
+            // On the heap: the connection's task keeps no room for what happens once.
+            let received = Box::pin(proxy_header::receive(&counted.0, &mut stream, peer)).await;
+            let Some(named) = received else { return };
+            peer = named;
+        }
+        h1::run(counted.0.clone(), stream, peer).await;
+        drop(counted);
+    });
 }
 
 /// A connection in its thread's count, also if serving it panics.

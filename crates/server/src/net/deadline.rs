@@ -26,6 +26,8 @@ pub(crate) struct Watch {
     /// Milliseconds after `start`.
     deadline: Cell<u64>,
     expired: Cell<bool>,
+    /// The time at which the deadline was set, in milliseconds after `start`.
+    armed: Cell<u64>,
     /// The connection waits for a request: it may be closed at any time without loss.
     idle: Cell<bool>,
     waker: RefCell<Option<Waker>>,
@@ -45,6 +47,7 @@ impl Watches {
             start: self.start,
             deadline: Cell::new(u64::MAX),
             expired: Cell::new(false),
+            armed: Cell::new(0),
             idle: Cell::new(false),
             waker: RefCell::new(Some(waker)),
         });
@@ -75,15 +78,32 @@ impl Watches {
             .filter_map(Weak::upgrade)
             .filter(|watch| watch.idle.get())
         {
-            watch.expired.set(true);
-            watch.waker.borrow().iter().for_each(Waker::wake_by_ref);
+            watch.expire();
         }
+    }
+
+    /// Wakes up to `most` idle connections as if their deadline had passed, those first that have
+    /// been idle for longest. Returns their number.
+    pub(crate) fn expire_longest_idle(&self, most: usize) -> usize {
+        let mut idle: Vec<(u64, Rc<Watch>)> = Vec::new();
+        for watch in self.all.borrow().iter().filter_map(Weak::upgrade) {
+            if watch.idle.get() && !watch.is_disarmed() && !watch.is_expired() {
+                idle.push((watch.armed.get(), watch));
+            }
+        }
+        if idle.len() > most && most > 0 {
+            idle.select_nth_unstable_by_key(most - 1, |(since, _)| *since);
+            idle.truncate(most);
+        }
+        idle.iter().for_each(|(_, watch)| watch.expire());
+        idle.len()
     }
 }
 
 impl Watch {
     /// Sets the deadline `after` from `now`.
     pub(crate) fn arm(&self, now: Instant, after: Duration) {
+        self.armed.set(milliseconds(self.start, now));
         self.deadline.set(milliseconds(self.start, now + after));
         self.expired.set(false);
     }
@@ -102,6 +122,11 @@ impl Watch {
     /// Sets whether the connection waits for a request.
     pub(crate) fn set_idle(&self, idle: bool) {
         self.idle.set(idle);
+    }
+
+    fn expire(&self) {
+        self.expired.set(true);
+        self.waker.borrow().iter().for_each(Waker::wake_by_ref);
     }
 
     /// Whether the deadline has passed.
@@ -130,6 +155,27 @@ mod tests {
         assert!(watch.is_expired());
         watch.arm(now + Duration::from_secs(3), Duration::from_secs(2));
         assert!(!watch.is_expired());
+    }
+
+    #[test]
+    fn the_longest_idle_are_closed_first() {
+        let watches = Watches::new();
+        let now = Instant::now();
+        let all: Vec<Rc<Watch>> = (0..10)
+            .map(|number| {
+                let watch = watches.add(Waker::noop().clone());
+                watch.set_idle(number % 2 == 0);
+                // The last one has waited for longest.
+                watch.arm(now + Duration::from_secs(10 - number), Duration::from_secs(60));
+                watch
+            })
+            .collect();
+        let expired = || -> Vec<usize> { (0..10).filter(|at| all[*at].is_expired()).collect() };
+        assert_eq!(watches.expire_longest_idle(2), 2);
+        assert_eq!(expired(), [6, 8]);
+        assert_eq!(watches.expire_longest_idle(100), 3);
+        assert_eq!(expired(), [0, 2, 4, 6, 8]);
+        assert_eq!(watches.expire_longest_idle(100), 0);
     }
 
     #[test]

@@ -15,8 +15,35 @@ use super::transport::{Piece, SHORT_FILE, Transport};
 pub(crate) struct Timed<T> {
     pub(crate) transport: T,
     pub(crate) watch: Rc<Watch>,
-    /// The longest time for which a client may take nothing while there is something to send.
-    send_timeout: Duration,
+    /// How slowly the client may take a response.
+    patience: Patience,
+    /// Bytes of the present response that the client has taken.
+    taken: u64,
+    /// How long the present response has waited for the client.
+    waited: Duration,
+    /// The time since which it waits; `None` while it does not.
+    waits_since: Option<Instant>,
+}
+
+/// How slowly a client may send or take content.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// The longest time without a byte.
+    pub(crate) silence: Duration,
+    /// Bytes per second on average, after a first time that is free; 0: no limit.
+    pub(crate) rate: u64,
+}
+
+impl Patience {
+    /// Returns how long the next byte may take, after `bytes` in the time `spent`, of which the time
+    /// `free` is not counted.
+    pub(crate) fn left(self, free: Duration, bytes: u64, spent: Duration) -> Duration {
+        let Some(earned) = bytes.checked_div(self.rate) else {
+            return self.silence;
+        };
+        let allowed = free.saturating_add(Duration::from_secs(earned));
+        self.silence.min(allowed.saturating_sub(spent))
+    }
 }
 
 /// The client's side of a connection ended early.
@@ -43,8 +70,22 @@ impl From<ConnectionError> for SendError {
 }
 
 impl<T: Transport> Timed<T> {
-    pub(crate) fn new(transport: T, watch: Rc<Watch>, send_timeout: Duration) -> Timed<T> {
-        Timed { transport, watch, send_timeout }
+    pub(crate) fn new(transport: T, watch: Rc<Watch>, patience: Patience) -> Timed<T> {
+        Timed {
+            transport,
+            watch,
+            patience,
+            taken: 0,
+            waited: Duration::ZERO,
+            waits_since: None,
+        }
+    }
+
+    /// What the client takes from now on belongs to another response.
+    pub(crate) fn begin_response(&mut self) {
+        self.taken = 0;
+        self.waited = Duration::ZERO;
+        self.waits_since = None;
     }
 
     /// Reads once into `input`; 0 bytes are the end. The time limit starts now.
@@ -110,7 +151,7 @@ impl<T: Transport> Timed<T> {
 
     /// Sends as many bytes as the client takes of `before`, `piece` and `after`, in this order.
     /// Returns the number of bytes taken of the three together. While the client takes nothing,
-    /// `send_timeout` runs.
+    /// `send_timeout` runs, and less time for a client that takes less than `send_rate`.
     pub(crate) fn poll_send(
         &mut self,
         before: &[u8],
@@ -121,6 +162,10 @@ impl<T: Transport> Timed<T> {
         loop {
             match self.transport.try_send(before, piece, after) {
                 Ok(count) => {
+                    self.taken += count as u64;
+                    if let Some(since) = self.waits_since.take() {
+                        self.waited += since.elapsed();
+                    }
                     self.watch.disarm();
                     return Poll::Ready(Ok(count));
                 }
@@ -136,7 +181,11 @@ impl<T: Transport> Timed<T> {
                         return Poll::Ready(Err(ConnectionError::TimedOut.into()));
                     }
                     if self.watch.is_disarmed() {
-                        self.watch.arm(Instant::now(), self.send_timeout);
+                        let Patience { silence, .. } = self.patience;
+                        let left = self.patience.left(silence, self.taken, self.waited);
+                        let now = Instant::now();
+                        self.waits_since = Some(now);
+                        self.watch.arm(now, left);
                     }
                     return Poll::Pending;
                 }

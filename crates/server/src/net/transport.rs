@@ -1,16 +1,15 @@
-//! Transports, which carry a protocol's bytes: TCP here, memory in tests, TLS later.
+//! Transports, which carry a protocol's bytes: TCP and Unix sockets here, memory in tests, TLS
+//! later.
 
-use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use howdah_files::OpenFile;
 use howdah_php::Exchange;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 
 /// A byte stream to and from a client that never blocks.
 pub(crate) trait Transport {
@@ -71,12 +70,6 @@ pub(crate) enum Piece<'b> {
         offset: u64,
         length: u64,
     },
-    /// `length` bytes of a spool file from `offset` on.
-    Spooled {
-        file: &'b File,
-        offset: u64,
-        length: u64,
-    },
     /// The next bytes of a worker's response ring.
     Ring(&'b Exchange, usize),
 }
@@ -86,7 +79,7 @@ impl<'b> Piece<'b> {
     pub(crate) fn length(&self) -> u64 {
         match self {
             Piece::Memory(bytes) => bytes.len() as u64,
-            Piece::Document { length, .. } | Piece::Spooled { length, .. } => *length,
+            Piece::Document { length, .. } => *length,
             Piece::Ring(_, length) => *length as u64,
         }
     }
@@ -97,7 +90,6 @@ impl<'b> Piece<'b> {
         match self {
             Piece::Memory(bytes) => Piece::Memory(&bytes[..most as usize]),
             Piece::Document { file, offset, .. } => Piece::Document { file, offset, length: most },
-            Piece::Spooled { file, offset, .. } => Piece::Spooled { file, offset, length: most },
             Piece::Ring(exchange, _) => Piece::Ring(exchange, most as usize),
         }
     }
@@ -116,7 +108,6 @@ impl<'b> Piece<'b> {
                 count
             }
             Piece::Document { file, offset, .. } => file.read_at(into, *offset)?,
-            Piece::Spooled { file, offset, .. } => file.read_at(into, *offset)?,
             Piece::Ring(exchange, _) => exchange.copy(into),
         };
         if read == 0 && count > 0 {
@@ -132,73 +123,99 @@ pub(crate) const SHORT_FILE: io::ErrorKind = io::ErrorKind::UnexpectedEof;
 /// Bytes that [`Transport::try_send`] copies through memory at once: one TLS record.
 const COPY: usize = 16 * 1024;
 
-impl Transport for TcpStream {
-    fn poll_read(
-        &mut self,
-        context: &mut Context<'_>,
-        room: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        AsyncRead::poll_read(Pin::new(self), context, room)
-    }
-
-    fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        TcpStream::poll_read_ready(self, context)
-    }
-
-    fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        TcpStream::poll_write_ready(self, context)
-    }
-
-    fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        TcpStream::try_write(self, bytes)
-    }
-
-    fn poll_peek(&self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        TcpStream::poll_peek(self, context, &mut ReadBuf::new(&mut [0; 1]))
-    }
-
-    fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        AsyncWrite::poll_shutdown(Pin::new(self), context)
-    }
-
-    /// Files go by `sendfile(2)`, a ring and memory by `writev(2)`.
-    fn try_send(&mut self, before: &[u8], piece: Piece<'_>, after: &[u8]) -> io::Result<usize> {
-        let (file, offset, length) = match piece {
-            // A plain `write` is cheaper than gathering.
-            Piece::Memory(b"") if after.is_empty() => return self.try_write(before),
-            Piece::Memory(bytes) => {
-                let parts = [before, bytes, after].map(IoSlice::new);
-                return self.try_write_vectored(&parts);
+/// Implements [`Transport`] for a stream socket.
+macro_rules! stream_transport {
+    ($Stream:ty, $peek:expr) => {
+        impl Transport for $Stream {
+            fn poll_read(
+                &mut self,
+                context: &mut Context<'_>,
+                room: &mut ReadBuf<'_>,
+            ) -> Poll<io::Result<()>> {
+                AsyncRead::poll_read(Pin::new(self), context, room)
             }
-            Piece::Ring(exchange, length) => {
-                return self.try_io(Interest::WRITABLE, || {
-                    exchange.send(length, self.as_fd(), before, after)
-                });
+
+            fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+                <$Stream>::poll_read_ready(self, context)
             }
-            Piece::Document { file, offset, length } => (file.as_fd(), offset, length),
-            Piece::Spooled { file, offset, length } => (file.as_fd(), offset, length),
-        };
-        if length == 0 {
-            return self.try_write(if before.is_empty() { after } else { before });
-        }
-        let mut sent = 0;
-        if !before.is_empty() {
-            // It waits in the socket for the first bytes of the file: one packet for both.
-            sent = self.try_io(Interest::WRITABLE, || {
-                howdah_sys::socket::send_more(self.as_fd(), before)
-            })?;
-            if sent < before.len() {
-                return Ok(sent);
+
+            fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+                <$Stream>::poll_write_ready(self, context)
+            }
+
+            fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                <$Stream>::try_write(self, bytes)
+            }
+
+            fn poll_peek(&self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+                $peek(self, context)
+            }
+
+            fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+                AsyncWrite::poll_shutdown(Pin::new(self), context)
+            }
+
+            /// Files go by `sendfile(2)`, a ring and memory by `writev(2)`.
+            fn try_send(
+                &mut self,
+                before: &[u8],
+                piece: Piece<'_>,
+                after: &[u8],
+            ) -> io::Result<usize> {
+                let (file, offset, length) = match piece {
+                    // A plain `write` is cheaper than gathering.
+                    Piece::Memory(b"") if after.is_empty() => return self.try_write(before),
+                    Piece::Memory(bytes) => {
+                        let parts = [before, bytes, after].map(IoSlice::new);
+                        return self.try_write_vectored(&parts);
+                    }
+                    Piece::Ring(exchange, length) => {
+                        return self.try_io(Interest::WRITABLE, || {
+                            exchange.send(length, self.as_fd(), before, after)
+                        });
+                    }
+                    Piece::Document { file, offset, length } => (file.as_fd(), offset, length),
+                };
+                if length == 0 {
+                    return self.try_write(if before.is_empty() { after } else { before });
+                }
+                let mut sent = 0;
+                if !before.is_empty() {
+                    // It waits in the socket for the first bytes of the file: one packet for both.
+                    sent = self.try_io(Interest::WRITABLE, || {
+                        howdah_sys::socket::send_more(self.as_fd(), before)
+                    })?;
+                    if sent < before.len() {
+                        return Ok(sent);
+                    }
+                }
+                match self
+                    .try_io(Interest::WRITABLE, || send_file(self.as_fd(), file, offset, length))
+                {
+                    Ok(count) => Ok(sent + count),
+                    // The bytes that were taken must be counted; the next attempt returns the error.
+                    Err(_) if sent > 0 => Ok(sent),
+                    Err(error) => Err(error),
+                }
             }
         }
-        match self.try_io(Interest::WRITABLE, || send_file(self.as_fd(), file, offset, length)) {
-            Ok(count) => Ok(sent + count),
-            // The bytes that were taken must be counted; the next attempt returns the error.
-            Err(_) if sent > 0 => Ok(sent),
-            Err(error) => Err(error),
-        }
-    }
+    };
 }
+
+stream_transport!(TcpStream, |stream: &TcpStream, context: &mut Context<'_>| {
+    TcpStream::poll_peek(stream, context, &mut ReadBuf::new(&mut [0; 1]))
+});
+
+stream_transport!(UnixStream, |stream: &UnixStream, context: &mut Context<'_>| {
+    loop {
+        ready!(stream.poll_read_ready(context))?;
+        let peek = || howdah_sys::socket::peek(stream.as_fd());
+        match stream.try_io(Interest::READABLE, peek) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            result => return Poll::Ready(result),
+        }
+    }
+});
 
 fn send_file(
     socket: BorrowedFd<'_>,

@@ -1,5 +1,7 @@
 //! The access log: one line per request.
 
+mod own;
+
 use std::cell::RefCell;
 use std::io::Write;
 use std::net::IpAddr;
@@ -9,6 +11,7 @@ use howdah_config::AccessFormat;
 use howdah_http::{Request, Status, date};
 
 use crate::front::Now;
+use crate::net::Peer;
 
 /// Bytes after which a busy thread hands its lines over.
 const FULL: usize = 32 * 1024;
@@ -18,7 +21,7 @@ const FULL: usize = 32 * 1024;
 pub(crate) struct Record<'r> {
     /// The site's name, `-` where the request belongs to none.
     pub(crate) site: &'r str,
-    pub(crate) client: IpAddr,
+    pub(crate) peer: &'r Peer,
     /// The user who has authenticated.
     pub(crate) user: Option<&'r [u8]>,
     pub(crate) began: Now,
@@ -30,6 +33,13 @@ pub(crate) struct Record<'r> {
     pub(crate) sent: u64,
     /// Whether the response was sent completely.
     pub(crate) complete: bool,
+}
+
+impl Record<'_> {
+    /// The client's address.
+    fn client(&self) -> IpAddr {
+        self.peer.remote.ip()
+    }
 }
 
 /// One thread's lines. They are handed over together.
@@ -52,9 +62,10 @@ impl AccessLog {
     /// Adds a line.
     pub(crate) fn record(&self, record: &Record<'_>) {
         let mut lines = self.lines.borrow_mut();
-        match self.format {
+        match &self.format {
             AccessFormat::Combined => combined(&mut lines, record),
             AccessFormat::Json => json(&mut lines, record),
+            AccessFormat::Own(format) => own::line(&mut lines, format, record),
         }
         if lines.len() >= FULL {
             self.log.write(&lines);
@@ -75,13 +86,37 @@ impl AccessLog {
 /// Apache's `combined`: `%h - %u [%t] "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, in UTC.
 fn combined(out: &mut Vec<u8>, record: &Record<'_>) {
     let request = record.request;
+    let _ = write!(out, "{} - ", record.client());
+    escape(out, record.user.filter(|user| !user.is_empty()).unwrap_or(b"-"));
+    out.push(b' ');
+    time(out, record);
+    out.extend_from_slice(b" \"");
+    request_line(out, request);
+    let _ = write!(out, "\" {} ", record.status.code());
+    bytes_or_dash(out, record.sent);
+    for name in [&b"referer"[..], b"user-agent"] {
+        out.extend_from_slice(b" \"");
+        escape(out, request.fields.value(name).unwrap_or(b"-"));
+        out.push(b'"');
+    }
+    out.push(b'\n');
+}
+
+/// `[06/Nov/1994:08:49:37 +0000]`.
+fn time(out: &mut Vec<u8>, record: &Record<'_>) {
     let date = date::format(record.began.seconds());
     // From `Sun, 06 Nov 1994 08:49:37 GMT`.
-    let part = |range: std::ops::Range<usize>| String::from_utf8_lossy(&date[range]).into_owned();
-    let when = format!("{}/{}/{}:{}", part(5..7), part(8..11), part(12..16), part(17..25));
-    let _ = write!(out, "{} - ", record.client);
-    escape(out, record.user.filter(|user| !user.is_empty()).unwrap_or(b"-"));
-    let _ = write!(out, " [{when} +0000] \"");
+    for (part, end) in [(5..7, "/"), (8..11, "/"), (12..16, ":"), (17..25, " +0000]")] {
+        if part.start == 5 {
+            out.push(b'[');
+        }
+        out.extend_from_slice(&date[part]);
+        out.extend_from_slice(end.as_bytes());
+    }
+}
+
+/// Method, target and version; `-` for a head that could not be read.
+fn request_line(out: &mut Vec<u8>, request: &Request) {
     if request.target.is_empty() {
         out.push(b'-');
     } else {
@@ -90,17 +125,13 @@ fn combined(out: &mut Vec<u8>, record: &Record<'_>) {
         escape(out, &request.target);
         let _ = write!(out, " {}", request.version.as_str());
     }
-    let _ = write!(out, "\" {} ", record.status.code());
-    match record.sent {
+}
+
+fn bytes_or_dash(out: &mut Vec<u8>, sent: u64) {
+    match sent {
         0 => out.push(b'-'),
         sent => write!(out, "{sent}").unwrap_or_default(),
     }
-    for name in [&b"referer"[..], b"user-agent"] {
-        out.extend_from_slice(b" \"");
-        escape(out, request.fields.value(name).unwrap_or(b"-"));
-        out.push(b'"');
-    }
-    out.push(b'\n');
 }
 
 /// One JSON object. Bytes that are not UTF-8 become U+FFFD.
@@ -113,7 +144,7 @@ fn json(out: &mut Vec<u8>, record: &Record<'_>) {
          \"status\":{},\"sent\":{},\"complete\":{},\"microseconds\":{},\"referer\":{},\"user_agent\":{}}}\n",
         crate::log::timestamp(record.began.microseconds),
         json_text(record.site),
-        record.client,
+        record.client(),
         record.user.map_or("null".to_owned(), text),
         text(&request.authority),
         text(request.method.as_str().as_bytes()),
@@ -164,10 +195,11 @@ fn escape(out: &mut Vec<u8>, bytes: &[u8]) {
 mod tests {
     use super::*;
 
-    fn lines(format: fn(&mut Vec<u8>, &Record<'_>), request: &Request, sent: u64) -> String {
+    fn lines(format: impl Fn(&mut Vec<u8>, &Record<'_>), request: &Request, sent: u64) -> String {
+        let peer = Peer::new(([192, 0, 2, 7], 4000).into(), ([192, 0, 2, 1], 8080).into());
         let record = Record {
             site: "shop",
-            client: IpAddr::from([192, 0, 2, 7]),
+            peer: &peer,
             user: None,
             began: Now { microseconds: 784_111_777_000_000 },
             took: Duration::from_micros(1500),
@@ -208,5 +240,34 @@ mod tests {
         );
         assert!(line.contains("\"user_agent\":\"x\\\"y\\\\\u{fffd}\\u000a\""), "{line}");
         assert_eq!(line.matches('\n').count(), 1);
+    }
+
+    #[test]
+    fn formats_of_ones_own() {
+        let own = |format: &str, request: &Request| {
+            let format = format.replace('\\', "\\\\").replace('"', "\\\"");
+            let text = format!("[log]\nformat = \"{format}\"\n[[site]]\nroot = \"/srv\"");
+            let config = howdah_config::Config::parse(&text, "x.toml").expect("a right format");
+            let AccessFormat::Own(format) = config.log.format else {
+                panic!("{text}");
+            };
+            lines(|out, record| own::line(out, &format, record), request, 12)
+        };
+        let combined_of_ones_own = r#"%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#;
+        assert_eq!(own(combined_of_ones_own, &request()), lines(combined, &request(), 12));
+        let rows = [
+            ("common", "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"GET /a?b=1 HTTP/1.1\" 404 12"),
+            ("%v:%p %V", "shop:80 a.example"),
+            ("%{local}p %{remote}p %A %{c}a", "8080 4000 192.0.2.1 192.0.2.7"),
+            ("%m %U %q %H", "GET /a ?b=1 HTTP/1.1"),
+            ("%D %T %{ms}T %B %X", "1500 0 1 12 +"),
+            ("%{sec}t %{msec}t %{usec}t", "784111777 784111777000 784111777000000"),
+            ("100%% %{user-agent}i", "100% x\\\"y\\\\\\xff\\x0a"),
+        ];
+        for (format, expected) in rows {
+            assert_eq!(own(format, &request()), format!("{expected}\n"), "{format}");
+        }
+        // A head that could not be read.
+        assert_eq!(own("\"%r\" %U%q %V %{a}i", &Request::new()), "\"-\" - - -\n");
     }
 }

@@ -2,6 +2,7 @@
 //! what the log says.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use howdah_http::{Request, Status};
 use howdah_php::{DispatchError, ExchangeError};
@@ -9,7 +10,7 @@ use howdah_site::{Script, Site};
 
 use super::{DirectiveMessage, Phase};
 use crate::body::{BodyError, PumpError, SourceError};
-use crate::log::Level;
+use crate::log::{ErrorLog, Level};
 use crate::net::{ConnectionError, Peer};
 use crate::respond::UpstreamError;
 
@@ -21,7 +22,9 @@ pub(crate) struct RequestError {
     /// response.
     pub(crate) status: Option<Status>,
     /// The name of the request's site; `None` if the site was not found yet.
-    pub(crate) site: Option<String>,
+    site: Option<String>,
+    /// The client that caused the error.
+    client: Option<SocketAddr>,
     text: String,
 }
 
@@ -91,13 +94,25 @@ impl Situation<'_> {
         text: String,
     ) -> RequestError {
         let site = self.site.map(|site| site.name().to_owned());
-        RequestError { culprit, status, site, text }
+        RequestError {
+            culprit,
+            status,
+            site,
+            client: None,
+            text,
+        }
     }
 
-    /// The line of a client's error begins with the client's address, so that tools that read the
-    /// log find it.
+    /// The error of a client. Its line begins with the status.
     fn error_of_client(&self, culprit: Culprit, status: Option<Status>, why: &str) -> RequestError {
-        self.error(culprit, status, &format!("{}: {why}", self.peer.remote))
+        let text = match status {
+            Some(status) => format!("{status}: {why}"),
+            None => why.to_owned(),
+        };
+        RequestError {
+            client: Some(self.peer.remote),
+            ..self.error(culprit, status, &text)
+        }
     }
 }
 
@@ -105,8 +120,22 @@ impl RequestError {
     /// The request's head broke the rules of HTTP.
     pub(crate) fn head(situation: Situation<'_>, status: Status, why: &str) -> RequestError {
         let Situation { peer, phase, .. } = situation;
-        let text = format!("{status} to {}: {why}, {phase}", peer.remote);
-        situation.error_of_text(Culprit::Client, Some(status), text)
+        let text = format!("{status}: {why}, {phase}");
+        RequestError {
+            client: Some(peer.remote),
+            ..situation.error_of_text(Culprit::Client, Some(status), text)
+        }
+    }
+
+    /// The client sends more requests than it may.
+    pub(crate) fn too_many(situation: Situation<'_>) -> RequestError {
+        let why = "the client sends more requests than `client_requests` allows";
+        situation.error_of_client(Culprit::Client, Some(Status::TOO_MANY_REQUESTS), why)
+    }
+
+    /// The site refuses the request.
+    pub(crate) fn forbidden(situation: Situation<'_>, status: Status) -> RequestError {
+        situation.error_of_client(Culprit::Client, Some(status), "the site refuses it")
     }
 
     /// The request's content was not received.
@@ -116,10 +145,16 @@ impl RequestError {
             BodyError::TimedOut => {
                 (Culprit::Client, "nothing was received for body_timeout".to_owned())
             }
+            BodyError::TooSlow => {
+                (Culprit::Client, "its content arrived more slowly than body_rate".to_owned())
+            }
             BodyError::Closed => (Culprit::Client, CLOSED.to_owned()),
             BodyError::Discarded => {
                 let why = "the rules changed after its content was discarded";
                 (Culprit::Server, why.to_owned())
+            }
+            BodyError::NoRoom(full) => {
+                (Culprit::Load, format!("its content cannot be stored: {full}"))
             }
             BodyError::Storage(error) => {
                 let folder = std::env::temp_dir();
@@ -159,6 +194,17 @@ impl RequestError {
         error
     }
 
+    /// A script has named a file that is not sent.
+    pub(crate) fn sendfile(
+        situation: Situation<'_>,
+        script: &Script,
+        status: Status,
+        what: &str,
+    ) -> RequestError {
+        let script = script.path().absolute().display();
+        situation.error(Culprit::Script, Some(status), &format!("{script}: {what}"))
+    }
+
     /// The same as [`RequestError::script`], after the head was sent.
     fn response(situation: Situation<'_>, failure: ExchangeError) -> RequestError {
         let (status, why) = match failure {
@@ -193,13 +239,16 @@ impl RequestError {
         situation: Situation<'_>,
         (place, what): &DirectiveMessage,
     ) -> RequestError {
-        let place = place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
-        situation.error(Culprit::Site, None, &format!("{place}{what}"))
+        match place {
+            Some(place) => situation.error(Culprit::Site, None, &format!("{place}: {what}")),
+            // A message without a place is about the request, such as a wrong password.
+            None => situation.error_of_client(Culprit::Site, None, what),
+        }
     }
 
     /// The client closed the connection before it had its response.
     pub(crate) fn gone(situation: Situation<'_>) -> RequestError {
-        situation.error(Culprit::Client, None, CLOSED)
+        situation.error_of_client(Culprit::Client, None, CLOSED)
     }
 
     /// The content of the response broke off. `None` if the client is the reason: the access log
@@ -232,11 +281,25 @@ impl RequestError {
         match error {
             SourceError::Script(failure) => RequestError::response(situation, failure),
             SourceError::Upstream(error) => RequestError::upstream(situation, &error),
+            SourceError::FileChanged => {
+                let why = "the file was changed while it was sent; the connection was closed in \
+                           the middle of it";
+                situation.error(Culprit::Site, None, why)
+            }
+        }
+    }
+
+    /// Writes the error's line.
+    pub(crate) fn log(&self, log: &ErrorLog) {
+        let (level, site) = (self.level(), self.site.as_deref());
+        match self.client {
+            Some(client) => log.say_of_client(level, site, client, &self.text),
+            None => log.say(level, site, &self.text),
         }
     }
 
     /// The level in the log.
-    pub(crate) fn level(&self) -> Level {
+    fn level(&self) -> Level {
         match self.culprit {
             Culprit::Client => Level::Info,
             Culprit::Load | Culprit::Site => Level::Warning,

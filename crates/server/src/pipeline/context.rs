@@ -3,14 +3,15 @@
 use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use howdah_http::Request;
 use howdah_site::{Client, Scratch, Site};
 
 use crate::body::{BodyError, Keep, Received, RequestStream};
 use crate::front::{Now, Thread};
-use crate::net::Peer;
+use crate::host::Compared;
+use crate::net::{Patience, Peer};
 use crate::observe::{Phase, Situation};
 use crate::respond::Prepared;
 
@@ -31,6 +32,8 @@ pub(crate) struct RequestContext<'t, 'c> {
     pub(crate) phase: Cell<Phase>,
     /// The prepared answer of the cached resolution; `None` where the resolution is not cached.
     pub(crate) prepared: Option<Rc<Prepared>>,
+    /// The passwords that were compared for the request.
+    pub(crate) compared: Compared,
     /// Some or all of the content was received and discarded.
     pub(crate) is_content_discarded: bool,
 }
@@ -46,8 +49,8 @@ pub(crate) struct Arrival {
 /// their own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadlines {
-    /// The longest silence while the content is received.
-    pub(crate) body: Duration,
+    /// How slowly the content may be received.
+    pub(crate) body: Patience,
 }
 
 /// Buffers that are reused from one request to the next.
@@ -82,10 +85,8 @@ impl RequestContext<'_, '_> {
     /// # Errors
     /// See [`receive`](crate::body::receive).
     pub(crate) async fn receive(&mut self, most: Option<u64>) -> Result<Received, BodyError> {
-        let keep = Keep::All {
-            in_memory: self.thread.spool_limits().memory,
-        };
-        self.receive_as(most.unwrap_or(u64::MAX), keep).await
+        let limits = self.thread.spool_limits(self.site);
+        self.receive_as(most.unwrap_or(u64::MAX), Keep::All(limits)).await
     }
 
     /// Receives and discards up to `most` bytes of content. Afterwards the request's content has a
@@ -107,7 +108,7 @@ impl RequestContext<'_, '_> {
         }
     }
 
-    async fn receive_as(&mut self, most: u64, keep: Keep) -> Result<Received, BodyError> {
+    async fn receive_as(&mut self, most: u64, keep: Keep<'_>) -> Result<Received, BodyError> {
         if self.request.content != howdah_http::Content::None {
             if self.is_content_discarded {
                 return Err(BodyError::Discarded);

@@ -1,36 +1,50 @@
 //! Applying the site's directives. The crate `site` decides; this module connects its decisions
 //! with the request, the disk and the log.
+//!
+//! Directives are evaluated on the event loop as far as they take little work, which is nearly
+//! always. Where they take more, the evaluation begins again on another thread
+//! ([`elsewhere`]), with the whole budget.
+
+mod costly_sites;
+mod elsewhere;
 
 use std::rc::Rc;
 use std::time::Instant;
 
-use howdah_htaccess::response::About;
-use howdah_http::Status;
-use howdah_site::{CachedResolution, Resolution, Resolved, Ruled, Site};
+use howdah_htaccess::WorkBudget;
+use howdah_htaccess::modules::filter::Filter;
+use howdah_htaccess::response::{About, may_take_long};
+use howdah_http::{ResponseHead, Status};
+use howdah_site::{CachedResolution, DocumentPath, ListingPage, Resolution, Resolved, Ruled, Site};
 
 use super::context::RequestContext;
 use super::response::{Head, Response};
 use crate::body::Source;
+use crate::crew::{Network, Origin};
 use crate::observe::{Phase, RequestError, RespondError};
+
+pub(crate) use self::costly_sites::CostlySites;
+use self::elsewhere::{Elsewhere, Responded};
 
 /// Resolves the request. If a password has to be compared, that is done outside the event loop, and
 /// then the request is resolved again.
 pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -> Resolved {
     context.phase.set(Phase::Resolving);
     let thread = context.thread;
-    thread.store().tick(context.arrival.began.seconds());
     for _ in 0..MOST_PASSWORDS {
-        let CachedResolution { resolved, prepared } = {
-            let client = context.peer.client(context.request, context.arrival.began.microseconds);
-            let mut host = thread.host(site, context.arrival.started);
-            let mut cache = thread.resolution_cache();
-            let scratch = &mut context.scratch.paths;
-            howdah_site::resolve_cached(site, &client, &mut host, scratch, &mut cache)
+        let CachedResolution { resolved, prepared } = match resolve_here(context, site) {
+            Some(resolved) => resolved,
+            None => match Box::pin(Elsewhere::new(context, site).resolve()).await {
+                Ok(resolved) => CachedResolution { resolved, prepared: None },
+                Err(_full) => break,
+            },
         };
         context.prepared = prepared;
         match resolved.resolution {
             Resolution::Verify { hash, password } => {
-                if !thread.passwords().find_out(hash, password).await {
+                let origin = origin(context, site);
+                let compared = &mut context.compared;
+                if !thread.passwords().find_out(origin, compared, hash, password).await {
                     break;
                 }
             }
@@ -43,24 +57,121 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
     }
 }
 
+/// Resolves the request on the event loop. `None`: that takes too much work.
+fn resolve_here(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+) -> Option<CachedResolution<crate::respond::Prepared>> {
+    let thread = context.thread;
+    let budget = budget_here(context, site);
+    let client = context.peer.client(context.request, context.arrival.began.microseconds);
+    let mut host = thread.host(site, context.arrival.started, &context.compared);
+    host.store.tick(context.arrival.began.seconds());
+    let mut cache = thread.resolution_cache();
+    let scratch = &mut context.scratch.paths;
+    let found =
+        howdah_site::resolve_cached(site, &client.within(&budget), &mut host, scratch, &mut cache);
+    // A file of directives that has to be compiled first.
+    if host.store.take_postponed() {
+        return None;
+    }
+    is_done(context, site, &budget).then_some(found)
+}
+
+/// Returns the budget for an evaluation on the event loop. A site that was costly a moment ago gets
+/// none.
+fn budget_here(context: &RequestContext<'_, '_>, site: &Site) -> WorkBudget {
+    let thread = context.thread;
+    let is_costly = thread.costly_sites().contains(site.number(), context.arrival.started);
+    let most = thread.config().limits.htaccess_work.min(MOST_HERE);
+    let budget = WorkBudget::new(if is_costly { 0 } else { most });
+    budget.with_jit(thread.config().pcre_jit)
+}
+
+/// Whether an evaluation has kept to its budget. Notes a site that was costly.
+#[inline]
+fn is_done(context: &RequestContext<'_, '_>, site: &Site, budget: &WorkBudget) -> bool {
+    if budget.used() == 0 && !budget.is_exhausted() {
+        return true;
+    }
+    let (costly, now) = (context.thread.costly_sites(), Instant::now());
+    if budget.most() > 0 {
+        if budget.is_exhausted() {
+            costly.note(site.number(), now);
+        } else {
+            costly.note_time(site.number(), context.arrival.started, now);
+        }
+    }
+    !budget.is_exhausted()
+}
+
+/// Returns the site and the client of a job for another thread.
+fn origin(context: &RequestContext<'_, '_>, site: &Site) -> Origin {
+    let network = Network::of(context.peer.remote.ip());
+    Origin { site: site.number(), network }
+}
+
 /// Resolves the error page of a request that failed with `status` after it was resolved.
-pub(super) fn error(
+pub(super) async fn error(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     ruled: Option<Rc<Ruled>>,
     status: Status,
 ) -> Resolved {
     context.prepared = None;
-    let client = context.peer.client(context.request, context.arrival.began.microseconds);
-    let mut host = context.thread.host(site, context.arrival.started);
-    howdah_site::error(site, &client, ruled, status, &mut host, &mut context.scratch.paths)
+    let kept = ruled.clone();
+    let budget = budget_here(context, site);
+    let resolved = {
+        let client = context.peer.client(context.request, context.arrival.began.microseconds);
+        let client = client.within(&budget);
+        let mut host = context.thread.host(site, context.arrival.started, &context.compared);
+        howdah_site::error(site, &client, ruled, status, &mut host, &mut context.scratch.paths)
+    };
+    // The request may have waited for a script: its time tells nothing of the directives.
+    if !budget.is_exhausted() && !context.thread.store().take_postponed() {
+        return resolved;
+    }
+    let Some(ruled) = kept else {
+        return resolved;
+    };
+    let page = Elsewhere::new(context, site).error(Rc::unwrap_or_clone(ruled), status);
+    match Box::pin(page).await {
+        Ok(resolved) => resolved,
+        Err(_full) => Resolved {
+            resolution: Resolution::Status(status),
+            ruled: None,
+        },
+    }
+}
+
+/// Makes the page of the folder at `path`, outside the event loop: every name in the folder is
+/// looked up and resolved.
+///
+/// # Errors
+/// 403 where the folder may not be listed, 503 where too many requests of the site or of the client
+/// wait already.
+pub(crate) async fn list(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+    ruled: &mut Rc<Ruled>,
+    path: DocumentPath,
+) -> Result<ListingPage, Status> {
+    let listed = Elsewhere::new(context, site).list(Ruled::clone(ruled), path);
+    match Box::pin(listed).await {
+        Ok(Some((after, page))) => {
+            *ruled = Rc::new(after);
+            Ok(page)
+        }
+        Ok(None) => Err(Status::FORBIDDEN),
+        Err(_full) => Err(Status::SERVICE_UNAVAILABLE),
+    }
 }
 
 /// Lets the directives change the head of a response and choose the filters of its content.
 ///
 /// # Errors
 /// A directive turns the response into an error.
-pub(crate) fn adjust(
+pub(crate) async fn adjust(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     ruled: Option<&mut Rc<Ruled>>,
@@ -79,11 +190,60 @@ pub(crate) fn adjust(
         modified: response.modified,
         length: response.length_hint.or(stored),
     };
-    let client = context.peer.client(context.request, context.arrival.began.microseconds);
-    let mut host = context.thread.host(site, context.arrival.started);
-    let scratch = &mut context.scratch.paths;
-    response.filters = howdah_site::respond(site, &client, ruled, head, about, &mut host, scratch)?;
+    response.filters = match may_take_long(&ruled.settings) {
+        false => respond(context, site, ruled, head, about, None)?,
+        true => Box::pin(respond_within(context, site, ruled, head, about)).await?,
+    };
     Ok(response)
+}
+
+fn respond(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+    ruled: &mut Rc<Ruled>,
+    head: &mut ResponseHead,
+    about: About,
+    budget: Option<&WorkBudget>,
+) -> Result<Vec<Filter>, Status> {
+    let client = context.peer.client(context.request, context.arrival.began.microseconds);
+    let client = match budget {
+        Some(budget) => client.within(budget),
+        None => client,
+    };
+    let mut host = context.thread.host(site, context.arrival.started, &context.compared);
+    let scratch = &mut context.scratch.paths;
+    howdah_site::respond(site, &client, ruled, head, about, &mut host, scratch)
+}
+
+/// As [`respond`], on the event loop or elsewhere.
+async fn respond_within(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+    ruled: &mut Rc<Ruled>,
+    head: &mut ResponseHead,
+    about: About,
+) -> Result<Vec<Filter>, RespondError> {
+    let before = (Rc::new(Ruled::clone(ruled)), head.clone());
+    let budget = budget_here(context, site);
+    let began = Instant::now();
+    if budget.most() > 0 {
+        let chosen = respond(context, site, ruled, head, about, Some(&budget));
+        let (costly, now) = (context.thread.costly_sites(), Instant::now());
+        if !budget.is_exhausted() {
+            costly.note_time(site.number(), began, now);
+            return Ok(chosen?);
+        }
+        costly.note(site.number(), now);
+    }
+    let responded =
+        Elsewhere::new(context, site).respond(Rc::unwrap_or_clone(before.0), before.1, about);
+    let Ok(responded) = responded.await else {
+        return Err(Status::SERVICE_UNAVAILABLE.into());
+    };
+    let Responded { head: changed, ruled: after, chosen } = responded;
+    *head = changed;
+    *ruled = Rc::new(after);
+    Ok(chosen?)
 }
 
 /// Logs the messages of directives.
@@ -101,3 +261,7 @@ pub(super) fn log_messages(context: &RequestContext<'_, '_>, ruled: Option<&mut 
 /// The most passwords that are compared for one request. Each result is kept for a minute, so a
 /// further round needs at most another password.
 const MOST_PASSWORDS: usize = 8;
+
+/// The steps of an evaluation on the event loop: some hundred microseconds. A hundred ordinary rules
+/// take a tenth of them.
+const MOST_HERE: u64 = 200_000;

@@ -109,6 +109,7 @@ impl Call<'_> {
                 cookie(fields).as_deref(),
                 fields.value(b"authorization"),
                 Some(path.root().as_os_str().as_bytes()),
+                Some(&fields.section()),
             ],
         );
         if let Some(state) = state

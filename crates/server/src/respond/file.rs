@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 
-use howdah_files::{self as files, FileBody, Manner, Representation};
+use howdah_files::{self as files, FileBody, Manner, Representation, Variant};
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::response::{self, passes_filters};
 use howdah_http::conditional::{self, Decision, Validators};
 use howdah_http::{Request, ResponseHead, Status, Text};
 use howdah_site::{DocumentPath, FileHandle, Ruled, Site};
 
+use super::codings;
 use super::prepared::Conditions;
 use crate::body::{Body, coding};
 use crate::observe::RespondError;
@@ -18,14 +19,24 @@ use crate::pipeline::{Head, RequestContext, Response, adjust};
 ///
 /// # Errors
 /// The status of an error without fields of its own.
-pub(crate) fn respond(
+pub(crate) async fn respond(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     ruled: Option<&mut Rc<Ruled>>,
     (path, file): (DocumentPath, FileHandle),
 ) -> Result<Response, RespondError> {
+    let (path, file, variant) = if site.config().precompressed.is_empty() {
+        (path, file, Variant::Only)
+    } else {
+        let edited = ruled.as_ref().and_then(|ruled| ruled.state.request_fields.as_ref());
+        let fields = edited.unwrap_or(&context.request.fields);
+        codings::select(&mut context.thread.store(), site, (path, file), fields)
+    };
     if let Some(ruled) = ruled {
-        return respond_ruled(context, site, ruled, (path, file));
+        return respond_ruled(context, site, ruled, (path, file, variant)).await;
+    }
+    if variant != Variant::Only || codings::compresses(site, false) {
+        return Ok(respond_coded(context, site, (path, file, variant))?);
     }
     let answer = context.thread.store().answer(context.request, &path, file);
     context.scratch.paths.reuse(path);
@@ -41,20 +52,57 @@ pub(crate) fn respond(
     }
 }
 
+/// As [`respond`], where the site's configuration asks for content codings.
+fn respond_coded(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+    (path, file, variant): (DocumentPath, FileHandle, Variant),
+) -> Result<Response, Status> {
+    let manner = Manner {
+        variant,
+        is_error_page: false,
+        tag: EtagParts::DEFAULT,
+    };
+    let found = context.thread.store().answer_in_manner(context.request, &path, file, manner);
+    context.scratch.paths.reuse(path);
+    match found {
+        files::Answer::Whole { representation, body }
+        | files::Answer::Retagged { representation, body, .. } => {
+            let head = Head::File(Rc::clone(&representation));
+            let response = Response {
+                representation: Some(representation),
+                ..Response::new(head, body.into())
+            };
+            match codings::compresses(site, false) {
+                true => {
+                    let request = &*context.request;
+                    Ok(codings::compress(site, request, &request.fields, response))
+                }
+                false => Ok(response),
+            }
+        }
+        files::Answer::Composed { head, body, .. } => {
+            Ok(Response::new(Head::Own(head), body.into()))
+        }
+        files::Answer::Status(status) => Err(status),
+    }
+}
+
 /// As [`respond`], where directives apply.
-fn respond_ruled(
+async fn respond_ruled(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     ruled: &mut Rc<Ruled>,
-    (path, file): (DocumentPath, FileHandle),
+    (path, file, variant): (DocumentPath, FileHandle, Variant),
 ) -> Result<Response, RespondError> {
     let core = ruled.settings.core.as_ref();
     let manner = Manner {
+        variant,
         is_error_page: ruled.state.status != Status::OK,
         tag: core.map_or(EtagParts::DEFAULT, |core| core.etag_parts()),
     };
     let ask = |context: &RequestContext<'_, '_>, manner| {
-        let mut host = context.thread.host(site, context.arrival.started);
+        let mut host = context.thread.host(site, context.arrival.started, &context.compared);
         host.store.answer_in_manner(context.request, &path, file, manner)
     };
     let mut found = ask(context, manner);
@@ -64,7 +112,7 @@ fn respond_ruled(
         // server ignore Range.
         let kept = (ruled.state.fields.clone(), ruled.state.error_fields.clone());
         let all = ask(context, Manner { is_error_page: true, ..manner });
-        let response = adjusted(context, site, ruled, all)?;
+        let response = adjusted(context, site, ruled, all).await?;
         if !response.filters.is_empty() {
             context.scratch.paths.reuse(path);
             return Ok(response);
@@ -74,12 +122,12 @@ fn respond_ruled(
         found = ask(context, manner);
     }
     context.scratch.paths.reuse(path);
-    adjusted(context, site, ruled, found)
+    adjusted(context, site, ruled, found).await
 }
 
 /// Applies the directives to the answer for a file. The resulting head is kept if it depends on the
 /// directives alone.
-fn adjusted(
+async fn adjusted(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     ruled: &mut Rc<Ruled>,
@@ -91,7 +139,7 @@ fn adjusted(
             (representation, Tag::Other(tag), body)
         }
         files::Answer::Composed { head, body, modified, .. } => {
-            return composed(context, site, ruled, head, body, modified);
+            return composed(context, site, ruled, head, body, modified).await;
         }
         files::Answer::Status(status) => return Err(status.into()),
     };
@@ -108,10 +156,11 @@ fn adjusted(
     if let Some(response) = known {
         return Ok(response);
     }
-    if matches!(tag, Tag::Own) && is_left_alone(ruled, &document) {
+    let compresses = codings::compresses(site, false);
+    if !compresses && matches!(tag, Tag::Own) && is_left_alone(ruled, &document) {
         return Ok(Response::new(Head::File(document), body.into()));
     }
-    let conditions = Conditions::of(ruled, context.request, second);
+    let conditions = Conditions::of(ruled, context.request, second, compresses);
     let length = body.length();
     let mut head = document.head().head().clone();
     head.status = ruled.state.status;
@@ -122,7 +171,14 @@ fn adjusted(
     set_content_type(&mut head, ruled);
     let mut response = Response::new(Head::Own(head), body.into());
     response.modified = microseconds(document.modified());
-    let response = adjust(context, site, Some(ruled), response)?;
+    let response = adjust(context, site, Some(ruled), response).await?;
+    let response = match compresses && !is_error_page {
+        true => {
+            let fields = ruled.state.request_fields.as_ref().unwrap_or(&context.request.fields);
+            codings::compress(site, context.request, fields, response)
+        }
+        false => response,
+    };
     // A head for compressed content is kept only once the compressed content is kept, too.
     let coding = coding(&response.filters);
     let cache = context.thread.compressed_cache();
@@ -138,7 +194,7 @@ fn adjusted(
         (head, _) => (head, response.body),
     };
     let response = Response { head, body, ..response };
-    if !response.filters.is_empty() && is_known_compressed(context.request, response.head.get()) {
+    if !response.filters.is_empty() && is_known(context.request, response.head.get()) {
         return Ok(not_modified(response));
     }
     Ok(Response {
@@ -154,7 +210,7 @@ enum Tag {
 }
 
 /// Adjusts a part, a 304, or an error with fields of its own.
-fn composed(
+async fn composed(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     ruled: &mut Rc<Ruled>,
@@ -176,13 +232,13 @@ fn composed(
     response.modified = microseconds(modified);
     // Directives treat a 304 as an answer of the file, not as an error.
     response.is_own = response.status().code() >= 400;
-    let adjusted = adjust(context, site, Some(ruled), response)?;
+    let adjusted = adjust(context, site, Some(ruled), response).await?;
     Ok(Response { filters: Vec::new(), ..adjusted })
 }
 
 /// Returns whether the client already has the content in the form that the filters produce. The
 /// entity tag tells the form, and it is known only when the filters have been chosen.
-fn is_known_compressed(request: &Request, head: &ResponseHead) -> bool {
+pub(super) fn is_known(request: &Request, head: &ResponseHead) -> bool {
     if head.status != Status::OK || !request.fields.contains(b"if-none-match") {
         return false;
     }
@@ -194,7 +250,7 @@ fn is_known_compressed(request: &Request, head: &ResponseHead) -> bool {
         == Decision::NotModified
 }
 
-fn not_modified(mut response: Response) -> Response {
+pub(super) fn not_modified(mut response: Response) -> Response {
     if let Head::Own(head) = &mut response.head {
         head.status = Status::NOT_MODIFIED;
         for name in ["Content-Type", "Content-Encoding", "Content-Language", "Accept-Ranges"] {

@@ -11,13 +11,13 @@ use howdah_site::{DocumentPath, Ruled, Site};
 
 use crate::body::Body;
 use crate::observe::RespondError;
-use crate::pipeline::{Head, RequestContext, Response, adjust};
+use crate::pipeline::{Head, RequestContext, Response, adjust, list};
 
 /// Lists the folder at `path`.
 ///
 /// # Errors
-/// 403 where the folder may not be listed.
-pub(crate) fn respond(
+/// 403 where the folder may not be listed, 503 where too many listings are made already.
+pub(crate) async fn respond(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     ruled: Option<&mut Rc<Ruled>>,
@@ -26,29 +26,21 @@ pub(crate) fn respond(
     let Some(ruled) = ruled else {
         return Err(Status::FORBIDDEN.into());
     };
-    let mut host = context.thread.host(site, context.arrival.started);
-    let listed = host.store.list(&path);
-    context.scratch.paths.reuse(path);
-    let Some(listed) = listed else {
-        return Err(Status::FORBIDDEN.into());
-    };
-    let entries = listed.into_iter().map(entry).collect();
-    let client = context.peer.client(context.request, context.arrival.began.microseconds);
-    let scratch = &mut context.scratch.paths;
-    let rules = Rc::make_mut(ruled);
-    let page = howdah_site::list(site, &client, rules, entries, &mut host, scratch);
-    drop(host);
+    let page = list(context, site, ruled, path).await?;
     let mut head = ResponseHead::new(ruled.state.status);
     // A charset from a directive may hold anything.
     if head.push(b"Content-Type", &page.content_type).is_err() {
         head.fields.push(b"Content-Type", b"text/html");
+    }
+    if page.varies {
+        head.fields.push(b"Vary", b"Accept");
     }
     if let Some(folder) = page.tracked {
         let parts = ruled.settings.core.as_ref().map(|core| core.etag_parts());
         push_date(&mut head, &folder, parts != Some(EtagParts::NONE));
     }
     let response = Response::new(Head::Own(head), Body::whole(page.content.into()));
-    adjust(context, site, Some(ruled), response)
+    adjust(context, site, Some(ruled), response).await
 }
 
 /// Adds the folder's Last-Modified and ETag. They change when an entry is added or removed, not
@@ -66,7 +58,8 @@ fn push_date(head: &mut ResponseHead, folder: &Probe, has_tag: bool) {
     }
 }
 
-fn entry(listed: Listed) -> Entry {
+/// Returns what a listing says of a name in the folder.
+pub(crate) fn entry(listed: Listed) -> Entry {
     Entry {
         name: listed.name.into_vec(),
         is_directory: listed.probe.kind == ProbeKind::Directory,

@@ -1,5 +1,7 @@
 //! Pages of the server's own: errors, redirects, and the list of methods.
 
+use std::time::Duration;
+
 use howdah_http::{ResponseHead, Status};
 use howdah_site::Resolution;
 
@@ -28,6 +30,14 @@ impl Response {
         self
     }
 
+    /// The response to a client that has to wait for that time.
+    pub(crate) fn too_many_requests(wait: Duration) -> Response {
+        let mut response = Response::error(Status::TOO_MANY_REQUESTS);
+        let seconds = wait.as_secs_f64().ceil().max(1.0);
+        response.push(b"Retry-After", seconds.to_string().as_bytes());
+        response
+    }
+
     /// The response to a request whose resolution needs neither a file nor a script.
     pub(crate) fn of(resolution: Resolution) -> Response {
         match resolution {
@@ -41,7 +51,8 @@ impl Response {
             | Resolution::Listing { .. }
             | Resolution::Verify { .. }
             | Resolution::Proxy { .. }
-            | Resolution::Discard { .. } => Response::error(Status::INTERNAL_SERVER_ERROR),
+            | Resolution::Discard { .. }
+            | Resolution::Exhausted => Response::error(Status::INTERNAL_SERVER_ERROR),
         }
     }
 

@@ -46,7 +46,12 @@ pub(super) struct Conditions {
 impl Conditions {
     /// Returns the conditions for a request with the rules `ruled`. `None`: the head depends on
     /// more, and cannot be prepared.
-    pub(super) fn of(ruled: &Ruled, request: &Request, second: u64) -> Option<Conditions> {
+    pub(super) fn of(
+        ruled: &Ruled,
+        request: &Request,
+        second: u64,
+        compresses: bool,
+    ) -> Option<Conditions> {
         let (state, settings) = (&ruled.state, &ruled.settings);
         let headers = settings.headers.as_ref();
         if !headers.is_none_or(|headers| headers.is_constant()) || state.trace.is_some() {
@@ -60,7 +65,7 @@ impl Conditions {
         let tells_time = settings.expires.as_ref().is_some_and(|expires| expires.is_active());
         Some(Conditions {
             second: tells_time.then_some(second),
-            accepts: is_filtered.then(|| accepts(state, request).into()),
+            accepts: (is_filtered || compresses).then(|| accepts(state, request).into()),
         })
     }
 

@@ -13,7 +13,9 @@ use howdah_php::{Exchange, ExchangeError, HeadKind, RequestBody, RequestEncoder,
 use howdah_site::{DocumentHost, Ruled, Script, Site};
 
 use super::call::Call;
-use crate::body::{Body, PAUSE, Received};
+use super::codings;
+use super::sendfile;
+use crate::body::{Body, BodyError, PAUSE, Received};
 use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};
 
@@ -34,11 +36,20 @@ pub(crate) async fn respond(
         return Err(Status::FORBIDDEN.into());
     };
     let received = content(context, ruled.as_deref().map(Rc::as_ref), is_error).await?;
+    let file = match &received {
+        Received::Memory(_) => None,
+        Received::File(file, _) => file
+            .for_a_worker()
+            .map_err(|error| RequestError::body(context.situation(), &BodyError::Storage(error)))?,
+    };
     loop {
         context.phase.set(Phase::WaitingForWorker);
         let input = match &received {
             Received::Memory(bytes) => RequestBody::Memory(bytes),
-            Received::File(file, length) => RequestBody::File(file.as_fd(), *length),
+            Received::File(_, length) => match &file {
+                Some(file) => RequestBody::File(file.as_fd(), *length),
+                None => RequestBody::Memory(b""),
+            },
         };
         let call = Call { client: context.client(), script };
         let prepared = context.prepared.as_deref();
@@ -57,14 +68,26 @@ pub(crate) async fn respond(
         };
         context.phase.set(Phase::WaitingForScript);
         let failure = match final_head(context, &mut exchange).await {
+            Ok(head) if site.sendfile(&head.fields).is_some() => {
+                // The worker goes on to the next request as soon as its script has ended.
+                exchange.detach();
+                return sendfile::respond(context, site, ruled.take(), script, head).await;
+            }
             Ok(head) => {
                 let rules = ruled.as_deref().map(Rc::as_ref);
-                let length_hint = short_length(rules, &mut exchange).await;
+                let compresses = codings::compresses(site, true);
+                let length_hint = short_length(rules, compresses, &mut exchange).await;
                 let modified = rules.and_then(|ruled| modified(context, site, ruled, script));
-                let body = Body::script(exchange, head.content_length());
+                let body = Body::script(exchange, head.content_length(), received);
                 let response = Response::new(Head::Own(head), body);
                 let response = Response { length_hint, modified, ..response };
-                return adjust(context, site, ruled.take(), response);
+                let edited = rules.and_then(|ruled| ruled.state.request_fields.clone());
+                let response = adjust(context, site, ruled.take(), response).await?;
+                if !compresses || is_error {
+                    return Ok(response);
+                }
+                let fields = edited.as_ref().unwrap_or(&context.request.fields);
+                return Ok(codings::compress(site, context.request, fields, response));
             }
             Err(NoHead::Gone) => {
                 return Err(RequestError::gone(context.situation()).into());
@@ -106,11 +129,24 @@ fn body_limit(ruled: &Ruled) -> Option<u64> {
 
 /// Returns the length of the script's output, if there are filters and the output is short and ends
 /// at once.
-async fn short_length(ruled: Option<&Ruled>, exchange: &mut Exchange) -> Option<u64> {
-    ruled.filter(|ruled| response::passes_filters(&ruled.state, &ruled.settings))?;
+async fn short_length(
+    ruled: Option<&Ruled>,
+    compresses: bool,
+    exchange: &mut Exchange,
+) -> Option<u64> {
+    let is_filtered =
+        ruled.is_some_and(|ruled| response::passes_filters(&ruled.state, &ruled.settings));
+    if !is_filtered && !compresses {
+        return None;
+    }
+    let most = if compresses {
+        codings::SHORTEST
+    } else {
+        filter::TOO_SMALL
+    };
     let known = poll_fn(|context| match exchange.poll_progress(context) {
         Ok(news) if news.complete => Poll::Ready(Some(news.available as u64)),
-        Ok(news) if news.available as u64 <= filter::TOO_SMALL => Poll::Pending,
+        Ok(news) if news.available as u64 <= most => Poll::Pending,
         // The failure is reported when the content is sent.
         Ok(_) | Err(_) => Poll::Ready(None),
     });
@@ -125,7 +161,7 @@ fn modified(
     script: &Script,
 ) -> Option<i64> {
     ruled.settings.expires.as_ref().filter(|expires| expires.is_active())?;
-    let mut host = context.thread.host(site, context.arrival.started);
+    let mut host = context.thread.host(site, context.arrival.started, &context.compared);
     let probe = host.probe_document(script.path())??;
     Some(probe.modified)
 }

@@ -85,7 +85,7 @@ pub(crate) async fn respond(
                 length_hint,
                 ..Response::new(Head::Own(head), body)
             };
-            adjust(context, site, ruled, response)
+            adjust(context, site, ruled, response).await
         }
     }
 }

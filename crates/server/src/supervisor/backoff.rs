@@ -14,6 +14,11 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
+    /// Returns the delay before the next start, after one that failed.
+    pub(super) fn after_failure(&mut self) -> Duration {
+        self.after_death(Duration::ZERO).max(FIRST)
+    }
+
     /// Returns the delay before the next start, after a process that lived for `lived` has died.
     /// The delay after the first death is zero.
     pub(super) fn after_death(&mut self, lived: Duration) -> Duration {

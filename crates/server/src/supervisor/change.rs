@@ -1,16 +1,20 @@
 //! A change of generation: the new generation is prepared and started, and then replaces the former
 //! one. If the start fails, the former generation continues.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use howdah_config::{AccessTarget, Config, ErrorTarget};
 
+use super::cgroups::ControlGroups;
 use super::control::{Command, ControlSocket};
 use super::generation::{Generation, GenerationPhase};
 use super::generation_plan::GenerationPlan;
 use super::listeners::{self, Listener};
-use super::{CommandError, Supervisor};
+use super::plan::SiteSource;
+use super::pool::SpareZygote;
+use super::{CommandError, Supervisor, reach};
 use crate::log::{ErrorLog, Level, LogTarget};
 
 /// The cause of a new generation.
@@ -63,15 +67,24 @@ impl Supervisor {
 
     /// Prepares and starts a new generation.
     pub(super) fn begin(&mut self, cause: ChangeCause) {
+        self.begin_with(cause, HashMap::new());
+    }
+
+    /// As [`Supervisor::begin`], with zygotes that stood by in the former generation, by site.
+    pub(super) fn begin_with(&mut self, cause: ChangeCause, spares: HashMap<String, SpareZygote>) {
         self.restart = None;
-        if let Err(refusal) = self.try_to_begin(cause) {
+        if let Err(refusal) = self.try_to_begin(cause, spares) {
             self.refuse(cause, refusal);
         } else {
             self.advance();
         }
     }
 
-    fn try_to_begin(&mut self, cause: ChangeCause) -> Result<(), CommandError> {
+    fn try_to_begin(
+        &mut self,
+        cause: ChangeCause,
+        spares: HashMap<String, SpareZygote>,
+    ) -> Result<(), CommandError> {
         let generation_plan = match &self.current {
             // The configuration file is not read again, because no reload was requested.
             Some(current) if cause == ChangeCause::FrontDied => current.clone(),
@@ -81,8 +94,18 @@ impl Supervisor {
                 found.map_err(|errors| CommandError::Config(errors.join("\n")))?
             }
         };
+        if generation_plan.config.cgroups && !generation_plan.pools.is_empty() {
+            let is_root = self.environment.identity.is_root();
+            self.environment
+                .cgroups
+                .get_or_insert_with(|| ControlGroups::create(is_root).map(Arc::new));
+        }
+        if let (ChangeCause::Start, SiteSource::Folder(folder)) = (cause, &self.plan.source) {
+            reach::check(folder, &generation_plan).map_err(CommandError::Config)?;
+        }
+        let front = generation_plan.front.as_ref();
         let (listeners, left_out) =
-            listeners::prepare(&generation_plan.config.listen, &self.listeners)
+            listeners::prepare(&generation_plan.config.listen, &self.listeners, front)
                 .map_err(CommandError::Failed)?;
         let (log, access) = self.logs_for(&generation_plan.config).map_err(CommandError::Failed)?;
         let (control, no_control) =
@@ -91,12 +114,15 @@ impl Supervisor {
             for warning in generation_plan.warnings.iter().chain(&left_out).chain(&no_control) {
                 log.say(Level::Warning, None, warning);
             }
+            for notice in &generation_plan.notices {
+                log.say(Level::Notice, None, notice);
+            }
         }
         let number = self.next_number;
         self.next_number += 1;
         let logs = (log.clone(), access.clone());
         let (generation, started) =
-            Generation::start(number, &generation_plan, logs, &self.environment);
+            Generation::start(number, &generation_plan, logs, &self.environment, spares);
         self.generations.push(generation);
         started.map_err(CommandError::Failed)?;
         let change = GenerationChange {
@@ -124,6 +150,7 @@ impl Supervisor {
         };
         if generation.is_ready() {
             generation.phase = GenerationPhase::Serving;
+            generation.want_standbys();
             return self.commit(change);
         }
         let mut failure = None;

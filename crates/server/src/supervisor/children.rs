@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use howdah_sys::process::{self, Exit, Pid};
 
 use super::Supervisor;
+use super::change::ChangeCause;
 use super::front_protocol::{FromFront, ToFront};
-use super::generation::{GenerationPhase, GenerationProcess, is_orderly};
+use super::generation::{Generation, GenerationPhase, GenerationProcess, is_orderly};
 use crate::log::Level;
 
 impl Supervisor {
@@ -58,7 +59,7 @@ impl Supervisor {
         let heard = zygote.listen();
         let (is_ready, pid, name) = (zygote.ready.is_some(), zygote.pid, pool.name.clone());
         if let Err(error) = heard {
-            pool.kill();
+            pool.kill_zygote();
             return self.say_of(
                 Level::Error,
                 &name,
@@ -80,7 +81,7 @@ impl Supervisor {
             .generation(number)
             .and_then(|generation| generation.pools.get_mut(position));
         if let Some(pool) = pool {
-            pool.kill();
+            pool.kill_zygote();
             let (name, what) =
                 (pool.name.clone(), format!("its pool was killed and will be replaced: {reason}"));
             self.say_of(Level::Error, &name, &what);
@@ -89,7 +90,11 @@ impl Supervisor {
 
     /// Handles every child that has ended.
     pub(super) fn reap(&mut self) -> io::Result<()> {
-        while let Some((pid, exit)) = process::reap()? {
+        // Orphans of scripts end here as well, perhaps faster than they can be reaped.
+        for _ in 0..MOST_REAPED {
+            let Some((pid, exit)) = process::reap()? else {
+                return Ok(());
+            };
             if self.check.as_mut().is_some_and(|check| check.ended(pid, exit)) {
                 continue;
             }
@@ -99,7 +104,10 @@ impl Supervisor {
                 Some((number, GenerationProcess::Zygote(position))) => {
                     self.zygote_died(number, position, pid, exit)
                 }
-                // An orphan that was reparented to this process because it is process 1 of a
+                Some((number, GenerationProcess::Standby(position))) => {
+                    self.standby_died(number, position, pid, exit)
+                }
+                // A process that a script had started, or any orphan if this is process 1 of a
                 // container.
                 None => {}
             }
@@ -111,6 +119,7 @@ impl Supervisor {
         // Messages that the front sent before its end.
         self.handle_front(number);
         let fallback = self.usual_drain();
+        let is_changing = self.change.is_some() || self.stopping;
         let Some(generation) = self.generation(number) else {
             return;
         };
@@ -122,10 +131,18 @@ impl Supervisor {
             GenerationPhase::Serving => {
                 // The region of shared memory ended with the front, therefore the pools are
                 // useless.
-                generation.drain(false, fallback);
                 let wait = self.backoff.after_death(lived);
+                let is_now = wait.is_zero() && !is_changing;
+                let generation = self.generation(number).filter(|_| is_now);
+                let spares = generation.map(Generation::take_spares);
+                if let Some(generation) = self.generation(number) {
+                    generation.drain(false, fallback);
+                }
                 self.restart = Some(Instant::now() + wait);
                 self.say(Level::Error, &format!("the front {pid} {exit}; {}", another(wait)));
+                if let Some(spares) = spares {
+                    self.begin_with(ChangeCause::FrontDied, spares);
+                }
             }
             GenerationPhase::Draining { .. } => {
                 generation.stop_pools();
@@ -142,6 +159,7 @@ impl Supervisor {
 
     fn zygote_died(&mut self, number: u64, position: usize, pid: Pid, exit: Exit) {
         self.handle_zygote(number, position);
+        self.orphans.expect(Instant::now());
         let log = self.log.clone();
         let Some(generation) = self.generation(number) else {
             return;
@@ -195,11 +213,12 @@ impl Supervisor {
         let Some(generation) = self.generations.iter_mut().find(|one| one.number == number) else {
             return;
         };
-        let mut errors = Vec::new();
+        let (mut errors, mut ready) = (Vec::new(), Vec::new());
         for (position, pool) in generation.pools.iter_mut().enumerate() {
             if pool.due.is_none_or(|due| now < due) {
                 continue;
             }
+            let stood_by = pool.standby.pid();
             let told = pool.start_zygote(&environment).and_then(|socket| match &generation.front {
                 Some(front) => {
                     front.tell(&ToFront::PoolReplaced { pool: position }, &[socket.into()])
@@ -210,13 +229,24 @@ impl Supervisor {
                 pool.kill();
                 pool.start_failed(now);
                 errors.push((pool.name.clone(), format!("its zygote cannot be started: {error}")));
+            } else if let Some(pid) = stood_by
+                && pool.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some())
+            {
+                ready.push((pool.name.clone(), format!("its new zygote {pid} is ready")));
             }
         }
         for (name, what) in errors {
             self.say_of(Level::Error, &name, &what);
         }
+        for (name, what) in ready {
+            self.say_of(Level::Notice, &name, &what);
+        }
     }
 }
+
+/// Children that are reaped before the supervisor turns to its messages. Further ones are reaped
+/// after the next event.
+const MOST_REAPED: usize = 1000;
 
 /// Returns the end of a message about a process that died.
 fn another(wait: Duration) -> String {

@@ -1,12 +1,19 @@
 //! The process and machine that the supervisor runs on: user, paths, environment variables.
 
+use std::cell::OnceCell;
+use std::collections::HashSet;
 use std::ffi::{CString, OsStr, OsString};
+use std::fs;
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use howdah_sys::credentials::Identity;
-use howdah_sys::process;
+use howdah_sys::credentials::{self, Identity};
+use howdah_sys::process::{self, Pid};
+
+use super::cgroups::ControlGroups;
 
 /// The user, paths, limits and variables of the process, read once at the start.
 #[derive(Debug, Clone)]
@@ -28,6 +35,11 @@ pub(crate) struct Environment {
     pub(crate) state: Option<PathBuf>,
     /// All environment variables.
     pub(crate) variables: Vec<(OsString, OsString)>,
+    /// The control groups of this supervisor, or the reason why there are none. `None` if they were
+    /// not needed yet.
+    pub(crate) cgroups: Option<Result<Arc<ControlGroups>, String>>,
+    /// The result of [`Environment::spare_user`].
+    pub(crate) spare_user: OnceCell<u32>,
 }
 
 /// The search path for programs if `PATH` is not set.
@@ -56,7 +68,27 @@ impl Environment {
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             state: None,
             variables,
+            cgroups: None,
+            spare_user: OnceCell::new(),
         })
+    }
+
+    /// A user number that neither the user database nor another process uses. It is the same for
+    /// the life of this process.
+    ///
+    /// # Errors
+    /// The user database or `/proc` cannot be read, or every number is in use.
+    pub(crate) fn spare_user(&self) -> io::Result<u32> {
+        if let Some(uid) = self.spare_user.get() {
+            return Ok(*uid);
+        }
+        let used = users_of_processes()?;
+        for uid in SPARE_USERS.rev().filter(|uid| !used.contains(uid)) {
+            if credentials::user_name(uid)?.is_none() {
+                return Ok(*self.spare_user.get_or_init(|| uid));
+            }
+        }
+        Err(io::Error::other("every user number from 61184 to 65519 is in use"))
     }
 
     /// Paths at which a program that belongs to this one may be, the preferred one first.
@@ -74,6 +106,18 @@ impl Environment {
         folders.iter().map(|folder| folder.join(program)).collect()
     }
 
+    /// The files and folders that the environment names for PHP's settings.
+    pub(crate) fn ini_folders(&self) -> Vec<PathBuf> {
+        let named = self
+            .variables
+            .iter()
+            .filter(|(name, _)| FOR_PHP.iter().any(|known| name == known));
+        named
+            .flat_map(|(_, value)| std::env::split_paths(value))
+            .filter(|path| path.is_absolute())
+            .collect()
+    }
+
     /// The environment of scripts: `PATH` and the configured variables.
     pub(crate) fn script_environment(
         &self,
@@ -86,6 +130,11 @@ impl Environment {
         environment
     }
 
+    /// The control groups of this supervisor, if there are any.
+    pub(super) fn control_groups(&self) -> Option<&ControlGroups> {
+        self.cgroups.as_ref()?.as_deref().ok()
+    }
+
     /// The environment that a zygote starts with. No other variable is passed on.
     pub(crate) fn zygote_environment(&self) -> io::Result<Vec<CString>> {
         let mut variables = vec![variable(OsStr::new("PATH"), &self.path)?];
@@ -96,6 +145,18 @@ impl Environment {
         }
         Ok(variables)
     }
+}
+
+/// The user numbers that systemd gives to services with `DynamicUser=`. Distributions give them to
+/// no user.
+const SPARE_USERS: RangeInclusive<u32> = 61_184..=65_519;
+
+/// The effective user numbers of all processes. A process that ends meanwhile is left out. The owner
+/// of the folder in `/proc` would be root for each process that cannot be dumped.
+fn users_of_processes() -> io::Result<HashSet<u32>> {
+    let all = fs::read_dir("/proc")?.flatten();
+    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    Ok(numbers.filter_map(|number| process::user(Pid::from_number(number)?)).collect())
 }
 
 /// Encodes an environment variable for `execve`.
@@ -140,6 +201,16 @@ mod tests {
         assert_eq!(executable(Some("/bin/sh".into()), path).unwrap(), real);
         let dotted = real.parent().unwrap().join(".").join(real.file_name().unwrap());
         assert_eq!(executable(Some(dotted.into()), path).unwrap(), real);
+    }
+
+    #[test]
+    fn the_spare_user_is_no_user_and_stays_the_same() {
+        let environment = Environment::read().unwrap();
+        let uid = environment.spare_user().unwrap();
+        assert!(SPARE_USERS.contains(&uid));
+        assert_eq!(credentials::user_name(uid).unwrap(), None);
+        assert_eq!(environment.clone().spare_user().unwrap(), uid);
+        assert!(users_of_processes().unwrap().contains(&environment.identity.uid));
     }
 
     #[test]

@@ -12,6 +12,9 @@ use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::{self, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGUSR1};
 
 use super::front_protocol::{FromFront, FrontStart, PoolFacts, ToFront};
+use super::heart::Heart;
+use super::isolation;
+use super::oom;
 use crate::log::Level;
 
 /// Maximum bytes of a front's message.
@@ -33,6 +36,8 @@ pub(super) struct FrontProcess {
     pub(super) started: Instant,
     /// Facts about the front's pools, once the front serves.
     pub(super) ready: Option<Vec<PoolFacts>>,
+    /// `None` for a front that another program started.
+    pub(super) heart: Option<Heart>,
 }
 
 impl FrontProcess {
@@ -46,6 +51,7 @@ impl FrontProcess {
     ) -> io::Result<FrontProcess> {
         channel.set_nonblocking(true)?;
         let parent = process::own_pid();
+        let heart = Heart::new(start.pulse.clone());
         let keep = descriptors_of(&start);
         let pid = process::fork(&keep, move || child(start, identity.as_ref(), parent, run))?;
         Ok(FrontProcess {
@@ -53,6 +59,7 @@ impl FrontProcess {
             channel: Some(channel),
             started: Instant::now(),
             ready: None,
+            heart: Some(heart),
         })
     }
 
@@ -63,6 +70,7 @@ impl FrontProcess {
             channel: Some(channel),
             started: Instant::now(),
             ready: None,
+            heart: None,
         }
     }
 
@@ -76,7 +84,7 @@ impl FrontProcess {
             return Ok(());
         };
         let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-        channel.send(&message.encode(), &descriptors)
+        channel.send_now(&message.encode(), &descriptors)
     }
 
     /// Receives the next message. `None` if there is none.
@@ -110,7 +118,7 @@ impl FrontProcess {
 }
 
 fn descriptors_of(start: &FrontStart) -> Vec<RawFd> {
-    let listeners = start.listeners.iter().map(|(listener, _)| listener.as_raw_fd());
+    let listeners = start.listeners.iter().map(AsRawFd::as_raw_fd);
     let zygotes = start.pools.iter().map(|pool| pool.zygote.as_raw_fd());
     let logs = [Some(start.log.target()), start.access.as_ref()].into_iter().flatten();
     let logs = logs.map(|target| target.as_fd().as_raw_fd());
@@ -140,21 +148,26 @@ fn settle(start: &FrontStart, identity: Option<&Identity>, parent: Pid) -> io::R
         signal::ignore(signal)?;
     }
     let connections = start.config.limits.connections as u64;
-    let granted =
-        process::raise_descriptor_limit(descriptors_for(connections, start.pools.len() as u64))?;
-    if granted < connections.saturating_add(OWN_DESCRIPTORS) {
-        let what = format!(
-            "the limit of {granted} open files is too low for {connections} connections (`limits.connections`); raise it \
-             with `ulimit -n` or LimitNOFILE"
-        );
-        start.log.say(Level::Warning, None, &what);
-    }
+    // The front says where the limit is too low for what is configured.
+    process::raise_descriptor_limit(descriptors_for(connections, start.pools.len() as u64))?;
+    // While the process still may.
+    oom::protect_front();
     if let Some(identity) = identity {
         process::become_for_good(identity)?;
     }
     process::refuse_new_privileges()?;
+    process::set_opaque(true)?;
     process::set_umask(0o077);
-    process::outlive_parent_by(parent, ORPHAN_SECONDS)
+    process::outlive_parent_by(parent, ORPHAN_SECONDS)?;
+    if start.config.sandbox {
+        isolation::front::confine(&start.config).map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("its sandbox: {error}; `sandbox = false` starts it without one"),
+            )
+        })?;
+    }
+    Ok(())
 }
 
 /// Descriptors that a front needs beside its connections: listeners, event queues, cached files,

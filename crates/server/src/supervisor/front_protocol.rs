@@ -6,27 +6,31 @@
 //! [`FromFront::Drained`] are sent; their encoding must not change.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use howdah_config::Config;
+use howdah_sys::credentials::Identity;
 use howdah_sys::seqpacket::SeqPacket;
 
+use crate::front::pulse::Pulse;
 use crate::log::{ErrorLog, LogTarget};
+use crate::net::Listener;
 
 /// The values that a front starts with.
 #[derive(Debug)]
 pub(crate) struct FrontStart {
     pub(crate) config: Arc<Config>,
-    /// The listeners, set to non-blocking, with their actual addresses.
-    pub(crate) listeners: Vec<(TcpListener, SocketAddr)>,
+    /// The listeners, set to non-blocking.
+    pub(crate) listeners: Vec<Listener>,
     /// The channel to the supervisor.
     pub(crate) channel: SeqPacket,
     pub(crate) pools: Vec<PoolChannel>,
     pub(crate) log: Arc<ErrorLog>,
     /// The access log; `None` if it is off.
     pub(crate) access: Option<LogTarget>,
+    /// The heartbeats of the front's threads, for the supervisor.
+    pub(crate) pulse: Arc<Pulse>,
 }
 
 /// The channel to a pool's zygote.
@@ -36,6 +40,8 @@ pub(crate) struct PoolChannel {
     pub(crate) site: usize,
     pub(crate) name: String,
     pub(crate) zygote: SeqPacket,
+    /// The user that the pool runs as; `None` for the user of the front.
+    pub(crate) user: Option<Arc<Identity>>,
 }
 
 /// A message from the supervisor to the front.

@@ -1,6 +1,7 @@
 //! A generation: one front and the pools that were started with it. A reload starts a new
 //! generation and drains the former one.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -14,8 +15,11 @@ use super::environment::Environment;
 use super::front_process::{FrontProcess, RunFront};
 use super::front_protocol::{FrontStart, PoolChannel, ToFront};
 use super::generation_plan::GenerationPlan;
+use super::heart::Heart;
 use super::listeners::Listener;
-use super::pool::PoolProcesses;
+use super::pool::{PoolProcesses, SpareZygote};
+use crate::front::processors;
+use crate::front::pulse::Pulse;
 use crate::log::{ErrorLog, LogTarget};
 
 /// Time in which PHP with all its extensions, and the front, must be ready.
@@ -59,35 +63,46 @@ pub(super) enum GenerationProcess {
     Front,
     /// The zygote of the pool at this index.
     Zygote(usize),
+    /// The zygote that stands by in the pool at this index.
+    Standby(usize),
 }
 
 impl Generation {
-    /// Starts the pools. If one pool cannot be started, the others are ended.
+    /// Starts the pools, with the zygotes in `spares` where there is one for the site. If one pool
+    /// cannot be started, the others are ended.
     ///
     /// # Errors
     /// The reason, as text for the operator.
     pub(super) fn start(
         number: u64,
         generation_plan: &GenerationPlan,
-        logs: (Arc<ErrorLog>, Option<LogTarget>),
+        (log, access): (Arc<ErrorLog>, Option<LogTarget>),
         environment: &Environment,
+        mut spares: HashMap<String, SpareZygote>,
     ) -> (Generation, Result<(), String>) {
         let mut generation = Generation {
             number,
             config: Some(generation_plan.config.clone()),
-            logs: Some(logs),
+            logs: Some((log.clone(), access)),
             front: None,
             pools: Vec::new(),
             links: Vec::with_capacity(generation_plan.pools.len()),
             phase: GenerationPhase::Starting { until: Instant::now() + START_TIMEOUT },
         };
         for plan in &generation_plan.pools {
-            match PoolProcesses::start(plan, environment) {
+            let started = match spares.remove(&plan.settings.pool) {
+                Some(spare) => PoolProcesses::start_with(spare, number, plan, environment, &log),
+                None => PoolProcesses::start(number, plan, environment, &log),
+            };
+            match started {
                 Ok((pool, zygote)) => {
+                    let user = plan.identity.clone();
+                    let user = user.filter(|_| plan.identity != generation_plan.front);
                     generation.links.push(PoolChannel {
                         site: plan.site,
                         name: pool.name.clone(),
                         zygote,
+                        user: user.map(Arc::new),
                     });
                     generation.pools.push(pool);
                 }
@@ -115,9 +130,7 @@ impl Generation {
             return Err(io::Error::other("the generation was taken over from another program"));
         };
         let (channel, theirs) = SeqPacket::pair()?;
-        let copies = listeners
-            .iter()
-            .map(|listener| Ok((listener.socket.try_clone()?, listener.actual)));
+        let copies = listeners.iter().map(Listener::for_front);
         let start = FrontStart {
             config: config.clone(),
             listeners: copies.collect::<io::Result<_>>()?,
@@ -125,6 +138,7 @@ impl Generation {
             pools: std::mem::take(&mut self.links),
             log: log.clone(),
             access: access.clone(),
+            pulse: Arc::new(Pulse::new(config.threads.resolve(processors()))?),
         };
         self.front = Some(FrontProcess::fork(start, channel, generation_plan.front.clone(), run)?);
         Ok(())
@@ -163,7 +177,10 @@ impl Generation {
             // Without a front, the supervisor must stop the zygotes.
             self.stop_pools();
         }
-        self.pools.iter_mut().for_each(|pool| pool.due = None);
+        for pool in &mut self.pools {
+            pool.due = None;
+            pool.end_standby();
+        }
     }
 
     /// Ends idle connections as well, as [`Generation::drain`] with `keep_idle` false. The deadline
@@ -180,6 +197,18 @@ impl Generation {
         self.pools.iter_mut().for_each(PoolProcesses::stop);
     }
 
+    /// Takes the zygotes that stand by, by site.
+    pub(super) fn take_spares(&mut self) -> HashMap<String, SpareZygote> {
+        let pools = self.pools.iter_mut();
+        pools.filter_map(|pool| Some((pool.name.clone(), pool.take_spare()?))).collect()
+    }
+
+    /// Lets a second zygote stand by in each pool. Call it when the generation serves.
+    pub(super) fn want_standbys(&mut self) {
+        let now = Instant::now();
+        self.pools.iter_mut().for_each(|pool| pool.want_standby(now));
+    }
+
     /// Kills all processes.
     pub(super) fn kill(&mut self) {
         self.phase = GenerationPhase::Ending { until: Instant::now() + KILL_TIMEOUT };
@@ -192,7 +221,8 @@ impl Generation {
 
     /// Returns whether all processes have ended. Then the rest of the pools' logs is written.
     pub(super) fn forget_if_gone(&mut self, log: &ErrorLog) -> bool {
-        let gone = self.front.is_none() && self.pools.iter().all(|pool| pool.zygote.is_none());
+        let gone =
+            self.front.is_none() && self.pools.iter().all(|pool| pool.pids().next().is_none());
         if gone && self.phase != GenerationPhase::Serving {
             self.pools.iter_mut().for_each(|pool| pool.flush_lines(log));
             return true;
@@ -203,7 +233,10 @@ impl Generation {
     /// Stops waiting for processes that cannot be killed.
     pub(super) fn give_up(&mut self) {
         self.front = None;
-        self.pools.iter_mut().for_each(|pool| pool.zygote = None);
+        for pool in &mut self.pools {
+            pool.zygote = None;
+            pool.standby.give_up();
+        }
     }
 
     /// Reopens the log files, and sends them to the front, which may not be allowed to open them.
@@ -230,7 +263,9 @@ impl Generation {
         }
         let is_it =
             |pool: &PoolProcesses| pool.zygote.as_ref().is_some_and(|zygote| zygote.pid == pid);
-        self.pools.iter().position(is_it).map(GenerationProcess::Zygote)
+        let stands_by = |pool: &PoolProcesses| pool.standby.pid() == Some(pid);
+        let zygote = self.pools.iter().position(is_it).map(GenerationProcess::Zygote);
+        zygote.or_else(|| self.pools.iter().position(stands_by).map(GenerationProcess::Standby))
     }
 
     /// The next time at which the generation needs attention without an event.
@@ -241,7 +276,15 @@ impl Generation {
             | GenerationPhase::Ending { until } => Some(until),
             GenerationPhase::Serving => None,
         };
-        self.pools.iter().filter_map(|pool| pool.due).chain(until).min()
+        let heart = self.front.as_ref().and_then(|front| front.heart.as_ref());
+        let heart = heart.filter(|_| until.is_none()).map(Heart::due);
+        let zygotes = self.pools.iter().filter_map(|pool| pool.due);
+        let serves = self.phase == GenerationPhase::Serving;
+        // They are started one after the other.
+        let is_starting = self.pools.iter().any(|pool| pool.standby.is_starting());
+        let standbys = self.pools.iter().filter(|_| serves && !is_starting);
+        let standbys = standbys.filter_map(PoolProcesses::standby_due);
+        zygotes.chain(standbys).chain(until).chain(heart).min()
     }
 
     /// Lists the remaining processes for a message.

@@ -1,15 +1,18 @@
 //! The plan of a generation: a configuration with the users, programs and folders that it names.
 
 use std::fs::Metadata;
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use howdah_config::{Config, Php, RootTemplate, Site};
+use howdah_config::{Config, FRONT_USER, POOL_USER, Php, RootTemplate, Site};
 use howdah_ipc::control::PoolSettings;
 use howdah_sys::credentials::{self, Identity};
 
+use super::cgroups::PoolLimits;
 use super::environment::Environment;
+use super::isolation::{Abilities, PoolIsolation, PoolPaths};
 
 /// A configuration whose users, programs and folders were found on this machine.
 #[derive(Debug, Clone)]
@@ -20,6 +23,8 @@ pub(crate) struct GenerationPlan {
     pub(crate) pools: Vec<PoolPlan>,
     /// Warnings for the log about probable mistakes.
     pub(crate) warnings: Vec<String>,
+    /// Notices for the log about protection that this machine does not offer.
+    pub(crate) notices: Vec<String>,
 }
 
 /// The parameters for starting a pool.
@@ -31,6 +36,11 @@ pub(crate) struct PoolPlan {
     /// The user that the zygote runs as; `None` for the supervisor's user.
     pub(crate) identity: Option<Identity>,
     pub(crate) workers: usize,
+    pub(crate) isolation: PoolIsolation,
+    /// Whether a second zygote stands by.
+    pub(crate) standby: bool,
+    /// The pool's limits in its control groups; `None` if the pool gets no control groups.
+    pub(crate) limits: Option<PoolLimits>,
     pub(crate) settings: PoolSettings,
 }
 
@@ -43,8 +53,13 @@ impl GenerationPlan {
         config: Config,
         environment: &Environment,
     ) -> Result<GenerationPlan, Vec<String>> {
+        let abilities = Abilities::find(&environment.identity);
         let mut finder = Finder {
             environment,
+            config: &config,
+            states: state_folders(&config, environment),
+            notices: abilities.notices(&config),
+            abilities,
             errors: Vec::new(),
             warnings: Vec::new(),
         };
@@ -53,7 +68,7 @@ impl GenerationPlan {
         for (number, site) in config.sites.iter().enumerate() {
             finder.look_at_root(site, front.as_ref());
             if let Some(php) = &site.php
-                && let Some(pool) = finder.pool(number, site, php, front.as_ref())
+                && let Some(pool) = finder.pool(number, site, php, &config, front.as_ref())
             {
                 pools.push(pool);
             }
@@ -61,20 +76,26 @@ impl GenerationPlan {
         if !finder.errors.is_empty() {
             return Err(finder.errors);
         }
-        let warnings = finder.warnings;
+        let Finder { warnings, notices, .. } = finder;
         Ok(GenerationPlan {
             config: Arc::new(config),
             front,
             pools,
             warnings,
+            notices,
         })
     }
 }
 
 struct Finder<'s> {
     environment: &'s Environment,
+    config: &'s Config,
+    /// State folders of the pools, by site.
+    states: Vec<Option<PathBuf>>,
+    abilities: Abilities,
     errors: Vec<String>,
     warnings: Vec<String>,
+    notices: Vec<String>,
 }
 
 impl Finder<'_> {
@@ -82,15 +103,9 @@ impl Finder<'_> {
         if !self.environment.identity.is_root() {
             return None;
         }
-        let usual = Config::default().user;
-        let name = config.user.as_deref().or(usual.as_deref()).unwrap_or(NOBODY);
-        let known = self.look_up(name, config.group.as_deref(), "`user`");
-        let identity = match known {
-            // The configuration does not name this user, therefore another default is tried.
-            None if config.user == usual && self.errors.pop().is_some() => {
-                self.look_up(NOBODY, config.group.as_deref(), "`user`")
-            }
-            known => known,
+        let identity = match config.user.as_deref() {
+            Some(name) => self.look_up(name, config.group.as_deref(), "`user`"),
+            None => self.default_front(config.group.as_deref()),
         };
         if identity.as_ref().is_some_and(Identity::is_root) {
             let warning = "the front runs as root, as `user` asks for: whoever breaks into it owns this machine";
@@ -99,33 +114,89 @@ impl Finder<'_> {
         identity
     }
 
+    /// The user [`FRONT_USER`], or a number without a user, with the groups of [`POOL_USER`]: the
+    /// front reads the files that web servers on Debian may read.
+    fn default_front(&mut self, group: Option<&str>) -> Option<Identity> {
+        let readers = self.known(Identity::of_user(POOL_USER, None), POOL_USER)?;
+        let gid = match group {
+            Some(group) => Some(self.look_up_group(group, "`user`")?),
+            None => readers.as_ref().map(|readers| readers.gid),
+        };
+        let mut identity = match self.known(Identity::of_user(FRONT_USER, gid), FRONT_USER)? {
+            Some(identity) => identity,
+            None => self.front_without_user(gid)?,
+        };
+        for group in readers.iter().flat_map(|readers| &readers.groups) {
+            if !identity.groups.contains(group) {
+                identity.groups.push(*group);
+            }
+        }
+        Some(identity)
+    }
+
+    fn front_without_user(&mut self, gid: Option<u32>) -> Option<Identity> {
+        let uid = match self.environment.spare_user() {
+            Ok(uid) => uid,
+            Err(error) => {
+                self.errors.push(format!(
+                    "there is no user {FRONT_USER} for the front, and no other: {error}; {CREATE_USER}"
+                ));
+                return None;
+            }
+        };
+        self.warnings.push(format!(
+            "there is no user {FRONT_USER} on this machine, therefore the front runs as user number {uid}; {CREATE_USER}"
+        ));
+        let gid = gid.unwrap_or(uid);
+        Some(Identity {
+            name: format!("user number {uid}"),
+            uid,
+            gid,
+            groups: vec![gid],
+        })
+    }
+
     fn pool(
         &mut self,
         number: usize,
         site: &Site,
         php: &Php,
+        config: &Config,
         front: Option<&Identity>,
     ) -> Option<PoolPlan> {
         let identity = match front {
             None => None,
-            Some(front) => Some(self.pool_identity(site, php, front)?),
+            Some(front) => Some(self.pool_identity(site, php, config, front)?),
         };
         let program = self.program(site, php)?;
-        let uid = identity.as_ref().unwrap_or(&self.environment.identity).uid;
-        let state_dir = match &self.environment.state {
-            Some(folder) if php.state_dir.is_none() => folder.join(&site.name),
-            _ => site.state_dir(
-                self.environment.identity.is_root(),
-                uid,
-                &self.environment.temporary,
-            ),
-        };
+        let state_dir = self.states.get(number).cloned().flatten()?;
         let workers = php.worker_count(self.environment.processors);
+        let paths = PoolPaths {
+            program: &program,
+            state: &state_dir,
+            states: &self.states,
+            ini_folders: &self.environment.ini_folders(),
+        };
+        let isolation = PoolIsolation::plan(
+            (self.config, number),
+            php,
+            &paths,
+            &self.abilities,
+            &mut self.notices,
+        );
+        let limits = PoolLimits {
+            memory: php.memory,
+            pids: php.pids,
+            cpu_weight: php.cpu_weight,
+        };
+        self.look_at_limits(site, workers, limits);
         Some(PoolPlan {
             site: number,
             program,
             identity,
             workers,
+            standby: php.standby,
+            limits: config.cgroups.then_some(limits),
             settings: PoolSettings {
                 pool: site.name.clone(),
                 ini_file: self.text(
@@ -135,30 +206,62 @@ impl Finder<'_> {
                 )?,
                 max_requests: php.max_requests,
                 ini: php.ini.clone(),
-                admin_ini: php.admin_ini.clone(),
+                admin_ini: admin_ini(php),
                 environment: self.environment.script_environment(&php.env),
                 state_dir: self.text(site, "state_dir", &state_dir)?,
+                pcntl: php.pcntl,
+                sapi: php.sapi.name().to_owned(),
+                is_opaque: isolation.is_opaque(),
+                separates_workers: isolation.separates_workers(),
+                processor_seconds: php
+                    .rlimits
+                    .cpu
+                    .map_or(0, |time| time.as_secs_f64().ceil() as u64),
             },
+            isolation,
         })
     }
 
-    fn pool_identity(&mut self, site: &Site, php: &Php, front: &Identity) -> Option<Identity> {
+    /// Refuses limits with which PHP could not even start.
+    fn look_at_limits(&mut self, site: &Site, workers: usize, limits: PoolLimits) {
         let name = &site.name;
-        let identity = match (&php.user, &php.group) {
-            (None, None) => front.clone(),
-            (user, group) => {
-                let user = user.as_deref().unwrap_or(&front.name);
-                self.look_up(user, group.as_deref(), &format!("site {name}: `php.user`"))?
-            }
+        let needed = workers as u64 + ZYGOTES;
+        if let Some(pids) = limits.pids.filter(|pids| *pids < needed) {
+            self.errors.push(format!(
+                "site {name}: `php.pids` = {pids} is too few for {workers} workers and {ZYGOTES} zygotes; give at least {needed}, \
+                 or fewer `workers`"
+            ));
+        }
+        if limits.memory.is_some_and(|memory| memory < LEAST_MEMORY) {
+            let least = LEAST_MEMORY >> 20;
+            self.errors.push(format!(
+                "site {name}: `php.memory` is too little for PHP itself; give at least \"{least}M\""
+            ));
+        }
+    }
+
+    fn pool_identity(
+        &mut self,
+        site: &Site,
+        php: &Php,
+        config: &Config,
+        front: &Identity,
+    ) -> Option<Identity> {
+        let name = &site.name;
+        let what = format!("site {name}: `php.user`");
+        let group = php.group.as_deref();
+        let identity = match php.user.as_deref() {
+            Some(user) => self.look_up(user, group, &what)?,
+            None => match self.known(Identity::of_user(POOL_USER, None), POOL_USER)? {
+                Some(_) => self.look_up(POOL_USER, group, &what)?,
+                None => self.look_up(NOBODY, group, &what)?,
+            },
         };
+        if identity.uid == front.uid {
+            self.refuse_user_of_front(site, php, config, &identity);
+            return None;
+        }
         if identity.is_root() {
-            if php.user.is_none() {
-                let error = format!(
-                    "site {name}: PHP would run as root, as the front does; set `user` in [site.php]"
-                );
-                self.errors.push(error);
-                return None;
-            }
             let warning = format!(
                 "site {name}: PHP runs as root because of `php.user`: every script can change everything on this machine"
             );
@@ -167,33 +270,51 @@ impl Finder<'_> {
         Some(identity)
     }
 
+    /// The check of the names in the configuration does not find two names of one user number.
+    fn refuse_user_of_front(&mut self, site: &Site, php: &Php, config: &Config, pool: &Identity) {
+        let (named, advice) = match (&php.user, &config.user) {
+            (Some(user), _) => (Some(user), "name another user"),
+            (None, user) => (user.as_ref(), "leave `user` out, or set `user` in [site.php]"),
+        };
+        let place = named.and_then(|user| user.place());
+        self.errors.push(format!(
+            "{}site {}: its pool would run as {} with the user number {}, which is the front's: a script could stop the \
+             front; {advice}",
+            place.map(|place| format!("{place}: ")).unwrap_or_default(),
+            site.name,
+            pool.name,
+            pool.uid,
+        ));
+    }
+
     fn look_up(&mut self, user: &str, group: Option<&str>, what: &str) -> Option<Identity> {
         let group = match group {
             None => None,
-            Some(group) => match credentials::group_number(group) {
-                Ok(Some(number)) => Some(number),
-                Ok(None) => {
-                    self.errors.push(format!(
-                        "{what}: there is no group {group} on this machine; create it, or name another"
-                    ));
-                    return None;
-                }
-                Err(error) => {
-                    self.errors.push(format!("{what}: cannot look up the group {group}: {error}"));
-                    return None;
-                }
-            },
+            Some(group) => Some(self.look_up_group(group, what)?),
         };
-        match Identity::of_user(user, group) {
-            Ok(Some(identity)) => return Some(identity),
-            Ok(None) => self.errors.push(format!(
+        let found = self.known(Identity::of_user(user, group), user)?;
+        if found.is_none() {
+            self.errors.push(format!(
                 "{what}: there is no user {user} on this machine; create it, or name another"
-            )),
-            Err(error) => {
-                self.errors.push(format!("{what}: cannot look up the user {user}: {error}"))
-            }
+            ));
         }
-        None
+        found
+    }
+
+    fn look_up_group(&mut self, group: &str, what: &str) -> Option<u32> {
+        let found = self.known(credentials::group_number(group), group)?;
+        if found.is_none() {
+            self.errors.push(format!(
+                "{what}: there is no group {group} on this machine; create it, or name another"
+            ));
+        }
+        found
+    }
+
+    /// Records a failed look-up, whose result is `None`.
+    fn known<Found>(&mut self, found: io::Result<Found>, name: &str) -> Option<Found> {
+        let failed = |error| self.errors.push(format!("cannot look up {name}: {error}"));
+        found.map_err(failed).ok()
     }
 
     fn program(&mut self, site: &Site, php: &Php) -> Option<PathBuf> {
@@ -270,6 +391,31 @@ impl Finder<'_> {
     }
 }
 
+/// The folder of each site's pool for its state; `None` for a site without PHP.
+fn state_folders(config: &Config, environment: &Environment) -> Vec<Option<PathBuf>> {
+    let of_site = |site: &Site| {
+        let php = site.php.as_ref()?;
+        Some(match &environment.state {
+            Some(folder) if php.state_dir.is_none() => folder.join(&site.name),
+            _ => site.state_dir(
+                environment.identity.is_root(),
+                environment.identity.uid,
+                &environment.temporary,
+            ),
+        })
+    };
+    config.sites.iter().map(of_site).collect()
+}
+
+/// The settings that scripts cannot change, with the functions that are turned off.
+fn admin_ini(php: &Php) -> Vec<(String, String)> {
+    let mut settings = php.admin_ini.clone();
+    if !php.disable_functions.is_empty() {
+        settings.push(("disable_functions".to_owned(), php.disable_functions.join(",")));
+    }
+    settings
+}
+
 fn is_program(path: &Path) -> bool {
     path.metadata()
         .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
@@ -287,7 +433,14 @@ fn may_enter(who: &Identity, folder: &Metadata) -> bool {
     folder.mode() >> shift & 1 != 0
 }
 
+/// The zygotes that a pool has at most.
+const ZYGOTES: u64 = 2;
+/// Bytes that PHP with the usual extensions takes before any script runs.
+const LEAST_MEMORY: u64 = 32 << 20;
+/// The user of pools without a `user` where there is no [`POOL_USER`].
 const NOBODY: &str = "nobody";
+const CREATE_USER: &str =
+    "create it with `adduser --system --group --no-create-home --home /nonexistent howdah`";
 
 #[cfg(test)]
 mod tests {
@@ -310,6 +463,8 @@ mod tests {
             descriptor_limit: (1024, 4096),
             state: None,
             variables: Vec::new(),
+            spare_user: std::cell::OnceCell::new(),
+            cgroups: None,
         }
     }
 
@@ -330,21 +485,41 @@ mod tests {
     }
 
     #[test]
-    fn root_hands_over_to_the_web_server_s_user() {
+    fn root_hands_over_to_two_users() {
         let found = GenerationPlan::find(config(""), &as_user(0)).unwrap();
         let front = found.front.unwrap();
-        assert!(["www-data", "nobody"].contains(&front.name.as_str()));
-        assert_eq!(found.pools[0].identity, Some(front));
+        let pool = found.pools[0].identity.as_ref().unwrap();
+        assert!(["www-data", "nobody"].contains(&pool.name.as_str()));
+        assert_ne!(front.uid, pool.uid);
+        assert!(!front.is_root());
+        let is_system_user = front.name == "howdah";
+        let warned = found.warnings.iter().any(|warning| warning.contains("create it with"));
+        assert_ne!(is_system_user, warned, "{front:?} {:?}", found.warnings);
+        assert!(is_system_user || (61184..=65519).contains(&front.uid), "{front:?}");
+        if pool.name == "www-data" {
+            assert_eq!(front.gid, pool.gid);
+            assert!(pool.groups.iter().all(|group| front.groups.contains(group)), "{front:?}");
+        }
         assert_eq!(found.pools[0].settings.state_dir, "/var/lib/howdah/shop");
     }
 
     #[test]
-    fn php_as_root_must_be_asked_for() {
-        let mut by_accident = config("");
-        by_accident.user = Some("root".into());
-        let errors = GenerationPlan::find(by_accident, &as_user(0)).unwrap_err();
-        assert!(errors[0].contains("PHP would run as root"), "{errors:?}");
+    fn the_user_of_the_front_is_no_pool_s() {
+        let mut named = config("");
+        named.user = Some("daemon".into());
+        named.sites[0].php.as_mut().unwrap().user = Some("daemon".into());
+        let errors = GenerationPlan::find(named, &as_user(0)).unwrap_err();
+        assert!(errors[0].contains("site shop: its pool would run as daemon"), "{errors:?}");
+        // The check of the names is the configuration's. This is the same user by number.
+        let text = "user = \"root\"\n[[site]]\nname = \"shop\"\nroot = \"/tmp\"\n[site.php]\nuser = \"daemon\"\n";
+        let mut found = Config::parse(text, "howdah.toml").unwrap();
+        found.user = Some("daemon".into());
+        let errors = GenerationPlan::find(found, &as_user(0)).unwrap_err();
+        assert!(errors[0].starts_with("howdah.toml:6:8: site shop: its pool"), "{errors:?}");
+    }
 
+    #[test]
+    fn php_as_root_is_warned_of() {
         let found = GenerationPlan::find(config("user = \"root\"\n"), &as_user(0)).unwrap();
         assert!(
             found.warnings.iter().any(|warning| warning.contains("PHP runs as root")),
@@ -367,6 +542,17 @@ mod tests {
         assert!(errors[0].contains("no user no-such-user"), "{errors:?}");
         let errors = GenerationPlan::find(wrong, &as_user(1)).unwrap_err();
         assert!(errors[0].contains("/etc/passwd is not an executable"), "{errors:?}");
+    }
+
+    #[test]
+    fn limits_that_leave_no_room_for_php_are_refused() {
+        let found = GenerationPlan::find(config("pids = 10\nmemory = \"32M\"\n"), &as_user(1000));
+        let limits = found.unwrap().pools[0].limits.unwrap();
+        assert_eq!((limits.pids, limits.memory), (Some(10), Some(32 << 20)));
+        let found = GenerationPlan::find(config("pids = 9\nmemory = \"31M\"\n"), &as_user(1000));
+        let errors = found.unwrap_err();
+        assert!(errors[0].contains("too few for 8 workers and 2 zygotes"), "{errors:?}");
+        assert!(errors[1].contains("give at least \"32M\""), "{errors:?}");
     }
 
     #[test]

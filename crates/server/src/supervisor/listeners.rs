@@ -1,10 +1,19 @@
 //! The listening sockets. The supervisor keeps them open when fronts are replaced.
 
+mod unix;
+
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::rc::Rc;
 
+use howdah_config::{ListenAddress, Listener as Settings};
+use howdah_sys::credentials::Identity;
 use howdah_sys::listen;
+
+use crate::net::{self, ListenerSocket};
 
 /// Maximum number of connections that wait to be accepted, limited by `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -13,59 +22,138 @@ const BACKLOG: i32 = 4096;
 #[derive(Debug, Clone)]
 pub(super) struct Listener {
     /// The configured address. Its port may be 0.
-    pub(super) configured: SocketAddr,
+    pub(super) configured: ListenAddress,
     /// The actual address.
-    pub(super) actual: SocketAddr,
-    pub(super) socket: Rc<TcpListener>,
+    pub(super) actual: ListenAddress,
+    /// The listener's place in the configuration.
+    number: usize,
+    pub(super) socket: Rc<BoundSocket>,
+}
+
+/// A listening socket. The file of a Unix socket is removed when the last use of the socket ends.
+#[derive(Debug)]
+pub(super) struct BoundSocket {
+    socket: OwnedFd,
+    file: Option<unix::SocketFile>,
+}
+
+impl BoundSocket {
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for BoundSocket {
+    fn drop(&mut self) {
+        self.file.iter().for_each(unix::SocketFile::remove);
+    }
 }
 
 impl Listener {
-    /// Uses a socket that is already listening.
+    /// Uses a TCP socket that is already listening.
     ///
     /// # Errors
     /// The socket's address cannot be read.
-    pub(super) fn of(configured: SocketAddr, socket: TcpListener) -> io::Result<Listener> {
+    pub(super) fn tcp(configured: SocketAddr, socket: TcpListener) -> io::Result<Listener> {
         Ok(Listener {
-            configured,
-            actual: socket.local_addr()?,
-            socket: Rc::new(socket),
+            configured: ListenAddress::Tcp(configured),
+            actual: ListenAddress::Tcp(socket.local_addr()?),
+            number: 0,
+            socket: Rc::new(BoundSocket { socket: socket.into(), file: None }),
+        })
+    }
+
+    /// Uses a Unix socket that is already listening at `path`.
+    pub(super) fn unix(path: &Path, socket: UnixListener) -> Listener {
+        let address = ListenAddress::Unix(path.to_owned());
+        Listener {
+            configured: address.clone(),
+            actual: address,
+            number: 0,
+            socket: Rc::new(BoundSocket {
+                socket: socket.into(),
+                file: unix::SocketFile::at(path),
+            }),
+        }
+    }
+
+    /// Whether this is a listener for `address` that clients can reach: the file of a Unix socket
+    /// may have been removed.
+    fn serves(&self, address: &ListenAddress) -> bool {
+        self.configured == *address
+            && match address {
+                ListenAddress::Tcp(_) => true,
+                ListenAddress::Unix(path) => unix::is_there(path),
+            }
+    }
+
+    /// Returns the listener for a front, with a descriptor of its own.
+    ///
+    /// # Errors
+    /// The process has no more descriptors.
+    pub(super) fn for_front(&self) -> io::Result<net::Listener> {
+        let socket = self.socket.as_fd().try_clone_to_owned()?;
+        let socket = match self.actual {
+            ListenAddress::Tcp(_) => ListenerSocket::Tcp(socket.into()),
+            ListenAddress::Unix(_) => ListenerSocket::Unix(socket.into()),
+        };
+        Ok(net::Listener {
+            socket,
+            address: self.actual.clone(),
+            number: self.number,
         })
     }
 }
 
-/// Returns the listeners for `addresses`, and warnings about addresses that were left out.
-/// Listeners in `present` are reused, others are created.
+/// Returns the listeners for `wanted`, and warnings about addresses that were left out. Listeners
+/// in `present` are reused, others are created. Unix sockets are for the group of `front` unless
+/// their settings name another.
 ///
 /// # Errors
 /// The reason, as text for the operator.
 pub(super) fn prepare(
-    addresses: &[SocketAddr],
+    wanted: &[Settings],
     present: &[Listener],
+    front: Option<&Identity>,
 ) -> Result<(Vec<Listener>, Vec<String>), String> {
     let mut left = present.to_vec();
     let (mut prepared, mut warnings) = (Vec::new(), Vec::new());
-    for &address in addresses {
-        if let Some(position) = left.iter().position(|listener| listener.configured == address) {
-            prepared.push(left.swap_remove(position));
-            continue;
-        }
-        match listen::listen(address, BACKLOG).and_then(|socket| Listener::of(address, socket)) {
-            Ok(listener) => prepared.push(listener),
-            Err(error) if is_spare(address, addresses, &error) => {
+    for (number, settings) in wanted.iter().enumerate() {
+        let address = &settings.address;
+        let kept = left.iter().position(|listener| listener.serves(address));
+        let made = match (kept, address) {
+            (Some(position), _) => Ok(left.swap_remove(position)),
+            (None, ListenAddress::Tcp(address)) => listen::listen(*address, BACKLOG)
+                .and_then(|socket| Listener::tcp(*address, socket))
+                .map_err(|error| (refusal(*address, &error), is_spare(*address, wanted, &error))),
+            (None, ListenAddress::Unix(path)) => {
+                let bound = unix::bind(path);
+                bound.map(|socket| Listener::unix(path, socket)).map_err(|why| (why, false))
+            }
+        };
+        match made {
+            Ok(listener) => prepared.push(Listener { number, ..listener }),
+            Err((_, true)) => {
                 warnings.push(format!("not listening on {address}: this machine has no IPv6"));
             }
-            Err(error) => return Err(refusal(address, &error)),
+            Err((why, false)) => return Err(why),
+        }
+        if let ListenAddress::Unix(path) = address {
+            unix::give(path, settings, front)?;
         }
     }
     Ok((prepared, warnings))
 }
 
 /// `:80` means both address families. IPv6 may be missing on the machine.
-fn is_spare(address: SocketAddr, all: &[SocketAddr], error: &io::Error) -> bool {
-    let both = SocketAddr::from(([0, 0, 0, 0], address.port()));
+fn is_spare(address: SocketAddr, all: &[Settings], error: &io::Error) -> bool {
+    let both = ListenAddress::Tcp(SocketAddr::from(([0, 0, 0, 0], address.port())));
     let no_family = matches!(error.raw_os_error(), Some(EAFNOSUPPORT))
         || error.kind() == io::ErrorKind::AddrNotAvailable;
-    address.is_ipv6() && address.ip().is_unspecified() && all.contains(&both) && no_family
+    address.is_ipv6()
+        && address.ip().is_unspecified()
+        && all.iter().any(|settings| settings.address == both)
+        && no_family
 }
 
 /// Linux's number for this error on every architecture.
@@ -89,18 +177,18 @@ fn refusal(address: SocketAddr, error: &io::Error) -> String {
 mod tests {
     use super::*;
 
-    fn any_port() -> SocketAddr {
-        "127.0.0.1:0".parse().unwrap()
+    fn any_port() -> Settings {
+        "127.0.0.1:0".parse::<SocketAddr>().unwrap().into()
     }
 
     #[test]
     fn keeps_what_is_there_and_binds_what_is_new() {
-        let (first, _) = prepare(&[any_port()], &[]).unwrap();
-        assert_ne!(first[0].actual.port(), 0);
-        let (second, _) = prepare(&[any_port(), any_port()], &first).unwrap();
+        let (first, _) = prepare(&[any_port()], &[], None).unwrap();
+        assert_ne!(first[0].actual, any_port().address);
+        let (second, _) = prepare(&[any_port(), any_port()], &first, None).unwrap();
         assert_eq!(second[0].actual, first[0].actual);
         assert_ne!(second[1].actual, first[0].actual);
-        let (third, _) = prepare(&[any_port()], &second).unwrap();
+        let (third, _) = prepare(&[any_port()], &second, None).unwrap();
         assert!(
             Rc::ptr_eq(&third[0].socket, &second[0].socket)
                 || Rc::ptr_eq(&third[0].socket, &second[1].socket)
@@ -109,12 +197,25 @@ mod tests {
 
     #[test]
     fn a_taken_port_is_named() {
-        let (first, _) = prepare(&[any_port()], &[]).unwrap();
-        let refused = prepare(&[first[0].actual], &[]).unwrap_err();
+        let (first, _) = prepare(&[any_port()], &[], None).unwrap();
+        let taken = Settings::new(first[0].actual.clone());
+        let refused = prepare(&[taken], &[], None).unwrap_err();
         assert!(
             refused.starts_with(&format!("cannot listen on {}: ", first[0].actual)),
             "{refused}"
         );
         assert!(refused.contains("another program listens there"), "{refused}");
+    }
+
+    #[test]
+    fn a_change_that_fails_leaves_no_socket_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| Settings::new(ListenAddress::Unix(folder.path().join(name)));
+        let (first, _) = prepare(&[at("kept")], &[], None).unwrap();
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        let refused = prepare(&[at("kept"), at("new"), at("file")], &first, None).unwrap_err();
+        assert!(refused.contains("is not a socket"), "{refused}");
+        assert!(folder.path().join("kept").exists() && !folder.path().join("new").exists());
+        assert!(folder.path().join("file").exists());
     }
 }

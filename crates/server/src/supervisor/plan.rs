@@ -1,10 +1,9 @@
 //! The command line of `howdah serve`. The configuration is made from it at the start and at each
 //! reload.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use howdah_config::{AccessTarget, Config, Count, DirectoryOptions};
+use howdah_config::{AccessTarget, Config, Count, DirectoryOptions, ListenAddress, Listener};
 
 /// The source of the sites, and the options of the command line.
 #[derive(Debug, Clone)]
@@ -26,7 +25,7 @@ pub(crate) enum SiteSource {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServeOptions {
     /// The addresses to listen on; empty for those of the configuration.
-    pub(crate) listen: Vec<SocketAddr>,
+    pub(crate) listen: Vec<Listener>,
     pub(crate) workers: Option<Count>,
     pub(crate) threads: Option<Count>,
     pub(crate) no_php: bool,
@@ -44,7 +43,7 @@ impl ServePlan {
             SiteSource::Folder(folder) => self.of_folder(folder),
             SiteSource::File(file) => {
                 let mut config = Config::load(file).map_err(|errors| errors.to_string())?;
-                self.options.overrule(&mut config);
+                self.options.overrule(&mut config)?;
                 Ok(config)
             }
         }
@@ -97,9 +96,11 @@ impl std::fmt::Display for SiteSource {
 }
 
 impl ServeOptions {
-    fn overrule(&self, config: &mut Config) {
+    /// # Errors
+    /// A site listens on an address that the command line leaves out.
+    fn overrule(&self, config: &mut Config) -> Result<(), String> {
         if !self.listen.is_empty() {
-            config.listen.clone_from(&self.listen);
+            self.replace_listeners(config)?;
         }
         if let Some(threads) = self.threads {
             config.threads = threads;
@@ -118,6 +119,30 @@ impl ServeOptions {
                 php.workers = workers;
             }
         }
+        Ok(())
+    }
+
+    /// Replaces the listeners. An address that the file has as well keeps its settings.
+    fn replace_listeners(&self, config: &mut Config) -> Result<(), String> {
+        let of_the_file = std::mem::take(&mut config.listen);
+        let known = |wanted: &Listener| {
+            let same = of_the_file.iter().find(|listener| listener.address == wanted.address);
+            same.unwrap_or(wanted).clone()
+        };
+        config.listen = self.listen.iter().map(known).collect();
+        for site in &config.sites {
+            // Elsewhere the site must not be reachable, so another address does not take its place.
+            let is_left_out = |address: &&ListenAddress| {
+                !config.listen.iter().any(|listener| listener.address == **address)
+            };
+            if let Some(address) = site.listen.iter().find(is_left_out) {
+                return Err(format!(
+                    "the site {} listens on {address}, which --listen leaves out; add --listen {address}",
+                    site.name
+                ));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -125,23 +150,44 @@ impl ServeOptions {
 mod tests {
     use super::*;
 
+    fn listener(address: &str) -> Listener {
+        address.parse::<std::net::SocketAddr>().unwrap().into()
+    }
+
+    #[test]
+    fn a_site_is_not_moved_to_another_listener() {
+        let text = "listen = [\"127.0.0.1:1\", { address = \"127.0.0.1:2\", trusted = true }]\n\
+                    [[site]]\nroot = \"/srv/a\"\nlisten = \"127.0.0.1:2\"\n\
+                    [[site]]\nname = \"b\"\nroot = \"/srv/b\"\nlisten = \"127.0.0.1:1\"\n";
+        let mut config = Config::parse(text, "howdah.toml").unwrap();
+        let options = |listen: &[&str]| ServeOptions {
+            listen: listen.iter().map(|address| listener(address)).collect(),
+            ..ServeOptions::default()
+        };
+        let both = options(&["127.0.0.1:2", "127.0.0.1:1", "127.0.0.1:3"]);
+        both.overrule(&mut config).unwrap();
+        assert!(config.listen[0].trusted.is_some(), "the settings of the file");
+        let error = options(&["127.0.0.1:1"]).overrule(&mut config).unwrap_err();
+        assert!(error.contains("--listen 127.0.0.1:2"), "{error}");
+    }
+
     #[test]
     fn the_command_line_overrules_the_file() {
         let text = "listen = [\"127.0.0.1:1\"]\nthreads = 3\n[[site]]\nroot = \"/srv/a\"\n[site.php]\nworkers = 5\n";
         let mut config = Config::parse(text, "howdah.toml").unwrap();
-        ServeOptions::default().overrule(&mut config);
+        ServeOptions::default().overrule(&mut config).unwrap();
         assert_eq!(config.threads, Count::Exactly(3));
         assert_eq!(config.sites[0].php.as_ref().unwrap().workers, Count::Exactly(5));
 
         let options = ServeOptions {
-            listen: vec!["127.0.0.1:2".parse().unwrap()],
+            listen: vec![listener("127.0.0.1:2")],
             workers: Some(Count::Exactly(1)),
             threads: Some(Count::Auto),
             no_php: false,
             no_htaccess: false,
             access_log: Some(AccessTarget::Off),
         };
-        options.overrule(&mut config);
+        options.overrule(&mut config).unwrap();
         assert_eq!(config.listen, options.listen);
         assert_eq!(config.threads, Count::Auto);
         assert_eq!(config.log.access, AccessTarget::Off);
@@ -153,7 +199,8 @@ mod tests {
             no_htaccess: true,
             ..options
         }
-        .overrule(&mut config);
+        .overrule(&mut config)
+        .unwrap();
         assert!(config.sites[0].php.is_none() && !config.sites[0].htaccess);
     }
 

@@ -1,5 +1,7 @@
 //! The supervisor's side of a pool: starts its zygote, reads its messages, and replaces it.
 
+mod standby;
+
 use std::ffi::CString;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,17 +9,22 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use howdah_ipc::control::{FromZygote, MOST_BYTES, ToZygote};
+use howdah_sys::credentials::Identity;
 use howdah_sys::process::{Pid, Program};
 use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::{SIGKILL, SIGTERM};
 
+pub(super) use self::standby::SpareZygote;
+use self::standby::Standby;
 use super::backoff::Backoff;
+use super::cgroups::{PoolGroup, ZygoteGroup};
 use super::environment::Environment;
 use super::generation_plan::PoolPlan;
+use super::oom;
 use super::pool_log::PoolLog;
 use super::state;
 use super::takeover::InheritedPool;
-use crate::log::ErrorLog;
+use crate::log::{ErrorLog, Level};
 
 /// A site's pool.
 #[derive(Debug)]
@@ -30,9 +37,20 @@ pub(super) struct PoolProcesses {
     /// `None` once all writers have closed the pipe.
     pub(super) lines: Option<PoolLog>,
     pub(super) zygote: Option<ZygoteProcess>,
+    pub(super) standby: Standby,
+    /// `None` without control groups.
+    group: Option<PoolGroup>,
     backoff: Backoff,
     /// Time at which the next zygote is started.
     pub(super) due: Option<Instant>,
+}
+
+/// A zygote that no front knows yet.
+#[derive(Debug)]
+pub(super) struct ReadyZygote {
+    zygote: ZygoteProcess,
+    /// The front's end of the zygote's socket.
+    front: SeqPacket,
 }
 
 /// A running zygote.
@@ -46,16 +64,24 @@ pub(super) struct ZygoteProcess {
     pub(super) ready: Option<(String, String)>,
     /// The reason why PHP did not start.
     pub(super) failed: Option<String>,
+    /// The control groups of the zygote; `None` without control groups.
+    group: Option<ZygoteGroup>,
+    /// The zygote has reported. Nothing is received afterwards: scripts run now, and may send
+    /// messages as well. Receiving a message with descriptors may wait.
+    has_reported: bool,
 }
 
 impl PoolProcesses {
-    /// Starts a pool with its first zygote. Also returns the front's end of the zygote's socket.
+    /// Starts a pool of generation `number` with its first zygote. Also returns the front's end of
+    /// the zygote's socket. Limits without effect are logged.
     ///
     /// # Errors
     /// The reason, as text for the operator.
     pub(super) fn start(
+        number: u64,
         plan: &PoolPlan,
         environment: &Environment,
+        log: &ErrorLog,
     ) -> Result<(PoolProcesses, SeqPacket), String> {
         let name = plan.settings.pool.clone();
         let told = |error: io::Error| format!("site {name}: cannot start its pool: {error}");
@@ -69,6 +95,8 @@ impl PoolProcesses {
             log: Some(writer.into()),
             lines: Some(PoolLog::new(reader).map_err(told)?),
             zygote: None,
+            standby: Standby::default(),
+            group: group(number, plan, environment, log),
             backoff: Backoff::default(),
             due: None,
         };
@@ -76,10 +104,56 @@ impl PoolProcesses {
         Ok((pool, front))
     }
 
+    /// As [`PoolProcesses::start`], with a zygote that stood by in the former generation.
+    ///
+    /// # Errors
+    /// The reason, as text for the operator.
+    pub(super) fn start_with(
+        spare: SpareZygote,
+        number: u64,
+        plan: &PoolPlan,
+        environment: &Environment,
+        log: &ErrorLog,
+    ) -> Result<(PoolProcesses, SeqPacket), String> {
+        let SpareZygote {
+            ready: ReadyZygote { mut zygote, front },
+            log: writer,
+            lines,
+        } = spare;
+        let mut pool = PoolProcesses {
+            name: plan.settings.pool.clone(),
+            plan: Some(plan.clone()),
+            log: Some(writer),
+            lines,
+            zygote: None,
+            standby: Standby::default(),
+            group: group(number, plan, environment, log),
+            backoff: Backoff::default(),
+            due: None,
+        };
+        // From the group of the former generation into the new one's.
+        let group = pool.place(zygote.pid);
+        let failed = group.as_ref().err().map(|error| format!("site {}: {error}", pool.name));
+        zygote.group = group.unwrap_or_default();
+        pool.zygote = Some(zygote);
+        match failed {
+            None => Ok((pool, front)),
+            Some(error) => {
+                pool.kill();
+                Err(error)
+            }
+        }
+    }
+
     /// A pool that another program started.
-    pub(super) fn adopt(inherited: InheritedPool) -> io::Result<PoolProcesses> {
+    pub(super) fn adopt(
+        number: u64,
+        inherited: InheritedPool,
+        environment: &Environment,
+    ) -> io::Result<PoolProcesses> {
         let InheritedPool { name, zygote, socket, log } = inherited;
         Ok(PoolProcesses {
+            group: environment.control_groups().map(|groups| groups.pool_of(number, &name)),
             name,
             plan: None,
             log: None,
@@ -90,21 +164,39 @@ impl PoolProcesses {
                 started: Instant::now(),
                 ready: None,
                 failed: None,
+                group: None,
+                has_reported: true,
             }),
+            standby: Standby::default(),
             backoff: Backoff::default(),
             due: None,
         })
     }
 
-    /// Starts a zygote. Returns the front's end of its socket.
+    /// Starts a zygote, or takes the one that stands by. Returns the front's end of its socket.
     ///
     /// # Errors
     /// The program cannot be started, or its settings cannot be sent.
     pub(super) fn start_zygote(&mut self, environment: &Environment) -> io::Result<SeqPacket> {
+        self.due = None;
+        let ReadyZygote { zygote, front } = match self.standby.take() {
+            Some(ready) => ready,
+            None => self.launch(environment)?,
+        };
+        self.zygote = Some(zygote);
+        Ok(front)
+    }
+
+    /// Starts the program of a zygote.
+    ///
+    /// # Errors
+    /// As [`PoolProcesses::start_zygote`].
+    fn launch(&mut self, environment: &Environment) -> io::Result<ReadyZygote> {
         let (Some(plan), Some(log)) = (&self.plan, &self.log) else {
             return Err(io::Error::other("the pool was taken over from another howdah"));
         };
-        self.due = None;
+        let owner = plan.identity.as_ref().unwrap_or(&environment.identity);
+        let confinement = plan.isolation.confinement(plan.settings.state_dir.as_ref(), owner)?;
         let (socket, theirs) = SeqPacket::pair()?;
         let (front, zygote_to_front) = SeqPacket::pair()?;
         socket.set_nonblocking(true)?;
@@ -126,34 +218,75 @@ impl PoolProcesses {
             ],
             identity: plan.identity.clone(),
             umask: 0o022,
-            descriptor_limit: Some(descriptor_limit(plan.workers, environment)?),
+            descriptor_limit: Some(descriptor_limit(plan, environment)),
             // The zygote lets its workers finish if the supervisor dies; see `outlive_parent_by`
             // for the front.
             death_signal: Some(SIGTERM),
+            confinement,
         };
         let pid = program.start().map_err(|error| {
             io::Error::new(error.kind(), format!("{}: {error}", plan.program.display()))
         })?;
+        oom::prefer_workers(pid);
         let settings = ToZygote::Settings(plan.settings.clone()).encode();
-        let sent = socket.send(&settings, &[]).or_else(|error| match error.kind() {
+        let group = self.place(pid).inspect_err(|_| {
+            // It is reaped as an unknown process.
+            let _ = pid.signal_group(SIGKILL);
+        })?;
+        let sent = socket.send_now(&settings, &[]).or_else(|error| match error.kind() {
             // The zygote has died already. Its death is handled when it is reaped.
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Ok(()),
             _ => Err(io::Error::new(error.kind(), format!("its settings cannot be sent: {error}"))),
         });
-        self.zygote = Some(ZygoteProcess {
+        let zygote = ZygoteProcess {
             pid,
             socket: Some(socket),
             started: Instant::now(),
             ready: None,
             failed: None,
+            group,
+            has_reported: false,
+        };
+        if sent.is_err() {
+            let _ = pid.signal_group(SIGKILL);
+        }
+        sent.map(|()| ReadyZygote { zygote, front })
+    }
+
+    /// Moves a zygote into a control group of its own. `None` without control groups.
+    fn place(&mut self, pid: Pid) -> io::Result<Option<ZygoteGroup>> {
+        let group = self.group.as_mut().map(|group| {
+            let zygote = group.zygote()?;
+            zygote.add(pid).map(|()| zygote)
         });
-        sent.map(|()| front)
+        group.transpose().map_err(|error| {
+            io::Error::new(error.kind(), format!("its control group: {error}; see `cgroups`"))
+        })
+    }
+
+    /// The pool's isolation in a few words; `None` if another program started the pool.
+    pub(super) fn isolation(&self) -> Option<String> {
+        self.plan.as_ref().map(|plan| plan.isolation.summary())
     }
 
     /// The user that the pool runs as.
     pub(super) fn user<'p>(&'p self, environment: &'p Environment) -> &'p str {
+        &self.identity(environment).name
+    }
+
+    /// The number of the user that the pool runs as.
+    pub(super) fn uid(&self, environment: &Environment) -> u32 {
+        self.identity(environment).uid
+    }
+
+    fn identity<'p>(&'p self, environment: &'p Environment) -> &'p Identity {
         let identity = self.plan.as_ref().and_then(|plan| plan.identity.as_ref());
-        &identity.unwrap_or(&environment.identity).name
+        identity.unwrap_or(&environment.identity)
+    }
+
+    /// The pool's processes that are children of this process.
+    pub(super) fn pids(&self) -> impl Iterator<Item = Pid> {
+        self.zygote.iter().map(|zygote| zygote.pid).chain(self.standby.pid())
     }
 
     /// Logs the lines that the pool has written.
@@ -181,6 +314,7 @@ impl PoolProcesses {
     /// Records the zygote's death, and schedules the next zygote.
     pub(super) fn zygote_died(&mut self, now: Instant) {
         if let Some(zygote) = self.zygote.take() {
+            zygote.end_group();
             self.due = Some(now + self.backoff.after_death(now - zygote.started));
         }
     }
@@ -195,8 +329,9 @@ impl PoolProcesses {
         self.due = None;
         if let Some(ZygoteProcess { socket: Some(socket), .. }) = &self.zygote {
             // A zygote that does not read is ending already, or will be killed.
-            let _ = socket.send(&ToZygote::Stop.encode(), &[]);
+            let _ = socket.send_now(&ToZygote::Stop.encode(), &[]);
         }
+        self.standby.end();
     }
 
     /// Kills the zygote, its workers and their children.
@@ -207,47 +342,132 @@ impl PoolProcesses {
             // changes nothing.
             let _ = zygote.pid.signal_group(SIGKILL);
         }
+        self.standby.end();
+        self.group.iter().for_each(PoolGroup::kill);
+    }
+
+    /// Kills the zygote, its workers and their children, but not the zygote that stands by.
+    pub(super) fn kill_zygote(&mut self) {
+        if let Some(zygote) = &self.zygote {
+            // As in `kill`.
+            let _ = zygote.pid.signal_group(SIGKILL);
+            zygote.group.iter().for_each(ZygoteGroup::kill);
+        }
+    }
+
+    /// Ends the zygote that stands by.
+    pub(super) fn end_standby(&mut self) {
+        self.standby.end();
+    }
+
+    /// The control groups, to be removed after the pool's end.
+    pub(super) fn take_group(&mut self) -> Option<PoolGroup> {
+        self.group.take()
+    }
+
+    /// Describes for `howdah status` how processes are found that scripts have started.
+    pub(super) fn containment(&self) -> String {
+        match &self.group {
+            Some(group) => format!("in {}", group.describe()),
+            None => "without a control group".to_owned(),
+        }
     }
 }
 
 impl ZygoteProcess {
-    /// Reads the zygote's messages.
+    /// Ends the processes that scripts of this zygote's workers have started.
+    fn end_group(&self) {
+        if let Some(group) = &self.group {
+            group.kill();
+            // It fails while a killed process ends. Then the group goes with the pool's.
+            group.remove();
+        }
+    }
+
+    /// The socket to watch for the zygote's report.
+    pub(super) fn awaited(&self) -> Option<&SeqPacket> {
+        self.socket.as_ref().filter(|_| !self.has_reported)
+    }
+
+    /// Reads the zygote's report.
     ///
     /// # Errors
     /// A message is malformed.
     pub(super) fn listen(&mut self) -> io::Result<()> {
         let mut buffer = vec![0; MOST_BYTES];
-        while let Some(socket) = &self.socket {
-            let received = match socket.receive(&mut buffer) {
+        while let Some(socket) = self.awaited() {
+            let length = match socket.receive_bytes(&mut buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
-                    self.socket = None;
-                    return Ok(());
-                }
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => 0,
                 other => other?,
             };
-            if received.length == 0 {
+            if length == 0 {
                 self.socket = None;
                 return Ok(());
             }
-            match FromZygote::decode(&buffer[..received.length])? {
+            match FromZygote::decode(&buffer[..length])? {
                 FromZygote::Ready { php_version, opcache } => {
                     self.ready = Some((php_version, opcache))
                 }
                 FromZygote::Failed { reason } => self.failed = Some(reason),
-                FromZygote::Started { .. } | FromZygote::Died { .. } => {}
+                FromZygote::Started { .. }
+                | FromZygote::Died { .. }
+                | FromZygote::Cleaned { .. } => {}
             }
+            self.has_reported = self.ready.is_some() || self.failed.is_some();
         }
         Ok(())
     }
 }
 
+/// Creates the control groups of a pool, where that is possible.
+fn group(
+    number: u64,
+    plan: &PoolPlan,
+    environment: &Environment,
+    log: &ErrorLog,
+) -> Option<PoolGroup> {
+    let site = Some(plan.settings.pool.as_str());
+    let warn = |what: &str| log.say(Level::Warning, site, what);
+    let limits = plan.limits?;
+    let keys = limits.keys().into_iter().map(|key| format!("`{key}`")).collect::<Vec<_>>();
+    let without = |error: &dyn std::fmt::Display| {
+        if !keys.is_empty() {
+            let keys = keys.join(", ");
+            warn(&format!("no control group limits the pool, {keys} without effect: {error}"));
+        }
+    };
+    let groups = match environment.cgroups.as_ref()? {
+        Ok(groups) => groups,
+        Err(error) => {
+            without(error);
+            return None;
+        }
+    };
+    match groups.pool(number, &plan.settings.pool, limits) {
+        Ok((group, failed)) => {
+            failed.iter().for_each(|failed| warn(failed));
+            Some(group)
+        }
+        Err(error) => {
+            without(&error);
+            None
+        }
+    }
+}
+
 /// The limit of open descriptors for a zygote: those of the pool's doorbells and sockets, and those
 /// that PHP opens.
-fn descriptor_limit(workers: usize, environment: &Environment) -> io::Result<(u64, u64)> {
+fn descriptor_limit(plan: &PoolPlan, environment: &Environment) -> (u64, u64) {
     let (soft, hard) = environment.descriptor_limit;
-    let ours = (workers as u64)
+    let ours = (plan.workers as u64)
         .saturating_mul(2)
         .saturating_add(environment.processors as u64 + 64);
-    Ok((soft.max(1024).saturating_add(ours).min(hard), hard))
+    match plan.isolation.descriptors {
+        Some(limit) => {
+            let limit = limit.saturating_add(ours).min(hard);
+            (limit, limit)
+        }
+        None => (soft.max(1024).saturating_add(ours).min(hard), hard),
+    }
 }

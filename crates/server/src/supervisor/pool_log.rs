@@ -1,7 +1,7 @@
 //! The lines that a pool writes to its standard error, limited in length and rate.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
@@ -15,6 +15,9 @@ const LONGEST_LINE: usize = 4096;
 /// counted and dropped.
 const BURST: f64 = 2000.0;
 const PER_SECOND: f64 = 200.0;
+/// The same for bytes: 2000 lines of usual length, and 200 of them per second.
+const BURST_BYTES: f64 = 512.0 * 1024.0;
+const BYTES_PER_SECOND: f64 = 50.0 * 1024.0;
 /// Reads per call. Other sources of the supervisor are served between calls.
 const READS: usize = 16;
 
@@ -45,7 +48,7 @@ impl PoolLog {
     pub(super) fn forward(&mut self, log: &ErrorLog, pool: &str) -> bool {
         let mut buffer = [0; 16 * 1024];
         for _ in 0..READS {
-            match self.pipe.read(&mut buffer) {
+            match descriptor::read_now(self.pipe.as_fd(), &mut buffer) {
                 Ok(0) => {
                     self.flush(log, pool);
                     return false;
@@ -82,7 +85,7 @@ impl PoolLog {
     }
 
     fn log(&mut self, log: &ErrorLog, pool: &str, line: &[u8]) {
-        if line.is_empty() || !self.flood.admits(Instant::now()) {
+        if line.is_empty() || !self.flood.admits(line.len(), Instant::now()) {
             return;
         }
         self.flood.report(log, pool);
@@ -110,11 +113,12 @@ fn level_of(line: &[u8]) -> (Level, &[u8]) {
     told.unwrap_or((Level::Notice, line))
 }
 
-/// A token bucket: each line takes a token, and tokens are added as time passes.
+/// A token bucket: each line takes a token, and one for each byte; tokens are added as time passes.
 #[derive(Debug)]
 struct TokenBucket {
     admitted_from: Instant,
-    tokens: f64,
+    lines: f64,
+    bytes: f64,
     dropped: u64,
 }
 
@@ -122,20 +126,24 @@ impl TokenBucket {
     fn new(now: Instant) -> TokenBucket {
         TokenBucket {
             admitted_from: now,
-            tokens: BURST,
+            lines: BURST,
+            bytes: BURST_BYTES,
             dropped: 0,
         }
     }
 
-    fn admits(&mut self, now: Instant) -> bool {
+    fn admits(&mut self, length: usize, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.admitted_from).as_secs_f64();
         self.admitted_from = now;
-        self.tokens = (self.tokens + passed * PER_SECOND).min(BURST);
-        if self.tokens < 1.0 {
+        self.lines = (self.lines + passed * PER_SECOND).min(BURST);
+        self.bytes = (self.bytes + passed * BYTES_PER_SECOND).min(BURST_BYTES);
+        let length = length as f64;
+        if self.lines < 1.0 || self.bytes < length {
             self.dropped += 1;
             return false;
         }
-        self.tokens -= 1.0;
+        self.lines -= 1.0;
+        self.bytes -= length;
         true
     }
 
@@ -143,7 +151,8 @@ impl TokenBucket {
         let dropped = std::mem::take(&mut self.dropped);
         if dropped > 0 {
             let what = format!(
-                "{dropped} lines were dropped: the site logs more than {PER_SECOND} lines per second"
+                "{dropped} lines were dropped: the site logs more than {PER_SECOND} lines or \
+                 {BYTES_PER_SECOND} bytes per second"
             );
             log.say(Level::Warning, Some(pool), &what);
         }
@@ -213,8 +222,11 @@ mod tests {
     fn after_a_flood_there_is_room_again() {
         let start = Instant::now();
         let mut flood = TokenBucket::new(start);
-        assert_eq!((0..5000).filter(|_| flood.admits(start)).count(), BURST as usize);
+        assert_eq!((0..5000).filter(|_| flood.admits(100, start)).count(), BURST as usize);
         let later = start + Duration::from_secs(1);
-        assert_eq!((0..5000).filter(|_| flood.admits(later)).count(), PER_SECOND as usize);
+        assert_eq!((0..5000).filter(|_| flood.admits(100, later)).count(), PER_SECOND as usize);
+        let mut long = TokenBucket::new(start);
+        let most = BURST_BYTES as usize / 4096;
+        assert_eq!((0..5000).filter(|_| long.admits(4096, start)).count(), most);
     }
 }

@@ -4,6 +4,8 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use howdah_config::Site;
+use howdah_sys::credentials;
+use howdah_sys::process::{self, Pid};
 
 use super::change::ChangeCause;
 use super::front_protocol::{PoolFacts, ToFront};
@@ -142,7 +144,7 @@ impl Supervisor {
         let front = generation
             .front
             .as_ref()
-            .map_or("gone".to_owned(), |front| format!("process {}", front.pid));
+            .map_or("gone".to_owned(), |front| format!("process {}{}", front.pid, user(front.pid)));
         let _ = writeln!(text, "generation {} is {phase}; front: {front}", generation.number);
         for pool in &generation.pools {
             let state = match &pool.zygote {
@@ -154,13 +156,29 @@ impl Supervisor {
                     }
                 },
             };
+            let isolation = pool.isolation().map_or(String::new(), |told| format!("; {told}"));
+            let standby =
+                pool.standby.pid().map(|pid| format!(", {pid} stands by")).unwrap_or_default();
             let _ = writeln!(
                 text,
-                "  pool {}: {state}, as {}",
+                "  pool {}: {state}{standby}, as {}, {}{isolation}",
                 pool.name,
-                pool.user(&self.environment)
+                pool.user(&self.environment),
+                pool.containment()
             );
         }
+    }
+}
+
+/// The user of a process, as the end of its description.
+fn user(pid: Pid) -> String {
+    let Some(uid) = process::user(pid) else {
+        return String::new();
+    };
+    match credentials::user_name(uid) {
+        Ok(Some(name)) => format!(", as {name}"),
+        // The number is all that there is, or the database cannot be read.
+        Ok(None) | Err(_) => format!(", as user number {uid}"),
     }
 }
 

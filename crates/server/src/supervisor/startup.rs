@@ -14,11 +14,14 @@ use howdah_sys::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR
 
 use super::Supervisor;
 use super::backoff::Backoff;
+use super::cgroups::ControlGroups;
 use super::change::ChangeCause;
 use super::control::{Command, ControlSocket};
 use super::environment::Environment;
 use super::front_process::RunFront;
 use super::listeners::Listener;
+use super::oom;
+use super::orphans::OrphanSearch;
 use super::plan::{ServePlan, SiteSource};
 use super::state;
 use super::takeover::Inheritance;
@@ -53,6 +56,9 @@ pub(crate) fn serve(
     for signal in [SIGCHLD, SIGTERM, SIGUSR1, SIGUSR2] {
         signal::restore(signal).map_err(failed)?;
     }
+    oom::protect_supervisor();
+    // Process 1 has all orphans without this.
+    process::adopt_orphans().map_err(failed)?;
     let signals =
         Signals::block(&[SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2]).map_err(failed)?;
     let inheritance = Inheritance::claim().map_err(failed)?;
@@ -88,6 +94,8 @@ pub(crate) fn serve(
         restart: None,
         backoff: Backoff::default(),
         check: None,
+        orphans: OrphanSearch::default(),
+        graveyard: Vec::new(),
         stopping: false,
         failure: None,
         announced: inheritance.is_some(),
@@ -137,29 +145,36 @@ impl Supervisor {
             state: _,
             control,
             listeners,
+            sockets,
             generations,
         } = inheritance;
         self.next_number = next_number;
+        self.environment.cgroups = ControlGroups::reopen(self.environment.identity.is_root())
+            .map(|groups| Ok(groups.into()));
         for (socket, configured) in listeners {
-            self.listeners.push(Listener::of(configured, socket)?);
+            self.listeners.push(Listener::tcp(configured, socket)?);
+        }
+        for (socket, path) in sockets {
+            self.listeners.push(Listener::unix(&path, socket));
         }
         if let Some((listener, path)) = control {
             self.control = Some(ControlSocket::of(path, listener)?);
         }
         for inherited in generations {
-            self.generations.push(inherited.into_generation()?);
+            self.generations.push(inherited.into_generation(&self.environment)?);
         }
         Ok(())
     }
 
     /// Prints the addresses on standard output. Requests to them are answered from now on.
     pub(super) fn announce(&self) {
+        let line =
+            |listener: &Listener| format!("howdah: listening on http://{}\n", listener.actual);
+        // One write: a reader that has seen the first line has all of them.
+        let lines: String = self.listeners.iter().map(line).collect();
         let mut out = io::stdout().lock();
-        for listener in &self.listeners {
-            // A closed standard output is not an error.
-            let _ = writeln!(out, "howdah: listening on http://{}", listener.actual);
-        }
-        let _ = out.flush();
+        // A closed standard output is not an error.
+        let _ = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
     }
 
     /// Writes the process id to the wanted file, and removes the former file.
@@ -181,6 +196,11 @@ impl Supervisor {
     /// Removes the files and folders that the supervisor has created.
     fn clean_up(&mut self) {
         self.answer_all(Command::Stop, Ok("stopped"));
+        self.change = None;
+        self.listeners.clear();
+        if let Some(groups) = self.environment.control_groups() {
+            groups.remove();
+        }
         let control = self.control.take().map(|control| control.path);
         for file in control.into_iter().chain(self.pid_file.take()) {
             let _ = fs::remove_file(file);

@@ -10,6 +10,7 @@
 //! state /tmp/howdah-77-0a1b2c3d       folder to remove at the end
 //! control 5 /run/howdah.sock          descriptor, path
 //! listener 6 127.0.0.1:0              descriptor, address as configured
+//! socket 7 /run/howdah/web.sock       descriptor, path: a listener as well
 //! generation 3 serving                number, `serving` or `draining`; what follows belongs to it
 //! front 1234 9                        process, descriptor of its channel
 //! pool 1235 10 11 shop                zygote, descriptors of its socket and its log, name
@@ -41,6 +42,7 @@ pub(super) struct Inheritance {
     pub(super) state: Option<PathBuf>,
     pub(super) control: Option<(UnixListener, PathBuf)>,
     pub(super) listeners: Vec<(TcpListener, SocketAddr)>,
+    pub(super) sockets: Vec<(UnixListener, PathBuf)>,
     pub(super) generations: Vec<InheritedGeneration>,
 }
 
@@ -154,6 +156,7 @@ impl Inheritance {
             b"state" => self.state = Some(words.rest().into()),
             b"control" => self.control = Some((words.descriptor()?.into(), words.rest().into())),
             b"listener" => self.listeners.push((words.descriptor()?.into(), words.parse()?)),
+            b"socket" => self.sockets.push((words.descriptor()?.into(), words.rest().into())),
             b"generation" => self.generations.push(InheritedGeneration {
                 number: words.parse()?,
                 serving: words.next() == b"serving",

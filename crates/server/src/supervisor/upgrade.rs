@@ -8,10 +8,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
+use howdah_config::ListenAddress;
+use howdah_sys::confinement::Confinement;
 use howdah_sys::descriptor;
 use howdah_sys::process::{Exit, Pid, Program};
 use howdah_sys::signal::SIGKILL;
 
+use super::environment::Environment;
 use super::front_process::FrontProcess;
 use super::generation::{Generation, GenerationPhase};
 use super::pool::PoolProcesses;
@@ -59,6 +62,7 @@ impl ConfigCheck {
             umask: 0o077,
             descriptor_limit: None,
             death_signal: Some(SIGKILL),
+            confinement: Confinement::default(),
         };
         Ok(ConfigCheck {
             pid: program.start()?,
@@ -88,6 +92,11 @@ impl ConfigCheck {
                 Ok(_) | Err(_) => self.pipe = None,
             }
         }
+    }
+
+    /// The process.
+    pub(super) fn pid(&self) -> Pid {
+        self.pid
     }
 
     /// Records the exit of the check. Returns `false` if `pid` is another process.
@@ -175,11 +184,15 @@ impl Supervisor {
             handover.line(&["control"], &[control.as_fd()], control.path.as_os_str())?;
         }
         for listener in &self.listeners {
-            handover.line(
-                &["listener"],
-                &[listener.socket.as_fd()],
-                listener.configured.to_string().as_ref(),
-            )?;
+            let socket = [listener.socket.as_fd()];
+            match &listener.configured {
+                ListenAddress::Tcp(address) => {
+                    handover.line(&["listener"], &socket, address.to_string().as_ref())?;
+                }
+                ListenAddress::Unix(path) => {
+                    handover.line(&["socket"], &socket, path.as_os_str())?;
+                }
+            }
         }
         for generation in &self.generations {
             generation.bequeath(&mut handover)?;
@@ -220,9 +233,10 @@ impl Generation {
 
 impl InheritedGeneration {
     /// The generation as a part of this program, which can only drain it.
-    pub(super) fn into_generation(self) -> io::Result<Generation> {
+    pub(super) fn into_generation(self, environment: &Environment) -> io::Result<Generation> {
         let draining = GenerationPhase::Draining { until: Instant::now() + USUAL_DRAIN };
-        let pools = self.pools.into_iter().map(PoolProcesses::adopt).collect::<io::Result<_>>()?;
+        let adopt = |pool| PoolProcesses::adopt(self.number, pool, environment);
+        let pools = self.pools.into_iter().map(adopt).collect::<io::Result<_>>()?;
         Ok(Generation {
             number: self.number,
             config: None,

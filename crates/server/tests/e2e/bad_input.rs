@@ -274,6 +274,9 @@ fn more_connections_than_allowed_wait_for_their_turn() {
     );
     let mut first: Vec<Wire> = (0..4).map(|_| site.connect()).collect();
     first.iter_mut().for_each(|wire| assert_eq!(wire.get("/").text(), "x"));
+    // They are in the middle of a request: none of them is idle.
+    first.iter_mut().for_each(|wire| wire.send("GET / HTTP/1.1\r\n"));
+    std::thread::sleep(Duration::from_millis(200));
     let mut late = site.connect();
     late.request("GET", "/", &[], b"");
     assert!(late.within(Duration::from_millis(400)).is_empty(), "one too many");

@@ -50,6 +50,8 @@ fn killing_workers_under_load_harms_only_their_own_requests() {
     // Every thread of the front has opened what it needs, and every worker has worked.
     ask_at_once(&site, 100);
     wait_until("the pool is complete", || site.server.workers().len() == 4);
+    // The supervisor has two sockets for it.
+    wait_until("a zygote stands by", || site.server.supervisor().standbys().len() == 1);
     let before = census(&site);
 
     let over = AtomicBool::new(false);

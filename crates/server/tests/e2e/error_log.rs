@@ -125,3 +125,109 @@ fn logs_that_take_nothing_stop_no_request() {
         text.contains("without Host") && text.contains("the error log lost ")
     });
 }
+
+/// Two sites with PHP: `shop` does what it can to fill the log, `blog` has one thing to say.
+fn two_sites(flood: &str) -> Site {
+    let site = |name: &str| {
+        format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n\
+             [site.php]\nworkers = 2\nstate_dir = \"state-{name}\"\n"
+        )
+    };
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nthreads = 2\n[log]\naccess = \"off\"\n{}{}",
+        site("shop"),
+        site("blog")
+    );
+    let files = [
+        ("flood.php", flood),
+        ("once.php", "<?php error_log('said once'); echo 'x';"),
+        ("die.php", "<?php posix_kill(getmypid(), 9);"),
+    ];
+    Site::configured(&files, &config)
+}
+
+const SHOP: (&str, &str) = ("Host", "shop.example");
+const BLOG: (&str, &str) = ("Host", "blog.example");
+
+/// The lines of the other site arrive, whatever the first one does.
+fn blog_is_heard(site: &Site) {
+    assert_eq!(site.ask("GET", "/once.php", &[BLOG], b"").text(), "x");
+    wait_until("the other site's line arrives", || {
+        site.log_lines(" blog: ").iter().any(|line| line.contains("said once"))
+    });
+    assert_eq!(site.ask("GET", "/die.php", &[BLOG], b"").status, 502);
+    wait_until("the line about the other site arrives", || {
+        site.log_lines(" blog: ").iter().any(|line| line.contains("SIGKILL"))
+    });
+}
+
+#[test]
+fn a_site_whose_workers_die_all_the_time_fills_no_log() {
+    if !crate::support::has_php() {
+        return;
+    }
+    let site = two_sites("<?php posix_kill(getmypid(), 9);");
+    let mut methods = (0..200).map(|number| {
+        let letter = |shift: u32| char::from(b'A' + (number >> shift & 15) as u8);
+        format!("X{}{}", letter(0), letter(4))
+    });
+    std::thread::scope(|scope| {
+        let all: Vec<String> = methods.by_ref().collect();
+        for part in all.chunks(50) {
+            let (site, part) = (&site, part.to_vec());
+            scope.spawn(move || {
+                for method in part {
+                    // A word of each own, so that the lines differ.
+                    site.ask(&method, "/flood.php", &[SHOP], b"");
+                }
+            });
+        }
+    });
+    blog_is_heard(&site);
+    let lines = site.log_lines(" shop: ");
+    assert!(lines.len() < 700, "{} lines", lines.len());
+}
+
+#[test]
+fn a_site_that_logs_without_end_is_cut_short_and_no_other_is() {
+    if !crate::support::has_php() {
+        return;
+    }
+    let site = two_sites(
+        "<?php for ($i = 0; $i < 5000; $i++) error_log(str_shuffle('abcdefghijkl') . str_repeat(' word', 400));",
+    );
+    for _ in 0..2 {
+        site.ask("GET", "/flood.php", &[SHOP], b"");
+    }
+    blog_is_heard(&site);
+    let length: usize = site.log_lines(" shop: ").iter().map(String::len).sum();
+    // 20 MB were written; half a megabyte at once may pass, and 50 KB per second.
+    assert!(length < 3_000_000, "{length} bytes");
+    wait_until("the rest is counted", || {
+        site.ask("GET", "/once.php", &[SHOP], b"");
+        !site.log_lines("lines were dropped").is_empty()
+    });
+}
+
+#[test]
+fn refusals_of_one_client_hide_neither_another_client_nor_a_site() {
+    if !crate::support::has_php() {
+        return;
+    }
+    let site = two_sites("");
+    for number in 0..300 {
+        let mut wire = site.connect();
+        let word = "x".repeat(1 + number);
+        wire.send(format!("{word} / HTTP/1.1\r\nHost: shop.example\r\nHost: again\r\n\r\n"));
+        wire.reply("GET");
+    }
+    blog_is_heard(&site);
+    let mut other = crate::wire::Wire::connect_from([127, 0, 0, 9], site.server.address());
+    other.send("GET / HTTP/1.1\r\n\r\n");
+    assert_eq!(other.reply("GET").status, 400);
+    wait_until("the other client's line arrives", || {
+        !site.log_lines("[client 127.0.0.9:").is_empty()
+    });
+    assert!(site.log_lines("[client 127.0.0.1:").len() < 250);
+}

@@ -32,11 +32,13 @@ const SCRIBBLE: (&str, &str) = (
 const OK: (&str, &str) = ("ok.php", "<?php echo 'ok ', str_repeat('x', 5000);");
 const SLOW: (&str, &str) = ("slow.php", "<?php usleep(500_000); echo 'slow';");
 
+/// Two pools without a sandbox, which would keep a script from its own memory as a file. Native code
+/// needs no such file.
 fn two_pools() -> Site {
     let entry = |name: &str| {
         format!(
             "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n[site.php]\nworkers = 2\n\
-             request_timeout = \"3s\"\nstate_dir = \"state-{name}\"\n"
+             request_timeout = \"3s\"\nstate_dir = \"state-{name}\"\nsandbox = \"off\"\n"
         )
     };
     let config = format!(
@@ -98,8 +100,7 @@ fn a_script_that_kills_its_zygote_ends_with_it_and_no_other_pool_does() {
     if !has_php() {
         return;
     }
-    let site =
-        Site::new(&[("index.php", "<?php posix_kill(posix_getppid(), SIGKILL); sleep(10);"), OK]);
+    let site = Site::new(&[("index.php", "<?php posix_kill(posix_getppid(), 9); sleep(10);"), OK]);
     let front = site.server.front();
     for _ in 0..3 {
         assert_eq!(site.get("/").status, 502);
@@ -166,6 +167,38 @@ fn a_stopped_zygote_is_no_obstacle_to_requests() {
         let workers = site.server.workers();
         workers.len() == 2 && workers.iter().all(|worker| worker.lives())
     });
+}
+
+#[test]
+fn a_pool_that_is_stopped_as_a_whole_is_replaced() {
+    if !has_php() {
+        return;
+    }
+    // Workers that are idle, and workers that run scripts.
+    for (target, lines) in [
+        ("/ok.php", "workers = 2\nqueue_timeout = \"1s\"\nrequest_timeout = \"60s\""),
+        ("/slow.php", "workers = 2\nqueue_timeout = \"60s\"\nrequest_timeout = \"1s\""),
+    ] {
+        let site = Site::with_php(&[OK, SLOW], lines);
+        wait_until("both workers are there", || site.server.workers().len() == 2);
+        let (front, zygote) = (site.server.front(), site.server.zygote());
+        let workers = site.server.workers();
+        let mut wires: Vec<Wire> = (0..2).map(|_| site.connect()).collect();
+        if target == "/slow.php" {
+            wires.iter_mut().for_each(|wire| wire.request("GET", target, &[], b""));
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        for process in [&[zygote], workers.as_slice()].concat() {
+            process.signal(STOP_AND_CONTINUE.0);
+        }
+        wait_until("the pool serves again", || {
+            site.log_lines("the pool has failed").len()
+                + usize::from(site.get("/ok.php").status == 200)
+                == 2
+        });
+        assert!(!zygote.lives() && !workers.iter().any(|worker| worker.lives()));
+        assert_eq!(site.server.front(), front);
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `.htaccess` files in a running server: live changes, closed folders, and no delays for other
 //! requests.
 
+mod costly;
 mod errors;
 mod filters;
 mod listing;

@@ -1,5 +1,6 @@
 //! PHP: the requests that scripts get, their responses, and their failures.
 
+mod children;
 mod failures;
 mod headers;
 mod request;

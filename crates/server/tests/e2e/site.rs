@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use howdah_sys::signal::SIGHUP;
+
 use crate::support::{Folder, Server, Setup, wait_until};
 use crate::wire::{Reply, Wire};
 
@@ -90,6 +92,12 @@ impl Site {
             folder,
             config: config.to_owned(),
         }
+    }
+
+    /// Replaces the configuration, and tells the server to read it.
+    pub fn reconfigure(&self, config: &str) {
+        self.folder.file("howdah.toml", config);
+        self.server.signal(SIGHUP);
     }
 
     /// The document root.

@@ -10,10 +10,16 @@ fn host(site: &Site, host: &str, target: &str) -> (u16, String) {
 }
 
 fn four_sites(with_default: bool) -> Site {
+    sites_with("strict_hosts = true\n", with_default)
+}
+
+fn sites_with(top: &str, with_default: bool) -> Site {
     let entry = |hosts: &str, root: &str| {
         format!("[[site]]\nhosts = {hosts}\nroot = \"public/{root}\"\nphp = false\n")
     };
-    let mut config = "listen = [\"127.0.0.1:0\", \"127.0.0.2:0\"]\ncontrol = \"control\"\n[log]\naccess = \"access.log\"\n".to_owned();
+    let mut config = format!(
+        "{top}listen = [\"127.0.0.1:0\", \"127.0.0.2:0\"]\ncontrol = \"control\"\n[log]\naccess = \"access.log\"\n"
+    );
     config += &entry("[\"one.example\", \"www.one.example\"]", "one");
     config += &entry("[\"*.example\"]", "wild");
     config += &entry("[\"*.deep.example\"]", "deep");
@@ -69,6 +75,19 @@ fn a_name_without_a_site_is_misdirected() {
     let mut wire = site.connect();
     wire.send("GET / HTTP/1.0\r\n\r\n");
     assert!(matches!(wire.reply("GET").status, 400 | 421));
+}
+
+#[test]
+fn the_first_site_answers_for_a_name_without_a_site() {
+    let site = sites_with("", false);
+    for name in ["elsewhere.test", "127.0.0.1", "[::1]:80"] {
+        assert_eq!(host(&site, name, "/"), (200, "one".to_owned()), "{name}");
+    }
+    let mut wire = site.connect();
+    wire.send("GET / HTTP/1.0\r\n\r\n");
+    assert_eq!(wire.reply("GET").text(), "one");
+    // A default site comes before the first.
+    assert_eq!(host(&sites_with("", true), "elsewhere.test", "/"), (200, "rest".to_owned()));
 }
 
 #[test]

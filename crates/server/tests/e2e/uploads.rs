@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::site::{Options, Site};
-use crate::support::has_php;
+use crate::site::{HELD, Options, Site};
+use crate::support::{has_php, wait_until};
 
 const FILES: (&str, &str) = (
     "files.php",
@@ -202,4 +202,82 @@ fn a_slow_upload_holds_no_worker() {
         wire.send(vec![b'x'; 50_000]);
         assert_eq!(wire.reply("POST").text(), "200000");
     }
+}
+
+const UPLOADED: &str =
+    "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\ncontent\r\n--b--\r\n";
+const UPLOAD_FIELDS: [(&str, &str); 1] = [("Content-Type", "multipart/form-data; boundary=b")];
+
+/// The uploaded files that lie in the pool's folder.
+fn uploaded_files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            true => files.extend(uploaded_files(&entry.path())),
+            false => files.push(entry.path()),
+        }
+    }
+    files
+}
+
+/// PHP deletes uploaded files at the end of a request, which a killed worker does not reach.
+#[test]
+fn an_upload_of_a_killed_worker_disappears() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[
+            (
+                "dies.php",
+                "<?php touch($_FILES['f']['tmp_name'] . 'x'); posix_kill(getmypid(), 9); sleep(9);",
+            ),
+            ("place.php", "<?php echo $_FILES['f']['tmp_name'], ' ', ini_get('upload_tmp_dir');"),
+        ],
+        "workers = 2",
+    );
+    let uploads = site.path().join("state/uploads");
+    let place = site.ask("POST", "/place.php", &UPLOAD_FIELDS, UPLOADED.as_bytes());
+    let (file, folder) = place.text().split_once(' ').unwrap();
+    assert!(file.starts_with(folder) && folder.starts_with(uploads.to_str().unwrap()), "{file}");
+    for _ in 0..5 {
+        let reply = site.ask("POST", "/dies.php", &UPLOAD_FIELDS, UPLOADED.as_bytes());
+        assert_eq!(reply.status, 502);
+    }
+    wait_until("the files are deleted", || uploaded_files(&uploads).is_empty());
+    // With the zygote, its workers die as well; the next one cleans up.
+    let site = site;
+    site.file("held.php", HELD.1);
+    let mut wire = site.connect();
+    wire.request("POST", &site.awaiting("/held.php"), &UPLOAD_FIELDS, UPLOADED.as_bytes());
+    wait_until("the script has begun", || site.scratch().join("begun").exists());
+    assert_eq!(uploaded_files(&uploads).len(), 1);
+    site.server.kill_zygote();
+    wait_until("the file is deleted", || uploaded_files(&uploads).is_empty());
+    assert_eq!(site.ask("POST", "/place.php", &UPLOAD_FIELDS, UPLOADED.as_bytes()).status, 200);
+}
+
+/// The zygote of a new generation leaves the files alone that a request of the old one uses.
+#[test]
+fn a_reload_does_not_delete_the_uploads_of_running_requests() {
+    if !has_php() {
+        return;
+    }
+    let held = "<?php touch($_GET['in'] . '/begun'); while (!file_exists($_GET['in'] . '/end')) usleep(1000);
+        echo file_get_contents($_FILES['f']['tmp_name']);";
+    let site = Site::with_php(&[("held.php", held)], "workers = 1");
+    let uploads = site.path().join("state/uploads");
+    let mut wire = site.connect();
+    wire.request("POST", &site.awaiting("/held.php"), &UPLOAD_FIELDS, UPLOADED.as_bytes());
+    wait_until("the script has begun", || site.scratch().join("begun").exists());
+    let before = site.server.zygote();
+    site.server.signal(howdah_sys::signal::SIGHUP);
+    wait_until("the new generation serves", || site.server.zygotes().len() == 2);
+    site.server.wait_for_log("reload");
+    site.allow("end");
+    assert_eq!(wire.reply("POST").text(), "content");
+    drop(wire);
+    wait_until("the old generation has ended", || !before.lives());
+    let folders = std::fs::read_dir(&uploads).unwrap().count();
+    assert_eq!(folders, 1, "the old zygote has deleted its folder");
 }

@@ -45,7 +45,22 @@ const SHOWN: usize = 4096;
 
 impl Wire {
     pub fn connect(address: SocketAddr) -> Wire {
-        let stream = TcpStream::connect_timeout(&address, PATIENCE).unwrap();
+        Wire::over(TcpStream::connect_timeout(&address, PATIENCE).unwrap())
+    }
+
+    /// As another client, with an address of this machine's own such as 127.0.0.9.
+    pub fn connect_from(client: [u8; 4], address: SocketAddr) -> Wire {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let stream = runtime.block_on(async {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket.bind((client, 0).into()).unwrap();
+            socket.connect(address).await.unwrap().into_std().unwrap()
+        });
+        stream.set_nonblocking(false).unwrap();
+        Wire::over(stream)
+    }
+
+    fn over(stream: TcpStream) -> Wire {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();

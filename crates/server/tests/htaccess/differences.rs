@@ -129,6 +129,7 @@ pub const DECIDED: &[Decided] = &[
     answer("headers: headers on *", "*Range: bytes=99-", "416", "416", "the length is told instead of a page (RFC 9110, section 15.5.17)"),
     answer("headers: Header always set Content-Length 5", "*", "*", "*", "a length that is not the content's would break the connection: it is left out"),
     line("headers: Header always set \"X A\" 1", "", "body: default page", HAS_PAGE),
+    line("headers: RequestHeader: add X-Any 1", "getallheaders x-any=1", "getallheaders x-any=aba, 1", "a field that was sent and added has both values"),
     line("headers: Header always set X-A \"line\\nline\"", "", "body: default page", HAS_PAGE),
     line("expressions: functions by their short form: a*b", "", "body: default page", HAS_PAGE),
     line("expressions: * HANDLER", "x-v: <*>", "x-v: <>", "no handler is made of a media type"),

@@ -49,12 +49,20 @@ fn a_bad_config() {
     }
 }
 
+/// Standard error without the warning that this machine has no user for the front.
+fn unless_of_the_user(told: &str) -> &str {
+    match told.split_once('\n') {
+        Some((first, rest)) if first.contains("there is no user howdah on this machine") => rest,
+        _ => told,
+    }
+}
+
 #[test]
 fn a_good_config() {
     let folder = Folder::new();
     let file = config(&folder, "", "php = false");
     let (status, output, told) = Setup::with(&["check", "--config", file.to_str().unwrap()]).run();
-    assert_eq!((status, told.as_str()), (Some(0), ""));
+    assert_eq!((status, unless_of_the_user(&told)), (Some(0), ""));
     assert!(output.ends_with("is good: sites 1, of which with PHP 0\n"), "{output}");
 }
 
@@ -71,7 +79,7 @@ fn every_htaccess_is_checked() {
     let file = folder.file("howdah.toml", format!("[[site]]\nroot = {root:?}\nphp = false\n"));
     let file = file.to_str().unwrap();
     let (status, output, told) = Setup::with(&["check", "--config", file]).run();
-    assert_eq!((status, told.as_str()), (Some(1), ""));
+    assert_eq!((status, unless_of_the_user(&told)), (Some(1), ""));
     for expected in [
         &format!("{root}/.htaccess:3:3: error: Invalid command 'AddDefaultChrset'"),
         "\n 3 |   AddDefaultChrset off\n   |   ^\n   = did you mean `AddDefaultCharset`?\n",

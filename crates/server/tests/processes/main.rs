@@ -8,8 +8,13 @@ mod support;
 
 mod command_line;
 mod deaths;
+mod front_user;
+mod heartbeat;
+mod isolation;
+mod orphans;
 mod reload;
 mod rights;
+mod standby;
 mod stop;
 mod takeover;
 

@@ -1,7 +1,7 @@
 //! Users and rights of the processes.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use crate::support::{Folder, Process, Setup, has_php, is_root};
 use crate::{WHO, assert_who, config};
@@ -66,10 +66,12 @@ fn php_as_root_is_for_those_who_say_so() {
         return;
     }
     let folder = Folder::with_script("echo posix_getuid();");
-    let (status, _, told) = Setup::config(&config(&folder, "user = \"root\"", "")).run();
-    assert_eq!(status, Some(2), "{told}");
-    assert!(told.contains("site shop: PHP would run as root"), "{told}");
+    let server =
+        Setup::config(&config(&folder, "user = \"root\"", "[site.php]\nworkers = 1")).start();
+    assert_ne!(server.get("/").text(), "0", "PHP is not root because the front is");
+    server.stop();
 
+    let folder = Folder::with_script("echo posix_getuid();");
     let server =
         Setup::config(&config(&folder, "", "[site.php]\nuser = \"root\"\nworkers = 1")).start();
     assert_eq!(server.get("/").text(), "0");
@@ -143,6 +145,51 @@ fn pools_keep_out_of_each_other_s_state() {
 }
 
 #[test]
+fn the_front_lends_its_rights_to_no_script() {
+    if !has_php() || !is_root() {
+        return;
+    }
+    let folder = Folder::with_script("header('X-Sendfile: ' . $_GET['f']);");
+    let file = config(
+        &folder,
+        "user = \"daemon\"",
+        "sendfile = true\nsendfile_roots = [\"files\"]\n[site.php]\nuser = \"nobody\"\nworkers = 1",
+    );
+    // The front is in the group `daemon`, the pool is not.
+    let set = |name: &str, mode: u32, owner: u32, group: u32| {
+        let path = folder.path().join(name);
+        std::os::unix::fs::chown(&path, Some(owner), Some(group)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for name in ["open.txt", "files/open.txt", "files/front.txt", "files/pool.txt", "shut/a.txt"] {
+        folder.file(name, "content");
+    }
+    set("files/front.txt", 0o640, 0, 1);
+    set("files/pool.txt", 0o400, NOBODY, 0);
+    set("shut", 0o750, 0, 1);
+    let server = Setup::config(&file).start();
+    for (name, status) in [
+        ("open.txt", 200),
+        ("files/open.txt", 200),
+        ("files/front.txt", 403),
+        ("shut/a.txt", 403),
+        ("files/pool.txt", 403), // The front must be able to read the file, too.
+    ] {
+        assert_eq!(server.get(&format!("/?f={name}")).status, status, "{name}");
+    }
+    // Readable by its bits, but a list says otherwise.
+    let list = folder.path().join("files/open.txt");
+    let mut command = std::process::Command::new("setfacl");
+    match command.args(["-m", "u:nobody:---"]).arg(&list).status() {
+        Ok(status) if status.success() => {
+            assert_eq!(server.get("/?f=files/open.txt").status, 403);
+        }
+        _ => eprintln!("skipped in part: setfacl is missing, or the folder keeps no lists"),
+    }
+    server.stop();
+}
+
+#[test]
 fn scripts_see_nothing_of_the_environment_but_the_path() {
     if !has_php() {
         return;
@@ -156,4 +203,65 @@ fn scripts_see_nothing_of_the_environment_but_the_path() {
     assert!(names.contains(&"PATH") && names.contains(&"DATABASE"), "{names:?}");
     assert!(!response.text().contains("SECRET"), "{names:?}");
     server.stop();
+}
+
+/// A folder that only root may enter, such as /root of Debian.
+fn closed_folder() -> Folder {
+    let folder = Folder::new();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    folder
+}
+
+#[test]
+fn a_folder_that_the_front_may_not_enter_is_refused_at_once() {
+    if !is_root() {
+        return;
+    }
+    let folder = closed_folder();
+    folder.file("public/index.html", "page");
+    let public = folder.path().join("public");
+    let (status, _, said) =
+        Setup::with(&["serve", public.to_str().unwrap(), "--listen", "127.0.0.1:0", "--no-php"])
+            .run();
+    assert_eq!(status, Some(2), "{said}");
+    let closed =
+        format!("may not enter {}; serve a folder that other users", folder.path().display());
+    assert!(said.contains(&closed), "{said}");
+}
+
+#[test]
+fn the_demo_is_served_from_a_folder_that_only_root_may_enter() {
+    if !has_php() || !is_root() {
+        return;
+    }
+    let folder = closed_folder();
+    let place = folder.path();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let copy = |from: &str, to: &str| {
+        let copied =
+            std::process::Command::new("cp").args(["-R", from]).arg(place.join(to)).status();
+        assert!(copied.unwrap().success());
+    };
+    copy(&format!("{root}/demo"), "demo");
+    folder.folder("scripts");
+    folder.folder("programs");
+    copy(&format!("{root}/scripts/serve-demo"), "scripts/serve-demo");
+    let programs = std::path::Path::new(env!("CARGO_BIN_EXE_howdah")).parent().unwrap();
+    for program in ["howdah", "howdah-php"] {
+        copy(programs.join(program).to_str().unwrap(), &format!("programs/{program}"));
+    }
+    let script = place.join("scripts/serve-demo");
+    let programs = place.join("programs").display().to_string();
+    let temporary = Folder::writable();
+    let mut server = Setup::with(&[&programs, "127.0.0.1:0"])
+        .program(&script)
+        .environment("TMPDIR", temporary.path().to_str().unwrap())
+        .start();
+    let page = server.get("/");
+    assert_eq!(page.status, 200, "{page:?}");
+    assert!(page.text().contains("Howdah"), "{page:?}");
+    server.signal(15);
+    assert!(server.wait().success());
+    let left: Vec<_> = fs::read_dir(temporary.path()).unwrap().flatten().collect();
+    assert!(left.is_empty(), "the copy is removed: {left:?}");
 }

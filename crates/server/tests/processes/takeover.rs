@@ -1,11 +1,13 @@
 //! SIGUSR2: another program takes over.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use howdah_sys::signal::{SIGHUP, SIGKILL, SIGUSR1, SIGUSR2};
+use howdah_sys::signal::{SIGHUP, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::support::{Folder, HOWDAH, Load, Process, Setup, has_php, wait_until};
 use crate::{WHO, assert_who, config, is_who};
@@ -44,7 +46,7 @@ fn a_new_program_takes_over_and_no_request_is_lost() {
     }
     let (folder, programs) = (Folder::with_script(WHO), Folder::new());
     let program = install(&programs);
-    let server = Setup::config(&config(&folder, "", "[site.php]\nworkers = 2"))
+    let server = Setup::config(&config(&folder, "", "[site.php]\nworkers = 2\nstandby = false"))
         .program(&program)
         .start();
     let load = Load::start(server.address(), 4, "/", is_who);
@@ -174,4 +176,34 @@ fn no_request_is_lost_in_a_storm_of_signals() {
     });
     load.end_without_failure();
     server.stop();
+}
+
+#[test]
+fn a_unix_socket_is_kept_and_removed_at_the_end() {
+    use std::os::unix::fs::MetadataExt;
+    let (folder, programs) = (Folder::new(), Folder::new());
+    folder.file("a.txt", "a");
+    let program = install(&programs);
+    let file = config(&folder, "", "php = false");
+    let text = fs::read_to_string(&file).unwrap();
+    let text = text.replace("\"127.0.0.1:0\"", "\"127.0.0.1:0\", \"unix:a web.sock\"");
+    folder.file("howdah.toml", text);
+    let mut server = Setup::config(&file).program(&program).start();
+    let socket = folder.path().join("a web.sock");
+    let inode = fs::metadata(&socket).unwrap().ino();
+    let get = || {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        stream.write_all(b"GET /a.txt HTTP/1.0\r\nHost: a\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(get().ends_with("\r\n\r\na"));
+    server.signal(SIGUSR2);
+    server.wait_for_log("taken over; serving");
+    assert_eq!(fs::metadata(&socket).unwrap().ino(), inode, "the same socket");
+    assert!(get().ends_with("\r\n\r\na"));
+    server.signal(SIGTERM);
+    assert!(server.wait().success());
+    assert!(!socket.exists(), "a stopped server leaves no socket");
 }

@@ -5,6 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// A number that no other folder of this test program has in its name.
+pub fn next_number() -> u32 {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    COUNT.fetch_add(1, Ordering::Relaxed)
+}
+
 /// A folder that goes with its owner.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
@@ -12,10 +18,12 @@ pub struct Folder(PathBuf);
 impl Folder {
     /// An empty one that everybody may read.
     pub fn new() -> Folder {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path =
-            std::env::temp_dir().join(format!("howdah-test-{}-{number}", std::process::id()));
+        let name = format!("howdah-test-{}-{}", std::process::id(), next_number());
+        Folder::at(std::env::temp_dir().join(name))
+    }
+
+    /// An empty one at `path` that everybody may read.
+    pub fn at(path: PathBuf) -> Folder {
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();

@@ -146,7 +146,9 @@ impl Setup {
                 panic!("howdah ended with {status} before it listened"); // dropping `server` prints its log
             }
             server.output.push_str(&line);
-            if let Some(address) = line.trim().strip_prefix("howdah: listening on http://") {
+            if let Some(address) = line.trim().strip_prefix("howdah: listening on http://")
+                && !address.starts_with("unix:")
+            {
                 server.addresses.push(address.parse().unwrap());
             }
             if !server.addresses.is_empty() && output.buffer().is_empty() {
@@ -290,8 +292,14 @@ impl Server {
         zygote
     }
 
-    /// Every process of it.
+    /// Every process of it, without zygotes that stand by.
     pub fn processes(&self) -> Vec<Process> {
+        let all = self.all_processes().into_iter();
+        all.filter(|process| !process.stands_by()).collect()
+    }
+
+    /// Every process of it.
+    pub fn all_processes(&self) -> Vec<Process> {
         let supervisor = self.supervisor();
         let mut all = supervisor.descendants();
         all.push(supervisor);
@@ -317,7 +325,7 @@ impl Server {
 
     /// Lets it finish, and checks that it leaves nothing behind.
     pub fn stop(mut self) {
-        let processes = self.processes();
+        let processes = self.all_processes();
         self.signal(signal::SIGTERM);
         let status = self.wait();
         assert!(status.success(), "howdah ended with {status}");
@@ -342,7 +350,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
-            for process in self.processes() {
+            for process in self.all_processes() {
                 process.signal(signal::SIGKILL);
             }
             let _ = self.child.wait();

@@ -72,9 +72,28 @@ impl Process {
         self.status("Uid").unwrap().split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
-    /// Its children that live.
+    /// Its children that live. Processes that a server has just forked, and zygotes that no front
+    /// uses, come and go by themselves and are left out.
     pub fn children(&self) -> Vec<Process> {
-        self.all_children().into_iter().filter(Process::lives).collect()
+        let all = self.all_children().into_iter().filter(Process::lives);
+        all.filter(|process| process.name() != "howdah" && !process.stands_by())
+            .collect()
+    }
+
+    /// Whether this is a zygote that no front uses. Workers have the same arguments, and a zygote as
+    /// their parent.
+    pub fn stands_by(&self) -> bool {
+        let is_zygote = |process: &Process| process.arguments().starts_with("howdah-php zygote");
+        let parent = self.status("PPid").and_then(|parent| parent.parse().ok());
+        is_zygote(self)
+            && self.name() != "howdah-zygote"
+            && parent.is_some_and(|parent| !is_zygote(&Process(parent)))
+    }
+
+    /// Its children that are zygotes that stand by.
+    pub fn standbys(&self) -> Vec<Process> {
+        let all = self.all_children().into_iter().filter(Process::lives);
+        all.filter(Process::stands_by).collect()
     }
 
     /// Its children that have ended without being reaped.
@@ -95,7 +114,8 @@ impl Process {
 
     /// Its children, theirs, and so on.
     pub fn descendants(&self) -> Vec<Process> {
-        let children = self.children();
+        let children: Vec<Process> =
+            self.all_children().into_iter().filter(Process::lives).collect();
         children
             .iter()
             .flat_map(Process::descendants)
@@ -103,11 +123,17 @@ impl Process {
             .collect()
     }
 
-    /// Returns the targets of its open descriptors, from 0 on.
+    /// Returns the targets of its open descriptors, from 0 on. The front hides its own from all but
+    /// root: none are returned then, and this is printed.
     pub fn descriptors(&self) -> Vec<String> {
-        let folder = format!("/proc/{}/fd", self.0);
-        let mut found: Vec<(u32, String)> = fs::read_dir(folder)
-            .unwrap()
+        let folder = match fs::read_dir(format!("/proc/{}/fd", self.0)) {
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                eprintln!("skipped: only root may see the descriptors of {}", self.name());
+                return Vec::new();
+            }
+            folder => folder.unwrap(),
+        };
+        let mut found: Vec<(u32, String)> = folder
             .flatten()
             .filter_map(|entry| {
                 let target = fs::read_link(entry.path()).ok()?;

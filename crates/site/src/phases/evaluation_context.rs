@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use howdah_htaccess::evaluation_context::{EvaluationContext, Lookup};
 use howdah_htaccess::host::{Host, Probe, ProbeKind};
+use howdah_htaccess::work::PROBE;
 use howdah_htaccess::{Settings, Transaction};
 
 use super::Evaluation;
@@ -38,10 +39,12 @@ impl<'w, 'a, 'r, H: DocumentHost> PhaseContext<'w, 'a, 'r, H> {
 
 impl<H: DocumentHost> EvaluationContext for PhaseContext<'_, '_, '_, H> {
     fn host(&mut self) -> &mut dyn Host {
+        self.evaluation.client.meter().note(PROBE);
         self.evaluation.host
     }
 
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
+        self.evaluation.client.meter().note(PROBE);
         self.evaluation.probe(path)
     }
 
@@ -57,7 +60,7 @@ impl<H: DocumentHost> EvaluationContext for PhaseContext<'_, '_, '_, H> {
             PathKind::File if is_own => Some(ProbeKind::File),
             PathKind::Directory if is_own => Some(ProbeKind::Directory),
             PathKind::Missing if is_own => None,
-            _ => self.probe(path).map(|probe| probe.kind),
+            _ => EvaluationContext::probe(self, path).map(|probe| probe.kind),
         }
     }
 
@@ -66,6 +69,10 @@ impl<H: DocumentHost> EvaluationContext for PhaseContext<'_, '_, '_, H> {
             self.evaluation.passed_as(settings, self.path, self.kind, slash)
         });
         self.evaluation.lookup(from, uri, passed.as_ref())
+    }
+
+    fn note_work(&mut self, steps: u64) {
+        self.evaluation.client.meter().note(steps);
     }
 
     fn await_password(&mut self, hash: &[u8], password: &[u8]) {

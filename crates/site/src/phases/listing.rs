@@ -1,12 +1,15 @@
 //! mod_autoindex: the page that lists a folder. Each entry is resolved as a sub-request, so that
 //! the page reveals nothing that the client may not see.
 
+mod folder_page;
+
 use howdah_htaccess::host::Probe;
 use howdah_htaccess::modules::autoindex::{self, Entry, Insert, Listing};
 use howdah_htaccess::modules::core::ServerSignature;
 use howdah_htaccess::{Client, State, Transaction};
-use howdah_http::Status;
+use howdah_http::{Fields, Status};
 
+use self::folder_page::{Folder, Order, wants_json};
 use super::evaluation_context::PhaseContext;
 use super::{Evaluation, target};
 use crate::documents::{DocumentHost, PathKind};
@@ -23,6 +26,8 @@ pub struct ListingPage {
     pub content: Vec<u8>,
     /// The folder, where the page is to have its date (`IndexOptions TrackModified`).
     pub tracked: Option<Probe>,
+    /// Whether a client that accepts other media types gets another page.
+    pub varies: bool,
 }
 
 /// Makes the page for the folder that `ruled` was resolved to. `entries` are the names in the
@@ -35,6 +40,9 @@ pub fn list(
     host: &mut impl DocumentHost,
     scratch: &mut Scratch,
 ) -> ListingPage {
+    if has_own_page(site, ruled) {
+        return own_page(site, client, ruled, entries, host, scratch);
+    }
     let config = ruled.settings.autoindex.clone().unwrap_or_default();
     let mut evaluation = Evaluation::new(site, *client, host, scratch);
     let state = &mut ruled.state;
@@ -57,8 +65,60 @@ pub fn list(
         content_type: config.content_type(),
         content,
         tracked: config.tracks_modified().then(|| evaluation.probe(filename)).flatten(),
+        varies: false,
     }
 }
+
+/// Returns the media type of the page that [`list`] makes for this client.
+pub fn listing_type(site: &Site, client: &Client<'_>, ruled: &Ruled) -> Vec<u8> {
+    match has_own_page(site, ruled) {
+        true if wants_json(request_fields(client, &ruled.state)) => JSON.to_vec(),
+        true => HTML.to_vec(),
+        false => ruled.settings.autoindex.clone().unwrap_or_default().content_type(),
+    }
+}
+
+/// Whether the page is the site's own (`listing`), and not that of mod_autoindex.
+fn has_own_page(site: &Site, ruled: &Ruled) -> bool {
+    site.config().listing && ruled.settings.autoindex.is_none()
+}
+
+fn own_page(
+    site: &Site,
+    client: &Client<'_>,
+    ruled: &mut Ruled,
+    entries: Vec<Entry>,
+    host: &mut impl DocumentHost,
+    scratch: &mut Scratch,
+) -> ListingPage {
+    let mut evaluation = Evaluation::new(site, *client, host, scratch);
+    let entries = evaluation.visible(&mut ruled.state, entries, false);
+    let content_type = listing_type(site, client, ruled);
+    let state = &ruled.state;
+    let path = match state.uri.ends_with(b"/") {
+        true => state.uri.clone(),
+        false => [&state.uri[..], b"/"].concat(),
+    };
+    let order = Order::of(state.args.as_deref());
+    let folder = Folder { path: &path, entries, order };
+    ListingPage {
+        content: if content_type == JSON {
+            folder.json()
+        } else {
+            folder.html()
+        },
+        content_type,
+        tracked: None,
+        varies: true,
+    }
+}
+
+fn request_fields<'f>(client: &Client<'f>, state: &'f State) -> &'f Fields {
+    state.request_fields.as_ref().unwrap_or(&client.request().fields)
+}
+
+const HTML: &[u8] = b"text/html; charset=utf-8";
+const JSON: &[u8] = b"application/json";
 
 impl<H: DocumentHost> Evaluation<'_, '_, H> {
     fn visible(
@@ -140,7 +200,7 @@ fn signature(client: &Client<'_>, ruled: &Ruled) -> Vec<u8> {
         // There is no administrator's address to tell.
         Some(ServerSignature::On | ServerSignature::Email) => {
             let request = client.request();
-            let port = request.port().unwrap_or(client.local().port());
+            let port = client.server_port();
             // The authority was checked: it holds nothing that HTML would interpret.
             let host = String::from_utf8_lossy(request.host()).into_owned();
             format!("<address>Howdah Server at {host} Port {port}</address>\n").into_bytes()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use howdah_htaccess::modules::core::{Destination, ErrorDocument, destination};
 use howdah_htaccess::trace::Trace;
+use howdah_htaccess::work::ROUND;
 use howdah_htaccess::{Client, State};
 use howdah_http::{Fields, Method, Status};
 
@@ -73,6 +74,9 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         mut ended: Result<Handled, PhaseEnd>,
     ) -> Resolved {
         loop {
+            if let Some(most) = self.exhausted() {
+                return self.give_up(request, before, most);
+            }
             let mut keeps_vary = false;
             let next = match ended {
                 Ok(Handled::Answer(resolution)) => return self.answer(request, before, resolution),
@@ -86,7 +90,12 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             };
             let target = match next {
                 Next::Request(target) => target,
-                Next::Answer(resolution) => return self.answer(request, before, resolution),
+                Next::Answer(resolution) => {
+                    return match self.exhausted() {
+                        Some(most) => self.give_up(request, before, most),
+                        None => self.answer(request, before, resolution),
+                    };
+                }
             };
             if before.len() >= MOST_REDIRECTS {
                 request.tx.complain(None, EXCEEDED);
@@ -96,6 +105,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             request.tx.trace(|| {
                 step("internal redirect", shown(&target), format!("round {}", before.len() + 2))
             });
+            self.client.meter().note(ROUND);
             before.push(self.passed(request));
             self.redirects = before.len();
             let (path, args) = target::split(&target);
@@ -230,6 +240,29 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
                 before,
             })),
         }
+    }
+
+    /// Returns the limit of the work for a request, where the evaluation went beyond it.
+    fn exhausted(&self) -> Option<u64> {
+        let meter = self.client.meter();
+        meter.most().filter(|_| meter.is_exhausted())
+    }
+
+    /// Ends an evaluation that takes more work than `most`. The message has the place of the
+    /// directive that failed first for this reason.
+    fn give_up(
+        &mut self,
+        request: &mut PhaseRequest<'r>,
+        before: Vec<PassedAccess>,
+        most: u64,
+    ) -> Resolved {
+        let place = request.tx.client.meter().blamed();
+        let text = format!(
+            "the directives take more work for this request than the {most} steps that \
+             `htaccess_work` in [limits] allows, so it is answered with 500"
+        );
+        request.tx.state.complaints.push((place, text));
+        self.answer(request, before, Resolution::Exhausted)
     }
 
     fn put_off(&mut self) -> Resolved {

@@ -8,6 +8,7 @@ use howdah_htaccess::pattern::Captures;
 use howdah_htaccess::settings::{ConditionalSection, Names};
 use howdah_htaccess::trace::Event;
 use howdah_htaccess::wildcard;
+use howdah_htaccess::work::{Meter, RULE};
 use howdah_http::Fields;
 use memchr::{memchr, memmem, memrchr};
 
@@ -38,7 +39,9 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         let filename = std::mem::take(&mut request.tx.state.filename);
         let name = &filename[memrchr(b'/', &filename).map_or(0, |at| at + 1)..];
         for (number, section) in (0..u16::MAX).zip(sections) {
-            let applies = matches(&section.names, name, &mut request.tx.state.env);
+            let meter = request.tx.client.meter();
+            meter.note(RULE);
+            let applies = matches(&section.names, name, &mut request.tx.state.env, meter);
             request.tx.trace(|| section_event(&section.place, &section.text, applies));
             if applies {
                 numbers.push(number);
@@ -94,18 +97,21 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
 
 /// Whether a section is for files of that name. The named groups of its expression become `MATCH_`
 /// variables.
-fn matches(names: &Names, name: &[u8], env: &mut Fields) -> bool {
+fn matches(names: &Names, name: &[u8], env: &mut Fields, meter: Meter<'_>) -> bool {
     let pattern = match names {
         Names::Exact(exact) => return **exact == *name,
-        Names::Wildcard(pattern) => return wildcard::matches(pattern, name),
+        Names::Wildcard(pattern) => {
+            meter.note(pattern.len() as u64 * name.len() as u64 / 16);
+            return wildcard::matches(pattern, name);
+        }
         Names::Regex(pattern) => pattern,
     };
     if !pattern.has_groups() || memmem::find(pattern.text(), b"(?").is_none() {
         // A pattern that exceeds its limit matches: the files that it protects stay protected.
-        return pattern.is_match(name).unwrap_or(true);
+        return pattern.is_match(name, meter).unwrap_or(true);
     }
     let mut captures = Captures::default();
-    let applies = pattern.captures(name, &mut captures).unwrap_or(true);
+    let applies = pattern.captures(name, &mut captures, meter).unwrap_or(true);
     if applies {
         for (number, group) in named_groups(pattern.text()) {
             let variable = [b"MATCH_", &group.to_ascii_uppercase()[..]].concat();

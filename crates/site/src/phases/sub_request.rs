@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use howdah_htaccess::evaluation_context::Lookup;
 use howdah_htaccess::transaction::RewriteNotes;
+use howdah_htaccess::work::ROUND;
 use howdah_htaccess::{State, Transaction};
 use howdah_http::{Fields, Method, Status};
 
@@ -83,6 +84,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             self.translate(request, path)?; // The file is known nevertheless.
             return Err(PhaseEnd::FAILED);
         }
+        self.client.meter().note(ROUND);
         self.lookups += 1;
         self.depth += 1;
         let ended = self.process(request, path, passed);

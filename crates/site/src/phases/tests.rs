@@ -6,6 +6,7 @@ mod folders;
 mod handlers;
 mod rewriting;
 pub(crate) mod tree;
+mod work;
 
 use tree::Tree;
 

@@ -54,7 +54,7 @@ fn check_ruled(resolution: &Resolution) {
     match resolution {
         Resolution::Redirect { status, .. } => assert!(status.is_redirection()),
         Resolution::Status(_) | Resolution::Page { .. } => {}
-        Resolution::Verify { .. } | Resolution::Discard { .. } => {}
+        Resolution::Verify { .. } | Resolution::Discard { .. } | Resolution::Exhausted => {}
         Resolution::Proxy { target, .. } => {
             assert!(target.starts_with(b"/") && target.iter().all(u8::is_ascii_graphic));
         }

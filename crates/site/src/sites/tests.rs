@@ -15,6 +15,7 @@ fn sites(hosts: &[&[&str]]) -> Sites {
     });
     Sites::compile(&Config {
         sites: sites.collect(),
+        strict_hosts: true,
         ..Config::default()
     })
 }
@@ -118,4 +119,33 @@ fn sites_on_which_directives_mean_the_same_have_one_scope() {
         let path = site.root(b"x", Vec::new()).unwrap();
         assert_eq!(path.scope(), site.scope());
     }
+}
+
+#[test]
+fn a_site_answers_on_its_own_listeners_only() {
+    let text = "listen = [\"127.0.0.1:1\", \"127.0.0.1:2\", \"unix:/run/x\"]\n\
+         [[site]]\nname = \"public\"\nhosts = [\"a\", \"*.a\"]\nroot = \"/srv\"\n\
+         listen = [\"127.0.0.1:1\", \"unix:/run/x\"]\n\
+         [[site]]\nname = \"admin\"\nhosts = \"a\"\nroot = \"/srv\"\nlisten = \"127.0.0.1:2\"\n\
+         [[site]]\nname = \"both\"\nhosts = \"b\"\nroot = \"/srv\"\n";
+    let rows = [
+        (0, "a", "public"),
+        (1, "a", "admin"),
+        (2, "A:80", "public"),
+        (1, "x.a", "admin"),
+        (0, "b", "both"),
+        (1, "b", "both"),
+        (0, "elsewhere", "public"),
+        (1, "elsewhere", "admin"),
+    ];
+    let sites = Sites::compile(&Config::parse(text, "/x.toml").unwrap());
+    for (listener, host, expected) in rows {
+        let found = sites.find_on(listener, host.as_bytes()).map(Site::name);
+        assert_eq!(found, Some(expected), "{host} on {listener}");
+    }
+    let strict = format!("strict_hosts = true\n{text}");
+    let sites = Sites::compile(&Config::parse(&strict, "/x.toml").unwrap());
+    assert!(sites.find_on(1, b"x.a").is_none());
+    assert_eq!(sites.find_anywhere(b"x.a").map(Site::name), Some("public"));
+    assert!(sites.find_anywhere(b"elsewhere").is_none());
 }

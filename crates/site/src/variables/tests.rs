@@ -148,7 +148,7 @@ fn the_name_and_port_of_the_server() {
     secure.scheme = Scheme::Https;
     check(
         &variables("/", &secure),
-        &[("HTTPS", "on"), ("REQUEST_SCHEME", "https"), ("SERVER_PORT", "8080")],
+        &[("HTTPS", "on"), ("REQUEST_SCHEME", "https"), ("SERVER_PORT", "443")],
     );
     check(&variables("/", &secure), &[("DOCUMENT_ROOT", "/"), ("SCRIPT_FILENAME", "/a.php")]);
     check(&variables("/", &request("/a.php/b", "h", &[])), &[("PATH_TRANSLATED", "/b")]);

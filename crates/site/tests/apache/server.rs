@@ -181,10 +181,14 @@ DirectoryIndex index.php index.html index.htm
 <FilesMatch "^\.ph(?:ar|p|ps|tml)$">
     Require all denied
 </FilesMatch>
+# A ServerName without a port, as sites have: a virtual host without a name takes its port from its
+# address.
 <VirtualHost 127.0.0.1:{plain}>
+    ServerName apache.example
     DocumentRoot {folder}/plain
 </VirtualHost>
 <VirtualHost 127.0.0.1:{rewritten}>
+    ServerName apache.example
     DocumentRoot {folder}/rewritten
     <Directory {folder}/rewritten>
         RewriteEngine On

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use super::exec::pointers;
 use super::{Pid, own_pid, set_descriptor_limit};
+use crate::confinement::Confinement;
 use crate::credentials::{self, Identity};
 use crate::{check, descriptor, signal};
 
@@ -28,10 +29,13 @@ pub struct Program {
     pub descriptor_limit: Option<(u64, u64)>,
     /// Signal that the kernel sends to the program when this process dies.
     pub death_signal: Option<i32>,
+    /// What the program may do.
+    pub confinement: Confinement,
 }
 
 impl Program {
-    /// Starts the program in its own process group, with default signals.
+    /// Starts the program in its own session and process group, without a controlling terminal, with
+    /// default signals.
     ///
     /// # Errors
     /// The failed step and its error.
@@ -87,8 +91,9 @@ impl Program {
         parent: Pid,
     ) -> (&'static str, io::Error) {
         let steps = || -> Result<(), (&'static str, io::Error)> {
-            // SAFETY: no memory arguments.
-            check(unsafe { libc::setpgid(0, 0) }).map_err(|error| ("setpgid", error))?;
+            // A session of its own has no terminal: a script could type into the operator's.
+            // SAFETY: no arguments.
+            check(unsafe { libc::setsid() }).map_err(|error| ("setsid", error))?;
             signal::reset().map_err(|error| ("signals", error))?;
             for (number, descriptor) in (0..).zip(descriptors) {
                 // SAFETY: the source is open and above all targets; a target's former owner is the
@@ -99,6 +104,8 @@ impl Program {
             if let Some((soft, hard)) = self.descriptor_limit {
                 set_descriptor_limit(soft, hard).map_err(|error| ("setrlimit", error))?;
             }
+            // With the rights of the parent, which some of the restrictions need.
+            self.confinement.apply()?;
             if let Some(identity) = &self.identity {
                 credentials::assume(identity)?;
             }
@@ -156,6 +163,7 @@ mod tests {
             umask: 0o027,
             descriptor_limit: None,
             death_signal: Some(signal::SIGKILL),
+            confinement: Confinement::default(),
         }
     }
 

@@ -36,7 +36,7 @@ pub fn fixup(
         told(transaction, None, "Redirect without a path", outcome.as_ref());
         return outcome;
     }
-    let found = config.redirects.find(&transaction.state.uri);
+    let found = config.redirects.find(&transaction.state.uri, transaction.client.meter());
     match found {
         Ok(None) => None,
         Ok(Some((redirect, location))) => {

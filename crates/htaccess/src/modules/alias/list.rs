@@ -6,10 +6,19 @@ use std::sync::{Arc, OnceLock};
 
 use super::redirect::{Redirect, RedirectError, Source};
 use crate::pattern::{Candidates, PatternSet};
+use crate::work::{self, Meter};
 
-/// Redirects in the order in which they are tried: the first that matches counts.
-#[derive(Debug, Default)]
+/// Redirects in the order in which they are tried: the first that matches counts. They are in parts,
+/// one for each file that they come from, and each part has its own index: so files of thousands of
+/// redirects are indexed once, however many folders they are merged for.
+#[derive(Clone, Debug, Default)]
 pub(super) struct List {
+    parts: Vec<Arc<Part>>,
+}
+
+/// Redirects with their index.
+#[derive(Debug, Default)]
+struct Part {
     redirects: Vec<Arc<Redirect>>,
     /// Built on first use: while a file is read, redirects are added.
     index: OnceLock<Index>,
@@ -34,64 +43,102 @@ struct Index {
 /// Fewer redirects than this are tried faster than looked up.
 const FEWEST: usize = 8;
 
-impl Clone for List {
+impl Clone for Part {
     /// Copies the redirects without the index, so that others can be added.
-    fn clone(&self) -> List {
-        List::new(self.redirects.clone())
+    fn clone(&self) -> Part {
+        Part {
+            redirects: self.redirects.clone(),
+            index: OnceLock::new(),
+        }
     }
 }
 
 impl List {
-    fn new(redirects: Vec<Arc<Redirect>>) -> List {
-        List { redirects, index: OnceLock::new() }
-    }
-
     /// Adds a redirect at the end, while a file is read.
     pub fn push(list: &mut Arc<List>, redirect: Redirect) {
         let list = Arc::make_mut(list);
-        list.index = OnceLock::new();
-        list.redirects.push(Arc::new(redirect));
+        if list.parts.is_empty() {
+            list.parts.push(Arc::default());
+        }
+        if let Some(part) = list.parts.last_mut().map(Arc::make_mut) {
+            part.index = OnceLock::new();
+            part.redirects.push(Arc::new(redirect));
+        }
     }
 
     /// Returns the redirects of `self`, then those of the other list.
     pub fn joined(first: &Arc<List>, second: &Arc<List>) -> Arc<List> {
-        match (first.redirects.is_empty(), second.redirects.is_empty()) {
+        match (first.parts.is_empty(), second.parts.is_empty()) {
             (_, true) => first.clone(),
             (true, _) => second.clone(),
-            _ => Arc::new(List::new([&first.redirects[..], &second.redirects].concat())),
+            _ => Arc::new(List {
+                parts: [&first.parts[..], &second.parts].concat(),
+            }),
+        }
+    }
+
+    /// Makes what the first request would have to wait for.
+    pub fn prepare(&self) {
+        for part in &self.parts {
+            part.index(Meter::unlimited());
         }
     }
 
     /// Returns the first redirect for a path, and its target.
-    pub fn find(&self, path: &[u8]) -> Search<'_> {
-        if self.redirects.len() < FEWEST {
-            return first_of(&self.redirects, path);
+    pub fn find(&self, path: &[u8], meter: Meter<'_>) -> Search<'_> {
+        for part in &self.parts {
+            if let Some(found) = part.find(path, meter)? {
+                return Ok(Some(found));
+            }
         }
-        let index = self.index.get_or_init(|| Index::new(&self.redirects));
+        Ok(None)
+    }
+
+    /// Returns what `find` does, without an index, for comparison.
+    #[cfg(test)]
+    pub fn find_in_order(&self, path: &[u8]) -> Search<'_> {
+        let found = self
+            .parts
+            .iter()
+            .find_map(|part| first_of(&part.redirects, path, Meter::unlimited()).transpose());
+        found.transpose()
+    }
+}
+
+impl Part {
+    fn index(&self, meter: Meter<'_>) -> Option<&Index> {
+        if self.redirects.len() < FEWEST {
+            return None;
+        }
+        if self.index.get().is_none() {
+            meter.note(work::INDEXING * self.redirects.len() as u64);
+        }
+        Some(self.index.get_or_init(|| Index::new(&self.redirects)))
+    }
+
+    fn find(&self, path: &[u8], meter: Meter<'_>) -> Search<'_> {
+        let Some(index) = self.index(meter) else {
+            return first_of(&self.redirects, path, meter);
+        };
         let by_path = index.by_path(path);
         let mut candidates = Candidates::default();
         let before = |place: &usize| by_path.is_none_or(|by_path| *place < by_path);
         let patterns = index
             .set
-            .candidates(path, &mut candidates)
+            .candidates(path, &mut candidates, meter)
             .iter()
             .map(|&found| index.set_places[found as usize] as usize);
         let mut places = patterns.take_while(before).chain(by_path);
-        let found =
-            places.find_map(|place| first_of(&self.redirects[place..=place], path).transpose());
+        let found = places
+            .find_map(|place| first_of(&self.redirects[place..=place], path, meter).transpose());
         found.transpose()
-    }
-
-    /// Returns what `first` does, without an index, for comparison.
-    #[cfg(test)]
-    pub fn find_in_order(&self, path: &[u8]) -> Search<'_> {
-        first_of(&self.redirects, path)
     }
 }
 
-fn first_of<'l>(redirects: &'l [Arc<Redirect>], path: &[u8]) -> Search<'l> {
+fn first_of<'l>(redirects: &'l [Arc<Redirect>], path: &[u8], meter: Meter<'_>) -> Search<'l> {
     for redirect in redirects {
-        match redirect.location(path) {
+        let location = meter.spend(work::RULE).map_err(RedirectError::from);
+        match location.and_then(|()| redirect.location(path, meter)) {
             Ok(None) => {}
             Ok(Some(location)) => return Ok(Some((redirect, location))),
             Err(failure) => return Err((redirect, failure)),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::target;
 use crate::escape::push_uri;
 use crate::mistake::Place;
-use crate::pattern::{Captures, Exhausted, Pattern};
+use crate::pattern::{Captures, Pattern};
+use crate::work::{Exhausted, Meter};
 
 /// One redirect.
 #[derive(Debug)]
@@ -55,7 +56,11 @@ impl Redirect {
     ///
     /// # Errors
     /// Where a pattern takes too many steps, or the target is too long.
-    pub fn location(&self, path: &[u8]) -> Result<Option<Vec<u8>>, RedirectError> {
+    pub fn location(
+        &self,
+        path: &[u8],
+        meter: Meter<'_>,
+    ) -> Result<Option<Vec<u8>>, RedirectError> {
         match &self.source {
             Source::Path(source) => Ok(matching_length(path, source).map(|length| {
                 let mut location = self.target.as_deref().unwrap_or_default().to_vec();
@@ -63,14 +68,14 @@ impl Redirect {
                 location
             })),
             Source::Pattern(pattern) => {
-                if !pattern.is_match(path)? {
+                if !pattern.is_match(path, meter)? {
                     return Ok(None);
                 }
                 let Some(target) = &self.target else {
                     return Ok(Some(Vec::new()));
                 };
                 let mut captures = Captures::default();
-                pattern.captures(path, &mut captures)?;
+                pattern.captures(path, &mut captures, meter)?;
                 let text = substituted(target, &captures).ok_or(RedirectError::TooLong)?;
                 Ok(Some(target::escaped(&text)))
             }

@@ -2,6 +2,7 @@
 
 use crate::modules::alias::{self, Outcome};
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
+use crate::work::Meter;
 
 /// The answer to `GET target` with `Host: own.example`: status and location.
 fn answer(lines: &str, target: &str) -> String {
@@ -174,8 +175,10 @@ fn an_index_changes_nothing() {
         let settings = settings(&lines.join("\n"));
         let list = &settings.alias.as_ref().unwrap().redirects;
         for path in paths {
-            let (indexed, in_order) =
-                (list.find(path.as_bytes()), list.find_in_order(path.as_bytes()));
+            let (indexed, in_order) = (
+                list.find(path.as_bytes(), Meter::unlimited()),
+                list.find_in_order(path.as_bytes()),
+            );
             let text = |found: super::list::Search<'_>| {
                 found.unwrap().map(|(redirect, to)| (redirect.text.clone(), to))
             };

@@ -3,7 +3,7 @@
 use howdah_http::Status;
 use md5::{Digest, Md5};
 
-use super::files::{self, hash_of, realm_hash_of};
+use super::files::{self, hash_of, hashes, realm_hash_of};
 use super::{ask, base64, note, password, realm, rendered, shown};
 use crate::evaluation_context::EvaluationContext;
 use crate::expression::Text;
@@ -55,8 +55,18 @@ pub(super) fn authenticate(
     };
     tx.state.user = Some(user.clone());
     let outcome = match found(config, &user, &realm, context) {
-        Ok(Some(hash)) => verified(tx, config, &hash, (&user, &realm, &password), context)?,
-        Ok(None) => Err("not found"),
+        Ok(Found::Hash(hash)) => verified(tx, config, &hash, (&user, &realm, &password), context)?,
+        // The comparison takes as long as for a user who is there.
+        Ok(Found::Nobody { like: Some(hash) }) => {
+            match context.host().verify(tx.client.depends_on_everything(), &hash, &password) {
+                Verified::Yes | Verified::No => Err("not found"),
+                Verified::Later => {
+                    context.await_password(&hash, &password);
+                    return Err(Denial::Later);
+                }
+            }
+        }
+        Ok(Found::Nobody { like: None }) => Err("not found"),
         Err(problem) => {
             tx.complain(None, problem);
             if config.basic.authoritative == Some(false) {
@@ -77,20 +87,52 @@ pub(super) fn authenticate(
     }
 }
 
-/// Returns the hash that the user's file has.
+/// Looks for the user in the file of users.
 fn found(
     config: &super::Config,
     user: &[u8],
     realm: &[u8],
     context: &mut dyn EvaluationContext,
-) -> Result<Option<Vec<u8>>, String> {
+) -> Result<Found, String> {
     let path = config.user_file.as_deref().ok_or("no AuthUserFile is set")?;
     let file = files::read(path, "AuthUserFile", context)?;
-    Ok(match config.basic.uses_digest {
-        Some(true) => realm_hash_of(user, realm, &file),
-        _ => hash_of(user, &file).map(|hash| hash.into_owned()),
-    })
+    let (hash, like) = match config.basic.uses_digest {
+        Some(true) => (realm_hash_of(user, realm, &file), None),
+        _ => match hash_of(user, &file) {
+            Some(hash) => (Some(hash.into_owned()), None),
+            None => (None, hash_like_others(user, &file)),
+        },
+    };
+    Ok(hash.map_or(Found::Nobody { like }, Found::Hash))
 }
+
+/// The result of looking for a user.
+enum Found {
+    Hash(Vec<u8>),
+    /// The file has no such user. `like` is a hash that no password fits, and that takes as long to
+    /// compare with as that of a user in the file; `None` where that takes no time.
+    Nobody {
+        like: Option<Vec<u8>>,
+    },
+}
+
+/// Returns a hash for a user whom the file does not have: that of another user, changed. The name
+/// decides which one, so that a name keeps its time.
+fn hash_like_others(user: &[u8], file: &[u8]) -> Option<Vec<u8>> {
+    let slow: Vec<Vec<u8>> =
+        hashes(file).take(MOST_LIKE).filter(|hash| password::is_slow(hash)).collect();
+    let sum = user
+        .iter()
+        .fold(0, |sum: usize, byte| sum.wrapping_mul(31) + usize::from(*byte));
+    let mut hash = slow.get(sum.checked_rem(slow.len())?)?.clone();
+    // A letter in the middle of the digest stays a letter of every alphabet.
+    let place = hash.len().checked_sub(10)?;
+    hash[place] = if hash[place] == b'a' { b'b' } else { b'a' };
+    Some(hash)
+}
+
+/// The users whose hashes are looked at for one whom the file does not have.
+const MOST_LIKE: usize = 100;
 
 fn verified(
     tx: &mut Transaction<'_>,
@@ -180,4 +222,33 @@ pub(super) fn hexadecimal(bytes: &[u8]) -> Vec<u8> {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     digits.map(|digit| DIGITS[usize::from(digit)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `htpasswd -nbm ann secret` and `htpasswd -nbB -C 10 bob secret`; `{SHA}` takes no time.
+    const USERS: &[u8] = b"quick:{SHA}W8r/fyL/UzygmbNAjq2HbA67qac=\n\
+        ann:$apr1$dHjB0/..$mkTTbqwpK/0h/rz4ZeN8M0\n\
+        bob:$2y$10$qYH7NNZAIiAwzQe6lAymRu5AGkNb/oudWkF4xxes8oA8OaxKi35BG\n";
+
+    #[test]
+    fn an_unknown_user_is_compared_like_a_known_one() {
+        let known: Vec<Vec<u8>> = hashes(USERS).collect();
+        let mut seen = [false; 2];
+        for name in ["", "a", "b", "c", "nobody", "root", "admin"] {
+            let like = hash_like_others(name.as_bytes(), USERS).unwrap();
+            assert!(password::is_slow(&like) && !known.contains(&like), "{name}");
+            let near = known.iter().position(|hash| {
+                hash.len() == like.len()
+                    && hash.iter().zip(&like).filter(|(one, other)| one != other).count() == 1
+            });
+            seen[near.unwrap() - 1] = true;
+            assert_eq!(hash_like_others(name.as_bytes(), USERS), Some(like), "the same each time");
+        }
+        assert_eq!(seen, [true, true], "each form is used");
+        assert_eq!(hash_like_others(b"nobody", b"quick:{SHA}W8r/fyL/UzygmbNAjq2HbA67qac=\n"), None);
+        assert_eq!(hash_like_others(b"nobody", b""), None);
+    }
 }

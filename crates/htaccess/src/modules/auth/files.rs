@@ -16,6 +16,11 @@ pub(super) fn hash_of<'f>(user: &[u8], file: &'f [u8]) -> Option<Cow<'f, [u8]>> 
     found.next().map(Cow::Owned)
 }
 
+/// Returns every hash of a file of `name:hash`.
+pub(super) fn hashes(file: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    lines(file).map(|line| field(field(&line).1).0.to_vec())
+}
+
 /// Returns the hash that a file of `name:realm:hash` has for a user of a realm.
 pub(super) fn realm_hash_of(user: &[u8], realm: &[u8], file: &[u8]) -> Option<Vec<u8>> {
     let mut found = lines(file).filter_map(|line| {
@@ -60,6 +65,9 @@ pub(super) fn read(
         ));
     }
     let file = context.host().read(path);
+    if let Some(file) = &file {
+        context.note_work(file.len() as u64 / 16);
+    }
     file.ok_or_else(|| format!("{directive} {shown} cannot be read"))
 }
 

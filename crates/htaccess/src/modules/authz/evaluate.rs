@@ -12,6 +12,7 @@ use crate::network::{in_domain, is_local};
 use crate::pattern::Captures;
 use crate::trace::Event;
 use crate::transaction::{Denial, Transaction};
+use crate::work;
 
 use super::requirement::{Names, Requirement, RequirementKind, split};
 use super::section::{Group, Logic, Section, SectionKind};
@@ -105,9 +106,11 @@ impl Evaluation<'_, '_> {
     ) -> Result<AuthzStatus, Denial> {
         let client = self.tx.client;
         let remote = client.remote().ip();
+        client.meter().note(work::RULE);
         Ok(match &requirement.kind {
             RequirementKind::All(is_granted) => granted(*is_granted),
             RequirementKind::Address(subnets) => {
+                client.meter().note(subnets.len() as u64);
                 granted(subnets.iter().any(|subnet| subnet.contains(remote)))
             }
             RequirementKind::Host(names) => self.host(section, names, remote, is_inverted)?,

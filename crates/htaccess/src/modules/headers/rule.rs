@@ -75,6 +75,17 @@ pub(super) enum Condition {
 }
 
 impl Rule {
+    /// Whether the rule may take long: it has an expression or a pattern for PCRE2.
+    pub(super) fn may_take_long(&self) -> bool {
+        let has_pattern = match &self.action {
+            Action::Echo(pattern) | Action::Edit { pattern, .. } => pattern.is_for_engine(),
+            _ => false,
+        };
+        has_pattern
+            || matches!(self.condition, Condition::Expression(_))
+            || matches!(self.value, Value::Expression(_))
+    }
+
     /// Whether the field is the response's media type, which Apache keeps apart from the others.
     pub(super) fn is_content_type(&self) -> bool {
         self.name.eq_ignore_ascii_case(b"content-type")

@@ -12,6 +12,7 @@ use crate::fields::append;
 use crate::pattern::Captures;
 use crate::trace::Event;
 use crate::transaction::Transaction;
+use crate::work;
 
 mod edit;
 
@@ -66,6 +67,10 @@ pub(super) fn apply(
     context: &mut dyn EvaluationContext,
 ) -> Result<(), Status> {
     for rule in rules {
+        let fields = table.read(tx).len() as u64;
+        if tx.client.meter().spend(work::RULE + fields).is_err() {
+            return Err(exhausted(tx, rule));
+        }
         if let Some(reason) = idle(tx, rule, context) {
             tx.trace(|| event(rule, Vec::new(), format!("does not apply: {reason}")));
             continue;
@@ -162,6 +167,7 @@ fn act(
         }
         _ => {
             let value = render(rule, tx, context);
+            tx.client.meter().note(value.len() as u64 / 16);
             let value = checked(tx, rule, value)?;
             let sets = match rule.action {
                 Action::Set => true,
@@ -283,7 +289,7 @@ fn echo(
     let found: Result<Vec<_>, _> = tx
         .request_fields()
         .iter()
-        .filter_map(|(name, value)| match pattern.is_match(name) {
+        .filter_map(|(name, value)| match pattern.is_match(name, tx.client.meter()) {
             Ok(matches) => matches.then(|| Ok((name.to_vec(), value.to_vec()))),
             Err(exhausted) => Some(Err(exhausted)),
         })

@@ -14,6 +14,7 @@ use crate::mistake::{Complaint, Place};
 use crate::number;
 use crate::pattern::{Captures, Pattern};
 use crate::transaction::Found;
+use crate::work::Meter;
 
 /// A compiled condition.
 #[derive(Debug)]
@@ -171,11 +172,12 @@ impl Condition {
         found: &Known<'_>,
         context: &mut dyn EvaluationContext,
         captures: Option<&mut Captures>,
+        meter: Meter<'_>,
     ) -> Result<Option<bool>, RewriteError> {
         let passes = match &self.test {
             Test::Regex(pattern) => match captures {
-                Some(captures) if !self.negated => pattern.captures(subject, captures)?,
-                _ => pattern.is_match(subject)?,
+                Some(captures) if !self.negated => pattern.captures(subject, captures, meter)?,
+                _ => pattern.is_match(subject, meter)?,
             },
             Test::File(test) => file(*test, subject, found, context),
             Test::Text { order, text, caseless } => order.holds(if *caseless {

@@ -1,8 +1,9 @@
 //! The values that strings are expanded from, and the errors of an evaluation.
 
 use super::look_ahead::LookAhead;
-use crate::pattern::{Captures, Exhausted};
+use crate::pattern::Captures;
 use crate::transaction::Transaction;
+use crate::work::Exhausted;
 
 /// The values that a string is expanded from, besides what the context answers.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +25,6 @@ pub(super) enum RewriteError {
     Exhausted,
     /// An expansion is longer than 64 KiB.
     TooLong,
-    /// The rules take too much work altogether.
-    TooMuch,
     /// A cookie contains a control character.
     BadCookie,
 }
@@ -43,7 +42,6 @@ impl RewriteError {
             RewriteError::Exhausted => "a pattern takes too many steps on this request",
             RewriteError::TooLong => "an expansion exceeds 64 KiB",
             RewriteError::BadCookie => "a cookie has control characters in it",
-            RewriteError::TooMuch => "the rules take too much work on this request",
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::rule::{Rule, Switches};
 use crate::pattern::{Candidates, PatternSet};
+use crate::work::Meter;
 
 /// An index of the rules of a folder.
 ///
@@ -62,15 +63,16 @@ impl Index {
     }
 
     /// Finds the rules that may match a path.
-    pub fn chart(&self, subject: &[u8], matching: &mut MatchingRules) {
+    pub fn chart(&self, subject: &[u8], matching: &mut MatchingRules, meter: Meter<'_>) {
         let MatchingRules { places, lower, candidates } = matching;
         lower.clear();
         lower.extend(subject.iter().map(u8::to_ascii_lowercase));
         places.clear();
         places.extend_from_slice(&self.always);
         places.extend_from_slice(self.exact.get(&**lower).map_or(&[], Vec::as_slice));
-        let found = self.set.candidates(subject, candidates);
+        let found = self.set.candidates(subject, candidates, meter);
         places.extend(found.iter().map(|&found| self.set_places[found as usize]));
+        meter.note(places.len() as u64);
         places.sort_unstable();
     }
 

@@ -13,6 +13,7 @@ use crate::modules::rewrite::rule::{Rule, Switches};
 use crate::modules::rewrite::trace;
 use crate::pattern::{Candidates, Captures};
 use crate::transaction::{State, Transaction};
+use crate::work;
 
 /// The application of rules to a request.
 pub(super) struct Run<'a, 'r> {
@@ -43,8 +44,6 @@ pub(super) struct Run<'a, 'r> {
     candidates: Candidates,
     /// The conditions that held and whose request fields go into Vary.
     vary: Vec<usize>,
-    /// The work that is left, in bytes looked at or written.
-    work: usize,
 }
 
 /// The result of all rules.
@@ -76,14 +75,6 @@ enum Applied {
 /// is answered with 500.
 const LONGEST_PATH: usize = 16_380;
 
-/// The work of the rules for a request at most, in bytes looked at or written; more is answered
-/// with 500. A list of 5,000 rules takes a thirtieth of it, a loop of 32,000 rounds with one rule a
-/// tenth. Some hundred milliseconds at worst.
-const MOST_WORK: usize = 32 << 20;
-
-/// The work of a rule or a condition at least.
-const LEAST_WORK: usize = 32;
-
 impl<'a, 'r> Run<'a, 'r> {
     /// Returns the state before the first rule.
     pub fn new(
@@ -109,7 +100,6 @@ impl<'a, 'r> Run<'a, 'r> {
             matching: MatchingRules::default(),
             candidates: Candidates::default(),
             vary: Vec::new(),
-            work: MOST_WORK,
         }
     }
 
@@ -140,7 +130,7 @@ impl<'a, 'r> Run<'a, 'r> {
         let rules = &self.config.rules.list;
         // With a trace, every rule is tried.
         let index = match self.transaction.is_traced() {
-            false => self.config.rules.index(),
+            false => self.config.rules.index(self.transaction.client.meter()),
             true => None,
         };
         let is_subrequest = self.transaction.state.is_subrequest;
@@ -212,7 +202,7 @@ impl<'a, 'r> Run<'a, 'r> {
     fn one(&mut self, rule: &Rule) -> Result<Applied, RewriteError> {
         let subject = self.subject();
         let length = subject.len();
-        let matches = rule.pattern.is_match(subject)?;
+        let matches = rule.pattern.is_match(subject, self.transaction.client.meter())?;
         self.charge(length)?;
         if self.transaction.is_traced() {
             self.trace_pattern(rule, matches)?;
@@ -259,7 +249,8 @@ impl<'a, 'r> Run<'a, 'r> {
         }
         let base = whole(&self.transaction.state, &self.joined);
         let subject = base.strip_prefix(&*self.config.directory).unwrap_or(base);
-        rule.pattern.captures(subject, &mut self.by_rule)?;
+        let meter = self.transaction.client.meter();
+        rule.pattern.captures(subject, &mut self.by_rule, meter)?;
         Ok(())
     }
 
@@ -279,7 +270,7 @@ impl<'a, 'r> Run<'a, 'r> {
         if let Some(index) = index {
             let whole = whole(state, &self.joined);
             let subject = whole.strip_prefix(&*self.config.directory).unwrap_or(whole);
-            index.chart(subject, &mut self.matching);
+            index.chart(subject, &mut self.matching, self.transaction.client.meter());
         }
     }
 
@@ -313,9 +304,10 @@ impl<'a, 'r> Run<'a, 'r> {
         self.is_stale = true;
     }
 
+    /// Counts the work of a rule or a condition that looks at or writes `bytes`.
     fn charge(&mut self, bytes: usize) -> Result<(), RewriteError> {
-        self.work = self.work.checked_sub(bytes + LEAST_WORK).ok_or(RewriteError::TooMuch)?;
-        Ok(())
+        let steps = work::RULE + bytes as u64 / 16;
+        Ok(self.transaction.client.meter().spend(steps)?)
     }
 
     fn is_too_long(&mut self, rule: &Rule) -> bool {

@@ -87,6 +87,11 @@ impl List {
         }
     }
 
+    /// Makes what the first request would have to wait for.
+    pub(super) fn prepare(&self) {
+        self.runs();
+    }
+
     pub(super) fn runs(&self) -> &[Run] {
         self.runs.get_or_init(|| {
             let chunks = self.rules.chunk_by(|one, next| one.asks_like(next));

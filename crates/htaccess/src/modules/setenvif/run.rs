@@ -7,10 +7,11 @@ use howdah_http::Status;
 use super::Config;
 use super::list::{Attribute, List, Rule, Run, Test};
 use crate::evaluation_context::EvaluationContext;
-use crate::pattern::{Candidates, Captures, Exhausted};
+use crate::pattern::{Candidates, Captures};
 use crate::trace::Event;
 use crate::transaction::Transaction;
 use crate::variables::field_value;
+use crate::work::{self, Exhausted};
 
 /// Sets the variables of the rules that match, in the phase after the folder walk
 /// (`ap_run_header_parser`).
@@ -69,21 +70,27 @@ impl Pass<'_, '_> {
             return rules.iter().try_for_each(|rule| self.rule(rule));
         };
         let mut candidates = std::mem::take(&mut self.candidates);
-        let found = set.candidates(&self.value, &mut candidates).iter();
+        let found = set.candidates(&self.value, &mut candidates, self.tx.client.meter()).iter();
         let answer = found.copied().try_for_each(|at| self.rule(&rules[at as usize]));
         self.candidates = candidates;
         answer
     }
 
     fn rule(&mut self, rule: &Rule) -> Result<(), Status> {
+        let meter = self.tx.client.meter();
+        if meter.spend(work::RULE).is_err() {
+            return self.give_up(rule);
+        }
         match &rule.test {
-            Test::Attribute { pattern, literal: true, .. } => match pattern.is_match(&self.value) {
-                Ok(true) => self.apply(rule, false),
-                Ok(false) => Ok(()),
-                Err(Exhausted) => self.give_up(rule),
-            },
+            Test::Attribute { pattern, literal: true, .. } => {
+                match pattern.is_match(&self.value, meter) {
+                    Ok(true) => self.apply(rule, false),
+                    Ok(false) => Ok(()),
+                    Err(Exhausted) => self.give_up(rule),
+                }
+            }
             Test::Attribute { pattern, .. } => {
-                match pattern.captures(&self.value, &mut self.captures) {
+                match pattern.captures(&self.value, &mut self.captures, meter) {
                     Ok(true) => self.apply(rule, true),
                     Ok(false) => Ok(()),
                     Err(Exhausted) => self.give_up(rule),
@@ -110,6 +117,7 @@ impl Pass<'_, '_> {
     fn apply(&mut self, rule: &Rule, expands: bool) -> Result<(), Status> {
         let mut said = Vec::new();
         for variable in &rule.variables {
+            self.tx.client.meter().note(work::RULE + self.tx.state.env.len() as u64);
             let value = match &variable.value {
                 Some(value) if expands && value.iter().any(|byte| b"$\\".contains(byte)) => {
                     Some(Cow::Owned(self.expanded(value)))
@@ -182,10 +190,9 @@ fn value_of<'t>(tx: &'t Transaction<'_>, attribute: &Attribute, name: &'t [u8]) 
             let is_first = |at: usize, name: &[u8]| {
                 !fields.iter().take(at).any(|(earlier, _)| earlier.eq_ignore_ascii_case(name))
             };
-            let matching = fields
-                .iter()
-                .enumerate()
-                .filter(|(at, (name, _))| names.is_match(name) == Ok(true) && is_first(*at, name));
+            let matching = fields.iter().enumerate().filter(|(at, (name, _))| {
+                names.is_match(name, tx.client.meter()) == Ok(true) && is_first(*at, name)
+            });
             matching
                 .last()
                 .map_or(Cow::Borrowed(b""), |(_, (name, _))| field_value(tx, name))

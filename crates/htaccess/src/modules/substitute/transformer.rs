@@ -8,6 +8,7 @@ use memchr::{memchr, memmem, memrchr};
 use super::{Config, Find, LONGEST_LINE, Replacement, Substitution};
 use crate::pattern::{Captures, Pattern, substitute};
 use crate::transform::{Broken, Transform};
+use crate::work::WorkBudget;
 
 /// Replaces text line by line. An incomplete line waits for the rest.
 #[derive(Debug)]
@@ -19,6 +20,7 @@ pub struct Transformer {
     captures: Captures,
     /// The bytes that captures may still copy.
     budget: u64,
+    work: WorkBudget,
 }
 
 impl Transformer {
@@ -30,6 +32,7 @@ impl Transformer {
             waiting: Vec::new(),
             captures: Captures::default(),
             budget: BUDGET,
+            work: WorkBudget::for_content(STEPS),
         }
     }
 
@@ -75,6 +78,7 @@ impl Transformer {
 
     fn line(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
         self.budget = self.budget.saturating_add(BUDGET_OF_A_BYTE * line.len() as u64);
+        self.work.add(STEPS_OF_A_BYTE * line.len() as u64);
         let config = Arc::clone(&self.config);
         let mut pieces = vec![Cow::Borrowed(line)];
         for substitution in &config.substitutions {
@@ -154,7 +158,9 @@ impl Transformer {
                 Ok(start.map(|start| (start, start + wanted.len())))
             }
             Find::Regex(pattern) => match substitution.replacement {
-                Replacement::Constant(_) => pattern.find_from(text, 0).map_err(|_| EXHAUSTED),
+                Replacement::Constant(_) => {
+                    pattern.find_from(text, 0, self.work.meter()).map_err(|_| EXHAUSTED)
+                }
                 Replacement::Template(_) => self.matched(pattern, text),
             },
         }
@@ -167,7 +173,7 @@ impl Transformer {
     ) -> Result<Option<(usize, usize)>, Broken> {
         // Captures copy the rest of the line at each match.
         self.budget = self.budget.checked_sub(text.len() as u64).ok_or(EXHAUSTED)?;
-        match pattern.captures(text, &mut self.captures) {
+        match pattern.captures(text, &mut self.captures, self.work.meter()) {
             Ok(true) => Ok(Some(self.captures.span())),
             Ok(false) => Ok(None),
             Err(_) => Err(EXHAUSTED),
@@ -198,6 +204,11 @@ const EXHAUSTED: Broken =
 const BUDGET: u64 = 64 * 1024 * 1024;
 /// The work that each byte of the response adds.
 const BUDGET_OF_A_BYTE: u64 = 4096;
+
+/// The steps of patterns for a response; beyond them the response is cut off.
+const STEPS: u64 = 50_000_000;
+/// The steps that each byte of the response adds.
+const STEPS_OF_A_BYTE: u64 = 4096;
 
 #[cfg(test)]
 mod tests;

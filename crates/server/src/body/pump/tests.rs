@@ -3,12 +3,14 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
 
 use super::*;
+use crate::body::storage::{Storage, StorageLimits};
 
 /// A source that takes its turns one after the other.
 #[derive(Debug, Default)]
@@ -148,16 +150,26 @@ fn pump(mut body: Body, filters: &[Filter], promised: Option<u64>, refuses: usiz
         flushes: 0,
         is_finished: false,
     };
-    let limits = SpoolLimits { memory: 4, file: 1000 };
+    let limits = limits();
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build_local(tokio::runtime::LocalOptions::default())
         .expect("an event loop");
     let (bytes, result) = runtime.block_on(async {
-        let sent = send(&mut body, filters, promised, limits, &mut sink);
+        let sent = send(&mut body, filters, promised, &limits, &mut sink);
         tokio::time::timeout(Duration::from_secs(20), sent).await.expect("it ends")
     });
     Pumped { bytes, result, sink }
+}
+
+fn limits() -> SpoolLimits {
+    let storage = StorageLimits { total: Some(1 << 20), sites: vec![None] };
+    SpoolLimits {
+        memory: 4,
+        file: 1000,
+        storage: Arc::new(Storage::new(storage, Box::new(|_, _| {}))),
+        site: 0,
+    }
 }
 
 impl Pumped {
@@ -199,6 +211,7 @@ fn urgent_content_is_taken_from_the_source_while_the_client_takes_nothing() {
         flushes: 0,
         is_finished: false,
     };
+    let limits = limits();
     for (is_urgent, left) in [(true, 0), (false, 8)] {
         if !is_urgent {
             body = Scripted::body(&steps[1..]);
@@ -208,8 +221,7 @@ fn urgent_content_is_taken_from_the_source_while_the_client_takes_nothing() {
             has_ended: false,
             left: u64::MAX,
             sent: 0,
-            spool: Spool::new(SpoolLimits { memory: 4, file: 1000 }),
-            copy: Vec::new(),
+            spool: Spool::new(&limits),
             filtering: None,
             failure: None,
         };

@@ -12,7 +12,8 @@ use howdah_http::{Request, ResponseHead};
 
 use crate::body::{self, BodyError, RequestStream, Source};
 use crate::front::Thread;
-use crate::net::{Peer, Piece, SendError};
+use crate::host::Compared;
+use crate::net::{Patience, Peer, Piece, SendError};
 use crate::observe::{Phase, Situation};
 use crate::pipeline::{self, Arrival, Deadlines, RequestContext, ScratchBuffers, Served};
 
@@ -45,12 +46,15 @@ pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, line: &str, stream: 
         peer,
         site: None,
         arrival,
-        deadlines: Deadlines { body: Duration::from_secs(1) },
+        deadlines: Deadlines {
+            body: Patience { silence: Duration::from_secs(1), rate: 0 },
+        },
         request: &mut request,
         stream: &mut NoContent,
         scratch: &mut scratch,
         phase: Cell::new(Phase::Resolving),
         prepared: None,
+        compared: Compared::default(),
         is_content_discarded: false,
     };
     let Served { response, site, user } = pipeline::serve(&mut context).await;
@@ -62,7 +66,7 @@ pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, line: &str, stream: 
     let line = format!("{} {media_type} length={length}\n", status.code());
     stream.0.borrow_mut().extend_from_slice(line.as_bytes());
     let promised = response.length();
-    let limits = thread.spool_limits();
+    let limits = thread.spool_limits(None);
     let (bytes, result) =
         body::send(&mut response.body, &response.filters, promised, limits, &mut Frames(stream))
             .await;

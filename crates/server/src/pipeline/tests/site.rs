@@ -29,7 +29,7 @@ pub(super) fn on_thread<F: Future<Output = ()> + 'static>(serve: impl FnOnce(Rc<
          Substitute \"s/small one/replaced!/\"\n",
     );
     let text = format!(
-        "[[site]]\nhosts = [\"x\"]\nroot = {:?}\nphp = false\n",
+        "strict_hosts = true\n[[site]]\nhosts = [\"x\"]\nroot = {:?}\nphp = false\n",
         folder.path().to_str().expect("the path is text")
     );
     let config = Config::parse(&text, "test.toml").expect("the configuration is right");
@@ -46,10 +46,7 @@ pub(super) fn on_thread<F: Future<Output = ()> + 'static>(serve: impl FnOnce(Rc<
 
 /// The two ends of a connection.
 pub(super) fn peer() -> Peer {
-    Peer {
-        remote: ([192, 0, 2, 7], 40_000).into(),
-        local: ([192, 0, 2, 1], 80).into(),
-    }
+    Peer::new(([192, 0, 2, 7], 40_000).into(), ([192, 0, 2, 1], 80).into())
 }
 
 /// The content of the large file.

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::io::{self, Read};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -132,14 +132,14 @@ impl Reply {
                     self.write_all(piece).await?;
                 }
             }
-            Received::File(mut file, _) => {
-                let mut piece = vec![0; STEP];
-                loop {
-                    let count = file.read(&mut piece).map_err(Failure::Storage)?;
-                    if count == 0 {
-                        break;
-                    }
-                    self.write_all(&piece[..count]).await?;
+            Received::File(file, length) => {
+                let (mut piece, mut offset) = (Vec::new(), 0);
+                while offset < length {
+                    piece.resize(STEP.min((length - offset) as usize), 0);
+                    let read = file.read(offset, piece).await.map_err(io::Error::other);
+                    piece = read.and_then(|read| read).map_err(Failure::Storage)?;
+                    self.write_all(&piece).await?;
+                    offset += piece.len() as u64;
                 }
             }
         }

@@ -62,6 +62,26 @@ fn errors_become_500_and_a_line_that_names_script_and_url() {
     }
 }
 
+/// A value of a `.htaccess` file that PHP ends with a fatal error over.
+#[test]
+fn a_request_that_php_cannot_start_is_500_and_names_the_reason() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[("a/.htaccess", "php_value session.save_handler user"), ("a/ok.php", OK.1), OK],
+        &format!("workers = 1\n{QUIET}"),
+    );
+    for _ in 0..3 {
+        let reply = site.get("/a/ok.php");
+        assert_eq!((reply.status, reply.text()), (500, ""));
+        wait_for_line(&site, &["Session save handler", "/a/ok.php"]);
+        wait_for_line(&site, &["could not start the request", "/a/ok.php"]);
+        assert!(site.get("/ok.php").text().starts_with("ok"));
+    }
+    assert!(!site.server.log().contains("nonsense"));
+}
+
 #[test]
 fn a_page_that_shows_its_errors_is_the_pages_own_output() {
     if !has_php() {
@@ -189,12 +209,12 @@ fn a_worker_that_crashes_is_replaced() {
     }
     let site = Site::with_php(
         &[
-            ("segv.php", "<?php posix_kill(getmypid(), SIGSEGV); sleep(5);"),
-            ("abort.php", "<?php posix_kill(getmypid(), SIGABRT); sleep(5);"),
-            ("kill.php", "<?php posix_kill(getmypid(), SIGKILL); sleep(5);"),
+            ("segv.php", "<?php posix_kill(getmypid(), 11); sleep(5);"),
+            ("abort.php", "<?php posix_kill(getmypid(), 6); sleep(5);"),
+            ("kill.php", "<?php posix_kill(getmypid(), 9); sleep(5);"),
             (
                 "half.php",
-                "<?php echo str_repeat('x', 200000); flush(); usleep(200_000); posix_kill(getmypid(), SIGSEGV); sleep(5);",
+                "<?php echo str_repeat('x', 200000); flush(); usleep(200_000); posix_kill(getmypid(), 11); sleep(5);",
             ),
             ("other.php", "<?php usleep(700_000); echo 'untouched';"),
             OK,

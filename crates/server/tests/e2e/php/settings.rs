@@ -186,3 +186,24 @@ fn each_pool_has_folders_of_its_own() {
     }
     assert_ne!(one["session"], two["session"]);
 }
+
+/// Both names keep opcache on, which knows the names under which it starts.
+#[test]
+fn the_sites_sapi_is_the_name_that_scripts_see() {
+    if !has_php() {
+        return;
+    }
+    let file = (
+        "sapi.php",
+        "<?php echo json_encode([PHP_SAPI, php_sapi_name(), opcache_get_status(false)['opcache_enabled'] ?? false]);",
+    );
+    for (key, name) in [
+        ("", "apache2handler"),
+        ("sapi = \"apache2handler\"", "apache2handler"),
+        ("sapi = \"fpm-fcgi\"", "fpm-fcgi"),
+    ] {
+        let site = Site::with_php(&[file], key);
+        assert_eq!(site.get("/sapi.php").text(), format!("[\"{name}\",\"{name}\",true]"), "{key}");
+        assert!(site.server.log().contains("opcache on"));
+    }
+}

@@ -333,5 +333,6 @@ pub fn shown(resolved: &Resolved) -> String {
             format!("{status}proxy {upstream} {}", text(target))
         }
         Resolution::Discard { most } => format!("discard {most}"),
+        Resolution::Exhausted => "exhausted".to_owned(),
     }
 }

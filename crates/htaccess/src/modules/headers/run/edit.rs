@@ -5,8 +5,9 @@ use howdah_http::Status;
 use super::super::rule::Rule;
 use super::{Table, checked, exhausted, render};
 use crate::evaluation_context::EvaluationContext;
-use crate::pattern::{Captures, Exhausted, Pattern, substitute};
+use crate::pattern::{Captures, Pattern, substitute};
 use crate::transaction::Transaction;
+use crate::work::{Exhausted, Meter};
 use std::borrow::Cow;
 
 /// Changes the value of each line of the field.
@@ -25,9 +26,10 @@ pub(super) fn edit(
         return Ok(());
     }
     let replacement = render(rule, tx, context).into_owned();
+    let meter = tx.client.meter();
     let mut edited = |value: &[u8]| {
         let value =
-            replace(pattern, value, &replacement, every).map_err(|_| exhausted(tx, rule))?;
+            replace(pattern, value, &replacement, every, meter).map_err(|_| exhausted(tx, rule))?;
         checked(tx, rule, Cow::Owned(value)).map(Cow::into_owned)
     };
     let media_type = media_type.map(|value| edited(&value)).transpose()?;
@@ -50,15 +52,17 @@ fn replace(
     value: &[u8],
     replacement: &[u8],
     every: bool,
+    meter: Meter<'_>,
 ) -> Result<Vec<u8>, Exhausted> {
     let mut out = Vec::new();
     let mut rest = value;
     let mut captures = Captures::default();
     for _ in 0..MOST_REPLACEMENTS {
-        if out.len() > LONGEST || !pattern.captures(rest, &mut captures)? {
+        if out.len() > LONGEST || !pattern.captures(rest, &mut captures, meter)? {
             break;
         }
         let (start, end) = captures.span();
+        meter.spend((rest.len() + replacement.len()) as u64 / 16)?;
         out.extend_from_slice(&rest[..start]);
         substitute(replacement, &captures, &mut out);
         rest = &rest[end..];
@@ -101,7 +105,9 @@ mod tests {
         ];
         for (pattern, value, replacement, every, expected) in table {
             let pattern = Pattern::new(pattern.as_bytes(), false).unwrap();
-            let found = replace(&pattern, value.as_bytes(), replacement.as_bytes(), every).unwrap();
+            let replacement = replacement.as_bytes();
+            let meter = Meter::unlimited();
+            let found = replace(&pattern, value.as_bytes(), replacement, every, meter).unwrap();
             assert_eq!(String::from_utf8(found).unwrap(), expected, "{pattern:?} {value}");
         }
     }

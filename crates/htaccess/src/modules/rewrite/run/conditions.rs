@@ -51,13 +51,14 @@ impl Run<'_, '_> {
         }
         self.look_ahead(&condition.subject);
         let is_traced = self.transaction.is_traced();
+        let meter = self.transaction.client.meter();
         let (expansion, context, known, spare) = self.parts();
         let subject = condition.subject(&expansion, context)?;
         let length = subject.len();
         let wanted = if captures || is_traced { Some(spare) } else { None };
         let captures =
             wanted.is_some() && !condition.negated && matches!(condition.test, Test::Regex(_));
-        let decided = condition.holds(&subject, &known, context, wanted)?;
+        let decided = condition.holds(&subject, &known, context, wanted, meter)?;
         let subject = (is_traced || decided.is_none()).then(|| subject.into_owned());
         self.charge(length)?;
         let holds = match (decided, &subject) {
@@ -82,9 +83,10 @@ impl Run<'_, '_> {
     ) -> Result<Option<usize>, RewriteError> {
         self.look_ahead(&first.subject);
         let mut candidates = std::mem::take(&mut self.candidates);
+        let meter = self.transaction.client.meter();
         let (expansion, context, _, spare) = self.parts();
         let subject = first.subject(&expansion, context)?;
-        let found = list.set.first_match(&subject, &mut candidates, spare)?;
+        let found = list.set.first_match(&subject, &mut candidates, spare, meter)?;
         let length = subject.len();
         self.candidates = candidates;
         self.charge(length)?;

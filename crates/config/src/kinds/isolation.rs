@@ -1,0 +1,151 @@
+//! Isolation of a pool: the sandbox, and what may be connected to.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::{Problem, ValueKind, quoted, read_string};
+use crate::diagnostic::MistakeCollector;
+use crate::values::{Destination, Sandbox};
+
+/// `"off"`, `"standard"` or `"strict"`.
+pub(crate) struct SandboxLevel;
+
+impl ValueKind for SandboxLevel {
+    type Value = Sandbox;
+
+    fn name() -> String {
+        "`\"off\"`, `\"standard\"` or `\"strict\"`".to_owned()
+    }
+
+    fn show(value: &Sandbox) -> String {
+        quoted(value.name())
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<Sandbox> {
+        read_string(value, report, &Self::name(), |text| {
+            let found = Sandbox::ALL.into_iter().find(|level| level.name() == text);
+            found.ok_or_else(|| {
+                Problem::new(
+                    format!("`{text}` is not a level of the sandbox"),
+                    format!("give {}", Self::name()),
+                )
+            })
+        })
+    }
+}
+
+/// `"127.0.0.1:3306"`, `"*:443"`, `"unix:/run/mysqld/mysqld.sock"` or `"udp"`.
+pub(crate) struct ConnectTo;
+
+impl ValueKind for ConnectTo {
+    type Value = Destination;
+
+    fn name() -> String {
+        "an address such as `\"127.0.0.1:3306\"`, `\"*:443\"`, `\"unix:/run/mysqld/mysqld.sock\"` or `\"udp\"`"
+            .to_owned()
+    }
+
+    fn show(value: &Destination) -> String {
+        quoted(&value.to_string())
+    }
+
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<Destination> {
+        read_string(value, report, &Self::name(), destination)
+    }
+}
+
+fn destination(text: &str) -> Result<Destination, Problem> {
+    const FORMS: &str =
+        "write `\"127.0.0.1:3306\"`, `\"*:443\"`, `\"unix:/run/mysqld/mysqld.sock\"` or `\"udp\"`";
+    let wrong = |what: &str| Problem::new(format!("`{text}` {what}"), FORMS);
+    if text == "udp" {
+        return Ok(Destination::Udp);
+    }
+    if let Some(path) = text.strip_prefix("unix:") {
+        return if path.starts_with('/') && !path.contains('\0') {
+            Ok(Destination::Unix(PathBuf::from(path)))
+        } else {
+            Err(wrong("has no path that starts with `/`"))
+        };
+    }
+    let port = |digits: &str| match digits.parse() {
+        Ok(port) if port > 0 && digits.bytes().all(|byte| byte.is_ascii_digit()) => Ok(port),
+        _ => Err(wrong("has no port from 1 to 65535")),
+    };
+    if let Some(digits) = text.strip_prefix("*:") {
+        return Ok(Destination::Port(port(digits)?));
+    }
+    match text.parse::<SocketAddr>() {
+        Ok(address) if address.port() > 0 => Ok(Destination::Tcp(address)),
+        Ok(_) => Err(wrong("has no port from 1 to 65535")),
+        Err(_) => Err(wrong("is not an address with a port")),
+    }
+}
+
+/// The name of a PHP function.
+pub(crate) struct FunctionName;
+
+impl ValueKind for FunctionName {
+    type Value = String;
+
+    fn name() -> String {
+        "the name of a PHP function".to_owned()
+    }
+
+    fn show(value: &String) -> String {
+        quoted(value)
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
+        read_string(value, report, &Self::name(), |text| {
+            let plain = text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'\\');
+            if text.is_empty() || !plain {
+                return Err(Problem::new(
+                    format!("`{text}` is not the name of a function"),
+                    "give each function on its own: `[\"exec\", \"shell_exec\"]`",
+                ));
+            }
+            Ok(text.to_owned())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn destinations() {
+        let rows = [
+            ("127.0.0.1:3306", true),
+            ("[::1]:3306", true),
+            ("*:443", true),
+            ("unix:/run/mysqld/mysqld.sock", true),
+            ("udp", true),
+            ("", false),
+            ("3306", false),
+            ("*:0", false),
+            ("*:+1", false),
+            ("*:65536", false),
+            ("127.0.0.1:0", false),
+            ("127.0.0.1", false),
+            ("localhost:3306", false),
+            ("unix:run/x", false),
+            ("unix:@abstract", false),
+        ];
+        for (text, is_good) in rows {
+            match destination(text) {
+                Ok(found) => assert_eq!((found.to_string().as_str(), true), (text, is_good)),
+                Err(problem) => assert!(!is_good, "{text}: {}", problem.message),
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What is sent, and how: folders that scripts name.
+
+use std::path::PathBuf;
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::paths::{check_path, is_plain_path};
+use super::tables::{read_pairs, show_pairs};
+use super::{Problem, ValueKind, quoted, read_string};
+use crate::diagnostic::MistakeCollector;
+use crate::values::ContentCoding;
+
+/// Folders by the paths of URLs that stand for them.
+pub(crate) struct Accel;
+
+impl ValueKind for Accel {
+    type Value = Vec<(String, PathBuf)>;
+
+    fn name() -> String {
+        "a table of paths, each with a slash at both ends, and folders".to_owned()
+    }
+
+    fn show(value: &Self::Value) -> String {
+        let pairs: Vec<_> = value
+            .iter()
+            .map(|(prefix, folder)| (prefix.clone(), folder.to_string_lossy().into_owned()))
+            .collect();
+        show_pairs(&pairs)
+    }
+
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<Self::Value> {
+        let pairs = read_pairs(value, report, &Self::name(), check_prefix)?;
+        let mut read = Vec::with_capacity(pairs.len());
+        for (prefix, folder) in pairs {
+            if let Err(problem) = check_path(&folder) {
+                report.add(value.span(), problem.message, Some(problem.help));
+                return None;
+            }
+            read.push((prefix, PathBuf::from(folder)));
+        }
+        Some(read)
+    }
+}
+
+/// A content coding.
+pub(crate) struct Coding;
+
+impl ValueKind for Coding {
+    type Value = ContentCoding;
+
+    fn name() -> String {
+        "`\"br\"`, `\"zstd\"` or `\"gzip\"`".to_owned()
+    }
+
+    fn show(value: &ContentCoding) -> String {
+        quoted(value.token())
+    }
+
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<ContentCoding> {
+        read_string(value, report, &Self::name(), |text| {
+            let mut known = ContentCoding::ALL.into_iter();
+            known.find(|coding| coding.token() == text).ok_or_else(|| {
+                Problem::new(format!("`{text}` is not a coding"), format!("give {}", Self::name()))
+            })
+        })
+    }
+}
+
+/// A content coding that the server can make itself.
+pub(crate) struct MadeCoding;
+
+impl ValueKind for MadeCoding {
+    type Value = ContentCoding;
+
+    fn name() -> String {
+        "`\"br\"` or `\"gzip\"`".to_owned()
+    }
+
+    fn show(value: &ContentCoding) -> String {
+        Coding::show(value)
+    }
+
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<ContentCoding> {
+        let coding = Coding::read(value, report)?;
+        if coding == ContentCoding::Zstandard {
+            report.add(
+                value.span(),
+                "zstd is not made by the server",
+                Some("list it in `precompressed`, and put `.zst` files beside the others".into()),
+            );
+            return None;
+        }
+        Some(coding)
+    }
+}
+
+fn check_prefix(prefix: &str) -> Result<(), Problem> {
+    let inner = prefix.strip_prefix('/').and_then(|rest| rest.strip_suffix('/'));
+    if prefix == "/" || inner.is_some_and(is_plain_path) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        format!("`{prefix}` is not the path of a folder"),
+        "write it decoded, with a slash at both ends and without `..`, as in `\"/protected/\"`",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_have_a_slash_at_both_ends() {
+        for right in ["/", "/protected/", "/a/b c/"] {
+            assert!(check_prefix(right).is_ok(), "{right}");
+        }
+        for wrong in ["", "protected/", "/protected", "//", "/a//b/", "/../", "/a/./"] {
+            assert!(check_prefix(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Formats of the access log, in the words of Apache's `LogFormat`.
+
+use std::fmt;
+
+/// A line of the access log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogFormat {
+    text: String,
+    parts: Vec<LogPart>,
+}
+
+/// A part of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogPart {
+    /// This text.
+    Text(String),
+    /// A property of the request.
+    Value(LogValue),
+}
+
+/// A property of a request. The comments name Apache's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogValue {
+    /// `%h`, `%a`: the client's address.
+    Client,
+    /// `%{c}a`: the address at the other end of the connection.
+    Hop,
+    /// `%A`: the address that the client connected to.
+    LocalAddress,
+    /// `%B`: bytes of content that were sent.
+    Bytes,
+    /// `%b`: the same, `-` for 0.
+    BytesOrDash,
+    /// `%T`, `%{s}T`: how long the request took, in seconds.
+    Seconds,
+    /// `%{ms}T`: in milliseconds.
+    Milliseconds,
+    /// `%D`, `%{us}T`: in microseconds.
+    Microseconds,
+    /// `%{NAME}i`: a field of the request.
+    Field(String),
+    /// `%H`: the protocol version.
+    Protocol,
+    /// `%m`: the method.
+    Method,
+    /// `%p`: the port that the client asked.
+    Port,
+    /// `%{local}p`: the port that the client reached.
+    LocalPort,
+    /// `%{remote}p`: the client's port.
+    RemotePort,
+    /// `%q`: the query with its `?`, or nothing.
+    Query,
+    /// `%r`: the request line.
+    RequestLine,
+    /// `%s`, `%>s`: the status.
+    Status,
+    /// `%t`: the time of the request, as `[06/Nov/1994:08:49:37 +0000]`.
+    Time,
+    /// `%{sec}t`: the same in seconds since 1970.
+    TimeSeconds,
+    /// `%{msec}t`: in milliseconds.
+    TimeMilliseconds,
+    /// `%{usec}t`: in microseconds.
+    TimeMicroseconds,
+    /// `%u`: the user who has authenticated.
+    User,
+    /// `%U`: the path of the URL.
+    Path,
+    /// `%v`: the site's name.
+    Site,
+    /// `%V`: the host that the client named.
+    Host,
+    /// `%X`: `X` where the connection broke before the end of the response, else `+`.
+    Completion,
+}
+
+impl LogFormat {
+    /// Parses a format.
+    ///
+    /// # Errors
+    /// The mistake, and advice.
+    pub(crate) fn parse(text: &str) -> Result<LogFormat, (String, String)> {
+        let mut parts = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text.chars();
+        while let Some(character) = rest.next() {
+            match character {
+                '\\' => match rest.next() {
+                    Some('n') => return Err(mistake("`\\n` in a log format", LINES)),
+                    Some('t') => plain.push('\t'),
+                    Some(other) => plain.push(other),
+                    None => plain.push('\\'),
+                },
+                '%' => match word(&mut rest)? {
+                    None => plain.push('%'),
+                    Some(value) => {
+                        if !plain.is_empty() {
+                            parts.push(LogPart::Text(std::mem::take(&mut plain)));
+                        }
+                        parts.extend(value.map(LogPart::Value).or(Some(dash())));
+                    }
+                },
+                _ if character.is_control() && character != '\t' => {
+                    return Err(mistake("a control character in a log format", LINES));
+                }
+                _ => plain.push(character),
+            }
+        }
+        if !plain.is_empty() {
+            parts.push(LogPart::Text(plain));
+        }
+        Ok(LogFormat { text: text.to_owned(), parts })
+    }
+
+    /// Returns the parts of a line, in order.
+    pub fn parts(&self) -> &[LogPart] {
+        &self.parts
+    }
+}
+
+/// As in the configuration.
+impl fmt::Display for LogFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// What is never known is a dash, as in Apache's log.
+fn dash() -> LogPart {
+    LogPart::Text("-".to_owned())
+}
+
+/// Reads a word behind its `%`. `None` is a percent sign, `Some(None)` a value that is never known.
+fn word(rest: &mut std::str::Chars<'_>) -> Result<Option<Option<LogValue>>, (String, String)> {
+    let mut argument = None;
+    loop {
+        let Some(character) = rest.next() else {
+            return Err(mistake("a log format ends in `%`", "write `%%` for a percent sign"));
+        };
+        match character {
+            // Which of several internal requests is meant: there is one record for all of them.
+            '>' | '<' => {}
+            '{' => {
+                let Some((inner, after)) = rest.as_str().split_once('}') else {
+                    return Err(mistake("`%{` without its `}` in a log format", WORDS));
+                };
+                argument = Some(inner);
+                *rest = after.chars();
+            }
+            '!' | '0'..='9' => {
+                return Err(mistake("a condition on the status in a log format", WORDS));
+            }
+            '%' if argument.is_none() => return Ok(None),
+            letter => return value(letter, argument).map(Some),
+        }
+    }
+}
+
+fn value(letter: char, argument: Option<&str>) -> Result<Option<LogValue>, (String, String)> {
+    Ok(Some(match (letter, argument) {
+        ('h' | 'a', None) => LogValue::Client,
+        ('a' | 'h', Some("c")) => LogValue::Hop,
+        ('A', None) => LogValue::LocalAddress,
+        ('B', None) => LogValue::Bytes,
+        ('b', None) => LogValue::BytesOrDash,
+        ('D', None) | ('T', Some("us")) => LogValue::Microseconds,
+        ('T', Some("ms")) => LogValue::Milliseconds,
+        ('T', None | Some("s")) => LogValue::Seconds,
+        ('i', Some(name)) if !name.is_empty() => LogValue::Field(name.to_owned()),
+        ('H', None) => LogValue::Protocol,
+        ('m', None) => LogValue::Method,
+        ('p', None | Some("canonical")) => LogValue::Port,
+        ('p', Some("local")) => LogValue::LocalPort,
+        ('p', Some("remote")) => LogValue::RemotePort,
+        ('q', None) => LogValue::Query,
+        ('r', None) => LogValue::RequestLine,
+        ('s', None) => LogValue::Status,
+        ('t', None) => LogValue::Time,
+        ('t', Some("sec")) => LogValue::TimeSeconds,
+        ('t', Some("msec")) => LogValue::TimeMilliseconds,
+        ('t', Some("usec")) => LogValue::TimeMicroseconds,
+        ('u', None) => LogValue::User,
+        ('U', None) => LogValue::Path,
+        ('v', None) => LogValue::Site,
+        ('V', None) => LogValue::Host,
+        ('X', None) => LogValue::Completion,
+        // The name that identd gives.
+        ('l', None) => return Ok(None),
+        ('I' | 'O' | 'S', None) => {
+            let message = format!("`%{letter}` in a log format: bytes of heads are not counted");
+            return Err(mistake(&message, "write `%B` for the bytes of content"));
+        }
+        _ => {
+            let argument = argument.map(|inner| format!("{{{inner}}}")).unwrap_or_default();
+            let message = format!("`%{argument}{letter}` is not known in a log format");
+            return Err(mistake(&message, WORDS));
+        }
+    }))
+}
+
+fn mistake(message: &str, help: &str) -> (String, String) {
+    (message.to_owned(), help.to_owned())
+}
+
+const LINES: &str = "a record is one line; leave it out";
+
+const WORDS: &str = "the words are %h %a %{c}a %A %B %b %D %T %{ms}T %{NAME}i %H %l %m %p %{local}p \
+                     %{remote}p %q %r %>s %t %{sec}t %{msec}t %{usec}t %u %U %v %V %X %%";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats() {
+        let text = |text: &str| LogPart::Text(text.to_owned());
+        let value = LogPart::Value;
+        let rows = [
+            ("", vec![]),
+            ("a%%b", vec![text("a%b")]),
+            ("%h %l", vec![value(LogValue::Client), text(" "), text("-")]),
+            ("%>s%<s", vec![value(LogValue::Status), value(LogValue::Status)]),
+            ("\\\"%r\\\"\\t", vec![text("\""), value(LogValue::RequestLine), text("\"\t")]),
+            ("%{User-Agent}i", vec![value(LogValue::Field("User-Agent".to_owned()))]),
+            ("%>{c}a%{c}>a", vec![value(LogValue::Hop), value(LogValue::Hop)]),
+            (
+                "%{us}T%{msec}t",
+                vec![value(LogValue::Microseconds), value(LogValue::TimeMilliseconds)],
+            ),
+        ];
+        for (format, expected) in rows {
+            let parsed = LogFormat::parse(format).unwrap();
+            assert_eq!(parsed.parts(), expected, "{format}");
+            assert_eq!(parsed.to_string(), format);
+        }
+        for (format, why) in [
+            ("%", "ends in `%`"),
+            ("%{a", "without its `}`"),
+            ("%z", "`%z` is not known"),
+            ("%{X}o", "`%{X}o` is not known"),
+            ("%i", "`%i` is not known"),
+            ("%{}i", "`%{}i` is not known"),
+            ("%400{Referer}i", "a condition"),
+            ("%O", "`%B` for the bytes"),
+            ("a\\nb", "`\\n`"),
+            ("a\nb", "a control character"),
+            ("%{%H:%M}t", "is not known"),
+        ] {
+            let (message, help) = LogFormat::parse(format).unwrap_err();
+            assert!(format!("{message} {help}").contains(why), "{format}: {message} {help}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Whether another user may read a file: the front's rights are not those of a site's scripts.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+
+use howdah_site::DocumentPath;
+use howdah_sys::credentials::{Identity, Right};
+use howdah_sys::stat::{FileType, Stat};
+
+use crate::store::Store;
+
+impl Store {
+    /// Returns whether `reader` may enter every folder on the way and read the file at `path`, by owner and permission bits. Where another owner's file has an access control list, the bits
+    /// do not tell: then the answer is no. A path at which nothing can be found counts as readable,
+    /// so that the answer is the one for a missing file.
+    pub(crate) fn may_read(&mut self, path: &DocumentPath, reader: &Identity) -> bool {
+        let mut at = path.clone();
+        let mut right = Right::Read;
+        loop {
+            if let Some(stat) = self.stat(&at) {
+                let right = if stat.file_type() == FileType::Directory {
+                    Right::Enter
+                } else {
+                    right
+                };
+                let is_by_bits = stat.owner == reader.uid || reader.is_root();
+                let is_unclear = !is_by_bits && Stat::has_access_list(at.as_c_path());
+                if is_unclear || !reader.may(right, &stat) {
+                    return false;
+                }
+            }
+            if !at.go_up() {
+                break;
+            }
+            right = Right::Enter;
+        }
+        let mut above = path.root().ancestors().skip(1).map(|folder| folder.as_os_str().as_bytes());
+        above.all(|folder| {
+            let stat = CString::new(folder).map(|folder| Stat::of_path(&folder));
+            stat.is_ok_and(|stat| stat.is_ok_and(|stat| reader.may(Right::Enter, &stat)))
+        })
+    }
+
+    fn stat(&mut self, path: &DocumentPath) -> Option<Stat> {
+        let place = self.place(path).ok()?;
+        self.entries.at(place)?.stat
+    }
+}

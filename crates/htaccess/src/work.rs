@@ -1,0 +1,193 @@
+//! The work that evaluating directives takes, counted in steps. The limit holds for everything that
+//! is evaluated for one request: patterns, expressions, files that are asked for, sub-requests,
+//! redirects.
+//!
+//! A step is roughly what PCRE2 counts as one: some nanoseconds. The counts are estimates that never
+//! depend on a clock, so the same request takes the same work on every machine.
+
+use std::cell::{Cell, OnceCell};
+use std::sync::Arc;
+
+use crate::mistake::Place;
+
+/// The limit of the work for one request, and the work that is left.
+#[derive(Debug)]
+pub struct WorkBudget {
+    most: u64,
+    left: Cell<u64>,
+    is_exhausted: Cell<bool>,
+    /// The first directive that failed because the budget was used up.
+    place: OnceCell<Option<Arc<Place>>>,
+    jit: bool,
+    counts_places: bool,
+}
+
+/// Counts work against a [`WorkBudget`]; or against none, where directives are compiled.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Meter<'b> {
+    budget: Option<&'b WorkBudget>,
+}
+
+/// Work that was given up: a match takes too many steps, or the request's budget is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exhausted;
+
+/// Steps of one question to the file system.
+pub const PROBE: u64 = 500;
+/// Steps of beginning a sub-request or an internal redirect.
+pub const ROUND: u64 = 1_000;
+/// Steps of preparing the search among many rules or redirects, for each of them.
+pub const INDEXING: u64 = 500;
+/// Steps of one rule, condition or field, beside its patterns.
+pub const RULE: u64 = 8;
+
+impl WorkBudget {
+    /// Returns a budget of `most` steps.
+    pub fn new(most: u64) -> WorkBudget {
+        WorkBudget {
+            most,
+            left: Cell::new(most),
+            is_exhausted: Cell::new(false),
+            place: OnceCell::new(),
+            jit: false,
+            counts_places: true,
+        }
+    }
+
+    /// Returns a budget of `most` steps for content, which is longer than anything in a request: an
+    /// attempt at a match counts once, and not for each place where the match may begin.
+    pub fn for_content(most: u64) -> WorkBudget {
+        WorkBudget {
+            counts_places: false,
+            ..WorkBudget::new(most)
+        }
+    }
+
+    /// Adds steps.
+    pub fn add(&mut self, steps: u64) {
+        self.most = self.most.saturating_add(steps);
+        self.left.set(self.left.get().saturating_add(steps));
+    }
+
+    /// Returns the budget for patterns that PCRE2 translates to machine code, if `jit`.
+    pub fn with_jit(self, jit: bool) -> WorkBudget {
+        WorkBudget { jit, ..self }
+    }
+
+    /// Returns the meter that counts against the budget.
+    #[inline]
+    pub fn meter(&self) -> Meter<'_> {
+        Meter { budget: Some(self) }
+    }
+
+    /// Returns the steps of the whole budget.
+    pub fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// Returns the steps that were taken.
+    pub fn used(&self) -> u64 {
+        self.most - self.left.get()
+    }
+
+    /// Whether more steps were wanted than there were. The evaluation has no valid result then.
+    #[inline]
+    pub fn is_exhausted(&self) -> bool {
+        self.is_exhausted.get()
+    }
+}
+
+impl<'b> Meter<'b> {
+    /// Returns the meter without a limit.
+    pub const fn unlimited() -> Meter<'b> {
+        Meter { budget: None }
+    }
+
+    /// Counts `steps`.
+    ///
+    /// # Errors
+    /// Where fewer are left. Then every later call fails as well.
+    #[inline]
+    pub fn spend(self, steps: u64) -> Result<(), Exhausted> {
+        let Some(budget) = self.budget else {
+            return Ok(());
+        };
+        match budget.left.get().checked_sub(steps) {
+            Some(left) => {
+                budget.left.set(left);
+                Ok(())
+            }
+            None => {
+                budget.left.set(0);
+                budget.is_exhausted.set(true);
+                Err(Exhausted)
+            }
+        }
+    }
+
+    /// Counts `steps` where the caller cannot fail. The evaluation's result is discarded at its end.
+    #[inline]
+    pub fn note(self, steps: u64) {
+        // The budget keeps the failure.
+        let _ = self.spend(steps);
+    }
+
+    /// Whether the budget is used up.
+    #[inline]
+    pub fn is_exhausted(self) -> bool {
+        self.budget.is_some_and(WorkBudget::is_exhausted)
+    }
+
+    /// Notes the place of the directive that failed because the budget is used up. Only the first
+    /// place counts.
+    pub(crate) fn blame(self, place: Option<&Arc<Place>>) {
+        if let Some(budget) = self.budget {
+            budget.place.get_or_init(|| place.cloned());
+        }
+    }
+
+    /// Returns the place of the directive that failed first because the budget was used up, where it
+    /// is known.
+    pub fn blamed(self) -> Option<Arc<Place>> {
+        self.budget.and_then(|budget| budget.place.get().cloned().flatten())
+    }
+
+    /// Returns the steps of the whole budget; `None` without a limit.
+    pub fn most(self) -> Option<u64> {
+        self.budget.map(WorkBudget::most)
+    }
+
+    /// Whether an attempt at a match counts for each place where the match may begin.
+    pub(crate) fn counts_places(self) -> bool {
+        self.budget.is_none_or(|budget| budget.counts_places)
+    }
+
+    /// Whether PCRE2 may translate patterns to machine code.
+    pub(crate) fn uses_jit(self) -> bool {
+        self.budget.is_some_and(|budget| budget.jit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_used_up_once_and_for_all() {
+        let budget = WorkBudget::new(100);
+        let meter = budget.meter();
+        assert_eq!(meter.spend(60), Ok(()));
+        assert_eq!(meter.spend(40), Ok(()));
+        assert!(!meter.is_exhausted());
+        assert_eq!(budget.used(), 100);
+        assert_eq!(meter.spend(0), Ok(()));
+        assert_eq!(meter.spend(1), Err(Exhausted));
+        assert!(meter.is_exhausted());
+        assert_eq!(budget.used(), 100);
+        let budget = WorkBudget::new(100);
+        budget.meter().note(99);
+        assert_eq!(budget.meter().spend(2), Err(Exhausted));
+        assert_eq!(budget.meter().spend(1), Err(Exhausted), "what is left cannot be spent either");
+        assert_eq!(Meter::unlimited().spend(u64::MAX), Ok(()));
+    }
+}

@@ -1,0 +1,224 @@
+//! The budgets of temporary files: bytes of all files together, and of each site's.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::StorageLimits;
+
+/// Returns the free bytes of the file system; `None` if it does not tell.
+pub(super) type FreeSpace = Box<dyn Fn() -> Option<u64> + Send + Sync>;
+
+/// How long a measured free space is used.
+const MEASURED: Duration = Duration::from_secs(1);
+
+/// The bytes that are counted, and their limits. All threads count with atomic additions.
+pub(super) struct Budget {
+    /// The configured limit; `None` where it follows from the free space.
+    configured: Option<u64>,
+    limit: AtomicU64,
+    used: AtomicU64,
+    sites: Box<[SiteBudget]>,
+    free: FreeSpace,
+    began: Instant,
+    /// Milliseconds after `began` at which the free space is measured again.
+    due: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct SiteBudget {
+    /// `None`: half of what is still free.
+    limit: Option<u64>,
+    used: AtomicU64,
+}
+
+/// The budget that has no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    /// The one of the site.
+    Site,
+    /// The one of all sites together.
+    Total,
+}
+
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NoRoom::Site => {
+                "the site's temporary files have as many bytes as its `spill_total` allows"
+            }
+            NoRoom::Total => {
+                "the temporary files of all sites have as many bytes as `spill_total` of `[limits]` \
+                 allows"
+            }
+        })
+    }
+}
+
+impl fmt::Debug for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Budget")
+            .field("limit", &self.limit)
+            .field("used", &self.used)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Budget {
+    pub(super) fn new(limits: StorageLimits, free: FreeSpace) -> Budget {
+        let site = |limit| SiteBudget { limit, ..SiteBudget::default() };
+        let budget = Budget {
+            configured: limits.total,
+            limit: AtomicU64::new(limits.total.unwrap_or(0)),
+            used: AtomicU64::new(0),
+            sites: limits.sites.into_iter().map(site).collect(),
+            free,
+            began: Instant::now(),
+            due: AtomicU64::new(0),
+        };
+        budget.refresh();
+        budget
+    }
+
+    /// Counts `bytes` more of a site's files.
+    ///
+    /// # Errors
+    /// A budget has no room; nothing was counted.
+    pub(super) fn reserve(&self, site: usize, bytes: u64) -> Result<(), NoRoom> {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let used = self.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        let Some(site) = self.sites.get(site) else {
+            return self.refuse_unless(used <= limit, None, bytes, NoRoom::Total);
+        };
+        let own = site.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        self.refuse_unless(used <= limit, Some(site), bytes, NoRoom::Total)?;
+        // Twice as much is left for the others: however many sites take all they may, the next one
+        // finds room.
+        let most = site.limit.unwrap_or((limit - used) / 2);
+        self.refuse_unless(own <= most, Some(site), bytes, NoRoom::Site)
+    }
+
+    fn refuse_unless(
+        &self,
+        has_room: bool,
+        site: Option<&SiteBudget>,
+        bytes: u64,
+        no_room: NoRoom,
+    ) -> Result<(), NoRoom> {
+        if has_room {
+            return Ok(());
+        }
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(site) = site {
+            site.used.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        Err(no_room)
+    }
+
+    /// Counts `bytes` no longer.
+    pub(super) fn give_back(&self, site: usize, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(site) = self.sites.get(site) {
+            site.used.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether [`Budget::refresh`] would measure.
+    pub(super) fn is_due(&self) -> bool {
+        self.configured.is_none() && self.milliseconds() >= self.due.load(Ordering::Relaxed)
+    }
+
+    fn milliseconds(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Measures the free space, where the limit follows from it and was not measured within the
+    /// last second. The files may take half of what is free without them. May wait for the disk.
+    pub(super) fn refresh(&self) {
+        if self.configured.is_some() {
+            return;
+        }
+        let now = self.milliseconds();
+        let due = self.due.load(Ordering::Relaxed);
+        let next = now + MEASURED.as_millis() as u64;
+        let is_ours = now >= due
+            && self
+                .due
+                .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if is_ours && let Some(free) = (self.free)() {
+            let all = free.saturating_add(self.used.load(Ordering::Relaxed));
+            self.limit.store(all / 2, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the limit and the bytes that are counted.
+    pub(super) fn usage(&self) -> (u64, u64) {
+        (self.limit.load(Ordering::Relaxed), self.used.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget(total: Option<u64>, sites: &[Option<u64>], free: u64) -> Budget {
+        let limits = StorageLimits { total, sites: sites.to_vec() };
+        Budget::new(limits, Box::new(move || Some(free)))
+    }
+
+    #[test]
+    fn a_site_takes_what_it_may_and_no_more() {
+        let budget = budget(Some(100), &[Some(30), Some(90)], 0);
+        assert_eq!(budget.reserve(0, 30), Ok(()));
+        assert_eq!(budget.reserve(0, 1), Err(NoRoom::Site));
+        assert_eq!(budget.reserve(1, 71), Err(NoRoom::Total));
+        assert_eq!(budget.reserve(1, 70), Ok(()));
+        assert_eq!(budget.usage(), (100, 100));
+        budget.give_back(0, 30);
+        budget.give_back(1, 70);
+        assert_eq!(budget.usage(), (100, 0));
+        assert!(budget.sites.iter().all(|site| site.used.load(Ordering::Relaxed) == 0));
+    }
+
+    #[test]
+    fn however_many_sites_are_greedy_the_next_one_finds_room() {
+        let budget = budget(Some(1 << 20), &[None; 11], 0);
+        for site in 0..10 {
+            while budget.reserve(site, 64).is_ok() {}
+        }
+        let (limit, used) = budget.usage();
+        assert!(limit - used >= limit / 60, "{used} of {limit}");
+        for _ in 0..50 {
+            assert_eq!(budget.reserve(10, 64), Ok(()));
+        }
+    }
+
+    #[test]
+    fn without_a_configured_limit_half_of_the_free_space_may_be_taken() {
+        let budget = budget(None, &[Some(u64::MAX)], 1000);
+        assert_eq!(budget.usage(), (500, 0));
+        assert_eq!(budget.reserve(0, 500), Ok(()));
+        assert_eq!(budget.reserve(0, 1), Err(NoRoom::Total));
+    }
+
+    #[test]
+    fn threads_never_take_more_than_there_is() {
+        let budget = budget(Some(10_000), &[Some(6000), Some(6000)], 0);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let budget = &budget;
+                scope.spawn(move || {
+                    for round in 0..10_000 {
+                        let (site, bytes) = (thread % 2, 1 + round % 7 * 500);
+                        if budget.reserve(site, bytes).is_ok() {
+                            assert!(budget.sites[site].used.load(Ordering::Relaxed) < 30_000);
+                            budget.give_back(site, bytes);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(budget.usage().1, 0);
+    }
+}

@@ -1,0 +1,169 @@
+//! The threads that make the calls of the storage that may wait for a disk.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// A call for a thread.
+pub(super) type Task = Box<dyn FnOnce() + Send>;
+
+/// Threads at most. More would only wait for the same disk.
+const THREADS: usize = 4;
+
+/// Threads and the calls that wait for them. The sites take turns: one that writes much delays
+/// itself alone. A thread starts when a call finds none that is free.
+#[derive(Debug, Default)]
+pub(super) struct Disk(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    filled: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// The waiting calls of each site that has some. The first site is the next one to get a turn.
+    /// Each file has at most two calls, so that connections bound their number.
+    sites: VecDeque<(usize, VecDeque<Task>)>,
+    /// The number of waiting calls.
+    waiting: usize,
+    threads: usize,
+    /// Threads that wait for a call.
+    free: usize,
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").field("threads", &self.threads).finish_non_exhaustive()
+    }
+}
+
+impl Disk {
+    /// Occupies all threads until the result is dropped.
+    #[cfg(test)]
+    pub(super) fn hang(&self) -> std::sync::mpsc::Sender<()> {
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let wait = Arc::new(Mutex::new(wait));
+        for _ in 0..THREADS {
+            let wait = Arc::clone(&wait);
+            self.run(usize::MAX, Box::new(move || assert!(wait.lock().unwrap().recv().is_err())));
+        }
+        go
+    }
+
+    /// Has a thread run `task` for the site with this number. Where no thread can be started, the
+    /// task runs at once.
+    pub(super) fn run(&self, site: usize, task: Task) {
+        let mut queue = self.0.queue();
+        queue.push(site, task);
+        if queue.free > 0 {
+            self.0.filled.notify_one();
+        }
+        if queue.free >= queue.waiting || queue.threads == THREADS {
+            return;
+        }
+        queue.threads += 1;
+        drop(queue);
+        let shared = Arc::clone(&self.0);
+        let name = "front-disk".to_owned();
+        if thread::Builder::new().name(name).spawn(move || shared.work()).is_ok() {
+            return;
+        }
+        let mut queue = self.0.queue();
+        queue.threads -= 1;
+        if queue.threads == 0
+            && let Some(task) = queue.pop()
+        {
+            drop(queue);
+            task();
+        }
+    }
+}
+
+impl Shared {
+    /// Runs a thread until the process ends.
+    fn work(&self) {
+        let mut queue = self.queue();
+        loop {
+            while let Some(task) = queue.pop() {
+                drop(queue);
+                task();
+                queue = self.queue();
+            }
+            queue.free += 1;
+            queue = self.filled.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.free -= 1;
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    fn push(&mut self, site: usize, task: Task) {
+        self.waiting += 1;
+        match self.sites.iter_mut().find(|(number, _)| *number == site) {
+            Some((_, tasks)) => tasks.push_back(task),
+            None => self.sites.push_back((site, VecDeque::from([task]))),
+        }
+    }
+
+    /// Removes the next call. The next turn is another site's.
+    fn pop(&mut self) -> Option<Task> {
+        let (site, mut tasks) = self.sites.pop_front()?;
+        let task = tasks.pop_front();
+        if !tasks.is_empty() {
+            self.sites.push_back((site, tasks));
+        }
+        self.waiting -= 1;
+        task
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    #[test]
+    fn a_site_that_writes_much_delays_itself_alone() {
+        let mut queue = Queue::default();
+        let (order, calls) = mpsc::channel();
+        for (site, count) in [(0, 1000), (1, 2), (2, 1)] {
+            for _ in 0..count {
+                let order = order.clone();
+                queue.push(site, Box::new(move || order.send(site).unwrap()));
+            }
+        }
+        let mut left = 0;
+        while let Some(task) = queue.pop() {
+            task();
+            left += 1;
+        }
+        assert_eq!((left, queue.waiting), (1003, 0));
+        let first: Vec<usize> = calls.try_iter().take(6).collect();
+        assert_eq!(first, [0, 1, 2, 0, 1, 0]);
+    }
+
+    #[test]
+    fn a_call_that_waits_for_its_disk_does_not_keep_others() {
+        let disk = Disk::default();
+        let (go, wait) = mpsc::channel::<()>();
+        let (done, ended) = mpsc::channel();
+        disk.run(0, Box::new(move || assert!(wait.recv().is_err())));
+        for number in 0..100 {
+            let done = done.clone();
+            disk.run(1, Box::new(move || done.send(number).unwrap()));
+        }
+        for _ in 0..100 {
+            ended.recv_timeout(Duration::from_secs(20)).unwrap();
+        }
+        drop(go);
+        assert!(disk.0.queue().threads <= THREADS);
+    }
+}

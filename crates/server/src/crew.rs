@@ -1,0 +1,219 @@
+//! Crews: threads for work that takes too long for an event loop. The jobs of sites take turns, so
+//! that a site with costly work delays its own requests only.
+//!
+//! Two crews exist: one evaluates costly directives, one compares passwords.
+
+mod turns;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::{fmt, io, panic, thread};
+
+use tokio::sync::oneshot;
+
+use turns::Turns;
+pub(crate) use turns::{Bounds, Full, Network, Origin};
+
+/// Threads that do jobs, each with a `T` of its own. They end when the crew is dropped.
+pub(crate) struct Crew<T> {
+    board: Arc<Board<T>>,
+}
+
+/// The jobs that wait, as the crew and its threads see them.
+struct Board<T> {
+    jobs: Mutex<Jobs<T>>,
+    news: Condvar,
+}
+
+struct Jobs<T> {
+    turns: Turns<Job<T>>,
+    is_over: bool,
+}
+
+type Job<T> = Box<dyn FnOnce(&mut T) + Send>;
+
+impl<T: 'static> Crew<T> {
+    /// Starts `threads` threads. Each makes its `T` before its first job, and anew after a job that
+    /// has panicked.
+    ///
+    /// # Errors
+    /// Where the system gives no thread.
+    pub(crate) fn start(
+        name: &str,
+        threads: usize,
+        bounds: Bounds,
+        make: impl Fn() -> T + Send + Clone + 'static,
+    ) -> io::Result<Crew<T>> {
+        let jobs = Jobs {
+            turns: Turns::new(bounds),
+            is_over: false,
+        };
+        let board = Arc::new(Board {
+            jobs: Mutex::new(jobs),
+            news: Condvar::new(),
+        });
+        // Dropped where a thread cannot be started, it ends the others.
+        let crew = Crew { board };
+        for number in 0..threads {
+            let (board, make) = (Arc::clone(&crew.board), make.clone());
+            let builder = thread::Builder::new().name(format!("{name}-{number}"));
+            builder.spawn(move || board.work(make))?;
+        }
+        Ok(crew)
+    }
+
+    /// Does `job` on one of the threads, and returns its result. A job whose caller no longer waits
+    /// is not begun.
+    ///
+    /// # Errors
+    /// Where too many jobs wait already, or the job panics.
+    pub(crate) async fn run<R: Send + 'static>(
+        &self,
+        origin: Origin,
+        job: impl FnOnce(&mut T) -> R + Send + 'static,
+    ) -> Result<R, Full> {
+        let (sender, receiver) = oneshot::channel();
+        let job = move |tools: &mut T| {
+            if !sender.is_closed() {
+                // A caller that is gone needs no result.
+                let _ = sender.send(job(tools));
+            }
+        };
+        self.board.lock().turns.push(origin, Box::new(job))?;
+        self.board.news.notify_one();
+        receiver.await.map_err(|_| Full)
+    }
+}
+
+impl<T> Board<T> {
+    /// Does jobs until the crew is over.
+    fn work(&self, make: impl Fn() -> T) {
+        let mut tools: Option<T> = None;
+        while let Some((site, job)) = self.next() {
+            let done = panic::catch_unwind(AssertUnwindSafe(|| {
+                job(tools.get_or_insert_with(&make));
+            }));
+            if done.is_err() {
+                tools = None;
+            }
+            self.lock().turns.done(site);
+            // A job of this site may have waited for its turn.
+            self.news.notify_one();
+        }
+    }
+
+    fn next(&self) -> Option<(usize, Job<T>)> {
+        let mut jobs = self.lock();
+        loop {
+            if jobs.is_over {
+                return None;
+            }
+            if let Some(next) = jobs.turns.pop() {
+                return Some(next);
+            }
+            jobs = self.news.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Jobs<T>> {
+        // Nothing under the lock can panic half-way.
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Drop for Crew<T> {
+    fn drop(&mut self) {
+        self.board.lock().is_over = true;
+        self.board.news.notify_all();
+    }
+}
+
+impl<T> fmt::Debug for Crew<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Crew").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { site: 2, client: 2, at_a_time: 1 };
+
+    fn origin(site: usize) -> Origin {
+        let network = Network::of(IpAddr::from([127, 0, 0, 1]));
+        Origin { site, network }
+    }
+
+    #[tokio::test]
+    async fn a_busy_site_does_not_delay_another() {
+        let crew = Arc::new(Crew::start("test", 2, BOUNDS, || 0).unwrap());
+        let (release, held) = mpsc::channel::<()>();
+        let (began, has_begun) = oneshot::channel();
+        let busy = {
+            let crew = Arc::clone(&crew);
+            tokio::spawn(async move {
+                let job = move |_: &mut i32| {
+                    began.send(()).unwrap();
+                    held.recv().unwrap();
+                };
+                crew.run(origin(1), job).await
+            })
+        };
+        has_begun.await.unwrap();
+        let waiting: Vec<_> = (0..2)
+            .map(|_| {
+                let crew = Arc::clone(&crew);
+                tokio::spawn(async move { crew.run(origin(1), |_| ()).await })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        assert_eq!(crew.run(origin(1), |_| ()).await, Err(Full));
+        assert_eq!(crew.run(origin(2), |_| 7).await, Ok(7));
+        release.send(()).unwrap();
+        assert_eq!(busy.await.unwrap(), Ok(()));
+        for job in waiting {
+            assert_eq!(job.await.unwrap(), Ok(()));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_fails_one_job() {
+        let crew = Crew::start("test", 1, BOUNDS, || 1).unwrap();
+        let count = |tools: &mut i32| {
+            *tools += 1;
+            *tools
+        };
+        assert_eq!(crew.run(origin(1), count).await, Ok(2));
+        let failed: Result<(), Full> = crew.run(origin(1), |_| panic!("as intended")).await;
+        assert_eq!(failed, Err(Full));
+        assert_eq!(crew.run(origin(1), count).await, Ok(2), "with new tools");
+    }
+
+    #[tokio::test]
+    async fn a_job_that_nobody_waits_for_is_not_begun() {
+        let crew = Arc::new(Crew::start("test", 1, BOUNDS, || ()).unwrap());
+        let (release, held) = mpsc::channel::<()>();
+        let first = {
+            let crew = Arc::clone(&crew);
+            tokio::spawn(async move { crew.run(origin(1), move |_| held.recv().unwrap()).await })
+        };
+        let (touched, was_touched) = mpsc::channel();
+        let second = {
+            let crew = Arc::clone(&crew);
+            tokio::spawn(
+                async move { crew.run(origin(1), move |_| touched.send(()).unwrap()).await },
+            )
+        };
+        tokio::task::yield_now().await;
+        second.abort();
+        assert!(second.await.unwrap_err().is_cancelled());
+        release.send(()).unwrap();
+        assert_eq!(first.await.unwrap(), Ok(()));
+        assert_eq!(crew.run(origin(1), |_| ()).await, Ok(()));
+        assert!(was_touched.try_recv().is_err());
+    }
+}

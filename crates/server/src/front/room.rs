@@ -1,0 +1,88 @@
+//! How many connections and cached files fit into the limit of open files.
+
+use std::io;
+
+use howdah_config::Config;
+
+/// Connections and cached files that may be open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Room {
+    pub(super) connections: usize,
+    /// Files that each thread may keep open.
+    pub(super) cached: usize,
+    /// The limit of open files.
+    limit: u64,
+}
+
+/// Descriptors of a pool: doorbells, sockets, memory.
+const POOL: u64 = 64;
+/// Descriptors of a thread: its event queue, listeners, inotify.
+const THREAD: u64 = 32;
+/// Descriptors of the front as a whole: logs, the supervisor, temporary files of the storage's
+/// threads.
+const FRONT: u64 = 32;
+/// Connections that are always allowed.
+const LEAST: usize = 16;
+
+impl Room {
+    /// Divides the limit of open files, soft and hard. A connection has its socket, and one in four
+    /// may have a file besides.
+    pub(super) fn of(config: &Config, threads: usize, limit: io::Result<(u64, u64)>) -> Room {
+        // Without a known limit, accepting meets it.
+        let limit = limit.map_or(u64::MAX, |(soft, _)| soft);
+        let threads = threads as u64;
+        let usual = howdah_files::Limits::default().descriptors as u64;
+        let cached = usual.min(limit / (8 * threads));
+        let pools = config.sites.iter().filter(|site| site.php.is_some()).count() as u64;
+        let own = FRONT + threads * (THREAD + cached) + pools * POOL;
+        let fitting = limit.saturating_sub(own) / 5 * 4;
+        let fitting = usize::try_from(fitting).unwrap_or(usize::MAX);
+        Room {
+            connections: config.limits.connections.min(fitting.max(LEAST)),
+            cached: cached as usize,
+            limit,
+        }
+    }
+
+    /// Returns what the operator has to know where fewer connections fit than are configured.
+    pub(super) fn warning(&self, config: &Config) -> Option<String> {
+        let Room { connections, limit, .. } = *self;
+        let wanted = config.limits.connections;
+        (connections < wanted).then(|| {
+            format!(
+                "at most {connections} connections at once, not {wanted} (`connections` of \
+                 `[limits]`), because the limit of open files is {limit}; raise it with `ulimit -n` \
+                 or LimitNOFILE"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room(limit: u64) -> (Room, Option<String>) {
+        let text = "[[site]]\nroot = \"/srv\"\n";
+        let config = Config::parse(text, "test.toml").expect("the configuration is right");
+        let room = Room::of(&config, 2, Ok((limit, limit)));
+        (room, room.warning(&config))
+    }
+
+    #[test]
+    fn what_is_configured_fits_into_a_usual_limit() {
+        let (room, warning) = room(1 << 20);
+        assert_eq!((room.connections, room.cached, warning), (16_384, 512, None));
+    }
+
+    #[test]
+    fn a_low_limit_leaves_room_for_all_that_a_connection_needs() {
+        for limit in [256, 1024, 4096, 20_000] {
+            let (room, warning) = room(limit);
+            let needed = room.connections * 5 / 4 + 2 * room.cached;
+            assert!(needed as u64 <= limit, "{limit}: {room:?}");
+            assert!(room.connections >= LEAST && room.cached > 0, "{limit}: {room:?}");
+            assert!(warning.is_some_and(|text| text.contains(&limit.to_string())));
+        }
+    }
+}

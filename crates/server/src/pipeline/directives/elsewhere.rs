@@ -1,0 +1,152 @@
+//! Evaluating directives on the threads of a [`Crew`](crate::crew::Crew), for requests whose
+//! directives are costly.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use howdah_files::Store;
+use howdah_htaccess::WorkBudget;
+use howdah_htaccess::modules::filter::Filter;
+use howdah_htaccess::response::About;
+use howdah_http::{Request, ResponseHead, Status};
+use howdah_site::{Client, Detached, DocumentPath, ListingPage, Resolved, Ruled, Scratch, Site};
+
+use crate::crew::{Full, Network, Origin};
+use crate::front::Shared;
+use crate::host::{Compared, FrontHost};
+use crate::net::Peer;
+use crate::pipeline::context::{Arrival, RequestContext};
+use crate::respond::listing;
+
+/// A copy of a request, and the means to evaluate directives for it on another thread.
+pub(super) struct Elsewhere {
+    shared: Arc<Shared>,
+    site: usize,
+    request: Request,
+    peer: Peer,
+    arrival: Arrival,
+    compared: Compared,
+}
+
+/// The result of the directives for a response.
+pub(super) struct Responded {
+    pub(super) head: ResponseHead,
+    pub(super) ruled: Ruled,
+    pub(super) chosen: Result<Vec<Filter>, Status>,
+}
+
+impl Elsewhere {
+    pub(super) fn new(context: &RequestContext<'_, '_>, site: &Site) -> Elsewhere {
+        Elsewhere {
+            shared: Arc::clone(&context.thread.shared),
+            site: site.number(),
+            request: context.request.clone(),
+            peer: *context.peer,
+            arrival: context.arrival,
+            compared: context.compared.clone(),
+        }
+    }
+
+    /// Resolves the request.
+    ///
+    /// # Errors
+    /// Where too many requests of the site or of the client wait already.
+    pub(super) async fn resolve(self) -> Result<Resolved, Full> {
+        let detached = self.evaluate(|site, client, host, scratch| {
+            howdah_site::resolve(site, client, host, scratch).detach()
+        });
+        Ok(detached.await?.attach())
+    }
+
+    /// Resolves the error page of a request that failed.
+    ///
+    /// # Errors
+    /// As [`resolve`](Elsewhere::resolve).
+    pub(super) async fn error(self, ruled: Ruled, status: Status) -> Result<Resolved, Full> {
+        let detached = self.evaluate(move |site, client, host, scratch| -> Detached {
+            let ruled = Some(Rc::new(ruled));
+            howdah_site::error(site, client, ruled, status, host, scratch).detach()
+        });
+        Ok(detached.await?.attach())
+    }
+
+    /// Lets the directives change the head of a response. `Err(500)` in the result also where they
+    /// take too much work.
+    ///
+    /// # Errors
+    /// As [`resolve`](Elsewhere::resolve).
+    pub(super) async fn respond(
+        self,
+        ruled: Ruled,
+        mut head: ResponseHead,
+        about: About,
+    ) -> Result<Responded, Full> {
+        self.evaluate(move |site, client, host, scratch| {
+            let mut ruled = Rc::new(ruled);
+            let chosen =
+                howdah_site::respond(site, client, &mut ruled, &mut head, about, host, scratch);
+            Responded {
+                head,
+                ruled: Rc::unwrap_or_clone(ruled),
+                chosen,
+            }
+        })
+        .await
+    }
+
+    /// Makes the page of the folder at `path`. `None`: the folder may not be listed.
+    ///
+    /// # Errors
+    /// As [`resolve`](Elsewhere::resolve).
+    pub(super) async fn list(
+        self,
+        mut ruled: Ruled,
+        path: DocumentPath,
+    ) -> Result<Option<(Ruled, ListingPage)>, Full> {
+        self.evaluate(move |site, client, host, scratch| {
+            let entries = host.store.list(&path)?.into_iter().map(listing::entry).collect();
+            let page = howdah_site::list(site, client, &mut ruled, entries, host, scratch);
+            Some((ruled, page))
+        })
+        .await
+    }
+
+    async fn evaluate<R: Send + 'static>(
+        self,
+        work: impl FnOnce(&Site, &Client<'_>, &mut FrontHost<'_, &mut Store>, &mut Scratch) -> R
+        + Send
+        + 'static,
+    ) -> Result<R, Full> {
+        let network = Network::of(self.peer.remote.ip());
+        let origin = Origin { site: self.site, network };
+        let shared = Arc::clone(&self.shared);
+        let job = move |store: &mut Store| self.run(store, work);
+        shared.evaluators.run(origin, job).await
+    }
+
+    fn run<R>(
+        self,
+        store: &mut Store,
+        work: impl FnOnce(&Site, &Client<'_>, &mut FrontHost<'_, &mut Store>, &mut Scratch) -> R,
+    ) -> R {
+        store.tick(self.arrival.began.seconds());
+        if store.changes().is_some() {
+            store.drain_events();
+        }
+        let shared = &*self.shared;
+        let site = shared.sites.iter().find(|site| site.number() == self.site);
+        let site = site.expect("the number is that of a site of the same list");
+        let budget =
+            WorkBudget::new(shared.config.limits.htaccess_work).with_jit(shared.config.pcre_jit);
+        let client = self.peer.client(&self.request, self.arrival.began.microseconds);
+        let mut host = FrontHost {
+            store,
+            passwords: &shared.passwords,
+            site: self.site,
+            compared: &self.compared,
+            since: self.arrival.started,
+            pool: shared.pools.get(self.site).and_then(Option::as_deref),
+        };
+        work(site, &client.within(&budget), &mut host, &mut Scratch::default())
+    }
+}

@@ -1,0 +1,188 @@
+//! Content codings that the site's configuration asks for: compressed files beside others
+//! (`precompressed`), and compression by the server itself (`compress`).
+//!
+//! Directives come first: a response whose content they have encoded or filtered is left alone.
+
+use howdah_files::{Store, Variant};
+use howdah_htaccess::modules::filter::Filter;
+use howdah_http::{Fields, Request, ResponseHead, Status, codings, members};
+use howdah_site::{ContentCoding, DocumentPath, FileHandle, Site};
+
+use super::file;
+use crate::body::Source;
+use crate::pipeline::{Head, Response};
+
+/// Returns the file to send in place of the one at `path`, and the form in which it is sent.
+/// `fields` are those of the request.
+pub(crate) fn select(
+    store: &mut Store,
+    site: &Site,
+    (path, file): (DocumentPath, FileHandle),
+    fields: &Fields,
+) -> (DocumentPath, FileHandle, Variant) {
+    let wanted = &site.config().precompressed;
+    let mut found: Vec<(ContentCoding, DocumentPath)> = Vec::new();
+    for &coding in wanted {
+        let sibling = site.sibling(&path, coding);
+        let sibling = sibling.filter(|sibling| store.is_current(&path, file, sibling));
+        found.extend(sibling.map(|sibling| (coding, sibling)));
+    }
+    if found.is_empty() {
+        return (path, file, Variant::Only);
+    }
+    let names: Vec<&str> = found.iter().map(|(coding, _)| coding.token()).collect();
+    match codings::preferred(fields, &names) {
+        None => (path, file, Variant::Varying),
+        Some(index) => {
+            let (coding, sibling) = found.swap_remove(index);
+            (sibling, FileHandle::NONE, Variant::Coded(coding))
+        }
+    }
+}
+
+/// Returns whether the site has content compressed: files, or the output of scripts.
+pub(crate) fn compresses(site: &Site, is_script: bool) -> bool {
+    let config = site.config();
+    !config.compress.is_empty() && (!is_script || config.compress_scripts)
+}
+
+/// Has the content of `response` compressed, if the site says so and the client accepts a coding.
+/// The response to a client that has the compressed content already becomes a 304. `fields` are those
+/// of the request as directives have left them.
+pub(crate) fn compress(
+    site: &Site,
+    request: &Request,
+    fields: &Fields,
+    mut response: Response,
+) -> Response {
+    let length = response.length_hint.or(response.body.length());
+    if !response.filters.is_empty() || !is_compressible(response.head.get(), length) {
+        return response;
+    }
+    let mut head = match response.head {
+        Head::Own(head) => head,
+        shared => shared.get().clone(),
+    };
+    response.filters.extend(encode(site, fields, &mut head));
+    let is_known = !response.filters.is_empty() && file::is_known(request, &head);
+    let response = Response { head: Head::Own(head), ..response };
+    if is_known {
+        file::not_modified(response)
+    } else {
+        response
+    }
+}
+
+/// Changes the head of compressible content to that of the coding which the client prefers. Returns
+/// the filter that makes the coding; `None` where the content is sent as it is.
+fn encode(site: &Site, fields: &Fields, head: &mut ResponseHead) -> Option<Filter> {
+    let has = |name: &[u8]| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding");
+    if !head.fields.values(b"vary").flat_map(members).any(has) {
+        head.fields.push(b"Vary", b"Accept-Encoding");
+    }
+    let offered: Vec<&str> = site.config().compress.iter().map(|coding| coding.token()).collect();
+    let coding = *site.config().compress.get(codings::preferred(fields, &offered)?)?;
+    let filter = match coding {
+        ContentCoding::Brotli => Filter::Brotli,
+        ContentCoding::Gzip => Filter::Deflate,
+        ContentCoding::Zstandard => return None,
+    };
+    for name in ["Content-Length", "Content-MD5", "Accept-Ranges"] {
+        head.fields.remove(name.as_bytes());
+    }
+    head.fields.set(b"Content-Encoding", coding.token().as_bytes());
+    if let Some(tag) = head.fields.value(b"etag").and_then(|tag| weak(tag, coding.token())) {
+        head.fields.set(b"ETag", &tag);
+    }
+    Some(filter)
+}
+
+/// What [`compress`] does to a head, for `howdah explain`.
+pub(crate) fn explained(
+    site: &Site,
+    fields: &Fields,
+    head: &mut ResponseHead,
+    is_script: bool,
+) -> Option<Filter> {
+    let applies = compresses(site, is_script) && is_compressible(head, None);
+    applies.then(|| encode(site, fields, head))?
+}
+
+/// The tag of the content in another coding: weak, since another version of the server may compress
+/// it differently.
+fn weak(tag: &[u8], coding: &str) -> Option<Vec<u8>> {
+    let strong = tag.strip_prefix(b"W/").unwrap_or(tag);
+    let start = strong.strip_suffix(b"\"").filter(|start| start.len() > 1)?;
+    Some([b"W/", start, b"-", coding.as_bytes(), b"\""].concat())
+}
+
+fn is_compressible(head: &ResponseHead, length: Option<u64>) -> bool {
+    let is_fixed = |member: &[u8]| member.eq_ignore_ascii_case(b"no-transform");
+    head.status == Status::OK
+        && !head.fields.values(b"cache-control").flat_map(members).any(is_fixed)
+        && !head.fields.contains(b"content-encoding")
+        && !head.fields.contains(b"content-range")
+        && length.is_none_or(|length| length >= SHORTEST)
+        && head.fields.value(b"content-type").is_some_and(is_text)
+}
+
+/// Returns whether content of that media type becomes much shorter. Events are no such type: their
+/// reader waits for each of them.
+fn is_text(media_type: &[u8]) -> bool {
+    let end = media_type.iter().position(|byte| b"; \t".contains(byte));
+    let kind = media_type[..end.unwrap_or(media_type.len())].to_ascii_lowercase();
+    let is_listed = TEXTS.iter().any(|text| text.as_bytes() == kind);
+    let is_text = kind.starts_with(b"text/") && kind != b"text/event-stream";
+    is_text || is_listed || kind.ends_with(b"+json") || kind.ends_with(b"+xml")
+}
+
+/// Media types that are text, or become as much shorter as text.
+const TEXTS: [&str; 14] = [
+    "application/javascript",
+    "application/json",
+    "application/ld+json",
+    "application/pgp-keys",
+    "application/sql",
+    "application/vnd.ms-fontobject",
+    "application/wasm",
+    "application/x-httpd-php",
+    "application/x-javascript",
+    "application/xml",
+    "font/otf",
+    "font/ttf",
+    "image/bmp",
+    "image/vnd.microsoft.icon",
+];
+
+/// Bytes of the shortest content that is compressed. Shorter content fits into the same packet
+/// either way.
+pub(super) const SHORTEST: u64 = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_compressed_and_pictures_are_not() {
+        for text in
+            ["text/html; charset=utf-8", "TEXT/CSS", "image/svg+xml", "application/manifest+json"]
+        {
+            assert!(is_text(text.as_bytes()), "{text}");
+        }
+        for other in ["image/png", "font/woff2", "text/event-stream", "application/zip", ""] {
+            assert!(!is_text(other.as_bytes()), "{other}");
+        }
+    }
+
+    #[test]
+    fn tags_of_compressed_content_are_weak() {
+        for (tag, expected) in [
+            ("\"a\"", Some("W/\"a-br\"")),
+            ("W/\"a\"", Some("W/\"a-br\"")),
+            ("a", None),
+            ("\"", None),
+        ] {
+            assert_eq!(weak(tag.as_bytes(), "br"), expected.map(|tag| tag.as_bytes().to_vec()));
+        }
+    }
+}

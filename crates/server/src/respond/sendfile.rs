@@ -1,0 +1,184 @@
+//! Answering with a file that a script has named (`X-Sendfile`, `X-Accel-Redirect`).
+//!
+//! The script has decided that the client may have the file, so directives about access do not count.
+//! The fields that the script has set are kept, and take the place of the file's own; conditions and
+//! ranges of the request are answered as for any file.
+
+use std::rc::Rc;
+
+use howdah_files::{Answer, ScriptManner};
+use howdah_htaccess::response::passes_filters;
+use howdah_http::{Fields, ResponseHead, Status};
+use howdah_site::{DocumentPath, Ruled, Script, Site};
+
+use crate::body::Body;
+use crate::observe::{RequestError, RespondError};
+use crate::pipeline::{Head, RequestContext, Response, adjust};
+
+/// Responds with the file that `head`, the head of the script's response, names.
+///
+/// # Errors
+/// 404 if the file is missing, 403 if it may not be sent. The log tells the script and the reason.
+pub(super) async fn respond(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+    ruled: Option<&mut Rc<Ruled>>,
+    script: &Script,
+    mut head: ResponseHead,
+) -> Result<Response, RespondError> {
+    let path = named(context, site, script, &head)?;
+    let is_success = head.status == Status::OK;
+    let content_type = take_content_type(&mut head.fields);
+    take_framing(&mut head.fields);
+    let own = ScriptFields {
+        content_type: content_type.as_deref(),
+        head: &head,
+        path: &path,
+    };
+    let Some(ruled) = ruled else {
+        let found = own.answer(context, site, !is_success);
+        let response = own.response(context, script, found)?;
+        return adjust(context, site, None, response).await;
+    };
+    let is_filtered = passes_filters(&ruled.state, &ruled.settings);
+    if is_filtered {
+        // A part of the content cannot be compressed, and a whole one has a tag of its own: the
+        // filters are chosen first.
+        let kept = (ruled.state.fields.clone(), ruled.state.error_fields.clone());
+        let found = own.answer(context, site, true);
+        let response = own.response(context, script, found)?;
+        let response = adjust(context, site, Some(ruled), response).await?;
+        if !response.filters.is_empty() || !is_success {
+            return Ok(response);
+        }
+        let state = &mut Rc::make_mut(ruled).state;
+        (state.fields, state.error_fields) = kept;
+    }
+    let found = own.answer(context, site, !is_success);
+    let response = own.response(context, script, found)?;
+    let response = adjust(context, site, Some(ruled), response).await?;
+    Ok(match response.status() {
+        Status::OK => response,
+        _ => Response { filters: Vec::new(), ..response },
+    })
+}
+
+/// Returns the path of the file that the script names.
+fn named(
+    context: &RequestContext<'_, '_>,
+    site: &Site,
+    script: &Script,
+    head: &ResponseHead,
+) -> Result<DocumentPath, RespondError> {
+    let Some(named) = site.sendfile(&head.fields) else {
+        return Err(Status::INTERNAL_SERVER_ERROR.into());
+    };
+    let real_path = |path: &std::path::Path| path.canonicalize().ok();
+    site.sendfile_path(context.request.host(), script, named, real_path)
+        .map_err(|why| {
+            let (field, value) = named;
+            let what = format!("{}: {} is not sent: {why}", field.name(), value.escape_ascii());
+            RequestError::sendfile(context.situation(), script, Status::FORBIDDEN, &what).into()
+        })
+}
+
+/// The script's part in the response.
+struct ScriptFields<'s> {
+    content_type: Option<&'s [u8]>,
+    /// Without the fields that describe content which is not sent.
+    head: &'s ResponseHead,
+    path: &'s DocumentPath,
+}
+
+impl ScriptFields<'_> {
+    fn answer(&self, context: &RequestContext<'_, '_>, site: &Site, is_whole: bool) -> Answer {
+        let manner = ScriptManner {
+            is_whole,
+            content_type: self.content_type,
+            last_modified: self.head.fields.value(b"last-modified"),
+            tag: self.head.fields.value(b"etag"),
+        };
+        let thread = context.thread;
+        let user = thread.pool_user(site.number());
+        thread.store().answer_for_script(context.request, self.path, user, manner)
+    }
+
+    fn response(
+        &self,
+        context: &RequestContext<'_, '_>,
+        script: &Script,
+        found: Answer,
+    ) -> Result<Response, RespondError> {
+        let (mut head, body, modified) = match found {
+            Answer::Composed { head, body, modified, .. } => (head, body, modified),
+            // A request's precondition has failed. That is no mistake of the script.
+            Answer::Status(status @ Status::PRECONDITION_FAILED) => return Err(status.into()),
+            other => return Err(self.refused(context, script, other.status())),
+        };
+        if head.status == Status::OK {
+            head.status = self.head.status;
+            head.reason.clone_from(&self.head.reason);
+        }
+        let made = std::mem::take(&mut head.fields);
+        for (name, value) in self.head.fields.iter() {
+            if !made.contains(name) {
+                head.fields.push(name, value);
+            }
+        }
+        for (name, value) in made.iter() {
+            head.fields.push(name, value);
+        }
+        let length = body.length();
+        let mut response = Response::new(Head::Own(head), Body::from(body));
+        response.length_hint = Some(length);
+        response.modified = i64::try_from(modified).ok().and_then(|at| at.checked_mul(1_000_000));
+        response.is_own = response.status() == Status::RANGE_NOT_SATISFIABLE;
+        Ok(response)
+    }
+
+    fn refused(
+        &self,
+        context: &RequestContext<'_, '_>,
+        script: &Script,
+        status: Status,
+    ) -> RespondError {
+        let why = match status {
+            Status::NOT_FOUND => "it does not exist".to_owned(),
+            Status::FORBIDDEN => {
+                "it is not a regular file, or the user of the site's scripts or the \
+                                  server's user may not read it"
+                    .to_owned()
+            }
+            other => other.to_string(),
+        };
+        let what = format!("{} is not sent: {why}", self.path.absolute().display());
+        RequestError::sendfile(context.situation(), script, status, &what).into()
+    }
+}
+
+/// Takes the media type that the script has set. PHP adds its default type as the last line and
+/// spells the name as here; that type describes a page, and the script has made none.
+fn take_content_type(fields: &mut Fields) -> Option<Vec<u8>> {
+    let is_default = fields.iter().last().is_some_and(|(name, value)| {
+        name == b"Content-type" && !value.windows(9).any(|part| part == b";charset=")
+    });
+    let set = fields.value(b"content-type").map(<[u8]>::to_vec);
+    fields.remove(b"content-type");
+    set.filter(|_| !is_default)
+}
+
+/// Removes the fields that name the file, and those that describe the content which the script has
+/// not made.
+fn take_framing(fields: &mut Fields) {
+    for name in [
+        "X-Sendfile",
+        "X-Accel-Redirect",
+        "Accept-Ranges",
+        "Content-Encoding",
+        "Content-Length",
+        "Content-Range",
+        "Transfer-Encoding",
+    ] {
+        fields.remove(name.as_bytes());
+    }
+}

@@ -1,0 +1,250 @@
+//! The mounted hierarchies of control groups, and this process's place in each.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use howdah_sys::folder::has_attribute;
+use howdah_sys::process;
+
+use super::{Controller, is_stale, make, remove};
+
+/// The group of this process where version 2 wants processes and inner groups apart. systemd's
+/// `DelegateSubgroup=supervisor` makes the same.
+const LEAF: &str = "supervisor";
+/// Exists where systemd manages the control groups.
+const SYSTEMD: &str = "/run/systemd/system";
+/// systemd marks the groups that belong to a service with `Delegate=`.
+const DELEGATED: [&str; 2] = ["trusted.delegate", "user.delegate"];
+
+/// A hierarchy in which this process may create groups, perhaps.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The group that this process was started in.
+    base: PathBuf,
+    is_unified: bool,
+    /// The controllers of a hierarchy of version 1.
+    controllers: Vec<Controller>,
+}
+
+/// A hierarchy with this supervisor's folder.
+#[derive(Debug, Clone)]
+pub(super) struct Hierarchy {
+    pub(super) folder: PathBuf,
+    is_unified: bool,
+    controllers: Vec<Controller>,
+}
+
+/// Finds the mounted hierarchies that are of use.
+///
+/// # Errors
+/// The reason why none may be used.
+pub(super) fn find(is_root: bool) -> Result<Vec<Found>, String> {
+    let read = |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
+    let found = parse(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?);
+    let is_delegated = |found: &Found| {
+        found.is_unified && DELEGATED.iter().any(|name| has_attribute(&found.base, name))
+    };
+    if is_root && Path::new(SYSTEMD).exists() && !found.iter().any(is_delegated) {
+        return Err(
+            "systemd manages them, and this service has no `Delegate=yes` in its unit".to_owned()
+        );
+    }
+    Ok(found)
+}
+
+/// Reads `/proc/self/mountinfo` and `/proc/self/cgroup`.
+fn parse(mounts: &str, own: &str) -> Vec<Found> {
+    let place = |controller: Option<&str>| -> Option<&str> {
+        own.lines().find_map(|line| {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (controllers, path) = (fields.next()?, fields.next()?);
+            let is_it = match controller {
+                None => controllers.is_empty(),
+                Some(controller) => controllers.split(',').any(|one| one == controller),
+            };
+            is_it.then_some(path)
+        })
+    };
+    let mut all: Vec<Found> = Vec::new();
+    for line in mounts.lines() {
+        let Some((mount, kind)) = line.split_once(" - ") else {
+            continue;
+        };
+        let mut mount = mount.split(' ').skip(3);
+        let (Some(root), Some(point)) = (mount.next(), mount.next()) else {
+            continue;
+        };
+        let mut kind = kind.split(' ');
+        let (name, options) = (kind.next().unwrap_or_default(), kind.nth(1).unwrap_or_default());
+        let controllers: Vec<Controller> = Controller::ALL
+            .into_iter()
+            .filter(|controller| options.split(',').any(|option| option == controller.name()))
+            .collect();
+        let own = match (name, controllers.first()) {
+            ("cgroup2", _) => place(None),
+            ("cgroup", Some(controller)) => place(Some(controller.name())),
+            _ => continue,
+        };
+        // In a container the mount may show a part of the hierarchy that this process is not in.
+        let Some(below) = own.and_then(|own| Path::new(own).strip_prefix(root).ok()) else {
+            continue;
+        };
+        let is_unified = name == "cgroup2";
+        let mut base = Path::new(point).join(below);
+        if is_unified && base.ends_with(LEAF) && base != Path::new(point) {
+            base.pop();
+        }
+        if !all.iter().any(|found| found.base == base) {
+            let controllers = if is_unified { Vec::new() } else { controllers };
+            all.push(Found { base, is_unified, controllers });
+        }
+    }
+    all
+}
+
+impl Found {
+    /// Whether there is a folder of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.base.join(name).is_dir()
+    }
+
+    /// Creates the supervisor's folder `name`, and removes those of dead supervisors.
+    ///
+    /// # Errors
+    /// The reason, for the operator.
+    pub(super) fn create(self, name: &str) -> Result<Hierarchy, String> {
+        self.remove_stale();
+        let folder = self.base.join(name);
+        make(&folder).map_err(|error| error.to_string())?;
+        let controllers = match self.is_unified {
+            true => self.delegate(&folder),
+            false => self.controllers,
+        };
+        Ok(Hierarchy {
+            folder,
+            is_unified: self.is_unified,
+            controllers,
+        })
+    }
+
+    /// Makes the controllers of version 2 available in `folder`. Returns those that are.
+    fn delegate(&self, folder: &Path) -> Vec<Controller> {
+        let usable = |controller: &Controller| {
+            let switch = format!("+{}", controller.name());
+            let base = self.base.join("cgroup.subtree_control");
+            let done = fs::write(&base, &switch).or_else(|error| {
+                if error.raw_os_error() != Some(EBUSY) {
+                    return Err(error);
+                }
+                self.leave_base()?;
+                fs::write(&base, &switch)
+            });
+            done.and_then(|()| fs::write(folder.join("cgroup.subtree_control"), &switch))
+                .is_ok()
+        };
+        Controller::ALL.into_iter().filter(usable).collect()
+    }
+
+    /// A group of version 2 with controllers for inner groups must have no processes itself.
+    fn leave_base(&self) -> io::Result<()> {
+        let leaf = self.base.join(LEAF);
+        make(&leaf)?;
+        fs::write(leaf.join("cgroup.procs"), process::own_pid().to_string())
+    }
+
+    fn remove_stale(&self) {
+        for entry in fs::read_dir(&self.base).into_iter().flatten().flatten() {
+            if entry.file_name().to_str().is_some_and(is_stale) {
+                let inner = fs::read_dir(entry.path()).into_iter().flatten().flatten();
+                let pools: Vec<PathBuf> = inner.map(|pool| pool.path()).collect();
+                super::kill::all(&[entry.path()]);
+                for pool in pools.iter().filter(|pool| pool.is_dir()) {
+                    // A group whose processes have not ended yet is removed at the next start.
+                    let _ = remove(std::slice::from_ref(pool));
+                }
+                let _ = fs::remove_dir(entry.path());
+            }
+        }
+    }
+}
+
+impl Hierarchy {
+    pub(super) fn controls(&self, controller: Controller) -> bool {
+        self.controllers.contains(&controller)
+    }
+
+    /// Sets the limit of a group.
+    ///
+    /// # Errors
+    /// The error of the file system, with the file.
+    pub(super) fn limit(
+        &self,
+        folder: &Path,
+        controller: Controller,
+        value: u64,
+    ) -> io::Result<()> {
+        let (file, value) = match (controller, self.is_unified) {
+            (Controller::Memory, true) => ("memory.max", value),
+            (Controller::Memory, false) => ("memory.limit_in_bytes", value),
+            (Controller::Pids, _) => ("pids.max", value),
+            (Controller::Cpu, true) => ("cpu.weight", value),
+            // Version 1 counts in shares, of which 1024 are usual and 2 the least.
+            (Controller::Cpu, false) => ("cpu.shares", (value * 1024 / 100).max(2)),
+        };
+        let path = folder.join(file);
+        fs::write(&path, value.to_string())
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+    }
+}
+
+/// The group has processes.
+const EBUSY: i32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bases(mounts: &str, own: &str) -> Vec<(String, Vec<Controller>)> {
+        let show = |found: Found| (found.base.display().to_string(), found.controllers);
+        parse(mounts, own).into_iter().map(show).collect()
+    }
+
+    #[test]
+    fn version_two() {
+        let mounts =
+            "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+        let service = "0::/system.slice/howdah.service\n";
+        let expected = "/sys/fs/cgroup/system.slice/howdah.service".to_owned();
+        assert_eq!(bases(mounts, service), [(expected.clone(), vec![])]);
+        let leaf = "0::/system.slice/howdah.service/supervisor\n";
+        assert_eq!(bases(mounts, leaf), [(expected, vec![])]);
+        assert_eq!(bases(mounts, "0::/\n"), [("/sys/fs/cgroup/".to_owned(), vec![])]);
+    }
+
+    #[test]
+    fn both_versions() {
+        let mounts = "1 0 0:1 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\
+                      2 0 0:2 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+                      3 0 0:3 / /sys/fs/cgroup/freezer rw - cgroup cgroup rw,freezer\n\
+                      4 0 0:4 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        let own = "4:memory:/a/b\n3:cpu,cpuacct:/c\n2:freezer:/\n0::/\n";
+        assert_eq!(
+            bases(mounts, own),
+            [
+                ("/sys/fs/cgroup/cpu/c".to_owned(), vec![Controller::Cpu]),
+                ("/sys/fs/cgroup/memory/a/b".to_owned(), vec![Controller::Memory]),
+                ("/sys/fs/cgroup/unified/".to_owned(), vec![]),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_mount_of_another_part_is_left_out() {
+        let mounts = "30 24 0:26 /docker/77 /sys/fs/cgroup ro - cgroup2 cgroup ro\n";
+        assert_eq!(bases(mounts, "0::/../other\n"), []);
+        let inside = [("/sys/fs/cgroup/x".to_owned(), vec![])];
+        assert_eq!(bases(mounts, "0::/docker/77/x\n"), inside);
+        assert_eq!(bases("nonsense\n1 2 3 - cgroup2\n", "0::/\n"), []);
+    }
+}

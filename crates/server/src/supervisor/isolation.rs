@@ -1,0 +1,334 @@
+//! Isolation: what the pools and the front are kept from, beside the permissions of their users.
+//!
+//! ```text
+//! calls       the system calls that are refused
+//! files       the files that a pool may reach
+//! front       the front's own restrictions
+//! mail        whether `mail()` works without new privileges
+//! ```
+//! The plan says what is wanted and what this machine can do. [`PoolIsolation::confinement`] makes
+//! of it what the kernel is told, each time that a zygote starts: folders come and go.
+//! `docs/security.md` has the table for users.
+
+mod calls;
+mod files;
+pub(super) mod front;
+mod mail;
+
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use howdah_config::{Config, Destination, Php, RootTemplate, Sandbox, Site};
+use howdah_sys::confinement::{Confinement, Resource};
+use howdah_sys::credentials::Identity;
+use howdah_sys::folder;
+use howdah_sys::landlock::{Landlock, Ruleset};
+use howdah_sys::mounts::{self, Mounts};
+use howdah_sys::seccomp;
+
+use self::files::Reach;
+
+/// The shared folders for temporary files, and the folders of a pool's state that replace them.
+const TEMPORARY: [(&str, &str); 2] = [("/tmp", "tmp"), ("/var/tmp", "var-tmp")];
+
+/// What this machine and the supervisor's user allow.
+#[derive(Debug, Clone)]
+pub(crate) struct Abilities {
+    pub(crate) landlock: Option<Landlock>,
+    pub(crate) seccomp: bool,
+    /// Whether pools can have mounts of their own, or why not.
+    pub(crate) mounts: Result<(), String>,
+    as_root: bool,
+}
+
+/// The isolation of a pool.
+#[derive(Debug, Clone)]
+pub(crate) struct PoolIsolation {
+    pub(crate) level: Sandbox,
+    no_new_privileges: bool,
+    private_tmp: bool,
+    hides_processes: bool,
+    limits: Vec<(Resource, u64)>,
+    /// Descriptors that a process may have open beside the pool's own.
+    pub(crate) descriptors: Option<u64>,
+    landlock: Option<Landlock>,
+    seccomp: bool,
+    reach: Reach,
+    connect: Option<Vec<Destination>>,
+}
+
+impl Abilities {
+    /// Asks the kernel.
+    pub(crate) fn find(identity: &Identity) -> Abilities {
+        let mounts = if identity.is_root() {
+            mounts::probe().map_err(|error| {
+                format!(
+                    "the kernel refuses mounts ({error}); a container needs CAP_SYS_ADMIN for them"
+                )
+            })
+        } else {
+            Err("the server was not started as root".to_owned())
+        };
+        Abilities {
+            landlock: Landlock::of_kernel(),
+            seccomp: seccomp::is_available(),
+            mounts,
+            as_root: identity.is_root(),
+        }
+    }
+
+    /// Describes what is missing on this machine and concerns this configuration.
+    pub(crate) fn notices(&self, config: &Config) -> Vec<String> {
+        let pools = || config.sites.iter().filter_map(|site| site.php.as_ref());
+        let confines = config.sandbox || pools().any(|php| php.sandbox != Sandbox::Off);
+        let mut notices = Vec::new();
+        if confines {
+            match self.landlock {
+                None => notices.push(
+                    "this kernel has no Landlock, or one older than Linux 5.19: the sandbox keeps pools and front from no \
+                     files, ports and signals; add `landlock` to the kernel's `lsm=` setting"
+                        .to_owned(),
+                ),
+                Some(landlock) if !landlock.has_scopes() => notices.push(
+                    "this kernel's Landlock is older than Linux 6.12: the sandbox does not keep pools of the same user from \
+                     sending each other signals"
+                        .to_owned(),
+                ),
+                Some(_) => {}
+            }
+            if !self.seccomp {
+                notices.push(
+                    "this kernel has no seccomp filters: the sandbox refuses no system calls"
+                        .to_owned(),
+                );
+            }
+        }
+        if let Err(why) = &self.mounts
+            && pools().any(|php| php.private_tmp || php.hide_processes)
+        {
+            notices.push(format!(
+                "pools share /tmp with other users and see their processes (`private_tmp`, `hide_processes`): {why}"
+            ));
+        }
+        notices.extend(mail::notice(config, &mail::PROGRAMS.map(Path::new)));
+        notices
+    }
+}
+
+impl PoolIsolation {
+    /// Plans the isolation of the pool of `config.sites[number]`, whose program and state folder
+    /// were found. Adds to `notices` what the configuration asks for and cannot be had.
+    pub(crate) fn plan(
+        (config, number): (&Config, usize),
+        php: &Php,
+        paths: &PoolPaths<'_>,
+        abilities: &Abilities,
+        notices: &mut Vec<String>,
+    ) -> PoolIsolation {
+        let site = &config.sites[number];
+        let confines = php.sandbox != Sandbox::Off;
+        // The kernel takes a sandbox from those who cannot gain rights, or have all of them.
+        let may_confine = php.no_new_privs || abilities.as_root;
+        if confines && !may_confine {
+            notices.push(format!(
+                "site {}: no sandbox: with `no_new_privs = false` it needs a server that is started as root",
+                site.name
+            ));
+        }
+        let landlock = abilities.landlock.filter(|_| confines && may_confine);
+        connect_notices(site, php, landlock, notices);
+        let limits = &php.rlimits;
+        let optional = [
+            (Resource::Processes, limits.nproc),
+            (Resource::FileSize, limits.fsize),
+            (Resource::AddressSpace, limits.address_space),
+        ];
+        let given = optional.into_iter().filter_map(|(what, limit)| Some((what, limit?)));
+        PoolIsolation {
+            level: php.sandbox,
+            no_new_privileges: php.no_new_privs,
+            private_tmp: php.private_tmp
+                && abilities.mounts.is_ok()
+                && names_nothing_temporary(site, php, paths, notices),
+            hides_processes: php.hide_processes && abilities.mounts.is_ok(),
+            limits: given.chain([(Resource::Core, limits.core)]).collect(),
+            descriptors: limits.nofile,
+            landlock,
+            seccomp: abilities.seccomp && confines && may_confine,
+            reach: Reach::plan((config, number), php, paths),
+            connect: php.connect.clone(),
+        }
+    }
+
+    /// Makes the folders that the pool's mounts need, and returns what the kernel is told when the
+    /// zygote starts. `state` is the pool's state folder, which exists.
+    ///
+    /// # Errors
+    /// The folders cannot be made.
+    pub(crate) fn confinement(&self, state: &Path, owner: &Identity) -> io::Result<Confinement> {
+        let mut mounts = Mounts::default();
+        if self.private_tmp {
+            let state = state.canonicalize()?;
+            for (shared, own) in TEMPORARY {
+                let own = state.join(own);
+                folder::make_private(&own, owner.uid, owner.gid).map_err(|error| {
+                    let told = format!(
+                        "the folder {} for its {shared}: {error}; remove it, or set `private_tmp = false`",
+                        own.display()
+                    );
+                    io::Error::new(error.kind(), told)
+                })?;
+                mounts.show(text(&own)?, CString::new(shared)?, owner.uid);
+            }
+        }
+        if self.hides_processes {
+            mounts.hide_processes();
+        }
+        Ok(Confinement {
+            mounts,
+            limits: self.limits.clone(),
+            no_new_privileges: self.no_new_privileges,
+            landlock: self.ruleset()?,
+            filter: self
+                .seccomp
+                .then(|| calls::of_pool(self.level, self.connect.as_deref()).compile()),
+        })
+    }
+
+    fn ruleset(&self) -> io::Result<Option<Ruleset>> {
+        let Some(landlock) = self.landlock else {
+            return Ok(None);
+        };
+        let mut ruleset = Ruleset::new(landlock);
+        for (path, rights) in self.reach.rules(&mut ruleset) {
+            ruleset.grant(text(&path)?, rights);
+        }
+        ruleset.refuse_signals();
+        ruleset.refuse_abstract_sockets();
+        if self.level == Sandbox::Strict {
+            ruleset.refuse_to_listen();
+        }
+        if let Some(destinations) = &self.connect {
+            ruleset.refuse_to_connect(destinations.iter().filter_map(Destination::port));
+        }
+        Ok(Some(ruleset))
+    }
+
+    /// Returns whether the pool's processes may not be looked into by others of the same user.
+    pub(crate) fn is_opaque(&self) -> bool {
+        let dumps = self.limits.iter().any(|&(what, limit)| what == Resource::Core && limit > 0);
+        self.level != Sandbox::Off && !dumps
+    }
+
+    /// Returns whether each worker keeps its signals to itself and its children.
+    pub(crate) fn separates_workers(&self) -> bool {
+        self.level == Sandbox::Strict
+            && self.no_new_privileges
+            && self.landlock.is_some_and(Landlock::has_scopes)
+    }
+
+    /// Describes the isolation in a few words.
+    pub(crate) fn summary(&self) -> String {
+        let mut parts = vec![format!("sandbox {}", self.level.name())];
+        if self.level != Sandbox::Off {
+            let by = [
+                self.landlock.map(|landlock| format!("Landlock {}", landlock.abi)),
+                self.seccomp.then(|| "seccomp".to_owned()),
+            ];
+            let by: Vec<String> = by.into_iter().flatten().collect();
+            let by = if by.is_empty() {
+                "not enforced".to_owned()
+            } else {
+                by.join(", ")
+            };
+            parts[0].push_str(&format!(" ({by})"));
+        }
+        for (is_so, yes, no) in [
+            (self.no_new_privileges, "no new privileges", "new privileges"),
+            (self.private_tmp, "private /tmp", "shared /tmp"),
+            (self.hides_processes, "hidden processes", "visible processes"),
+        ] {
+            parts.push(if is_so { yes } else { no }.to_owned());
+        }
+        parts.join(", ")
+    }
+}
+
+/// Paths of a pool that the plan of its generation found.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PoolPaths<'p> {
+    pub(crate) program: &'p Path,
+    pub(crate) state: &'p Path,
+    /// State folders of all pools, by site.
+    pub(crate) states: &'p [Option<PathBuf>],
+    /// Folders with further ini files, from the environment.
+    pub(crate) ini_folders: &'p [PathBuf],
+}
+
+/// Says where `connect` is enforced less than it reads.
+fn connect_notices(site: &Site, php: &Php, landlock: Option<Landlock>, notices: &mut Vec<String>) {
+    let Some(destinations) = &php.connect else {
+        return;
+    };
+    let name = &site.name;
+    let ports: Vec<String> = destinations
+        .iter()
+        .filter(|destination| matches!(destination, Destination::Tcp(_)))
+        .filter_map(|destination| destination.port().map(|port| port.to_string()))
+        .collect();
+    let has_port = destinations.iter().any(|destination| destination.port().is_some());
+    if has_port && !landlock.is_some_and(Landlock::has_ports) {
+        notices.push(format!(
+            "site {name}: `connect` allows all TCP ports, because this kernel's Landlock cannot compare them (Linux 6.7 can)"
+        ));
+    } else if !ports.is_empty() {
+        notices.push(format!(
+            "site {name}: `connect` allows port {} of every address, because the kernel compares ports alone",
+            ports.join(", ")
+        ));
+    }
+}
+
+/// Returns whether the pool needs nothing below the shared folders for temporary files.
+fn names_nothing_temporary(
+    site: &Site,
+    php: &Php,
+    paths: &PoolPaths<'_>,
+    notices: &mut Vec<String>,
+) -> bool {
+    let root = match &site.root {
+        RootTemplate::Fixed(path) => path.clone(),
+        RootTemplate::PerHost { before, .. } => PathBuf::from(before),
+    };
+    let sockets = php.connect.iter().flatten().filter_map(|destination| match destination {
+        Destination::Unix(path) => Some(path.as_path()),
+        _ => None,
+    });
+    let named = [root.as_path(), paths.program, paths.state]
+        .into_iter()
+        .chain(php.ini_file.as_deref())
+        .chain(php.readable.iter().map(PathBuf::as_path))
+        .chain(php.writable.iter().map(PathBuf::as_path))
+        .chain(sockets);
+    for path in named {
+        let real = files::real(path);
+        if TEMPORARY.iter().any(|(shared, _)| real.starts_with(shared)) {
+            notices.push(format!(
+                "site {} shares /tmp and /var/tmp with other users, because its {} is there",
+                site.name,
+                path.display()
+            ));
+            return false;
+        }
+    }
+    true
+}
+
+fn text(path: &Path) -> io::Result<CString> {
+    Ok(CString::new(path.as_os_str().as_bytes())?)
+}
+
+#[cfg(test)]
+mod tests;

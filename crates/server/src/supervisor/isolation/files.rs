@@ -1,0 +1,227 @@
+//! The files that a pool may reach.
+
+use std::collections::BTreeSet;
+use std::fs::DirEntry;
+use std::path::{Path, PathBuf};
+
+use howdah_config::{Config, Php, RootTemplate, Sandbox, Site};
+use howdah_sys::landlock::{FileRights, Ruleset};
+
+use super::PoolPaths;
+
+/// Entries of a folder that are granted one by one, because another site's folder is among them.
+/// Beyond it the folder's entries are out of reach, except what belongs to the site itself.
+const MOST_ENTRIES: usize = 1000;
+
+/// Folders that belong to the whole machine. Beside a site's root, they hold the folders of others.
+const SHARED: [&str; 26] = [
+    "/",
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/home",
+    "/lib",
+    "/media",
+    "/mnt",
+    "/opt",
+    "/proc",
+    "/root",
+    "/run",
+    "/sbin",
+    "/srv",
+    "/sys",
+    "/tmp",
+    "/usr",
+    "/usr/lib",
+    "/usr/local",
+    "/usr/share",
+    "/var",
+    "/var/lib",
+    "/var/local",
+    "/var/tmp",
+    "/var/www",
+];
+
+/// Folders for temporary files and shared memory. Strict pools have the first two.
+const SHARED_TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+
+/// Folders with programs and libraries.
+const PROGRAMS: [&str; 8] =
+    ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"];
+/// Files and folders that programs and libraries read.
+const SYSTEM: [&str; 8] = [
+    "/etc",
+    "/proc",
+    "/sys",
+    "/dev",
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/var/lib/php",
+    "/var/cache/fontconfig",
+];
+/// Devices that programs write to, and a process's own entries, whose permissions protect them.
+const WRITTEN: [&str; 8] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/proc",
+];
+
+/// What a pool may reach.
+#[derive(Debug, Clone)]
+pub(super) struct Reach {
+    level: Sandbox,
+    /// The site's own folders: its root, the folder above it, its state, temporary ones.
+    own: Vec<PathBuf>,
+    /// Folders of other sites.
+    foreign: Vec<PathBuf>,
+    /// Where a strict pool may write.
+    written: Vec<PathBuf>,
+    /// The program, and what PHP reads when it starts.
+    php: Vec<PathBuf>,
+    readable: Vec<PathBuf>,
+    writable: Vec<PathBuf>,
+}
+
+impl Reach {
+    pub(super) fn plan(
+        (config, number): (&Config, usize),
+        php: &Php,
+        paths: &PoolPaths<'_>,
+    ) -> Reach {
+        let root = root_of(&config.sites[number]);
+        let state = real(paths.state);
+        let others = || {
+            let sites = config.sites.iter().zip(paths.states).enumerate();
+            sites.filter(|(other, _)| *other != number).map(|(_, other)| other)
+        };
+        let roots: Vec<PathBuf> = others().map(|(site, _)| root_of(site)).collect();
+        let mut own = vec![root.clone(), state.clone()];
+        own.extend(application(&root, &roots));
+        // The rights to create files in a folder are those to all of it.
+        own.extend(SHARED_TEMPORARY.map(PathBuf::from));
+        let all: Vec<PathBuf> = own.iter().chain(&roots).cloned().collect();
+        let mut foreign = BTreeSet::new();
+        for ((_, state), root) in others().zip(&roots) {
+            foreign.extend(state.as_deref().map(real));
+            foreign.insert(application(root, &all).unwrap_or_else(|| root.clone()));
+        }
+        // What is within the site's own folders belongs to the site, too.
+        foreign.retain(|path| !own.iter().any(|own| path.starts_with(own)));
+        let ini_files = paths.ini_folders.iter().chain(&php.ini_file);
+        Reach {
+            level: php.sandbox,
+            own,
+            foreign: foreign.into_iter().collect(),
+            written: [root, state]
+                .into_iter()
+                .chain(SHARED_TEMPORARY[..2].iter().map(PathBuf::from))
+                .collect(),
+            php: ini_files.map(|path| real(path)).chain([real(paths.program)]).collect(),
+            readable: php.readable.clone(),
+            writable: php.writable.clone(),
+        }
+    }
+
+    /// Refuses rights in `ruleset`, and returns the exceptions.
+    pub(super) fn rules(&self, ruleset: &mut Ruleset) -> Vec<(PathBuf, FileRights)> {
+        const USE: FileRights = FileRights::READ.and(FileRights::EXECUTE);
+        let with = |paths: &[PathBuf], rights: FileRights| -> Vec<_> {
+            paths.iter().map(|path| (path.clone(), rights)).collect()
+        };
+        ruleset.refuse_files(FileRights::ALL);
+        let mut rules = match self.level {
+            Sandbox::Strict => {
+                let fixed = |paths: &[&str], rights: FileRights| -> Vec<_> {
+                    paths.iter().map(|path| (PathBuf::from(path), rights)).collect()
+                };
+                let write = FileRights::READ.and(FileRights::WRITE);
+                let devices = FileRights::WRITE_EXISTING.and(FileRights::CONTROL_DEVICES);
+                [
+                    fixed(&PROGRAMS, USE),
+                    fixed(&SYSTEM, FileRights::READ),
+                    fixed(&WRITTEN, devices),
+                    with(&self.php, USE),
+                    with(&self.written, write),
+                ]
+                .concat()
+            }
+            Sandbox::Standard | Sandbox::Off => {
+                let mut rest = Vec::new();
+                all_but(Path::new("/"), &self.foreign, &mut rest);
+                [with(&rest, FileRights::ALL), with(&self.own, FileRights::ALL)].concat()
+            }
+        };
+        rules.extend(with(&self.readable, USE));
+        rules.extend(with(&self.writable, FileRights::ALL));
+        rules
+    }
+}
+
+/// The document root of a site, or the folder that holds the roots of its hosts.
+fn root_of(site: &Site) -> PathBuf {
+    match &site.root {
+        RootTemplate::Fixed(path) => real(path),
+        RootTemplate::PerHost { before, .. } => real(Path::new(before)),
+    }
+}
+
+/// The folder above a document root, where frameworks keep their code and settings. `None` if it
+/// belongs to the whole machine, or has other sites' folders in it.
+fn application(root: &Path, others: &[PathBuf]) -> Option<PathBuf> {
+    let above = root.parent()?;
+    let is_shared = SHARED.iter().any(|shared| above == Path::new(shared));
+    let has_others = others.iter().any(|other| other.starts_with(above) && other != root);
+    (!is_shared && !has_others).then(|| above.to_owned())
+}
+
+/// The path without symbolic links, as far as it exists.
+pub(super) fn real(path: &Path) -> PathBuf {
+    let Some((known, rest)) = path
+        .ancestors()
+        .find_map(|above| Some((above.canonicalize().ok()?, path.strip_prefix(above).ok()?)))
+    else {
+        return path.to_owned();
+    };
+    if rest.as_os_str().is_empty() {
+        known
+    } else {
+        known.join(rest)
+    }
+}
+
+/// Adds to `found` the paths that together are everything below `folder` except `foreign`.
+/// Symbolic links are left out: the rights belong to their targets.
+fn all_but(folder: &Path, foreign: &[PathBuf], found: &mut Vec<PathBuf>) {
+    if foreign.iter().any(|path| path == folder) {
+        return;
+    }
+    if !foreign.iter().any(|path| path.starts_with(folder)) {
+        found.push(folder.to_owned());
+        return;
+    }
+    for path in entries(folder, foreign) {
+        all_but(&path, foreign, found);
+    }
+}
+
+/// The entries of `folder` without symbolic links. Of a folder with too many, those that lead to
+/// `foreign`.
+fn entries(folder: &Path, foreign: &[PathBuf]) -> Vec<PathBuf> {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    let found: Vec<_> = entries.take(MOST_ENTRIES + 1).collect();
+    if found.len() <= MOST_ENTRIES {
+        let is_link = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        return found.iter().filter(|entry| !is_link(entry)).map(DirEntry::path).collect();
+    }
+    let next = |path: &PathBuf| {
+        let below = path.strip_prefix(folder).ok()?;
+        Some(folder.join(below.components().next()?))
+    };
+    foreign.iter().filter_map(next).collect::<BTreeSet<_>>().into_iter().collect()
+}

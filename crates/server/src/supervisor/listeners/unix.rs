@@ -1,0 +1,130 @@
+//! The files of Unix sockets: made, given to their users, removed.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, lchown};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use howdah_config::Listener as Settings;
+use howdah_sys::credentials::{Identity, group_number};
+use howdah_sys::process;
+
+/// Listens at `path`, at first for this process's user alone. Replaces a socket that no process
+/// listens on, as a server leaves it that was killed.
+///
+/// # Errors
+/// The reason, as text for the operator.
+pub(super) fn bind(path: &Path) -> Result<UnixListener, String> {
+    if UnixStream::connect(path).is_ok() {
+        return Err(format!(
+            "cannot listen on unix:{}: another program listens there; stop it, or choose another path",
+            path.display()
+        ));
+    }
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => {
+            fs::remove_file(path).map_err(|error| refusal(path, &error))?;
+        }
+        Ok(_) => return Err(refusal(path, &io::Error::other("the file is not a socket"))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(refusal(path, &error)),
+    }
+    let former = process::set_umask(0o177);
+    let bound = UnixListener::bind(path);
+    process::set_umask(former);
+    let listener = bound.map_err(|error| refusal(path, &error))?;
+    listener.set_nonblocking(true).map_err(|error| refusal(path, &error))?;
+    Ok(listener)
+}
+
+/// Gives the socket at `path` its owner, group and permissions.
+///
+/// # Errors
+/// The reason, as text for the operator.
+pub(super) fn give(
+    path: &Path,
+    settings: &Settings,
+    front: Option<&Identity>,
+) -> Result<(), String> {
+    let owner = settings.owner.as_deref().map(user_id).transpose()?;
+    let group = match settings.group.as_deref() {
+        Some(name) => Some(group_id(name)?),
+        None => front.map(|front| front.gid),
+    };
+    let given = lchown(path, owner, group)
+        .and_then(|()| fs::set_permissions(path, Permissions::from_mode(settings.mode)));
+    given.map_err(|error| {
+        format!(
+            "cannot give unix:{} its owner and permissions: {error}; only root can give a socket to \
+             other users: leave out `owner` and `group`, or start howdah as root",
+            path.display()
+        )
+    })
+}
+
+/// Whether the file is a socket.
+pub(super) fn is_there(path: &Path) -> bool {
+    identity(path).is_some()
+}
+
+/// The file of a socket that this process listens on.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    /// Device and inode: another socket may take the path.
+    identity: (u64, u64),
+    /// A child that ends must not remove the file.
+    process: u32,
+}
+
+impl SocketFile {
+    /// The file at `path`; `None` if there is no socket.
+    pub(super) fn at(path: &Path) -> Option<SocketFile> {
+        Some(SocketFile {
+            path: path.to_owned(),
+            identity: identity(path)?,
+            process: std::process::id(),
+        })
+    }
+
+    /// Removes the file, unless another socket has taken its place.
+    pub(super) fn remove(&self) {
+        if self.process == std::process::id() && identity(&self.path) == Some(self.identity) {
+            // A file that cannot be removed is replaced at the next start.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::symlink_metadata(path).ok()?;
+    found.file_type().is_socket().then(|| (found.dev(), found.ino()))
+}
+
+fn refusal(path: &Path, error: &io::Error) -> String {
+    let advice = match error.kind() {
+        io::ErrorKind::NotFound => "create its folder",
+        io::ErrorKind::PermissionDenied => {
+            "its folder must be writable for the user that starts howdah"
+        }
+        _ => "remove it, or choose another path with --listen or `listen`",
+    };
+    format!("cannot listen on unix:{}: {error}: {advice}", path.display())
+}
+
+fn user_id(name: &str) -> Result<u32, String> {
+    match Identity::of_user(name, None) {
+        Ok(Some(user)) => Ok(user.uid),
+        Ok(None) => Err(format!("the `owner` of a listener: there is no user {name}")),
+        Err(error) => Err(format!("cannot look up the user {name}: {error}")),
+    }
+}
+
+fn group_id(name: &str) -> Result<u32, String> {
+    match group_number(name) {
+        Ok(Some(group)) => Ok(group),
+        Ok(None) => Err(format!("the `group` of a listener: there is no group {name}")),
+        Err(error) => Err(format!("cannot look up the group {name}: {error}")),
+    }
+}

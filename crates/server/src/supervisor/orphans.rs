@@ -1,0 +1,102 @@
+//! Ends the processes that scripts have started and that outlived their pool.
+//!
+//! A zygote is the parent of all orphans of its workers, and this process is the parent of all
+//! orphans of a dead zygote. A child of this process that is neither a front nor a zygote therefore
+//! belonged to a pool whose zygote has ended, and is killed with all its descendants. Control groups
+//! do the same at once where there are any.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use howdah_sys::process::{self, Pid, Remaining};
+
+use super::Supervisor;
+use crate::log::Level;
+
+/// Rounds over all processes within one call. A process that is killed forks no more, therefore few
+/// rounds are enough even for processes that fork all the time.
+const ROUNDS: usize = 20;
+/// The delay before the next call while processes are left.
+const AGAIN: Duration = Duration::from_millis(10);
+/// Time after which processes that do not end are left alone, and reported.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// The search for orphans.
+#[derive(Debug, Default)]
+pub(super) struct OrphanSearch {
+    /// The next search, and its end; `None` if no orphans are expected.
+    due: Option<(Instant, Instant)>,
+}
+
+impl OrphanSearch {
+    /// Searches from now on until nothing is found.
+    pub(super) fn expect(&mut self, now: Instant) {
+        self.due = Some((now, now + LONGEST));
+    }
+
+    /// The time of the next search.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due.map(|(due, _)| due)
+    }
+}
+
+impl Supervisor {
+    /// Whether all processes of pools that have ended are gone.
+    pub(super) fn has_no_orphans(&self) -> bool {
+        self.orphans.due.is_none()
+    }
+
+    /// Ends the orphans if a search is due.
+    pub(super) fn end_orphans(&mut self, now: Instant) {
+        let Some((_, until)) = self.orphans.due.filter(|(due, _)| now >= *due) else {
+            return;
+        };
+        self.graveyard.retain(|group| !group.remove());
+        let remaining = self.kill_orphans();
+        let is_over = remaining.killed == 0 && self.graveyard.is_empty();
+        let is_late = now >= until;
+        if (is_over && remaining.refused > 0) || (!is_over && is_late) {
+            let left = remaining.killed + remaining.refused;
+            self.say(
+                Level::Warning,
+                &format!(
+                    "{left} processes that scripts have started cannot be ended, or do not end"
+                ),
+            );
+            self.graveyard.clear();
+        }
+        self.orphans.due = (!is_over && !is_late).then_some((now + AGAIN, until));
+    }
+
+    fn kill_orphans(&self) -> Remaining {
+        let known = self.known_children();
+        let users = self.users_of_pools();
+        // Process 1 of a container is also the parent of processes that are no business of a pool.
+        let is_first = std::process::id() == 1;
+        let spare = |pid: Pid| {
+            known.contains(&pid)
+                || (is_first && process::user(pid).is_none_or(|user| !users.contains(&user)))
+        };
+        let mut remaining = Remaining::default();
+        for _ in 0..ROUNDS {
+            // Without `/proc` nothing can be found.
+            remaining = process::end_descendants(spare).unwrap_or_default();
+            if remaining.killed == 0 {
+                break;
+            }
+        }
+        remaining
+    }
+
+    fn known_children(&self) -> HashSet<Pid> {
+        let fronts = self.generations.iter().filter_map(|one| Some(one.front.as_ref()?.pid));
+        let pools = self.generations.iter().flat_map(|generation| &generation.pools);
+        let check = self.check.as_ref().map(|check| check.pid());
+        fronts.chain(pools.flat_map(|pool| pool.pids())).chain(check).collect()
+    }
+
+    fn users_of_pools(&self) -> HashSet<u32> {
+        let pools = self.generations.iter().flat_map(|generation| &generation.pools);
+        pools.map(|pool| pool.uid(&self.environment)).collect()
+    }
+}

@@ -1,0 +1,181 @@
+//! The second zygote of a pool: PHP has started in it, and it waits until it replaces the first one,
+//! or the front has died and a new generation takes it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use howdah_sys::process::{Exit, Pid};
+use howdah_sys::seqpacket::SeqPacket;
+use howdah_sys::signal::SIGKILL;
+
+use super::super::Supervisor;
+use super::super::generation::GenerationPhase;
+use super::{Backoff, Environment, PoolLog, PoolProcesses, ReadyZygote};
+use crate::log::Level;
+
+/// Time between a zygote's start and that of the next one to stand by. A pool that was just started
+/// has more urgent work, and perhaps is reloaded again.
+const AFTER: Duration = Duration::from_secs(1);
+
+/// The zygote that stands by, if there is one.
+#[derive(Debug, Default)]
+pub(in crate::supervisor) struct Standby {
+    zygote: Option<ReadyZygote>,
+    /// Time at which the next one is started. `None` before the pool serves and after its end.
+    due: Option<Instant>,
+    backoff: Backoff,
+}
+
+/// What a new generation takes over from a pool whose front has died.
+#[derive(Debug)]
+pub(in crate::supervisor) struct SpareZygote {
+    pub(super) ready: ReadyZygote,
+    /// Both ends of the pipe that the zygote writes its log to.
+    pub(super) log: OwnedFd,
+    pub(super) lines: Option<PoolLog>,
+}
+
+impl Standby {
+    pub(in crate::supervisor) fn pid(&self) -> Option<Pid> {
+        self.zygote.as_ref().map(|ready| ready.zygote.pid)
+    }
+
+    /// The socket to watch for the zygote's report.
+    pub(in crate::supervisor) fn awaited(&self) -> Option<&SeqPacket> {
+        self.zygote.as_ref()?.zygote.awaited()
+    }
+
+    /// Takes the zygote. The next one is started later.
+    pub(super) fn take(&mut self) -> Option<ReadyZygote> {
+        let taken = self.zygote.take();
+        if taken.is_some() {
+            self.due = Some(Instant::now() + AFTER);
+        }
+        taken
+    }
+
+    /// Takes the zygote if PHP has started in it.
+    fn take_ready(&mut self) -> Option<ReadyZygote> {
+        self.zygote.take_if(|ready| ready.zygote.ready.is_some())
+    }
+
+    /// Kills the zygote, which has run no script, and starts no other.
+    pub(super) fn end(&mut self) {
+        self.due = None;
+        if let Some(ready) = &self.zygote {
+            // It was not reaped yet. A failure changes nothing.
+            let _ = ready.zygote.pid.signal_group(SIGKILL);
+        }
+    }
+
+    /// Forgets the zygote, which cannot be ended.
+    pub(in crate::supervisor) fn give_up(&mut self) {
+        self.zygote = None;
+    }
+
+    /// Whether PHP is starting in the zygote.
+    pub(in crate::supervisor) fn is_starting(&self) -> bool {
+        self.zygote.as_ref().is_some_and(|ready| ready.zygote.ready.is_none())
+    }
+}
+
+impl PoolProcesses {
+    /// Lets a zygote stand by from some time on. Call it when the pool serves.
+    pub(in crate::supervisor) fn want_standby(&mut self, now: Instant) {
+        if self.plan.as_ref().is_some_and(|plan| plan.standby) {
+            self.standby.due = Some(now + AFTER);
+        }
+    }
+
+    /// The time at which a zygote that stands by must be started. `None` if there is one, and while
+    /// PHP starts in the first zygote, which is more urgent.
+    pub(in crate::supervisor) fn standby_due(&self) -> Option<Instant> {
+        let is_ready = self.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some());
+        self.standby.due.filter(|_| is_ready && self.standby.zygote.is_none())
+    }
+
+    fn start_standby(&mut self, environment: &Environment) -> io::Result<()> {
+        self.standby.due = None;
+        self.standby.zygote = Some(self.launch(environment)?);
+        Ok(())
+    }
+
+    /// Takes the zygote that stands by, for another generation. The pool's own zygote writes to the
+    /// same pipe, which the other generation reads from now on.
+    pub(in crate::supervisor) fn take_spare(&mut self) -> Option<SpareZygote> {
+        let log = self.log.as_ref()?.try_clone().ok()?;
+        let ready = self.standby.take_ready()?;
+        Some(SpareZygote { ready, log, lines: self.lines.take() })
+    }
+}
+
+impl Supervisor {
+    /// Starts a zygote that stands by, where one is due: one after the other.
+    pub(in crate::supervisor) fn start_standby(&mut self, number: u64, now: Instant) {
+        let environment = self.environment.clone();
+        let Some(generation) = self.generation(number) else {
+            return;
+        };
+        if generation.pools.iter().any(|pool| pool.standby.is_starting()) {
+            return;
+        }
+        let due = |pool: &&mut PoolProcesses| pool.standby_due().is_some_and(|due| now >= due);
+        let Some(pool) = generation.pools.iter_mut().find(due) else {
+            return;
+        };
+        if let Err(error) = pool.start_standby(&environment) {
+            pool.standby.due = Some(now + pool.standby.backoff.after_failure());
+            let name = pool.name.clone();
+            let what = format!("no second zygote stands by, because it cannot be started: {error}");
+            self.say_of(Level::Warning, &name, &what);
+        }
+    }
+
+    /// Reads the report of a zygote that stands by.
+    pub(in crate::supervisor) fn handle_standby(&mut self, number: u64, position: usize) {
+        let pool = self
+            .generation(number)
+            .and_then(|generation| generation.pools.get_mut(position));
+        if let Some(ready) = pool.and_then(|pool| pool.standby.zygote.as_mut())
+            && ready.zygote.listen().is_err()
+        {
+            // A message is malformed. The death is handled as any other.
+            let _ = ready.zygote.pid.signal_group(SIGKILL);
+        }
+    }
+
+    pub(in crate::supervisor) fn standby_died(
+        &mut self,
+        number: u64,
+        position: usize,
+        pid: Pid,
+        exit: Exit,
+    ) {
+        self.handle_standby(number, position);
+        let Some(generation) = self.generation(number) else {
+            return;
+        };
+        let is_serving = generation.phase == GenerationPhase::Serving;
+        let Some(pool) = generation.pools.get_mut(position) else {
+            return;
+        };
+        let Some(ReadyZygote { mut zygote, .. }) = pool.standby.zygote.take() else {
+            return;
+        };
+        zygote.end_group();
+        if is_serving {
+            let standby = &mut pool.standby;
+            let wait = standby.backoff.after_death(zygote.started.elapsed()).max(AFTER);
+            standby.due = Some(Instant::now() + wait);
+            let name = pool.name.clone();
+            let what = match zygote.failed.take() {
+                Some(reason) => {
+                    format!("no zygote stands by, because PHP does not start: {reason}")
+                }
+                None => format!("the zygote {pid} that stood by {exit}; another takes its place"),
+            };
+            self.say_of(Level::Warning, &name, &what);
+        }
+    }
+}

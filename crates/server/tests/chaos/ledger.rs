@@ -1,0 +1,194 @@
+//! What happened to requests, and which event accounts for each that failed.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use crate::loads::{Load, Seen};
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    Right,
+    /// A whole answer with other bytes.
+    Wrong(String),
+    /// No whole answer.
+    Lost(String),
+    /// An answer that tells of a failure, by its status.
+    Told(u16),
+}
+
+/// The requests that an event may make fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Harm {
+    /// None.
+    Nothing,
+    /// At most this many, which were with a worker at that time.
+    Workers(usize),
+    /// Those whose connections were open before the event's end: the front died.
+    Connections,
+    /// Those that were told so with a status, while the event lasted: something had run out.
+    Shortage,
+}
+
+/// Something that was done to the server.
+#[derive(Debug, Clone)]
+pub struct Event {
+    pub name: &'static str,
+    pub harm: Harm,
+    pub began: Instant,
+    /// The end of its effects.
+    pub ended: Instant,
+    /// From the event to the first answer on a new connection.
+    pub gap: Option<Duration>,
+    hits: usize,
+}
+
+/// All requests and all events.
+#[derive(Debug, Default)]
+pub struct Ledger(Mutex<Entries>);
+
+#[derive(Debug, Default)]
+struct Entries {
+    seen: Vec<Seen>,
+    events: Vec<Event>,
+}
+
+/// Time after an event in which a request notices it: a time-out of a script, and a busy machine.
+const GRACE: Duration = Duration::from_secs(10);
+
+impl Ledger {
+    /// Enters finished requests.
+    pub fn enter(&self, seen: Vec<Seen>) {
+        self.entries().seen.extend(seen);
+    }
+
+    /// Enters an event.
+    pub fn note(&self, name: &'static str, harm: Harm, began: Instant, gap: Option<Duration>) {
+        let event = Event {
+            name,
+            harm,
+            began,
+            ended: Instant::now(),
+            gap,
+            hits: 0,
+        };
+        self.entries().events.push(event);
+    }
+
+    /// Fails unless every request was answered rightly.
+    pub fn assert_undisturbed(&self) {
+        let entries = self.entries();
+        let failed: Vec<&Seen> =
+            entries.seen.iter().filter(|seen| seen.fate != Fate::Right).collect();
+        assert!(!entries.seen.is_empty());
+        let shown = &failed[..failed.len().min(10)];
+        assert!(
+            failed.is_empty(),
+            "{} of {} requests failed: {shown:#?}",
+            failed.len(),
+            entries.seen.len()
+        );
+    }
+
+    /// Wrong answers, and failed requests that no event accounts for.
+    pub fn violations(&self) -> Vec<String> {
+        let mut entries = self.entries();
+        let Entries { seen, events } = &mut *entries;
+        events.iter_mut().for_each(|event| event.hits = 0);
+        let Some(start) = seen.iter().map(|seen| seen.began).min() else {
+            return vec!["no request was made".to_owned()];
+        };
+        let mut violations = Vec::new();
+        for seen in seen.iter() {
+            let (what, excuse) = match &seen.fate {
+                Fate::Right => continue,
+                Fate::Wrong(what) => (what.clone(), None),
+                Fate::Lost(what) => (what.clone(), account(events, seen)),
+                Fate::Told(status) => (format!("status {status}"), account(events, seen)),
+            };
+            match excuse {
+                Some(event) => event.hits += 1,
+                None => violations.push(format!(
+                    "{:?}, {:.3} to {:.3} s: {what}",
+                    seen.load,
+                    (seen.began - start).as_secs_f64(),
+                    (seen.ended - start).as_secs_f64(),
+                )),
+            }
+        }
+        violations
+    }
+
+    /// Counts by load and by event, and the gaps.
+    pub fn summary(&self, time: Duration) -> String {
+        let violations = self.violations().len();
+        let entries = self.entries();
+        let mut loads: BTreeMap<Load, [usize; 4]> = BTreeMap::new();
+        for seen in &entries.seen {
+            let column = match seen.fate {
+                Fate::Right => 0,
+                Fate::Told(_) => 1,
+                Fate::Lost(_) => 2,
+                Fate::Wrong(_) => 3,
+            };
+            loads.entry(seen.load).or_default()[column] += 1;
+        }
+        let mut text = format!(
+            "{:?}\n{:<24}{:>9}{:>9}{:>9}{:>9}\n",
+            time, "load", "right", "told", "lost", "wrong"
+        );
+        for (load, [right, told, lost, wrong]) in loads {
+            let name = format!("{load:?}");
+            writeln!(text, "{name:<24}{right:>9}{told:>9}{lost:>9}{wrong:>9}").unwrap();
+        }
+        writeln!(
+            text,
+            "{:<24}{:>9}{:>9}{:>14}{:>14}",
+            "event", "times", "hit", "median gap", "largest gap"
+        )
+        .unwrap();
+        let mut names: Vec<&str> = entries.events.iter().map(|event| event.name).collect();
+        names.sort();
+        names.dedup();
+        for name in names {
+            let events: Vec<&Event> =
+                entries.events.iter().filter(|event| event.name == name).collect();
+            let hits: usize = events.iter().map(|event| event.hits).sum();
+            let mut gaps: Vec<Duration> = events.iter().filter_map(|event| event.gap).collect();
+            gaps.sort();
+            let shown = |gap: Option<&Duration>| {
+                gap.map_or("–".to_owned(), |gap| format!("{} ms", gap.as_millis()))
+            };
+            let (median, largest) = (shown(gaps.get(gaps.len() / 2)), shown(gaps.last()));
+            writeln!(text, "{name:<24}{:>9}{hits:>9}{median:>14}{largest:>14}", events.len())
+                .unwrap();
+        }
+        write!(text, "requests that no event accounts for: {violations}").unwrap();
+        text
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.0.lock().unwrap()
+    }
+}
+
+/// The event that accounts for a failed request, if there is one.
+fn account<'e>(events: &'e mut [Event], seen: &Seen) -> Option<&'e mut Event> {
+    let found = events.iter_mut().filter(|event| {
+        let meets = event.began <= seen.ended && seen.began <= event.ended + GRACE;
+        match event.harm {
+            Harm::Nothing => false,
+            Harm::Workers(most) => meets && seen.began <= event.ended && event.hits < most,
+            Harm::Connections => {
+                meets && seen.opened <= event.ended && matches!(seen.fate, Fate::Lost(_))
+            }
+            Harm::Shortage => {
+                meets && seen.began <= event.ended && matches!(seen.fate, Fate::Told(_))
+            }
+        }
+    });
+    // An event without a bound first: it leaves the bounded ones for others.
+    found.min_by_key(|event| matches!(event.harm, Harm::Workers(_)))
+}

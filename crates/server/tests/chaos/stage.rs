@@ -1,0 +1,197 @@
+//! The server and the site that chaos happens to.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use howdah_sys::signal::SIGTERM;
+
+use crate::loads;
+use crate::support::{Folder, HOWDAH, Process, Server, Setup, is_root};
+
+/// Workers of the pool.
+pub const WORKERS: usize = 6;
+/// Limit of open descriptors of each process.
+pub const DESCRIPTORS: usize = 500;
+/// Room of the disk that can be full.
+const DISK: &str = "size=96m,mode=1777";
+
+/// A server with one site.
+pub struct Stage {
+    pub server: Server,
+    folder: Folder,
+    /// A small disk for temporary files and the pool's state, if this process may mount one.
+    disk: Option<PathBuf>,
+}
+
+impl Stage {
+    /// Writes the site's files and starts the server.
+    pub fn build() -> Stage {
+        let folder = Folder::new();
+        for (name, content) in loads::SCRIPTS {
+            folder.file(&format!("public/{name}"), content);
+        }
+        folder.file("public/file.txt", loads::file());
+        let room = folder.folder("room");
+        fs::set_permissions(&room, fs::Permissions::from_mode(0o1777)).unwrap();
+        let disk = is_root() && mount(&room);
+        fs::create_dir_all(room.join("temporary")).unwrap();
+        fs::set_permissions(room.join("temporary"), fs::Permissions::from_mode(0o1777)).unwrap();
+        let ini = folder.file("php.ini", php_ini());
+        // Not on that disk: a session that cannot be written has a wrong count.
+        let sessions = folder.folder("sessions");
+        fs::set_permissions(&sessions, fs::Permissions::from_mode(0o1777)).unwrap();
+        let text = format!(
+            "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\npid_file = \"pid\"\nthreads = 2\n\
+             [limits]\ndrain_timeout = \"20s\"\n[log]\naccess = \"off\"\n\
+             [[site]]\nname = \"chaos\"\nroot = \"public\"\n\
+             [site.php]\npcntl = true\nworkers = {WORKERS}\nrequest_timeout = \"8s\"\nstate_dir = \"room/state\"\n\
+             ini_file = \"{}\"\nadmin_ini = {{ \"session.save_path\" = \"{}\" }}\n",
+            ini.display(),
+            sessions.display()
+        );
+        let file = folder.file("howdah.toml", text);
+        let temporary = room.join("temporary").display().to_string();
+        let limit = format!("--nofile={DESCRIPTORS}:{DESCRIPTORS}");
+        let server =
+            Setup::with(&[&limit, HOWDAH, "serve", "--config", &file.display().to_string()])
+                .program(Path::new("/usr/bin/prlimit"))
+                .environment("TMPDIR", &temporary)
+                .start();
+        Stage {
+            server,
+            folder,
+            disk: disk.then_some(room),
+        }
+    }
+
+    /// Where the server listens.
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// The disk that can be full; `None` if it could not be mounted.
+    pub fn disk(&self) -> Option<&Path> {
+        self.disk.as_deref()
+    }
+
+    /// The supervisor. SIGUSR2 keeps its process.
+    pub fn supervisor(&self) -> Process {
+        self.server.supervisor()
+    }
+
+    /// The front that serves: the youngest.
+    pub fn front(&self) -> Option<Process> {
+        let children = self.supervisor().children();
+        let fronts = children.into_iter().filter(|child| child.name() == "howdah-front");
+        fronts.max_by_key(|front| started(*front))
+    }
+
+    /// The zygote of the pool that serves: the youngest that has workers.
+    pub fn zygote(&self) -> Option<Process> {
+        let zygotes = self.server.zygotes().into_iter();
+        zygotes
+            .filter(|zygote| !zygote.children().is_empty())
+            .max_by_key(|zygote| started(*zygote))
+    }
+
+    /// The workers of that zygote.
+    pub fn workers(&self) -> Vec<Process> {
+        self.zygote().map(|zygote| zygote.children()).unwrap_or_default()
+    }
+
+    /// Replaces the php.ini file by a broken or by the right one.
+    pub fn break_php_ini(&self, broken: bool) {
+        let content = if broken {
+            "zend_extension = /no/such/file.so\nopcache.memory_consumption = \"\nmemory_limit = ["
+                .to_owned()
+        } else {
+            php_ini()
+        };
+        self.folder.file("php.ini", content);
+    }
+
+    /// Files of requests that are over.
+    pub fn leftovers(&self) -> Vec<PathBuf> {
+        ["room/temporary", "room/state/tmp", "room/state/uploads"]
+            .iter()
+            .flat_map(|name| fs::read_dir(self.folder.path().join(name)).into_iter().flatten())
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| has_file(path))
+            .collect()
+    }
+
+    /// Stops the server. Returns what it leaves behind.
+    pub fn stop(self) -> Vec<String> {
+        let supervisor = self.supervisor();
+        let mut processes = self.server.processes();
+        processes.extend(supervisor.standbys());
+        supervisor.signal(SIGTERM);
+        let end = Instant::now() + Duration::from_secs(40);
+        while supervisor.lives() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let mut left: Vec<String> = processes
+            .into_iter()
+            .filter(Process::lives)
+            .map(|process| {
+                format!("after the stop: process {} {}", process.number(), process.arguments())
+            })
+            .collect();
+        left.extend(
+            self.leftovers()
+                .iter()
+                .map(|path| format!("after the stop: {}", path.display())),
+        );
+        left
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if let Some(disk) = &self.disk {
+            // Lazily: if the test has failed, the server still uses it.
+            let _ = Command::new("umount").arg("-l").arg(disk).status();
+        }
+    }
+}
+
+/// Clock ticks from the system's start to the process's.
+fn started(process: Process) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.number())).unwrap_or_default();
+    // The name may contain spaces; the fields after it are numbers.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    fields
+        .split_whitespace()
+        .nth(19)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0)
+}
+
+fn mount(folder: &Path) -> bool {
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", DISK, "howdah-chaos"])
+        .arg(folder)
+        .status()
+        .is_ok_and(|status| status.success());
+    if !mounted {
+        eprintln!("without full disks: no tmpfs can be mounted");
+    }
+    mounted
+}
+
+fn php_ini() -> String {
+    "memory_limit = 128M\npost_max_size = 64M\nupload_max_filesize = 64M\nopcache.memory_consumption = 32\n".to_owned()
+}
+
+/// Returns whether this is a file, or a folder with one anywhere below it. The empty folder of a
+/// zygote that was killed is deleted at the next start.
+fn has_file(path: &Path) -> bool {
+    match fs::read_dir(path) {
+        Ok(entries) => entries.flatten().any(|entry| has_file(&entry.path())),
+        Err(_) => path.exists(),
+    }
+}

@@ -1,0 +1,159 @@
+//! The recipes of docs/behind-a-proxy.md with the programs themselves.
+
+use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::site::Site;
+use crate::support::wait_until;
+use crate::wire::Wire;
+
+/// The page with the recipes.
+const PAGE: &str = include_str!("../../../../../docs/behind-a-proxy.md");
+
+/// A proxy that runs until the test ends.
+struct Proxy {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Proxy {
+    fn start(program: &Path, arguments: &[&str], address: SocketAddr) -> Proxy {
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        command.process_group(0);
+        let mut proxy = Proxy { child: command.spawn().unwrap(), address };
+        let child = &mut proxy.child;
+        wait_until("the proxy listens", || {
+            if let Some(status) = child.try_wait().unwrap() {
+                let mut said = String::new();
+                child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+                panic!("{} ended with {status}: {said}", program.display());
+            }
+            TcpStream::connect(address).is_ok()
+        });
+        proxy
+    }
+}
+
+/// The program, or `None` with a message.
+fn find(name: &str) -> Option<PathBuf> {
+    let paths = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
+    let found = paths.iter().map(|path| Path::new(path).join(name)).find(|path| path.exists());
+    if found.is_none() {
+        eprintln!("skipped: no {name}; scripts/install-packages.sh test installs it");
+    }
+    found
+}
+
+/// The `number`th block of code below a heading of the page.
+fn recipe(heading: &str, number: usize) -> &'static str {
+    let section = PAGE.split("\n## ").find(|section| section.starts_with(heading)).unwrap();
+    section.split("```").nth(2 * number + 1).unwrap().split_once('\n').unwrap().1
+}
+
+fn free_address() -> SocketAddr {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
+}
+
+/// A server with the recipe's settings, and what its rules see of clients.
+fn site(settings: &str, address: SocketAddr) -> Site {
+    let settings = settings.replace("127.0.0.1:8080", &address.to_string());
+    let settings = settings.split("[[site]]").next().unwrap();
+    let config = format!(
+        "{settings}\ncontrol = \"control\"\n[log]\naccess = \"access.log\"\n[[site]]\nroot = \"public\"\nphp = false\n\
+         rules = \"Header set X-Seen expr=%{{REMOTE_ADDR}}|%{{HTTPS}}|%{{SERVER_PORT}}|%{{HTTP_HOST}}\"\n"
+    );
+    Site::configured(&[("a.txt", "a")], &config)
+}
+
+/// What a client forges.
+const FORGED: [(&str, &str); 8] = [
+    ("Host", "shop.example"),
+    ("X-Forwarded-For", "203.0.113.66"),
+    ("X-Forwarded-Proto", "https"),
+    ("X-Forwarded-Host", "evil.example"),
+    ("X-Forwarded-Port", "666"),
+    ("Forwarded", "for=203.0.113.66;host=evil.example;proto=https"),
+    ("X-Real-IP", "203.0.113.66"),
+    ("CF-Connecting-IP", "203.0.113.66"),
+];
+
+/// Asks through the proxy, from 127.0.0.9, with everything forged.
+fn assert_seen(site: &Site, proxy: &Proxy, expected: &str) {
+    for _ in 0..2 {
+        let mut wire = Wire::connect_from([127, 0, 0, 9], proxy.address);
+        let reply = wire.ask("GET", "/a.txt", &FORGED, b"");
+        assert_eq!((reply.status, reply.text()), (200, "a"), "{reply:?}");
+        assert_eq!(reply.field("x-seen"), Some(expected), "{reply:?} {}", site.server.log());
+    }
+}
+
+#[test]
+fn nginx_as_the_page_says() {
+    let Some(program) = find("nginx") else { return };
+    let own = free_address();
+    let site = site(recipe("nginx", 0), own);
+    let address = free_address();
+    let server = recipe("nginx", 1)
+        .replace("listen 443 ssl;", &format!("listen {address};"))
+        .replace("127.0.0.1:8080", &own.to_string());
+    let server: String = server
+        .lines()
+        .filter(|line| !line.contains("ssl_"))
+        .collect::<Vec<_>>()
+        .join("\n");
+    let folder = site.path().join("nginx");
+    std::fs::create_dir(&folder).unwrap();
+    let place = folder.display();
+    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|name| format!("{name}_temp_path {place}/{name};\n"))
+        .concat();
+    let config = format!(
+        "daemon off;\nmaster_process off;\npid {place}/pid;\nerror_log {place}/error.log;\n\
+         events {{}}\nhttp {{\naccess_log off;\n{temporary}{server}\n}}\n"
+    );
+    let file = folder.join("nginx.conf");
+    std::fs::write(&file, config).unwrap();
+    let log = format!("{place}/error.log");
+    let arguments = ["-p", folder.to_str().unwrap(), "-e", &log, "-c", file.to_str().unwrap()];
+    let proxy = Proxy::start(&program, &arguments, address);
+    assert_seen(&site, &proxy, "127.0.0.9|off|80|shop.example");
+}
+
+#[test]
+fn haproxy_as_the_page_says() {
+    let Some(program) = find("haproxy") else {
+        return;
+    };
+    for (settings, sections, expected) in
+        [(0, 1, "127.0.0.9|off|80|shop.example"), (2, 3, "127.0.0.9|off|80|shop.example")]
+    {
+        let own = free_address();
+        let site = site(recipe("HAProxy", settings), own);
+        let address = free_address();
+        let text = recipe("HAProxy", sections)
+            .replace("bind :443 ssl crt /etc/haproxy/example.org.pem", &format!("bind {address}"))
+            .replace("127.0.0.1:8080", &own.to_string());
+        let config = format!(
+            "defaults\n  timeout connect 5s\n  timeout client 20s\n  timeout server 20s\n{text}\n"
+        );
+        let file = site.path().join("haproxy.cfg");
+        std::fs::write(&file, config).unwrap();
+        let proxy = Proxy::start(&program, &["-db", "-f", file.to_str().unwrap()], address);
+        assert_seen(&site, &proxy, expected);
+    }
+}

@@ -1,0 +1,198 @@
+//! Clients that take more than their share: of connections, of requests, of time.
+
+use std::time::{Duration, Instant};
+
+use crate::site::{Options, Site};
+use crate::support::{Folder, Setup, has_php, wait_until};
+use crate::wire::Wire;
+
+fn site(top: &str, limits: &str, of_site: &str) -> Site {
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n{top}\n[limits]\n{limits}\n\
+         [log]\naccess = \"access.log\"\n[[site]]\nname = \"shop\"\nroot = \"public\"\nphp = false\n\
+         {of_site}\n"
+    );
+    Site::configured(&[("a.txt", "content")], &config)
+}
+
+#[test]
+fn a_client_that_asks_too_often_is_told_when_to_come_back_and_another_is_served() {
+    let site = site("threads = 2", "client_requests = \"1/m\"\nclient_burst = 3", "");
+    let mut wire = site.connect();
+    for _ in 0..3 {
+        assert_eq!(wire.get("/a.txt").status, 200);
+    }
+    let reply = wire.get("/a.txt");
+    assert_eq!(reply.status, 429);
+    let seconds: u64 = reply.field("retry-after").unwrap().parse().unwrap();
+    assert!((1..=60).contains(&seconds), "{seconds}");
+    // The same client on another connection, and another client.
+    assert_eq!(site.get("/a.txt").status, 429);
+    let mut other = Wire::connect_from([127, 0, 0, 9], site.server.address());
+    assert_eq!(other.get("/a.txt").status, 200);
+    // The connection goes on.
+    assert_eq!(wire.get("/a.txt").status, 429);
+    site.server.wait_for_log("] shop: 429: ");
+    wait_until("the access log has every request", || site.access_log().lines().count() == 7);
+    assert_eq!(site.access_log().matches(" 429 ").count(), 3);
+}
+
+#[test]
+fn a_site_may_have_a_rate_of_its_own() {
+    let site = site("", "", "client_requests = \"1/h\"\nclient_burst = 2");
+    let mut wire = site.connect();
+    let statuses = [(); 3].map(|()| wire.get("/a.txt").status);
+    assert_eq!(statuses, [200, 200, 429]);
+}
+
+#[test]
+fn a_client_with_too_many_connections_gets_no_further_one_until_it_closes_one() {
+    let site = site("threads = 2", "client_connections = 5", "");
+    let mut wires: Vec<Wire> = (0..5).map(|_| site.connect()).collect();
+    for wire in &mut wires {
+        assert_eq!(wire.get("/a.txt").text(), "content");
+    }
+    let mut refused = site.connect();
+    assert!(refused.is_closed_within(Duration::from_secs(20)));
+    site.server
+        .wait_for_log("the client has as many connections as `client_connections` allows");
+    let mut other = Wire::connect_from([127, 0, 0, 9], site.server.address());
+    assert_eq!(other.get("/a.txt").text(), "content");
+    drop(wires.pop());
+    wait_until("there is room again", || {
+        let mut wire = site.connect();
+        wire.try_send("GET /a.txt HTTP/1.1\r\nHost: x\r\n\r\n");
+        wire.within(Duration::from_millis(200)).ends_with(b"content")
+    });
+    for wire in &mut wires {
+        assert_eq!(wire.get("/a.txt").text(), "content");
+    }
+}
+
+#[test]
+fn an_idle_crowd_makes_room_for_new_visitors_at_once() {
+    let site = site("threads = 2", "connections = 40\nkeep_alive_timeout = \"1h\"", "");
+    let mut crowd: Vec<Wire> = (0..40).map(|_| site.connect()).collect();
+    for wire in &mut crowd {
+        assert_eq!(wire.get("/a.txt").text(), "content");
+    }
+    // Some of the crowd have not said a word since they connected.
+    let began = Instant::now();
+    for _ in 0..100 {
+        assert_eq!(site.get("/a.txt").text(), "content");
+    }
+    // An hour's patience is not needed.
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert!(crowd[0].is_closed_within(Duration::from_secs(20)), "the longest idle went first");
+}
+
+#[test]
+fn busy_connections_are_not_closed_for_new_ones() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with(
+        &[crate::site::HELD, ("index.php", "<?php echo 'x';")],
+        &Options {
+            limits: "connections = 4",
+            ..Options::default()
+        },
+    );
+    let mut busy = site.hold_worker();
+    let _idle: Vec<Wire> = (0..3)
+        .map(|_| {
+            let mut wire = site.connect();
+            assert_eq!(wire.get("/").text(), "x");
+            wire
+        })
+        .collect();
+    for _ in 0..10 {
+        assert_eq!(site.get("/").text(), "x");
+    }
+    site.allow("end");
+    assert_eq!(busy.reply("GET").text(), "done");
+}
+
+#[test]
+fn a_body_that_drips_is_given_up() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with(
+        &[("index.php", "<?php echo strlen(file_get_contents('php://input'));")],
+        &Options {
+            limits: "body_rate = \"1M\"",
+            ..Options::default()
+        },
+    );
+    let mut wire = site.connect();
+    wire.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n");
+    let began = Instant::now();
+    // Without the rate, each byte would renew body_timeout, which is 30 seconds.
+    while began.elapsed() < Duration::from_secs(60) && wire.try_send("x") {
+        std::thread::sleep(Duration::from_millis(500));
+        if !site.log_lines("more slowly than body_rate").is_empty() {
+            break;
+        }
+    }
+    let took = began.elapsed();
+    assert!((15..40).contains(&took.as_secs()), "{took:?}");
+    assert_eq!(wire.reply("POST").status, 408);
+}
+
+#[test]
+fn a_reader_that_drips_is_given_up() {
+    let site = site("", "send_rate = \"100M\"\nsend_timeout = \"1s\"", "");
+    site.file("big.bin", vec![b'x'; 64 << 20]);
+    let mut wire = site.connect();
+    wire.request("GET", "/big.bin", &[], b"");
+    let began = Instant::now();
+    // Much is taken within each second, but far less than the rate.
+    let mut taken = 0;
+    while taken < 60 << 20 {
+        let bytes = wire.within(Duration::from_millis(1)).len();
+        taken += bytes.max(1);
+        if !site.access_log().is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    wait_until("it is given up", || site.access_log().contains(" 200 "));
+}
+
+#[test]
+fn a_low_limit_of_open_files_is_said_and_kept() {
+    let folder = Folder::new();
+    folder.file("public/a.txt", "content");
+    let config = folder.file(
+        "howdah.toml",
+        "listen = [\"127.0.0.1:0\"]\nthreads = 2\n[log]\naccess = \"off\"\n\
+         [limits]\nkeep_alive_timeout = \"1h\"\n[[site]]\nroot = \"public\"\nphp = false\n",
+    );
+    // As an ordinary user: root may raise the limit.
+    let limited = folder.file("limited", "#!/bin/sh\nulimit -n 300\nexec \"$HOWDAH\" \"$@\"\n");
+    std::fs::set_permissions(&limited, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    let file = config.to_str().unwrap();
+    let mut setup = Setup::with(&["serve", "--config", file])
+        .environment("HOWDAH", crate::support::HOWDAH)
+        .program(&limited);
+    if crate::support::Process::own().uid() == 0 {
+        setup = setup.user(65_534);
+    }
+    let server = setup.start();
+    server.wait_for_log("connections at once, not 16384");
+    let mut crowd: Vec<Wire> = (0..300).map(|_| Wire::connect(server.address())).collect();
+    let mut answered = 0;
+    for wire in &mut crowd {
+        if wire.try_send("GET /a.txt HTTP/1.1\r\nHost: x\r\n\r\n")
+            && wire.within(Duration::from_millis(200)).ends_with(b"content")
+        {
+            answered += 1;
+        }
+    }
+    assert!(answered >= 50, "{answered}");
+    assert_eq!(Wire::connect(server.address()).get("/a.txt").text(), "content");
+    assert!(!server.log().contains("cannot accept"), "{}", server.log());
+}

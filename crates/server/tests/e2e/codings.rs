@@ -1,0 +1,249 @@
+//! Content codings that the site's configuration asks for.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::time::{Duration, SystemTime};
+
+use crate::site::{AWAIT, Options, Site};
+use crate::support::has_php;
+use crate::wire::{Framing, Reply, Wire};
+
+const ALL: (&str, &str) = ("Accept-Encoding", "gzip, deflate, br, zstd");
+const GZIP: (&str, &str) = ("Accept-Encoding", "gzip");
+
+fn ask(wire: &mut Wire, target: &str, fields: &[(&str, &str)]) -> Reply {
+    wire.ask("GET", target, fields, b"")
+}
+
+fn unpacked(reply: &Reply) -> String {
+    let mut text = String::new();
+    let read = match reply.field("content-encoding") {
+        Some("gzip") => flate2::read::GzDecoder::new(&reply.body[..]).read_to_string(&mut text),
+        Some("br") => {
+            brotli_decompressor::Decompressor::new(&reply.body[..], 4096).read_to_string(&mut text)
+        }
+        other => panic!("{other:?} in {reply:?}"),
+    };
+    read.unwrap();
+    text
+}
+
+fn site(lines: &str) -> Site {
+    let site = Site::with(
+        &[
+            ("a.css", "as it is"),
+            ("a.css.br", "in brotli"),
+            ("a.css.zst", "in zstandard"),
+            ("a.css.gz", "in gzip"),
+            ("only.js", "only gzip"),
+            ("only.js.gz", "0123456789"),
+            ("none.txt", "nothing beside"),
+        ],
+        &Options { site: lines, ..Options::default() },
+    );
+    let now = SystemTime::now();
+    for name in ["a.css", "a.css.br", "a.css.zst", "a.css.gz", "only.js", "only.js.gz"] {
+        File::options()
+            .write(true)
+            .open(site.root().join(name))
+            .unwrap()
+            .set_modified(now)
+            .unwrap();
+    }
+    site
+}
+
+#[test]
+fn a_compressed_file_beside_another_is_sent_in_its_place() {
+    for rules in ["", "\nrules = \"Header set X-Rule yes\""] {
+        let site = site(&format!("precompressed = [\"br\", \"zstd\", \"gzip\"]{rules}"));
+        let mut wire = site.connect();
+        let plain = ask(&mut wire, "/a.css", &[]);
+        assert_eq!(plain.text(), "as it is");
+        assert_eq!(
+            (plain.field("content-encoding"), plain.field("vary")),
+            (None, Some("Accept-Encoding"))
+        );
+        let mut tags = vec![plain.field("etag").unwrap().to_owned()];
+        for (accept, coding, body) in [
+            ("gzip, deflate, br, zstd", "br", "in brotli"),
+            ("br;q=0.5, zstd;q=0.9, gzip;q=0.1", "zstd", "in zstandard"),
+            ("gzip", "gzip", "in gzip"),
+        ] {
+            let accept = ("Accept-Encoding", accept);
+            let reply = ask(&mut wire, "/a.css", &[accept]);
+            assert_eq!((reply.status, reply.text()), (200, body));
+            assert_eq!(reply.field("content-encoding"), Some(coding));
+            assert_eq!(reply.field("content-type"), Some("text/css"));
+            assert_eq!(reply.field("vary"), Some("Accept-Encoding"));
+            assert_eq!(reply.field("x-rule"), (!rules.is_empty()).then_some("yes"));
+            let tag = reply.field("etag").unwrap().to_owned();
+            assert!(!tag.starts_with("W/") && !tags.contains(&tag), "{tag} of {tags:?}");
+
+            let known = ask(&mut wire, "/a.css", &[accept, ("If-None-Match", &tag)]);
+            assert_eq!((known.status, known.field("vary")), (304, Some("Accept-Encoding")));
+            let other = ask(&mut wire, "/a.css", &[accept, ("If-None-Match", &tags[0])]);
+            assert_eq!(other.status, 200, "a tag of another form");
+            let part = ask(&mut wire, "/a.css", &[accept, ("Range", "bytes=3-4")]);
+            assert_eq!((part.status, part.body.as_slice()), (206, &body.as_bytes()[3..5]));
+            assert_eq!(part.field("content-encoding"), Some(coding));
+            assert_eq!(part.field("etag"), Some(tag.as_str()));
+            let mixed = [accept, ("Range", "bytes=3-4"), ("If-Range", &tags[0])];
+            assert_eq!(ask(&mut wire, "/a.css", &mixed).status, 200, "no part of another form");
+            let head = wire.ask("HEAD", "/a.css", &[accept], b"");
+            assert_eq!(head.field("content-encoding"), Some(coding));
+            assert_eq!(head.field("content-length"), Some(body.len().to_string().as_str()));
+            tags.push(tag);
+        }
+        let refused = ask(&mut wire, "/a.css", &[("Accept-Encoding", "br;q=0, identity")]);
+        assert_eq!(refused.text(), "as it is");
+        // By its own name such a file has no coding and does not vary.
+        assert_eq!(ask(&mut wire, "/a.css.gz", &[ALL]).field("content-encoding"), None);
+        assert_eq!(ask(&mut wire, "/none.txt", &[ALL]).field("vary"), None);
+        assert_eq!(ask(&mut wire, "/only.js", &[ALL]).field("content-encoding"), Some("gzip"));
+    }
+}
+
+#[test]
+fn a_compressed_file_that_is_out_of_date_is_not_sent() {
+    let site = site("precompressed = [\"gzip\"]");
+    let mut wire = site.connect();
+    assert_eq!(ask(&mut wire, "/only.js", &[GZIP]).text(), "0123456789");
+    let later = SystemTime::now() + Duration::from_secs(1);
+    let set = |name: &str| {
+        let file = File::options().write(true).open(site.root().join(name)).unwrap();
+        file.set_modified(later).unwrap();
+    };
+    set("only.js");
+    assert_eq!(ask(&mut wire, "/only.js", &[GZIP]).text(), "only gzip");
+    set("only.js.gz");
+    assert_eq!(ask(&mut wire, "/only.js", &[GZIP]).text(), "0123456789");
+    fs::remove_file(site.root().join("only.js.gz")).unwrap();
+    assert_eq!(ask(&mut wire, "/only.js", &[GZIP]).text(), "only gzip");
+    fs::remove_file(site.root().join("only.js")).unwrap();
+    site.file("only.js.gz", "alone");
+    assert_eq!(ask(&mut wire, "/only.js", &[GZIP]).status, 404);
+}
+
+#[test]
+fn what_is_closed_is_not_opened_by_its_compressed_file() {
+    let files = [
+        (".htaccess", "<Files closed.txt>\nRequire all denied\n</Files>\n"),
+        ("closed.txt", "closed"),
+        ("closed.txt.gz", "closed"),
+        ("page.php", "<?php // source"),
+        ("page.php.gz", "compressed source"),
+        ("secret.txt", "open"),
+        ("secret.txt.gz", "refused"),
+    ];
+    let config = "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"access.log\"\n[[site]]\n\
+                  root = \"public\"\nphp = false\nprecompressed = [\"gzip\"]\nrefuse = [\"secret.txt.*\"]\n";
+    let site = Site::configured(&files, config);
+    let mut wire = site.connect();
+    assert_eq!(ask(&mut wire, "/closed.txt", &[GZIP]).status, 403);
+    assert_eq!(ask(&mut wire, "/page.php", &[GZIP]).status, 403);
+    assert_eq!(ask(&mut wire, "/secret.txt", &[GZIP]).text(), "open");
+}
+
+#[test]
+fn files_are_compressed_by_the_client_s_preference() {
+    let text = "a line of text\n".repeat(100);
+    let large: String = (0..400_000).map(|number| format!("{number}\n")).collect();
+    for rules in ["", "\nrules = \"Header set X-Rule yes\""] {
+        let options = format!("compress = [\"br\", \"gzip\"]{rules}");
+        let site = Site::with(
+            &[("a.txt", &text), ("large.txt", &large), ("short.txt", "short"), ("a.png", &text)],
+            &Options { site: &options, ..Options::default() },
+        );
+        let mut wire = site.connect();
+        for round in 0..3 {
+            for (accept, coding) in
+                [("gzip, br", "br"), ("gzip;q=1, br;q=0.5", "gzip"), ("*", "br"), ("GZIP", "gzip")]
+            {
+                let accept = ("Accept-Encoding", accept);
+                let reply = ask(&mut wire, "/a.txt", &[accept]);
+                assert_eq!(reply.field("content-encoding"), Some(coding), "round {round}");
+                assert_eq!((unpacked(&reply), reply.framing), (text.clone(), Framing::Length));
+                assert_eq!(reply.field("vary"), Some("Accept-Encoding"));
+                assert_eq!(reply.field("x-rule"), (!rules.is_empty()).then_some("yes"));
+                let tag = reply.field("etag").unwrap().to_owned();
+                assert!(tag.starts_with("W/") && tag.ends_with(&format!("-{coding}\"")), "{tag}");
+                let known = ask(&mut wire, "/a.txt", &[accept, ("If-None-Match", &tag)]);
+                assert_eq!((known.status, known.field("etag")), (304, Some(tag.as_str())));
+            }
+            let plain = ask(&mut wire, "/a.txt", &[]);
+            assert_eq!(
+                (plain.text(), plain.field("vary")),
+                (text.as_str(), Some("Accept-Encoding"))
+            );
+            let part = ask(&mut wire, "/a.txt", &[GZIP, ("Range", "bytes=2-5")]);
+            assert_eq!((part.status, part.text()), (206, "line"));
+        }
+        let reply = ask(&mut wire, "/large.txt", &[GZIP]);
+        assert!(unpacked(&reply) == large && reply.framing == Framing::Chunked);
+        assert_eq!(ask(&mut wire, "/short.txt", &[GZIP]).field("content-encoding"), None);
+        assert_eq!(ask(&mut wire, "/a.png", &[GZIP]).field("content-encoding"), None);
+    }
+}
+
+#[test]
+fn the_output_of_scripts_is_compressed_only_on_request_and_arrives_as_it_is_made() {
+    if !has_php() {
+        return;
+    }
+    let page = "<?php echo str_repeat('a line of text ', 100);";
+    let steps = format!(
+        "<?php {AWAIT} while (ob_get_level()) ob_end_flush(); echo str_repeat('first ', 100); flush(); await('second'); echo 'second';"
+    );
+    let fixed = "<?php header('Cache-Control: no-transform'); echo str_repeat('text ', 100);";
+    let files = [
+        ("page.php", page),
+        ("steps.php", steps.as_str()),
+        ("short.php", "<?php echo 'short';"),
+        ("fixed.php", fixed),
+    ];
+    let off = Site::with(
+        &files,
+        &Options {
+            site: "compress = [\"gzip\"]",
+            ..Options::default()
+        },
+    );
+    assert_eq!(ask(&mut off.connect(), "/page.php", &[GZIP]).field("content-encoding"), None);
+    let site = Site::with(
+        &files,
+        &Options {
+            site: "compress = [\"gzip\"]\ncompress_scripts = true",
+            ..Options::default()
+        },
+    );
+    let mut wire = site.connect();
+    let reply = ask(&mut wire, "/page.php", &[GZIP]);
+    assert_eq!(unpacked(&reply), "a line of text ".repeat(100));
+    assert_eq!(reply.field("vary"), Some("Accept-Encoding"));
+    assert_eq!(ask(&mut wire, "/page.php", &[]).field("vary"), Some("Accept-Encoding"));
+    assert_eq!(ask(&mut wire, "/short.php", &[GZIP]).field("content-encoding"), None);
+    assert_eq!(ask(&mut wire, "/fixed.php", &[GZIP]).field("content-encoding"), None);
+
+    wire.request("GET", &site.awaiting("/steps.php"), &[GZIP], b"");
+    let (status, _, fields) = wire.head();
+    assert_eq!(status, 200, "{fields:?}");
+    let mut packed = wire.chunk().unwrap();
+    let mut text = String::new();
+    // The stream has not ended, and all that the script has flushed can be read.
+    while text.len() < 600 {
+        text.clear();
+        let _ = flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut text);
+        if text.len() < 600 {
+            packed.extend(wire.chunk().unwrap());
+        }
+    }
+    assert_eq!(text, "first ".repeat(100));
+    site.allow("second");
+    while let Some(chunk) = wire.chunk() {
+        packed.extend(chunk);
+    }
+    text.clear();
+    flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut text).unwrap();
+    assert!(text.ends_with("second"), "{text}");
+}

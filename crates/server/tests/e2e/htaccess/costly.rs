@@ -1,0 +1,139 @@
+//! Costly directives: they harm their own site alone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use crate::site::Site;
+use crate::support::Client;
+
+/// The name of the client that makes the patterns costly.
+const AGENT: &str = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+
+/// Two sites, of which `bad.example` has these directives. One thread serves both.
+fn two_sites(limits: &str, directives: &str) -> Site {
+    let entry = |name: &str| {
+        format!("[[site]]\nhosts = [\"{name}.example\"]\nroot = \"public/{name}\"\nphp = false\n")
+    };
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nthreads = 1\ncontrol = \"control\"\n[log]\n\
+         access = \"access.log\"\n[limits]\n{limits}\n{}{}",
+        entry("good"),
+        entry("bad")
+    );
+    let files = [
+        ("good/x.txt", "good"),
+        ("good/.htaccess", "RewriteEngine On\nRewriteRule ^y\\.txt$ x.txt\n"),
+        ("bad/x.txt", "bad"),
+        ("bad/.htaccess", directives),
+    ];
+    Site::configured(&files, &config)
+}
+
+/// Conditions that each nearly exhaust a match.
+fn conditions(number: usize) -> String {
+    let condition = "RewriteCond %{HTTP_USER_AGENT} !^(x|xx)+[yz]$\n";
+    format!("RewriteEngine On\n{}RewriteRule ^ - [F]\n", condition.repeat(number))
+}
+
+fn ask(client: &mut Client, host: &str, target: &str) -> (u16, String) {
+    let head =
+        format!("GET {target} HTTP/1.1\r\nHost: {host}.example\r\nUser-Agent: {AGENT}\r\n\r\n");
+    client.send(head).unwrap();
+    let answer = client.answer().unwrap();
+    (answer.status, answer.text().to_owned())
+}
+
+#[test]
+fn costly_rules_are_500_with_their_place_and_the_limit_in_the_log() {
+    let site = two_sites("htaccess_work = 1_000_000", &conditions(3_000));
+    let mut client = Client::connect(site.server.address());
+    for _ in 0..3 {
+        assert_eq!(ask(&mut client, "bad", "/x.txt").0, 500);
+        assert_eq!(ask(&mut client, "good", "/y.txt"), (200, "good".to_owned()));
+    }
+    site.server
+        .wait_for_log("1000000 steps that `htaccess_work` in [limits] allows");
+    assert!(site.server.log().contains("bad/.htaccess:3002:"), "{}", site.server.log());
+}
+
+/// The event loop answers the innocent site while evaluations of the other are under way: it has
+/// answered many times before the costly ones are through.
+#[test]
+fn another_site_is_answered_while_costly_rules_are_evaluated() {
+    let site = two_sites("", &conditions(3_000));
+    let address = site.server.address();
+    let (is_over, costly) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let attackers: Vec<_> = (0..6)
+        .map(|_| {
+            let (is_over, costly) = (Arc::clone(&is_over), Arc::clone(&costly));
+            thread::spawn(move || {
+                let mut client = Client::connect(address);
+                while !is_over.load(Ordering::Relaxed) {
+                    let (status, _) = ask(&mut client, "bad", "/x.txt");
+                    assert!(status == 500 || status == 503, "{status}");
+                    costly.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    let mut client = Client::connect(address);
+    // The first evaluation on the event loop tells that the site is costly.
+    while costly.load(Ordering::Relaxed) < 6 {
+        assert_eq!(ask(&mut client, "good", "/y.txt").0, 200);
+    }
+    let before = costly.load(Ordering::Relaxed);
+    for _ in 0..500 {
+        assert_eq!(ask(&mut client, "good", "/y.txt"), (200, "good".to_owned()));
+    }
+    let meanwhile = costly.load(Ordering::Relaxed) - before;
+    is_over.store(true, Ordering::Relaxed);
+    attackers.into_iter().for_each(|attacker| attacker.join().unwrap());
+    // On the event loop, each costly evaluation would delay each answer.
+    assert!(meanwhile < 250, "{meanwhile} costly evaluations during 500 answers");
+}
+
+#[test]
+fn a_large_file_of_directives_is_compiled_beside_the_event_loop() {
+    let redirects: String = (0..5_000)
+        .map(|number| format!("Redirect 301 /old/page-{number} /new/{number}\n"))
+        .collect();
+    let site = two_sites("", &redirects);
+    let mut client = Client::connect(site.server.address());
+    let file = site.path().join("public/bad/.htaccess");
+    for round in 0..3 {
+        for number in [0, 2_500, 4_999] {
+            assert_eq!(ask(&mut client, "bad", &format!("/old/page-{number}")).0, 301);
+        }
+        assert_eq!(ask(&mut client, "bad", "/x.txt"), (200, "bad".to_owned()));
+        assert_eq!(ask(&mut client, "bad", "/old/page-5000").0, 404, "round {round}");
+        // Another content, and the same again.
+        std::fs::write(&file, "Redirect 410 /x.txt\n").unwrap();
+        assert_eq!(ask(&mut client, "bad", "/x.txt").0, 410);
+        std::fs::write(&file, &redirects).unwrap();
+    }
+    std::fs::write(&file, "# a\n".repeat((4 << 20) / 4 + 1)).unwrap();
+    assert_eq!(ask(&mut client, "bad", "/x.txt").0, 500);
+    site.server
+        .wait_for_log("the 4194304 bytes that `htaccess_size` in [limits] allows");
+}
+
+/// The head of a response is changed elsewhere, too, and the error page of a costly one is found.
+#[test]
+fn costly_rules_for_the_response() {
+    let header = "Header edit X-Long ^(x|xx)+[yz]$ z\n";
+    let directives = format!("Header set X-Long {AGENT}\n{}", header.repeat(3_000));
+    let site = two_sites("htaccess_work = 3_000_000", &directives);
+    let mut client = Client::connect(site.server.address());
+    assert_eq!(ask(&mut client, "bad", "/x.txt").0, 500);
+    assert_eq!(ask(&mut client, "good", "/x.txt").0, 200);
+    let file = site.path().join("public/bad/.htaccess");
+    let few = "Header edit X-Long ^((x|xx)+)$ $1y\n";
+    std::fs::write(&file, format!("Header set X-Long xxxx\n{}", few.repeat(1_000))).unwrap();
+    let head = "GET /x.txt HTTP/1.1\r\nHost: bad.example\r\n\r\n";
+    for _ in 0..3 {
+        client.send(head).unwrap();
+        let answer = client.answer().unwrap();
+        assert_eq!((answer.status, answer.field("x-long")), (200, Some("xxxxy")));
+    }
+}

@@ -1,0 +1,88 @@
+//! A front that no longer answers is replaced, even if only one of its threads hangs.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::config;
+use crate::support::{Client, Folder, Server, Setup, wait_until};
+
+const SIGCONT: i32 = 18;
+const SIGSTOP: i32 = 19;
+
+/// A site of files, with two threads.
+fn site() -> Folder {
+    let folder = Folder::new();
+    folder.file("a.txt", "hello");
+    folder
+}
+
+/// The front takes the order to hang that it finds at `hang`. The folder of that file is its folder
+/// for temporary files, because it may write to no other.
+fn start(folder: &Folder, hang: &str) -> Server {
+    let temporary = match std::path::Path::new(hang).parent() {
+        Some(folder) if !hang.is_empty() => folder.display().to_string(),
+        _ => std::env::temp_dir().display().to_string(),
+    };
+    Setup::config(&config(folder, "threads = 2", "php = false"))
+        .environment("HOWDAH_TEST_HANG", hang)
+        .environment("TMPDIR", &temporary)
+        .start()
+}
+
+#[test]
+fn a_stopped_front_is_replaced() {
+    let folder = site();
+    let server = start(&folder, "");
+    let front = server.front();
+    front.signal(SIGSTOP);
+    // The connection waits for the next front.
+    assert_eq!(server.get("/a.txt").text(), "hello");
+    assert!(!front.lives());
+    let log = server.log();
+    assert!(log.contains("has not answered for 5 s: a signal has stopped it"), "{log}");
+    assert!(log.contains(&format!("the front {} was killed by SIGKILL", front.number())), "{log}");
+    server.stop();
+}
+
+#[test]
+fn one_thread_that_hangs_is_enough() {
+    if !cfg!(debug_assertions) {
+        return eprintln!("skipped: only debug builds can make one thread hang");
+    }
+    for (how, why) in
+        [("loop", "it uses a processor without end"), ("sleep", "a system call does not return")]
+    {
+        let (folder, orders) = (site(), Folder::writable());
+        fs::set_permissions(orders.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))
+            .unwrap();
+        let order = orders.path().join("hang");
+        let server = start(&folder, order.to_str().unwrap());
+        let front = server.front();
+        fs::write(&order, how).unwrap();
+        fs::set_permissions(&order, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        wait_until("the front is replaced", || !front.lives());
+        assert_eq!(server.get("/a.txt").text(), "hello");
+        let log = server.log();
+        assert!(log.contains("its thread 1 (task ") && log.contains(why), "{how}: {log}");
+        server.stop();
+    }
+}
+
+#[test]
+fn a_machine_that_was_asleep_keeps_its_front() {
+    let folder = site();
+    let server = start(&folder, "");
+    let (supervisor, front) = (server.supervisor(), server.front());
+    let mut client = Client::connect(server.address());
+    supervisor.signal(SIGSTOP);
+    front.signal(SIGSTOP);
+    std::thread::sleep(Duration::from_secs(7));
+    // As after a suspension, in the worse order.
+    supervisor.signal(SIGCONT);
+    std::thread::sleep(Duration::from_millis(200));
+    front.signal(SIGCONT);
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(client.get("/a.txt").text(), "hello");
+    assert_eq!(server.front(), front, "{}", server.log());
+    server.stop();
+}

@@ -1,0 +1,250 @@
+//! Files, folders for temporary files, and `/proc`.
+
+use super::{Sites, can_run, has_landlock, has_mounts};
+use crate::support::{Process, has_php, is_root};
+
+const NOBODY: u32 = 65534;
+
+/// Returns whether these sites get their own `/tmp`: not if their programs are in the machine's.
+fn has_own_tmp() -> bool {
+    let program = std::env::current_exe().unwrap();
+    let is_temporary = program.starts_with("/tmp") || program.starts_with("/var/tmp");
+    if is_temporary {
+        eprintln!(
+            "skipped: Howdah was built in a folder for temporary files, which the sites share"
+        );
+    }
+    !is_temporary
+}
+
+/// Reads a file, and says whether it is open to this site.
+fn read(path: &str) -> String {
+    format!("echo @file_get_contents('{path}') === false ? 'closed' : 'open';")
+}
+
+fn write(path: &str) -> String {
+    format!("echo @file_put_contents('{path}', 'x') === false ? 'closed' : 'open';")
+}
+
+#[test]
+fn a_site_does_not_reach_another_of_the_same_user() {
+    if !can_run() || !has_landlock() {
+        return;
+    }
+    let sites = Sites::start("");
+    let (one, two) = (sites.path("one"), sites.path("two"));
+    let rows = [
+        (read(&format!("{two}/public/index.php")), "open"),
+        (read(&format!("{two}/settings")), "open"),
+        (write(&format!("{two}/public/new")), "open"),
+        (read("/etc/passwd"), "open"),
+        (read(&format!("{one}/public/index.php")), "closed"),
+        (read(&format!("{one}/settings")), "closed"),
+        (write(&format!("{one}/public/new")), "closed"),
+        (format!("echo @scandir('{one}') ? 'open' : 'closed';"), "closed"),
+        (
+            format!("echo @rename('{two}/public/new', '{one}/public/new') ? 'open' : 'closed';"),
+            "closed",
+        ),
+        (
+            format!("echo @link('{one}/settings', '{two}/public/link') ? 'open' : 'closed';"),
+            "closed",
+        ),
+        // A symbolic link is no way around.
+        (
+            format!(
+                "symlink('{one}/settings', '{two}/public/soft'); {}",
+                read(&format!("{two}/public/soft"))
+            ),
+            "closed",
+        ),
+        // Nor are other programs.
+        (format!("echo shell_exec('cat {one}/settings') ? 'open' : 'closed';"), "closed"),
+        (format!("echo shell_exec('cat {two}/settings') ? 'open' : 'closed';"), "open"),
+    ];
+    for (code, expected) in rows {
+        assert_eq!(sites.run(&code), expected, "{code}");
+    }
+    let state = sites.run("echo session_save_path();");
+    let other = sites.run_in("one", "echo session_save_path();");
+    assert_eq!(sites.run(&write(&format!("{state}/sess_x"))), "open");
+    assert_eq!(sites.run(&write(&format!("{other}/sess_x"))), "closed");
+    sites.server.stop();
+}
+
+#[test]
+fn a_site_does_not_reach_another_where_an_ordinary_user_serves() {
+    if !has_php() || !is_root() || !has_landlock() {
+        return;
+    }
+    let sites = Sites::start_as("", "", Some(NOBODY));
+    let (one, two) = (sites.path("one"), sites.path("two"));
+    assert_eq!(sites.run(&read(&format!("{two}/settings"))), "open");
+    assert_eq!(sites.run(&read(&format!("{one}/settings"))), "closed");
+    let log = sites.server.log();
+    assert!(log.contains("notice pools share /tmp with other users"), "{log}");
+    assert!(log.contains("the server was not started as root"), "{log}");
+    sites.server.stop();
+}
+
+#[test]
+fn readable_and_writable_open_what_is_closed() {
+    if !can_run() || !has_landlock() {
+        return;
+    }
+    let sites = Sites::start("readable = [\"one/settings\"]\nwritable = [\"one/public\"]");
+    let one = sites.path("one");
+    assert_eq!(sites.run(&read(&format!("{one}/settings"))), "open");
+    assert_eq!(sites.run(&write(&format!("{one}/settings"))), "closed");
+    assert_eq!(sites.run(&write(&format!("{one}/public/new"))), "open");
+    sites.server.stop();
+}
+
+#[test]
+fn a_strict_site_has_its_root_and_the_system_only() {
+    if !can_run() || !has_landlock() {
+        return;
+    }
+    let sites = Sites::start("sandbox = \"strict\"\nuser = \"root\"");
+    let two = sites.path("two");
+    let program = format!("{two}/public/program");
+    let rows = [
+        (read(&format!("{two}/public/index.php")), "open"),
+        (write(&format!("{two}/public/new")), "open"),
+        (read(&format!("{two}/settings")), "closed"),
+        (read("/var/lib/dpkg/status"), "closed"),
+        (read("/etc/passwd"), "open"),
+        (write("/etc/howdah-isolation-test"), "closed"),
+        (write("/usr/howdah-isolation-test"), "closed"),
+        ("echo shell_exec('id -u') === null ? 'closed' : 'open';".to_owned(), "open"),
+        // What a site can write it cannot execute.
+        (
+            format!(
+                "copy('/usr/bin/id', '{program}'); chmod('{program}', 0755); \
+                 echo shell_exec('{program} -u 2>/dev/null') ? 'open' : 'closed';"
+            ),
+            "closed",
+        ),
+        (
+            "$a = @stream_socket_server('tcp://127.0.0.1:0'); echo $a ? 'open' : 'closed';"
+                .to_owned(),
+            "closed",
+        ),
+        ("echo mt_srand() ?? bin2hex(random_bytes(2)) ? 'open' : 'closed';".to_owned(), "open"),
+        (write("/dev/null"), "open"),
+    ];
+    for (code, expected) in rows {
+        assert_eq!(sites.run(&code), expected, "{code}");
+    }
+    sites.server.stop();
+}
+
+#[test]
+fn a_site_has_its_own_tmp() {
+    if !can_run() || !has_mounts() || !has_own_tmp() {
+        return;
+    }
+    let sites = Sites::start("");
+    let name = format!("howdah-isolation-{}", std::process::id());
+    let script = |path: &str| {
+        format!("file_put_contents('{path}', 'mine'); echo file_get_contents('{path}');")
+    };
+    for folder in ["/tmp", "/var/tmp"] {
+        let path = format!("{folder}/{name}");
+        assert_eq!(sites.run(&script(&path)), "mine");
+        // It is where PHP's own temporary files are, and where the site's programs look.
+        assert_eq!(sites.run(&format!("echo shell_exec('cat {path}');")), "mine");
+        assert_eq!(sites.run_in("one", &read(&path)), "closed");
+        assert!(!std::path::Path::new(&path).exists(), "{path}");
+    }
+    assert_eq!(
+        sites.run(&format!("echo file_get_contents(sys_get_temp_dir() . '/{name}');")),
+        "mine"
+    );
+    // It outlives the zygote, as the machine's outlives a process.
+    for zygote in sites.server.zygotes() {
+        zygote.signal(howdah_sys::signal::SIGKILL);
+        crate::support::wait_until("the zygote is gone", || !zygote.lives());
+    }
+    assert_eq!(sites.run(&format!("echo file_get_contents('/tmp/{name}');")), "mine");
+    sites.server.stop();
+}
+
+/// The pool's user owns the folder that becomes its `/tmp`, and could replace it by a link to a
+/// folder that it may not enter.
+#[test]
+fn a_link_in_place_of_the_own_tmp_is_refused() {
+    if !can_run() || !has_mounts() || !has_own_tmp() {
+        return;
+    }
+    let sites = Sites::start("user = \"nobody\"");
+    let hidden = sites.folder.folder("hidden/inner");
+    sites.folder.file("hidden/inner/secret", "secret");
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(hidden.parent().unwrap(), std::fs::Permissions::from_mode(0o700))
+        .unwrap();
+    let tmp = sites.path("state/two/tmp");
+    let code = format!(
+        "rename('{tmp}', '{tmp}-old'); echo symlink('{}', '{tmp}') ? 'linked' : 'not';",
+        hidden.display()
+    );
+    assert_eq!(sites.run(&code), "linked");
+    let zygotes = sites.server.zygotes();
+    let two = zygotes.iter().find(|zygote| zygote.arguments().ends_with(" two")).unwrap();
+    two.signal(howdah_sys::signal::SIGKILL);
+    sites.server.wait_for_log("its zygote cannot be started: the folder");
+    assert_eq!(sites.run_in("one", "echo 'fine';"), "fine");
+    std::fs::remove_file(&tmp).unwrap();
+    assert_eq!(sites.run(&read("/tmp/secret")), "closed");
+    sites.server.stop();
+}
+
+#[test]
+fn other_processes_are_not_in_proc() {
+    if !can_run() || !has_mounts() {
+        return;
+    }
+    let sites = Sites::start("");
+    let seen = sites.run("echo implode(' ', array_filter(scandir('/proc'), is_numeric(...)));");
+    let own = sites.run("echo getmypid();");
+    let two = sites.server.zygotes();
+    let of_two: Vec<Process> = two
+        .iter()
+        .filter(|zygote| zygote.arguments().ends_with(" two"))
+        .flat_map(Process::children)
+        .collect();
+    assert!(of_two.iter().any(|worker| worker.number().to_string() == own), "{own}");
+    for number in seen.split(' ') {
+        let number: u32 = number.parse().unwrap();
+        assert!(of_two.iter().any(|worker| worker.number() == number), "{number} of {seen}");
+    }
+    for process in sites.server.processes() {
+        let path = format!("/proc/{}/cmdline", process.number());
+        let is_one_of_two = of_two.contains(&process);
+        let found = sites.run(&read(&path));
+        assert!(found == "closed" || is_one_of_two, "{} {found}", process.arguments());
+    }
+    // What programs of the web read of the machine is there.
+    for path in
+        ["/proc/self/status", "/proc/cpuinfo", "/proc/meminfo", "/proc/loadavg", "/proc/self/fd/1"]
+    {
+        let found = sites.run(&format!("echo file_exists('{path}') ? 'there' : 'missing';"));
+        assert_eq!(found, "there", "{path}");
+    }
+    sites.server.stop();
+}
+
+#[test]
+fn visible_processes_and_a_shared_tmp_can_be_asked_for() {
+    if !can_run() {
+        return;
+    }
+    let sites = Sites::start("private_tmp = false\nhide_processes = false");
+    let name = format!("/tmp/howdah-isolation-{}", std::process::id());
+    assert_eq!(sites.run(&format!("echo file_put_contents('{name}', 'x');")), "1");
+    assert_eq!(std::fs::read_to_string(&name).unwrap(), "x");
+    std::fs::remove_file(&name).unwrap();
+    let test = format!("/proc/{}/cmdline", std::process::id());
+    assert_eq!(sites.run(&read(&test)), "open");
+    sites.server.stop();
+}

@@ -1,0 +1,58 @@
+//! Limits of resources.
+
+use super::{Sites, can_run};
+
+#[test]
+fn limits_of_resources_hold_for_scripts_and_their_programs() {
+    if !can_run() {
+        return;
+    }
+    let sites = Sites::start(
+        "user = \"nobody\"\nrlimits = { nproc = 500, nofile = 200, fsize = \"1M\", as = \"8G\" }",
+    );
+    let usual = sites.run_in("one", "echo shell_exec('ulimit -c; ulimit -f');");
+    assert_eq!(usual, "0\nunlimited\n");
+    let found = sites.run("echo shell_exec('ulimit -c; ulimit -f; ulimit -v; ulimit -H -v');");
+    assert_eq!(found, "0\n2048\n8388608\n8388608\n");
+    let limits = sites.run("echo file_get_contents('/proc/self/limits');");
+    let limit = |name: &str| -> Vec<String> {
+        let line = limits.lines().find(|line| line.starts_with(name)).unwrap();
+        line[name.len()..].split_whitespace().take(2).map(str::to_owned).collect()
+    };
+    assert_eq!(limit("Max processes"), ["500", "500"]);
+    // A script gets what was asked for, beside the pool's own.
+    let open = sites.run(
+        "for ($n = 0; $n < 1000 && $all[] = @fopen('/dev/null', 'r'); ++$n) {} \
+                          echo $n;",
+    );
+    let open: u32 = open.parse().unwrap();
+    assert!((200..300).contains(&open), "{open}");
+    // A file that is too long is an error, and the worker goes on.
+    let before = sites.run("echo getmypid();");
+    let code = "$file = fopen('big', 'w'); $sum = 0; \
+                for ($n = 0; $n < 32; ++$n) { $sum += (int) @fwrite($file, str_repeat('x', 65536)); } \
+                unlink('big'); echo $sum;";
+    assert_eq!(sites.run(code), (1 << 20).to_string());
+    assert_eq!(sites.run("echo getmypid();").len(), before.len());
+    assert!(!sites.server.log().contains("was killed"), "{}", sites.server.log());
+    sites.server.stop();
+}
+
+#[test]
+fn a_worker_that_has_used_its_processor_time_is_replaced_after_its_request() {
+    if !can_run() {
+        return;
+    }
+    let sites = Sites::start("rlimits = { cpu = \"1s\" }");
+    let burn = "function used() { $u = getrusage(); \
+                return $u['ru_utime.tv_sec'] + $u['ru_stime.tv_sec'] + ($u['ru_utime.tv_usec'] + $u['ru_stime.tv_usec']) / 1e6; } \
+                while (used() < 1.2) {} echo getmypid();";
+    let worn: u32 = sites.run(burn).parse().unwrap();
+    let worn = crate::support::Process::new(worn);
+    crate::support::wait_until("the worker has ended", || !worn.lives());
+    assert_eq!(sites.run("echo 'fine';"), "fine");
+    // A program of a script has no time left over.
+    let told = sites.run("exec('while :; do :; done', $out, $status); echo $status;");
+    assert_eq!(told, "24", "SIGXCPU");
+    sites.server.stop();
+}

@@ -1,0 +1,136 @@
+//! A second zygote stands by, so that a death costs little time.
+
+use howdah_sys::signal::{SIGHUP, SIGKILL};
+
+use crate::support::{Folder, Load, Process, Server, Setup, has_php, wait_until};
+use crate::{WHO, assert_who, config, is_who};
+
+/// Waits until a zygote stands by, and PHP has started in it.
+fn standby(server: &Server, folder: &Folder) -> Process {
+    let file = folder.path().join("howdah.toml");
+    let status = || Setup::with(&["status", "--config", file.to_str().unwrap()]).run().1;
+    wait_until("a zygote stands by", || {
+        let standbys = server.supervisor().standbys();
+        standbys.len() == 1 && status().contains(&format!("{} stands by", standbys[0].number()))
+    });
+    let standby = server.supervisor().standbys()[0];
+    // PHP has started when the zygote waits for messages alone.
+    wait_until("PHP has started in it", || {
+        let wait = std::fs::read_to_string(format!("/proc/{}/wchan", standby.number()));
+        wait.is_ok_and(|wait| wait.contains("poll")) || standby.sleeps().is_none()
+    });
+    standby
+}
+
+fn start(folder: &Folder) -> Server {
+    Setup::config(&config(folder, "", "[site.php]\nworkers = 2")).start()
+}
+
+#[test]
+fn the_zygote_that_stands_by_replaces_one_that_died() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(WHO);
+    let server = start(&folder);
+    for _ in 0..2 {
+        let standby = standby(&server, &folder);
+        let zygote = server.kill_zygote();
+        assert_who(&server.get("/"));
+        assert_eq!(server.zygote(), standby);
+        assert_eq!(server.workers().len(), 2);
+        let log = server.log();
+        assert!(log.contains(&format!("its new zygote {} is ready", standby.number())), "{log}");
+        assert!(!zygote.lives());
+    }
+    server.stop();
+}
+
+#[test]
+fn a_new_front_takes_the_zygotes_that_stand_by() {
+    if !has_php() {
+        return;
+    }
+    let folder =
+        Folder::with_script("error_log('from ' . getmypid()); echo 'worker ', getmypid();");
+    let server = start(&folder);
+    let standby = standby(&server, &folder);
+    let former = server.zygote();
+    server.kill_front();
+    assert_who(&server.get("/"));
+    wait_until("the former zygote has ended", || !former.lives());
+    assert_eq!(server.zygote(), standby);
+    // Its log is still read.
+    let worker = server.get("/").text().replace("worker ", "from ");
+    server.wait_for_log(&worker);
+    // It is looked after as any other.
+    let workers = server.workers();
+    workers[0].signal(SIGKILL);
+    wait_until("the worker is replaced", || {
+        let now = server.workers();
+        now.len() == 2 && !now.contains(&workers[0])
+    });
+    server.stop();
+}
+
+#[test]
+fn requests_of_other_connections_survive_the_death_of_front_and_zygote() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(WHO);
+    folder.file("a.txt", "hello");
+    let server = start(&folder);
+    let load = Load::start(server.address(), 2, "/a.txt", |response| response.text() == "hello");
+    for _ in 0..2 {
+        load.go_on(20);
+        standby(&server, &folder);
+        server.kill_zygote();
+        assert_who(&server.get("/"));
+        load.go_on(20);
+    }
+    load.end_without_failure();
+    let load = Load::start(server.address(), 2, "/", is_who);
+    load.go_on(20);
+    load.end_without_failure();
+    server.stop();
+}
+
+#[test]
+fn a_zygote_that_stands_by_dies_with_its_generation_and_is_replaced_alone() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(WHO);
+    let server = start(&folder);
+    let first = standby(&server, &folder);
+    let (front, zygote) = (server.front(), server.zygote());
+    first.signal(SIGKILL);
+    wait_until("it has gone", || !first.lives());
+    let second = standby(&server, &folder);
+    assert_ne!(first, second);
+    assert!(server.log().contains("that stood by was killed by SIGKILL"), "{}", server.log());
+    assert_eq!((server.front(), server.zygote()), (front, zygote));
+
+    server.signal(SIGHUP);
+    wait_until("it goes with its generation", || !front.lives() && !second.lives());
+    let third = standby(&server, &folder);
+    assert_who(&server.get("/"));
+    server.stop();
+    assert!(!third.lives());
+}
+
+#[test]
+fn no_zygote_stands_by_where_none_is_wanted() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(WHO);
+    let site = "[site.php]\nworkers = 1\nstandby = false";
+    let server = Setup::config(&config(&folder, "", site)).start();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert!(server.supervisor().standbys().is_empty());
+    server.kill_zygote();
+    assert_who(&server.get("/"));
+    server.stop();
+}

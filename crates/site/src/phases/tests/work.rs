@@ -1,0 +1,127 @@
+//! The budget of an evaluation: it holds for everything that directives do for one request.
+
+use howdah_htaccess::WorkBudget;
+use howdah_http::Request;
+
+use super::tree::{Tree, client, shown};
+use crate::path::Scratch;
+use crate::resolution::Resolved;
+
+/// Resolves `target` within a budget. Returns the result and the steps that were taken.
+fn within(tree: &mut Tree, target: &str, steps: u64) -> (Resolved, u64) {
+    let budget = WorkBudget::new(steps);
+    let mut request = Request {
+        target: target.into(),
+        ..Request::default()
+    };
+    request.fields.push(b"User-Agent", "x".repeat(40).as_bytes());
+    let sites = tree.sites.clone();
+    let site = sites.iter().next().unwrap();
+    let client = client(&request).within(&budget);
+    let resolved = crate::resolve(site, &client, tree, &mut Scratch::default());
+    (resolved, budget.used())
+}
+
+/// Each of these repeats something that is harmless once.
+fn costly() -> Vec<(&'static str, String)> {
+    let many = |line: &str| line.repeat(3_000);
+    vec![
+        (
+            "conditions that nearly exhaust a match",
+            format!(
+                "RewriteEngine On\n{}RewriteRule ^ - [F]\n",
+                many("RewriteCond %{HTTP_USER_AGENT} !^(x|xx)+[yz]$\n")
+            ),
+        ),
+        (
+            "expressions",
+            many("<If \"%{HTTP_USER_AGENT} =~ /^(x|xx)+[yz]$/\">\nSetEnv A b\n</If>\n"),
+        ),
+        ("variables", many("SetEnvIf User-Agent ^(x|xx)+[yz]$ A\n")),
+        ("requirements", many("Require expr %{HTTP_USER_AGENT} =~ /^(x|xx)+[yz]$/\n")),
+        ("redirects", many("RedirectMatch ^/.*(x|xx)+[yz]$ /z\n")),
+        ("request fields", many("RequestHeader edit User-Agent ^(x|xx)+[yz]$ z\n")),
+        (
+            "files that are asked for",
+            format!(
+                "RewriteEngine On\n{}RewriteRule ^ - [F]\n",
+                many("RewriteCond %{DOCUMENT_ROOT}/none/%{REQUEST_URI} -f [OR]\n")
+            ),
+        ),
+        (
+            "sub-requests",
+            format!(
+                "RewriteEngine On\n{}RewriteRule ^ - [F]\n",
+                "RewriteCond %{LA-U:REQUEST_FILENAME} =x [OR]\n".repeat(150)
+            ),
+        ),
+    ]
+}
+
+#[test]
+fn costly_directives_are_answered_with_500_and_their_place() {
+    for (what, text) in costly() {
+        let mut tree = Tree::new("index.php xxxxxxxxxxxxxxxxxxxxxxxxxx", &[("", &text)]);
+        let target = "/xxxxxxxxxxxxxxxxxxxxxxxxxx";
+        let (resolved, used) = within(&mut tree, target, 50_000);
+        assert_eq!(shown(&resolved), "exhausted", "{what}: {used} steps");
+        let ruled = resolved.ruled.unwrap();
+        let complaints = &ruled.state.complaints;
+        // Rules that look themselves up say so.
+        assert!(what == "sub-requests" || complaints.len() <= 2, "{what}: {}", complaints.len());
+        let (place, message) = complaints.last().unwrap();
+        assert!(message.contains("50000 steps that `htaccess_work`"), "{what}: {message}");
+        if !matches!(what, "files that are asked for" | "sub-requests") {
+            assert!(place.is_some(), "{what}");
+        }
+    }
+}
+
+#[test]
+fn what_fits_the_budget_is_as_without_one() {
+    for (what, text) in costly() {
+        // A tenth of a percent of the lines is nothing special.
+        let short: Vec<&str> = text.lines().rev().take(5).collect();
+        let short: Vec<&str> = short.into_iter().rev().collect();
+        let text = format!("RewriteEngine On\n{}\n", short.join("\n"));
+        if text.contains("</If>") {
+            continue;
+        }
+        let mut tree = Tree::new("index.php x.txt", &[("", &text)]);
+        let (resolved, used) = within(&mut tree, "/x.txt", u64::MAX);
+        let expected = shown(&resolved);
+        assert!(used > 0, "{what}");
+        // By now every pattern that is needed has been compiled.
+        let (_, used) = within(&mut tree, "/x.txt", 50_000_000);
+        let (again, same) = within(&mut tree, "/x.txt", used);
+        assert_eq!((shown(&again), same), (expected, used), "{what}: exactly its work is enough");
+        if used > 1 {
+            let (less, _) = within(&mut tree, "/x.txt", used - 1);
+            assert_eq!(shown(&less), "exhausted", "{what}");
+        }
+    }
+}
+
+/// The rules of usual sites must stay far below the budget of an event loop.
+#[test]
+fn ordinary_rules_take_little_work() {
+    let wordpress = "RewriteEngine On\nRewriteBase /\nRewriteRule ^index\\.php$ - [L]\n\
+                     RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\n\
+                     RewriteRule . /index.php [L]\n";
+    let redirects: String = (0..5_000)
+        .map(|number| format!("Redirect 301 /old/{number} /new/{number}\n"))
+        .collect();
+    let rules: String = (0..5_000)
+        .map(|number| format!("RewriteRule ^old/{number}/(.*)$ /new/{number}/$1 [R=301,L]\n"))
+        .collect();
+    let rules = format!("RewriteEngine On\n{rules}");
+    for (what, text, most) in [
+        ("wordpress", wordpress, 5_000),
+        ("redirects", &redirects, 5_000),
+        ("rules", &rules, 20_000),
+    ] {
+        let mut tree = Tree::new("index.php", &[("", text)]);
+        let (_, used) = within(&mut tree, "/2024/05/some-long-title-of-a-post/", 50_000_000);
+        assert!(used < most, "{what}: {used}");
+    }
+}

@@ -1,0 +1,193 @@
+//! Mount namespaces: a process and its children see other mounts than the rest of the machine.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::check;
+
+/// The step that failed, and its error.
+pub(crate) type Failure = (&'static str, io::Error);
+
+/// The mounts of a new namespace.
+#[derive(Debug, Clone, Default)]
+pub struct Mounts {
+    folders: Vec<Bind>,
+    own_processes_only: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Bind {
+    source: CString,
+    target: CString,
+    owner: u32,
+}
+
+impl Mounts {
+    /// Shows the folder `source` at the folder `target`. `source` must belong to `owner`, and its
+    /// path must have no symbolic link: its owner could replace a link, and the mount would pass
+    /// the folders above the link's target, which the owner perhaps may not enter.
+    pub fn show(&mut self, source: CString, target: CString, owner: u32) {
+        self.folders.push(Bind { source, target, owner });
+    }
+
+    /// Shows in `/proc` only the processes that the reader might trace (`hidepid=invisible`). The
+    /// rest of `/proc` stays as it is.
+    pub fn hide_processes(&mut self) {
+        self.own_processes_only = true;
+    }
+
+    /// Returns whether there is nothing to mount.
+    pub fn is_empty(&self) -> bool {
+        self.folders.is_empty() && !self.own_processes_only
+    }
+
+    /// Moves this process to a new namespace with these mounts. Later mounts of the machine appear
+    /// in it, and its own mounts nowhere else. Needs the capability `CAP_SYS_ADMIN`.
+    ///
+    /// Async-signal-safe.
+    pub(crate) fn enter(&self) -> Result<(), Failure> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let failed = |step: &'static str| move |error: io::Error| (step, error);
+        // SAFETY: no memory arguments.
+        check(unsafe { libc::unshare(libc::CLONE_NEWNS) }).map_err(failed("unshare"))?;
+        mount(None, c"/", None, libc::MS_REC | libc::MS_SLAVE, None)
+            .map_err(failed("mount propagation"))?;
+        for bind in &self.folders {
+            bind.mount()?;
+        }
+        if self.own_processes_only {
+            let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+            // The number is known to all kernels, the name `invisible` since Linux 5.8.
+            mount(Some(c"proc"), c"/proc", Some(c"proc"), flags, Some(c"hidepid=2"))
+                .map_err(failed("mount /proc"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Bind {
+    fn mount(&self) -> Result<(), Failure> {
+        let folder = self.open().map_err(|error| ("open of a private folder", error))?;
+        // A path leads to the folder that was opened, and to no other, through its descriptor.
+        let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0";
+        let path = descriptor_path(folder.as_raw_fd(), &mut path);
+        let flags = libc::MS_BIND | libc::MS_NOSUID | libc::MS_NODEV;
+        mount(Some(path), &self.target, None, libc::MS_BIND, None)
+            // A bind mount takes its flags in a second step.
+            .and_then(|()| mount(None, &self.target, None, flags | libc::MS_REMOUNT, None))
+            .map_err(|error| ("mount of a private folder", error))
+    }
+
+    /// Opens the folder in the new namespace: only its own mounts can be bound.
+    fn open(&self) -> io::Result<OwnedFd> {
+        // SAFETY: `open_how` is a plain struct for which all-zero is valid.
+        let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+        how.flags = (libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) as u64;
+        how.resolve = libc::RESOLVE_NO_SYMLINKS;
+        // SAFETY: a NUL-terminated path and a live structure of that size.
+        let fd = unsafe {
+            libc::syscall(
+                libc::SYS_openat2,
+                libc::AT_FDCWD,
+                self.source.as_ptr(),
+                &raw const how,
+                size_of::<libc::open_how>(),
+            )
+        };
+        let fd = check(i32::try_from(fd).unwrap_or(-1))?;
+        // SAFETY: fresh descriptor, owned by nobody else.
+        let folder = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: an all-zero `stat` is a valid value of that plain C struct.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: `stat` is live.
+        check(unsafe { libc::fstat(fd, &raw mut stat) })?;
+        if stat.st_uid == self.owner {
+            Ok(folder)
+        } else {
+            Err(io::ErrorKind::PermissionDenied.into())
+        }
+    }
+}
+
+/// Tries in a child process whether this process may make a namespace with its own `/proc`.
+///
+/// # Errors
+/// The failed step and its error, as text for a person. In a container without `CAP_SYS_ADMIN`, or
+/// as an ordinary user, the kernel refuses.
+pub fn probe() -> io::Result<()> {
+    let mut mounts = Mounts::default();
+    mounts.hide_processes();
+    // SAFETY: the child only makes async-signal-safe calls on memory that was prepared above.
+    let pid = check(unsafe { libc::fork() })?;
+    if pid == 0 {
+        let errno = match mounts.enter() {
+            Ok(()) => 0,
+            Err((_, error)) => error.raw_os_error().unwrap_or(libc::EPERM),
+        };
+        // SAFETY: ends the child, which runs nothing of the parent's.
+        unsafe { libc::_exit(errno & 0xFF) };
+    }
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is live.
+        match check(unsafe { libc::waitpid(pid, &raw mut status, 0) }) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+            Ok(_) if !libc::WIFEXITED(status) => return Err(io::ErrorKind::Other.into()),
+            Ok(_) => match libc::WEXITSTATUS(status) {
+                0 => return Ok(()),
+                errno => return Err(io::Error::from_raw_os_error(errno)),
+            },
+        }
+    }
+}
+
+fn mount(
+    source: Option<&CStr>,
+    target: &CStr,
+    kind: Option<&CStr>,
+    flags: libc::c_ulong,
+    options: Option<&CStr>,
+) -> io::Result<()> {
+    let pointer = |text: Option<&CStr>| text.map_or(std::ptr::null(), CStr::as_ptr);
+    // SAFETY: NUL-terminated strings or null pointers, all of which `mount(2)` accepts.
+    check(unsafe {
+        libc::mount(pointer(source), target.as_ptr(), pointer(kind), flags, pointer(options).cast())
+    })?;
+    Ok(())
+}
+
+/// Writes the number of a descriptor to the end of `/proc/self/fd/`. Allocates no memory.
+fn descriptor_path(fd: i32, path: &mut [u8; 25]) -> &CStr {
+    const PREFIX: usize = 14;
+    let (mut digits, mut rest, mut count) = ([0u8; 10], fd.unsigned_abs(), 0);
+    loop {
+        digits[count] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        count += 1;
+        if rest == 0 {
+            break;
+        }
+    }
+    for (place, digit) in path[PREFIX..].iter_mut().zip(digits[..count].iter().rev()) {
+        *place = *digit;
+    }
+    CStr::from_bytes_until_nul(path).unwrap_or(c"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_descriptors() {
+        for fd in [0, 7, 10, 1234567, i32::MAX] {
+            let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0";
+            let path = descriptor_path(fd, &mut path);
+            assert_eq!(path.to_str().unwrap(), format!("/proc/self/fd/{fd}"));
+        }
+    }
+}

@@ -1,0 +1,176 @@
+<?php
+/*
+ * Shared by all attacks: the report to the runner, what the attacker knows, and the C library.
+ */
+
+const LOOT = __DIR__ . '/../loot';
+
+/** Reports an attempt. The runner fails an attack that has tried nothing. */
+function tried(string $what): void
+{
+    file_put_contents(LOOT . '/report', "tried: $what\n", FILE_APPEND);
+}
+
+/** Reports something that must not happen. The runner fails the attack. */
+function won(string $what): void
+{
+    file_put_contents(LOOT . '/report', 'won: ' . str_replace("\n", ' ', $what) . "\n", FILE_APPEND);
+}
+
+/** Reports the attempt, and the success if it was one. */
+function attempt(string $what, callable $succeeds): void
+{
+    tried($what);
+    try {
+        if (@$succeeds()) {
+            won($what);
+        }
+    } catch (\Throwable) {
+        // Refused.
+    }
+}
+
+/** What an attacker finds out sooner or later: processes, paths, the port. */
+function scene(): object
+{
+    return json_decode(file_get_contents(LOOT . '/scene.json'));
+}
+
+/** The C library. */
+function c(): FFI
+{
+    static $c;
+    return $c ??= FFI::cdef(<<<'C'
+        typedef int pid_t;
+        long syscall(long number, ...);
+        int fork(void);
+        int vfork(void);
+        int setsid(void);
+        int kill(int pid, int signal);
+        int fcntl(int fd, int command, ...);
+        int ioctl(int fd, unsigned long request, ...);
+        int dup(int fd);
+        int close(int fd);
+        int open(const char *path, int flags, ...);
+        int ftruncate(int fd, long length);
+        int fallocate(int fd, int mode, long offset, long length);
+        long read(int fd, void *to, unsigned long count);
+        long write(int fd, const void *from, unsigned long count);
+        long ptrace(int request, ...);
+        int prctl(int option, ...);
+        int shutdown(int fd, int how);
+        int getsockopt(int fd, int level, int name, void *value, unsigned int *length);
+        int setsockopt(int fd, int level, int name, const void *value, unsigned int length);
+        int socket(int domain, int type, int protocol);
+        int socketpair(int domain, int type, int protocol, int *pair);
+        int bind(int fd, const void *address, unsigned int length);
+        int listen(int fd, int backlog);
+        struct vector { void *base; unsigned long length; };
+        struct message { void *name; unsigned int name_length; struct vector *vectors; unsigned long count;
+            void *control; unsigned long control_length; int flags; };
+        long sendmsg(int fd, const struct message *message, int flags);
+        long recvmsg(int fd, struct message *message, int flags);
+        void *mmap(void *at, unsigned long length, int protection, int flags, int fd, long offset);
+        int munmap(void *at, unsigned long length);
+        int madvise(void *at, unsigned long length, int advice);
+        int mprotect(void *at, unsigned long length, int protection);
+        unsigned int alarm(unsigned int seconds);
+        unsigned int sleep(unsigned int seconds);
+        int usleep(unsigned int microseconds);
+        void *malloc(unsigned long bytes);
+        void *memset(void *at, int byte, unsigned long bytes);
+        int mkfifo(const char *path, unsigned int mode);
+        void *signal(int number, long handler);
+        void _exit(int status);
+        C);
+}
+
+/** This process's descriptors whose target contains `$kind`: number => target. */
+function descriptors(string $kind = ''): array
+{
+    $found = [];
+    foreach (scandir('/proc/self/fd') as $number) {
+        $target = @readlink("/proc/self/fd/$number");
+        if ($target !== false && ($kind === '' || str_contains($target, $kind))) {
+            $found[(int) $number] = $target;
+        }
+    }
+    return $found;
+}
+
+/** The mappings of the memory that the pool shares with the front: start => length. */
+function regions(): array
+{
+    $found = [];
+    foreach (file('/proc/self/maps') as $line) {
+        if (str_contains($line, 'howdah-pool') && preg_match('/^([0-9a-f]+)-([0-9a-f]+) rw/', $line, $part)) {
+            $found[hexdec($part[1])] = hexdec($part[2]) - hexdec($part[1]);
+        }
+    }
+    return $found;
+}
+
+/** The processes of this server: those that the attacker knows, and their descendants that it sees. */
+function processes(): array
+{
+    $scene = scene();
+    $found = [$scene->supervisor, $scene->front, $scene->zygote, $scene->other_zygote];
+    do {
+        $before = count($found);
+        foreach (array_filter(scandir('/proc'), 'ctype_digit') as $process) {
+            $status = (string) @file_get_contents("/proc/$process/status", length: 1000);
+            if (preg_match('/PPid:\s+(\d+)/', $status, $part) && in_array((int) $part[1], $found, true)) {
+                $found[] = (int) $process;
+            }
+        }
+        $found = array_unique($found);
+    } while (count($found) > $before);
+    return $found;
+}
+
+/** Whether the process runs as the attacker's user, and is not the front: a pool's own damage is its own. */
+function is_own(int $process): bool
+{
+    preg_match('/Uid:\s+(\d+)/', (string) @file_get_contents("/proc/$process/status", length: 1000), $part);
+    return $process !== scene()->front && (int) ($part[1] ?? -1) === posix_getuid();
+}
+
+/** Sends bytes and descriptors over a socket, without waiting. Returns bytes sent, or -1. */
+function send(int $socket, string $bytes, array $descriptors = []): int
+{
+    $c = c();
+    $length = max(1, strlen($bytes));
+    $room = $c->new("char[$length]");
+    FFI::memcpy($room, $bytes, strlen($bytes));
+    $vector = $c->new('struct vector');
+    $vector->base = FFI::cast('void *', FFI::addr($room));
+    $vector->length = strlen($bytes);
+    $message = $c->new('struct message');
+    $message->vectors = FFI::addr($vector);
+    $message->count = 1;
+    if ($descriptors) {
+        // SOL_SOCKET, SCM_RIGHTS
+        $control = pack('Pll', 16 + 4 * count($descriptors), 1, 1) . pack('l*', ...$descriptors);
+        $control = str_pad($control, strlen($control) + 7 & ~7, "\0");
+        $space = $c->new('char[' . strlen($control) . ']');
+        FFI::memcpy($space, $control, strlen($control));
+        $message->control = FFI::cast('void *', FFI::addr($space));
+        $message->control_length = strlen($control);
+    }
+    return $c->sendmsg($socket, FFI::addr($message), 0x4040); // MSG_DONTWAIT, MSG_NOSIGNAL
+}
+
+/** A descriptor of another process, or -1. */
+function steal(int $process, int $descriptor): int
+{
+    $handle = c()->syscall(434, $process, 0); // pidfd_open
+    return $handle < 0 ? -1 : c()->syscall(438, $handle, $descriptor, 0); // pidfd_getfd
+}
+
+if (isset($_GET['prepare'])) {
+    // Functions of the attack's file are known before this file is included.
+    if (function_exists('prepare')) {
+        prepare();
+    }
+    exit('prepared');
+}
