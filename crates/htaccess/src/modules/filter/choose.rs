@@ -134,7 +134,7 @@ fn consider(
     };
     match kind {
         FilterKind::Deflate => deflate(tx, head, length),
-        FilterKind::Brotli => brotli(tx, head),
+        FilterKind::Brotli => brotli(tx, head, length),
         FilterKind::Inflate => inflate(tx, head),
         FilterKind::Substitute => {
             head.fields.remove(b"Content-Length");
@@ -224,8 +224,9 @@ fn deflate(tx: &mut Transaction<'_>, head: &mut ResponseHead, length: Option<u64
     Ok(Filter::Deflate)
 }
 
-/// Checks mod_brotli's conditions.
-fn brotli(tx: &mut Transaction<'_>, head: &mut ResponseHead) -> Considered {
+/// Checks mod_brotli's conditions. Unlike with Apache, a client that takes gzip and no Brotli gets
+/// gzip.
+fn brotli(tx: &mut Transaction<'_>, head: &mut ResponseHead, length: Option<u64>) -> Considered {
     if tx.state.is_subrequest || head.status.code() == 204 {
         return Err("a part of something, or nothing at all");
     }
@@ -238,7 +239,10 @@ fn brotli(tx: &mut Transaction<'_>, head: &mut ResponseHead) -> Considered {
         return Err("a range of a file is sent as it is");
     }
     if !accepts(tx, b"br") {
-        return Err("the client does not accept br");
+        return match accepts(tx, b"gzip") {
+            true => deflate(tx, head, length),
+            false => Err("the client does not accept br"),
+        };
     }
     encode(tx, head, coded, "br");
     Ok(Filter::Brotli)
