@@ -111,7 +111,8 @@ fn sites_of_several_files_do_not_contradict_each_other() {
 #[test]
 fn files_that_cannot_be_included() {
     let main = |include: &str| format!("include = {include}\n[[site]]\nroot = \"/\"\n");
-    let rows: [(&str, &[(&str, &str)], &str); 6] = [
+    type Row<'r> = (&'r str, &'r [(&'r str, &'r str)], &'r str);
+    let rows: [Row<'_>; 6] = [
         ("\"none.toml\"", &[], "howdah.toml:1:11: there is no file `none.toml`"),
         ("\"sites\"", &[("sites/a.toml", "")], "howdah.toml:1:11: sites cannot be read: "),
         (

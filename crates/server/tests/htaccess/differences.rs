@@ -119,6 +119,7 @@ pub const DECIDED: &[Decided] = &[
     answer("php: *", "*Status:+404", "200", "404", "Status is the status, as with every other way to run PHP"),
 
     // Files, their fields and their filters.
+    answer("filters: *BROTLI_COMPRESS*", "*Accept-Encoding: *", "200", "content-encoding: gzip", "a client that takes gzip and no Brotli gets gzip"),
     answer("filters: *", "*Range: *", "206", "200", "ranges of what is compressed anew each time fit no other answer's"),
     answer("headers: headers on *", "*Range: bytes=99-", "416", "416", "the length is told instead of a page (RFC 9110, section 15.5.17)"),
     answer("headers: Header always set Content-Length 5", "*", "*", "*", "a length that is not the content's would break the connection: it is left out"),
