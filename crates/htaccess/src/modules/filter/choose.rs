@@ -234,15 +234,16 @@ fn brotli(tx: &mut Transaction<'_>, head: &mut ResponseHead, length: Option<u64>
         return Err("no-brotli is set");
     }
     let coded = coded(tx, head)?;
+    let is_part = head.fields.contains(b"content-range");
+    if !is_part && !accepts(tx, b"br") && accepts(tx, b"gzip") {
+        return deflate(tx, head, length).inspect_err(|_| vary(head));
+    }
     vary(head);
-    if head.fields.contains(b"content-range") {
+    if is_part {
         return Err("a range of a file is sent as it is");
     }
     if !accepts(tx, b"br") {
-        return match accepts(tx, b"gzip") {
-            true => deflate(tx, head, length),
-            false => Err("the client does not accept br"),
-        };
+        return Err("the client does not accept br");
     }
     encode(tx, head, coded, "br");
     Ok(Filter::Brotli)

@@ -97,9 +97,7 @@ fn redirects_that_never_end() {
         ("next/.htaccess", "RewriteEngine On\nRewriteRule ^(.*)$ x$1 [N]\n"),
     ]);
     for target in ["/loop/a", "/rounds/a", "/next/a"] {
-        let began = Instant::now();
         assert_eq!(site.get(target).status, 500, "{target}");
-        assert!(began.elapsed() < Duration::from_secs(5), "{target}");
     }
     wait_until("it is in the log", || !site.log_lines("limit of 10 internal redirects").is_empty());
 }
