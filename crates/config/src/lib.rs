@@ -32,7 +32,7 @@ pub use listener::{ListenAddress, Listener, Network, TrustedProxies};
 pub use log_format::{LogFormat, LogPart, LogValue};
 pub use section::Key;
 pub use settings::{
-    Config, FRONT_USER, FieldRule, Limits, Log, POOL_USER, Php, ResourceLimits, Site,
+    Config, FRONT_USER, FieldRule, Http2, Limits, Log, POOL_USER, Php, ResourceLimits, Site,
 };
 pub use values::{
     AccessFormat, AccessTarget, AllowOverride, ContentCoding, Count, Destination, ErrorTarget,

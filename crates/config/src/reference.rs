@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use crate::section::{Key, Section};
-use crate::settings::{Config, FieldRule, Limits, ListenerTable, Log, Php, ResourceLimits, Site};
+use crate::settings::{
+    Config, FieldRule, Http2, Limits, ListenerTable, Log, Php, ResourceLimits, Site,
+};
 
 /// The command that writes the manual.
 pub const COMMAND: &str = "cargo run -q -p howdah-config --example reference > docs/config.md";
@@ -35,6 +37,7 @@ pub fn chapters() -> Vec<Chapter> {
         chapter::<Config>(""),
         chapter::<ListenerTable>(LISTENERS),
         chapter::<Limits>("[limits]"),
+        chapter::<Http2>("[http2]"),
         chapter::<Log>("[log]"),
         chapter::<Site>("[[site]]"),
         chapter::<FieldRule>("[[site.fields]]"),

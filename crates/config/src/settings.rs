@@ -1,5 +1,7 @@
 //! Every key of the configuration file, each declared once.
 
+mod http2;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,6 +16,7 @@ use crate::kinds::{
 };
 use crate::listener::{ListenAddress, Listener, SOCKET_MODE, TrustedProxies};
 use crate::section::section;
+pub use self::http2::Http2;
 use crate::values::{
     AccessFormat, AccessTarget, AllowOverride, ContentCoding, Count, Destination, ErrorTarget,
     ForwardedField, HostPattern, LogLevel, Rate, RootTemplate, Sandbox, Sapi, Symlinks, TryStep,
@@ -91,6 +94,9 @@ section! {
         /// Limits on what a client may send, and on the time that it may take.
         limits ("limits"): Limits as Table<Limits> = Limits::default(),
             "See `[limits]` below.";
+        /// What a connection of HTTP/2 may do.
+        http2 ("http2"): Http2 as Table<Http2> = Http2::default(),
+            "See `[http2]` below.";
         /// Where logs go.
         log ("log"): Log as Table<Log> = Log::default(),
             "See `[log]` below.";

@@ -16,7 +16,7 @@ mod transport;
 
 pub(crate) use self::buffer::Buffer;
 pub(crate) use self::clients::{Clients, CountedConnection};
-pub(crate) use self::deadline::{SWEEP, Watches};
+pub(crate) use self::deadline::{SWEEP, Watch, Watches};
 pub(crate) use self::listener::{Accepted, Listener, ListenerSocket, Stream};
 pub(crate) use self::peer::Peer;
 pub(crate) use self::timed::{ConnectionError, Patience, SendError, Timed};

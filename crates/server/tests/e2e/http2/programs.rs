@@ -1,0 +1,73 @@
+//! Foreign programs: curl, nghttp, and h2spec, which tests a server against RFC 9113.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::site::Site;
+use crate::support::has_php;
+
+/// Returns the program, from `target/tools` or `$PATH`. `None`: it is not there, which is said.
+fn program(name: &str, source: &str) -> Option<PathBuf> {
+    let test = std::env::current_exe().unwrap();
+    let target = test.ancestors().nth(3).unwrap_or(Path::new("target"));
+    let own = target.join("tools/bin").join(name);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places = std::env::split_paths(&path).map(|folder| folder.join(name));
+    let found = [own].into_iter().find(|own| own.exists()).or_else(|| places.find(|at| at.exists()));
+    if found.is_none() {
+        eprintln!("skipped: there is no {name}: {source} installs it");
+    }
+    found
+}
+
+fn run(program: &Path, arguments: &[&str]) -> (Output, String) {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output, text)
+}
+
+#[test]
+fn curl_gets_and_sends() {
+    let packages = "`scripts/install-packages.sh test`";
+    let Some(curl) = program("curl", packages).filter(|_| has_php()) else {
+        return;
+    };
+    let script = "<?php echo $_SERVER['SERVER_PROTOCOL'], ' ', strlen(file_get_contents('php://input'));";
+    let site = Site::new(&[("index.php", script)]);
+    let url = format!("http://{}/", site.server.address());
+    let upload = site.path().join("upload");
+    std::fs::write(&upload, vec![b'x'; 1_000_000]).unwrap();
+    let data = format!("@{}", upload.display());
+    let common = ["-sS", "--http2-prior-knowledge", "-w", " %{http_version} %{http_code}", &url];
+    let (output, text) = run(&curl, &common);
+    assert_eq!(text, "HTTP/2.0 0 2 200", "{output:?}");
+    let (output, text) = run(&curl, &[&common[..], &["--data-binary", &data]].concat());
+    assert_eq!(text, "HTTP/2.0 1000000 2 200", "{output:?}");
+}
+
+#[test]
+fn nghttp_gets_several_at_once() {
+    let Some(nghttp) = program("nghttp", "`scripts/install-packages.sh test`") else {
+        return;
+    };
+    let large = "x".repeat(300_000);
+    let site = Site::new(&[("a.txt", "hello"), ("large.txt", &large)]);
+    let [small, large] =
+        ["a.txt", "large.txt"].map(|name| format!("http://{}/{name}", site.server.address()));
+    let (output, text) = run(&nghttp, &["-n", "-s", &large, &small, &large]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(text.matches(" 200 ").count(), 3, "{text}");
+}
+
+/// Every case of h2spec passes.
+#[test]
+fn h2spec_finds_nothing() {
+    let Some(h2spec) = program("h2spec", "`make h2spec`") else {
+        return;
+    };
+    let large = "x".repeat(100_000);
+    let site = Site::new(&[("index.html", &large)]);
+    let port = site.server.address().port().to_string();
+    let (output, text) = run(&h2spec, &["-h", "127.0.0.1", "-p", &port, "-o", "10"]);
+    assert!(text.contains(" 0 failed"), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+}
