@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use ::h2::server::{Builder, SendResponse};
 use ::h2::{Reason, RecvStream};
 use howdah_config::Http2;
-use howdah_http::h2::FrameLimits;
+use howdah_http::h2::{Excess, FrameLimits};
 
 use super::outbox::{CHUNK, Chunk, Outbox};
 use super::stream;
@@ -154,7 +154,15 @@ impl<T: Transport> Connection<T> {
                     continue;
                 }
                 Poll::Ready(Some(Err(error))) if self.state != State::Closing => {
-                    return Poll::Ready(Err(error));
+                    let excess = self.wire.borrow().excess();
+                    return Poll::Ready(match excess {
+                        // The crate has noticed the same.
+                        Some(excess) => {
+                            self.shared.say_excess(excess);
+                            Ok(())
+                        }
+                        None => Err(error),
+                    });
                 }
                 Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(Ok(())),
                 Poll::Pending => {}
@@ -167,11 +175,7 @@ impl<T: Transport> Connection<T> {
                 // The client is gone, or takes nothing.
                 (Poll::Ready(Err(_)), _) => return Poll::Ready(Ok(())),
                 (_, Some(excess)) if self.state != State::Closing => {
-                    let key = excess.key();
-                    self.shared.say(&format!(
-                        "HTTP/2 connection closed: the client sends more frames than `{key}` of \
-                         [http2] allows"
-                    ));
+                    self.shared.say_excess(excess);
                     self.close(Reason::ENHANCE_YOUR_CALM);
                 }
                 (written, _) => {
@@ -266,6 +270,13 @@ impl<T: Transport> Connection<T> {
 }
 
 impl Shared {
+    fn say_excess(&self, excess: Excess) {
+        let key = excess.key();
+        self.say(&format!(
+            "HTTP/2 connection closed: the client sends more frames than `{key}` of [http2] allows"
+        ));
+    }
+
     /// Logs an event of the connection.
     fn say(&self, what: &str) {
         self.thread.shared.log.say_of_client(Level::Info, None, self.peer.remote, what);

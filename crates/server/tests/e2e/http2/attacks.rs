@@ -177,6 +177,8 @@ fn a_connection_that_takes_nothing_is_ended() {
     let site = site("");
     let mut frames = Frames::connect(&site, &[(4, 1 << 30)]);
     frames.send(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
+    frames.send(PING, 0, 0, b"12345678");
+    frames.next_of(PING).expect("a pong");
     let before = site.server.front().descriptors().len();
     // Requests for far more than the system buffers, and nobody reads.
     for stream in (1..120).step_by(2) {

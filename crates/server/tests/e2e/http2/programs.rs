@@ -59,15 +59,19 @@ fn nghttp_gets_several_at_once() {
     assert_eq!(text.matches(" 200 ").count(), 3, "{text}");
 }
 
-/// Every case of h2spec passes.
+/// Every case of h2spec passes but one, which a port that speaks HTTP/1, too, cannot pass: it answers
+/// bytes that begin no HTTP/2 as HTTP/1, where h2spec wants them unanswered. The script reads the
+/// content of requests: a file is sent before h2spec has sent its whole mistake.
 #[test]
 fn h2spec_finds_nothing() {
-    let Some(h2spec) = program("h2spec", "`make h2spec`") else {
+    let Some(h2spec) = program("h2spec", "`make h2spec`").filter(|_| has_php()) else {
         return;
     };
-    let large = "x".repeat(100_000);
-    let site = Site::new(&[("index.html", &large)]);
+    let script = "<?php echo strlen(file_get_contents('php://input')), str_repeat('x', 100000);";
+    let site = Site::new(&[("index.php", script)]);
     let port = site.server.address().port().to_string();
-    let (output, text) = run(&h2spec, &["-h", "127.0.0.1", "-p", &port, "-o", "10"]);
-    assert!(text.contains(" 0 failed"), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    let (output, text) = run(&h2spec, &["-h", "127.0.0.1", "-p", &port, "-o", "30"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains(" 1 failed"), "{text}\n{said}");
+    assert!(text.contains("× 2: Sends invalid connection preface"), "{text}\n{said}");
 }
