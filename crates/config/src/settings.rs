@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use self::http2::Http2;
 use crate::kinds::{
     Accel, Access, Address, AddressField, Addresses, AtLeast, AutoSize, Charset, Coding, ConnectTo,
     Counted, DirectiveName, Environment, ErrorPages, Errors, Extension, FieldName, FieldRules,
@@ -16,7 +17,6 @@ use crate::kinds::{
 };
 use crate::listener::{ListenAddress, Listener, SOCKET_MODE, TrustedProxies};
 use crate::section::section;
-pub use self::http2::Http2;
 use crate::values::{
     AccessFormat, AccessTarget, AllowOverride, ContentCoding, Count, Destination, ErrorTarget,
     ForwardedField, HostPattern, LogLevel, Rate, RootTemplate, Sandbox, Sapi, Symlinks, TryStep,

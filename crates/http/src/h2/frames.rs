@@ -144,7 +144,15 @@ impl FrameMeter {
     }
 
     fn begin_period(&mut self, now: Duration, sent: u64) {
-        let FrameMeter { limits, preface, header, filled, payload, continuations, .. } = *self;
+        let FrameMeter {
+            limits,
+            preface,
+            header,
+            filled,
+            payload,
+            continuations,
+            ..
+        } = *self;
         *self = FrameMeter {
             preface,
             header,

@@ -237,11 +237,7 @@ impl<'h> Seen<'h> {
     }
 
     /// RFC 9113 §8.3.1: `:authority` takes the place of Host, which must not name another one.
-    fn conclude_host(
-        &self,
-        pseudo: &PseudoFields<'_>,
-        into: &mut Request,
-    ) -> Result<(), Refusal> {
+    fn conclude_host(&self, pseudo: &PseudoFields<'_>, into: &mut Request) -> Result<(), Refusal> {
         let Some(authority) = pseudo.authority else {
             let host = self.host.ok_or(Refusal::bad("neither :authority nor Host"))?;
             return check_authority(host, &mut into.authority).map_err(Refusal::bad);
@@ -356,7 +352,13 @@ mod tests {
         );
         assert_eq!(
             lines(&request),
-            ["Accept-Language: de", "X-Y: ", "Te: trailers", "Host: Example.org", "Cookie: a=1; b=2"]
+            [
+                "Accept-Language: de",
+                "X-Y: ",
+                "Te: trailers",
+                "Host: Example.org",
+                "Cookie: a=1; b=2"
+            ]
         );
     }
 
@@ -379,14 +381,20 @@ mod tests {
             (Some("12"), false, Content::Length(12)),
         ];
         for (length, ends, expected) in rows {
-            let fields: Vec<_> = length.map(|length| ("content-length", length)).into_iter().collect();
+            let fields: Vec<_> =
+                length.map(|length| ("content-length", length)).into_iter().collect();
             assert_eq!(read(&GET, &fields, ends).unwrap().content, expected, "{length:?} {ends}");
         }
     }
 
     #[test]
     fn connect_has_an_authority_and_nothing_else() {
-        let connect = PseudoFields { method: b"CONNECT", scheme: None, path: None, ..GET };
+        let connect = PseudoFields {
+            method: b"CONNECT",
+            scheme: None,
+            path: None,
+            ..GET
+        };
         let with_port = PseudoFields { authority: Some(b"H:443"), ..connect };
         let request = read(&with_port, &[], false).unwrap();
         assert_eq!((&request.target[..], &request.authority[..]), (&b"h:443"[..], &b"h:443"[..]));
@@ -427,7 +435,14 @@ mod tests {
             (PseudoFields { path: Some(b"a"), ..GET }, vec![], 400),
             (PseudoFields { path: Some(b""), ..GET }, vec![], 400),
             (PseudoFields { path: Some(b"*"), ..GET }, vec![], 400),
-            (PseudoFields { path: Some(b"http://example.org/"), ..GET }, vec![], 400),
+            (
+                PseudoFields {
+                    path: Some(b"http://example.org/"),
+                    ..GET
+                },
+                vec![],
+                400,
+            ),
             (PseudoFields { path: Some(b"/\xc3\xa9"), ..GET }, vec![], 400),
             (PseudoFields { path: Some(b"/a b"), ..GET }, vec![], 400),
             (PseudoFields { path: None, ..GET }, vec![], 400),
@@ -435,7 +450,8 @@ mod tests {
             (PseudoFields { scheme: Some(b"https"), ..GET }, vec![], 421),
         ];
         for (pseudo, fields, status) in rows {
-            let refusal = read(&pseudo, &fields, true).expect_err(&format!("{pseudo:?} {fields:?}"));
+            let refusal =
+                read(&pseudo, &fields, true).expect_err(&format!("{pseudo:?} {fields:?}"));
             assert_eq!(refusal.status.code(), status, "{pseudo:?} {fields:?}: {}", refusal.why);
         }
     }

@@ -31,7 +31,11 @@ pub fn h2_request(data: &[u8]) {
         assert!(Priority::of_request(Some(value)).urgency <= 7);
     }
     let written = as_http1(&request);
-    let limits = Limits { request_line: 1 << 16, field_line: 1 << 16, ..Limits::default() };
+    let limits = Limits {
+        request_line: 1 << 16,
+        field_line: 1 << 16,
+        ..Limits::default()
+    };
     let mut again = Request::new();
     let verdict = h1::parse_request(&written, &limits, &mut again);
     let Ok(Progress::Complete(parsed)) = verdict else {

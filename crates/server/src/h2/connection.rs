@@ -96,7 +96,8 @@ pub(crate) async fn serve<T: Transport>(
     };
     let mut drains = pin!(thread.drains());
     let result = poll_fn(|context| {
-        if !connection.is_draining && (drains.as_mut().poll(context).is_ready() || thread.is_draining())
+        if !connection.is_draining
+            && (drains.as_mut().poll(context).is_ready() || thread.is_draining())
         {
             connection.drain();
         }

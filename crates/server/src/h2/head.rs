@@ -1,10 +1,10 @@
 //! Heads in the types of the `h2` crate.
 
+use howdah_http::h2::{PseudoFields, content_length, fields_to_send, read_request};
+use howdah_http::{Limits, Method, Refusal, Request, ResponseHead};
 use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, SERVER};
 use http::request::Parts;
 use http::{Response, StatusCode};
-use howdah_http::h2::{PseudoFields, content_length, fields_to_send, read_request};
-use howdah_http::{Limits, Method, Refusal, Request, ResponseHead};
 
 /// Reads the head of a request into `into`. `ends`: no content follows. `is_proxied`: a trusted
 /// proxy brings the request. Returns whether the client waits for 100 (Continue).
@@ -60,7 +60,8 @@ pub(super) fn interim(head: &ResponseHead) -> Response<()> {
     let mut fields = HeaderMap::with_capacity(head.fields.len().min(MOST_FIELDS) + 3);
     for (name, value) in fields_to_send(head) {
         // Both were checked. A head with more fields than the map takes is sent without the rest.
-        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
             && fields.try_append(name, value).is_err()
         {
             break;

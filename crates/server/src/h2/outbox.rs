@@ -85,7 +85,10 @@ impl Outbox {
             }
             return Poll::Ready(());
         }
-        let entry = Waiting { place: *place, waker: context.waker().clone() };
+        let entry = Waiting {
+            place: *place,
+            waker: context.waker().clone(),
+        };
         match own {
             Some(own) => waiting[own] = entry,
             None => waiting.push(entry),

@@ -90,10 +90,7 @@ impl<T: Transport> Wire<T> {
         self.taken = 0;
     }
 
-    fn poll_write_once(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<(), ConnectionError>> {
+    fn poll_write_once(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
         let waiting = &self.output[self.taken..];
         let nothing = Piece::Memory(b"");
         let count = match ready!(self.timed.poll_send(waiting, nothing, b"", context)) {

@@ -39,7 +39,10 @@ pub struct Reply {
 
 impl Reply {
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.fields
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
     }
 
     pub fn text(&self) -> &str {
@@ -54,8 +57,7 @@ impl Http2 {
 
     /// A connection with settings of the client's own.
     pub fn with(address: SocketAddr, builder: &Builder) -> Http2 {
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (sender, connection) = runtime.block_on(async {
             let stream = TcpStream::connect(address).await.unwrap();
             stream.set_nodelay(true).unwrap();
@@ -73,7 +75,8 @@ impl Http2 {
 
     /// Runs a test's steps, at most for [`PATIENCE`].
     pub fn run<T>(&self, steps: impl Future<Output = T>) -> T {
-        self.runtime.block_on(async { timeout(PATIENCE, steps).await.expect("the step ends") })
+        self.runtime
+            .block_on(async { timeout(PATIENCE, steps).await.expect("the step ends") })
     }
 
     pub fn get(&self, target: &str) -> Reply {
@@ -81,13 +84,7 @@ impl Http2 {
     }
 
     /// Sends a request with its whole body, and waits for the whole response.
-    pub fn ask(
-        &self,
-        method: &str,
-        target: &str,
-        fields: &[(&str, &str)],
-        body: &[u8],
-    ) -> Reply {
+    pub fn ask(&self, method: &str, target: &str, fields: &[(&str, &str)], body: &[u8]) -> Reply {
         let request = self.request(method, target, fields);
         self.run(async {
             let (pending, stream) = self.begin(request, body.is_empty()).await;
@@ -135,7 +132,10 @@ impl Http2 {
         let connection = &mut self.connection;
         drop(self.sender);
         self.runtime.block_on(async {
-            timeout(PATIENCE, connection).await.expect("it ends").expect("it does not panic")
+            timeout(PATIENCE, connection)
+                .await
+                .expect("it ends")
+                .expect("it does not panic")
         })
     }
 }

@@ -28,7 +28,6 @@ fn a_file_comes_as_over_http1() {
     assert_eq!(reply.status, 404);
     assert!(reply.text().contains("404 Not Found"));
     assert_eq!(client.get("/../a.txt").status, site.get("/../a.txt").status);
-    site.server.stop();
 }
 
 #[test]
@@ -44,8 +43,12 @@ fn a_script_sees_the_request() {
     let site = Site::new(&[("index.php", script)]);
     let client = Http2::connect(&site);
     let host = site.server.address().to_string();
-    let fields =
-        [("cookie", "a=1"), ("cookie", "b=2"), ("x-y", "z"), ("content-type", "application/x-www-form-urlencoded")];
+    let fields = [
+        ("cookie", "a=1"),
+        ("cookie", "b=2"),
+        ("x-y", "z"),
+        ("content-type", "application/x-www-form-urlencoded"),
+    ];
     let reply = client.ask("POST", "/?q=1", &fields, b"name=value");
     let seen: serde_json::Value = serde_json::from_str(reply.text()).unwrap();
     let expected = serde_json::json!([
@@ -77,7 +80,10 @@ fn the_access_log_names_the_protocol() {
 
 #[test]
 fn a_bad_head_ends_its_stream_alone() {
-    let options = Options { limits: "request_line = 100\nfield_count = 8\nbody = 10", ..Options::default() };
+    let options = Options {
+        limits: "request_line = 100\nfield_count = 8\nbody = 10",
+        ..Options::default()
+    };
     let site = Site::with(&[("a.txt", "hello")], &options);
     let client = Http2::connect(&site);
     let long = format!("/{}", "x".repeat(100));
@@ -130,7 +136,9 @@ fn what_the_library_refuses_ends_its_stream_alone() {
 fn http1_and_other_bytes_go_on_as_before() {
     let site = Site::new(&[("a.txt", "hello")]);
     assert_eq!(site.get("/a.txt").text(), "hello");
-    for bytes in ["PRI * HTTP/2.0\r\n\r\nXX", "PRI * HTTP/2.0\r\nHost: x\r\n\r\n", "PRI / HTTP/2.0\r\n\r\n"] {
+    for bytes in
+        ["PRI * HTTP/2.0\r\n\r\nXX", "PRI * HTTP/2.0\r\nHost: x\r\n\r\n", "PRI / HTTP/2.0\r\n\r\n"]
+    {
         let mut wire = site.connect();
         wire.send(bytes);
         let answer = String::from_utf8(wire.rest()).unwrap();
@@ -173,7 +181,10 @@ fn a_trusted_proxy_names_the_client() {
         return;
     }
     let script = "<?php echo $_SERVER['REMOTE_ADDR'], ' ', $_SERVER['HTTPS'] ?? '-', ' ', $_SERVER['HTTP_HOST'];";
-    let options = Options { top: "trusted_proxies = [\"127.0.0.1\"]", ..Options::default() };
+    let options = Options {
+        top: "trusted_proxies = [\"127.0.0.1\"]",
+        ..Options::default()
+    };
     let site = Site::with(&[("index.php", script)], &options);
     let client = Http2::connect(&site);
     let fields = [

@@ -9,7 +9,10 @@ use crate::support::{has_php, wait_until};
 
 #[test]
 fn an_idle_connection_is_ended_with_a_word() {
-    let options = Options { limits: "keep_alive_timeout = \"1s\"", ..Options::default() };
+    let options = Options {
+        limits: "keep_alive_timeout = \"1s\"",
+        ..Options::default()
+    };
     let site = Site::with(&[("a.txt", "hello")], &options);
     let mut frames = Frames::connect(&site, &[]);
     frames.send_get(1, "/a.txt");
@@ -22,7 +25,10 @@ fn an_idle_connection_is_ended_with_a_word() {
 
 #[test]
 fn a_connection_without_a_request_is_ended() {
-    let options = Options { limits: "head_timeout = \"1s\"", ..Options::default() };
+    let options = Options {
+        limits: "head_timeout = \"1s\"",
+        ..Options::default()
+    };
     let site = Site::with(&[("a.txt", "hello")], &options);
     let mut frames = Frames::connect(&site, &[]);
     assert_eq!(frames.goodbye(), Some(0));
@@ -38,7 +44,10 @@ fn a_connection_without_a_request_is_ended() {
 
 #[test]
 fn a_connection_has_as_many_requests_as_it_may() {
-    let options = Options { limits: "keep_alive_requests = 3", ..Options::default() };
+    let options = Options {
+        limits: "keep_alive_requests = 3",
+        ..Options::default()
+    };
     let site = Site::with(&[("a.txt", "hello")], &options);
     let client = Http2::connect(&site);
     for _ in 0..3 {
@@ -74,7 +83,6 @@ fn a_reload_ends_connections_and_no_request() {
     assert_eq!((reply.status, reply.text(), reply.reset), (200, "done", None));
     assert!(client.ended().is_ok());
     assert_eq!(Http2::connect(&site).get("/a.txt").text(), "hello");
-    site.server.stop();
 }
 
 #[test]

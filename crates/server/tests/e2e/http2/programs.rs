@@ -13,7 +13,10 @@ fn program(name: &str, source: &str) -> Option<PathBuf> {
     let own = target.join("tools/bin").join(name);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut places = std::env::split_paths(&path).map(|folder| folder.join(name));
-    let found = [own].into_iter().find(|own| own.exists()).or_else(|| places.find(|at| at.exists()));
+    let found = [own]
+        .into_iter()
+        .find(|own| own.exists())
+        .or_else(|| places.find(|at| at.exists()));
     if found.is_none() {
         eprintln!("skipped: there is no {name}: {source} installs it");
     }
@@ -32,7 +35,8 @@ fn curl_gets_and_sends() {
     let Some(curl) = program("curl", packages).filter(|_| has_php()) else {
         return;
     };
-    let script = "<?php echo $_SERVER['SERVER_PROTOCOL'], ' ', strlen(file_get_contents('php://input'));";
+    let script =
+        "<?php echo $_SERVER['SERVER_PROTOCOL'], ' ', strlen(file_get_contents('php://input'));";
     let site = Site::new(&[("index.php", script)]);
     let url = format!("http://{}/", site.server.address());
     let upload = site.path().join("upload");

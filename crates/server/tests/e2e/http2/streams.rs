@@ -48,9 +48,10 @@ fn a_slow_stream_holds_neither_the_others_nor_a_worker() {
         }
         let (content, reset) = body(&mut slow.into_body()).await;
         assert_eq!((content.len(), reset), (2_000_000, None));
-        let right = content.chunks(1000).enumerate().all(|(part, chunk)| {
-            chunk.iter().all(|&byte| usize::from(byte) == 65 + part % 26)
-        });
+        let right = content
+            .chunks(1000)
+            .enumerate()
+            .all(|(part, chunk)| chunk.iter().all(|&byte| usize::from(byte) == 65 + part % 26));
         assert!(right, "each byte arrives at its place");
     });
 }
@@ -83,7 +84,8 @@ fn uploads_arrive_whole_whatever_their_length() {
     if !has_php() {
         return;
     }
-    let script = "<?php echo $_SERVER['CONTENT_LENGTH'] ?? '-', ' ', md5(file_get_contents('php://input'));";
+    let script =
+        "<?php echo $_SERVER['CONTENT_LENGTH'] ?? '-', ' ', md5(file_get_contents('php://input'));";
     let site = Site::new(&[("index.php", script)]);
     let client = Http2::connect(&site);
     let large: Vec<u8> = (0..3_000_000_u32).map(|number| (number * 7) as u8).collect();
@@ -94,7 +96,10 @@ fn uploads_arrive_whole_whatever_their_length() {
         assert_eq!(reply.text(), hash.text());
     }
     let small = client.ask("POST", "/", &[], b"x");
-    assert_eq!(small.text(), format!("1 {}", site.ask("POST", "/", &[], b"x").text().split(' ').nth(1).unwrap()));
+    assert_eq!(
+        small.text(),
+        format!("1 {}", site.ask("POST", "/", &[], b"x").text().split(' ').nth(1).unwrap())
+    );
     // Content without a byte.
     client.run(async {
         let request = client.request("POST", "/", &[]);
@@ -119,7 +124,10 @@ fn an_upload_that_is_too_large_is_answered_before_it_was_sent() {
     if !has_php() {
         return;
     }
-    let options = Options { limits: "body = 100000", ..Options::default() };
+    let options = Options {
+        limits: "body = 100000",
+        ..Options::default()
+    };
     let site = Site::with(&[("index.php", "<?php echo 'x';"), ("a.txt", "hello")], &options);
     let client = Http2::connect(&site);
     client.run(async {
@@ -246,7 +254,8 @@ fn the_urgent_is_sent_first() {
     // Windows that are never full.
     let mut frames = Frames::connect(&site, &[(4, 1 << 30)]);
     frames.send(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
-    let head = |target, priority| [get(target), super::frames::field("priority", priority)].concat();
+    let head =
+        |target, priority| [get(target), super::frames::field("priority", priority)].concat();
     let ends = END_STREAM | super::frames::END_HEADERS;
     frames.send(HEADERS, ends, 1, &head("/slow.txt", "u=7"));
     // The server sends it until the client's buffers are full.
@@ -266,5 +275,8 @@ fn the_urgent_is_sent_first() {
         }
         assert_ne!((frame.kind, frame.flags), (SETTINGS, 2));
     }
-    assert!(slow_after <= 128 * 1024, "{slow_after} bytes of the other between those of the urgent");
+    assert!(
+        slow_after <= 128 * 1024,
+        "{slow_after} bytes of the other between those of the urgent"
+    );
 }
