@@ -122,9 +122,12 @@ impl Http2 {
         self.begin(self.request("GET", target, &[]), true).await.0
     }
 
-    /// Returns whether the connection may carry another request.
+    /// Returns whether the connection may carry another request, after a look at what has come.
     pub fn is_open(&self) -> bool {
-        self.run(async { self.sender.clone().ready().await.is_ok() })
+        self.run(async {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            self.sender.clone().ready().await.is_ok()
+        })
     }
 
     /// Waits for the end of the connection.

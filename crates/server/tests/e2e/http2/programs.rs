@@ -56,9 +56,9 @@ fn nghttp_gets_several_at_once() {
     };
     let large = "x".repeat(300_000);
     let site = Site::new(&[("a.txt", "hello"), ("large.txt", &large)]);
-    let [small, large] =
-        ["a.txt", "large.txt"].map(|name| format!("http://{}/{name}", site.server.address()));
-    let (output, text) = run(&nghttp, &["-n", "-s", &large, &small, &large]);
+    let [small, one, two] = ["a.txt", "large.txt?1", "large.txt?2"]
+        .map(|name| format!("http://{}/{name}", site.server.address()));
+    let (output, text) = run(&nghttp, &["-n", "-s", &one, &small, &two]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(text.matches(" 200 ").count(), 3, "{text}");
 }
