@@ -1,8 +1,8 @@
 //! The meter of a client's frames (RFC 9113 §4.1, §10.5).
 //!
-//! A frame without content costs its sender nine bytes, and the server a table entry, an answer or a
-//! search. The meter reads the headers of the frames as they pass and counts the kinds that a client
-//! needs seldom. It decides nothing about their meaning.
+//! A frame without content costs its sender nine bytes, and the server a table entry, an answer or
+//! a search. The meter reads the headers of the frames as they pass and counts the kinds that a
+//! client needs seldom. It decides nothing about their meaning.
 
 use std::time::Duration;
 

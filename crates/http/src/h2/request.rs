@@ -151,6 +151,9 @@ impl<'h> Seen<'h> {
     }
 
     fn note_cookie(&mut self, value: &[u8], limits: &Limits) -> Result<(), Refusal> {
+        if value.is_empty() {
+            return Ok(());
+        }
         if self.cookie.is_empty() {
             self.count_line(limits)?;
         } else {
@@ -466,7 +469,7 @@ mod tests {
             body: 10,
         };
         let long = "x".repeat(40);
-        let path = format!("/{}", "x".repeat(25));
+        let path = format!("/{}", "x".repeat(26));
         let too_long = format!("{path}x");
         type Row<'r> = (&'r str, Vec<(&'r str, &'r str)>, bool, Option<u16>);
         let rows: Vec<Row<'_>> = vec![
