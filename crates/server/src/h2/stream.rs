@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use ::h2::server::SendResponse;
-use ::h2::{Reason, RecvStream};
+use ::h2::{Reason, RecvStream, SendStream};
 use howdah_http::priority::Priority;
 use howdah_http::{Content, Refusal};
 use howdah_site::Site;
@@ -129,17 +129,14 @@ impl Stream<'_> {
         }
         let is_empty = filters.is_empty() && body.in_memory().is_some_and(<[u8]>::is_empty);
         let ends = !has_content || is_empty;
-        let mut respond = self.respond.borrow_mut();
-        let number = respond.stream_id().as_u32();
-        let stream = match respond.send_response(made, ends) {
+        let (stream, number) = match self.send_head(made, ends) {
             Ok(_) if ends => return Outcome { bytes: 0, result: Ok(()) },
-            Ok(stream) => stream,
+            Ok(sent) => sent,
             Err(_) => {
                 let result = Err(PumpError::Client(ConnectionError::Broken));
                 return Outcome { bytes: 0, result };
             }
         };
-        drop(respond);
         let mut sink = Sink::new(thread, &self.shared.outbox, stream, Place::new(number, priority));
         let limits = thread.spool_limits(site);
         let (bytes, result) = body::send(body, filters, promised, limits, &mut sink).await;
@@ -149,6 +146,17 @@ impl Stream<'_> {
             Err(_) => sink.reset(Reason::INTERNAL_ERROR),
         }
         Outcome { bytes, result }
+    }
+
+    /// Returns the stream for the content, and its number.
+    fn send_head(
+        &self,
+        head: http::Response<()>,
+        ends: bool,
+    ) -> Result<(SendStream<Chunk>, u32), ::h2::Error> {
+        let mut respond = self.respond.borrow_mut();
+        let number = respond.stream_id().as_u32();
+        Ok((respond.send_response(head, ends)?, number))
     }
 
     fn situation<'s>(

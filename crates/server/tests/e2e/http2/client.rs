@@ -122,6 +122,12 @@ impl Http2 {
         self.begin(self.request("GET", target, &[]), true).await.0
     }
 
+    /// Waits for the whole response to a GET beside other steps.
+    pub fn spawn_get(&self, target: &str) -> tokio::task::JoinHandle<Reply> {
+        let pending = self.run(self.begin_get(target));
+        self.runtime.spawn(reply(pending))
+    }
+
     /// Returns whether the connection may carry another request, after a look at what has come.
     pub fn is_open(&self) -> bool {
         self.run(async {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::client::{Http2, reply};
+use super::client::Http2;
 use super::frames::{Frames, GOAWAY, HEADERS};
 use crate::site::{HELD, Options, Site};
 use crate::support::{has_php, wait_until};
@@ -67,19 +67,18 @@ fn a_reload_ends_connections_and_no_request() {
     let idle = Http2::connect(&site);
     assert_eq!(idle.get("/a.txt").text(), "hello");
     let target = site.awaiting("/held.php");
-    let held = client.run(async {
-        let pending = tokio::spawn(reply(client.begin_get(&target).await));
+    let held = client.spawn_get(&target);
+    client.run(async {
         while !site.scratch().join("begun").exists() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        pending
     });
     site.server.signal(howdah_sys::signal::SIGHUP);
     wait_until("the idle connection has ended", || !idle.is_open());
     assert!(idle.ended().is_ok());
     wait_until("the other takes no more", || !client.is_open());
     site.allow("end");
-    let reply = client.run(held).unwrap();
+    let reply = client.run(held).expect("the task ends");
     assert_eq!((reply.status, reply.text(), reply.reset), (200, "done", None));
     assert!(client.ended().is_ok());
     assert_eq!(Http2::connect(&site).get("/a.txt").text(), "hello");
