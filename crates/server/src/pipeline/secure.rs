@@ -28,7 +28,6 @@ pub(super) fn settle(context: &RequestContext<'_, '_>, tls: &Tls, site: &Site) -
 fn wrong_connection(context: &RequestContext<'_, '_>, tls: &Tls, site: &Site) -> Option<Response> {
     let (peer, request) = (context.peer, &*context.request);
     match &peer.tls {
-        // A proxy's connection carries requests for many sites.
         Some(established) => established
             .is_misdirected(context.thread, site, request.host(), peer.is_proxy)
             .then(|| Response::error(Status::MISDIRECTED_REQUEST)),

@@ -36,12 +36,14 @@ impl Established {
             // carries requests for many sites.
             return false;
         };
-        let host = String::from_utf8_lossy(host).to_ascii_lowercase();
         let is_same_site = site.number() == self.site;
         let has_own_root = matches!(site.config().root, RootTemplate::PerHost { .. });
-        let is_known = *name == *host || (is_same_site && !has_own_root);
+        if host.eq_ignore_ascii_case(name.as_bytes()) || (is_same_site && !has_own_root) {
+            return false;
+        }
+        let host = String::from_utf8_lossy(host).to_ascii_lowercase();
         let tls = thread.shared.tls.as_ref();
-        !is_known && !tls.is_some_and(|tls| tls.certificates.covers(self.site, &host))
+        !tls.is_some_and(|tls| tls.certificates.covers(self.site, &host))
     }
 }
 

@@ -217,7 +217,8 @@ fn old_versions_and_ciphers_are_refused_as_configured() {
     );
     let encrypted = site.server.addresses()[1];
     for name in ["a.example", "b.example"] {
-        assert_eq!(authority.connect(encrypted, name, Trust::Tls13).get("/a.txt").text(), "x");
+        let mut wire = authority.connect(encrypted, name, Trust::Tls13);
+        assert_eq!(wire.ask("GET", "/a.txt", &[("Host", name)], b"").text(), "x");
         let refusal = authority.client(Trust::Tls12).refused(encrypted, name);
         let expected = if name == "a.example" {
             "ProtocolVersion"
