@@ -222,6 +222,7 @@ mod tests {
 
     #[test]
     fn files_are_read_when_they_have_come_to_rest() {
+        let none: [usize; 0] = [];
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("a.pem"), "1").unwrap();
@@ -232,22 +233,18 @@ mod tests {
         let mut files = CertificateFiles::of(&config);
         let mut look = || {
             let due = files.due().unwrap();
-            assert_eq!(
-                files.look(due - Duration::from_millis(1)),
-                Vec::<usize>::new(),
-                "too early"
-            );
+            assert_eq!(files.look(due - Duration::from_millis(1)), none, "too early");
             files.look(due)
         };
-        assert_eq!(look(), []);
+        assert_eq!(look(), none);
         fs::write(at("a.pem"), "22").unwrap();
-        assert_eq!(look(), [], "the key may follow");
+        assert_eq!(look(), none, "the key may follow");
         fs::write(at("a.key"), "22").unwrap();
-        assert_eq!(look(), []);
+        assert_eq!(look(), none);
         assert_eq!(look(), [0]);
-        assert_eq!(look(), [], "once");
+        assert_eq!(look(), none, "once");
         fs::remove_file(at("a.key")).unwrap();
-        assert_eq!(look(), []);
+        assert_eq!(look(), none);
         assert_eq!(look(), [0]);
         let nothing = Config::parse("[[site]]\nroot = \"/srv\"\n", "howdah.toml").unwrap();
         assert_eq!(CertificateFiles::of(&nothing).due(), None);
