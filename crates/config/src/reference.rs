@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::section::{Key, Section};
 use crate::settings::{
-    Config, FieldRule, Http2, Limits, ListenerTable, Log, Php, ResourceLimits, Site,
+    Config, FieldRule, Http2, Limits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls,
 };
 
 /// The command that writes the manual.
@@ -41,6 +41,7 @@ pub fn chapters() -> Vec<Chapter> {
         chapter::<Log>("[log]"),
         chapter::<Site>("[[site]]"),
         chapter::<FieldRule>("[[site.fields]]"),
+        chapter::<SiteTls>("[site.tls]"),
         chapter::<Php>("[site.php]"),
         chapter::<ResourceLimits>("[site.php.rlimits]"),
     ]

@@ -21,4 +21,4 @@ mod sink;
 mod stream;
 mod wire;
 
-pub(crate) use self::connection::serve;
+pub(crate) use self::connection::{run, serve};

@@ -31,7 +31,7 @@ pub(super) async fn serve(
     let (parts, content) = request.into_parts();
     let ends = content.is_end_stream();
     let proxied = shared.peer.is_proxy;
-    let mut peer = shared.peer;
+    let mut peer = shared.peer.clone();
     let mut read = head::read(&parts, ends, proxied, thread.limits(), &mut work.request);
     drop(parts);
     if proxied && read.is_ok() {
@@ -65,7 +65,7 @@ struct Stream<'s> {
 impl Stream<'_> {
     /// Serves the request that `work` holds.
     async fn serve(&mut self, work: &mut Workspace, content: RecvStream, expects_continue: bool) {
-        let (thread, peer) = (&self.shared.thread, self.peer);
+        let (thread, peer) = (&self.shared.thread, &self.peer);
         let mut body = RequestBody {
             thread,
             content,
@@ -77,7 +77,7 @@ impl Stream<'_> {
         };
         let mut context = RequestContext::new(
             thread,
-            &peer,
+            peer,
             self.arrival,
             &mut work.request,
             &mut body,
