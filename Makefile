@@ -79,14 +79,12 @@ fuzz-check:
 # `build` comes first because the end-to-end tests start both binaries: built together with the tests, with the same
 # features, they are built once.
 unit: build
-	scripts/run-tests
+	$(CARGO) test --workspace --no-fail-fast
 
-# Its own target folder: another RUSTFLAGS would throw the whole build away twice. Optimised, but not across crates:
-# that takes longer than it saves.
+# Its own target folder: another RUSTFLAGS would throw the whole build away twice.
 loom:
 	@scripts/require-cargo
-	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
-		CARGO_PROFILE_RELEASE_DEBUG=0 $(CARGO) test --release --package howdah-ipc --test loom --target-dir $(TARGET)/loom
+	RUSTFLAGS="--cfg loom" $(CARGO) test --release --package howdah-ipc --test loom --target-dir $(TARGET)/loom
 
 # The checks below need tools that are not part of `make test`: the first use compiles them for minutes.
 TOOLS := $(TARGET)/tools
