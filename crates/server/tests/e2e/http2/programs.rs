@@ -63,16 +63,55 @@ fn nghttp_gets_several_at_once() {
     assert_eq!(text.matches(" 200 ").count(), 3, "{text}");
 }
 
-/// Every case of h2spec passes but one, which a port that speaks HTTP/1, too, cannot pass: it answers
-/// bytes that begin no HTTP/2 as HTTP/1, where h2spec wants them unanswered. The script reads the
-/// content of requests: a file is sent before h2spec has sent its whole mistake.
+const TLS: &str = "listen = [{ address = \"127.0.0.1:0\", tls = true }]\nstate_dir = \"kept\"\n\
+                   [[site]]\nroot = \"public\"\ntls = { from = \"internal\" }\n\
+                   [site.php]\nworkers = 2\nstate_dir = \"state\"\n";
+
+#[test]
+fn curl_chooses_http2_over_tls() {
+    let packages = "`scripts/install-packages.sh test`";
+    let Some(curl) = program("curl", packages).filter(|_| has_php()) else {
+        return;
+    };
+    let script = "<?php echo $_SERVER['SERVER_PROTOCOL'], ' ', $_SERVER['HTTPS'];";
+    for (http2, protocol, version) in [(true, "HTTP/2.0", "2"), (false, "HTTP/1.1", "1.1")] {
+        let config = format!("{TLS}[http2]\nenabled = {http2}\n");
+        let site = Site::configured(&[("index.php", script)], &config);
+        let url = format!("https://{}/", site.server.address());
+        let form = " %{http_version} %{http_code}";
+        let (output, text) = run(&curl, &["-sS", "-k", "--http2", "-w", form, &url]);
+        assert_eq!(text, format!("{protocol} on {version} 200"), "{output:?}");
+    }
+}
+
+/// The script reads the content of requests: a file is sent before h2spec has sent its whole
+/// mistake.
+const H2SPEC_SCRIPT: (&str, &str) = (
+    "index.php",
+    "<?php echo strlen(file_get_contents('php://input')), str_repeat('x', 100000);",
+);
+
+/// Every case of h2spec passes.
 #[test]
 fn h2spec_finds_nothing() {
     let Some(h2spec) = program("h2spec", "`make h2spec`").filter(|_| has_php()) else {
         return;
     };
-    let script = "<?php echo strlen(file_get_contents('php://input')), str_repeat('x', 100000);";
-    let site = Site::new(&[("index.php", script)]);
+    let site = Site::configured(&[H2SPEC_SCRIPT], TLS);
+    let port = site.server.address().port().to_string();
+    let (output, text) = run(&h2spec, &["-t", "-k", "-h", "127.0.0.1", "-p", &port, "-o", "30"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains(" 0 failed"), "{text}\n{said}");
+}
+
+/// In the clear one case fails, as it must on a port that speaks HTTP/1, too: bytes that begin no
+/// HTTP/2 are answered as HTTP/1, where h2spec wants them unanswered.
+#[test]
+fn h2spec_finds_http1_in_the_clear() {
+    let Some(h2spec) = program("h2spec", "`make h2spec`").filter(|_| has_php()) else {
+        return;
+    };
+    let site = Site::new(&[H2SPEC_SCRIPT]);
     let port = site.server.address().port().to_string();
     let (output, text) = run(&h2spec, &["-h", "127.0.0.1", "-p", &port, "-o", "30"]);
     let said = String::from_utf8_lossy(&output.stderr);
