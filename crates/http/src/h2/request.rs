@@ -411,7 +411,8 @@ mod tests {
     #[test]
     fn what_could_be_understood_differently_is_refused() {
         let field = |name, value| vec![(name, value)];
-        let rows: Vec<(PseudoFields<'_>, Vec<(&str, &str)>, u16)> = vec![
+        type Row<'r> = (PseudoFields<'r>, Vec<(&'r str, &'r str)>, u16);
+        let rows: Vec<Row<'_>> = vec![
             (GET, field("host", "elsewhere.org"), 400),
             (GET, field("host", "example.org:81"), 400),
             (GET, vec![("host", "example.org"), ("host", "example.org")], 400),
