@@ -92,7 +92,7 @@ impl Error for Errors {}
 
 /// A file of a configuration.
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
+pub(crate) struct SourceText {
     /// Its name in messages.
     pub(crate) name: String,
     pub(crate) text: String,
@@ -109,14 +109,14 @@ pub(crate) struct Position {
 
 /// Collects the mistakes in the files of a configuration.
 pub(crate) struct MistakeCollector<'t> {
-    sources: &'t [Source],
+    sources: &'t [SourceText],
     /// The number of the file that is read.
     file: usize,
     found: Vec<((usize, usize), Diagnostic)>,
 }
 
 impl<'t> MistakeCollector<'t> {
-    pub(crate) fn new(sources: &'t [Source]) -> Self {
+    pub(crate) fn new(sources: &'t [SourceText]) -> Self {
         MistakeCollector { sources, file: 0, found: Vec::new() }
     }
 

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::diagnostic::{Errors, MistakeCollector, Position, Source};
+use crate::diagnostic::{Errors, MistakeCollector, Position, SourceText};
 
 /// The files of a configuration, each with its text, and the mistakes in what they include.
 pub(crate) struct Files {
     /// The first one, then those that it includes.
-    pub(crate) sources: Vec<Source>,
+    pub(crate) sources: Vec<SourceText>,
     /// The paths of `sources`, without links.
     real_paths: Vec<PathBuf>,
     mistakes: Vec<(Position, String, String)>,
@@ -47,7 +47,7 @@ impl Files {
     /// A single text, which is not on a disk. What it includes is not read.
     pub(crate) fn of_text(text: &str, name: &str) -> Files {
         Files {
-            sources: vec![Source {
+            sources: vec![SourceText {
                 name: name.to_owned(),
                 text: text.to_owned(),
             }],
@@ -69,7 +69,7 @@ impl Files {
         let number = self.sources.len();
         let included = includes(&text);
         let name = path.display().to_string();
-        self.sources.push(Source { name, text });
+        self.sources.push(SourceText { name, text });
         self.real_paths.push(path.canonicalize().unwrap_or_else(|_| path.to_owned()));
         chain.push(number);
         let folder = path.parent().unwrap_or(Path::new(""));

@@ -11,6 +11,7 @@ mod overrides;
 mod paths;
 mod sending;
 mod tables;
+mod tls;
 mod upstreams;
 
 use std::marker::PhantomData;
@@ -18,7 +19,7 @@ use std::marker::PhantomData;
 use toml::Spanned;
 use toml::de::DeValue;
 
-pub(crate) use amounts::{AtLeast, AutoSize, Counted, RateLimit, Size, Span, Within};
+pub(crate) use amounts::{AtLeast, AutoSize, Counted, RateLimit, Size, SizeWithin, Span, Within};
 pub(crate) use fields::{
     Charset, ErrorPages, FieldName, FieldRules, FieldTable, NameGlob, TypeGlob,
 };
@@ -35,6 +36,7 @@ pub(crate) use overrides::{DirectiveName, Overrides, Rules};
 pub(crate) use paths::{File, Root, SymlinkPolicy, Try};
 pub(crate) use sending::{Accel, Coding, MadeCoding};
 pub(crate) use tables::{Environment, Include, Ini, PhpTable, Sites, Table};
+pub(crate) use tls::{Ciphers, OldestTls, Source, TlsTable, TransportSecurity, Verify};
 pub(crate) use upstreams::UpstreamUrl;
 
 use crate::diagnostic::MistakeCollector;

@@ -9,7 +9,9 @@ use super::names::IncludePattern;
 use super::{List, Problem, ValueKind, quoted, wrong_type};
 use crate::diagnostic::MistakeCollector;
 use crate::section::Section;
-use crate::settings::{FieldRule, Limits, ListenerTable, Log, Php, ResourceLimits, Site};
+use crate::settings::{
+    FieldRule, Http2, Limits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls,
+};
 use crate::values::Includes;
 
 /// A `[section]` of the file.
@@ -22,6 +24,10 @@ pub(crate) trait Headed: Section {
 
 impl Headed for Limits {
     const HEADING: &'static str = "[limits]";
+}
+
+impl Headed for Http2 {
+    const HEADING: &'static str = "[http2]";
 }
 
 impl Headed for Log {
@@ -38,6 +44,10 @@ impl Headed for Site {
 
 impl Headed for FieldRule {
     const HEADING: &'static str = "[[site.fields]]";
+}
+
+impl Headed for SiteTls {
+    const HEADING: &'static str = "[site.tls]";
 }
 
 impl Headed for Php {

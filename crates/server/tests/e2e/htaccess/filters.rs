@@ -134,7 +134,7 @@ fn a_slow_reader_of_compressed_content_keeps_no_worker() {
     let mut lazy = site.connect();
     lazy.request("GET", "/big.php", &[GZIP], b"");
     std::thread::sleep(Duration::from_millis(300));
-    // The only worker is free although nobody has read its output: otherwise there is no answer.
+    // A worker that waited for the slow reader would wait for longer than this test does.
     assert_eq!(site.get("/ok.php").status, 200);
     let reply = lazy.reply("GET");
     let mut content = Vec::new();
