@@ -1,7 +1,6 @@
 //! Files: types, parts, validators, and files that are never sent.
 
 use std::fs;
-use std::time::Duration;
 
 use crate::site::{Options, Site};
 use crate::support::{has_php, wait_until};
