@@ -16,7 +16,7 @@ use crate::scope::CompileContext;
 use crate::settings::Settings;
 
 pub use conditional::VERSION;
-pub use provided::{PROVIDED, Provided, is_provided};
+pub use provided::{PROVIDED, Provided, is_provided, module_names};
 pub use sections::{SECTIONS, Section};
 
 pub(crate) use conditional::ConditionAnswers;

@@ -13,7 +13,6 @@
 #include "php_main.h"
 #include "php_output.h"
 #include "php_variables.h"
-#include "ext/standard/info.h"
 #include "zend_exceptions.h"
 #include "zend_extensions.h"
 #include "zend_ini.h"
@@ -154,7 +153,6 @@ static sapi_module_struct shim_module = {
 	.pretty_name = "Howdah",
 	.startup = shim_startup,
 	.shutdown = php_module_shutdown_wrapper,
-	.deactivate = shim_deactivate,
 	.ub_write = shim_write,
 	.flush = shim_flush,
 	.getenv = shim_getenv,
@@ -171,14 +169,6 @@ static sapi_module_struct shim_module = {
 
 /* ---- The extension ---- */
 
-PHP_MINFO_FUNCTION(howdah)
-{
-	(void) zend_module;
-	php_info_print_table_start();
-	php_info_print_table_row(2, "Howdah", "active");
-	php_info_print_table_end();
-}
-
 static zend_result shim_post_deactivate(void)
 {
 	/* The front keeps what is left of the request's body; without this, PHP would read it to the end to throw it away. */
@@ -191,8 +181,6 @@ static zend_result shim_post_deactivate(void)
 static zend_module_entry shim_extension = {
 	STANDARD_MODULE_HEADER,
 	.name = "howdah",
-	.functions = shim_functions,
-	.info_func = PHP_MINFO(howdah),
 	.version = PHP_VERSION,
 	.post_deactivate_func = shim_post_deactivate,
 	STANDARD_MODULE_PROPERTIES_EX
@@ -246,6 +234,7 @@ int howdah_start(const struct howdah_settings *settings)
 	rust = settings->callbacks;
 	has_pcntl = settings->has_pcntl;
 	shim_module.name = (char *) settings->sapi;
+	shim_extension.functions = shim_functions + (settings->is_apache ? 0 : SHIM_APACHE_FUNCTIONS);
 	php_register_internal_extensions_func = shim_register_extensions;
 	shim_module.php_ini_path_override = (char *) settings->ini_file;
 
@@ -264,6 +253,7 @@ int howdah_start(const struct howdah_settings *settings)
 #endif
 	/* The script's folder is the working directory throughout the request: one chdir() instead of a getcwd() and two. */
 	SG(options) |= SAPI_OPTION_NO_CHDIR;
+	shim_watch_ini(settings->own_folders);
 	next_interrupt = zend_interrupt_function;
 	zend_interrupt_function = shim_interrupt;
 	return 0;
@@ -324,7 +314,6 @@ static void shim_run_script(const char *path)
 	zend_file_handle file;
 
 	if (shim_open_script(path, &file)) {
-		VCWD_CHDIR_FILE(path);
 		EG(exit_status) = 0;
 		php_execute_script(&file);
 	} else if (access(path, R_OK) != 0 && errno == EACCES) {
@@ -390,6 +379,7 @@ int howdah_execute(const struct howdah_request *request)
 
 	zend_first_try {
 		shim_begin(request);
+		VCWD_CHDIR_FILE(request->script); /* A relative open_basedir means the script's folder from here on. */
 		shim_apply_ini(request);
 		if (request->collects_sessions) {
 			shim_let_sessions_collect(true);
@@ -428,6 +418,9 @@ int howdah_exit_status(void)
 	return EG(exit_status);
 }
 
+#define OPCACHE_STATUS \
+	"function_exists('opcache_get_status') ? (int) (opcache_get_status(false)['opcache_enabled'] ?? false) : -1"
+
 /* Asks opcache whether it caches, in a request without a client. */
 int howdah_opcache(void)
 {
@@ -438,18 +431,10 @@ int howdah_opcache(void)
 	zend_first_try {
 		SG(request_info).path_translated = (char *) allowed;
 		if (php_request_startup() == SUCCESS) {
-			zval function, scripts, status;
-			ZVAL_STRING(&function, "opcache_get_status");
-			ZVAL_FALSE(&scripts);
-			ZVAL_UNDEF(&status);
-			if (zend_hash_str_exists(CG(function_table), ZEND_STRL("opcache_get_status"))
-					&& call_user_function(NULL, NULL, &function, &status, 1, &scripts) == SUCCESS) {
-				zval *enabled = Z_TYPE(status) == IS_ARRAY
-					? zend_hash_str_find(Z_ARRVAL(status), ZEND_STRL("opcache_enabled")) : NULL;
-				answer = enabled && zend_is_true(enabled) ? HOWDAH_OPCACHE_ON : HOWDAH_OPCACHE_OFF;
+			zval status;
+			if (zend_eval_string(OPCACHE_STATUS, &status, "howdah") == SUCCESS) {
+				answer = (int) zval_get_long(&status);
 			}
-			zval_ptr_dtor(&status);
-			zval_ptr_dtor(&function);
 		}
 		php_request_shutdown(NULL);
 	} zend_end_try();

@@ -22,6 +22,8 @@ mod ini;
 #[cfg(not(no_php))]
 mod log;
 #[cfg(not(no_php))]
+mod lookup;
+#[cfg(not(no_php))]
 mod php_request;
 #[cfg(not(no_php))]
 mod process;
@@ -32,6 +34,8 @@ mod sapi;
 mod session_gc;
 #[cfg(not(no_php))]
 mod start;
+#[cfg(not(no_php))]
+mod text_table;
 #[cfg(not(no_php))]
 mod uploads;
 #[cfg(not(no_php))]

@@ -64,6 +64,14 @@ pub const PROVIDED: &[Provided] = &[
     module("mod_php.c", "php_module", Some("php_value")),
 ];
 
+/// Returns the names of the modules as PHP's `apache_get_modules()` has them, `mod_rewrite`,
+/// separated by spaces.
+pub fn module_names() -> String {
+    let provided = PROVIDED.iter().filter(|module| is_provided(module.file.as_bytes()));
+    let names: Vec<_> = provided.filter_map(|module| module.file.strip_suffix(".c")).collect();
+    names.join(" ")
+}
+
 /// Whether `<IfModule name>` holds.
 pub fn is_provided(name: &[u8]) -> bool {
     let is =

@@ -48,6 +48,7 @@ pub fn limits() -> PoolLimits {
         queue: 100,
         queue_timeout: Duration::from_secs(5),
         request_timeout: Duration::from_secs(20),
+        request_terminate_timeout: Duration::from_secs(60),
     }
 }
 

@@ -211,6 +211,7 @@ impl Finder<'_> {
                 state_dir: self.text(site, "state_dir", &state_dir)?,
                 pcntl: php.pcntl,
                 sapi: php.sapi.name().to_owned(),
+                modules: howdah_htaccess::compile::module_names(),
                 is_opaque: isolation.is_opaque(),
                 separates_workers: isolation.separates_workers(),
                 processor_seconds: php
