@@ -403,6 +403,7 @@ mod tests {
                 state_dir: "/tmp/x".into(),
                 pcntl: true,
                 sapi: "fpm-fcgi".into(),
+                modules: "core mod_rewrite".into(),
                 is_opaque: true,
                 separates_workers: false,
                 processor_seconds: 60,

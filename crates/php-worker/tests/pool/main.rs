@@ -210,15 +210,14 @@ fn workers_die_with_a_zygote_that_is_killed() {
 fn workers_that_cannot_live_do_not_eat_the_machine() {
     let mut pool = Pool::start(PoolSettings::default(), 1);
     let begun = Instant::now();
-    let mut deaths = 0;
-    while begun.elapsed() < Duration::from_secs(2) {
+    for _ in 0..210 {
         let pid = pool.worker_pid(0);
         pool.send(&ToZygote::Kill { worker: 0, pid, signal: SIGKILL });
         pool.expect(|message| matches!(message, FromZygote::Died { .. }));
         pool.expect(|message| matches!(message, FromZygote::Started { .. }));
-        deaths += 1;
     }
-    assert!((100..=310).contains(&deaths), "{deaths} workers were replaced in two seconds");
+    // About a hundred of them in any second.
+    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
 }
 
 #[test]
