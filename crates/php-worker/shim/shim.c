@@ -4,7 +4,6 @@
  * This file only translates. Rust (src/sapi.rs) decides about requests, output and .user.ini files. This file, ini.c and
  * functions.c know PHP's interface. A bail-out of PHP (zend_bailout, a longjmp) starts and ends within these files.
  */
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -301,35 +300,17 @@ static bool shim_open_script(const char *path, zend_file_handle *file)
 	return opened;
 }
 
-static void shim_refuse(int status, const char *why, const char *page)
+/* Answers for a script that PHP did not open. Returns whether this worker can open the next one. */
+static bool shim_refuse(void)
 {
+	const char *page;
+	int status = rust->refuse(current->context, &page);
+
 	SG(sapi_headers).http_response_code = status;
-	rust->log(current->context, LOG_NOTICE, why);
 	zend_try {
 		PHPWRITE(page, strlen(page));
 	} zend_end_try();
-}
-
-/* Answers for a script that PHP did not open. Returns false if no script can be opened by this worker any more. */
-static bool shim_refuse_script(const char *path)
-{
-	int again = open(path, O_RDONLY | O_CLOEXEC);
-	int why = again < 0 ? errno : 0; /* 0: refused by PHP itself, for example for open_basedir */
-
-	if (again >= 0) {
-		close(again);
-	}
-	if (why == EMFILE || why == ENFILE) {
-		shim_refuse(503, "too many files are open, left by earlier scripts; the worker is replaced",
-			"Service Unavailable.\n");
-		return false;
-	}
-	if (why == EACCES) {
-		shim_refuse(403, "script is not readable", "Access denied.\n");
-	} else {
-		shim_refuse(404, "script not found", "File not found.\n");
-	}
-	return true;
+	return status != 503;
 }
 
 static bool shim_run_script(const char *path)
@@ -341,7 +322,7 @@ static bool shim_run_script(const char *path)
 		EG(exit_status) = 0;
 		php_execute_script(&file);
 	} else {
-		is_sound = shim_refuse_script(path);
+		is_sound = shim_refuse();
 	}
 	zend_destroy_file_handle(&file);
 	return is_sound;
@@ -374,27 +355,24 @@ static void shim_finish(void)
 	SG(request_info).content_length = 0;
 }
 
-/* ext/session, where it is there, is asked by its own functions: its structures are not the same in all versions. */
-static bool shim_had_session(void)
+/* Returns the number that a PHP expression has. The present script, which may have been cut short, has ended. */
+static int shim_evaluate(const char *expression, int otherwise)
 {
-	volatile bool had = false;
-	zval function, id;
+	volatile int number = otherwise;
+	zval value;
 
-	if (!zend_hash_str_exists(CG(function_table), ZEND_STRL("session_id"))) {
-		return false;
-	}
-	/* After a script that was cut short this leads nowhere. */
 	EG(current_execute_data) = NULL;
-	ZVAL_STRING(&function, "session_id");
-	ZVAL_UNDEF(&id);
 	zend_try {
-		had = call_user_function(NULL, NULL, &function, &id, 0, NULL) == SUCCESS
-			&& Z_TYPE(id) == IS_STRING && Z_STRLEN(id) > 0;
+		if (zend_eval_string(expression, &value, "howdah") == SUCCESS) {
+			number = (int) zval_get_long(&value);
+			zval_ptr_dtor(&value);
+		}
 	} zend_end_try();
-	zval_ptr_dtor(&id);
-	zval_ptr_dtor(&function);
-	return had;
+	return number;
 }
+
+/* ext/session, where it is there, is asked by its own functions: its structures are not the same in all versions. */
+#define HAD_SESSION "(int) (function_exists('session_id') && session_id() !== '')"
 
 int howdah_execute(const struct howdah_request *request)
 {
@@ -414,7 +392,7 @@ int howdah_execute(const struct howdah_request *request)
 			if (!shim_run_script(request->script)) {
 				outcome = HOWDAH_BROKEN;
 			}
-			if (request->collects_sessions && shim_had_session()) {
+			if (request->collects_sessions && shim_evaluate(HAD_SESSION, 0)) {
 				outcome |= HOWDAH_COLLECTED;
 			}
 		} else {
@@ -456,10 +434,7 @@ int howdah_opcache(void)
 	zend_first_try {
 		SG(request_info).path_translated = (char *) allowed;
 		if (php_request_startup() == SUCCESS) {
-			zval status;
-			if (zend_eval_string(OPCACHE_STATUS, &status, "howdah") == SUCCESS) {
-				answer = (int) zval_get_long(&status);
-			}
+			answer = shim_evaluate(OPCACHE_STATUS, HOWDAH_OPCACHE_MISSING);
 		}
 		php_request_shutdown(NULL);
 	} zend_end_try();

@@ -73,6 +73,8 @@ struct howdah_callbacks {
 	int (*note)(void *context, struct howdah_text name, struct howdah_text value, struct howdah_text *former);
 	/* Stores the next ini value of this request, as above. */
 	int (*next_ini)(void *context, int first, struct howdah_pair *pair);
+	/* Logs why PHP did not open the script. Returns the status of the response, and stores its content. */
+	int (*refuse)(void *context, const char **page);
 	/* Returns 0 if no .user.ini can apply. */
 	int (*user_ini)(void *context, int64_t seconds_to_live, struct howdah_user_ini *plan);
 	/* `context` may be null: no request is running. `level` is one of syslog's. */

@@ -35,6 +35,7 @@ pub static CALLBACKS: raw::Callbacks = raw::Callbacks {
     set_variable: on_set_variable,
     note: on_note,
     next_ini: on_next_ini,
+    refuse: on_refuse,
     user_ini: on_user_ini,
     log: on_log,
     time_limit: on_time_limit,
@@ -196,6 +197,18 @@ unsafe extern "C" fn on_next_ini(
 ) -> c_int {
     // SAFETY: called by the shim during `execute`, with into for a pair.
     barrier(0, || unsafe { store(request_of(context).next_ini(first != 0), pair) })
+}
+
+unsafe extern "C" fn on_refuse(context: *mut c_void, page: *mut *const c_char) -> c_int {
+    barrier(500, || {
+        // SAFETY: called by the shim during `execute`, with room for a pointer.
+        unsafe {
+            page.write(c"".as_ptr());
+            let (status, content) = request_of(context).refuse();
+            page.write(content.as_ptr());
+            status
+        }
+    })
 }
 
 unsafe extern "C" fn on_user_ini(

@@ -6,30 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// An entry of a list for scripts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed<'c> {
-    /// Empty for an entry without a name.
-    pub name: &'c [u8],
-    pub value: ListedValue<'c>,
-}
-
-/// The value of an entry.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ListedValue<'c> {
-    Text(Cow<'c, [u8]>),
-    Number(u64),
-}
-
-impl<'c> Listed<'c> {
-    /// An entry without a name. `None` for an empty text.
-    pub fn value(text: &'c str) -> Option<Listed<'c>> {
-        (!text.is_empty()).then(|| Listed {
-            name: b"",
-            value: ListedValue::Text(Cow::Borrowed(text.as_bytes())),
-        })
-    }
-}
+use crate::listed::{Listed, ListedValue};
 
 /// The request of the script that asks.
 #[derive(Debug, Clone, Copy)]

@@ -20,6 +20,8 @@ mod head;
 #[cfg(not(no_php))]
 mod ini;
 #[cfg(not(no_php))]
+mod listed;
+#[cfg(not(no_php))]
 mod log;
 #[cfg(not(no_php))]
 mod lookup;
@@ -27,6 +29,8 @@ mod lookup;
 mod php_request;
 #[cfg(not(no_php))]
 mod process;
+#[cfg(not(no_php))]
+mod refusal;
 #[cfg(not(no_php))]
 mod run;
 #[cfg(not(no_php))]

@@ -1,8 +1,9 @@
 //! One PHP request: passes the request to PHP, and PHP's response to a [`ResponseSink`].
 
-use std::borrow::Cow;
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, OsStr, c_int};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr;
 use std::time::{Duration, Instant};
 
@@ -12,8 +13,10 @@ use howdah_ipc::response::{HeadKind, MOST_HEAD};
 use crate::body::BodyReader;
 use crate::children;
 use crate::head::ScriptHead;
+use crate::listed::{self, Listed, ListedValue};
 use crate::log::{self, Level, LogContext};
-use crate::lookup::{self, Listed, ListedValue};
+use crate::lookup;
+use crate::refusal::Refusal;
 use crate::sapi::raw;
 use crate::text_table::TextTable;
 use crate::user_ini::UserIniCache;
@@ -347,7 +350,7 @@ impl<'c> PhpRequest<'c> {
     pub(crate) fn next_listed(&mut self, list: c_int, first: Option<&[u8]>) -> Option<raw::Pair> {
         if let Some(about) = first {
             let entries = match list {
-                raw::FIELDS => merged(self.request.fields()),
+                raw::FIELDS => listed::fields(self.request.fields()),
                 raw::MODULES => self.facts.modules.split(' ').filter_map(Listed::value).collect(),
                 _ => self.look_up(about),
             };
@@ -414,6 +417,14 @@ impl<'c> PhpRequest<'c> {
         self.ini.as_mut()?.next().map(raw_pair)
     }
 
+    /// Logs why PHP did not open the script. Returns the status and the content of the response.
+    pub(crate) fn refuse(&self) -> (c_int, &'static CStr) {
+        let script = self.request.fixed(FixedText::Script).unwrap_or_default();
+        let refusal = Refusal::of(Path::new(OsStr::from_bytes(script)));
+        self.log(Level::Notice, refusal.reason.as_bytes());
+        (refusal.status, refusal.page)
+    }
+
     pub(crate) fn plan_user_ini(&mut self, seconds_to_live: i64) -> Option<raw::UserIni> {
         let script = self.request.fixed(FixedText::Script)?;
         let root = self.request.fixed(FixedText::DocumentRoot).unwrap_or_default();
@@ -432,23 +443,6 @@ impl<'c> PhpRequest<'c> {
 
 /// Content of the response that replaces one with too long a head.
 const TOO_LONG: &[u8] = b"The header fields of this page are too long to be sent.\n";
-
-/// Joins the lines of each field, as Apache does, under the name of the first line.
-fn merged<'c>(lines: impl Iterator<Item = Field<'c>>) -> Vec<Listed<'c>> {
-    let mut fields: Vec<(&[u8], Cow<'c, [u8]>)> = Vec::new();
-    for (name, value) in lines {
-        match fields.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
-            Some((_, values)) => {
-                let is_cookie = name.eq_ignore_ascii_case(b"cookie");
-                let separator: &[u8] = if is_cookie { b"; " } else { b", " };
-                values.to_mut().extend_from_slice(&[separator, value].concat());
-            }
-            None => fields.push((name, Cow::Borrowed(value))),
-        }
-    }
-    let listed = |(name, value)| Listed { name, value: ListedValue::Text(value) };
-    fields.into_iter().map(listed).collect()
-}
 
 /// Minimum age of a request that the front's time-out signal can be meant for. A signal that
 /// reaches a younger request was sent for the previous request and arrived late.

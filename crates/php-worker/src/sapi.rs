@@ -73,6 +73,7 @@ pub mod raw {
         pub set_variable: unsafe extern "C" fn(Context, Text, Text),
         pub note: unsafe extern "C" fn(Context, Text, Text, *mut Text) -> c_int,
         pub next_ini: unsafe extern "C" fn(Context, c_int, *mut Pair) -> c_int,
+        pub refuse: unsafe extern "C" fn(Context, *mut *const c_char) -> c_int,
         pub user_ini: unsafe extern "C" fn(Context, i64, *mut UserIni) -> c_int,
         pub log: unsafe extern "C" fn(Context, c_int, *const c_char),
         pub time_limit: unsafe extern "C" fn(Context, i64),
