@@ -22,7 +22,7 @@ pub enum ListedValue<'c> {
 impl<'c> Listed<'c> {
     /// An entry without a name. `None` for an empty text.
     pub fn value(text: &'c str) -> Option<Listed<'c>> {
-        (!text.is_empty()).then(|| Listed {
+        (!text.is_empty()).then_some(Listed {
             name: b"",
             value: ListedValue::Text(Cow::Borrowed(text.as_bytes())),
         })

@@ -48,7 +48,7 @@ impl Stage {
             "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\npid_file = \"pid\"\nthreads = 2\n\
              [limits]\ndrain_timeout = \"20s\"\n[log]\naccess = \"off\"\n\
              [[site]]\nname = \"chaos\"\nroot = \"public\"\n\
-             [site.php]\npcntl = true\nworkers = {WORKERS}\nrequest_timeout = \"8s\"\nstate_dir = \"room/state\"\n\
+             [site.php]\npcntl = true\nworkers = {WORKERS}\nrequest_timeout = \"8s\"\nrequest_terminate_timeout = \"8s\"\nstate_dir = \"room/state\"\n\
              ini_file = \"{}\"\nadmin_ini = {{ \"session.save_path\" = \"{}\" }}\n",
             ini.display(),
             sessions.display()

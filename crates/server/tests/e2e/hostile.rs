@@ -38,7 +38,7 @@ fn two_pools() -> Site {
     let entry = |name: &str| {
         format!(
             "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n[site.php]\nworkers = 2\n\
-             request_timeout = \"3s\"\nstate_dir = \"state-{name}\"\nsandbox = \"off\"\n"
+             request_timeout = \"3s\"\nrequest_terminate_timeout = \"3s\"\nstate_dir = \"state-{name}\"\nsandbox = \"off\"\n"
         )
     };
     let config = format!(

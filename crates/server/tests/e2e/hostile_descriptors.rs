@@ -29,7 +29,7 @@ fn two_sites(files: &[(&str, &str)], top: &str) -> Site {
     let entry = |name: &str, more: &str| {
         format!(
             "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n[site.php]\nworkers = 2\n\
-             request_timeout = \"5s\"\nstate_dir = \"state-{name}\"\n{more}\n"
+             request_timeout = \"5s\"\nrequest_terminate_timeout = \"5s\"\nstate_dir = \"state-{name}\"\n{more}\n"
         )
     };
     let config = format!(
