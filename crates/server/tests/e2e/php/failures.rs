@@ -265,6 +265,7 @@ fn a_script_that_shows_signs_of_life_outlives_request_timeout() {
         scope.spawn(|| {
             wait_until("what goes on without a client gets to its end", || {
                 site.get(&leaves);
+                std::thread::sleep(Duration::from_secs(5)); // It has a worker for that long.
                 left.exists()
             });
         });
