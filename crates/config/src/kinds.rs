@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 use toml::Spanned;
 use toml::de::DeValue;
 
-pub(crate) use amounts::{AtLeast, AutoSize, Counted, RateLimit, Size, Span, Within};
+pub(crate) use amounts::{AtLeast, AutoSize, Counted, RateLimit, Size, SizeWithin, Span, Within};
 pub(crate) use fields::{
     Charset, ErrorPages, FieldName, FieldRules, FieldTable, NameGlob, TypeGlob,
 };

@@ -32,7 +32,8 @@ pub use listener::{HTTPS_PORT, ListenAddress, Listener, Network, TrustedProxies}
 pub use log_format::{LogFormat, LogPart, LogValue};
 pub use section::Key;
 pub use settings::{
-    Config, FRONT_USER, FieldRule, Limits, Log, POOL_USER, Php, ResourceLimits, Site, SiteTls,
+    Config, FRONT_USER, FieldRule, Http2, Limits, Log, POOL_USER, Php, ResourceLimits, Site,
+    SiteTls,
 };
 pub use values::{
     AccessFormat, AccessTarget, AllowOverride, CertificateSource, CipherPolicy, ClientVerify,

@@ -1,9 +1,12 @@
 //! Every key of the configuration file, each declared once.
 
+mod http2;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use self::http2::Http2;
 use crate::kinds::{
     Accel, Access, Address, AddressField, Addresses, AtLeast, AutoSize, Charset, Ciphers, Coding,
     ConnectTo, Counted, DirectiveName, Environment, ErrorPages, Errors, Extension, FieldName,
@@ -96,6 +99,9 @@ section! {
         /// Limits on what a client may send, and on the time that it may take.
         limits ("limits"): Limits as Table<Limits> = Limits::default(),
             "See `[limits]` below.";
+        /// What a connection of HTTP/2 may do.
+        http2 ("http2"): Http2 as Table<Http2> = Http2::default(),
+            "See `[http2]` below.";
         /// Where logs go.
         log ("log"): Log as Table<Log> = Log::default(),
             "See `[log]` below.";

@@ -50,6 +50,20 @@ fn every_key_reaches_its_field() {
         spill_file = "8M"
         spill_total = "9M"
 
+        [http2]
+        enabled = false
+        streams = 11
+        header_list = "8K"
+        stream_window = "32K"
+        connection_window = "1M"
+        resets = 12
+        pings = 13
+        settings = 14
+        empty_frames = 15
+        continuations = 16
+        window_updates = 17
+        other_frames = 18
+
         [log]
         access = "off"
         format = "json"
@@ -165,6 +179,21 @@ fn every_key_reaches_its_field() {
         spill_total: Some(9 << 20),
     };
     assert_eq!(config.limits, limits);
+    let http2 = Http2 {
+        enabled: false,
+        streams: 11,
+        header_list: 8 << 10,
+        stream_window: 32 << 10,
+        connection_window: 1 << 20,
+        resets: 12,
+        pings: 13,
+        settings: 14,
+        empty_frames: 15,
+        continuations: 16,
+        window_updates: 17,
+        other_frames: 18,
+    };
+    assert_eq!(config.http2, http2);
     let log = Log {
         access: AccessTarget::Off,
         format: AccessFormat::Json,

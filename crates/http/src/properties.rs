@@ -12,7 +12,10 @@ use crate::{
     range::{self, Multipart, Ranges, Span},
 };
 
+mod http2;
 mod reference;
+
+pub use http2::{h2_frames, h2_request};
 
 /// A header of the PROXY protocol never takes a byte behind its end, and gets the same verdict
 /// however the bytes come.

@@ -8,7 +8,9 @@ use toml::de::{DeTable, DeValue};
 use super::{Problem, ValueKind, quoted, wrong_type};
 use crate::diagnostic::MistakeCollector;
 use crate::section::Section;
-use crate::settings::{FieldRule, Limits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls};
+use crate::settings::{
+    FieldRule, Http2, Limits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls,
+};
 
 /// A `[section]` of the file.
 pub(crate) struct Table<S>(PhantomData<S>);
@@ -20,6 +22,10 @@ pub(crate) trait Headed: Section {
 
 impl Headed for Limits {
     const HEADING: &'static str = "[limits]";
+}
+
+impl Headed for Http2 {
+    const HEADING: &'static str = "[http2]";
 }
 
 impl Headed for Log {

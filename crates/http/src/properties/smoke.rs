@@ -296,3 +296,43 @@ fn forwarded() {
     let lists = run(&seeds, &words, 20_000, super::forwarded, is_list);
     assert!(lists > 500, "{lists}");
 }
+
+#[test]
+fn http2_request_heads() {
+    let seeds: [&[u8]; 6] = [
+        b"\x01GET\thttp\texample.org\t/a?b\naccept\t*/*\ncookie\ta=1\ncookie\tb=2",
+        b"\x00POST\thttp\th:80\t/\ncontent-length\t12\nexpect\t100-continue",
+        b"\x00PUT\thttp\t-\t/x\nhost\tH.org\nte\ttrailers\npriority\tu=1, i",
+        b"\x01OPTIONS\thttp\t[::1]:8\t*\nhost\t[::1]:8",
+        b"\x00CONNECT\t-\th:443\t-",
+        b"\x01HEAD\thttp\th\t/\ncontent-length\t0",
+    ];
+    let words: [&[u8]; 12] = [
+        b"\n",
+        b"\t",
+        b"\nhost\t",
+        b"\ncookie\t",
+        b"\nconnection\tclose",
+        b"\ntransfer-encoding\tchunked",
+        b"\ncontent-length\t5",
+        b"-",
+        b"https",
+        b"*",
+        b"A",
+        b" ",
+    ];
+    let accepted = run(&seeds, &words, 20_000, super::h2_request, super::http2::is_accepted);
+    assert!(accepted > 1_000, "{accepted}");
+}
+
+#[test]
+fn http2_frames() {
+    let seeds: [&[u8]; 4] = [
+        b"\x00\0\0\x08\x06\0\0\0\0\0abcdefgh\0\0\x04\x03\0\0\0\0\x01abcd",
+        b"\x03\0\0\0\x04\0\0\0\0\0\0\0\0\x04\x01\0\0\0\0",
+        b"\x0a\0\0\x01\x01\0\0\0\0\x01a\0\0\x01\x09\0\0\0\0\x01a",
+        b"\x05\0\0\x04\x08\0\0\0\0\0abcd\0\0\0\0\0\0\0\0\x01",
+    ];
+    let words: [&[u8]; 3] = [b"\0\0\0\0\0\0\0\0\x01", b"\0\0\x08\x06\0\0\0\0\0", b"\0\0\0"];
+    run(&seeds, &words, 20_000, super::h2_frames, |_| true);
+}

@@ -22,6 +22,7 @@ mod files;
 mod hostile;
 mod hostile_descriptors;
 mod htaccess;
+mod http2;
 mod listeners;
 mod load;
 mod logs;
