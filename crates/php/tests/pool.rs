@@ -5,7 +5,7 @@
 mod support;
 
 use std::cell::RefCell;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use howdah_php::{
     DispatchError, Exchange, ExchangeError, HeadKind, PoolEvent, PoolHandle, RequestBody,
