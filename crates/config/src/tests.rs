@@ -1,6 +1,8 @@
+mod includes;
 mod mistakes;
 
 use super::*;
+use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -80,6 +82,8 @@ fn every_key_reaches_its_field() {
         symlinks = "inside"
         dot_names = [".a", ".b*"]
         refuse = ["x"]
+        refuse_backups = false
+        modules = "brotli"
         htaccess = false
         allow_override = ["FileInfo", "Options=Indexes"]
         allow_override_list = "Redirect"
@@ -292,6 +296,8 @@ fn every_key_reaches_its_field() {
         symlinks: Symlinks::Inside,
         dot_names: vec![".a".into(), ".b*".into()],
         refuse: vec!["x".into()],
+        refuse_backups: false,
+        modules: vec!["brotli".into()],
         htaccess: false,
         allow_override: AllowOverride {
             classes: vec![OverrideClass::FileInfo, OverrideClass::Options],

@@ -152,6 +152,20 @@ impl RequestContext<'_, '_> {
         }
     }
 
+    /// Receives and discards all of the content, for a response that does not need it. The next
+    /// request can follow on the connection.
+    ///
+    /// # Errors
+    /// See [`receive`](crate::body::receive).
+    pub(crate) async fn skip_content(&mut self) -> Result<(), BodyError> {
+        if self.request.content == howdah_http::Content::None || self.is_content_discarded {
+            return Ok(());
+        }
+        let received = self.receive_as(u64::MAX, Keep::Nothing).await;
+        self.is_content_discarded = true;
+        received.map(drop)
+    }
+
     async fn receive_as(&mut self, most: u64, keep: Keep<'_>) -> Result<Received, BodyError> {
         if self.request.content != howdah_http::Content::None {
             if self.is_content_discarded {
