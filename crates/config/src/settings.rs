@@ -1,23 +1,27 @@
 //! Every key of the configuration file, each declared once.
 
+mod http2;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use self::http2::Http2;
 use crate::kinds::{
-    Accel, Access, Address, AddressField, Addresses, AtLeast, AutoSize, Charset, Coding, ConnectTo,
-    Counted, DirectiveName, Environment, ErrorPages, Errors, Extension, FieldName, FieldRules,
-    FieldTable, File, Flag, Format, Forwarded, FunctionName, Hosts, Ini, Level, List, Listeners,
-    MadeCoding, Mode, NameGlob, NamePattern, Optional, Overrides, PhpTable, PlainName, Proxies,
-    RateLimit, Root, Rules, SandboxLevel, SapiName, Sites, Size, Span, SymlinkPolicy, Table, Text,
-    Trusted, Try, TypeGlob, UpstreamUrl, User, Within,
+    Accel, Access, Address, AddressField, Addresses, AtLeast, AutoSize, Charset, Ciphers, Coding,
+    ConnectTo, Counted, DirectiveName, Environment, ErrorPages, Errors, Extension, FieldName,
+    FieldRules, FieldTable, File, Flag, Format, Forwarded, FunctionName, Hosts, Include, Ini,
+    Level, List, Listeners, MadeCoding, Mode, ModuleName, NameGlob, NamePattern, OldestTls,
+    Optional, Overrides, PhpTable, PlainName, Proxies, RateLimit, Root, Rules, SandboxLevel,
+    SapiName, Sites, Size, Source, Span, SymlinkPolicy, Table, Text, TlsTable, TransportSecurity,
+    Trusted, Try, TypeGlob, UpstreamUrl, User, Verify, Within,
 };
 use crate::listener::{ListenAddress, Listener, SOCKET_MODE, TrustedProxies};
 use crate::section::section;
 use crate::values::{
-    AccessFormat, AccessTarget, AllowOverride, ContentCoding, Count, Destination, ErrorTarget,
-    ForwardedField, HostPattern, LogLevel, Rate, RootTemplate, Sandbox, Sapi, Symlinks, TryStep,
-    Upstream, UserName,
+    AccessFormat, AccessTarget, AllowOverride, CertificateSource, CipherPolicy, ClientVerify,
+    ContentCoding, Count, Destination, ErrorTarget, ForwardedField, HostPattern, Includes,
+    LogLevel, Rate, RootTemplate, Sandbox, Sapi, Symlinks, TlsVersion, TryStep, Upstream, UserName,
 };
 
 /// The front's user if `user` is unset.
@@ -32,10 +36,17 @@ section! {
         /// Addresses to accept connections on. `"127.0.0.1:8080"` and `"[::1]:8080"` name one
         /// address each; `":80"` is port 80 on every address of both families;
         /// `"unix:/run/howdah/web.sock"` is a Unix socket. A table has settings of its own:
-        /// `listen = [":80", { address = "127.0.0.1:8443", trusted = true }]`.
+        /// `listen = [":80", { address = "127.0.0.1:8443", tls = true }]`. Port 443 is for TLS.
         listen ("listen"): Vec<Listener> as Listeners =
             vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)).into()],
             "A server that nobody has configured yet should not be reachable from other machines.";
+        /// Further files with sites, as `["sites/*.toml"]`: `*` stands for any characters of a name,
+        /// `?` for one. Paths start at the folder of the file. An included file has `[[site]]` tables
+        /// and perhaps `include`; its own relative paths start at its folder. The sites of this file
+        /// come first, then those of the others in the order of their names. A pattern with `*` or
+        /// `?` may match no file.
+        include ("include"): Includes as Include = Includes::default(),
+            "One file holds a server with a few sites.";
         /// Event-loop threads of the front.
         threads ("threads"): Count as Counted = Count::Auto,
             "`auto` is one per processor. An event loop never waits, so more threads would only take turns.";
@@ -88,9 +99,16 @@ section! {
         /// Whether PCRE2 translates the patterns of directives to machine code.
         pcre_jit ("pcre_jit"): bool as Flag = false,
             "Site owners write these patterns. Without it the front never makes memory executable; costly patterns take up to eight times as long.";
+        /// The folder for what the server keeps for itself: the local authority of `tls =
+        /// "internal"`.
+        state_dir ("state_dir"): Option<PathBuf> as Optional<File> = None,
+            "Unset is `/var/lib/howdah-server` as root, else `howdah` in `$XDG_STATE_HOME`, which is `~/.local/state` if unset.";
         /// Limits on what a client may send, and on the time that it may take.
         limits ("limits"): Limits as Table<Limits> = Limits::default(),
             "See `[limits]` below.";
+        /// What a connection of HTTP/2 may do.
+        http2 ("http2"): Http2 as Table<Http2> = Http2::default(),
+            "See `[http2]` below.";
         /// Where logs go.
         log ("log"): Log as Table<Log> = Log::default(),
             "See `[log]` below.";
@@ -124,9 +142,10 @@ section! {
         /// The group of a Unix socket.
         group ("group"): Option<String> as Optional<Text> = None,
             "Unset is the group of the front, where root starts the server.";
-        /// Reserved for TLS. This version has none: `true` is an error.
-        tls ("tls"): bool as Flag = false,
-            "There is no TLS yet.";
+        /// Whether connections are encrypted. The certificates are those of the sites that answer
+        /// here: see `tls` of `[[site]]` and [https.md](https.md).
+        tls ("tls"): Option<bool> as Optional<Flag> = None,
+            "Unset is `true` for port 443 and `false` for all others.";
     }
 }
 
@@ -178,6 +197,10 @@ section! {
         /// Beyond it: 408.
         head_timeout ("head_timeout"): Duration as Span = Duration::from_secs(20),
             "Apache's RequestReadTimeout: enough for slow phones, too short for slow-header attacks.";
+        /// From the connection's start to the end of its TLS handshake. Beyond it the connection is
+        /// closed. At the limit of `connections`, those in their handshake are closed as idle ones.
+        handshake_timeout ("handshake_timeout"): Duration as Span = Duration::from_secs(10),
+            "Two round trips take a second on the slowest line.";
         /// Between two reads of a request body. Beyond it: 408.
         body_timeout ("body_timeout"): Duration as Span = Duration::from_secs(30),
             "A stalled upload frees its place.";
@@ -212,7 +235,7 @@ section! {
         /// On stop and reload: how long requests in flight may take to finish. Beyond it they are
         /// cut off.
         drain_timeout ("drain_timeout"): Duration as Span = Duration::from_secs(60),
-            "The same as a site's `request_timeout`, so that every request that may still run can finish.";
+            "The same as a site's `request_timeout`: all but scripts that asked for more can finish.";
         /// Bytes of one request body or of one response to a slow reader that are held in memory.
         /// Beyond it they go to an unlinked temporary file.
         spill_memory ("spill_memory"): usize as Size<usize> = 64 << 10,
@@ -270,6 +293,11 @@ section! {
         /// does not exist.
         listen ("listen"): Vec<ListenAddress> as Addresses = Vec::new(),
             "Most servers have the same sites on all addresses.";
+        /// The site's certificates: `{ cert = "FILE", key = "FILE" }`, a list of such tables,
+        /// `"internal"` for one of the local authority, or `false` for none. See `[site.tls]` below
+        /// and [https.md](https.md).
+        tls ("tls"): SiteTls as TlsTable = SiteTls::default(),
+            "A certificate is made for the names of a site; without one there is nothing to guess.";
         /// The document root: the folder that URLs are looked up in. `{host}` as a whole component
         /// of the path is replaced by the request's host name, so that one entry serves thousands
         /// of sites: `"/srv/www/{host}/public"`. A relative path starts at the folder of the
@@ -299,6 +327,12 @@ section! {
         refuse ("refuse"): Vec<String> as List<NamePattern> =
             [".ht*", ".user.ini", ".env*", ".git*", ".svn", ".hg", ".bzr"].map(str::to_owned).to_vec(),
             "Apache's own rule for `.ht*`, and names that have leaked passwords and sources elsewhere.";
+        /// Whether back-ups of PHP programs are refused (403), where no directive makes PHP run them:
+        /// files that editors, package managers and people leave, such as `x.php~`, `x.php.bak`,
+        /// `.x.php.swp`, `x.php.dpkg-old`, `x.php.1`, `x.php.txt` and `x.phar.gz`, and `x.inc`.
+        /// `x.php.html` is none.
+        refuse_backups ("refuse_backups"): bool as Flag = true,
+            "Their source would be sent as text, with the passwords in it.";
         /// Whether `.htaccess` files are read: Apache's directives, for the folder that the file is
         /// in and all below it. What they may say is in [htaccess.md](htaccess.md).
         htaccess ("htaccess"): bool as Flag = true,
@@ -316,6 +350,10 @@ section! {
         /// such a file adds to them. `htaccess` and `allow_override` say nothing about them.
         rules ("rules"): Option<String> as Optional<Rules> = None,
             "Most sites have their own in `.htaccess`.";
+        /// Modules of Apache that `<IfModule>` finds besides the usual ones: `"brotli"`,
+        /// `"substitute"`. [htaccess.md](htaccess.md) lists the usual ones.
+        modules ("modules"): Vec<String> as List<ModuleName> = Vec::new(),
+            "Debian's Apache has them off, and a `.htaccess` file from there was written without them.";
         /// Servers that `RewriteRule … [P]` may hand requests on to: `"http://127.0.0.1:3000"`, or
         /// on a socket `"unix:/run/app.sock|http://app"`. A rule whose URL begins with none of them
         /// is answered with 403.
@@ -422,6 +460,53 @@ section! {
 }
 
 section! {
+    /// A site's certificates, and what the site demands of encrypted connections.
+    pub struct SiteTls {
+        /// Where the certificates come from: `"files"` are those of `cert` and `key`; `"internal"`
+        /// is the local authority, which makes certificates for development. `tls = "internal"` is
+        /// short for `tls = { from = "internal" }`.
+        source ("from"): CertificateSource as Source = CertificateSource::Files,
+            "Browsers trust the certificates of known authorities; the local one must be trusted by hand.";
+        /// Files with a certificate in PEM, each followed by the certificates of the authorities
+        /// between it and the root. Several certificates, for example with an ECDSA and an RSA key,
+        /// stand side by side; the client's abilities choose. Changed files are read again.
+        cert ("cert"): Vec<PathBuf> as List<File> = Vec::new(),
+            "A site without a certificate is not reachable over https.";
+        /// Files with the keys of `cert` in PEM, in the same order. The supervisor reads them
+        /// before it gives up its rights; the front's user needs no right to read them.
+        key ("key"): Vec<PathBuf> as List<File> = Vec::new(),
+            "Each certificate has a key of its own.";
+        /// The oldest version of TLS that clients of this site may use: `"1.2"` or `"1.3"`.
+        min_version ("min_version"): TlsVersion as OldestTls = TlsVersion::Tls12,
+            "All browsers since 2014 know TLS 1.2. Older versions are broken, and not there.";
+        /// The cipher suites: `"intermediate"` are those that all clients with TLS 1.2 and forward
+        /// secrecy know, `"modern"` those of TLS 1.3 and, with `min_version = "1.2"`, of TLS 1.2
+        /// with ECDSA keys.
+        ciphers ("ciphers"): CipherPolicy as Ciphers = CipherPolicy::Intermediate,
+            "No suite of either list is known to be weak.";
+        /// A file with the certificates of authorities in PEM. Clients are asked for a certificate
+        /// of one of them. Rules and scripts see it in mod_ssl's variables `SSL_CLIENT_…`. The file
+        /// is read with a reload.
+        client_ca ("client_ca"): Option<PathBuf> as Optional<File> = None,
+            "Visitors have no certificates.";
+        /// With `client_ca`: `"require"` refuses clients without a certificate, also those over
+        /// http; `"optional"` serves them.
+        client_verify ("client_verify"): ClientVerify as Verify = ClientVerify::Require,
+            "Who names authorities wants their clients alone.";
+        /// Whether requests over http for a name of the site are redirected to https: with 301 for
+        /// GET and HEAD, and 308 for others. Paths below `/.well-known/acme-challenge/` are not,
+        /// nor requests that a trusted proxy has received over https.
+        redirect ("redirect"): bool as Flag = true,
+            "A site with a certificate is meant to be used over https.";
+        /// The field Strict-Transport-Security of responses over https, such as `"max-age=31536000;
+        /// includeSubDomains"`. For that many seconds browsers use https alone, and let nobody go
+        /// on after a warning. A response that has the field already keeps its own.
+        hsts ("hsts"): Option<String> as Optional<TransportSecurity> = None,
+            "A browser that has seen the field cannot go back to http. That is the operator's decision.";
+    }
+}
+
+section! {
     /// A site's PHP pool.
     pub struct Php {
         /// The `howdah-php` program to run; one built against another PHP serves that version.
@@ -439,10 +524,18 @@ section! {
         /// How long a request may wait for a free worker. Beyond it: 503 with Retry-After.
         queue_timeout ("queue_timeout"): Duration as Span = Duration::from_secs(15),
             "Few visitors wait longer, and what they no longer want is not worth running.";
-        /// How long a script may run, in wall-clock time. Beyond it the worker is killed:
-        /// 504.
+        /// How long a script may run without a sign of life, in wall-clock time. Output that
+        /// leaves PHP's buffers is a sign of life. So is `set_time_limit()`, which gives the script
+        /// the time that it names if that is longer. Beyond it the worker is killed: 504. A
+        /// `max_execution_time` in a `.htaccess` or `.user.ini` file counts as if the script had set
+        /// it at its start; that of `ini` and php.ini does not.
         request_timeout ("request_timeout"): Duration as Span = Duration::from_secs(60),
             "nginx's fastcgi_read_timeout. PHP's `max_execution_time` counts only processor time and ends earlier.";
+        /// How long a script may run, whatever its signs of life. Beyond it the worker is killed:
+        /// 504, or an end of the output that the client notices.
+        request_terminate_timeout ("request_terminate_timeout"):
+            Option<Duration> as Optional<Span> = None,
+            "Unset is one hour, or `request_timeout` if that is longer: imports, updates and backups run as on Apache, and a worker that is stuck after `set_time_limit(0)` comes back.";
         /// Requests after which a worker is replaced by a fresh one; 0 is never.
         max_requests ("max_requests"): u64 as AtLeast<u64, 0> = 100_000,
             "Bounds what a leaking extension can take; forking a worker that seldom costs nothing measurable.";
@@ -598,7 +691,7 @@ impl Config {
         listener.trusted.as_ref().unwrap_or(&self.trusted_proxies)
     }
 
-    /// Makes every relative path start at `folder`.
+    /// Makes every relative path start at `folder`, except those of [sites](Site::anchor).
     pub(crate) fn anchor(&mut self, folder: &Path) {
         let optional = |path: &mut Option<PathBuf>| {
             if let Some(path) = path {
@@ -611,6 +704,7 @@ impl Config {
             }
         }
         optional(&mut self.control);
+        optional(&mut self.state_dir);
         optional(&mut self.pid_file);
         if let AccessTarget::File(path) = &mut self.log.access {
             *path = folder.join(&*path);
@@ -618,25 +712,46 @@ impl Config {
         if let ErrorTarget::File(path) = &mut self.log.error {
             *path = folder.join(&*path);
         }
-        for site in &mut self.sites {
-            site.root.anchor(folder);
-            let accel = site.accel.iter_mut().map(|(_, path)| path);
-            for path in site.sendfile_roots.iter_mut().chain(accel) {
-                *path = folder.join(&*path);
-            }
-            if let Some(php) = &mut site.php {
-                optional(&mut php.program);
-                optional(&mut php.ini_file);
-                optional(&mut php.state_dir);
-                for path in php.readable.iter_mut().chain(&mut php.writable) {
-                    *path = folder.join(&*path);
-                }
-            }
-        }
+    }
+}
+
+impl SiteTls {
+    /// Whether the site has certificates.
+    pub fn is_on(&self) -> bool {
+        self.source == CertificateSource::Internal || !self.cert.is_empty()
+    }
+
+    /// Returns the files of each certificate and of its key.
+    pub fn pairs(&self) -> impl Iterator<Item = (&Path, &Path)> {
+        let keys = self.key.iter().map(PathBuf::as_path);
+        self.cert.iter().map(PathBuf::as_path).zip(keys)
     }
 }
 
 impl Site {
+    /// Makes every relative path of the site start at `folder`, except those of listeners.
+    pub(crate) fn anchor(&mut self, folder: &Path) {
+        self.root.anchor(folder);
+        let accel = self.accel.iter_mut().map(|(_, path)| path);
+        let tls = &mut self.tls;
+        let pairs = tls.cert.iter_mut().chain(&mut tls.key).chain(&mut tls.client_ca);
+        for path in self.sendfile_roots.iter_mut().chain(accel).chain(pairs) {
+            *path = folder.join(&*path);
+        }
+        if let Some(php) = &mut self.php {
+            let named = [&mut php.program, &mut php.ini_file, &mut php.state_dir];
+            let listed = php.readable.iter_mut().chain(&mut php.writable);
+            for path in named.into_iter().flatten().chain(listed) {
+                *path = folder.join(&*path);
+            }
+        }
+    }
+
+    /// Whether the site answers on a listener.
+    pub fn answers_on(&self, listener: &Listener) -> bool {
+        self.listen.is_empty() || self.listen.contains(&listener.address)
+    }
+
     /// Where the site's pool keeps its state: the folder configured, or the usual place for who
     /// runs the server. The caller makes it, for its owner alone, and must not trust one that it
     /// finds with another owner.
@@ -661,6 +776,12 @@ impl Site {
 }
 
 impl Php {
+    /// How long a script may run, whatever its signs of life.
+    pub fn longest_request(&self) -> Duration {
+        let usual = Duration::from_secs(3600).max(self.request_timeout);
+        self.request_terminate_timeout.unwrap_or(usual)
+    }
+
     /// How many workers `auto` means on a machine with this many processors.
     pub fn worker_count(&self, processors: usize) -> usize {
         self.workers.resolve(processors.saturating_mul(4))

@@ -11,6 +11,7 @@ mod crew;
 mod explain;
 mod front;
 mod h1;
+mod h2;
 mod host;
 mod log;
 mod net;
@@ -18,6 +19,7 @@ mod observe;
 mod pipeline;
 mod respond;
 mod supervisor;
+mod tls;
 
 fn main() -> std::process::ExitCode {
     cli::main()

@@ -15,6 +15,7 @@ use howdah_site::{ResolutionCache, Site, Sites};
 use howdah_sys::credentials::Identity;
 use howdah_sys::readiness::Readable;
 use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::clock::Clock;
@@ -28,6 +29,7 @@ use crate::net::{Accepted, Clients, CountedConnection, Listener, Peer, SWEEP, Wa
 use crate::observe::{AccessLog, DirectiveMessage, RecentMessages, RequestError, RespondError};
 use crate::pipeline::CostlySites;
 use crate::respond::Prepared;
+use crate::tls::Tls;
 
 /// The state that all threads of the front share.
 #[derive(Debug)]
@@ -66,6 +68,8 @@ pub(crate) struct Shared {
     /// Where each thread takes connections that another accepted.
     pub(crate) inboxes: Vec<mpsc::UnboundedSender<Accepted>>,
     pub(crate) pulse: Arc<Pulse>,
+    /// Certificates; `None` if no listener is for TLS.
+    pub(crate) tls: Option<Tls>,
 }
 
 /// The stages of a front's life.
@@ -100,6 +104,8 @@ pub(crate) struct Thread {
     /// The number of connections that are working.
     working: Cell<usize>,
     stage: Cell<Stage>,
+    /// Tells connections that carry several requests at once that the stage has changed.
+    stage_changes: Notify,
 }
 
 /// The most bytes of compressed content of files.
@@ -205,6 +211,7 @@ impl Thread {
             workspaces: RefCell::new(Vec::new()),
             working: Cell::new(0),
             stage: Cell::new(Stage::Serving),
+            stage_changes: Notify::new(),
             shared,
         }
     }
@@ -303,6 +310,11 @@ impl Thread {
     /// Whether connections end with their present response.
     pub(crate) fn is_draining(&self) -> bool {
         self.stage.get() != Stage::Serving
+    }
+
+    /// Waits until connections should end, if they do not yet.
+    pub(crate) fn drains(&self) -> Notified<'_> {
+        self.stage_changes.notified()
     }
 
     /// The accounts of all clients.
@@ -449,6 +461,7 @@ impl Thread {
                     self.stage.set(if changed.is_ok() { *stage.borrow_and_update() } else { Stage::Over });
                     let acceptors = std::mem::take(&mut acceptors);
                     self.close(acceptors, listeners.take().unwrap_or_default()).await;
+                    self.stage_changes.notify_waiters();
                     if self.closes_idle() {
                         self.watches.expire_idle();
                     }

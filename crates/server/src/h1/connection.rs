@@ -9,59 +9,64 @@
 //! idle connection owns a transport and a watch, no buffers: ten thousand of them cost what ten
 //! thousand sockets cost.
 
-use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use howdah_http::h1::{self, Parsed, Progress};
+use howdah_http::h2::PREFACE;
 use howdah_http::{Refusal, Status};
 
 use super::head;
+use super::plain_on_tls::PLAIN;
 use super::request_body::{Remaining, RequestBody};
 use super::sink::{COPIED, Sink};
 use howdah_site::Site;
 
 use crate::body::{self, Body, PumpError, Source};
 use crate::front::{Thread, Workspace};
-use crate::host::Compared;
+use crate::h2;
 use crate::net::{ConnectionError, Patience, Peer, Timed, Transport, forwarded};
 use crate::observe::{Phase, RequestError, Situation};
-use crate::pipeline::{self, Arrival, Deadlines, Outcome, RequestContext, Response, Served};
+use crate::pipeline::{self, Arrival, Outcome, RequestContext, Response, Served};
 
 /// How long a connection stays ready for the next request before its buffers are taken from it.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// One client's connection.
-struct Connection<T> {
-    wire: Timed<T>,
+pub(super) struct Connection<T> {
+    pub(super) wire: Timed<T>,
     /// The sender of the present request.
     peer: Peer,
     /// The trusted proxy that the connection belongs to; each of its requests has a sender of its
     /// own.
     proxy: Option<Box<Peer>>,
-    thread: Rc<Thread>,
+    pub(super) thread: Rc<Thread>,
     served: u64,
     /// The unread content of the present request. The next request begins behind it.
     remaining: Remaining,
 }
 
 /// The state of the connection after a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum After {
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum After {
     /// It goes on with the next request.
     Next,
     /// It is closed.
     Close,
     /// It is closed. Before that, unread content is read for a while.
     Linger,
+    /// It is one of HTTP/2. These bytes were received.
+    Http2(Vec<u8>),
 }
 
 /// The result of reading a head.
-enum HeadRead {
+pub(super) enum HeadRead {
     Complete(Parsed),
     Refused(Refusal),
+    /// The preface of HTTP/2 (RFC 9113 §3.3).
+    Http2,
     /// The client sent nothing.
     Nothing,
     /// Closed, or too slow with nothing to answer.
@@ -70,36 +75,44 @@ enum HeadRead {
 
 /// Serves one connection to its end.
 pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Peer) {
-    let owner = thread.clone();
-    let Ok(_counted) = owner.admit_connection(&peer) else {
-        return;
-    };
-    let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
-    let watch = thread.watches().add(waker);
-    let limits = &owner.config().limits;
-    let patience = Patience {
-        silence: limits.send_timeout,
-        rate: limits.send_rate,
-    };
-    let mut connection = Connection {
-        wire: Timed::new(transport, watch, patience),
-        peer,
-        proxy: peer.is_proxy.then(|| Box::new(peer)),
-        thread,
-        served: 0,
-        remaining: Remaining::Length(0),
-    };
+    let mut connection = Connection::new(thread, transport, peer).await;
     while connection.has_bytes(connection.idle_timeout()).await {
         // On the heap: only working connections hold its state.
         match Box::pin(connection.converse()).await {
             After::Next => {}
-            After::Close => return,
+            After::Close => break,
             After::Linger => return Box::pin(connection.wire.linger()).await,
+            After::Http2(received) => {
+                let Connection { thread, wire, peer, .. } = connection;
+                return Box::pin(h2::serve(thread, wire, peer, received)).await;
+            }
         }
+    }
+    if T::KEEPS_BYTES {
+        Box::pin(connection.wire.close()).await;
     }
 }
 
 impl<T: Transport> Connection<T> {
+    /// A new connection, of the task that calls this.
+    pub(super) async fn new(thread: Rc<Thread>, transport: T, peer: Peer) -> Connection<T> {
+        let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+        let watch = thread.watches().add(waker);
+        let limits = &thread.config().limits;
+        let patience = Patience {
+            silence: limits.send_timeout,
+            rate: limits.send_rate,
+        };
+        Connection {
+            wire: Timed::new(transport, watch, patience),
+            proxy: peer.is_proxy.then(|| Box::new(peer.clone())),
+            peer,
+            thread,
+            served: 0,
+            remaining: Remaining::Length(0),
+        }
+    }
+
     /// Whether the connection may go on after the present response.
     fn may_persist(&self) -> bool {
         let most = self.thread.config().limits.keep_alive_requests;
@@ -173,13 +186,14 @@ impl<T: Transport> Connection<T> {
                     }
                 }
                 HeadRead::Refused(refusal) => return self.refuse(work, refusal).await,
+                HeadRead::Http2 => return After::Http2(work.input.bytes().to_vec()),
                 HeadRead::Nothing => return After::Next,
                 HeadRead::Closed => return After::Close,
             }
         }
     }
 
-    async fn read_head(&mut self, work: &mut Workspace) -> HeadRead {
+    pub(super) async fn read_head(&mut self, work: &mut Workspace) -> HeadRead {
         let thread = self.thread.clone();
         let (head_timeout, limits) = (thread.config().limits.head_timeout, thread.limits());
         let mut seen = 0;
@@ -189,7 +203,11 @@ impl<T: Transport> Connection<T> {
                 match h1::parse_request(work.input.bytes(), limits, &mut work.request) {
                     Ok(Progress::Complete(parsed)) => return HeadRead::Complete(parsed),
                     Ok(Progress::Incomplete) => {}
-                    Err(refusal) => return HeadRead::Refused(refusal),
+                    Err(refusal) => match self.preface(work.input.bytes()) {
+                        Some(true) => return HeadRead::Http2,
+                        Some(false) => {}
+                        None => return HeadRead::Refused(refusal),
+                    },
                 }
             }
             seen = work.input.bytes().len();
@@ -217,9 +235,18 @@ impl<T: Transport> Connection<T> {
         }
     }
 
+    /// Returns whether `input`, which no request begins with, holds the whole preface of HTTP/2;
+    /// `None`: it begins no such preface.
+    #[cold]
+    fn preface(&self, input: &[u8]) -> Option<bool> {
+        let begins = input.starts_with(PREFACE) || PREFACE.starts_with(input);
+        let may_be = self.served == 0 && self.thread.config().http2.enabled && begins;
+        may_be.then_some(input.len() >= PREFACE.len())
+    }
+
     /// Serves the request that `work` holds, for the client that the proxy names.
     async fn serve_for_proxy(&mut self, work: &mut Workspace, parsed: Parsed) -> After {
-        let Some(proxy) = self.proxy.as_deref().copied() else {
+        let Some(proxy) = self.proxy.as_deref().cloned() else {
             return self.serve(work, parsed).await;
         };
         let after = match forwarded::sender(&proxy, &mut work.request, self.thread.config()) {
@@ -229,19 +256,15 @@ impl<T: Transport> Connection<T> {
             }
             Err(refusal) => self.refuse(work, refusal).await,
         };
-        self.peer = proxy;
         work.request.scheme = proxy.scheme;
+        self.peer = proxy;
         after
     }
 
     /// Serves the request that `work` holds.
     async fn serve(&mut self, work: &mut Workspace, parsed: Parsed) -> After {
-        let (thread, peer) = (self.thread.clone(), self.peer);
-        let arrival = Arrival {
-            began: thread.clock().now(),
-            started: Instant::now(),
-        };
-        let limits = &thread.config().limits;
+        let (thread, peer) = (self.thread.clone(), self.peer.clone());
+        let arrival = Arrival::now(&thread);
         let version = work.request.version;
         let mut stream = RequestBody {
             wire: &mut self.wire,
@@ -252,25 +275,9 @@ impl<T: Transport> Connection<T> {
             is_waiting: false,
             interim: Vec::new(),
         };
-        let mut context = RequestContext {
-            thread: &thread,
-            peer: &peer,
-            site: None,
-            arrival,
-            deadlines: Deadlines {
-                body: Patience {
-                    silence: limits.body_timeout,
-                    rate: limits.body_rate,
-                },
-            },
-            request: &mut work.request,
-            stream: &mut stream,
-            scratch: &mut work.scratch,
-            phase: Cell::new(Phase::Resolving),
-            prepared: None,
-            compared: Compared::default(),
-            is_content_discarded: false,
-        };
+        let (request, scratch) = (&mut work.request, &mut work.scratch);
+        let mut context =
+            RequestContext::new(&thread, &peer, arrival, request, &mut stream, scratch);
         let Served { response, site, user } = pipeline::serve(&mut context).await;
         let Some(mut response) = response else {
             return After::Close;
@@ -286,13 +293,10 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Answers a refused head. Afterwards the state of the connection is unknown.
-    async fn refuse(&mut self, work: &mut Workspace, refusal: Refusal) -> After {
+    pub(super) async fn refuse(&mut self, work: &mut Workspace, refusal: Refusal) -> After {
         let thread = self.thread.clone();
         self.wire.watch.disarm();
-        let arrival = Arrival {
-            began: thread.clock().now(),
-            started: Instant::now(),
-        };
+        let arrival = Arrival::now(&thread);
         let situation = Situation {
             phase: Phase::ReadingHead,
             ..self.situation(work, None)
@@ -300,7 +304,10 @@ impl<T: Transport> Connection<T> {
         thread.report(&RequestError::head(situation, refusal.status, refusal.why));
         // The following bytes are not read as another request.
         self.remaining = Remaining::Length(u64::MAX);
-        let mut response = Response::error(refusal.status);
+        let mut response = match refusal == PLAIN {
+            true => Response::for_https_only(&work.request),
+            false => Response::error(refusal.status),
+        };
         let (outcome, after) = self.send(work, None, &mut response, false).await;
         let situation = self.situation(work, None);
         pipeline::record(&thread, situation, arrival, None, refusal.status, outcome);
