@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::MistakeCollector;
 use crate::settings::{Config, FRONT_USER, POOL_USER, Site};
-use crate::values::{ForwardedField, HostPattern, RootTemplate, Sandbox};
+use crate::values::{AcmeChallenge, ForwardedField, HostPattern, RootTemplate, Sandbox};
 
 /// Reports the mistakes of `config` as a whole. `document` is the text that `config` was read from.
 pub(crate) fn cross_check(
@@ -30,6 +30,7 @@ pub(crate) fn cross_check(
     hosts(config, &places, report);
     listeners(config, &places, report);
     forwarded(config, &places, report);
+    acme(config, &places, report);
     for (number, site) in config.sites.iter().enumerate() {
         root(site, number, &places, report);
         sandbox(site, number, &places, report);
@@ -212,6 +213,50 @@ fn forwarded(
     }
 }
 
+fn acme(config: &Config, places: &SettingPositions<'_, '_>, report: &mut MistakeCollector<'_>) {
+    let acme = &config.acme;
+    if !places.document.contains_key("acme") {
+        return;
+    }
+    if !acme.terms_agreed {
+        report.add(
+            places.acme_key("terms_agreed"),
+            "certificates can be ordered only if you agree to the authority's terms of service",
+            Some(
+                "read them (Let's Encrypt: https://letsencrypt.org/repository/), and write \
+                 `terms_agreed = true`"
+                    .to_owned(),
+            ),
+        );
+    }
+    if acme.eab_kid.is_some() != acme.eab_hmac.is_some() {
+        let (given, missing) = match acme.eab_kid {
+            Some(_) => ("eab_kid", "eab_hmac"),
+            None => ("eab_hmac", "eab_kid"),
+        };
+        report.add(
+            places.acme_key(given),
+            format!("`{given}` without `{missing}`"),
+            Some(format!("give `{missing}` as well; the authority shows both")),
+        );
+    }
+    if acme.directory.is_empty() {
+        let help = "give a URL, or leave the key out for Let's Encrypt";
+        report.add(places.acme_key("directory"), "there is no authority", Some(help.to_owned()));
+    }
+    if acme.challenges.is_empty() {
+        let help = "give one, or leave the key out";
+        report.add(places.acme_key("challenges"), "there is no challenge", Some(help.to_owned()));
+    }
+    if acme.challenges.contains(&AcmeChallenge::Dns01) && acme.dns_hook.is_empty() {
+        report.add(
+            places.acme_key("challenges"),
+            "`dns-01` without a program that changes the DNS",
+            Some("set `dns_hook`, or leave `dns-01` out".to_owned()),
+        );
+    }
+}
+
 fn root(
     site: &Site,
     number: usize,
@@ -240,6 +285,13 @@ impl SettingPositions<'_, '_> {
     /// The position of the value of a top-level key.
     fn top(&self, key: &str) -> Range<usize> {
         self.document.get(key).map_or(0..0, Spanned::span)
+    }
+
+    /// The position of the value of a key in `[acme]`, or of the table if the key is missing.
+    fn acme_key(&self, key: &str) -> Range<usize> {
+        let table = self.document.get("acme");
+        let value = table.and_then(|table| table.get_ref().get(key));
+        value.or(table).map_or(0..0, Spanned::span)
     }
 
     fn value(&self, number: usize) -> Option<&Spanned<DeValue<'_>>> {

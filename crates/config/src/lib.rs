@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acme;
 mod check;
 mod diagnostic;
 mod kinds;
@@ -26,6 +27,7 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::DeTable;
 
+pub use acme::{Acme, LETS_ENCRYPT};
 pub use diagnostic::{Diagnostic, Errors, Place};
 pub use kinds::listen_addresses;
 pub use listener::{ListenAddress, Listener, Network, TrustedProxies};
@@ -35,7 +37,7 @@ pub use settings::{
     Config, FRONT_USER, FieldRule, Limits, Log, POOL_USER, Php, ResourceLimits, Site,
 };
 pub use values::{
-    AccessFormat, AccessTarget, AllowOverride, ContentCoding, Count, Destination, ErrorTarget,
+    AccessFormat, AccessTarget, AcmeChallenge, AllowOverride, ContentCoding, Count, Destination, ErrorTarget,
     ForwardedField, HostPattern, LogLevel, OverrideClass, Rate, RootTemplate, Sandbox, Sapi,
     Symlinks, TryStep, Upstream, UserName,
 };

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::acme::Acme;
 use crate::section::{Key, Section};
 use crate::settings::{Config, FieldRule, Limits, ListenerTable, Log, Php, ResourceLimits, Site};
 
@@ -36,6 +37,7 @@ pub fn chapters() -> Vec<Chapter> {
         chapter::<ListenerTable>(LISTENERS),
         chapter::<Limits>("[limits]"),
         chapter::<Log>("[log]"),
+        chapter::<Acme>("[acme]"),
         chapter::<Site>("[[site]]"),
         chapter::<FieldRule>("[[site.fields]]"),
         chapter::<Php>("[site.php]"),

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::acme::Acme;
 use crate::kinds::{
     Accel, Access, Address, AddressField, Addresses, AtLeast, AutoSize, Charset, Coding, ConnectTo,
     Counted, DirectiveName, Environment, ErrorPages, Errors, Extension, FieldName, FieldRules,
@@ -94,6 +95,9 @@ section! {
         /// Where logs go.
         log ("log"): Log as Table<Log> = Log::default(),
             "See `[log]` below.";
+        /// Certificates that the server orders by itself.
+        acme ("acme"): Acme as Table<Acme> = Acme::default(),
+            "See `[acme]` below.";
         /// The sites, one `[[site]]` each. There must be at least one.
         sites ("site"): Vec<Site> as Sites = Vec::new(),
             "A server without a site has nothing to serve, so it must be given.";
@@ -612,6 +616,8 @@ impl Config {
         }
         optional(&mut self.control);
         optional(&mut self.pid_file);
+        optional(&mut self.acme.ca_file);
+        optional(&mut self.acme.state_dir);
         if let AccessTarget::File(path) = &mut self.log.access {
             *path = folder.join(&*path);
         }

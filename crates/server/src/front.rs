@@ -1,6 +1,7 @@
 //! The front: the process that speaks to clients. It runs no PHP, holds no privilege, and outlives
 //! any worker.
 
+mod challenges;
 mod clock;
 pub(crate) mod pulse;
 mod room;
@@ -27,6 +28,7 @@ use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::{Notify, mpsc, watch};
 
 pub(crate) use self::clock::Now;
+use self::challenges::Challenges;
 use self::pulse::Pulse;
 use self::room::Room;
 use self::thread::Stage;
@@ -86,6 +88,7 @@ fn serve(
         channel,
         pools: links,
         pulse,
+        answers,
         ..
     } = start;
     let mut pools: Vec<Option<Arc<Pool>>> = vec![None; config.sites.len()];
@@ -106,6 +109,10 @@ fn serve(
     warn_of_unreadable_roots(&config, &log);
     let (shared, mut receivers) =
         share(config, (pools.clone(), users), log, access, (threads, pulse))?;
+    // Confirmed when the channel to the supervisor is read.
+    for (id, answer) in &answers {
+        shared.challenges.present(*id, answer);
+    }
     let (stages, stage) = watch::channel(Stage::Serving);
     let own_inbox = receivers.remove(0);
     let mut others = Vec::new();
@@ -171,6 +178,7 @@ fn share(
         compressed: CompressedCache::new(thread::MOST_COMPRESSED),
         storage: Arc::new(storage(&config, &log)),
         clients: Clients::new(&config),
+        challenges: Challenges::default(),
         cached_descriptors: room.cached,
         most_connections: room.connections,
         crowded: (0..threads).map(|_| Notify::new()).collect(),
@@ -302,6 +310,9 @@ struct Control {
 
 impl Control {
     async fn run(self: Rc<Self>, links: Vec<PoolChannel>) {
+        for id in self.shared.challenges.numbers() {
+            self.tell(&FromFront::Presented { id });
+        }
         *self.facts.borrow_mut() = vec![None; links.len()];
         let sites: Vec<usize> = links.iter().map(|link| link.site).collect();
         if links.is_empty() {
@@ -359,6 +370,11 @@ impl Control {
                 }
                 ToFront::Status { id } => self.tell(&FromFront::Status { id, text: self.status() }),
                 ToFront::ReopenLogs => self.replace_logs(received.descriptors),
+                ToFront::Present { id, answer } => {
+                    self.shared.challenges.present(id, &answer);
+                    self.tell(&FromFront::Presented { id });
+                }
+                ToFront::Withdraw { id } => self.shared.challenges.withdraw(id),
             }
         }
     }

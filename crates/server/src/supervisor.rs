@@ -23,6 +23,7 @@ mod heart;
 mod isolation;
 mod listeners;
 mod oom;
+mod orders;
 mod orphans;
 pub(crate) mod plan;
 mod pool;
@@ -52,6 +53,7 @@ use self::front_process::RunFront;
 use self::generation::{Generation, GenerationPhase};
 use self::generation_plan::GenerationPlan;
 use self::listeners::Listener;
+use self::orders::CertificateOrders;
 use self::orphans::OrphanSearch;
 use self::plan::ServePlan;
 use self::pool::PoolProcesses;
@@ -86,6 +88,8 @@ struct Supervisor {
     current: Option<GenerationPlan>,
     /// The change of generation in progress.
     change: Option<GenerationChange>,
+    /// The process that orders certificates.
+    orders: CertificateOrders,
     /// A reload was requested while another change was in progress.
     reload_wanted: bool,
     upgrade_wanted: bool,
@@ -118,6 +122,8 @@ enum EventSource {
     /// The log of a generation's pool: generation number, pool index.
     Lines(u64, usize),
     Check,
+    /// The process that orders certificates.
+    Orders,
 }
 
 impl Supervisor {
@@ -150,6 +156,9 @@ impl Supervisor {
             self.check
                 .as_ref()
                 .and_then(|check| Some((EventSource::Check, check.output()?))),
+        );
+        sources.extend(
+            self.orders.awaited().map(|channel| (EventSource::Orders, channel)),
         );
         for generation in &self.generations {
             let number = generation.number;
@@ -202,7 +211,8 @@ impl Supervisor {
             .as_ref()
             .is_some_and(ControlSocket::is_busy)
             .then(|| Instant::now() + CLIENT_TURN);
-        let due = [self.restart, check, client, self.orphans.due(), self.log.repeats_due()];
+        let orders = self.orders.due();
+        let due = [self.restart, check, client, orders, self.orphans.due(), self.log.repeats_due()];
         generations.chain(due.into_iter().flatten()).min()
     }
 
@@ -233,6 +243,7 @@ impl Supervisor {
                     pool.forward_lines(&log);
                 }
             }
+            EventSource::Orders => self.handle_orders(),
             EventSource::Check => self.check.iter_mut().for_each(ConfigCheck::read),
         }
         Ok(())
@@ -274,6 +285,7 @@ impl Supervisor {
         (self.restart, self.reload_wanted, self.upgrade_wanted, self.change) =
             (None, false, false, None);
         self.check = None;
+        self.orders.stop();
         self.answer_all(Command::Reload, Err("the server is stopping"));
         let fallback = self.usual_drain();
         for generation in &mut self.generations {
@@ -334,6 +346,7 @@ impl Supervisor {
             }
         }
         self.handle_change_deadlines(now);
+        self.start_orders(now);
         self.log.report_repeats(now);
         if let Some(control) = &mut self.control {
             control.drop_silent(now);

@@ -6,6 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{Problem, ValueKind, quoted, wrong_type};
+use crate::acme::Acme;
 use crate::diagnostic::MistakeCollector;
 use crate::section::Section;
 use crate::settings::{FieldRule, Limits, ListenerTable, Log, Php, ResourceLimits, Site};
@@ -24,6 +25,10 @@ impl Headed for Limits {
 
 impl Headed for Log {
     const HEADING: &'static str = "[log]";
+}
+
+impl Headed for Acme {
+    const HEADING: &'static str = "[acme]";
 }
 
 impl Headed for ListenerTable {

@@ -145,6 +145,7 @@ impl Supervisor {
             return;
         };
         let (number, run_front) = (change.generation, self.run_front);
+        let answers = self.orders.answers();
         let Some(generation) = self.generation(number) else {
             return;
         };
@@ -156,7 +157,7 @@ impl Supervisor {
         let mut failure = None;
         if generation.front.is_none() && generation.has_php() {
             failure = generation
-                .start_front(&change.generation_plan, &change.listeners, run_front)
+                .start_front(&change.generation_plan, &change.listeners, answers, run_front)
                 .err();
         }
         self.change = Some(change);
@@ -199,6 +200,8 @@ impl Supervisor {
         self.restart = None;
         self.write_pid_file(generation_plan.config.pid_file.as_deref());
         self.current = Some(generation_plan);
+        self.arrange_orders();
+        self.confirm_challenges();
         self.report_start(generation, cause);
         if !std::mem::replace(&mut self.announced, true) {
             self.announce();

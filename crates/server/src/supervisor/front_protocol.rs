@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use howdah_acme::message::{self, Answer};
 use howdah_config::Config;
 use howdah_sys::credentials::Identity;
 use howdah_sys::seqpacket::SeqPacket;
@@ -27,6 +28,8 @@ pub(crate) struct FrontStart {
     pub(crate) channel: SeqPacket,
     pub(crate) pools: Vec<PoolChannel>,
     pub(crate) log: Arc<ErrorLog>,
+    /// Challenges that the front answers from its start, with their numbers.
+    pub(crate) answers: Vec<(u64, Answer)>,
     /// The access log; `None` if it is off.
     pub(crate) access: Option<LogTarget>,
     /// The heartbeats of the front's threads, for the supervisor.
@@ -67,6 +70,19 @@ pub(crate) enum ToFront {
     /// Use new log files. Their descriptors are attached: first the error log if it is a file, then
     /// the access log if it is a file.
     ReopenLogs,
+    /// Answer a challenge of an authority for certificates from now on, and send
+    /// [`FromFront::Presented`].
+    Present {
+        /// Number of the challenge.
+        id: u64,
+        /// The answer.
+        answer: Answer,
+    },
+    /// Answer the challenge no longer.
+    Withdraw {
+        /// Number of the challenge.
+        id: u64,
+    },
 }
 
 /// A message from the front to the supervisor.
@@ -85,6 +101,11 @@ pub(crate) enum FromFront {
         id: u64,
         /// Text for a person.
         text: String,
+    },
+    /// The front answers the challenge.
+    Presented {
+        /// Number of the challenge.
+        id: u64,
     },
     /// A worker of the pool has violated the protocol. The pool must be killed and replaced.
     PoolBroken {
@@ -128,6 +149,11 @@ impl ToFront {
             ToFront::PoolReplaced { pool } => Writer::kind(2).number(*pool as u64).0,
             ToFront::Status { id } => Writer::kind(3).number(*id).0,
             ToFront::ReopenLogs => Writer::kind(4).0,
+            ToFront::Present { id, answer } => {
+                let answer = String::from_utf8_lossy(&message::encode(answer)).into_owned();
+                Writer::kind(20).number(*id).text(&answer).0
+            }
+            ToFront::Withdraw { id } => Writer::kind(21).number(*id).0,
         }
     }
 
@@ -142,6 +168,11 @@ impl ToFront {
             2 => ToFront::PoolReplaced { pool: input.size()? },
             3 => ToFront::Status { id: input.number()? },
             4 => ToFront::ReopenLogs,
+            20 => ToFront::Present {
+                id: input.number()?,
+                answer: message::decode(input.text()?.as_bytes())?,
+            },
+            21 => ToFront::Withdraw { id: input.number()? },
             _ => return Err(malformed()),
         })
     }
@@ -163,6 +194,7 @@ impl FromFront {
             FromFront::PoolBroken { pool, reason } => {
                 Writer::kind(4).number(*pool as u64).text(reason).0
             }
+            FromFront::Presented { id } => Writer::kind(20).number(*id).0,
         }
     }
 
@@ -192,6 +224,7 @@ impl FromFront {
                 pool: input.size()?,
                 reason: input.text()?,
             },
+            20 => FromFront::Presented { id: input.number()? },
             _ => return Err(malformed()),
         })
     }
@@ -260,6 +293,11 @@ mod tests {
             ToFront::PoolReplaced { pool: 3 },
             ToFront::Status { id: u64::MAX },
             ToFront::ReopenLogs,
+            ToFront::Present {
+                id: 9,
+                answer: Answer::Http { token: "a".into(), content: "a.b".into() },
+            },
+            ToFront::Withdraw { id: 9 },
         ]
     }
 
@@ -275,6 +313,7 @@ mod tests {
             FromFront::Drained,
             FromFront::Status { id: 7, text: "all\nwell".into() },
             FromFront::PoolBroken { pool: 1, reason: "nonsense".into() },
+            FromFront::Presented { id: 9 },
         ]
     }
 

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use howdah_acme::message::Answer;
 use howdah_config::Config;
 use howdah_sys::process::{Exit, Pid};
 use howdah_sys::seqpacket::SeqPacket;
@@ -124,6 +125,7 @@ impl Generation {
         &mut self,
         generation_plan: &GenerationPlan,
         listeners: &[Listener],
+        answers: Vec<(u64, Answer)>,
         run: RunFront,
     ) -> io::Result<()> {
         let (Some(config), Some((log, access))) = (&self.config, &self.logs) else {
@@ -136,6 +138,7 @@ impl Generation {
             listeners: copies.collect::<io::Result<_>>()?,
             channel: theirs,
             pools: std::mem::take(&mut self.links),
+            answers,
             log: log.clone(),
             access: access.clone(),
             pulse: Arc::new(Pulse::new(config.threads.resolve(processors()))?),

@@ -10,6 +10,7 @@ use howdah_config::{Config, FRONT_USER, POOL_USER, Php, RootTemplate, Site};
 use howdah_ipc::control::PoolSettings;
 use howdah_sys::credentials::{self, Identity};
 
+use super::orders::plan::OrderPlan;
 use super::cgroups::PoolLimits;
 use super::environment::Environment;
 use super::isolation::{Abilities, PoolIsolation, PoolPaths};
@@ -21,6 +22,8 @@ pub(crate) struct GenerationPlan {
     /// The user that the front runs as; `None` for the supervisor's user.
     pub(crate) front: Option<Identity>,
     pub(crate) pools: Vec<PoolPlan>,
+    /// The process that orders certificates; `None` if no site needs one.
+    pub(crate) orders: Option<OrderPlan>,
     /// Warnings for the log about probable mistakes.
     pub(crate) warnings: Vec<String>,
     /// Notices for the log about protection that this machine does not offer.
@@ -73,6 +76,7 @@ impl GenerationPlan {
                 pools.push(pool);
             }
         }
+        let orders = finder.orders(front.as_ref());
         if !finder.errors.is_empty() {
             return Err(finder.errors);
         }
@@ -81,6 +85,7 @@ impl GenerationPlan {
             config: Arc::new(config),
             front,
             pools,
+            orders,
             warnings,
             notices,
         })
@@ -112,6 +117,15 @@ impl Finder<'_> {
             self.warnings.push(warning.to_owned());
         }
         identity
+    }
+
+    fn orders(&mut self, front: Option<&Identity>) -> Option<OrderPlan> {
+        let found = OrderPlan::find(self.config, self.environment, front);
+        let plan = found.map_err(|error| self.errors.push(error)).ok().flatten()?;
+        for (name, reason) in &plan.left_out {
+            self.notices.push(format!("{name} gets no certificate: {reason}"));
+        }
+        Some(plan)
     }
 
     /// The user [`FRONT_USER`], or a number without a user, with the groups of [`POOL_USER`]: the

@@ -21,6 +21,7 @@ use super::environment::Environment;
 use super::front_process::RunFront;
 use super::listeners::Listener;
 use super::oom;
+use super::orders::CertificateOrders;
 use super::orphans::OrphanSearch;
 use super::plan::{ServePlan, SiteSource};
 use super::state;
@@ -93,6 +94,7 @@ pub(crate) fn serve(
         upgrade_wanted: false,
         restart: None,
         backoff: Backoff::default(),
+        orders: CertificateOrders::default(),
         check: None,
         orphans: OrphanSearch::default(),
         graveyard: Vec::new(),

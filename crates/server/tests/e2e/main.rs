@@ -10,6 +10,7 @@ mod accept;
 mod addresses;
 mod bad_input;
 mod behind_proxy;
+mod certificates;
 mod chaos;
 mod clients;
 mod codings;
