@@ -245,7 +245,10 @@ impl HttpClient for Connection {
                     return Err(AcmeError::Other(what.into()));
                 }
             };
-            let until = parts.headers.get(RETRY_AFTER).and_then(|value| retry_after(value.to_str().ok()?));
+            let until = parts
+                .headers
+                .get(RETRY_AFTER)
+                .and_then(|value| retry_after(value.to_str().ok()?));
             *patience.lock().unwrap_or_else(PoisonError::into_inner) = until;
             let is_error = parts.status.is_client_error() || parts.status.is_server_error();
             if is_error && serde_json::from_slice::<Problem>(&body).is_err() {

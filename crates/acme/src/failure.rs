@@ -17,15 +17,24 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn local(reason: impl Into<String>) -> Failure {
-        Failure { kind: FailureKind::Local, reason: reason.into() }
+        Failure {
+            kind: FailureKind::Local,
+            reason: reason.into(),
+        }
     }
 
     pub(crate) fn refused(reason: impl Into<String>) -> Failure {
-        Failure { kind: FailureKind::Refused, reason: reason.into() }
+        Failure {
+            kind: FailureKind::Refused,
+            reason: reason.into(),
+        }
     }
 
     pub(crate) fn unreachable(reason: impl Into<String>) -> Failure {
-        Failure { kind: FailureKind::Unreachable, reason: reason.into() }
+        Failure {
+            kind: FailureKind::Unreachable,
+            reason: reason.into(),
+        }
     }
 
     /// The failure that `error` means. `patience` is the last Retry-After of the authority.

@@ -88,7 +88,10 @@ mod tests {
 
     #[test]
     fn messages_survive_the_way() {
-        let answer = Answer::Http { token: "a".into(), content: "b\"\n".into() };
+        let answer = Answer::Http {
+            token: "a".into(),
+            content: "b\"\n".into(),
+        };
         let present = ToSupervisor::Present { id: u64::MAX, answer };
         assert_eq!(decode::<ToSupervisor>(&encode(&present)).unwrap(), present);
         let stored = ToSupervisor::Stored { name: "example.org".into() };

@@ -81,7 +81,9 @@ pub(crate) async fn obtain(
     if status == OrderStatus::Ready {
         persist(async || order.finalize_csr(&request).await).await.map_err(failure)?;
     }
-    match wait(authority, &mut order, |status| is_checked(status) && status != OrderStatus::Ready).await? {
+    match wait(authority, &mut order, |status| is_checked(status) && status != OrderStatus::Ready)
+        .await?
+    {
         OrderStatus::Valid => {}
         status => return Err(Failure::refused(format!("the order ended as {status:?}"))),
     }
@@ -167,20 +169,26 @@ async fn answer(
         let keys = challenge.key_authorization();
         let identifier = challenge.identifier().identifier;
         let Identifier::Dns(name) = identifier else {
-            return Err(Failure::refused("the authority wants to check something else than a name"));
+            return Err(Failure::refused(
+                "the authority wants to check something else than a name",
+            ));
         };
         let one = match kind {
             ChallengeKind::Http01 => {
                 let token = challenge.token.clone();
                 let answer = Answer::Http { token, content: keys.as_str().to_owned() };
-                Answered::ByFront { _presented: presenter.present(answer).await? }
+                Answered::ByFront {
+                    _presented: presenter.present(answer).await?,
+                }
             }
             ChallengeKind::TlsAlpn01 => {
                 let made = certificate::of_challenge(name, keys.digest().as_ref());
                 let (certificate, key) =
                     made.map_err(|error| Failure::local(format!("cannot make a key: {error}")))?;
                 let answer = Answer::Tls { name: name.clone(), certificate, key };
-                Answered::ByFront { _presented: presenter.present(answer).await? }
+                Answered::ByFront {
+                    _presented: presenter.present(answer).await?,
+                }
             }
             ChallengeKind::Dns01 => {
                 let record = Record::add(&settings.dns_hook, name, keys.dns_value()).await?;

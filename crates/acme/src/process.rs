@@ -57,8 +57,15 @@ pub fn run(settings: Settings, channel: SeqPacket) -> Result<(), String> {
 
 /// The result of a step.
 enum Done {
-    Order { certificate: usize, directory: usize, result: Result<Validity, Failure> },
-    Question { certificate: usize, result: Option<(RenewalWindow, Duration)> },
+    Order {
+        certificate: usize,
+        directory: usize,
+        result: Result<Validity, Failure>,
+    },
+    Question {
+        certificate: usize,
+        result: Option<(RenewalWindow, Duration)>,
+    },
 }
 
 /// All certificates, with the schedule that decides on them.
@@ -173,7 +180,9 @@ impl Orders {
         async move {
             let name = settings.names[certificate].as_str();
             let room = |error: io::Error| {
-                Failure::local(format!("no order, because its certificate could not be kept: {error}"))
+                Failure::local(format!(
+                    "no order, because its certificate could not be kept: {error}"
+                ))
             };
             storage.check_room().map_err(room)?;
             let wanted = Wanted { name, replaces, refusals };
@@ -195,9 +204,12 @@ impl Orders {
             let account = authority.account().await.ok()?;
             let (info, again) = account.renewal_info(&id?).await.ok()?;
             let window = info.suggested_window;
-            let seconds = |time: time::OffsetDateTime| time.unix_timestamp().try_into().unwrap_or(0);
-            let window =
-                RenewalWindow { start: seconds(window.start), end: seconds(window.end) };
+            let seconds =
+                |time: time::OffsetDateTime| time.unix_timestamp().try_into().unwrap_or(0);
+            let window = RenewalWindow {
+                start: seconds(window.start),
+                end: seconds(window.end),
+            };
             Some((window, again))
         }
     }
@@ -234,7 +246,8 @@ impl Orders {
         state.id = facts.and_then(|facts| facts.id);
         let authority = &self.authorities[directory].directory;
         let end = date(validity.not_after);
-        self.presenter.log(false, format!("{name} has a certificate of {authority} until {end}"));
+        self.presenter
+            .log(false, format!("{name} has a certificate of {authority} until {end}"));
         if !(validity.not_before..=validity.not_after).contains(&(now.calendar + CLOCK_TOLERANCE)) {
             let time = date(now.calendar);
             let what = format!(
@@ -269,7 +282,11 @@ impl Orders {
         let attempt = || date(now.calendar + self.schedule.delay(certificate, now).as_secs());
         let mut text = match (state.validity, self.schedule.renewal(certificate)) {
             (Some(validity), Some(renewal)) => {
-                let verb = if validity.not_after < now.calendar { "ended at" } else { "ends at" };
+                let verb = if validity.not_after < now.calendar {
+                    "ended at"
+                } else {
+                    "ends at"
+                };
                 let renewal = match renewal <= now.calendar && state.failure.is_some() {
                     true => attempt(),
                     false => date(renewal),

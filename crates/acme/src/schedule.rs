@@ -207,7 +207,8 @@ impl Schedule {
             return Step::Order { certificate, directory, refusals };
         }
         if self.questions < MOST_QUESTIONS
-            && let Some(certificate) = self.certificates.iter().position(|one| one.wants_window(now))
+            && let Some(certificate) =
+                self.certificates.iter().position(|one| one.wants_window(now))
             && let Some(directory) = self.certificates[certificate].issuer()
         {
             self.certificates[certificate].is_busy = true;

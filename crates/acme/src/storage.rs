@@ -201,7 +201,10 @@ impl Storage {
         create_folder(&folder)?;
         // The file with the account's URL makes the account, therefore it is the last one.
         replace(&folder.join(ACCOUNT_KEY), key.as_bytes())?;
-        let file = AccountFile { directory: directory.to_owned(), account: id.to_owned() };
+        let file = AccountFile {
+            directory: directory.to_owned(),
+            account: id.to_owned(),
+        };
         replace(&folder.join(ACCOUNT), &pretty(&file)?)
     }
 
@@ -244,7 +247,13 @@ fn certificate_folder(name: &str) -> PathBuf {
 
 fn account_folder(directory: &str) -> PathBuf {
     let address = directory.split_once("://").map_or(directory, |(_, address)| address);
-    let plain = |one: char| if one.is_ascii_alphanumeric() || one == '.' { one } else { '-' };
+    let plain = |one: char| {
+        if one.is_ascii_alphanumeric() || one == '.' {
+            one
+        } else {
+            '-'
+        }
+    };
     let name: String = address.chars().map(plain).take(LONGEST_FOLDER).collect();
     Path::new(ACCOUNTS).join(name.trim_start_matches('.'))
 }
@@ -253,7 +262,8 @@ fn account_folder(directory: &str) -> PathBuf {
 pub fn date(seconds: u64) -> String {
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
     let time = OffsetDateTime::from_unix_timestamp(seconds).ok();
-    time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_else(|| seconds.to_string())
+    time.and_then(|time| time.format(&Rfc3339).ok())
+        .unwrap_or_else(|| seconds.to_string())
 }
 
 const README: &str = "README";
@@ -321,7 +331,9 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     }
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let mut file = file.map_err(|error| named(error, path))?;
-    file.write_all(content).and_then(|()| file.sync_all()).map_err(|error| named(error, path))
+    file.write_all(content)
+        .and_then(|()| file.sync_all())
+        .map_err(|error| named(error, path))
 }
 
 fn named(error: io::Error, path: &Path) -> io::Error {

@@ -2,9 +2,13 @@
 
 use std::path::PathBuf;
 
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
 use crate::kinds::{Challenge, DirectoryUrl, Email, File, Flag, List, Optional, Text};
 use crate::section::section;
-use crate::values::AcmeChallenge;
+use crate::settings::Config;
+use crate::values::{AcmeChallenge, CertificateSource, HostPattern};
 
 /// The directory of Let's Encrypt.
 pub const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
@@ -52,5 +56,31 @@ section! {
         /// called with `add NAME VALUE` and later with `remove NAME VALUE`. Wildcards need it.
         dns_hook ("dns_hook"): Vec<String> as List<Text> = Vec::new(),
             "Each provider of DNS has another interface.";
+    }
+}
+
+impl Config {
+    /// Gives `tls = "auto"` to the sites that say nothing of `tls`, have a name, and answer on port
+    /// 443, where the terms of an authority are agreed to. `document` is the text of the
+    /// configuration.
+    pub(crate) fn choose_certificates(&mut self, document: &DeTable<'_>) {
+        if !self.acme.terms_agreed {
+            return;
+        }
+        let sites = document.get("site").map(Spanned::get_ref).and_then(DeValue::as_array);
+        let says_nothing = |number: usize| {
+            let site = sites.and_then(|sites| sites.get(number));
+            site.is_some_and(|site| site.get_ref().get("tls").is_none())
+        };
+        let listeners = &self.listen;
+        for (number, site) in self.sites.iter_mut().enumerate() {
+            let has_name = site.hosts.iter().any(|host| *host != HostPattern::Default);
+            let answers = listeners.iter().any(|listener| {
+                listener.tls && listener.address.is_for_https() && site.answers_on(listener)
+            });
+            if has_name && answers && says_nothing(number) {
+                site.tls.source = CertificateSource::Auto;
+            }
+        }
     }
 }

@@ -8,8 +8,11 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::MistakeCollector;
+use crate::listener::Listener;
 use crate::settings::{Config, FRONT_USER, POOL_USER, Site};
-use crate::values::{AcmeChallenge, ForwardedField, HostPattern, RootTemplate, Sandbox};
+use crate::values::{
+    AcmeChallenge, CertificateSource, ForwardedField, HostPattern, RootTemplate, Sandbox,
+};
 
 /// Reports the mistakes of `config` as a whole. `document` is the text that `config` was read from.
 pub(crate) fn cross_check(
@@ -170,14 +173,38 @@ fn listeners(
             );
         }
     }
+    for (number, site) in config.sites.iter().enumerate() {
+        let is_encrypted = |listener: &&Listener| listener.tls && site.answers_on(listener);
+        if site.tls.is_on() && !config.listen.iter().any(|listener| is_encrypted(&listener)) {
+            report.add(
+                places.key(number, "tls"),
+                format!(
+                    "the site {} has a certificate, and answers on no listener with TLS",
+                    site.name
+                ),
+                Some("add `\":443\"` or `{ address = \"…\", tls = true }` to `listen`".to_owned()),
+            );
+        }
+    }
     for listener in &config.listen {
         let address = &listener.address;
-        let answers = |site: &Site| site.listen.is_empty() || site.listen.contains(address);
+        let answers = |site: &Site| site.answers_on(listener);
         if !config.sites.iter().any(answers) {
             report.add(
                 places.top("listen"),
                 format!("no site answers on {address}"),
                 Some("add the address to the `listen` of a site, or leave it out".to_owned()),
+            );
+        }
+        if listener.tls && !config.sites.iter().any(|site| answers(site) && site.tls.is_on()) {
+            report.add(
+                places.top("listen"),
+                format!("{address} is for TLS, and no site that answers there has a certificate"),
+                Some(
+                    "give a site `tls = { cert = \"FILE\", key = \"FILE\" }`, or write \
+                     `{ address = \"…\", tls = false }`"
+                        .to_owned(),
+                ),
             );
         }
         if listener.proxy_protocol && config.trusted_on(listener).is_empty() {
@@ -215,6 +242,19 @@ fn forwarded(
 
 fn acme(config: &Config, places: &SettingPositions<'_, '_>, report: &mut MistakeCollector<'_>) {
     let acme = &config.acme;
+    for (number, site) in config.sites.iter().enumerate() {
+        if site.tls.source == CertificateSource::Auto && !acme.terms_agreed {
+            report.add(
+                places.key(number, "tls"),
+                "certificates can be ordered only if you agree to the authority's terms of service",
+                Some(
+                    "read them (Let's Encrypt: https://letsencrypt.org/repository/), and write \
+                     `terms_agreed = true` in [acme]"
+                        .to_owned(),
+                ),
+            );
+        }
+    }
     if !places.document.contains_key("acme") {
         return;
     }

@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use crate::acme::Acme;
 use crate::section::{Key, Section};
-use crate::settings::{Config, FieldRule, Limits, ListenerTable, Log, Php, ResourceLimits, Site};
+use crate::settings::{
+    Config, FieldRule, Limits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls,
+};
 
 /// The command that writes the manual.
 pub const COMMAND: &str = "cargo run -q -p howdah-config --example reference > docs/config.md";
@@ -40,6 +42,7 @@ pub fn chapters() -> Vec<Chapter> {
         chapter::<Acme>("[acme]"),
         chapter::<Site>("[[site]]"),
         chapter::<FieldRule>("[[site.fields]]"),
+        chapter::<SiteTls>("[site.tls]"),
         chapter::<Php>("[site.php]"),
         chapter::<ResourceLimits>("[site.php.rlimits]"),
     ]

@@ -34,7 +34,10 @@ impl<'a> World<'a> {
         directories: usize,
         authority: impl FnMut(usize, usize, Now) -> Answer + 'a,
     ) -> World<'a> {
-        let now = Now { calendar: BEGIN, steady: Duration::from_secs(1000) };
+        let now = Now {
+            calendar: BEGIN,
+            steady: Duration::from_secs(1000),
+        };
         World {
             schedule: Schedule::new(&vec![None; certificates], directories, 7, now),
             now,
@@ -132,7 +135,10 @@ fn every_name_gets_a_certificate_and_renews_it_at_two_thirds_of_its_life() {
     assert!(world.held.iter().zip(&before).all(|(now, then)| now != then));
     // The renewals are spread: no hour has a fifth of them.
     let renewals: Vec<u64> = world.orders[60..].iter().map(|(at, ..)| *at).collect();
-    let busiest = renewals.iter().map(|at| renewals.iter().filter(|other| (*at..at + HOUR).contains(other)).count()).max();
+    let busiest = renewals
+        .iter()
+        .map(|at| renewals.iter().filter(|other| (*at..at + HOUR).contains(other)).count())
+        .max();
     assert!(busiest.unwrap() < 12, "{busiest:?} within an hour");
     before.clone_from(&world.held);
     world.run(200 * DAY);
@@ -158,10 +164,11 @@ fn an_authority_that_is_down_for_a_day_is_asked_seldom_and_used_soon_after() {
 #[test]
 fn a_second_authority_takes_over_and_the_first_is_tried_again() {
     let back = BEGIN + 2 * HOUR;
-    let mut world = World::new(3, 2, |_, directory, now| match directory == 0 && now.calendar < back {
-        true => Answer::Fails(FailureKind::Unreachable),
-        false => Answer::Certificate(LIFE),
-    });
+    let mut world =
+        World::new(3, 2, |_, directory, now| match directory == 0 && now.calendar < back {
+            true => Answer::Fails(FailureKind::Unreachable),
+            false => Answer::Certificate(LIFE),
+        });
     world.run(60);
     assert!(world.held.iter().all(Option::is_some));
     assert!(world.orders.iter().any(|(_, _, directory)| *directory == 1));
@@ -239,12 +246,25 @@ fn a_clock_that_is_set_neither_stops_renewals_nor_makes_orders_follow_each_other
 fn an_issued_certificate_that_seems_to_have_ended_is_not_ordered_in_a_loop() {
     let now = Now { calendar: BEGIN, steady: Duration::ZERO };
     let mut schedule = Schedule::new(&[None], 1, 1, now);
-    assert_eq!(schedule.next(now), Step::Order { certificate: 0, directory: 0, refusals: 0 });
-    let past = Validity { not_before: BEGIN - 200 * DAY, not_after: BEGIN - 110 * DAY };
+    assert_eq!(
+        schedule.next(now),
+        Step::Order {
+            certificate: 0,
+            directory: 0,
+            refusals: 0
+        }
+    );
+    let past = Validity {
+        not_before: BEGIN - 200 * DAY,
+        not_after: BEGIN - 110 * DAY,
+    };
     schedule.obtained(0, 0, past, now);
     assert!(matches!(schedule.next(now), Step::Ask { .. }));
     schedule.no_window(0, now);
-    let later = Now { steady: Duration::from_secs(DAY - 1), ..now };
+    let later = Now {
+        steady: Duration::from_secs(DAY - 1),
+        ..now
+    };
     for _ in 0..3 {
         match schedule.next(later) {
             Step::Ask { certificate, .. } => schedule.no_window(certificate, later),
@@ -258,7 +278,10 @@ fn an_issued_certificate_that_seems_to_have_ended_is_not_ordered_in_a_loop() {
 /// A schedule with one certificate of 90 days that is a day old, whose window was told.
 fn with_window(window: RenewalWindow, seed: u64) -> (Schedule, Now) {
     let now = Now { calendar: BEGIN, steady: Duration::ZERO };
-    let validity = Validity { not_before: BEGIN - DAY, not_after: BEGIN - DAY + LIFE };
+    let validity = Validity {
+        not_before: BEGIN - DAY,
+        not_after: BEGIN - DAY + LIFE,
+    };
     let held = Held { validity, directory: Some(0) };
     let mut schedule = Schedule::new(&[Some(held)], 1, seed, now);
     let asked = Now { steady: QUESTION_SPREAD, ..now };
@@ -269,10 +292,12 @@ fn with_window(window: RenewalWindow, seed: u64) -> (Schedule, Now) {
 
 #[test]
 fn the_renewal_is_a_random_time_in_the_window() {
-    let window = RenewalWindow { start: BEGIN + 50 * DAY, end: BEGIN + 52 * DAY };
-    let times: Vec<u64> = (0..200)
-        .map(|seed| with_window(window, seed).0.renewal(0).unwrap())
-        .collect();
+    let window = RenewalWindow {
+        start: BEGIN + 50 * DAY,
+        end: BEGIN + 52 * DAY,
+    };
+    let times: Vec<u64> =
+        (0..200).map(|seed| with_window(window, seed).0.renewal(0).unwrap()).collect();
     assert!(times.iter().all(|time| (window.start..=window.end).contains(time)));
     let early = times.iter().filter(|time| **time < window.start + DAY).count();
     assert!((60..140).contains(&early), "{early} of 200 in the first half");
@@ -286,25 +311,39 @@ fn a_window_that_is_over_means_at_once() {
 
 #[test]
 fn a_choice_within_the_window_stays_and_a_moved_window_moves_it() {
-    let window = RenewalWindow { start: BEGIN + 50 * DAY, end: BEGIN + 52 * DAY };
+    let window = RenewalWindow {
+        start: BEGIN + 50 * DAY,
+        end: BEGIN + 52 * DAY,
+    };
     let (mut schedule, now) = with_window(window, 5);
     let chosen = schedule.renewal(0);
     for hours in 1..20 {
-        let later = Now { steady: now.steady + Duration::from_secs(hours * HOUR), ..now };
+        let later = Now {
+            steady: now.steady + Duration::from_secs(hours * HOUR),
+            ..now
+        };
         assert!(matches!(schedule.next(later), Step::Ask { .. }), "asked every hour");
         schedule.window(0, window, Duration::from_secs(HOUR), later);
         assert_eq!(schedule.renewal(0), chosen);
     }
-    let later = Now { steady: now.steady + Duration::from_secs(20 * HOUR), ..now };
+    let later = Now {
+        steady: now.steady + Duration::from_secs(20 * HOUR),
+        ..now
+    };
     assert!(matches!(schedule.next(later), Step::Ask { .. }));
-    let earlier = RenewalWindow { start: BEGIN + 40 * DAY, end: BEGIN + 41 * DAY };
+    let earlier = RenewalWindow {
+        start: BEGIN + 40 * DAY,
+        end: BEGIN + 41 * DAY,
+    };
     schedule.window(0, earlier, Duration::from_secs(HOUR), later);
     assert!((earlier.start..=earlier.end).contains(&schedule.renewal(0).unwrap()));
 }
 
 #[test]
 fn windows_without_sense_leave_the_renewal_at_two_thirds() {
-    for (start, end) in [(BEGIN + 60 * DAY, BEGIN + 50 * DAY), (BEGIN + 100 * DAY, BEGIN + 200 * DAY)] {
+    for (start, end) in
+        [(BEGIN + 60 * DAY, BEGIN + 50 * DAY), (BEGIN + 100 * DAY, BEGIN + 200 * DAY)]
+    {
         let (schedule, _) = with_window(RenewalWindow { start, end }, 9);
         let renewal = schedule.renewal(0).unwrap();
         assert!((BEGIN + 54 * DAY..BEGIN + 65 * DAY).contains(&renewal), "{renewal}");
@@ -336,6 +375,9 @@ fn whatever_happens_orders_are_bounded_and_success_is_kept() {
             }
         }
         let now = world.now.calendar;
-        assert!(world.held.iter().all(|held| held.is_some_and(|held| held.not_after > now)), "seed {seed}");
+        assert!(
+            world.held.iter().all(|held| held.is_some_and(|held| held.not_after > now)),
+            "seed {seed}"
+        );
     }
 }

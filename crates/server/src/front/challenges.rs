@@ -15,24 +15,14 @@ pub(crate) const HTTP_FOLDER: &[u8] = b"/.well-known/acme-challenge/";
 pub(crate) struct Challenges {
     /// Number of the entries, so that other requests need no lock.
     count: AtomicUsize,
-    answers: Mutex<HashMap<u64, Http>>,
-}
-
-#[derive(Debug)]
-struct Http {
-    token: String,
-    content: String,
+    answers: Mutex<HashMap<u64, Answer>>,
 }
 
 impl Challenges {
     /// Answers a challenge from now on.
     pub(crate) fn present(&self, id: u64, answer: &Answer) {
-        let Answer::Http { token, content } = answer else {
-            return;
-        };
-        let http = Http { token: token.clone(), content: content.clone() };
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.insert(id, http);
+        answers.insert(id, answer.clone());
         self.count.store(answers.len(), Ordering::Release);
     }
 
@@ -45,7 +35,12 @@ impl Challenges {
 
     /// The numbers of all challenges.
     pub(crate) fn numbers(&self) -> Vec<u64> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
+        self.answers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .keys()
+            .copied()
+            .collect()
     }
 
     /// Whether there is no challenge.
@@ -58,8 +53,23 @@ impl Challenges {
     pub(crate) fn http(&self, path: &[u8]) -> Option<Vec<u8>> {
         let token = path.strip_prefix(HTTP_FOLDER)?;
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = answers.values().find(|answer| answer.token.as_bytes() == token)?;
-        Some(found.content.clone().into_bytes())
+        answers.values().find_map(|answer| match answer {
+            Answer::Http { token: own, content } if own.as_bytes() == token => {
+                Some(content.clone().into_bytes())
+            }
+            _ => None,
+        })
+    }
+
+    /// Returns certificate and key in PEM for an authority's handshake with `name` (RFC 8737).
+    pub(crate) fn tls(&self, name: &str) -> Option<(String, String)> {
+        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.values().find_map(|answer| match answer {
+            Answer::Tls { name: own, certificate, key } if own.eq_ignore_ascii_case(name) => {
+                Some((certificate.clone(), key.clone()))
+            }
+            _ => None,
+        })
     }
 }
 
@@ -71,12 +81,17 @@ mod tests {
     fn only_present_tokens_are_answered() {
         let challenges = Challenges::default();
         assert!(challenges.is_empty());
-        let answer = Answer::Http { token: "abc".into(), content: "abc.def".into() };
+        let answer = Answer::Http {
+            token: "abc".into(),
+            content: "abc.def".into(),
+        };
         challenges.present(1, &answer);
         assert!(!challenges.is_empty());
         let content = challenges.http(b"/.well-known/acme-challenge/abc");
         assert_eq!(content.as_deref(), Some(&b"abc.def"[..]));
-        for path in [&b"/.well-known/acme-challenge/"[..], b"/.well-known/acme-challenge/ab", b"/abc"] {
+        for path in
+            [&b"/.well-known/acme-challenge/"[..], b"/.well-known/acme-challenge/ab", b"/abc"]
+        {
             assert_eq!(challenges.http(path), None);
         }
         challenges.withdraw(1);

@@ -29,6 +29,7 @@ use crate::net::{Accepted, Clients, CountedConnection, Listener, Peer, SWEEP, Wa
 use crate::observe::{AccessLog, DirectiveMessage, RecentMessages, RequestError, RespondError};
 use crate::pipeline::CostlySites;
 use crate::respond::Prepared;
+use crate::tls::Tls;
 
 /// The state that all threads of the front share.
 #[derive(Debug)]
@@ -69,6 +70,8 @@ pub(crate) struct Shared {
     /// Where each thread takes connections that another accepted.
     pub(crate) inboxes: Vec<mpsc::UnboundedSender<Accepted>>,
     pub(crate) pulse: Arc<Pulse>,
+    /// Certificates; `None` if no listener is for TLS.
+    pub(crate) tls: Option<Tls>,
 }
 
 /// The stages of a front's life.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use howdah_config::{AccessTarget, Config, ErrorTarget};
+use howdah_sys::process;
 
+use super::certificates::CertificateFiles;
 use super::cgroups::ControlGroups;
 use super::control::{Command, ControlSocket};
 use super::generation::{Generation, GenerationPhase};
@@ -85,7 +87,7 @@ impl Supervisor {
         cause: ChangeCause,
         spares: HashMap<String, SpareZygote>,
     ) -> Result<(), CommandError> {
-        let generation_plan = match &self.current {
+        let mut generation_plan = match &self.current {
             // The configuration file is not read again, because no reload was requested.
             Some(current) if cause == ChangeCause::FrontDied => current.clone(),
             _ => {
@@ -94,6 +96,18 @@ impl Supervisor {
                 found.map_err(|errors| CommandError::Config(errors.join("\n")))?
             }
         };
+        if cause != ChangeCause::FrontDied {
+            self.certify(&mut generation_plan).map_err(CommandError::Failed)?;
+        }
+        if generation_plan.config.sites.iter().any(|site| site.tls.is_on()) {
+            // Nobody but root may look into a process that has keys.
+            let opaque = process::set_opaque(true);
+            opaque
+                .map_err(|error| CommandError::Failed(format!("cannot protect keys: {error}")))?;
+            if self.ticket_keys.is_empty() {
+                self.rotate_ticket_keys(Instant::now()).map_err(CommandError::Failed)?;
+            }
+        }
         if generation_plan.config.cgroups && !generation_plan.pools.is_empty() {
             let is_root = self.environment.identity.is_root();
             self.environment
@@ -146,6 +160,7 @@ impl Supervisor {
         };
         let (number, run_front) = (change.generation, self.run_front);
         let answers = self.orders.answers();
+        let ticket_keys = self.ticket_keys.clone();
         let Some(generation) = self.generation(number) else {
             return;
         };
@@ -157,7 +172,12 @@ impl Supervisor {
         let mut failure = None;
         if generation.front.is_none() && generation.has_php() {
             failure = generation
-                .start_front(&change.generation_plan, &change.listeners, answers, run_front)
+                .start_front(
+                    (&change.generation_plan, &ticket_keys),
+                    &change.listeners,
+                    answers,
+                    run_front,
+                )
                 .err();
         }
         self.change = Some(change);
@@ -199,6 +219,9 @@ impl Supervisor {
         (self.log, self.access) = (log, access);
         self.restart = None;
         self.write_pid_file(generation_plan.config.pid_file.as_deref());
+        if cause != ChangeCause::FrontDied {
+            self.certificate_files = CertificateFiles::of(&generation_plan.config);
+        }
         self.current = Some(generation_plan);
         self.arrange_orders();
         self.confirm_challenges();

@@ -22,6 +22,7 @@ use super::pool::{PoolProcesses, SpareZygote};
 use crate::front::processors;
 use crate::front::pulse::Pulse;
 use crate::log::{ErrorLog, LogTarget};
+use crate::tls::{TicketKeys, TlsStart};
 
 /// Time in which PHP with all its extensions, and the front, must be ready.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -123,7 +124,7 @@ impl Generation {
     /// The front cannot be forked.
     pub(super) fn start_front(
         &mut self,
-        generation_plan: &GenerationPlan,
+        (generation_plan, ticket_keys): (&GenerationPlan, &TicketKeys),
         listeners: &[Listener],
         answers: Vec<(u64, Answer)>,
         run: RunFront,
@@ -141,6 +142,11 @@ impl Generation {
             answers,
             log: log.clone(),
             access: access.clone(),
+            tls: TlsStart {
+                pairs: generation_plan.certificates.as_ref().clone(),
+                client_authorities: generation_plan.client_authorities.clone(),
+                ticket_keys: ticket_keys.clone(),
+            },
             pulse: Arc::new(Pulse::new(config.threads.resolve(processors()))?),
         };
         self.front = Some(FrontProcess::fork(start, channel, generation_plan.front.clone(), run)?);

@@ -10,10 +10,12 @@ use howdah_config::{Config, FRONT_USER, POOL_USER, Php, RootTemplate, Site};
 use howdah_ipc::control::PoolSettings;
 use howdah_sys::credentials::{self, Identity};
 
-use super::orders::plan::OrderPlan;
+use super::certificates;
 use super::cgroups::PoolLimits;
 use super::environment::Environment;
 use super::isolation::{Abilities, PoolIsolation, PoolPaths};
+use super::orders::plan::{self, OrderPlan};
+use crate::tls::{PairText, SitePairs};
 
 /// A configuration whose users, programs and folders were found on this machine.
 #[derive(Debug, Clone)]
@@ -24,6 +26,10 @@ pub(crate) struct GenerationPlan {
     pub(crate) pools: Vec<PoolPlan>,
     /// The process that orders certificates; `None` if no site needs one.
     pub(crate) orders: Option<OrderPlan>,
+    /// The certificates and keys of the sites.
+    pub(crate) certificates: Arc<SitePairs>,
+    /// By site, the authorities of clients in PEM; `None` where clients are asked for nothing.
+    pub(crate) client_authorities: Vec<Option<Vec<u8>>>,
     /// Warnings for the log about probable mistakes.
     pub(crate) warnings: Vec<String>,
     /// Notices for the log about protection that this machine does not offer.
@@ -67,6 +73,9 @@ impl GenerationPlan {
             warnings: Vec::new(),
         };
         let front = finder.front(&config);
+        let mut certificates: SitePairs =
+            config.sites.iter().map(|site| finder.pairs(site)).collect();
+        let client_authorities = config.sites.iter().map(|site| finder.authorities(site)).collect();
         let mut pools = Vec::new();
         for (number, site) in config.sites.iter().enumerate() {
             finder.look_at_root(site, front.as_ref());
@@ -77,6 +86,13 @@ impl GenerationPlan {
             }
         }
         let orders = finder.orders(front.as_ref());
+        for (site, pairs) in config.sites.iter().zip(&mut certificates) {
+            if let Some(plan) = orders.as_ref().filter(|_| plan::is_ordered(site)) {
+                let (stored, mistakes) = plan.stored(site);
+                *pairs = stored;
+                finder.warnings.extend(mistakes);
+            }
+        }
         if !finder.errors.is_empty() {
             return Err(finder.errors);
         }
@@ -86,6 +102,8 @@ impl GenerationPlan {
             front,
             pools,
             orders,
+            certificates: Arc::new(certificates),
+            client_authorities,
             warnings,
             notices,
         })
@@ -168,6 +186,31 @@ impl Finder<'_> {
             gid,
             groups: vec![gid],
         })
+    }
+
+    /// Reads the certificates of a site, and tries them.
+    fn pairs(&mut self, site: &Site) -> Vec<PairText> {
+        match certificates::read(site) {
+            Ok((pairs, remarks)) => {
+                self.warnings.extend(remarks);
+                pairs
+            }
+            Err(why) => {
+                self.errors.push(format!("site {}: {why}", site.name));
+                Vec::new()
+            }
+        }
+    }
+
+    /// Reads the authorities of a site's clients, and tries them.
+    fn authorities(&mut self, site: &Site) -> Option<Vec<u8>> {
+        match certificates::read_authorities(site)? {
+            Ok(text) => Some(text),
+            Err(why) => {
+                self.errors.push(format!("site {}: {why}", site.name));
+                None
+            }
+        }
     }
 
     fn pool(

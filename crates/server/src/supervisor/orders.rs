@@ -100,6 +100,8 @@ impl Supervisor {
     /// with another configuration is ended first.
     pub(super) fn arrange_orders(&mut self) {
         let wanted = self.current.as_ref().and_then(|current| current.orders.clone());
+        // A certificate may have come since the plan was made.
+        self.use_stored(None);
         let orders = &mut self.orders;
         if orders.plan == wanted {
             return;
@@ -182,7 +184,7 @@ impl Supervisor {
             match message {
                 ToSupervisor::Present { id, answer } => self.present(id, answer),
                 ToSupervisor::Withdraw { id } => self.withdraw(id),
-                ToSupervisor::Stored { name: _ } => {}
+                ToSupervisor::Stored { name } => self.use_stored(Some(&name)),
                 ToSupervisor::State { name, text } => {
                     self.orders.states.insert(name, text);
                 }
@@ -192,10 +194,40 @@ impl Supervisor {
         }
     }
 
+    /// Hands the stored certificates of all sites that have `name`, or of all sites, to the front,
+    /// where they are others than before.
+    fn use_stored(&mut self, name: Option<&str>) {
+        let Some(current) = self.current.clone() else {
+            return;
+        };
+        let Some(plan) = &current.orders else { return };
+        for (number, site) in current.config.sites.iter().enumerate() {
+            let has_name = |name: &str| site.hosts.iter().any(|host| host.to_string() == name);
+            if !plan::is_ordered(site) || !name.is_none_or(has_name) {
+                continue;
+            }
+            let (pairs, mistakes) = plan.stored(site);
+            for mistake in mistakes {
+                self.say_of(Level::Error, &site.name, &mistake);
+            }
+            if current.certificates.get(number) == Some(&pairs) {
+                continue;
+            }
+            if let Err(error) = self.replace_certificates(number, pairs) {
+                let what = format!("the front does not get the new certificate: {error}");
+                self.say_of(Level::Error, &site.name, &what);
+            }
+        }
+    }
+
     fn present(&mut self, id: u64, answer: Answer) {
         let message = ToFront::Present { id, answer: answer.clone() };
         self.tell_fronts(&message);
-        let challenge = Challenge { answer, confirmed: BTreeSet::new(), is_told: false };
+        let challenge = Challenge {
+            answer,
+            confirmed: BTreeSet::new(),
+            is_told: false,
+        };
         self.orders.challenges.insert(id, challenge);
     }
 
@@ -223,13 +255,20 @@ impl Supervisor {
     pub(super) fn confirm_challenges(&mut self) {
         let accepts = |generation: &&Generation| {
             let phase = generation.phase;
-            let is_open = matches!(phase, GenerationPhase::Serving | GenerationPhase::Starting { .. });
+            let is_open =
+                matches!(phase, GenerationPhase::Serving | GenerationPhase::Starting { .. });
             is_open && generation.front.is_some()
         };
-        let open: Vec<u64> =
-            self.generations.iter().filter(accepts).map(|generation| generation.number).collect();
+        let open: Vec<u64> = self
+            .generations
+            .iter()
+            .filter(accepts)
+            .map(|generation| generation.number)
+            .collect();
         let orders = &mut self.orders;
-        let Some(process) = &orders.process else { return };
+        let Some(process) = &orders.process else {
+            return;
+        };
         for (id, challenge) in &mut orders.challenges {
             let is_everywhere = open.iter().all(|number| challenge.confirmed.contains(number));
             if !challenge.is_told && !open.is_empty() && is_everywhere {

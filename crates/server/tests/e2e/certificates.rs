@@ -3,12 +3,14 @@
 mod pebble;
 
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use self::pebble::{EXTERNAL_ACCOUNT, Habits, Pebble, Ports, has_pebble, own_certificate};
 use crate::support::{Folder, Process, Server, Setup, is_root, wait_until};
+use crate::tls::client::{TlsClient, Trust};
 
 /// A server that orders certificates, its files and its authority's ports.
 struct Site {
@@ -33,10 +35,11 @@ impl Site {
         let directory = format!("directory = \"{}\"\n", self.ports.url());
         let directory = if acme.contains("directory =") { "" } else { &directory };
         let text = format!(
-            "listen = [\"127.0.0.1:{}\"]\ncontrol = \"control\"\n\
+            "listen = [\"127.0.0.1:{}\", {{ address = \"127.0.0.1:{}\", tls = true }}]\ncontrol = \"control\"\n\
              [acme]\n{directory}terms_agreed = true\nca_file = \"ca.pem\"\nstate_dir = \"acme\"\n{acme}\n\
-             [[site]]\nhosts = {hosts:?}\nroot = \"public\"\nphp = false\n",
-            self.ports.http,
+             [[site]]\nhosts = {hosts:?}\nroot = \"public\"\nphp = false\n\
+             tls = {{ from = \"auto\", redirect = false }}\n",
+            self.ports.http, self.ports.tls,
         );
         self.folder.file("howdah.toml", text)
     }
@@ -60,6 +63,19 @@ impl Site {
             what.iter().all(|words| told.contains(words))
         });
         told
+    }
+
+    /// Where it listens for TLS.
+    fn tls(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.ports.tls))
+    }
+
+    /// A client that trusts the authority that has issued the certificate of `name`.
+    fn client(&self, name: &str) -> TlsClient {
+        let pem = self.certificate(name).unwrap();
+        // The last one of the chain is the authority's.
+        let authority = pem.rfind("-----BEGIN CERTIFICATE").unwrap();
+        TlsClient::trusting(&pem.as_bytes()[authority..], Trust::Tls13)
     }
 
     /// Returns the certificate of `name` with its key; `None` if there is none.
@@ -115,6 +131,28 @@ fn names_get_certificates_over_plain_http_whatever_the_site_s_rules_say() {
     assert_eq!(server.get("/").status, 403, "the site's rules hold for all others");
     let unknown = server.get("/.well-known/acme-challenge/unknown");
     assert_eq!(unknown.status, 403);
+    server.stop();
+}
+
+#[test]
+fn a_certificate_is_ordered_over_tls_alone_and_in_use_at_once_and_after_a_restart() {
+    if !has_pebble() {
+        return;
+    }
+    let site = Site::new();
+    let _pebble = Pebble::start(site.ports, Habits::default());
+    let lines = "challenges = [\"tls-alpn-01\"]";
+    let server = site.start(&["example.org"], lines);
+    site.wait_for_status(&["example.org: ends at"]);
+    let mut client = site.client("example.org");
+    // The front has answered for the status after it got the certificate.
+    assert_eq!(client.connect(site.tls(), "example.org").get("/").status, 200);
+    let first = site.certificate("example.org");
+    server.stop();
+    let server = site.start(&["example.org"], lines);
+    let reply = client.connect(site.tls(), "example.org").get("/");
+    assert_eq!((reply.status, reply.text()), (200, "a page"), "from the first moment on");
+    assert_eq!(site.certificate("example.org"), first);
     server.stop();
 }
 
@@ -275,7 +313,10 @@ fn an_account_is_bound_to_the_one_that_the_authority_knows() {
         return;
     }
     let site = Site::new();
-    let habits = Habits { binds_accounts: true, ..Habits::default() };
+    let habits = Habits {
+        binds_accounts: true,
+        ..Habits::default()
+    };
     let _pebble = Pebble::start(site.ports, habits);
     let server = site.start(&["example.org"], "");
     site.wait_for_status(&["give `eab_kid` and `eab_hmac`"]);
@@ -318,7 +359,10 @@ impl SmallDisk {
     fn mount(folder: PathBuf) -> Option<SmallDisk> {
         let mut command = Command::new("mount");
         command.args(["-t", "tmpfs", "-o", "size=256k,mode=700", "tmpfs"]).arg(&folder);
-        command.status().is_ok_and(|status| status.success()).then_some(SmallDisk(folder))
+        command
+            .status()
+            .is_ok_and(|status| status.success())
+            .then_some(SmallDisk(folder))
     }
 }
 

@@ -30,6 +30,7 @@ mod php;
 mod sendfile;
 mod site;
 mod sites;
+mod tls;
 mod transfers;
 mod uploads;
 mod wire;

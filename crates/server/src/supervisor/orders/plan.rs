@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use howdah_acme::storage::Storage;
 use howdah_acme::{ChallengeKind, Settings, names};
-use howdah_config::{AcmeChallenge, Config, HostPattern, Site};
+use howdah_config::{AcmeChallenge, CertificateSource, Config, HostPattern, Site};
 use howdah_sys::credentials::Identity;
 
 use crate::supervisor::environment::Environment;
+use crate::tls::PairText;
 
 /// The user of the process if the server is started as root.
 pub(crate) const ACME_USER: &str = "howdah-acme";
@@ -38,7 +40,7 @@ impl OrderPlan {
         environment: &Environment,
         front: Option<&Identity>,
     ) -> Result<Option<OrderPlan>, String> {
-        let sites: Vec<&Site> = config.sites.iter().filter(|site| orders(config, site)).collect();
+        let sites: Vec<&Site> = config.sites.iter().filter(|site| is_ordered(site)).collect();
         if sites.is_empty() {
             return Ok(None);
         }
@@ -51,7 +53,8 @@ impl OrderPlan {
         };
         let state = acme.state_dir.clone().or_else(|| usual_state(environment));
         let state = state.ok_or_else(|| {
-            "no folder is known for certificates: HOME is not set; set `state_dir` in [acme]".to_owned()
+            "no folder is known for certificates: HOME is not set; set `state_dir` in [acme]"
+                .to_owned()
         })?;
         let identity = front.map(|front| identity(environment, &state, front)).transpose()?;
         let mut challenges: Vec<ChallengeKind> =
@@ -75,11 +78,41 @@ impl OrderPlan {
             left_out,
         }))
     }
+
+    /// Returns the stored certificates of a site, and what is wrong with the others.
+    pub(crate) fn stored(&self, site: &Site) -> (Vec<PairText>, Vec<String>) {
+        let storage = Storage::new(&self.settings.state);
+        let (mut pairs, mut mistakes) = (Vec::new(), Vec::new());
+        let wanted = |name: &String| self.settings.names.contains(name);
+        for name in site.hosts.iter().map(ToString::to_string).filter(wanted) {
+            match storage.certificate(&name) {
+                Ok(Some(stored)) => {
+                    let text = stored.pem.into_bytes();
+                    let file = format!("the stored certificate of {name}");
+                    let pair = PairText {
+                        certificate_name: file.clone(),
+                        key_name: file,
+                        certificate: text.clone(),
+                        key: text,
+                    };
+                    match pair.parse() {
+                        Ok(_) => pairs.push(pair),
+                        Err(why) => mistakes.push(why),
+                    }
+                }
+                Ok(None) => {}
+                // Before the first start there is no folder.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => mistakes.push(error.to_string()),
+            }
+        }
+        (pairs, mistakes)
+    }
 }
 
 /// Whether certificates are ordered for the site.
-pub(crate) fn orders(config: &Config, _site: &Site) -> bool {
-    config.acme.terms_agreed
+pub(crate) fn is_ordered(site: &Site) -> bool {
+    site.tls.source == CertificateSource::Auto
 }
 
 /// Returns the names of the sites that certificates are ordered for, and the other names with the
@@ -150,7 +183,7 @@ mod tests {
 
     fn config(hosts: &str, acme: &str) -> Config {
         let text = format!(
-            "[acme]\nterms_agreed = true\n{acme}[[site]]\nhosts = [{hosts}]\nroot = \"/tmp\"\nphp = false\n"
+            "listen = [\":443\"]\n[acme]\nterms_agreed = true\n{acme}[[site]]\nhosts = [{hosts}]\nroot = \"/tmp\"\nphp = false\n"
         );
         Config::parse(&text, "howdah.toml").unwrap()
     }

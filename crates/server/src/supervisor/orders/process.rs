@@ -108,7 +108,10 @@ fn prepare(plan: &OrderPlan, owner: &Identity) -> io::Result<()> {
     let state = &plan.settings.state;
     let told = |error: io::Error| {
         let path = state.display();
-        io::Error::new(error.kind(), format!("the folder {path}: {error}; set `state_dir` in [acme]"))
+        io::Error::new(
+            error.kind(),
+            format!("the folder {path}: {error}; set `state_dir` in [acme]"),
+        )
     };
     if let Some(parent) = state.parent() {
         DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(told)?;
@@ -171,7 +174,11 @@ fn ruleset(landlock: Landlock, settings: &Settings) -> io::Result<Ruleset> {
     let mut ruleset = Ruleset::new(landlock);
     let refused = FileRights::WRITE.and(FileRights::MAKE_DEVICES);
     let has_hook = !settings.dns_hook.is_empty();
-    ruleset.refuse_files(if has_hook { refused } else { refused.and(FileRights::EXECUTE) });
+    ruleset.refuse_files(if has_hook {
+        refused
+    } else {
+        refused.and(FileRights::EXECUTE)
+    });
     ruleset.grant(CString::new(settings.state.as_os_str().as_bytes())?, FileRights::WRITE);
     if has_hook {
         let temporary = std::env::temp_dir();

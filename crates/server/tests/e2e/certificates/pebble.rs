@@ -125,13 +125,16 @@ impl Pebble {
         let config = folder.file("pebble.json", config.to_string());
         let log = |name: &str| std::fs::File::create(folder.path().join(name)).unwrap();
         let mut dns = Command::new(programs.join("pebble-challtestsrv"));
-        dns.args(["-dns01", &format!("127.0.0.1:{}", ports.dns)]);
+        dns.args(["-dnsserver", &format!("127.0.0.1:{}", ports.dns)]);
         dns.args(["-management", &format!("127.0.0.1:{}", ports.dns_management)]);
         dns.args(["-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", ""]);
         dns.args(["-defaultIPv4", "127.0.0.1", "-defaultIPv6", ""]);
         dns.stdin(Stdio::null()).stdout(log("dns.log")).stderr(log("dns.err"));
         let mut pebble = Command::new(programs.join("pebble"));
-        pebble.arg("-config").arg(config).args(["-dnsserver", &format!("127.0.0.1:{}", ports.dns)]);
+        pebble
+            .arg("-config")
+            .arg(config)
+            .args(["-dnsserver", &format!("127.0.0.1:{}", ports.dns)]);
         pebble.env("PEBBLE_WFE_NONCEREJECT", habits.refused_nonces.to_string());
         pebble.env("PEBBLE_VA_NOSLEEP", "1");
         pebble.stdin(Stdio::null()).stdout(log("pebble.log")).stderr(log("pebble.err"));
