@@ -248,7 +248,8 @@ impl Orders {
         let end = date(validity.not_after);
         self.presenter
             .log(false, format!("{name} has a certificate of {authority} until {end}"));
-        if !(validity.not_before..=validity.not_after).contains(&(now.calendar + CLOCK_TOLERANCE)) {
+        let is_early = now.calendar + CLOCK_TOLERANCE < validity.not_before;
+        if is_early || now.calendar > validity.not_after {
             let time = date(now.calendar);
             let what = format!(
                 "{name}: the clock of this machine says {time}, when the new certificate is not valid; set the clock"
