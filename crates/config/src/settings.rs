@@ -284,11 +284,11 @@ section! {
         /// does not exist.
         listen ("listen"): Vec<ListenAddress> as Addresses = Vec::new(),
             "Most servers have the same sites on all addresses.";
-        /// The site's certificates: `{ cert = "FILE", key = "FILE" }`, a list of such tables,
-        /// `"internal"` for one of the local authority, or `false` for none. See `[site.tls]` below
-        /// and [https.md](https.md).
+        /// The site's certificates: `"auto"` for those that the server orders (see `[acme]`),
+        /// `{ cert = "FILE", key = "FILE" }`, a list of such tables, `"internal"` for one of the
+        /// local authority, or `false` for none. See `[site.tls]` below and [https.md](https.md).
         tls ("tls"): SiteTls as TlsTable = SiteTls::default(),
-            "A certificate is made for the names of a site; without one there is nothing to guess.";
+            "Without a key it is `\"auto\"` for a site with a name on port 443 where `terms_agreed` is set, else `false`: nobody can agree for you.";
         /// The document root: the folder that URLs are looked up in. `{host}` as a whole component
         /// of the path is replaced by the request's host name, so that one entry serves thousands
         /// of sites: `"/srv/www/{host}/public"`. A relative path starts at the folder of the
@@ -443,9 +443,9 @@ section! {
 section! {
     /// A site's certificates, and what the site demands of encrypted connections.
     pub struct SiteTls {
-        /// Where the certificates come from: `"files"` are those of `cert` and `key`; `"internal"`
-        /// is the local authority, which makes certificates for development. `tls = "internal"` is
-        /// short for `tls = { from = "internal" }`.
+        /// Where the certificates come from: `"files"` are those of `cert` and `key`; `"auto"` are
+        /// ordered from the authorities of `[acme]`; `"internal"` is the local authority, which makes
+        /// certificates for development. `tls = "auto"` is short for `tls = { from = "auto" }`.
         source ("from"): CertificateSource as Source = CertificateSource::Files,
             "Browsers trust the certificates of known authorities; the local one must be trusted by hand.";
         /// Files with a certificate in PEM, each followed by the certificates of the authorities
