@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
 use crate::kinds::{Challenge, DirectoryUrl, Email, File, Flag, List, Optional, Text};
 use crate::section::section;
@@ -61,24 +61,21 @@ section! {
 
 impl Config {
     /// Gives `tls = "auto"` to the sites that say nothing of `tls`, have a name, and answer on port
-    /// 443, where the terms of an authority are agreed to. `document` is the text of the
-    /// configuration.
-    pub(crate) fn choose_certificates(&mut self, document: &DeTable<'_>) {
+    /// 443, where the terms of an authority are agreed to. `documents` are the files of the
+    /// configuration, in the order of their sites.
+    pub(crate) fn choose_certificates(&mut self, documents: &[Spanned<DeTable<'_>>]) {
         if !self.acme.terms_agreed {
             return;
         }
-        let sites = document.get("site").map(Spanned::get_ref).and_then(DeValue::as_array);
-        let says_nothing = |number: usize| {
-            let site = sites.and_then(|sites| sites.get(number));
-            site.is_some_and(|site| site.get_ref().get("tls").is_none())
-        };
+        let sites = documents.iter().filter_map(|document| document.get_ref().get("site"));
+        let sites = sites.filter_map(|sites| sites.get_ref().as_array()).flatten();
         let listeners = &self.listen;
-        for (number, site) in self.sites.iter_mut().enumerate() {
+        for (site, table) in self.sites.iter_mut().zip(sites) {
             let has_name = site.hosts.iter().any(|host| *host != HostPattern::Default);
             let answers = listeners.iter().any(|listener| {
                 listener.tls && listener.address.is_for_https() && site.answers_on(listener)
             });
-            if has_name && answers && says_nothing(number) {
+            if has_name && answers && table.get_ref().get("tls").is_none() {
                 site.tls.source = CertificateSource::Auto;
             }
         }

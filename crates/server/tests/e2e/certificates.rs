@@ -3,13 +3,15 @@
 mod pebble;
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use self::pebble::{EXTERNAL_ACCOUNT, Habits, Pebble, Ports, has_pebble, own_certificate};
-use crate::support::{Folder, Process, Server, Setup, is_root, wait_until};
+use crate::http2::client::Http2;
+use crate::support::{Folder, Process, Server, Setup, free_address, is_root, wait_until};
 use crate::tls::client::{TlsClient, Trust};
 
 /// A server that orders certificates, its files and its authority's ports.
@@ -132,6 +134,57 @@ fn names_get_certificates_over_plain_http_whatever_the_site_s_rules_say() {
     let unknown = server.get("/.well-known/acme-challenge/unknown");
     assert_eq!(unknown.status, 403);
     server.stop();
+}
+
+#[test]
+fn an_authority_gets_the_same_answer_over_http2() {
+    if !has_pebble() {
+        return;
+    }
+    let mut site = Site::new();
+    // The authority asks the test, which passes on what the server says.
+    let middle = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let mut ports = site.ports;
+    ports.http = middle.local_addr().unwrap().port();
+    site.folder.file("public/.htaccess", "Require all denied\n");
+    let _pebble = Pebble::start(ports, Habits::default());
+    site.ports.http = free_address().port();
+    let server = site.start(&["example.org"], "challenges = [\"http-01\"]");
+    let (stream, _) = middle.accept().unwrap();
+    let path = &target(&stream);
+    let first = server.get(path);
+    let client = Http2::with(server.address(), &h2::client::Builder::new());
+    let second = client.get(path);
+    assert_eq!((first.status, second.status), (200, 200));
+    assert_eq!(first.body, second.body);
+    assert_eq!(first.field("content-type"), second.field("content-type"));
+    let token = path.rsplit('/').next().unwrap();
+    assert!(second.text().starts_with(&format!("{token}.")), "{second:?}");
+    let head = client.ask("HEAD", path, &[], b"");
+    assert_eq!((head.status, head.text()), (200, ""));
+    assert_eq!(client.ask("POST", path, &[], b"a").status, 403, "the site's rules");
+    let text = second.text().to_owned();
+    std::thread::spawn(move || {
+        pass_on(&stream, &text);
+        for stream in middle.incoming().flatten() {
+            target(&stream);
+            pass_on(&stream, &text);
+        }
+    });
+    site.wait_for_status(&["example.org: ends at"]);
+    server.stop();
+}
+
+/// Reads the head of a request, and returns its target.
+fn target(stream: &TcpStream) -> String {
+    let lines = BufReader::new(stream).lines().map(|line| line.unwrap());
+    let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+    head[0].split(' ').nth(1).unwrap().to_owned()
+}
+
+fn pass_on(mut stream: &TcpStream, text: &str) {
+    write!(stream, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{text}").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
 }
 
 #[test]
