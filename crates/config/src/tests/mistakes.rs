@@ -244,10 +244,10 @@ fn mistakes_and_what_is_said_about_them() {
         ),
         (
             &format!("{site}tls = {{ from = \"internal\", cert = \"a\", key = \"b\" }}"),
-            vec!["from the local authority, and from files as well"],
+            vec!["come from an authority, and from files as well"],
         ),
         (&format!("{site}tls = \"interal\""), vec!["`interal` is no source of certificates"]),
-        (&format!("{site}tls = true"), vec!["expected `\"internal\"`, `false`"]),
+        (&format!("{site}tls = true"), vec!["expected `\"auto\"`, `\"internal\"`, `false`"]),
         (
             &format!("{site}tls = {{ cert = \"a\", keys = \"b\" }}"),
             vec!["unknown key `keys` in [site.tls]", "did you mean `key`?"],
