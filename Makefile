@@ -55,6 +55,7 @@ build:
 
 test:
 	@scripts/install-packages.sh build serve test
+	@scripts/install-pebble "$(TARGET)/tools" || true
 	@scripts/create-user.sh || true
 	@$(MAKE) --no-print-directory lint unit loom
 

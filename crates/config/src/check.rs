@@ -10,7 +10,9 @@ use toml::de::{DeTable, DeValue};
 use crate::diagnostic::{MistakeCollector, Position};
 use crate::listener::Listener;
 use crate::settings::{Config, FRONT_USER, POOL_USER, Site};
-use crate::values::{ForwardedField, HostPattern, RootTemplate, Sandbox};
+use crate::values::{
+    AcmeChallenge, CertificateSource, ForwardedField, HostPattern, RootTemplate, Sandbox,
+};
 
 /// Reports the mistakes of `config` as a whole. `documents` are the files that `config` was read from.
 pub(crate) fn cross_check(
@@ -31,6 +33,7 @@ pub(crate) fn cross_check(
     hosts(config, &places, report);
     listeners(config, &places, report);
     forwarded(config, &places, report);
+    acme(config, &places, report);
     for (number, site) in config.sites.iter().enumerate() {
         root(site, number, &places, report);
         sandbox(site, number, &places, report);
@@ -237,6 +240,67 @@ fn forwarded(
     }
 }
 
+fn acme(config: &Config, places: &SettingPositions<'_, '_>, report: &mut MistakeCollector<'_>) {
+    let acme = &config.acme;
+    for (number, site) in config.sites.iter().enumerate() {
+        if site.tls.source == CertificateSource::Auto && !acme.terms_agreed {
+            report.add_at(
+                places.key(number, "tls"),
+                "certificates can be ordered only if you agree to the authority's terms of service",
+                Some(
+                    "read them (Let's Encrypt: https://letsencrypt.org/repository/), and write \
+                     `terms_agreed = true` in [acme]"
+                        .to_owned(),
+                ),
+            );
+        }
+    }
+    if places.top_value("acme").is_none() {
+        return;
+    }
+    if !acme.terms_agreed {
+        report.add_at(
+            places.acme_key("terms_agreed"),
+            "certificates can be ordered only if you agree to the authority's terms of service",
+            Some(
+                "read them (Let's Encrypt: https://letsencrypt.org/repository/), and write \
+                 `terms_agreed = true`"
+                    .to_owned(),
+            ),
+        );
+    }
+    if acme.eab_kid.is_some() != acme.eab_hmac.is_some() {
+        let (given, missing) = match acme.eab_kid {
+            Some(_) => ("eab_kid", "eab_hmac"),
+            None => ("eab_hmac", "eab_kid"),
+        };
+        report.add_at(
+            places.acme_key(given),
+            format!("`{given}` without `{missing}`"),
+            Some(format!("give `{missing}` as well; the authority shows both")),
+        );
+    }
+    if acme.directory.is_empty() {
+        let help = "give a URL, or leave the key out for Let's Encrypt";
+        report.add_at(places.acme_key("directory"), "there is no authority", Some(help.to_owned()));
+    }
+    if acme.challenges.is_empty() {
+        let help = "give one, or leave the key out";
+        report.add_at(
+            places.acme_key("challenges"),
+            "there is no challenge",
+            Some(help.to_owned()),
+        );
+    }
+    if acme.challenges.contains(&AcmeChallenge::Dns01) && acme.dns_hook.is_empty() {
+        report.add_at(
+            places.acme_key("challenges"),
+            "`dns-01` without a program that changes the DNS",
+            Some("set `dns_hook`, or leave `dns-01` out".to_owned()),
+        );
+    }
+}
+
 fn root(
     site: &Site,
     number: usize,
@@ -278,12 +342,26 @@ impl<'d, 'i> SettingPositions<'d, 'i> {
         }
     }
 
+    /// The value of a top-level key of the first file, which alone has such keys.
+    fn top_value(&self, key: &str) -> Option<&'d Spanned<DeValue<'i>>> {
+        self.documents.first()?.get_ref().get(key)
+    }
+
     /// The position of the value of a top-level key.
     fn top(&self, key: &str) -> Position {
-        let value = self.documents.first().and_then(|document| document.get_ref().get(key));
         Position {
             file: 0,
-            span: value.map_or(0..0, Spanned::span),
+            span: self.top_value(key).map_or(0..0, Spanned::span),
+        }
+    }
+
+    /// The position of the value of a key in `[acme]`, or of the table if the key is missing.
+    fn acme_key(&self, key: &str) -> Position {
+        let table = self.top_value("acme");
+        let value = table.and_then(|table| table.get_ref().get(key));
+        Position {
+            file: 0,
+            span: value.or(table).map_or(0..0, Spanned::span),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The kinds of values: how each is read, how its default is written, and its name in messages and
 //! in the manual.
 
+mod acme;
 mod amounts;
 mod fields;
 mod isolation;
@@ -19,6 +20,7 @@ use std::marker::PhantomData;
 use toml::Spanned;
 use toml::de::DeValue;
 
+pub(crate) use acme::{Challenge, DirectoryUrl, Email};
 pub(crate) use amounts::{AtLeast, AutoSize, Counted, RateLimit, Size, SizeWithin, Span, Within};
 pub(crate) use fields::{
     Charset, ErrorPages, FieldName, FieldRules, FieldTable, NameGlob, TypeGlob,

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acme;
 mod check;
 mod diagnostic;
 mod include;
@@ -26,6 +27,7 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::DeTable;
 
+pub use acme::{Acme, LETS_ENCRYPT};
 pub use diagnostic::{Diagnostic, Errors, Place};
 pub use kinds::listen_addresses;
 pub use listener::{HTTPS_PORT, ListenAddress, Listener, Network, TrustedProxies};
@@ -36,10 +38,10 @@ pub use settings::{
     SiteTls,
 };
 pub use values::{
-    AccessFormat, AccessTarget, AllowOverride, CertificateSource, CipherPolicy, ClientVerify,
-    ContentCoding, Count, Destination, ErrorTarget, ForwardedField, HostPattern, Includes,
-    LogLevel, OverrideClass, Rate, RootTemplate, Sandbox, Sapi, Symlinks, TlsVersion, TryStep,
-    Upstream, UserName,
+    AccessFormat, AccessTarget, AcmeChallenge, AllowOverride, CertificateSource, CipherPolicy,
+    ClientVerify, ContentCoding, Count, Destination, ErrorTarget, ForwardedField, HostPattern,
+    Includes, LogLevel, OverrideClass, Rate, RootTemplate, Sandbox, Sapi, Symlinks, TlsVersion,
+    TryStep, Upstream, UserName,
 };
 
 use diagnostic::MistakeCollector;
@@ -88,6 +90,7 @@ impl Config {
             documents.push(document);
         }
         files.report(&mut report);
+        config.choose_certificates(&documents);
         if report.is_empty() {
             check::cross_check(&config, &documents, &mut report);
         }

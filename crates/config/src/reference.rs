@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::acme::Acme;
 use crate::section::{Key, Section};
 use crate::settings::{
     Config, FieldRule, Http2, Limits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls,
@@ -39,6 +40,7 @@ pub fn chapters() -> Vec<Chapter> {
         chapter::<Limits>("[limits]"),
         chapter::<Http2>("[http2]"),
         chapter::<Log>("[log]"),
+        chapter::<Acme>("[acme]"),
         chapter::<Site>("[[site]]"),
         chapter::<FieldRule>("[[site.fields]]"),
         chapter::<SiteTls>("[site.tls]"),

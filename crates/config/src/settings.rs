@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use self::http2::Http2;
+use crate::acme::Acme;
 use crate::kinds::{
     Accel, Access, Address, AddressField, Addresses, AtLeast, AutoSize, Charset, Ciphers, Coding,
     ConnectTo, Counted, DirectiveName, Environment, ErrorPages, Errors, Extension, FieldName,
@@ -112,6 +113,9 @@ section! {
         /// Where logs go.
         log ("log"): Log as Table<Log> = Log::default(),
             "See `[log]` below.";
+        /// Certificates that the server orders by itself.
+        acme ("acme"): Acme as Table<Acme> = Acme::default(),
+            "See `[acme]` below.";
         /// The sites, one `[[site]]` each. There must be at least one.
         sites ("site"): Vec<Site> as Sites = Vec::new(),
             "A server without a site has nothing to serve, so it must be given.";
@@ -293,11 +297,11 @@ section! {
         /// does not exist.
         listen ("listen"): Vec<ListenAddress> as Addresses = Vec::new(),
             "Most servers have the same sites on all addresses.";
-        /// The site's certificates: `{ cert = "FILE", key = "FILE" }`, a list of such tables,
-        /// `"internal"` for one of the local authority, or `false` for none. See `[site.tls]` below
-        /// and [https.md](https.md).
+        /// The site's certificates: `"auto"` for those that the server orders (see `[acme]`),
+        /// `{ cert = "FILE", key = "FILE" }`, a list of such tables, `"internal"` for one of the
+        /// local authority, or `false` for none. See `[site.tls]` below and [https.md](https.md).
         tls ("tls"): SiteTls as TlsTable = SiteTls::default(),
-            "A certificate is made for the names of a site; without one there is nothing to guess.";
+            "Without a key it is `\"auto\"` for a site with a name on port 443 where `terms_agreed` is set, else `false`: nobody can agree for you.";
         /// The document root: the folder that URLs are looked up in. `{host}` as a whole component
         /// of the path is replaced by the request's host name, so that one entry serves thousands
         /// of sites: `"/srv/www/{host}/public"`. A relative path starts at the folder of the
@@ -462,9 +466,9 @@ section! {
 section! {
     /// A site's certificates, and what the site demands of encrypted connections.
     pub struct SiteTls {
-        /// Where the certificates come from: `"files"` are those of `cert` and `key`; `"internal"`
-        /// is the local authority, which makes certificates for development. `tls = "internal"` is
-        /// short for `tls = { from = "internal" }`.
+        /// Where the certificates come from: `"files"` are those of `cert` and `key`; `"auto"` are
+        /// ordered from the authorities of `[acme]`; `"internal"` is the local authority, which makes
+        /// certificates for development. `tls = "auto"` is short for `tls = { from = "auto" }`.
         source ("from"): CertificateSource as Source = CertificateSource::Files,
             "Browsers trust the certificates of known authorities; the local one must be trusted by hand.";
         /// Files with a certificate in PEM, each followed by the certificates of the authorities
@@ -706,6 +710,8 @@ impl Config {
         optional(&mut self.control);
         optional(&mut self.state_dir);
         optional(&mut self.pid_file);
+        optional(&mut self.acme.ca_file);
+        optional(&mut self.acme.state_dir);
         if let AccessTarget::File(path) = &mut self.log.access {
             *path = folder.join(&*path);
         }
@@ -718,7 +724,7 @@ impl Config {
 impl SiteTls {
     /// Whether the site has certificates.
     pub fn is_on(&self) -> bool {
-        self.source == CertificateSource::Internal || !self.cert.is_empty()
+        self.source != CertificateSource::Files || !self.cert.is_empty()
     }
 
     /// Returns the files of each certificate and of its key.

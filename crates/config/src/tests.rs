@@ -377,12 +377,15 @@ fn defaults_written_out_mean_the_same() {
                 key.default.starts_with(['"', '[', '{']) || key.default.parse::<u64>().is_ok();
             match key.name {
                 "root" => text += "root = \"/srv\"\n",
+                // `[acme]` is refused without it.
+                "terms_agreed" => text += "terms_agreed = true\n",
                 name if written => text += &format!("{name} = {}\n", key.default),
                 _ => {}
             }
         }
     }
-    assert_eq!(parse(&text), parse("[[site]]\nroot = \"/srv\""), "{text}");
+    let short = "[acme]\nterms_agreed = true\n[[site]]\nroot = \"/srv\"";
+    assert_eq!(parse(&text), parse(short), "{text}");
 }
 
 #[test]

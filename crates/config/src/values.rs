@@ -69,6 +69,32 @@ impl Rate {
     }
 }
 
+/// A way to show an authority for certificates that a name leads to this server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcmeChallenge {
+    /// A file on port 80.
+    Http01,
+    /// A certificate on port 443.
+    TlsAlpn01,
+    /// A DNS record.
+    Dns01,
+}
+
+impl AcmeChallenge {
+    /// All challenges.
+    pub const ALL: [AcmeChallenge; 3] =
+        [AcmeChallenge::Http01, AcmeChallenge::TlsAlpn01, AcmeChallenge::Dns01];
+
+    /// The name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            AcmeChallenge::Http01 => "http-01",
+            AcmeChallenge::TlsAlpn01 => "tls-alpn-01",
+            AcmeChallenge::Dns01 => "dns-01",
+        }
+    }
+}
+
 /// A version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TlsVersion {
@@ -85,6 +111,8 @@ pub enum CertificateSource {
     Files,
     /// From the local authority, for development.
     Internal,
+    /// Ordered from the authorities of `[acme]`.
+    Auto,
 }
 
 /// What becomes of a client without a certificate, where a site asks for one.

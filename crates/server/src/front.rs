@@ -1,6 +1,7 @@
 //! The front: the process that speaks to clients. It runs no PHP, holds no privilege, and outlives
 //! any worker.
 
+mod challenges;
 mod clock;
 mod keys;
 pub(crate) mod pulse;
@@ -27,6 +28,7 @@ use howdah_sys::readiness::Readable;
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::{Notify, mpsc, watch};
 
+use self::challenges::Challenges;
 pub(crate) use self::clock::Now;
 use self::pulse::Pulse;
 use self::room::Room;
@@ -88,6 +90,7 @@ fn serve(
         channel,
         pools: links,
         pulse,
+        answers,
         tls,
         ..
     } = start;
@@ -111,6 +114,10 @@ fn serve(
     warn_of_unreadable_roots(&config, &log);
     let (shared, mut receivers) =
         share(config, (pools.clone(), users), (log, access), tls, (threads, pulse))?;
+    // Confirmed when the channel to the supervisor is read.
+    for (id, answer) in &answers {
+        shared.challenges.present(*id, answer);
+    }
     let (stages, stage) = watch::channel(Stage::Serving);
     let own_inbox = receivers.remove(0);
     let mut others = Vec::new();
@@ -189,6 +196,7 @@ fn share(
         compressed: CompressedCache::new(thread::MOST_COMPRESSED),
         storage: Arc::new(storage(&config, &log)),
         clients: Clients::new(&config),
+        challenges: Challenges::default(),
         cached_descriptors: room.cached,
         most_connections: room.connections,
         crowded: (0..threads).map(|_| Notify::new()).collect(),
@@ -322,6 +330,9 @@ struct Control {
 
 impl Control {
     async fn run(self: Rc<Self>, links: Vec<PoolChannel>) {
+        for id in self.shared.challenges.numbers() {
+            self.tell(&FromFront::Presented { id });
+        }
         *self.facts.borrow_mut() = vec![None; links.len()];
         let sites: Vec<usize> = links.iter().map(|link| link.site).collect();
         if links.is_empty() {
@@ -379,6 +390,11 @@ impl Control {
                 }
                 ToFront::Status { id } => self.tell(&FromFront::Status { id, text: self.status() }),
                 ToFront::ReopenLogs => self.replace_logs(received.descriptors),
+                ToFront::Present { id, answer } => {
+                    self.shared.challenges.present(id, &answer);
+                    self.tell(&FromFront::Presented { id });
+                }
+                ToFront::Withdraw { id } => self.shared.challenges.withdraw(id),
                 ToFront::Certificates { site } => {
                     self.replace_certificates(site, received.descriptors.pop());
                 }

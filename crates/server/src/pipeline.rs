@@ -20,7 +20,7 @@ pub(crate) use self::response::{Head, Response};
 use crate::body;
 use crate::front::Thread;
 use crate::observe::{Phase, Record, RequestError, Situation};
-use crate::respond::{file, listing, script, upstream};
+use crate::respond::{challenge, file, listing, script, upstream};
 
 /// A response, with the site and the user for the request's record.
 #[derive(Debug)]
@@ -35,6 +35,13 @@ pub(crate) struct Served<'t> {
 
 /// Makes the response to a request. Read this function and [`answer`] first.
 pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t> {
+    if let Some(response) = challenge::respond(context) {
+        return Served {
+            response: Some(response),
+            site: None,
+            user: None,
+        };
+    }
     // Resolve: find the site, and what the URL means there.
     let Some(site) = context.thread.sites().find_on(context.peer.listener, context.request.host())
     else {

@@ -2,6 +2,7 @@
 //! protocol.
 
 mod call;
+pub(crate) mod challenge;
 pub(crate) mod codings;
 pub(crate) mod file;
 pub(crate) mod listing;

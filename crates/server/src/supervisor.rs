@@ -24,6 +24,7 @@ mod heart;
 mod isolation;
 mod listeners;
 mod oom;
+mod orders;
 mod orphans;
 pub(crate) mod plan;
 mod pool;
@@ -54,6 +55,7 @@ use self::front_process::RunFront;
 use self::generation::{Generation, GenerationPhase};
 use self::generation_plan::GenerationPlan;
 use self::listeners::Listener;
+use self::orders::CertificateOrders;
 use self::orphans::OrphanSearch;
 use self::plan::ServePlan;
 use self::pool::PoolProcesses;
@@ -89,6 +91,8 @@ struct Supervisor {
     current: Option<GenerationPlan>,
     /// The change of generation in progress.
     change: Option<GenerationChange>,
+    /// The process that orders certificates.
+    orders: CertificateOrders,
     /// A reload was requested while another change was in progress.
     reload_wanted: bool,
     upgrade_wanted: bool,
@@ -125,6 +129,8 @@ enum EventSource {
     /// The log of a generation's pool: generation number, pool index.
     Lines(u64, usize),
     Check,
+    /// The process that orders certificates.
+    Orders,
 }
 
 impl Supervisor {
@@ -158,6 +164,7 @@ impl Supervisor {
                 .as_ref()
                 .and_then(|check| Some((EventSource::Check, check.output()?))),
         );
+        sources.extend(self.orders.awaited().map(|channel| (EventSource::Orders, channel)));
         for generation in &self.generations {
             let number = generation.number;
             let channel = generation.front.as_ref().and_then(|front| front.channel.as_ref());
@@ -211,7 +218,11 @@ impl Supervisor {
             .then(|| Instant::now() + CLIENT_TURN);
         let certificates = self.certificate_files.due().filter(|_| !self.stopping);
         let due = [self.restart, check, client, certificates, self.orphans.due()];
-        let due = due.into_iter().chain([self.ticket_keys_due, self.log.repeats_due()]);
+        let due = due.into_iter().chain([
+            self.ticket_keys_due,
+            self.orders.due(),
+            self.log.repeats_due(),
+        ]);
         generations.chain(due.flatten()).min()
     }
 
@@ -242,6 +253,7 @@ impl Supervisor {
                     pool.forward_lines(&log);
                 }
             }
+            EventSource::Orders => self.handle_orders(),
             EventSource::Check => self.check.iter_mut().for_each(ConfigCheck::read),
         }
         Ok(())
@@ -283,6 +295,7 @@ impl Supervisor {
         (self.restart, self.reload_wanted, self.upgrade_wanted, self.change) =
             (None, false, false, None);
         self.check = None;
+        self.orders.stop();
         self.answer_all(Command::Reload, Err("the server is stopping"));
         let fallback = self.usual_drain();
         for generation in &mut self.generations {
@@ -343,6 +356,7 @@ impl Supervisor {
             }
         }
         self.handle_change_deadlines(now);
+        self.start_orders(now);
         self.look_at_certificates(now);
         if self.ticket_keys_due.is_some_and(|due| now >= due)
             && let Err(why) = self.rotate_ticket_keys(now)

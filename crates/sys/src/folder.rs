@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString};
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
@@ -83,6 +83,55 @@ pub fn make_private(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
     Ok(())
 }
 
+/// Gives the folder at `path`, and all files and folders in it, to user `uid` and group `gid`. Never
+/// follows a link, and leaves files out that have a second name elsewhere. Does nothing if there is
+/// no folder, or if it belongs to that user. No process of the present owner may run.
+///
+/// # Errors
+/// The owner cannot be changed, or there are too many levels of folders.
+pub fn hand_over(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
+    let folder = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path);
+    let folder = match folder {
+        Ok(folder) => folder,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if folder.metadata()?.uid() == uid {
+        return Ok(());
+    }
+    hand_over_content(folder.as_fd(), uid, gid, DEEPEST)?;
+    // The folder is the last one: an interrupted run begins again.
+    fchown(&folder, Some(uid), Some(gid))
+}
+
+/// Levels of folders that [`hand_over`] enters.
+const DEEPEST: u32 = 8;
+
+fn hand_over_content(folder: BorrowedFd<'_>, uid: u32, gid: u32, levels: u32) -> io::Result<()> {
+    if levels == 0 {
+        return Err(io::Error::other("it has too many levels of folders"));
+    }
+    for name in names(folder, usize::MAX)? {
+        let name = CString::new(name)?;
+        let one = fs::File::from(match open::step(folder, &name, Access::Read) {
+            Ok(one) => one,
+            // A link, or a file that has gone.
+            Err(_) => continue,
+        });
+        let found = one.metadata()?;
+        if found.is_dir() {
+            hand_over_content(one.as_fd(), uid, gid, levels - 1)?;
+        } else if !found.is_file() || found.nlink() != 1 {
+            continue;
+        }
+        fchown(&one, Some(uid), Some(gid))?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,6 +159,33 @@ mod tests {
         assert_eq!(names(std::os::fd::AsFd::as_fd(&folder), 2).unwrap().len(), 2);
         let file = fs::File::open(place.join("a")).unwrap();
         assert!(names(std::os::fd::AsFd::as_fd(&file), 10).is_err());
+        fs::remove_dir_all(place).unwrap();
+    }
+
+    #[test]
+    fn hands_a_folder_over_but_nothing_that_links_lead_to() {
+        // SAFETY: no arguments.
+        if unsafe { libc::geteuid() } != 0 {
+            eprintln!("skipped: only root can give files away");
+            return;
+        }
+        let place = place("over");
+        let folder = place.join("state");
+        fs::create_dir_all(folder.join("a/b")).unwrap();
+        for file in ["secret", "state/file", "state/a/b/file", "linked"] {
+            fs::write(place.join(file), "").unwrap();
+        }
+        symlink(place.join("secret"), folder.join("link")).unwrap();
+        fs::hard_link(place.join("linked"), folder.join("hard")).unwrap();
+        hand_over(&folder, 61_200, 61_201).unwrap();
+        let owner = |path: &str| fs::metadata(place.join(path)).map(|found| found.uid()).unwrap();
+        for path in ["state", "state/file", "state/a", "state/a/b/file"] {
+            assert_eq!(owner(path), 61_200, "{path}");
+        }
+        for path in ["secret", "linked", "state/hard"] {
+            assert_eq!(owner(path), 0, "{path}");
+        }
+        hand_over(&place.join("none"), 1, 1).unwrap();
         fs::remove_dir_all(place).unwrap();
     }
 

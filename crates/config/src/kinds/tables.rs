@@ -7,6 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::names::IncludePattern;
 use super::{List, Problem, ValueKind, quoted, wrong_type};
+use crate::acme::Acme;
 use crate::diagnostic::MistakeCollector;
 use crate::section::Section;
 use crate::settings::{
@@ -32,6 +33,10 @@ impl Headed for Http2 {
 
 impl Headed for Log {
     const HEADING: &'static str = "[log]";
+}
+
+impl Headed for Acme {
+    const HEADING: &'static str = "[acme]";
 }
 
 impl Headed for ListenerTable {

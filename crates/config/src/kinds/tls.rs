@@ -15,7 +15,7 @@ impl ValueKind for TlsTable {
     type Value = SiteTls;
 
     fn name() -> String {
-        "`\"internal\"`, `false`, a table `[site.tls]`, or a list of tables with `cert` and `key`"
+        "`\"auto\"`, `\"internal\"`, `false`, a table `[site.tls]`, or a list of tables with `cert` and `key`"
             .to_owned()
     }
 
@@ -54,12 +54,12 @@ fn read_table(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -
     const HELP: &str =
         "write `tls = { cert = \"/path/to/fullchain.pem\", key = \"/path/to/privkey.pem\" }`";
     let read = Table::<SiteTls>::read(value, report)?;
-    if read.source == CertificateSource::Internal && read.cert.is_empty() && read.key.is_empty() {
+    if read.source != CertificateSource::Files && read.cert.is_empty() && read.key.is_empty() {
         return Some(read);
     }
     let message = match (read.cert.len(), read.key.len()) {
-        _ if read.source == CertificateSource::Internal => {
-            "the certificates come from the local authority, and from files as well"
+        _ if read.source != CertificateSource::Files => {
+            "the certificates come from an authority, and from files as well"
         }
         (0, 0) if value.get_ref().get("cert").is_some() => return Some(read),
         (0, 0) => "the table has no certificate",
@@ -79,13 +79,14 @@ impl ValueKind for Source {
     type Value = CertificateSource;
 
     fn name() -> String {
-        "`\"files\"` or `\"internal\"`".to_owned()
+        "`\"files\"`, `\"internal\"` or `\"auto\"`".to_owned()
     }
 
     fn show(value: &CertificateSource) -> String {
         quoted(match value {
             CertificateSource::Files => "files",
             CertificateSource::Internal => "internal",
+            CertificateSource::Auto => "auto",
         })
     }
 
@@ -96,9 +97,10 @@ impl ValueKind for Source {
         read_string(value, report, &Self::name(), |text| match text {
             "files" => Ok(CertificateSource::Files),
             "internal" => Ok(CertificateSource::Internal),
+            "auto" => Ok(CertificateSource::Auto),
             other => Err(Problem::new(
                 format!("`{other}` is no source of certificates"),
-                "give `\"internal\"`, or `{ cert = \"FILE\", key = \"FILE\" }`",
+                "give `\"auto\"`, `\"internal\"`, or `{ cert = \"FILE\", key = \"FILE\" }`",
             )),
         })
     }

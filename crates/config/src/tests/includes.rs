@@ -89,6 +89,46 @@ fn a_mistake_is_shown_in_the_file_that_has_it() {
 }
 
 #[test]
+fn certificates_are_ordered_for_sites_of_included_files() {
+    let acme = "listen = \":443\"\ninclude = \"sites/*\"\n[acme]\nterms_agreed = true\n";
+    let first = "[[site]]\nhosts = \"a.example\"\nroot = \"/a\"\n\
+                 [[site]]\nhosts = \"b.example\"\nroot = \"/b\"\ntls = false\n";
+    let second = "[[site]]\nhosts = \"c.example\"\nroot = \"/c\"\ntls = \"internal\"\n\
+                  [[site]]\nhosts = \"d.example\"\nroot = \"/d\"\n\
+                  [[site]]\nroot = \"/e\"\n";
+    let files = [("howdah.toml", acme), ("sites/1.toml", first), ("sites/2.toml", second)];
+    let config = load(&files).1.unwrap();
+    let sources: Vec<_> = config.sites.iter().map(|site| site.tls.source).collect();
+    let (auto, none) = (CertificateSource::Auto, CertificateSource::Files);
+    assert_eq!(sources, [auto, none, CertificateSource::Internal, auto, none]);
+}
+
+#[test]
+fn mistakes_about_orders_are_shown_in_the_file_that_has_them() {
+    let auto = "[[site]]\nhosts = \"a.example\"\nroot = \"/a\"\ntls = \"auto\"\n";
+    let found = mistakes(&[
+        (
+            "howdah.toml",
+            "listen = \":443\"\ninclude = \"1.toml\"\n[acme]\nchallenges = [\"dns-01\"]\n",
+        ),
+        ("1.toml", auto),
+    ]);
+    assert!(
+        found[0].starts_with("howdah.toml:3:1: certificates can be ordered only"),
+        "{found:#?}"
+    );
+    assert!(found[1].starts_with("howdah.toml:4:14: `dns-01` without"), "{found:#?}");
+    assert!(found[2].starts_with("1.toml:4:7: certificates can be ordered only"), "{found:#?}");
+    assert_eq!(found.len(), 3, "{found:#?}");
+    let found = mistakes(&[
+        ("howdah.toml", "include = \"1.toml\"\n[[site]]\nroot = \"/r\"\n"),
+        ("1.toml", "[acme]\nterms_agreed = true\n"),
+    ]);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].starts_with("1.toml:1:2: `acme` in an included file"), "{found:#?}");
+}
+
+#[test]
 fn sites_of_several_files_do_not_contradict_each_other() {
     let found = mistakes(&[
         ("howdah.toml", "include = [\"1.toml\", \"2.toml\"]\n"),

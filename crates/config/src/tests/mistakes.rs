@@ -100,6 +100,30 @@ fn mistakes_and_what_is_said_about_them() {
         ),
         (&format!("limits = 3\n{site}"), vec!["expected a table `[limits]`, found an integer"]),
         (&format!("listen = []\n{site}"), vec!["the list of addresses is empty"]),
+        (
+            &format!("{site}[acme]\nemail = \"a@example.org\""),
+            vec!["agree to the authority's terms", "write `terms_agreed = true`"],
+        ),
+        (
+            &format!("{site}[acme]\ndirectory = [\"http://ca.example.org\"]"),
+            vec!["is not the URL of a directory", "begins with `https://`"],
+        ),
+        (
+            &format!("{site}[acme]\nterms_agreed = true\nchallenges = [\"dns-01\"]"),
+            vec!["`dns-01` without a program", "set `dns_hook`"],
+        ),
+        (
+            &format!("{site}[acme]\nterms_agreed = true\neab_kid = \"a\""),
+            vec!["`eab_kid` without `eab_hmac`"],
+        ),
+        (
+            &format!("{site}[acme]\nchallenges = [\"http\"]\nemail = \"mailto:\""),
+            vec!["`http` is not a challenge", "`mailto:` is not an address for mail"],
+        ),
+        (
+            &format!("{site}[acme]\ndirectory = []\nterms_agreed = true"),
+            vec!["there is no authority"],
+        ),
         (&format!("listen = [\":80\", \"[::]:80\"]\n{site}"), vec!["[::]:80 is listed twice"]),
         (
             &format!("listen = [\"unix:/a\", {{ address = \"unix:/a\" }}]\n{site}"),
@@ -220,10 +244,10 @@ fn mistakes_and_what_is_said_about_them() {
         ),
         (
             &format!("{site}tls = {{ from = \"internal\", cert = \"a\", key = \"b\" }}"),
-            vec!["from the local authority, and from files as well"],
+            vec!["come from an authority, and from files as well"],
         ),
         (&format!("{site}tls = \"interal\""), vec!["`interal` is no source of certificates"]),
-        (&format!("{site}tls = true"), vec!["expected `\"internal\"`, `false`"]),
+        (&format!("{site}tls = true"), vec!["expected `\"auto\"`, `\"internal\"`, `false`"]),
         (
             &format!("{site}tls = {{ cert = \"a\", keys = \"b\" }}"),
             vec!["unknown key `keys` in [site.tls]", "did you mean `key`?"],

@@ -18,6 +18,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, mpsc, watch};
 
+use super::challenges::Challenges;
 use super::clock::Clock;
 use super::pulse::{Pulse, ThreadPhase};
 use super::workspace::Workspace;
@@ -57,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) access: Option<crate::log::LogWriter>,
     /// The connections and requests of each client.
     pub(crate) clients: Clients,
+    /// The challenges of authorities for certificates that are answered.
+    pub(crate) challenges: Challenges,
     /// Files that each thread's store may keep open.
     pub(crate) cached_descriptors: usize,
     /// Connections that may be open at once.
@@ -320,6 +323,12 @@ impl Thread {
     /// The accounts of all clients.
     pub(crate) fn clients(&self) -> &Clients {
         &self.shared.clients
+    }
+
+    /// The challenges of authorities for certificates that are answered.
+    #[inline]
+    pub(crate) fn challenges(&self) -> &Challenges {
+        &self.shared.challenges
     }
 
     /// Counts a connection of `peer` as its client's. A trusted proxy's connection is no client's.

@@ -153,7 +153,11 @@ impl Supervisor {
     }
 
     /// Replaces the certificates of a site in the front that serves, and for fronts to come.
-    fn replace_certificates(&mut self, site: usize, pairs: Vec<PairText>) -> std::io::Result<()> {
+    pub(super) fn replace_certificates(
+        &mut self,
+        site: usize,
+        pairs: Vec<PairText>,
+    ) -> std::io::Result<()> {
         let message = ToFront::Certificates { site };
         let memory = front_protocol::write_pairs(&pairs)?;
         if let Some(current) = &mut self.current

@@ -99,7 +99,7 @@ impl Supervisor {
         if cause != ChangeCause::FrontDied {
             self.certify(&mut generation_plan).map_err(CommandError::Failed)?;
         }
-        if !generation_plan.certificates.iter().all(Vec::is_empty) {
+        if generation_plan.config.sites.iter().any(|site| site.tls.is_on()) {
             // Nobody but root may look into a process that has keys.
             let opaque = process::set_opaque(true);
             opaque
@@ -159,6 +159,7 @@ impl Supervisor {
             return;
         };
         let (number, run_front) = (change.generation, self.run_front);
+        let answers = self.orders.answers();
         let ticket_keys = self.ticket_keys.clone();
         let Some(generation) = self.generation(number) else {
             return;
@@ -171,7 +172,12 @@ impl Supervisor {
         let mut failure = None;
         if generation.front.is_none() && generation.has_php() {
             failure = generation
-                .start_front(&change.generation_plan, &change.listeners, &ticket_keys, run_front)
+                .start_front(
+                    (&change.generation_plan, &ticket_keys),
+                    &change.listeners,
+                    answers,
+                    run_front,
+                )
                 .err();
         }
         self.change = Some(change);
@@ -217,6 +223,8 @@ impl Supervisor {
             self.certificate_files = CertificateFiles::of(&generation_plan.config);
         }
         self.current = Some(generation_plan);
+        self.arrange_orders();
+        self.confirm_challenges();
         self.report_start(generation, cause);
         if !std::mem::replace(&mut self.announced, true) {
             self.announce();

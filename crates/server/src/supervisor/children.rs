@@ -39,6 +39,7 @@ impl Supervisor {
                 }
                 FromFront::Drained => {}
                 FromFront::Status { id, text } => self.answer_status(id, Some(&text)),
+                FromFront::Presented { id } => self.challenge_confirmed(number, id),
                 FromFront::PoolBroken { pool, reason } => self.pool_broken(number, pool, &reason),
             }
         }
@@ -96,6 +97,9 @@ impl Supervisor {
                 return Ok(());
             };
             if self.check.as_mut().is_some_and(|check| check.ended(pid, exit)) {
+                continue;
+            }
+            if self.orders_ended(pid, exit) {
                 continue;
             }
             let found = self.generations.iter().find_map(|one| Some((one.number, one.part(pid)?)));

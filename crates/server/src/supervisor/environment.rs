@@ -92,6 +92,23 @@ impl Environment {
         Err(io::Error::other("every user number from 61184 to 65519 is in use"))
     }
 
+    /// As [`Environment::spare_user`], a number other than `taken`: `wanted`, if it is such a number.
+    ///
+    /// # Errors
+    /// As [`Environment::spare_user`].
+    pub(crate) fn spare_user_but(&self, taken: u32, wanted: Option<u32>) -> io::Result<u32> {
+        let used = users_of_processes()?;
+        let wanted = wanted.filter(|uid| SPARE_USERS.contains(uid));
+        for uid in wanted.into_iter().chain(SPARE_USERS.rev()) {
+            // The process that has the wanted number may be the one that is replaced.
+            let is_free = Some(uid) == wanted || !used.contains(&uid);
+            if uid != taken && is_free && credentials::user_name(uid)?.is_none() {
+                return Ok(uid);
+            }
+        }
+        Err(io::Error::other("every user number from 61184 to 65519 is in use"))
+    }
+
     /// Paths at which a program that belongs to this one may be, the preferred one first.
     pub(crate) fn places_of(&self, program: &str) -> Vec<PathBuf> {
         let beside = |executable: &Path| {

@@ -10,6 +10,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use howdah_acme::message::{self, Answer};
 use howdah_config::Config;
 use howdah_sys::credentials::Identity;
 use howdah_sys::memory;
@@ -30,6 +31,8 @@ pub(crate) struct FrontStart {
     pub(crate) channel: SeqPacket,
     pub(crate) pools: Vec<PoolChannel>,
     pub(crate) log: Arc<ErrorLog>,
+    /// Challenges that the front answers from its start, with their numbers.
+    pub(crate) answers: Vec<(u64, Answer)>,
     /// The access log; `None` if it is off.
     pub(crate) access: Option<LogTarget>,
     /// The heartbeats of the front's threads, for the supervisor.
@@ -72,6 +75,19 @@ pub(crate) enum ToFront {
     /// Use new log files. Their descriptors are attached: first the error log if it is a file, then
     /// the access log if it is a file.
     ReopenLogs,
+    /// Answer a challenge of an authority for certificates from now on, and send
+    /// [`FromFront::Presented`].
+    Present {
+        /// Number of the challenge.
+        id: u64,
+        /// The answer.
+        answer: Answer,
+    },
+    /// Answer the challenge no longer.
+    Withdraw {
+        /// Number of the challenge.
+        id: u64,
+    },
     /// A site has other certificates. They are in the attached memory file ([`write_pairs`]).
     Certificates {
         /// Index of the site in the configuration.
@@ -98,6 +114,11 @@ pub(crate) enum FromFront {
         id: u64,
         /// Text for a person.
         text: String,
+    },
+    /// The front answers the challenge.
+    Presented {
+        /// Number of the challenge.
+        id: u64,
     },
     /// A worker of the pool has violated the protocol. The pool must be killed and replaced.
     PoolBroken {
@@ -207,6 +228,11 @@ impl ToFront {
             ToFront::PoolReplaced { pool } => Writer::kind(2).number(*pool as u64).0,
             ToFront::Status { id } => Writer::kind(3).number(*id).0,
             ToFront::ReopenLogs => Writer::kind(4).0,
+            ToFront::Present { id, answer } => {
+                let answer = String::from_utf8_lossy(&message::encode(answer)).into_owned();
+                Writer::kind(20).number(*id).text(&answer).0
+            }
+            ToFront::Withdraw { id } => Writer::kind(21).number(*id).0,
             ToFront::TicketKeys => Writer::kind(6).0,
             ToFront::Certificates { site } => Writer::kind(5).number(*site as u64).0,
         }
@@ -223,6 +249,11 @@ impl ToFront {
             2 => ToFront::PoolReplaced { pool: input.size()? },
             3 => ToFront::Status { id: input.number()? },
             4 => ToFront::ReopenLogs,
+            20 => ToFront::Present {
+                id: input.number()?,
+                answer: message::decode(input.text()?.as_bytes())?,
+            },
+            21 => ToFront::Withdraw { id: input.number()? },
             6 => ToFront::TicketKeys,
             5 => ToFront::Certificates { site: input.size()? },
             _ => return Err(malformed()),
@@ -246,6 +277,7 @@ impl FromFront {
             FromFront::PoolBroken { pool, reason } => {
                 Writer::kind(4).number(*pool as u64).text(reason).0
             }
+            FromFront::Presented { id } => Writer::kind(20).number(*id).0,
         }
     }
 
@@ -275,6 +307,7 @@ impl FromFront {
                 pool: input.size()?,
                 reason: input.text()?,
             },
+            20 => FromFront::Presented { id: input.number()? },
             _ => return Err(malformed()),
         })
     }
@@ -351,6 +384,11 @@ mod tests {
             ToFront::PoolReplaced { pool: 3 },
             ToFront::Status { id: u64::MAX },
             ToFront::ReopenLogs,
+            ToFront::Present {
+                id: 9,
+                answer: Answer::Http { token: "a".into(), content: "a.b".into() },
+            },
+            ToFront::Withdraw { id: 9 },
             ToFront::Certificates { site: 2 },
             ToFront::TicketKeys,
         ]
@@ -368,6 +406,7 @@ mod tests {
             FromFront::Drained,
             FromFront::Status { id: 7, text: "all\nwell".into() },
             FromFront::PoolBroken { pool: 1, reason: "nonsense".into() },
+            FromFront::Presented { id: 9 },
         ]
     }
 

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use howdah_acme::message::Answer;
 use howdah_config::Config;
 use howdah_sys::process::{Exit, Pid};
 use howdah_sys::seqpacket::SeqPacket;
@@ -123,9 +124,9 @@ impl Generation {
     /// The front cannot be forked.
     pub(super) fn start_front(
         &mut self,
-        generation_plan: &GenerationPlan,
+        (generation_plan, ticket_keys): (&GenerationPlan, &TicketKeys),
         listeners: &[Listener],
-        ticket_keys: &TicketKeys,
+        answers: Vec<(u64, Answer)>,
         run: RunFront,
     ) -> io::Result<()> {
         let (Some(config), Some((log, access))) = (&self.config, &self.logs) else {
@@ -138,6 +139,7 @@ impl Generation {
             listeners: copies.collect::<io::Result<_>>()?,
             channel: theirs,
             pools: std::mem::take(&mut self.links),
+            answers,
             log: log.clone(),
             access: access.clone(),
             tls: TlsStart {

@@ -14,6 +14,7 @@ use super::certificates;
 use super::cgroups::PoolLimits;
 use super::environment::Environment;
 use super::isolation::{Abilities, PoolIsolation, PoolPaths};
+use super::orders::plan::{self, OrderPlan};
 use crate::tls::{PairText, SitePairs};
 
 /// A configuration whose users, programs and folders were found on this machine.
@@ -23,6 +24,8 @@ pub(crate) struct GenerationPlan {
     /// The user that the front runs as; `None` for the supervisor's user.
     pub(crate) front: Option<Identity>,
     pub(crate) pools: Vec<PoolPlan>,
+    /// The process that orders certificates; `None` if no site needs one.
+    pub(crate) orders: Option<OrderPlan>,
     /// The certificates and keys of the sites.
     pub(crate) certificates: Arc<SitePairs>,
     /// By site, the authorities of clients in PEM; `None` where clients are asked for nothing.
@@ -70,7 +73,8 @@ impl GenerationPlan {
             warnings: Vec::new(),
         };
         let front = finder.front(&config);
-        let certificates = config.sites.iter().map(|site| finder.pairs(site)).collect();
+        let mut certificates: SitePairs =
+            config.sites.iter().map(|site| finder.pairs(site)).collect();
         let client_authorities = config.sites.iter().map(|site| finder.authorities(site)).collect();
         let mut pools = Vec::new();
         for (number, site) in config.sites.iter().enumerate() {
@@ -81,6 +85,14 @@ impl GenerationPlan {
                 pools.push(pool);
             }
         }
+        let orders = finder.orders(front.as_ref());
+        for (site, pairs) in config.sites.iter().zip(&mut certificates) {
+            if let Some(plan) = orders.as_ref().filter(|_| plan::is_ordered(site)) {
+                let (stored, mistakes) = plan.stored(site);
+                *pairs = stored;
+                finder.warnings.extend(mistakes);
+            }
+        }
         if !finder.errors.is_empty() {
             return Err(finder.errors);
         }
@@ -89,6 +101,7 @@ impl GenerationPlan {
             config: Arc::new(config),
             front,
             pools,
+            orders,
             certificates: Arc::new(certificates),
             client_authorities,
             warnings,
@@ -122,6 +135,15 @@ impl Finder<'_> {
             self.warnings.push(warning.to_owned());
         }
         identity
+    }
+
+    fn orders(&mut self, front: Option<&Identity>) -> Option<OrderPlan> {
+        let found = OrderPlan::find(self.config, self.environment, front);
+        let plan = found.map_err(|error| self.errors.push(error)).ok().flatten()?;
+        for (name, reason) in &plan.left_out {
+            self.notices.push(format!("{name} gets no certificate: {reason}"));
+        }
+        Some(plan)
     }
 
     /// The user [`FRONT_USER`], or a number without a user, with the groups of [`POOL_USER`]: the

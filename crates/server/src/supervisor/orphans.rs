@@ -92,7 +92,8 @@ impl Supervisor {
         let fronts = self.generations.iter().filter_map(|one| Some(one.front.as_ref()?.pid));
         let pools = self.generations.iter().flat_map(|generation| &generation.pools);
         let check = self.check.as_ref().map(|check| check.pid());
-        fronts.chain(pools.flat_map(|pool| pool.pids())).chain(check).collect()
+        let others = check.into_iter().chain(self.orders.pid());
+        fronts.chain(pools.flat_map(|pool| pool.pids())).chain(others).collect()
     }
 
     fn users_of_pools(&self) -> HashSet<u32> {

@@ -121,6 +121,7 @@ impl Supervisor {
         for generation in &self.generations {
             self.describe(generation, &mut text);
         }
+        self.orders.describe(&mut text);
         match front {
             Some(front) => text.push_str(front),
             None => {

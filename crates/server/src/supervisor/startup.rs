@@ -23,6 +23,7 @@ use super::front_process::RunFront;
 use super::front_protocol;
 use super::listeners::Listener;
 use super::oom;
+use super::orders::CertificateOrders;
 use super::orphans::OrphanSearch;
 use super::plan::{ServePlan, SiteSource};
 use super::state;
@@ -96,6 +97,7 @@ pub(crate) fn serve(
         upgrade_wanted: false,
         restart: None,
         backoff: Backoff::default(),
+        orders: CertificateOrders::default(),
         check: None,
         certificate_files: CertificateFiles::default(),
         ticket_keys: TicketKeys::default(),

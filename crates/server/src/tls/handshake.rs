@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use super::certificates::NoCertificate;
 use super::established::Established;
 use super::facts;
+use super::policy;
 use crate::front::Thread;
 use crate::log::Level;
 use crate::net::{Encrypted, Peer, Watch};
@@ -23,6 +24,8 @@ use crate::net::{Encrypted, Peer, Watch};
 const ROOM: usize = 4096;
 /// The type of a record with handshake messages (RFC 8446 §5.1). No method of HTTP begins with it.
 const HANDSHAKE: u8 = 22;
+/// The protocol of authorities that check a name (RFC 8737 §6.2).
+const CHALLENGE: &[u8] = b"acme-tls/1";
 /// A fatal alert, `unrecognized_name` (RFC 6066 §3).
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 
@@ -32,6 +35,8 @@ enum Failure {
     Nothing,
     /// The client took too long.
     TooSlow,
+    /// The handshake was an authority's, which checks a name.
+    Challenge,
     NoCertificate(NoCertificate),
     Tls(rustls::Error),
     Broken(io::Error),
@@ -41,6 +46,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Nothing => f.write_str("the client has sent nothing"),
+            Failure::Challenge => f.write_str("it was an authority's"),
             Failure::TooSlow => f.write_str("it took longer than handshake_timeout"),
             Failure::NoCertificate(why) => fmt::Display::fmt(why, f),
             Failure::Tls(error) => fmt::Display::fmt(error, f),
@@ -81,7 +87,7 @@ pub(crate) async fn accept(
     let result = before(&watch, perform(thread, socket, peer)).await;
     match result {
         Ok(made) => Some(made),
-        Err(Failure::Nothing) => None,
+        Err(Failure::Nothing | Failure::Challenge) => None,
         Err(failure) => {
             let what = format!("the TLS handshake failed: {failure}");
             thread.shared.log.say_of_client(Level::Info, None, remote, &what);
@@ -96,6 +102,13 @@ async fn perform(
     peer: Peer,
 ) -> Result<(Encrypted, Peer), Failure> {
     let (accepted, rest) = hello(&socket).await?;
+    if let Some(settings) = challenge(thread, &accepted) {
+        let session = begin(accepted, settings, &socket, &rest)?;
+        let mut transport = Encrypted::new(socket, session);
+        poll_fn(|context| transport.poll_handshake(context)).await?;
+        // The authority has seen the certificate, and closes the connection.
+        return Err(Failure::Challenge);
+    }
     let (site, settings) = match settings(thread, &peer, accepted.client_hello().server_name()) {
         Ok(found) => found,
         Err(why) => {
@@ -114,6 +127,19 @@ async fn perform(
         ..peer
     };
     Ok((transport, peer))
+}
+
+/// Returns the settings for an authority that checks a name (RFC 8737); `None` for other clients.
+fn challenge(thread: &Thread, accepted: &Accepted) -> Option<Arc<ServerConfig>> {
+    let challenges = thread.challenges();
+    if challenges.is_empty() {
+        return None;
+    }
+    let hello = accepted.client_hello();
+    let mut protocols = hello.alpn()?;
+    let is_alone = protocols.next() == Some(CHALLENGE) && protocols.next().is_none();
+    let (certificate, key) = challenges.tls(hello.server_name().filter(|_| is_alone)?)?;
+    policy::for_challenge(&certificate, &key, CHALLENGE).map(Arc::new)
 }
 
 /// Reads the client's first message. Returns it with the bytes that came behind it.

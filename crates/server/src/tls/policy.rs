@@ -5,9 +5,11 @@ use std::sync::{Arc, OnceLock};
 use howdah_config::{CipherPolicy, ClientVerify, Config, Site as SiteSettings, TlsVersion};
 use howdah_site::Site;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
-use rustls::sign::CertifiedKey;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{CipherSuite, RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 
 use super::certificates::Certificates;
@@ -48,7 +50,7 @@ impl Tls {
         ports: &[Option<u16>],
     ) -> Result<Option<Tls>, String> {
         let TlsStart { pairs, client_authorities, ticket_keys } = start;
-        if pairs.iter().all(Vec::is_empty) {
+        if !config.sites.iter().any(|site| site.tls.is_on()) {
             return Ok(None);
         }
         let certificates = Arc::new(Certificates::parse(pairs)?);
@@ -147,6 +149,21 @@ pub(crate) fn clients(
     builder
         .build()
         .map_err(|error| format!("the authorities cannot be used ({error})"))
+}
+
+/// Returns the settings for the handshake of an authority that checks a name: this certificate alone,
+/// and this protocol alone. `None` if the certificate cannot be used.
+pub(super) fn for_challenge(certificate: &str, key: &str, protocol: &[u8]) -> Option<ServerConfig> {
+    // The certificate has a critical extension that only authorities know, so it is not checked.
+    let chain = pair::chain(certificate.as_bytes()).ok()?;
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).ok()?;
+    let certified = CertifiedKey::new(chain, provider().key_provider.load_private_key(key).ok()?);
+    let builder = ServerConfig::builder_with_provider(Arc::clone(provider()));
+    let builder = builder.with_safe_default_protocol_versions().ok()?.with_no_client_auth();
+    let resolver = SingleCertAndKey::from(certified);
+    let mut settings = builder.with_cert_resolver(Arc::new(resolver));
+    settings.alpn_protocols = vec![protocol.to_vec()];
+    Some(settings)
 }
 
 /// Every cipher suite of the library: all have forward secrecy and authenticated encryption.

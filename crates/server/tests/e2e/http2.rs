@@ -1,7 +1,7 @@
 //! HTTP/2: requests and responses, streams beside each other, limits, and the end of connections.
 
 mod attacks;
-mod client;
+pub mod client;
 mod frames;
 mod head;
 mod life;

@@ -1,0 +1,104 @@
+//! The messages between the process and the supervisor: one JSON object in each packet.
+
+use serde::{Deserialize, Serialize};
+
+/// The answer to a challenge, which the front gives to the authority.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// HTTP-01: the content of `/.well-known/acme-challenge/TOKEN`.
+    Http {
+        /// The last part of the path.
+        token: String,
+        /// The content.
+        content: String,
+    },
+    /// TLS-ALPN-01: the certificate for a handshake with the protocol `acme-tls/1`.
+    Tls {
+        /// The host name.
+        name: String,
+        /// The certificate, in PEM.
+        certificate: String,
+        /// The private key, in PEM.
+        key: String,
+    },
+}
+
+/// A message to the supervisor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToSupervisor {
+    /// Answer a challenge from now on.
+    Present {
+        /// Repeated in [`ToProcess::Presented`] and [`ToSupervisor::Withdraw`].
+        id: u64,
+        /// The answer.
+        answer: Answer,
+    },
+    /// Answer the challenge no longer.
+    Withdraw {
+        /// The number of the challenge.
+        id: u64,
+    },
+    /// The folder has a new certificate of this name.
+    Stored {
+        /// The host name.
+        name: String,
+    },
+    /// The state of a name, for `howdah status`.
+    State {
+        /// The host name.
+        name: String,
+        /// Text for a person.
+        text: String,
+    },
+    /// A line for the error log.
+    Log {
+        /// Whether it is an error, and not news.
+        is_error: bool,
+        /// Text for a person.
+        text: String,
+    },
+}
+
+/// A message to the process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToProcess {
+    /// The front answers the challenge.
+    Presented {
+        /// The number of the challenge.
+        id: u64,
+    },
+}
+
+/// Encodes a message as one packet.
+pub fn encode(message: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(message).expect("these types have no value that JSON cannot hold")
+}
+
+/// Decodes one packet.
+///
+/// # Errors
+/// The packet is malformed.
+pub fn decode<'p, M: Deserialize<'p>>(packet: &'p [u8]) -> std::io::Result<M> {
+    Ok(serde_json::from_slice(packet)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_survive_the_way() {
+        let answer = Answer::Http {
+            token: "a".into(),
+            content: "b\"\n".into(),
+        };
+        let present = ToSupervisor::Present { id: u64::MAX, answer };
+        assert_eq!(decode::<ToSupervisor>(&encode(&present)).unwrap(), present);
+        let stored = ToSupervisor::Stored { name: "example.org".into() };
+        let packet = encode(&stored);
+        assert_eq!(decode::<ToSupervisor>(&packet).unwrap(), stored);
+        for end in 0..packet.len() {
+            assert!(decode::<ToSupervisor>(&packet[..end]).is_err());
+        }
+    }
+}

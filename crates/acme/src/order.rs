@@ -1,0 +1,294 @@
+//! An order: from the request for a certificate to the certificate (RFC 8555 §7.4).
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use instant_acme::{
+    AuthorizationStatus, CertificateIdentifier, ChallengeType, Error as AcmeError, Identifier,
+    NewOrder, Order, OrderStatus, Problem,
+};
+
+use crate::authority::{Authority, persist};
+use crate::certificate;
+use crate::dns_hook;
+use crate::failure::{Failure, kind_of, text_of};
+use crate::message::Answer;
+use crate::names::is_wildcard;
+use crate::process::{Presented, Presenter};
+use crate::settings::{ChallengeKind, Settings};
+
+/// Time in which an authority must have checked a challenge, or have issued a certificate.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// Bounds of the delay between two looks at an order.
+const TURN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+
+/// A certificate to order.
+pub(crate) struct Wanted<'w> {
+    pub(crate) name: &'w str,
+    /// The certificate that the new one replaces (RFC 9773 §5).
+    pub(crate) replaces: Option<CertificateIdentifier<'static>>,
+    /// Orders that were refused before. Each may use another challenge.
+    pub(crate) refusals: u32,
+}
+
+/// An issued certificate, in PEM.
+pub(crate) struct Issued {
+    pub(crate) key: String,
+    pub(crate) chain: String,
+}
+
+/// A challenge that is answered until this value is dropped.
+enum Answered {
+    ByFront { _presented: Presented },
+    ByDns { _record: Record },
+}
+
+/// Orders a certificate.
+///
+/// # Errors
+/// The failure. Nothing has changed on this machine.
+pub(crate) async fn obtain(
+    authority: &Authority,
+    settings: &Settings,
+    presenter: &Rc<Presenter>,
+    wanted: &Wanted<'_>,
+) -> Result<Issued, Failure> {
+    let kind = choose(settings, wanted)?;
+    let failure = |error: AcmeError| authority.failure(&error);
+    let mut order = begin(authority, wanted).await?;
+    persist(async || {
+        let mut all = order.authorizations();
+        while let Some(one) = all.next().await {
+            one?;
+        }
+        Ok(())
+    })
+    .await
+    .map_err(failure)?;
+    let answered = answer(authority, settings, presenter, &mut order, kind).await?;
+    let status = wait(authority, &mut order, is_checked).await;
+    drop(answered);
+    let status = match status {
+        Ok(status) => status,
+        Err(failure) => return Err(failed_challenge(&mut order, kind).await.unwrap_or(failure)),
+    };
+    if status == OrderStatus::Invalid {
+        let unknown = || Failure::refused("the authority refuses the order without a reason");
+        return Err(failed_challenge(&mut order, kind).await.unwrap_or_else(unknown));
+    }
+    let (key, request) = certificate::request(wanted.name)
+        .map_err(|error| Failure::local(format!("cannot make a key: {error}")))?;
+    if status == OrderStatus::Ready {
+        persist(async || order.finalize_csr(&request).await).await.map_err(failure)?;
+    }
+    match wait(authority, &mut order, |status| is_checked(status) && status != OrderStatus::Ready)
+        .await?
+    {
+        OrderStatus::Valid => {}
+        status => return Err(Failure::refused(format!("the order ended as {status:?}"))),
+    }
+    let chain = persist(async || order.certificate().await).await.map_err(failure)?;
+    let chain = chain.ok_or_else(|| Failure::unreachable("the authority sends no certificate"))?;
+    Ok(Issued { key, chain })
+}
+
+fn is_checked(status: OrderStatus) -> bool {
+    !matches!(status, OrderStatus::Pending | OrderStatus::Processing)
+}
+
+/// Returns the challenge for the next order.
+fn choose(settings: &Settings, wanted: &Wanted<'_>) -> Result<ChallengeKind, Failure> {
+    let fits = |kind: &&ChallengeKind| !is_wildcard(wanted.name) || **kind == ChallengeKind::Dns01;
+    let fitting: Vec<ChallengeKind> = settings.challenges.iter().filter(fits).copied().collect();
+    match fitting.len() {
+        0 => Err(Failure::local(
+            "a wildcard needs the challenge dns-01: set `dns_hook` in [acme], or list the names",
+        )),
+        count => Ok(fitting[usize::try_from(wanted.refusals).unwrap_or(0) % count]),
+    }
+}
+
+/// Makes the order. An account that is no longer accepted is replaced.
+async fn begin(authority: &Authority, wanted: &Wanted<'_>) -> Result<Order, Failure> {
+    let identifiers = [Identifier::Dns(wanted.name.to_owned())];
+    let mut replaces = wanted.replaces.clone();
+    loop {
+        let account = authority.account().await?;
+        let plain = NewOrder::new(&identifiers);
+        let order = match &replaces {
+            Some(former) => plain.replaces(former.clone()),
+            None => plain,
+        };
+        let error = match persist(async || account.new_order(&order).await).await {
+            Ok(order) => return Ok(order),
+            Err(error) => error,
+        };
+        let kind = match &error {
+            AcmeError::Api(problem) => kind_of(problem),
+            _ => "",
+        };
+        let is_account = matches!(kind, "accountDoesNotExist" | "unauthorized");
+        if is_account && authority.replace_account().await? {
+            continue;
+        }
+        if !is_about_former(&error, kind) || replaces.take().is_none() {
+            return Err(authority.failure(&error));
+        }
+    }
+}
+
+/// Whether the order may succeed without the name of the former certificate, of which the authority
+/// may know nothing.
+fn is_about_former(error: &AcmeError, kind: &str) -> bool {
+    match error {
+        AcmeError::Api(_) => !matches!(kind, "rateLimited" | "serverInternal" | "badNonce"),
+        AcmeError::Unsupported(_) => true,
+        other => other.to_string().starts_with("replaces field mismatch"),
+    }
+}
+
+/// Answers the challenges of all authorizations that are not valid yet, and tells the authority.
+async fn answer(
+    authority: &Authority,
+    settings: &Settings,
+    presenter: &Rc<Presenter>,
+    order: &mut Order,
+    kind: ChallengeKind,
+) -> Result<Vec<Answered>, Failure> {
+    let mut answered = Vec::new();
+    let mut all = order.authorizations();
+    while let Some(one) = all.next().await {
+        let mut authorization = one.map_err(|error| authority.failure(&error))?;
+        if authorization.status == AuthorizationStatus::Valid {
+            continue;
+        }
+        let Some(mut challenge) = authorization.challenge(type_of(kind)) else {
+            let what = format!("the authority does not offer the challenge {}", kind.name());
+            return Err(Failure::refused(what));
+        };
+        let keys = challenge.key_authorization();
+        let identifier = challenge.identifier().identifier;
+        let Identifier::Dns(name) = identifier else {
+            return Err(Failure::refused(
+                "the authority wants to check something else than a name",
+            ));
+        };
+        let one = match kind {
+            ChallengeKind::Http01 => {
+                let token = challenge.token.clone();
+                let answer = Answer::Http { token, content: keys.as_str().to_owned() };
+                Answered::ByFront {
+                    _presented: presenter.present(answer).await?,
+                }
+            }
+            ChallengeKind::TlsAlpn01 => {
+                let made = certificate::of_challenge(name, keys.digest().as_ref());
+                let (certificate, key) =
+                    made.map_err(|error| Failure::local(format!("cannot make a key: {error}")))?;
+                let answer = Answer::Tls { name: name.clone(), certificate, key };
+                Answered::ByFront {
+                    _presented: presenter.present(answer).await?,
+                }
+            }
+            ChallengeKind::Dns01 => {
+                let record = Record::add(&settings.dns_hook, name, keys.dns_value()).await?;
+                Answered::ByDns { _record: record }
+            }
+        };
+        answered.push(one);
+        persist(async || challenge.set_ready().await)
+            .await
+            .map_err(|error| authority.failure(&error))?;
+    }
+    Ok(answered)
+}
+
+fn type_of(kind: ChallengeKind) -> ChallengeType {
+    match kind {
+        ChallengeKind::Http01 => ChallengeType::Http01,
+        ChallengeKind::TlsAlpn01 => ChallengeType::TlsAlpn01,
+        ChallengeKind::Dns01 => ChallengeType::Dns01,
+    }
+}
+
+/// Waits until the status of the order is `enough`.
+async fn wait(
+    authority: &Authority,
+    order: &mut Order,
+    enough: impl Fn(OrderStatus) -> bool,
+) -> Result<OrderStatus, Failure> {
+    let until = Instant::now() + PATIENCE;
+    let mut turn = TURN.0;
+    loop {
+        let refreshed = persist(async || {
+            order.refresh().await?;
+            Ok(())
+        });
+        refreshed.await.map_err(|error| authority.failure(&error))?;
+        let state = order.state();
+        if enough(state.status) {
+            return Ok(state.status);
+        }
+        if Instant::now() >= until {
+            let what = format!("the authority did not finish within {} s", PATIENCE.as_secs());
+            return Err(Failure::unreachable(what));
+        }
+        let asked = authority.patience().unwrap_or_default();
+        tokio::time::sleep(turn.max(asked).min(TURN.1)).await;
+        turn = (turn * 2).min(TURN.1);
+    }
+}
+
+/// Returns why the authority could not check a challenge; `None` if the authority does not tell.
+async fn failed_challenge(order: &mut Order, kind: ChallengeKind) -> Option<Failure> {
+    let mut reason: Option<Problem> = None;
+    // A failed question leaves the reason unknown.
+    let _ = persist(async || {
+        let mut all = order.authorizations();
+        while let Some(one) = all.next().await {
+            let mut authorization = one?;
+            let state = authorization.refresh().await?;
+            let found = state.challenges.iter().find_map(|challenge| challenge.error.clone());
+            reason = reason.take().or(found);
+        }
+        Ok(())
+    })
+    .await;
+    let problem = reason.or_else(|| order.state().error.clone())?;
+    let mut failure = Failure::of_problem(&problem, None);
+    failure.reason = format!("{}: {}", kind.name(), text_of(&problem));
+    Some(failure)
+}
+
+/// A DNS record, removed when dropped.
+struct Record {
+    hook: Vec<String>,
+    name: String,
+    value: String,
+}
+
+impl Record {
+    async fn add(hook: &[String], name: &str, value: String) -> Result<Record, Failure> {
+        let record = Record {
+            hook: hook.to_vec(),
+            name: format!("_acme-challenge.{name}"),
+            value,
+        };
+        let (hook, name, value) = (record.hook.clone(), record.name.clone(), record.value.clone());
+        let added = tokio::task::spawn_blocking(move || dns_hook::add(&hook, &name, &value)).await;
+        match added {
+            Ok(Ok(())) => Ok(record),
+            Ok(Err(reason)) => Err(Failure::local(reason)),
+            Err(_) => Err(Failure::local("the DNS hook could not be run")),
+        }
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        let (hook, name) = (std::mem::take(&mut self.hook), std::mem::take(&mut self.name));
+        let value = std::mem::take(&mut self.value);
+        // A record that stays does no harm: its value is of use for this order alone.
+        tokio::task::spawn_blocking(move || dns_hook::remove(&hook, &name, &value));
+    }
+}

@@ -1,0 +1,398 @@
+//! The process: carries out the steps of the schedule.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use howdah_sys::readiness::Readable;
+use howdah_sys::seqpacket::SeqPacket;
+use instant_acme::CertificateIdentifier;
+use tokio::runtime::Builder;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::LocalSet;
+
+use crate::authority::Authority;
+use crate::certificate::Facts;
+use crate::failure::Failure;
+use crate::message::{self, Answer, ToProcess, ToSupervisor};
+use crate::order::{self, Wanted};
+use crate::schedule::{Held, Now, RenewalWindow, Schedule, Step, Validity};
+use crate::settings::Settings;
+use crate::storage::{Storage, date};
+
+/// Time in which the front must answer a challenge.
+const FRONT_PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes of a message of the supervisor.
+const LONGEST_MESSAGE: usize = 4096;
+
+/// Runs until the supervisor closes its end of the channel.
+///
+/// # Errors
+/// The reason, as text for the operator, why no certificate can be ordered at all.
+pub fn run(settings: Settings, channel: SeqPacket) -> Result<(), String> {
+    let broken = |error: io::Error| format!("its event loop: {error}");
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(broken)?;
+    let storage = Storage::new(&settings.state);
+    let told = |error: io::Error| format!("the state folder: {error}");
+    storage.prepare().map_err(told)?;
+    let settings = Rc::new(settings);
+    let authorities = Authority::all(&settings)?;
+    let local = LocalSet::new();
+    local.block_on(&runtime, async {
+        let presenter = Rc::new(Presenter::new(channel));
+        let listener = tokio::task::spawn_local(Rc::clone(&presenter).listen());
+        let orders = Orders::new(settings, storage, authorities, Rc::clone(&presenter));
+        tokio::select! {
+            ended = listener => match ended {
+                Ok(ended) => ended.map_err(|error| format!("the channel to the supervisor: {error}")),
+                Err(error) => Err(error.to_string()),
+            },
+            () = orders.run() => Ok(()),
+        }
+    })
+}
+
+/// The result of a step.
+enum Done {
+    Order {
+        certificate: usize,
+        directory: usize,
+        result: Result<Validity, Failure>,
+    },
+    Question {
+        certificate: usize,
+        result: Option<(RenewalWindow, Duration)>,
+    },
+}
+
+/// All certificates, with the schedule that decides on them.
+struct Orders {
+    settings: Rc<Settings>,
+    storage: Storage,
+    authorities: Vec<Rc<Authority>>,
+    presenter: Rc<Presenter>,
+    began: Instant,
+    schedule: Schedule,
+    certificates: Vec<State>,
+}
+
+/// The state of a certificate, beside its schedule.
+#[derive(Default)]
+struct State {
+    validity: Option<Validity>,
+    /// The name of the certificate in questions to its authority.
+    id: Option<CertificateIdentifier<'static>>,
+    /// Why the last order has failed.
+    failure: Option<String>,
+    /// The text that the supervisor was told.
+    told: String,
+}
+
+impl Orders {
+    fn new(
+        settings: Rc<Settings>,
+        storage: Storage,
+        authorities: Vec<Authority>,
+        presenter: Rc<Presenter>,
+    ) -> Orders {
+        let began = Instant::now();
+        let mut certificates = Vec::new();
+        let mut held = Vec::new();
+        for name in &settings.names {
+            let mut state = State::default();
+            let stored = storage.certificate(name).unwrap_or_else(|error| {
+                presenter.log(true, format!("{error}; a new certificate is ordered"));
+                None
+            });
+            held.push(stored.map(|stored| {
+                state.validity = Some(stored.validity);
+                state.id = Facts::read(&stored.pem).ok().and_then(|facts| facts.id);
+                let issuer = stored.directory;
+                let known = |directory: &String| Some(directory) == issuer.as_ref();
+                let directory = settings.directories.iter().position(known);
+                Held { validity: stored.validity, directory }
+            }));
+            certificates.push(state);
+        }
+        let now = now(began);
+        let seed = now.calendar ^ (u64::from(std::process::id()) << 32);
+        Orders {
+            schedule: Schedule::new(&held, authorities.len(), seed, now),
+            authorities: authorities.into_iter().map(Rc::new).collect(),
+            settings,
+            storage,
+            presenter,
+            began,
+            certificates,
+        }
+    }
+
+    /// Carries out the steps of the schedule for ever.
+    async fn run(mut self) {
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        for certificate in 0..self.certificates.len() {
+            self.tell(certificate);
+        }
+        loop {
+            match self.schedule.next(now(self.began)) {
+                Step::Order { certificate, directory, refusals } => {
+                    let job = self.order(certificate, directory, refusals);
+                    let sender = sender.clone();
+                    tokio::task::spawn_local(async move {
+                        let result = job.await;
+                        // The receiver lives as long as the event loop.
+                        let _ = sender.send(Done::Order { certificate, directory, result });
+                    });
+                    self.tell(certificate);
+                }
+                Step::Ask { certificate, directory } => {
+                    let job = self.ask(certificate, directory);
+                    let sender = sender.clone();
+                    tokio::task::spawn_local(async move {
+                        let result = job.await;
+                        let _ = sender.send(Done::Question { certificate, result });
+                    });
+                }
+                Step::Wait(time) => {
+                    tokio::select! {
+                        Some(done) = receiver.recv() => self.finish(done),
+                        () = tokio::time::sleep(time) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Orders a certificate, and stores it.
+    fn order(
+        &self,
+        certificate: usize,
+        directory: usize,
+        refusals: u32,
+    ) -> impl Future<Output = Result<Validity, Failure>> + use<> {
+        let (settings, storage) = (Rc::clone(&self.settings), self.storage.clone());
+        let authority = Rc::clone(&self.authorities[directory]);
+        let presenter = Rc::clone(&self.presenter);
+        let replaces = self.certificates[certificate].id.clone();
+        async move {
+            let name = settings.names[certificate].as_str();
+            let room = |error: io::Error| {
+                Failure::local(format!(
+                    "no order, because its certificate could not be kept: {error}"
+                ))
+            };
+            storage.check_room().map_err(room)?;
+            let wanted = Wanted { name, replaces, refusals };
+            let issued = order::obtain(&authority, &settings, &presenter, &wanted).await?;
+            let stored = storage.store(name, &authority.directory, &issued.key, &issued.chain);
+            stored.map_err(|error| Failure::local(format!("the new certificate is lost: {error}")))
+        }
+    }
+
+    /// Asks for the renewal window of a certificate.
+    fn ask(
+        &self,
+        certificate: usize,
+        directory: usize,
+    ) -> impl Future<Output = Option<(RenewalWindow, Duration)>> + use<> {
+        let authority = Rc::clone(&self.authorities[directory]);
+        let id = self.certificates[certificate].id.clone();
+        async move {
+            let account = authority.account().await.ok()?;
+            let (info, again) = account.renewal_info(&id?).await.ok()?;
+            let window = info.suggested_window;
+            let seconds =
+                |time: time::OffsetDateTime| time.unix_timestamp().try_into().unwrap_or(0);
+            let window = RenewalWindow {
+                start: seconds(window.start),
+                end: seconds(window.end),
+            };
+            Some((window, again))
+        }
+    }
+
+    fn finish(&mut self, done: Done) {
+        let now = now(self.began);
+        let certificate = match done {
+            Done::Order { certificate, directory, result } => {
+                match result {
+                    Ok(validity) => self.obtained(certificate, directory, validity, now),
+                    Err(failure) => self.failed(certificate, directory, failure, now),
+                }
+                certificate
+            }
+            Done::Question { certificate, result } => {
+                match result {
+                    Some((window, again)) => self.schedule.window(certificate, window, again, now),
+                    None => self.schedule.no_window(certificate, now),
+                }
+                certificate
+            }
+        };
+        self.tell(certificate);
+    }
+
+    fn obtained(&mut self, certificate: usize, directory: usize, validity: Validity, now: Now) {
+        self.schedule.obtained(certificate, directory, validity, now);
+        let name = &self.settings.names[certificate];
+        let state = &mut self.certificates[certificate];
+        state.validity = Some(validity);
+        state.failure = None;
+        let stored = self.storage.certificate(name).ok().flatten();
+        let facts = stored.and_then(|stored| Facts::read(&stored.pem).ok());
+        state.id = facts.and_then(|facts| facts.id);
+        let authority = &self.authorities[directory].directory;
+        let end = date(validity.not_after);
+        self.presenter
+            .log(false, format!("{name} has a certificate of {authority} until {end}"));
+        let is_early = now.calendar + CLOCK_TOLERANCE < validity.not_before;
+        if is_early || now.calendar > validity.not_after {
+            let time = date(now.calendar);
+            let what = format!(
+                "{name}: the clock of this machine says {time}, when the new certificate is not valid; set the clock"
+            );
+            self.presenter.log(true, what);
+        }
+        self.presenter.tell(&ToSupervisor::Stored { name: name.clone() });
+    }
+
+    fn failed(&mut self, certificate: usize, directory: usize, failure: Failure, now: Now) {
+        self.schedule.failed(certificate, directory, failure.kind, now);
+        let name = &self.settings.names[certificate];
+        let authority = &self.authorities[directory].directory;
+        let reason = format!("{authority}: {failure}");
+        let next = date(now.calendar + self.schedule.delay(certificate, now).as_secs());
+        // One reason is logged once, however often it is met.
+        if self.certificates[certificate].failure.as_ref() != Some(&reason) {
+            self.presenter.log(
+                true,
+                format!("{name} gets no certificate: {reason}; the next attempt is at {next}"),
+            );
+        }
+        self.certificates[certificate].failure = Some(reason);
+    }
+
+    /// Tells the supervisor the state of a certificate, if it has changed.
+    fn tell(&mut self, certificate: usize) {
+        let now = now(self.began);
+        let name = self.settings.names[certificate].clone();
+        let state = &mut self.certificates[certificate];
+        let attempt = || date(now.calendar + self.schedule.delay(certificate, now).as_secs());
+        let mut text = match (state.validity, self.schedule.renewal(certificate)) {
+            (Some(validity), Some(renewal)) => {
+                let verb = if validity.not_after < now.calendar {
+                    "ended at"
+                } else {
+                    "ends at"
+                };
+                let renewal = match renewal <= now.calendar && state.failure.is_some() {
+                    true => attempt(),
+                    false => date(renewal),
+                };
+                format!("{verb} {}, next renewal at {renewal}", date(validity.not_after))
+            }
+            _ if state.failure.is_some() => format!("none yet, next attempt at {}", attempt()),
+            _ => "none yet, it is being ordered".to_owned(),
+        };
+        if let Some(failure) = &state.failure {
+            text.push_str(&format!("; last error: {failure}"));
+        }
+        if state.told != text {
+            state.told.clone_from(&text);
+            self.presenter.tell(&ToSupervisor::State { name, text });
+        }
+    }
+}
+
+/// Difference between two machines' clocks that is usual.
+const CLOCK_TOLERANCE: u64 = 60;
+
+fn now(began: Instant) -> Now {
+    Now {
+        calendar: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
+        steady: began.elapsed(),
+    }
+}
+
+/// The talk with the supervisor, and the challenges that the front answers.
+pub(crate) struct Presenter {
+    channel: SeqPacket,
+    next: Cell<u64>,
+    waiting: RefCell<HashMap<u64, oneshot::Sender<()>>>,
+}
+
+/// A challenge that the front answers until this value is dropped.
+pub(crate) struct Presented {
+    presenter: Rc<Presenter>,
+    id: u64,
+}
+
+impl Presenter {
+    fn new(channel: SeqPacket) -> Presenter {
+        Presenter {
+            channel,
+            next: Cell::new(1),
+            waiting: RefCell::default(),
+        }
+    }
+
+    /// Lets the front answer a challenge.
+    ///
+    /// # Errors
+    /// No front has confirmed the challenge in time.
+    pub(crate) async fn present(self: &Rc<Self>, answer: Answer) -> Result<Presented, Failure> {
+        let id = self.next.replace(self.next.get() + 1);
+        let presented = Presented { presenter: Rc::clone(self), id };
+        let (sender, receiver) = oneshot::channel();
+        self.waiting.borrow_mut().insert(id, sender);
+        self.tell(&ToSupervisor::Present { id, answer });
+        match tokio::time::timeout(FRONT_PATIENCE, receiver).await {
+            Ok(Ok(())) => Ok(presented),
+            Ok(Err(_)) | Err(_) => Err(Failure::local("the front does not answer challenges now")),
+        }
+    }
+
+    fn log(&self, is_error: bool, text: String) {
+        self.tell(&ToSupervisor::Log { is_error, text });
+    }
+
+    /// Sends a message. Waits for the supervisor while the channel is full.
+    fn tell(&self, message: &ToSupervisor) {
+        // [`Presenter::listen`] notices a supervisor that is gone.
+        let _ = self.channel.send(&message::encode(message), &[]);
+    }
+
+    /// Receives messages until the supervisor is gone.
+    async fn listen(self: Rc<Self>) -> io::Result<()> {
+        let readable = Readable::new(self.channel.as_fd())?;
+        let mut room = vec![0; LONGEST_MESSAGE];
+        loop {
+            let mut ready = readable.ready().await?;
+            let received = match self.channel.receive_now(&mut room) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready.clear_ready();
+                    continue;
+                }
+                other => other?,
+            };
+            if received.length == 0 {
+                return Ok(());
+            }
+            let ToProcess::Presented { id } = message::decode(&room[..received.length])?;
+            if let Some(sender) = self.waiting.borrow_mut().remove(&id) {
+                // The order may have been given up.
+                let _ = sender.send(());
+            }
+        }
+    }
+}
+
+impl Drop for Presented {
+    fn drop(&mut self) {
+        self.presenter.waiting.borrow_mut().remove(&self.id);
+        self.presenter.tell(&ToSupervisor::Withdraw { id: self.id });
+    }
+}

@@ -1,0 +1,383 @@
+//! Months of simulated time: authorities that fail, refuse and come back, and clocks that are set.
+
+use super::*;
+
+const DAY: u64 = 86_400;
+const HOUR: u64 = 3600;
+/// The calendar at the begin of every simulation.
+const BEGIN: u64 = 1_800_000_000;
+/// The usual life of a certificate.
+const LIFE: u64 = 90 * DAY;
+/// The time that an order takes.
+const ORDER: u64 = 10;
+
+/// A machine with its clocks, and authorities that answer as `authority` says.
+struct World<'a> {
+    schedule: Schedule,
+    now: Now,
+    authority: Box<dyn FnMut(usize, usize, Now) -> Answer + 'a>,
+    under_way: Vec<(Duration, Step)>,
+    /// Every order: steady seconds, certificate, directory.
+    orders: Vec<(u64, usize, usize)>,
+    held: Vec<Option<Validity>>,
+}
+
+#[derive(Clone, Copy)]
+enum Answer {
+    Certificate(u64),
+    Fails(FailureKind),
+}
+
+impl<'a> World<'a> {
+    fn new(
+        certificates: usize,
+        directories: usize,
+        authority: impl FnMut(usize, usize, Now) -> Answer + 'a,
+    ) -> World<'a> {
+        let now = Now {
+            calendar: BEGIN,
+            steady: Duration::from_secs(1000),
+        };
+        World {
+            schedule: Schedule::new(&vec![None; certificates], directories, 7, now),
+            now,
+            authority: Box::new(authority),
+            under_way: Vec::new(),
+            orders: Vec::new(),
+            held: vec![None; certificates],
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        let before = self.now.steady.as_secs();
+        self.now.steady += time;
+        self.now.calendar += self.now.steady.as_secs() - before;
+    }
+
+    /// Lets `seconds` pass.
+    fn run(&mut self, seconds: u64) {
+        let end = self.now.steady + Duration::from_secs(seconds);
+        while self.now.steady < end {
+            match self.schedule.next(self.now) {
+                Step::Wait(wait) => {
+                    let done = self.under_way.iter().map(|(at, _)| *at).min();
+                    let wait = done.map_or(wait, |at| wait.min(at.saturating_sub(self.now.steady)));
+                    self.pass(wait.min(end - self.now.steady));
+                    self.finish();
+                }
+                step => {
+                    self.begin(step);
+                    self.under_way.push((self.now.steady + Duration::from_secs(ORDER), step));
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, step: Step) {
+        let Step::Order { certificate, directory, .. } = step else {
+            return;
+        };
+        let same = |(_, other): &(Duration, Step)| matches!(other, Step::Order { certificate: one, .. } if *one == certificate);
+        assert!(!self.under_way.iter().any(same), "two orders of one name");
+        let at = |(_, other): &&(Duration, Step)| matches!(other, Step::Order { directory: one, .. } if *one == directory);
+        assert!(self.under_way.iter().filter(at).count() < MOST_ORDERS);
+        self.orders.push((self.now.steady.as_secs(), certificate, directory));
+    }
+
+    fn finish(&mut self) {
+        let now = self.now;
+        let (done, rest) = self.under_way.drain(..).partition(|(at, _)| *at <= now.steady);
+        self.under_way = rest;
+        let done: Vec<(Duration, Step)> = done;
+        for (_, step) in done {
+            match step {
+                Step::Order { certificate, directory, .. } => {
+                    match (self.authority)(certificate, directory, now) {
+                        Answer::Certificate(life) => {
+                            let not_before = now.calendar - HOUR.min(life / 10);
+                            let validity = Validity { not_before, not_after: not_before + life };
+                            self.held[certificate] = Some(validity);
+                            self.schedule.obtained(certificate, directory, validity, now);
+                        }
+                        Answer::Fails(kind) => {
+                            self.schedule.failed(certificate, directory, kind, now)
+                        }
+                    }
+                }
+                Step::Ask { certificate, .. } => self.schedule.no_window(certificate, now),
+                Step::Wait(_) => unreachable!("a wait is never under way"),
+            }
+        }
+    }
+
+    /// The orders within the last `seconds`.
+    fn recent(&self, seconds: u64) -> usize {
+        let since = self.now.steady.as_secs() - seconds;
+        self.orders.iter().filter(|(at, ..)| *at >= since).count()
+    }
+}
+
+fn always(_: usize, _: usize, _: Now) -> Answer {
+    Answer::Certificate(LIFE)
+}
+
+#[test]
+fn every_name_gets_a_certificate_and_renews_it_at_two_thirds_of_its_life() {
+    let mut world = World::new(60, 1, always);
+    world.run(HOUR);
+    assert!(world.held.iter().all(Option::is_some));
+    assert_eq!(world.orders.len(), 60, "one order each");
+    let mut before = world.held.clone();
+    world.run(55 * DAY);
+    assert_eq!(world.orders.len(), 60, "no renewal before its time");
+    world.run(10 * DAY);
+    assert_eq!(world.orders.len(), 120, "one renewal each");
+    assert!(world.held.iter().zip(&before).all(|(now, then)| now != then));
+    // The renewals are spread: no hour has a fifth of them.
+    let renewals: Vec<u64> = world.orders[60..].iter().map(|(at, ..)| *at).collect();
+    let busiest = renewals
+        .iter()
+        .map(|at| renewals.iter().filter(|other| (*at..at + HOUR).contains(other)).count())
+        .max();
+    assert!(busiest.unwrap() < 12, "{busiest:?} within an hour");
+    before.clone_from(&world.held);
+    world.run(200 * DAY);
+    let now = world.now.calendar;
+    assert!(world.held.iter().flatten().all(|held| held.not_after > now + 20 * DAY));
+}
+
+#[test]
+fn an_authority_that_is_down_for_a_day_is_asked_seldom_and_used_soon_after() {
+    let back = BEGIN + DAY;
+    let mut world = World::new(50, 1, |_, _, now| match now.calendar < back {
+        true => Answer::Fails(FailureKind::Unreachable),
+        false => Answer::Certificate(LIFE),
+    });
+    world.run(DAY);
+    let attempts = world.orders.len();
+    assert!((90..160).contains(&attempts), "{attempts} attempts on a day");
+    world.run(20 * 60 + 1000);
+    assert!(world.held.iter().all(Option::is_some), "all certificates 20 minutes later");
+    assert!(world.orders.len() <= attempts + 51);
+}
+
+#[test]
+fn a_second_authority_takes_over_and_the_first_is_tried_again() {
+    let back = BEGIN + 2 * HOUR;
+    let mut world =
+        World::new(3, 2, |_, directory, now| match directory == 0 && now.calendar < back {
+            true => Answer::Fails(FailureKind::Unreachable),
+            false => Answer::Certificate(LIFE),
+        });
+    world.run(60);
+    assert!(world.held.iter().all(Option::is_some));
+    assert!(world.orders.iter().any(|(_, _, directory)| *directory == 1));
+    world.run(70 * DAY);
+    let renewals = &world.orders[world.orders.len() - 3..];
+    assert!(renewals.iter().all(|(_, _, directory)| *directory == 0), "{renewals:?}");
+}
+
+#[test]
+fn a_refused_name_fails_five_times_an_hour_at_most_and_no_other_name_waits() {
+    let mut world = World::new(10, 1, |certificate, _, _| match certificate {
+        3 => Answer::Fails(FailureKind::Refused),
+        _ => Answer::Certificate(LIFE),
+    });
+    world.run(60);
+    assert_eq!(world.held.iter().flatten().count(), 9);
+    world.run(HOUR - 60);
+    let refused = |world: &World<'_>| world.orders.iter().filter(|(_, one, _)| *one == 3).count();
+    assert!(refused(&world) <= 5, "{} orders within an hour", refused(&world));
+    world.run(30 * DAY);
+    assert!(refused(&world) < 140, "{} orders within a month", refused(&world));
+    assert!(world.recent(13 * HOUR) >= 1, "never given up");
+}
+
+#[test]
+fn a_rate_limit_is_obeyed() {
+    let mut first = None;
+    let mut world = World::new(5, 1, |certificate, _, now| {
+        if certificate == 0 && now.calendar < BEGIN + 3 * DAY {
+            first.get_or_insert(now.calendar);
+            return Answer::Fails(FailureKind::RateLimited(Duration::from_secs(3 * DAY)));
+        }
+        Answer::Certificate(LIFE)
+    });
+    world.run(2 * DAY);
+    assert_eq!(world.orders.iter().filter(|(_, one, _)| *one == 0).count(), 1);
+    assert_eq!(world.held.iter().flatten().count(), 4, "the other names go on");
+    world.run(2 * DAY);
+    assert!(world.held[0].is_some());
+}
+
+#[test]
+fn a_full_disk_delays_the_name_whatever_the_authority() {
+    let mut world = World::new(1, 3, |_, _, _| Answer::Fails(FailureKind::Local));
+    world.run(HOUR);
+    assert!(world.orders.len() <= 5, "{:?}", world.orders);
+}
+
+#[test]
+fn a_clock_that_is_set_neither_stops_renewals_nor_makes_orders_follow_each_other() {
+    // The authority knows the time.
+    let truth = |now: Now| BEGIN + now.steady.as_secs() - 1000;
+    for (jump, orders_of_a_month) in [(400 * DAY as i64, 40), (-(400 * DAY as i64), 3)] {
+        let mut world = World::new(1, 1, always);
+        world.run(DAY);
+        world.now.calendar = world.now.calendar.checked_add_signed(jump).unwrap();
+        let mut wrong = world;
+        for _ in 0..30 {
+            wrong.run(DAY);
+            // A certificate of the true time.
+            if let Some(held) = &mut wrong.held[0] {
+                held.not_before = truth(wrong.now);
+            }
+        }
+        assert!(wrong.orders.len() <= orders_of_a_month, "{jump}: {}", wrong.orders.len());
+        let mut right = wrong;
+        right.now.calendar = truth(right.now);
+        right.run(200 * DAY);
+        let now = right.now.calendar;
+        assert!(right.held[0].is_some_and(|held| held.not_after > now), "{jump}");
+    }
+}
+
+#[test]
+fn an_issued_certificate_that_seems_to_have_ended_is_not_ordered_in_a_loop() {
+    let now = Now { calendar: BEGIN, steady: Duration::ZERO };
+    let mut schedule = Schedule::new(&[None], 1, 1, now);
+    assert_eq!(
+        schedule.next(now),
+        Step::Order {
+            certificate: 0,
+            directory: 0,
+            refusals: 0
+        }
+    );
+    let past = Validity {
+        not_before: BEGIN - 200 * DAY,
+        not_after: BEGIN - 110 * DAY,
+    };
+    schedule.obtained(0, 0, past, now);
+    assert!(matches!(schedule.next(now), Step::Ask { .. }));
+    schedule.no_window(0, now);
+    let later = Now {
+        steady: Duration::from_secs(DAY - 1),
+        ..now
+    };
+    for _ in 0..3 {
+        match schedule.next(later) {
+            Step::Ask { certificate, .. } => schedule.no_window(certificate, later),
+            step => assert!(matches!(step, Step::Wait(_)), "{step:?}"),
+        }
+    }
+    let later = Now { steady: Duration::from_secs(DAY), ..now };
+    assert!(matches!(schedule.next(later), Step::Order { .. }));
+}
+
+/// A schedule with one certificate of 90 days that is a day old, whose window was told.
+fn with_window(window: RenewalWindow, seed: u64) -> (Schedule, Now) {
+    let now = Now { calendar: BEGIN, steady: Duration::ZERO };
+    let validity = Validity {
+        not_before: BEGIN - DAY,
+        not_after: BEGIN - DAY + LIFE,
+    };
+    let held = Held { validity, directory: Some(0) };
+    let mut schedule = Schedule::new(&[Some(held)], 1, seed, now);
+    let asked = Now { steady: QUESTION_SPREAD, ..now };
+    assert_eq!(schedule.next(asked), Step::Ask { certificate: 0, directory: 0 });
+    schedule.window(0, window, Duration::from_secs(HOUR), asked);
+    (schedule, asked)
+}
+
+#[test]
+fn the_renewal_is_a_random_time_in_the_window() {
+    let window = RenewalWindow {
+        start: BEGIN + 50 * DAY,
+        end: BEGIN + 52 * DAY,
+    };
+    let times: Vec<u64> =
+        (0..200).map(|seed| with_window(window, seed).0.renewal(0).unwrap()).collect();
+    assert!(times.iter().all(|time| (window.start..=window.end).contains(time)));
+    let early = times.iter().filter(|time| **time < window.start + DAY).count();
+    assert!((60..140).contains(&early), "{early} of 200 in the first half");
+}
+
+#[test]
+fn a_window_that_is_over_means_at_once() {
+    let (mut schedule, now) = with_window(RenewalWindow { start: 1, end: BEGIN - 1 }, 3);
+    assert!(matches!(schedule.next(now), Step::Order { .. }));
+}
+
+#[test]
+fn a_choice_within_the_window_stays_and_a_moved_window_moves_it() {
+    let window = RenewalWindow {
+        start: BEGIN + 50 * DAY,
+        end: BEGIN + 52 * DAY,
+    };
+    let (mut schedule, now) = with_window(window, 5);
+    let chosen = schedule.renewal(0);
+    for hours in 1..20 {
+        let later = Now {
+            steady: now.steady + Duration::from_secs(hours * HOUR),
+            ..now
+        };
+        assert!(matches!(schedule.next(later), Step::Ask { .. }), "asked every hour");
+        schedule.window(0, window, Duration::from_secs(HOUR), later);
+        assert_eq!(schedule.renewal(0), chosen);
+    }
+    let later = Now {
+        steady: now.steady + Duration::from_secs(20 * HOUR),
+        ..now
+    };
+    assert!(matches!(schedule.next(later), Step::Ask { .. }));
+    let earlier = RenewalWindow {
+        start: BEGIN + 40 * DAY,
+        end: BEGIN + 41 * DAY,
+    };
+    schedule.window(0, earlier, Duration::from_secs(HOUR), later);
+    assert!((earlier.start..=earlier.end).contains(&schedule.renewal(0).unwrap()));
+}
+
+#[test]
+fn windows_without_sense_leave_the_renewal_at_two_thirds() {
+    for (start, end) in
+        [(BEGIN + 60 * DAY, BEGIN + 50 * DAY), (BEGIN + 100 * DAY, BEGIN + 200 * DAY)]
+    {
+        let (schedule, _) = with_window(RenewalWindow { start, end }, 9);
+        let renewal = schedule.renewal(0).unwrap();
+        assert!((BEGIN + 54 * DAY..BEGIN + 65 * DAY).contains(&renewal), "{renewal}");
+    }
+    // A window around a certificate's whole life: neither at once nor at its end.
+    let (schedule, _) = with_window(RenewalWindow { start: 0, end: u64::MAX }, 9);
+    let renewal = schedule.renewal(0).unwrap();
+    assert!((BEGIN + 29 * DAY..=BEGIN + 80 * DAY).contains(&renewal), "{renewal}");
+}
+
+#[test]
+fn whatever_happens_orders_are_bounded_and_success_is_kept() {
+    for seed in 0..40 {
+        let mut dice = Random(seed);
+        let mut world = World::new(6, 2, move |_, _, _| match dice.below(8) {
+            0 => Answer::Fails(FailureKind::Unreachable),
+            1 => Answer::Fails(FailureKind::RateLimited(Duration::from_secs(dice.below(2 * HOUR)))),
+            2 | 3 => Answer::Fails(FailureKind::Refused),
+            4 => Answer::Fails(FailureKind::Local),
+            _ => Answer::Certificate(3 * DAY + dice.below(90 * DAY)),
+        });
+        let mut jumps = Random(seed + 1000);
+        for _ in 0..60 {
+            world.run(DAY);
+            // At worst, each name gets a certificate of three days and fails again and again.
+            assert!(world.recent(DAY) <= 6 * 2 * 24, "seed {seed}: {}", world.recent(DAY));
+            if jumps.below(20) == 0 {
+                world.now.calendar += jumps.below(3 * DAY);
+            }
+        }
+        let now = world.now.calendar;
+        assert!(
+            world.held.iter().all(|held| held.is_some_and(|held| held.not_after > now)),
+            "seed {seed}"
+        );
+    }
+}

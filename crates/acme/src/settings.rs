@@ -1,0 +1,47 @@
+//! The settings of the process.
+
+use std::path::PathBuf;
+
+/// The settings of the process, and the names that need certificates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// URLs of the authorities' directories, the preferred one first.
+    pub directories: Vec<String>,
+    /// Roots that are trusted beside those of the system when speaking with an authority, in PEM.
+    pub roots: Vec<u8>,
+    /// The address for the authorities' messages.
+    pub email: Option<String>,
+    /// Key identifier and key of an account that the first authority knows already (external
+    /// account binding, RFC 8555 §7.3.4). The key is encoded in base64url.
+    pub binding: Option<(String, String)>,
+    /// The state folder.
+    pub state: PathBuf,
+    /// Challenges in order of preference.
+    pub challenges: Vec<ChallengeKind>,
+    /// Program and arguments that add and remove DNS records; empty for none.
+    pub dns_hook: Vec<String>,
+    /// The names that need certificates, checked by [`check`](crate::names::check).
+    pub names: Vec<String>,
+}
+
+/// A way to show that a name leads to this server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChallengeKind {
+    /// A file on port 80 (RFC 8555 §8.3).
+    Http01,
+    /// A certificate on port 443 (RFC 8737).
+    TlsAlpn01,
+    /// A DNS record (RFC 8555 §8.4).
+    Dns01,
+}
+
+impl ChallengeKind {
+    /// The name as in the RFCs and in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            ChallengeKind::Http01 => "http-01",
+            ChallengeKind::TlsAlpn01 => "tls-alpn-01",
+            ChallengeKind::Dns01 => "dns-01",
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Values about authorities for certificates.
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::{Problem, ValueKind, quoted, read_string};
+use crate::diagnostic::MistakeCollector;
+use crate::values::AcmeChallenge;
+
+/// The URL of a directory of an authority.
+pub(crate) struct DirectoryUrl;
+
+impl ValueKind for DirectoryUrl {
+    type Value = String;
+
+    fn name() -> String {
+        "a URL".to_owned()
+    }
+
+    fn show(value: &String) -> String {
+        quoted(value)
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
+        read_string(value, report, &Self::name(), |text| {
+            let host = text.strip_prefix("https://").and_then(|rest| rest.split('/').next());
+            let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+            if host.is_none_or(str::is_empty) || !is_plain {
+                return Err(Problem::new(
+                    format!("`{text}` is not the URL of a directory"),
+                    "give a URL that begins with `https://`; the authority tells it",
+                ));
+            }
+            Ok(text.to_owned())
+        })
+    }
+}
+
+/// An address for mail.
+pub(crate) struct Email;
+
+impl ValueKind for Email {
+    type Value = String;
+
+    fn name() -> String {
+        "an address for mail".to_owned()
+    }
+
+    fn show(value: &String) -> String {
+        quoted(value)
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
+        read_string(value, report, &Self::name(), |text| {
+            let is_plain = |part: &str| {
+                !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',')
+            };
+            match text.split_once('@') {
+                Some((user, host)) if is_plain(user) && is_plain(host) => Ok(text.to_owned()),
+                _ => Err(Problem::new(
+                    format!("`{text}` is not an address for mail"),
+                    "give one address, without `mailto:`, as in `\"admin@example.org\"`",
+                )),
+            }
+        })
+    }
+}
+
+/// A challenge of ACME.
+pub(crate) struct Challenge;
+
+impl ValueKind for Challenge {
+    type Value = AcmeChallenge;
+
+    fn name() -> String {
+        "`\"http-01\"`, `\"tls-alpn-01\"` or `\"dns-01\"`".to_owned()
+    }
+
+    fn show(value: &AcmeChallenge) -> String {
+        quoted(value.name())
+    }
+
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<AcmeChallenge> {
+        read_string(value, report, &Self::name(), |text| {
+            let mut known = AcmeChallenge::ALL.into_iter();
+            known.find(|challenge| challenge.name() == text).ok_or_else(|| {
+                Problem::new(
+                    format!("`{text}` is not a challenge"),
+                    format!("give {}", Self::name()),
+                )
+            })
+        })
+    }
+}

@@ -1,0 +1,216 @@
+//! The plan of the process that orders certificates: names, state folder and user.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use howdah_acme::storage::Storage;
+use howdah_acme::{ChallengeKind, Settings, names};
+use howdah_config::{AcmeChallenge, CertificateSource, Config, HostPattern, Site};
+use howdah_sys::credentials::Identity;
+
+use crate::supervisor::environment::Environment;
+use crate::tls::PairText;
+
+/// The user of the process if the server is started as root.
+pub(crate) const ACME_USER: &str = "howdah-acme";
+/// The state folder if the server is started as root.
+const STATE: &str = "/var/lib/howdah-acme";
+
+/// The parameters for starting the process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OrderPlan {
+    pub(crate) settings: Settings,
+    /// The user that the process runs as; `None` for the supervisor's user.
+    pub(crate) identity: Option<Identity>,
+    /// Whether the process confines itself.
+    pub(crate) is_confined: bool,
+    /// Names that no certificate is ordered for, with the reasons.
+    pub(crate) left_out: Vec<(String, String)>,
+}
+
+impl OrderPlan {
+    /// Returns the plan for the sites whose certificates are ordered; `None` if there is no such
+    /// site. `front` is the front's user.
+    ///
+    /// # Errors
+    /// The reason, as text for the operator.
+    pub(crate) fn find(
+        config: &Config,
+        environment: &Environment,
+        front: Option<&Identity>,
+    ) -> Result<Option<OrderPlan>, String> {
+        let sites: Vec<&Site> = config.sites.iter().filter(|site| is_ordered(site)).collect();
+        if sites.is_empty() {
+            return Ok(None);
+        }
+        let acme = &config.acme;
+        let (names, left_out) = names_of(&sites, !acme.dns_hook.is_empty());
+        let roots = match &acme.ca_file {
+            Some(path) => std::fs::read(path)
+                .map_err(|error| format!("`acme.ca_file` {}: {error}", path.display()))?,
+            None => Vec::new(),
+        };
+        let state = acme.state_dir.clone().or_else(|| usual_state(environment));
+        let state = state.ok_or_else(|| {
+            "no folder is known for certificates: HOME is not set; set `state_dir` in [acme]"
+                .to_owned()
+        })?;
+        let identity = front.map(|front| identity(environment, &state, front)).transpose()?;
+        let mut challenges: Vec<ChallengeKind> =
+            acme.challenges.iter().map(|challenge| kind(*challenge)).collect();
+        if !acme.dns_hook.is_empty() && !challenges.contains(&ChallengeKind::Dns01) {
+            challenges.push(ChallengeKind::Dns01);
+        }
+        Ok(Some(OrderPlan {
+            settings: Settings {
+                directories: acme.directory.clone(),
+                roots,
+                email: acme.email.clone(),
+                binding: acme.eab_kid.clone().zip(acme.eab_hmac.clone()),
+                state,
+                challenges,
+                dns_hook: acme.dns_hook.clone(),
+                names,
+            },
+            identity,
+            is_confined: config.sandbox,
+            left_out,
+        }))
+    }
+
+    /// Returns the stored certificates of a site, and what is wrong with the others.
+    pub(crate) fn stored(&self, site: &Site) -> (Vec<PairText>, Vec<String>) {
+        let storage = Storage::new(&self.settings.state);
+        let (mut pairs, mut mistakes) = (Vec::new(), Vec::new());
+        let wanted = |name: &String| self.settings.names.contains(name);
+        for name in site.hosts.iter().map(ToString::to_string).filter(wanted) {
+            match storage.certificate(&name) {
+                Ok(Some(stored)) => {
+                    let text = stored.pem.into_bytes();
+                    let file = format!("the stored certificate of {name}");
+                    let pair = PairText {
+                        certificate_name: file.clone(),
+                        key_name: file,
+                        certificate: text.clone(),
+                        key: text,
+                    };
+                    match pair.parse() {
+                        Ok(_) => pairs.push(pair),
+                        Err(why) => mistakes.push(why),
+                    }
+                }
+                Ok(None) => {}
+                // Before the first start there is no folder.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => mistakes.push(error.to_string()),
+            }
+        }
+        (pairs, mistakes)
+    }
+}
+
+/// Whether certificates are ordered for the site.
+pub(crate) fn is_ordered(site: &Site) -> bool {
+    site.tls.source == CertificateSource::Auto
+}
+
+/// Returns the names of the sites that certificates are ordered for, and the other names with the
+/// reasons.
+fn names_of(sites: &[&Site], has_hook: bool) -> (Vec<String>, Vec<(String, String)>) {
+    let (mut wanted, mut left_out) = (BTreeSet::new(), BTreeSet::new());
+    for pattern in sites.iter().flat_map(|site| &site.hosts) {
+        let name = pattern.to_string();
+        let reason = match pattern {
+            HostPattern::Default => "certificates are for names: list the names in `hosts`",
+            HostPattern::Wildcard(_) if !has_hook => {
+                "a certificate for a wildcard needs the DNS: set `dns_hook` in [acme]"
+            }
+            _ => match names::check(&name) {
+                Ok(()) => {
+                    wanted.insert(name);
+                    continue;
+                }
+                Err(reason) => reason,
+            },
+        };
+        left_out.insert((name, reason.to_owned()));
+    }
+    (wanted.into_iter().collect(), left_out.into_iter().collect())
+}
+
+fn kind(challenge: AcmeChallenge) -> ChallengeKind {
+    match challenge {
+        AcmeChallenge::Http01 => ChallengeKind::Http01,
+        AcmeChallenge::TlsAlpn01 => ChallengeKind::TlsAlpn01,
+        AcmeChallenge::Dns01 => ChallengeKind::Dns01,
+    }
+}
+
+fn usual_state(environment: &Environment) -> Option<PathBuf> {
+    if environment.identity.is_root() {
+        return Some(PathBuf::from(STATE));
+    }
+    let variable = |wanted: &str| {
+        let found = environment.variables.iter().find(|(name, _)| name == wanted);
+        found.map(|(_, value)| PathBuf::from(value)).filter(|path| path.is_absolute())
+    };
+    let below = variable("XDG_STATE_HOME")
+        .or_else(|| variable("HOME").map(|home| home.join(".local/state")))?;
+    Some(below.join("howdah-acme"))
+}
+
+/// The user [`ACME_USER`], or a number without a user: the present owner of the folder where that is
+/// such a number, so that the folder changes its owner seldom.
+fn identity(environment: &Environment, state: &Path, front: &Identity) -> Result<Identity, String> {
+    let failed = |error: std::io::Error| format!("cannot look up the user {ACME_USER}: {error}");
+    if let Some(found) = Identity::of_user(ACME_USER, None).map_err(failed)? {
+        return Ok(found);
+    }
+    let owner = std::fs::symlink_metadata(state).map(|found| found.uid()).ok();
+    let uid = environment.spare_user_but(front.uid, owner).map_err(failed)?;
+    Ok(Identity {
+        name: format!("user number {uid}"),
+        uid,
+        gid: uid,
+        groups: vec![uid],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(hosts: &str, acme: &str) -> Config {
+        let text = format!(
+            "listen = [\":443\"]\n[acme]\nterms_agreed = true\n{acme}[[site]]\nhosts = [{hosts}]\nroot = \"/tmp\"\nphp = false\n"
+        );
+        Config::parse(&text, "howdah.toml").unwrap()
+    }
+
+    #[test]
+    fn real_names_get_certificates_and_the_others_a_reason() {
+        let hosts = "\"example.org\", \"*.example.org\", \"localhost\", \"127.0.0.1\"";
+        let environment = Environment::read().unwrap();
+        let found = |acme: &str| {
+            let config = config(hosts, acme);
+            OrderPlan::find(&config, &environment, None).unwrap().unwrap()
+        };
+        let plan = found("state_dir = \"/srv/acme\"\n");
+        assert_eq!(plan.settings.names, ["example.org"]);
+        assert_eq!(plan.settings.state, Path::new("/srv/acme"));
+        let reasons: Vec<&str> = plan.left_out.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(reasons, ["*.example.org", "127.0.0.1", "localhost"]);
+        let plan = found("dns_hook = [\"/bin/hook\", \"zone\"]\nstate_dir = \"acme\"\n");
+        assert_eq!(plan.settings.names, ["*.example.org", "example.org"]);
+        assert_eq!(plan.settings.challenges.last(), Some(&ChallengeKind::Dns01));
+    }
+
+    #[test]
+    fn a_missing_file_with_roots_is_named() {
+        let config = config("\"example.org\"", "ca_file = \"/no/such.pem\"\n");
+        let environment = Environment::read().unwrap();
+        let error = OrderPlan::find(&config, &environment, None).unwrap_err();
+        assert!(error.contains("/no/such.pem"), "{error}");
+    }
+}

@@ -1,0 +1,190 @@
+//! The process that orders certificates: a forked child without privileges, and the channel to it.
+
+use std::ffi::{CStr, CString};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::time::Instant;
+
+use howdah_acme::Settings;
+use howdah_acme::message::{self, ToProcess, ToSupervisor};
+use howdah_sys::credentials::Identity;
+use howdah_sys::folder;
+use howdah_sys::landlock::{FileRights, Landlock, Ruleset};
+use howdah_sys::process::{self, Pid};
+use howdah_sys::seqpacket::SeqPacket;
+use howdah_sys::signal::{self, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGUSR1};
+
+use super::plan::OrderPlan;
+
+const NAME: &CStr = c"howdah-acme";
+/// Bytes of a message: a challenge's certificate is the longest.
+const LONGEST_MESSAGE: usize = 64 * 1024;
+/// Seconds that the process may go on after the supervisor has died.
+const ORPHAN_SECONDS: u8 = 5;
+
+/// The running process.
+#[derive(Debug)]
+pub(super) struct OrderProcess {
+    pub(super) pid: Pid,
+    /// `None` once one side has closed it.
+    channel: Option<SeqPacket>,
+    pub(super) started: Instant,
+    /// The process was told to end.
+    pub(super) is_ending: bool,
+}
+
+impl OrderProcess {
+    /// Prepares the state folder and forks the process. `ours` is this process's user.
+    ///
+    /// # Errors
+    /// The state folder cannot be prepared, or the process cannot be forked.
+    pub(super) fn start(plan: &OrderPlan, ours: &Identity) -> io::Result<OrderProcess> {
+        prepare(plan, plan.identity.as_ref().unwrap_or(ours))?;
+        let (channel, theirs) = SeqPacket::pair()?;
+        channel.set_nonblocking(true)?;
+        let parent = process::own_pid();
+        let plan = plan.clone();
+        let keep = [theirs.as_raw_fd()];
+        let pid = process::fork(&keep, move || child(plan, theirs, parent))?;
+        Ok(OrderProcess {
+            pid,
+            channel: Some(channel),
+            started: Instant::now(),
+            is_ending: false,
+        })
+    }
+
+    /// The channel, to wait for.
+    pub(super) fn awaited(&self) -> Option<BorrowedFd<'_>> {
+        self.channel.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Receives the next message. `None` if there is none.
+    ///
+    /// # Errors
+    /// The message is malformed.
+    pub(super) fn listen(&mut self) -> io::Result<Option<ToSupervisor>> {
+        let Some(channel) = &self.channel else {
+            return Ok(None);
+        };
+        let mut buffer = vec![0; LONGEST_MESSAGE];
+        match channel.receive(&mut buffer) {
+            Ok(received) if received.length > 0 => {
+                Ok(Some(message::decode(&buffer[..received.length])?))
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Ok(_) | Err(_) => {
+                self.channel = None;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Sends a message. Without it the order fails, and is repeated later.
+    pub(super) fn tell(&self, message: &ToProcess) {
+        if let Some(channel) = &self.channel {
+            let _ = channel.send_now(&message::encode(message), &[]);
+        }
+    }
+
+    /// Kills the process, which has nothing to finish: files are written whole or not at all.
+    pub(super) fn end(&mut self) {
+        self.is_ending = true;
+        self.kill();
+    }
+
+    /// Kills the process and the programs that it runs.
+    pub(super) fn kill(&self) {
+        // The process was not reaped yet, therefore no other process has its id.
+        let _ = self.pid.signal_group(SIGKILL);
+    }
+}
+
+/// Makes sure that the state folder belongs to the user of the process.
+fn prepare(plan: &OrderPlan, owner: &Identity) -> io::Result<()> {
+    let state = &plan.settings.state;
+    let told = |error: io::Error| {
+        let path = state.display();
+        io::Error::new(
+            error.kind(),
+            format!("the folder {path}: {error}; set `state_dir` in [acme]"),
+        )
+    };
+    if let Some(parent) = state.parent() {
+        DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(told)?;
+    }
+    if plan.identity.is_some() {
+        folder::hand_over(state, owner.uid, owner.gid).map_err(told)?;
+    }
+    folder::make_private(state, owner.uid, owner.gid).map_err(told)
+}
+
+/// Runs the process in the child.
+fn child(plan: OrderPlan, channel: SeqPacket, parent: Pid) -> u8 {
+    process::set_name(NAME);
+    let log = |text: String| {
+        let line = message::encode(&ToSupervisor::Log { is_error: true, text });
+        // A supervisor that is gone needs no message.
+        let _ = channel.send(&line, &[]);
+    };
+    if let Err(error) = settle(&plan, parent) {
+        log(format!("cannot start the process that orders certificates: {error}"));
+        return 1;
+    }
+    let copy = match channel.duplicate() {
+        Ok(copy) => copy,
+        Err(error) => {
+            log(format!("cannot start the process that orders certificates: {error}"));
+            return 1;
+        }
+    };
+    match howdah_acme::run(plan.settings, copy) {
+        Ok(()) => 0,
+        Err(error) => {
+            log(format!("the process that orders certificates cannot go on: {error}"));
+            1
+        }
+    }
+}
+
+/// Sets the user, the signal handling and the limits of the process.
+fn settle(plan: &OrderPlan, parent: Pid) -> io::Result<()> {
+    for signal in [SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGUSR1] {
+        signal::ignore(signal)?;
+    }
+    if let Some(identity) = &plan.identity {
+        process::become_for_good(identity)?;
+    }
+    process::refuse_new_privileges()?;
+    process::set_opaque(true)?;
+    process::set_umask(0o077);
+    process::outlive_parent_by(parent, ORPHAN_SECONDS)?;
+    match Landlock::of_kernel() {
+        Some(landlock) if plan.is_confined => ruleset(landlock, &plan.settings)?.enforce(),
+        _ => Ok(()),
+    }
+}
+
+/// Writes in the state folder alone, and executes nothing but the DNS hook. What the hook does is
+/// the operator's choice: it may write temporary files.
+fn ruleset(landlock: Landlock, settings: &Settings) -> io::Result<Ruleset> {
+    let mut ruleset = Ruleset::new(landlock);
+    let refused = FileRights::WRITE.and(FileRights::MAKE_DEVICES);
+    let has_hook = !settings.dns_hook.is_empty();
+    ruleset.refuse_files(if has_hook {
+        refused
+    } else {
+        refused.and(FileRights::EXECUTE)
+    });
+    ruleset.grant(CString::new(settings.state.as_os_str().as_bytes())?, FileRights::WRITE);
+    if has_hook {
+        let temporary = std::env::temp_dir();
+        ruleset.grant(CString::new(temporary.as_os_str().as_bytes())?, FileRights::WRITE);
+    }
+    ruleset.grant(c"/dev/null".to_owned(), FileRights::WRITE_EXISTING);
+    ruleset.refuse_to_listen();
+    Ok(ruleset)
+}
