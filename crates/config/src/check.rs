@@ -169,6 +169,15 @@ fn listeners(
             );
         }
     }
+    for address in &config.admin {
+        if config.listen.iter().any(|listener| listener.address.conflicts_with(address)) {
+            report.add(
+                places.top("admin"),
+                format!("{address} is in `listen` as well"),
+                Some("give `admin` a port of its own: its pages are not for visitors".to_owned()),
+            );
+        }
+    }
     for listener in &config.listen {
         let address = &listener.address;
         let answers = |site: &Site| site.listen.is_empty() || site.listen.contains(address);

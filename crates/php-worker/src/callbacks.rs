@@ -36,7 +36,7 @@ pub static CALLBACKS: raw::Callbacks = raw::Callbacks {
     user_ini: on_user_ini,
     log: on_log,
     is_overdue: on_is_overdue,
-    is_child: on_is_child,
+    ended: on_ended,
 };
 
 /// Returns whether a callback has panicked in this process.
@@ -200,7 +200,9 @@ unsafe extern "C" fn on_is_overdue(context: *mut c_void) -> c_int {
     barrier(0, || unsafe { request_of(context).is_overdue().into() })
 }
 
-unsafe extern "C" fn on_is_child() -> c_int {
+unsafe extern "C" fn on_ended(context: *mut c_void) -> c_int {
+    // SAFETY: called by the shim during `execute`.
+    barrier((), || unsafe { request_of(context).ended() });
     (!children::is_worker()).into()
 }
 

@@ -13,7 +13,7 @@ use crate::body::BodyReader;
 use crate::children;
 use crate::head::ScriptHead;
 use crate::log::{self, Level, LogContext};
-use crate::sapi::raw;
+use crate::sapi::{self, raw};
 use crate::user_ini::UserIniCache;
 
 /// The client has gone; the rest of the response is not wanted.
@@ -58,6 +58,8 @@ pub trait ResponseSink {
     fn flush(&mut self) -> Result<(), ClientGone>;
     /// Marks the response as complete.
     fn end(&mut self);
+    /// Notes how many bytes of memory the script had at most.
+    fn note_peak(&mut self, _bytes: u64) {}
 }
 
 /// WorkerFacts about the worker that PHP and the script need.
@@ -317,6 +319,13 @@ impl<'c> PhpRequest<'c> {
     /// Returns whether a time-out signal that just arrived can be meant for this request.
     pub(crate) fn is_overdue(&self) -> bool {
         self.begun.elapsed() >= YOUNGEST_OVERDUE
+    }
+
+    /// Notes what the script has used. PHP frees its memory afterwards.
+    pub(crate) fn ended(&mut self) {
+        if children::is_worker() {
+            self.client.note_peak(sapi::memory_peak());
+        }
     }
 
     /// Fills `into` with content of the request. Returns the number of bytes; 0 at the end and

@@ -188,4 +188,8 @@ impl ResponseSink for ResponseWriter<'_> {
     fn end(&mut self) {
         ResponseWriter::end(self);
     }
+
+    fn note_peak(&mut self, bytes: u64) {
+        ResponseWriter::note_peak(self, bytes);
+    }
 }

@@ -12,13 +12,14 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use howdah_config::{Config, FRONT_USER, RootTemplate};
 use howdah_files::{CompressedCache, DirectiveCache, Flaw, Store};
 use howdah_htaccess::modules::auth::password;
+use howdah_php::counters::PoolCounter;
 use howdah_php::{Pool, PoolEvent, PoolLimits};
 use howdah_site::{Site, Sites};
 use howdah_sys::credentials::Identity;
@@ -29,15 +30,18 @@ use tokio::sync::{Notify, mpsc, watch};
 pub(crate) use self::clock::Now;
 use self::pulse::Pulse;
 use self::room::Room;
-use self::thread::Stage;
-pub(crate) use self::thread::{Shared, Thread};
+pub(crate) use self::thread::{Shared, Stage, Thread};
 pub(crate) use self::workspace::Workspace;
+use crate::admin::{self, Questions};
 use crate::body::{Refusal, Storage, StorageLimits};
 use crate::crew::{Bounds, Crew};
 use crate::host::Passwords;
 use crate::log::{self, ErrorLog, Level, LogWriter, WaitStatus};
 use crate::net::{Accepted, Clients, Listener};
-use crate::observe::RecentMessages;
+#[cfg(test)]
+use crate::observe::Ledger;
+use crate::observe::{FrontCounters, RecentMessages};
+use crate::status::{ServerFacts, Snapshot, table};
 use crate::supervisor::front_protocol::{
     self, FromFront, FrontStart, PoolChannel, PoolFacts, ToFront,
 };
@@ -86,6 +90,9 @@ fn serve(
         channel,
         pools: links,
         pulse,
+        admin,
+        counters,
+        facts,
         ..
     } = start;
     let mut pools: Vec<Option<Arc<Pool>>> = vec![None; config.sites.len()];
@@ -100,13 +107,15 @@ fn serve(
             queue: php.queue,
             queue_timeout: php.queue_timeout,
             request_timeout: php.request_timeout,
+            meters_processor: php.status_path.is_some(),
         };
         pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads));
     }
     warn_of_unreadable_roots(&config, &log);
     let (shared, mut receivers) =
-        share(config, (pools.clone(), users), log, access, (threads, pulse))?;
+        share(config, (pools.clone(), users), (log, access), (threads, pulse), (counters, facts))?;
     let (stages, stage) = watch::channel(Stage::Serving);
+    let questions = admin::start(Arc::clone(&shared), admin, stage.clone())?;
     let own_inbox = receivers.remove(0);
     let mut others = Vec::new();
     for (number, inbox) in (1..).zip(receivers) {
@@ -122,6 +131,7 @@ fn serve(
         channel: channel.clone(),
         pools,
         shared,
+        questions,
         stages,
         facts: RefCell::default(),
         told: Cell::new(false),
@@ -151,9 +161,9 @@ type Inbox = mpsc::UnboundedReceiver<Accepted>;
 fn share(
     config: Arc<Config>,
     (pools, pool_users): SitePools,
-    log: Arc<ErrorLog>,
-    access: Option<LogWriter>,
+    (log, access): (Arc<ErrorLog>, Option<LogWriter>),
     (threads, pulse): (usize, Arc<Pulse>),
+    (counters, facts): (Arc<FrontCounters>, ServerFacts),
 ) -> io::Result<(Arc<Shared>, Vec<Inbox>)> {
     let (inboxes, receivers) = (0..threads).map(|_| mpsc::unbounded_channel()).unzip();
     let sites = Sites::compile(&config);
@@ -184,6 +194,8 @@ fn share(
         loads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
         inboxes,
         pulse,
+        counters,
+        facts,
     };
     Ok((Arc::new(shared), receivers))
 }
@@ -244,7 +256,15 @@ pub(crate) fn processors() -> usize {
 pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
     let pools = (vec![None; config.sites.len()], vec![None; config.sites.len()]);
     let log = Arc::new(ErrorLog::new(crate::log::LogTarget::stderr()?, Level::Error));
-    let (shared, _) = share(Arc::new(config), pools, log, None, (1, Arc::new(Pulse::new(1)?)))?;
+    let pulse = Arc::new(Pulse::new(1)?);
+    let counters = Arc::new(FrontCounters::new(1, vec![String::new(); config.sites.len()])?);
+    let facts = ServerFacts {
+        supervisor: std::process::id(),
+        began: std::time::SystemTime::now(),
+        generation: 1,
+        ledger: Ledger::default(),
+    };
+    let (shared, _) = share(Arc::new(config), pools, (log, None), (1, pulse), (counters, facts))?;
     Ok(Rc::new(Thread::new(shared, 0)))
 }
 
@@ -293,6 +313,8 @@ struct Control {
     channel: Rc<SeqPacket>,
     pools: Vec<Option<Arc<Pool>>>,
     shared: Arc<Shared>,
+    /// Where the questions go that the admin listener's thread answers.
+    questions: Questions,
     stages: watch::Sender<Stage>,
     /// By link: the facts of its pool, once the pool is complete.
     facts: RefCell<Vec<Option<PoolFacts>>>,
@@ -358,6 +380,13 @@ impl Control {
                     }
                 }
                 ToFront::Status { id } => self.tell(&FromFront::Status { id, text: self.status() }),
+                ToFront::StatusJson { id } => {
+                    if let Some(client) = received.descriptors.pop() {
+                        // The thread of the admin listener never ends before this one.
+                        let _ = self.questions.send(client);
+                    }
+                    self.tell(&FromFront::StatusTaken { id });
+                }
                 ToFront::ReopenLogs => self.replace_logs(received.descriptors),
             }
         }
@@ -370,6 +399,8 @@ impl Control {
         };
         let log = &self.shared.log;
         let name = Some(pool.name());
+        // This is the first thread.
+        let counters = self.shared.counters.thread(0).pool(site).clone();
         let mut facts = PoolFacts {
             php_version: String::new(),
             opcache: String::new(),
@@ -388,8 +419,10 @@ impl Control {
                     self.facts.borrow_mut()[position] = Some(facts.clone());
                     self.tell_ready();
                 }
-                PoolEvent::WorkerDied { status: 0, .. } => {}
+                PoolEvent::WorkerStarted => counters.count(PoolCounter::Started),
+                PoolEvent::WorkerDied { status: 0, .. } => counters.count_end(0),
                 PoolEvent::WorkerDied { pid, status } => {
+                    counters.count_end(status);
                     let what =
                         format!("worker {pid} {}; another takes its place", WaitStatus(status));
                     log.say(Level::Error, name, &what);
@@ -398,12 +431,13 @@ impl Control {
             .await;
         match ended {
             Ok(()) if *self.stages.borrow() != Stage::Serving => {}
-            Ok(()) => log.say(
-                Level::Error,
-                name,
-                "the zygote and its workers have ended; waiting for the next zygote",
-            ),
+            Ok(()) => {
+                counters.count(PoolCounter::Zygotes);
+                let what = "the zygote and its workers have ended; waiting for the next zygote";
+                log.say(Level::Error, name, what);
+            }
             Err(error) => {
+                counters.count(PoolCounter::Zygotes);
                 log.say(
                     Level::Error,
                     name,
@@ -447,21 +481,7 @@ impl Control {
 
     /// Returns the front's part of `howdah status`.
     fn status(&self) -> String {
-        let loads = self.shared.loads.iter().map(|load| load.load(Ordering::Relaxed).to_string());
-        let mut text = format!("connections {}", loads.collect::<Vec<_>>().join(" + "));
-        let (limit, used) = self.shared.storage.usage();
-        text.push_str(&format!("\ntemporary files: {used} of {limit} bytes"));
-        for pool in self.pools.iter().flatten() {
-            let workers = pool.workers();
-            let (idle, waiting) = pool.load();
-            let requests: u64 = workers.iter().map(|worker| worker.requests).sum();
-            text.push_str(&format!(
-                "\npool {}: {} workers, {idle} idle, {waiting} requests waiting, {requests} served by these workers",
-                pool.name(),
-                workers.len(),
-            ));
-        }
-        text
+        table(&Snapshot::of(&self.shared, *self.stages.borrow() != Stage::Serving))
     }
 }
 

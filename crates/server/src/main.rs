@@ -4,6 +4,7 @@
 //! `supervisor` starts and watches processes; `front` is the process that serves clients.
 #![forbid(unsafe_code)]
 
+mod admin;
 mod body;
 mod check;
 mod cli;
@@ -12,11 +13,13 @@ mod explain;
 mod front;
 mod h1;
 mod host;
+mod import;
 mod log;
 mod net;
 mod observe;
 mod pipeline;
 mod respond;
+mod status;
 mod supervisor;
 
 fn main() -> std::process::ExitCode {

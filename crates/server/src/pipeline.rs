@@ -18,8 +18,8 @@ pub(crate) use self::directives::{CostlySites, adjust, list};
 pub(crate) use self::response::{Head, Response};
 use crate::body;
 use crate::front::Thread;
-use crate::observe::{Phase, Record, RequestError, Situation};
-use crate::respond::{file, listing, script, upstream};
+use crate::observe::{Ended, Phase, Record, RequestError, Situation};
+use crate::respond::{file, listing, pool_status, script, upstream};
 
 /// A response, with the site and the user for the request's record.
 #[derive(Debug)]
@@ -75,8 +75,8 @@ pub(crate) struct Outcome {
     pub(crate) result: Result<(), body::PumpError>,
 }
 
-/// Records a request that has ended: one line in the access log, and one in the error log where the
-/// content of its response broke off.
+/// Records a request that has ended: counts it, and writes one line in the access log, and one in
+/// the error log where the content of its response broke off.
 #[inline]
 pub(crate) fn record(
     thread: &Thread,
@@ -87,6 +87,14 @@ pub(crate) fn record(
     outcome: Outcome,
 ) {
     let complete = outcome.result.is_ok();
+    let took = arrival.started.elapsed();
+    let ended = Ended {
+        status,
+        bytes: outcome.bytes,
+        took,
+        is_complete: complete,
+    };
+    thread.counters().count(situation.site.map(Site::number), ended);
     if let Err(error) = outcome.result
         && let Some(error) = RequestError::content(situation, error)
     {
@@ -98,7 +106,7 @@ pub(crate) fn record(
             peer: situation.peer,
             user,
             began: arrival.began,
-            took: arrival.started.elapsed(),
+            took,
             request: situation.request,
             status,
             sent: outcome.bytes,
@@ -114,6 +122,9 @@ async fn answer(
     site: &Site,
     mut resolved: Resolved,
 ) -> (Option<Response>, Option<Vec<u8>>) {
+    if let Some(response) = pool_status::respond(context, site, &resolved) {
+        return (Some(response), None);
+    }
     let mut errors = 0;
     loop {
         let is_error = errors > 0;

@@ -38,6 +38,8 @@ pub(super) struct GenerationChange {
     generation: u64,
     generation_plan: GenerationPlan,
     listeners: Vec<Listener>,
+    /// The listeners for monitors.
+    admin: Vec<Listener>,
     control: NextSocket,
     log: Arc<ErrorLog>,
     access: Option<LogTarget>,
@@ -107,11 +109,25 @@ impl Supervisor {
         let (listeners, left_out) =
             listeners::prepare(&generation_plan.config.listen, &self.listeners, front)
                 .map_err(CommandError::Failed)?;
+        let wanted: Vec<_> = generation_plan
+            .config
+            .admin
+            .iter()
+            .map(|address| howdah_config::Listener::new(address.clone()))
+            .collect();
+        let (admin, admin_left_out) =
+            listeners::prepare(&wanted, &self.admin, front).map_err(CommandError::Failed)?;
         let (log, access) = self.logs_for(&generation_plan.config).map_err(CommandError::Failed)?;
         let (control, no_control) =
             self.control_for(&generation_plan.config).map_err(CommandError::Failed)?;
         if cause != ChangeCause::FrontDied {
-            for warning in generation_plan.warnings.iter().chain(&left_out).chain(&no_control) {
+            for warning in generation_plan
+                .warnings
+                .iter()
+                .chain(&left_out)
+                .chain(&admin_left_out)
+                .chain(&no_control)
+            {
                 log.say(Level::Warning, None, warning);
             }
             for notice in &generation_plan.notices {
@@ -130,6 +146,7 @@ impl Supervisor {
             generation: number,
             generation_plan,
             listeners,
+            admin,
             control,
             log,
             access,
@@ -145,7 +162,9 @@ impl Supervisor {
             return;
         };
         let (number, run_front) = (change.generation, self.run_front);
-        let Some(generation) = self.generation(number) else {
+        let began = self.began_at;
+        let mut generations = self.generations.iter_mut();
+        let Some(generation) = generations.find(|generation| generation.number == number) else {
             return;
         };
         if generation.is_ready() {
@@ -156,7 +175,12 @@ impl Supervisor {
         let mut failure = None;
         if generation.front.is_none() && generation.has_php() {
             failure = generation
-                .start_front(&change.generation_plan, &change.listeners, run_front)
+                .start_front(
+                    &change.generation_plan,
+                    (&change.listeners, &change.admin),
+                    (&mut self.ledger, began),
+                    run_front,
+                )
                 .err();
         }
         self.change = Some(change);
@@ -171,6 +195,7 @@ impl Supervisor {
             generation,
             generation_plan,
             listeners,
+            admin,
             control,
             log,
             access,
@@ -179,6 +204,7 @@ impl Supervisor {
         // Listeners that the new generation does not use are closed here. The former front has the
         // last descriptor and closes it.
         self.listeners = listeners;
+        self.admin = admin;
         for former in &mut self.generations {
             if former.phase == GenerationPhase::Serving && former.number != generation {
                 former.drain(true, fallback);

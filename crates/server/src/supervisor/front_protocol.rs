@@ -16,6 +16,8 @@ use howdah_sys::seqpacket::SeqPacket;
 use crate::front::pulse::Pulse;
 use crate::log::{ErrorLog, LogTarget};
 use crate::net::Listener;
+use crate::observe::FrontCounters;
+use crate::status::ServerFacts;
 
 /// The values that a front starts with.
 #[derive(Debug)]
@@ -31,6 +33,12 @@ pub(crate) struct FrontStart {
     pub(crate) access: Option<LogTarget>,
     /// The heartbeats of the front's threads, for the supervisor.
     pub(crate) pulse: Arc<Pulse>,
+    /// The listeners for monitors, set to non-blocking.
+    pub(crate) admin: Vec<Listener>,
+    /// The front's counters, which outlive it.
+    pub(crate) counters: Arc<FrontCounters>,
+    /// The server, with the counters of all fronts.
+    pub(crate) facts: ServerFacts,
 }
 
 /// The channel to a pool's zygote.
@@ -64,6 +72,11 @@ pub(crate) enum ToFront {
         /// Repeated in the answer.
         id: u64,
     },
+    /// Answer `howdah status --json`. The connection to the client is attached to the message.
+    StatusJson {
+        /// Repeated in the answer.
+        id: u64,
+    },
     /// Use new log files. Their descriptors are attached: first the error log if it is a file, then
     /// the access log if it is a file.
     ReopenLogs,
@@ -85,6 +98,11 @@ pub(crate) enum FromFront {
         id: u64,
         /// Text for a person.
         text: String,
+    },
+    /// [`ToFront::StatusJson`] has arrived: the front answers the client.
+    StatusTaken {
+        /// The number from the question.
+        id: u64,
     },
     /// A worker of the pool has violated the protocol. The pool must be killed and replaced.
     PoolBroken {
@@ -128,6 +146,7 @@ impl ToFront {
             ToFront::PoolReplaced { pool } => Writer::kind(2).number(*pool as u64).0,
             ToFront::Status { id } => Writer::kind(3).number(*id).0,
             ToFront::ReopenLogs => Writer::kind(4).0,
+            ToFront::StatusJson { id } => Writer::kind(5).number(*id).0,
         }
     }
 
@@ -142,6 +161,7 @@ impl ToFront {
             2 => ToFront::PoolReplaced { pool: input.size()? },
             3 => ToFront::Status { id: input.number()? },
             4 => ToFront::ReopenLogs,
+            5 => ToFront::StatusJson { id: input.number()? },
             _ => return Err(malformed()),
         })
     }
@@ -163,6 +183,7 @@ impl FromFront {
             FromFront::PoolBroken { pool, reason } => {
                 Writer::kind(4).number(*pool as u64).text(reason).0
             }
+            FromFront::StatusTaken { id } => Writer::kind(5).number(*id).0,
         }
     }
 
@@ -192,6 +213,7 @@ impl FromFront {
                 pool: input.size()?,
                 reason: input.text()?,
             },
+            5 => FromFront::StatusTaken { id: input.number()? },
             _ => return Err(malformed()),
         })
     }
@@ -260,6 +282,7 @@ mod tests {
             ToFront::PoolReplaced { pool: 3 },
             ToFront::Status { id: u64::MAX },
             ToFront::ReopenLogs,
+            ToFront::StatusJson { id: 9 },
         ]
     }
 
@@ -275,6 +298,7 @@ mod tests {
             FromFront::Drained,
             FromFront::Status { id: 7, text: "all\nwell".into() },
             FromFront::PoolBroken { pool: 1, reason: "nonsense".into() },
+            FromFront::StatusTaken { id: 9 },
         ]
     }
 

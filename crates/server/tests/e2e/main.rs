@@ -29,6 +29,7 @@ mod php;
 mod sendfile;
 mod site;
 mod sites;
+mod status;
 mod transfers;
 mod uploads;
 mod wire;
