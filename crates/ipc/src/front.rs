@@ -480,11 +480,6 @@ impl Front {
         self.region.doorbell(thread).drain(self.geometry().slots, each);
     }
 
-    /// Number of workers that say they sleep. For display only.
-    pub fn idle_workers(&self) -> usize {
-        self.region.idle().count()
-    }
-
     fn wake(&self, worker: usize) {
         let wake = self.region.worker(worker).wake;
         wake.store(1, Ordering::Release);

@@ -412,17 +412,6 @@ impl ResponseWriter<'_> {
         self.peak = Some(bytes);
     }
 
-    /// Nanoseconds that the request waited for this worker.
-    pub fn waited(&self) -> u64 {
-        let queued = self.shared.region.slot(self.slot).queued.load(Ordering::Relaxed);
-        self.began.saturating_sub(queued)
-    }
-
-    /// Nanoseconds since the request began.
-    pub fn running_for(&self) -> u64 {
-        usage::monotonic().saturating_sub(self.began)
-    }
-
     /// Publishes what the request has used.
     fn publish_figures(&self, took: u64) {
         let microseconds = |before| usage::processor_time().saturating_sub(before) / 1000;

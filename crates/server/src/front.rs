@@ -2,6 +2,7 @@
 //! any worker.
 
 mod clock;
+mod keys;
 pub(crate) mod pulse;
 mod room;
 mod thread;
@@ -16,7 +17,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use howdah_config::{Config, FRONT_USER, RootTemplate};
+use howdah_config::{Config, FRONT_USER, ListenAddress, RootTemplate};
 use howdah_files::{CompressedCache, DirectiveCache, Flaw, Store};
 use howdah_htaccess::modules::auth::password;
 use howdah_php::counters::PoolCounter;
@@ -45,6 +46,7 @@ use crate::status::{ServerFacts, Snapshot, table};
 use crate::supervisor::front_protocol::{
     self, FromFront, FrontStart, PoolChannel, PoolFacts, ToFront,
 };
+use crate::tls::Tls;
 
 /// Runs the front until it has drained. Called in a fresh process without privileges, threads or
 /// event loop.
@@ -93,8 +95,10 @@ fn serve(
         admin,
         counters,
         facts,
+        tls,
         ..
     } = start;
+    let tls = Tls::of(&config, &tls, &ports(&config, &listeners)).map_err(io::Error::other)?;
     let mut pools: Vec<Option<Arc<Pool>>> = vec![None; config.sites.len()];
     let mut users = vec![None; config.sites.len()];
     for link in &links {
@@ -112,8 +116,14 @@ fn serve(
         pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads));
     }
     warn_of_unreadable_roots(&config, &log);
-    let (shared, mut receivers) =
-        share(config, (pools.clone(), users), (log, access), (threads, pulse), (counters, facts))?;
+    let (shared, mut receivers) = share(
+        config,
+        (pools.clone(), users),
+        (log, access),
+        tls,
+        (threads, pulse),
+        (counters, facts),
+    )?;
     let (stages, stage) = watch::channel(Stage::Serving);
     let questions = admin::start(Arc::clone(&shared), admin, stage.clone())?;
     let own_inbox = receivers.remove(0);
@@ -151,6 +161,19 @@ fn serve(
     result
 }
 
+/// Returns the actual port of each listener of the configuration; `None` for a Unix socket.
+fn ports(config: &Config, listeners: &[Listener]) -> Vec<Option<u16>> {
+    let mut ports = vec![None; config.listen.len()];
+    for listener in listeners {
+        if let (ListenAddress::Tcp(address), Some(port)) =
+            (&listener.address, ports.get_mut(listener.number))
+        {
+            *port = Some(address.port());
+        }
+    }
+    ports
+}
+
 /// By site: the pool, and the user that the pool runs as where that is not the front's.
 type SitePools = (Vec<Option<Arc<Pool>>>, Vec<Option<Arc<Identity>>>);
 
@@ -162,6 +185,7 @@ fn share(
     config: Arc<Config>,
     (pools, pool_users): SitePools,
     (log, access): (Arc<ErrorLog>, Option<LogWriter>),
+    tls: Option<Tls>,
     (threads, pulse): (usize, Arc<Pulse>),
     (counters, facts): (Arc<FrontCounters>, ServerFacts),
 ) -> io::Result<(Arc<Shared>, Vec<Inbox>)> {
@@ -196,6 +220,7 @@ fn share(
         pulse,
         counters,
         facts,
+        tls,
     };
     Ok((Arc::new(shared), receivers))
 }
@@ -264,7 +289,8 @@ pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
         generation: 1,
         ledger: Ledger::default(),
     };
-    let (shared, _) = share(Arc::new(config), pools, (log, None), (1, pulse), (counters, facts))?;
+    let (shared, _) =
+        share(Arc::new(config), pools, (log, None), None, (1, pulse), (counters, facts))?;
     Ok(Rc::new(Thread::new(shared, 0)))
 }
 
@@ -388,6 +414,10 @@ impl Control {
                     self.tell(&FromFront::StatusTaken { id });
                 }
                 ToFront::ReopenLogs => self.replace_logs(received.descriptors),
+                ToFront::Certificates { site } => {
+                    self.replace_certificates(site, received.descriptors.pop());
+                }
+                ToFront::TicketKeys => self.replace_ticket_keys(received.descriptors.pop()),
             }
         }
     }

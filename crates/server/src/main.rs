@@ -21,6 +21,7 @@ mod pipeline;
 mod respond;
 mod status;
 mod supervisor;
+mod tls;
 
 fn main() -> std::process::ExitCode {
     cli::main()

@@ -7,10 +7,11 @@
 mod context;
 mod directives;
 mod response;
+mod secure;
 #[cfg(test)]
 mod tests;
 
-use howdah_http::Status;
+use howdah_http::{Scheme, Status};
 use howdah_site::{Resolution, Resolved, Site};
 
 pub(crate) use self::context::{Arrival, Deadlines, RequestContext, ScratchBuffers};
@@ -41,6 +42,15 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
         return Served { response, site: None, user: None };
     };
     context.site = Some(site);
+    if let Some(tls) = &context.thread.shared.tls
+        && let Some(response) = secure::settle(context, tls, site)
+    {
+        return Served {
+            response: Some(response),
+            site: Some(site),
+            user: None,
+        };
+    }
     let client = context.peer.remote.ip();
     if let Err(wait) = context.thread.clients().request(client, site.number()) {
         context.thread.report(&RequestError::too_many(context.situation()));
@@ -62,6 +72,9 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
         && (!response.filters.is_empty() || !response.body.is_stored())
     {
         settle(context, response).await;
+    }
+    if let (Some(response), Scheme::Https) = (&mut response, context.request.scheme) {
+        secure::promise(response, site);
     }
     context.phase.set(Phase::Sending);
     Served { response, site: Some(site), user }

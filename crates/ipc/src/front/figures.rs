@@ -22,9 +22,9 @@ impl Front {
             .then(|| self.request_figures(slot.index(), slot.queued.get()))
     }
 
-    /// Nanoseconds since the request was queued.
-    pub fn since_queued(&self, slot: &Slot) -> u64 {
-        usage::monotonic().saturating_sub(slot.queued.get())
+    /// Number of workers that say they sleep. For display only.
+    pub fn idle_workers(&self) -> usize {
+        self.region.idle().count()
     }
 
     /// Number of requests that a worker says it has served.

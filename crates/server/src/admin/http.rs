@@ -1,10 +1,10 @@
 //! One connection of the admin listener: one request, one answer.
 
 use std::net::IpAddr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use howdah_http::h1::{self, Progress};
-use howdah_http::{Limits, Method, Request, Status};
+use howdah_http::{Limits, Method, Request, Status, date};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::Admin;
@@ -77,12 +77,15 @@ fn may_ask(request: &Request, hosts: &[String]) -> bool {
 
 fn encode(answer: &Answer, is_head: bool) -> Vec<u8> {
     let status = answer.status;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let date = date::format(now.as_secs());
     let mut out = format!(
-        "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
+        "HTTP/1.1 {} {}\r\nDate: {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
          X-Content-Type-Options: nosniff\r\nContent-Security-Policy: {POLICY}\r\n\
          Connection: close\r\n",
         status.code(),
         status.reason(),
+        String::from_utf8_lossy(&date),
         answer.content_type,
         answer.content.len()
     )

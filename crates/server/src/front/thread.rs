@@ -32,6 +32,7 @@ use crate::observe::{
 use crate::pipeline::CostlySites;
 use crate::respond::Prepared;
 use crate::status::ServerFacts;
+use crate::tls::Tls;
 
 /// The state that all threads of the front share.
 #[derive(Debug)]
@@ -74,6 +75,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Arc<FrontCounters>,
     /// The server, with the counters of all fronts.
     pub(crate) facts: ServerFacts,
+    /// Certificates; `None` if no listener is for TLS.
+    pub(crate) tls: Option<Tls>,
 }
 
 /// The stages of a front's life.

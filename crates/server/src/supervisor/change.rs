@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use howdah_config::{AccessTarget, Config, ErrorTarget};
+use howdah_sys::process;
 
+use super::certificates::CertificateFiles;
 use super::cgroups::ControlGroups;
 use super::control::{Command, ControlSocket};
 use super::generation::{Generation, GenerationPhase};
@@ -87,7 +89,7 @@ impl Supervisor {
         cause: ChangeCause,
         spares: HashMap<String, SpareZygote>,
     ) -> Result<(), CommandError> {
-        let generation_plan = match &self.current {
+        let mut generation_plan = match &self.current {
             // The configuration file is not read again, because no reload was requested.
             Some(current) if cause == ChangeCause::FrontDied => current.clone(),
             _ => {
@@ -96,6 +98,18 @@ impl Supervisor {
                 found.map_err(|errors| CommandError::Config(errors.join("\n")))?
             }
         };
+        if cause != ChangeCause::FrontDied {
+            self.certify(&mut generation_plan).map_err(CommandError::Failed)?;
+        }
+        if !generation_plan.certificates.iter().all(Vec::is_empty) {
+            // Nobody but root may look into a process that has keys.
+            let opaque = process::set_opaque(true);
+            opaque
+                .map_err(|error| CommandError::Failed(format!("cannot protect keys: {error}")))?;
+            if self.ticket_keys.is_empty() {
+                self.rotate_ticket_keys(Instant::now()).map_err(CommandError::Failed)?;
+            }
+        }
         if generation_plan.config.cgroups && !generation_plan.pools.is_empty() {
             let is_root = self.environment.identity.is_root();
             self.environment
@@ -162,6 +176,7 @@ impl Supervisor {
             return;
         };
         let (number, run_front) = (change.generation, self.run_front);
+        let ticket_keys = self.ticket_keys.clone();
         let began = self.began_at;
         let mut generations = self.generations.iter_mut();
         let Some(generation) = generations.find(|generation| generation.number == number) else {
@@ -179,6 +194,7 @@ impl Supervisor {
                     &change.generation_plan,
                     (&change.listeners, &change.admin),
                     (&mut self.ledger, began),
+                    &ticket_keys,
                     run_front,
                 )
                 .err();
@@ -224,6 +240,9 @@ impl Supervisor {
         (self.log, self.access) = (log, access);
         self.restart = None;
         self.write_pid_file(generation_plan.config.pid_file.as_deref());
+        if cause != ChangeCause::FrontDied {
+            self.certificate_files = CertificateFiles::of(&generation_plan.config);
+        }
         self.current = Some(generation_plan);
         self.report_start(generation, cause);
         if !std::mem::replace(&mut self.announced, true) {

@@ -23,6 +23,7 @@ use crate::front::pulse::Pulse;
 use crate::log::{ErrorLog, LogTarget};
 use crate::observe::{FrontCounters, Ledger};
 use crate::status::ServerFacts;
+use crate::tls::{TicketKeys, TlsStart};
 
 /// Time in which PHP with all its extensions, and the front, must be ready.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -130,6 +131,7 @@ impl Generation {
         generation_plan: &GenerationPlan,
         (listeners, admin): (&[Listener], &[Listener]),
         (ledger, supervisor_began): (&mut Ledger, SystemTime),
+        ticket_keys: &TicketKeys,
         run: RunFront,
     ) -> io::Result<()> {
         let (Some(config), Some((log, access))) = (&self.config, &self.logs) else {
@@ -159,6 +161,11 @@ impl Generation {
                 began: supervisor_began,
                 generation: self.number,
                 ledger: ledger.clone(),
+            },
+            tls: TlsStart {
+                pairs: generation_plan.certificates.as_ref().clone(),
+                client_authorities: generation_plan.client_authorities.clone(),
+                ticket_keys: ticket_keys.clone(),
             },
         };
         self.front = Some(FrontProcess::fork(start, channel, generation_plan.front.clone(), run)?);

@@ -30,6 +30,7 @@ mod sendfile;
 mod site;
 mod sites;
 mod status;
+mod tls;
 mod transfers;
 mod uploads;
 mod wire;

@@ -146,7 +146,8 @@ impl Setup {
                 panic!("howdah ended with {status} before it listened"); // dropping `server` prints its log
             }
             server.output.push_str(&line);
-            if let Some(address) = line.trim().strip_prefix("howdah: listening on http://")
+            let url = line.trim().strip_prefix("howdah: listening on ");
+            if let Some((_, address)) = url.and_then(|url| url.split_once("://"))
                 && !address.starts_with("unix:")
             {
                 server.addresses.push(address.parse().unwrap());

@@ -144,8 +144,10 @@ fn render_part(
             }));
             Ok(())
         }
-        // Without TLS there are no such variables; Apache writes the same text.
-        Part::Tls(_) => out.write_all(b"(null)"),
+        Part::Tls(name) => {
+            let value = tx.client.tls().and_then(|tls| tls.variable(name));
+            out.write_all(value.unwrap_or("(null)").as_bytes())
+        }
     };
 }
 
