@@ -81,7 +81,7 @@ fuzz-check:
 # `build` comes first because the end-to-end tests start both binaries: built together with the tests, with the same
 # features, they are built once.
 unit: build
-	$(CARGO) test --workspace
+	$(CARGO) test --workspace --no-fail-fast
 
 # Its own target folder: another RUSTFLAGS would throw the whole build away twice.
 loom:

@@ -17,7 +17,7 @@ mod pair;
 mod policy;
 mod tickets;
 
-pub(crate) use self::established::Established;
+pub(crate) use self::established::{Established, may_redirect};
 pub(crate) use self::handshake::{accept, is_hello};
 pub(crate) use self::internal::LocalAuthority;
 pub(crate) use self::pair::{PairText, SitePairs, read};

@@ -61,6 +61,7 @@ fn read_table(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -
         _ if read.source == CertificateSource::Internal => {
             "the certificates come from the local authority, and from files as well"
         }
+        (0, 0) if value.get_ref().get("cert").is_some() => return Some(read),
         (0, 0) => "the table has no certificate",
         (_, 0) => "the certificate has no key",
         (0, _) => "the key has no certificate",

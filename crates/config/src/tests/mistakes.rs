@@ -93,7 +93,10 @@ fn mistakes_and_what_is_said_about_them() {
         ),
         (
             &format!("{site}colour = 1"),
-            vec!["unknown key `colour`", "the keys in [[site]] are: name, hosts, listen, root"],
+            vec![
+                "unknown key `colour`",
+                "the keys in [[site]] are: name, hosts, listen, tls, root",
+            ],
         ),
         (&format!("limits = 3\n{site}"), vec!["expected a table `[limits]`, found an integer"]),
         (&format!("listen = []\n{site}"), vec!["the list of addresses is empty"]),

@@ -19,8 +19,8 @@ use super::transport::{Piece, Transport};
 /// An encrypted connection.
 pub(crate) struct Encrypted {
     socket: TcpStream,
-    /// The borrow ends within each call.
-    session: RefCell<Session>,
+    /// The borrow ends within each call. On the heap: the connection's task moves it.
+    session: Box<RefCell<Session>>,
 }
 
 struct Session {
@@ -32,8 +32,11 @@ struct Session {
 impl Encrypted {
     /// The connection over `socket`, whose handshake `tls` has begun.
     pub(crate) fn new(socket: TcpStream, tls: ServerConnection) -> Encrypted {
-        let session = RefCell::new(Session { tls, is_over: false });
-        Encrypted { socket, session }
+        let session = Session { tls, is_over: false };
+        Encrypted {
+            socket,
+            session: Box::new(RefCell::new(session)),
+        }
     }
 
     /// Performs the handshake as far as bytes of the client are there.

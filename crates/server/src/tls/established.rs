@@ -80,10 +80,7 @@ impl HttpsPorts {
         let port = (*self.0.get(site.number())?)?;
         let host = std::str::from_utf8(request.host()).ok()?.to_ascii_lowercase();
         let target = &request.target;
-        if host.is_empty() || !target.starts_with(b"/") || target.starts_with(CHALLENGES) {
-            return None;
-        }
-        if !tls.is_for(site, &host) {
+        if host.is_empty() || !may_redirect(site, request) || !tls.is_for(site, &host) {
             return None;
         }
         let mut url = format!("https://{host}");
@@ -92,6 +89,14 @@ impl HttpsPorts {
         }
         Some([url.as_bytes(), target].concat())
     }
+}
+
+/// Whether a request in the clear is redirected to https, if the site has a certificate for its host.
+pub(crate) fn may_redirect(site: &Site, request: &howdah_http::Request) -> bool {
+    let (tls, target) = (&site.config().tls, &request.target);
+    let is_in_the_clear = request.scheme == howdah_http::Scheme::Http;
+    let is_exempt = !target.starts_with(b"/") || target.starts_with(CHALLENGES);
+    tls.is_on() && tls.redirect && is_in_the_clear && !is_exempt
 }
 
 /// The URLs of ACME's HTTP-01 challenges (RFC 8555 §8.3), which are asked for over http.

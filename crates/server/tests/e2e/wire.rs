@@ -155,6 +155,11 @@ impl Wire {
         while self.input.len() < count && self.fill() {}
     }
 
+    /// Returns what was read and not yet looked at.
+    pub fn take_input(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.input)
+    }
+
     /// Sends a request and reads the reply.
     pub fn ask(
         &mut self,
@@ -282,23 +287,20 @@ impl Wire {
         }
     }
 
-    /// Whether the server closes the connection, without a byte more, within `patience`.
-    pub fn is_closed_within(&mut self, patience: Duration) -> bool {
-        self.stream.set_read_timeout(Some(patience)).unwrap();
-        let mut byte = [0];
-        let closed = match self.read(&mut byte) {
-            Ok(0) => true,
-            Ok(_) => panic!("a byte came where the end of the connection was expected"),
-            Err(error) => error.kind() == ErrorKind::ConnectionReset,
-        };
-        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        closed && self.input.is_empty()
-    }
-
-    /// The server must close now, without a byte more.
+    /// The server must close the connection, without a byte more.
     pub fn expect_close(&mut self) {
         assert!(self.input.is_empty(), "left over: {:?}", String::from_utf8_lossy(&self.input));
-        assert!(self.is_closed_within(PATIENCE), "the connection stays open");
+        let more = self.fill();
+        assert!(!more, "{:?} instead of the end", String::from_utf8_lossy(&self.input));
+    }
+
+    /// Returns whether nothing arrives for so long, neither a byte nor the end of the connection.
+    pub fn is_silent_for(&self, time: Duration) -> bool {
+        self.stream.set_read_timeout(Some(time)).unwrap();
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let waited = [ErrorKind::WouldBlock, ErrorKind::TimedOut];
+        peeked.is_err_and(|error| waited.contains(&error.kind()))
     }
 
     /// Everything until the connection ends, whether by close or by reset.
@@ -364,7 +366,7 @@ impl Wire {
     fn fill(&mut self) -> bool {
         match self.fill_some() {
             Some(more) => more,
-            None => panic!("nothing comes any more"),
+            None => panic!("nothing comes, and the connection stays open"),
         }
     }
 
