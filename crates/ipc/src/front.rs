@@ -2,6 +2,7 @@
 
 mod deaths;
 mod figures;
+mod signs;
 
 use std::cell::Cell;
 use std::io;
@@ -19,6 +20,8 @@ use crate::layout::{Geometry, SlotPhase};
 use crate::queue::Producer;
 use crate::region::Region;
 use crate::sync::{Ordering, fence};
+
+pub use signs::SignsOfLife;
 
 /// The front's side of a region, shared by all of its threads.
 #[derive(Debug)]
@@ -289,12 +292,9 @@ impl Front {
         }
         self.region.write_request(slot.index(), encoded);
         let words = self.region.slot(slot.index());
-        words.thread.store(thread as u32, Ordering::Relaxed);
+        words.reset(thread);
         slot.queued.set(usage::monotonic());
         words.queued.store(slot.queued.get(), Ordering::Relaxed);
-        words.written.store(0, Ordering::Relaxed);
-        words.ended.store(0, Ordering::Relaxed);
-        words.flow_control.reset();
         words.state.submit(slot.generation);
         let mut state = self.state();
         let entry = &mut state.slots[slot.index()];

@@ -199,6 +199,7 @@ pub(crate) mod slot_line {
     pub(crate) const BEGAN: usize = 32;
     pub(crate) const PEAK: usize = 40;
     pub(crate) const PROCESSOR: usize = 44;
+    pub(crate) const GRANT: usize = 48;
     pub(crate) const CONSUMED: usize = 64;
     pub(crate) const ABORTED: usize = 72;
     pub(crate) const THREAD: usize = 76;

@@ -9,7 +9,7 @@ use crate::flow_control::FlowControl;
 use crate::layout::{Geometry, Layout, slot_line, thread_line, worker_line};
 use crate::queue::{Doorbell, IdleSet, Queue};
 use crate::slot::StateWord;
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// A pool's shared memory, mapped into one process.
 #[derive(Debug)]
@@ -108,6 +108,7 @@ impl Region {
             peak: self.word(line + slot_line::PEAK),
             processor: self.word(line + slot_line::PROCESSOR),
             queued: self.long(line + slot_line::QUEUED),
+            grant: self.long(line + slot_line::GRANT),
             flow_control: FlowControl {
                 consumed: self.long(line + slot_line::CONSUMED),
                 starved: self.word(line + slot_line::STARVED),
@@ -248,6 +249,19 @@ pub(crate) struct SlotWords<'r> {
     pub(crate) peak: &'r AtomicU32,
     pub(crate) processor: &'r AtomicU32,
     pub(crate) queued: &'r AtomicU64,
+    pub(crate) grant: &'r AtomicU64,
     pub(crate) flow_control: FlowControl<'r>,
     pub(crate) thread: &'r AtomicU32,
+}
+
+impl SlotWords<'_> {
+    /// Front: prepares the words for a request whose events go to a front thread. The slot must be
+    /// free.
+    pub(crate) fn reset(&self, thread: usize) {
+        self.thread.store(thread as u32, Ordering::Relaxed);
+        self.written.store(0, Ordering::Relaxed);
+        self.ended.store(0, Ordering::Relaxed);
+        self.grant.store(0, Ordering::Relaxed);
+        self.flow_control.reset();
+    }
 }

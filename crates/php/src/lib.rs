@@ -10,6 +10,7 @@
 mod awake;
 mod control;
 pub mod counters;
+mod deadlines;
 mod exchange;
 mod handle;
 mod pool;

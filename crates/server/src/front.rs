@@ -111,6 +111,7 @@ fn serve(
             queue: php.queue,
             queue_timeout: php.queue_timeout,
             request_timeout: php.request_timeout,
+            request_terminate_timeout: php.longest_request(),
             meters_processor: php.status_path.is_some(),
         };
         pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads));

@@ -12,6 +12,7 @@ mod crew;
 mod explain;
 mod front;
 mod h1;
+mod h2;
 mod host;
 mod import;
 mod log;

@@ -14,7 +14,7 @@ mod tests;
 use howdah_http::{Scheme, Status};
 use howdah_site::{Resolution, Resolved, Site};
 
-pub(crate) use self::context::{Arrival, Deadlines, RequestContext, ScratchBuffers};
+pub(crate) use self::context::{Arrival, RequestContext, ScratchBuffers};
 pub(crate) use self::directives::{CostlySites, adjust, list};
 pub(crate) use self::response::{Head, Response};
 use crate::body;

@@ -95,6 +95,7 @@ pub fn limits() -> PoolLimits {
         queue_timeout: Duration::from_secs(300),
         request_timeout: Duration::from_secs(300),
         meters_processor: false,
+        request_terminate_timeout: Duration::from_secs(600),
     }
 }
 
