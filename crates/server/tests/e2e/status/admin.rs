@@ -10,7 +10,7 @@ use howdah_sys::signal::{SIGHUP, SIGTERM};
 
 use super::{TOP, admin_address, is_installed, judged_by, monitor, named};
 use crate::site::{HELD, Site};
-use crate::support::{Folder, HOWDAH, Setup, has_php, wait_until};
+use crate::support::{Folder, HOWDAH, Process, Setup, has_php, wait_until};
 use crate::wire::Wire;
 
 const PLAIN: &str = "[[site]]\nname = \"blog\"\nroot = \"public\"\nphp = false\n";
@@ -151,7 +151,10 @@ fn a_pool_without_workers_is_not_ready() {
     let site = Site::configured(&[("a.php", "<?php echo 1;")], &config);
     assert_eq!(monitor(&site, "/readyz", &[]).status, 200);
     std::fs::write(&hold, "").unwrap();
-    site.server.zygote().signal(9);
+    let children = site.server.supervisor().children();
+    // The script above has replaced itself by PHP, whose name has a path.
+    let is_zygote = |child: &Process| child.arguments().contains("howdah-php zygote");
+    children.into_iter().find(is_zygote).unwrap().signal(9);
     wait_until("the pool is not ready", || monitor(&site, "/readyz", &[]).status == 503);
     assert_eq!(monitor(&site, "/readyz", &[]).text(), "no worker is ready: shop\n");
     assert_eq!(monitor(&site, "/healthz", &[]).status, 200);
