@@ -26,6 +26,7 @@ use crate::values::{
 
 /// The front's user if `user` is unset.
 pub const FRONT_USER: &str = "howdah";
+
 /// The addresses of this machine to itself.
 fn loopback() -> TrustedProxies {
     TrustedProxies {
