@@ -221,6 +221,12 @@ fn sites(page: &mut MetricsPage, snapshot: &Snapshot) {
     page.histogram(family, all().map(|site| (Labels::site(&site.name), &site.duration)));
 }
 
+/// Reads a figure that goes up and down.
+type Gauge = fn(&PoolSnapshot) -> f64;
+
+/// Reads a figure that only grows.
+type Counter = fn(&PoolSnapshot) -> u64;
+
 fn pool_gauges(page: &mut MetricsPage, pools: &[Pool<'_>]) {
     let states = |(site, pool): &Pool<'_>| {
         let labels = |state| Labels::site(site).and("state", state);
@@ -228,7 +234,7 @@ fn pool_gauges(page: &mut MetricsPage, pools: &[Pool<'_>]) {
     };
     let family = ("howdah_pool_workers", "", "Workers that live.");
     page.gauge(family, pools.iter().flat_map(states));
-    let gauges: [(Family, fn(&PoolSnapshot) -> f64); 4] = [
+    let gauges: [(Family, Gauge); 4] = [
         (("howdah_pool_workers_limit", "", "Workers that the pool may have."), |pool| {
             pool.most_workers as f64
         }),
@@ -260,7 +266,7 @@ fn pool_gauges(page: &mut MetricsPage, pools: &[Pool<'_>]) {
 }
 
 fn pool_counters(page: &mut MetricsPage, pools: &[Pool<'_>]) {
-    let counters: [(&'static str, &'static str, fn(&PoolSnapshot) -> u64); 10] = [
+    let counters: [(&str, &str, Counter); 10] = [
         ("howdah_pool_requests", "Requests that were handed to workers.", |pool| pool.requests),
         ("howdah_pool_timeouts", "Scripts that ran for too long.", |pool| pool.timeouts),
         ("howdah_pool_queue_timeouts", "Requests that waited for too long.", |pool| {
