@@ -173,6 +173,15 @@ fn listeners(
             );
         }
     }
+    for address in &config.admin {
+        if config.listen.iter().any(|listener| listener.address.conflicts_with(address)) {
+            report.add_at(
+                places.top("admin"),
+                format!("{address} is in `listen` as well"),
+                Some("give `admin` a port of its own: its pages are not for visitors".to_owned()),
+            );
+        }
+    }
     for (number, site) in config.sites.iter().enumerate() {
         let is_encrypted = |listener: &&Listener| listener.tls && site.answers_on(listener);
         if site.tls.is_on() && !config.listen.iter().any(|listener| is_encrypted(&listener)) {

@@ -28,11 +28,11 @@ pub(crate) use fields::{
 pub(crate) use isolation::{ConnectTo, FunctionName, SandboxLevel};
 pub(crate) use logs::{Access, Errors, Format, Level};
 pub(crate) use names::{
-    Extension, Hosts, ModuleName, NamePattern, PlainName, SapiName, Text, User,
+    Extension, Hosts, ModuleName, NamePattern, PagePath, PlainName, SapiName, Text, User,
 };
 pub use network::listen_addresses;
 pub(crate) use network::{
-    Address, AddressField, Addresses, Forwarded, Listeners, Mode, Proxies, Trusted,
+    Address, AddressField, Addresses, AdminAddress, Forwarded, Listeners, Mode, Proxies, Trusted,
 };
 pub(crate) use overrides::{DirectiveName, Overrides, Rules};
 pub(crate) use paths::{File, Root, SymlinkPolicy, Try};

@@ -9,15 +9,15 @@ use std::time::Duration;
 pub use self::http2::Http2;
 use crate::acme::Acme;
 use crate::kinds::{
-    Accel, Access, Address, AddressField, Addresses, AtLeast, AutoSize, Charset, Ciphers, Coding,
-    ConnectTo, Counted, DirectiveName, Environment, ErrorPages, Errors, Extension, FieldName,
-    FieldRules, FieldTable, File, Flag, Format, Forwarded, FunctionName, Hosts, Include, Ini,
-    Level, List, Listeners, MadeCoding, Mode, ModuleName, NameGlob, NamePattern, OldestTls,
-    Optional, Overrides, PhpTable, PlainName, Proxies, RateLimit, Root, Rules, SandboxLevel,
-    SapiName, Sites, Size, Source, Span, SymlinkPolicy, Table, Text, TlsTable, TransportSecurity,
-    Trusted, Try, TypeGlob, UpstreamUrl, User, Verify, Within,
+    Accel, Access, Address, AddressField, Addresses, AdminAddress, AtLeast, AutoSize, Charset,
+    Ciphers, Coding, ConnectTo, Counted, DirectiveName, Environment, ErrorPages, Errors, Extension,
+    FieldName, FieldRules, FieldTable, File, Flag, Format, Forwarded, FunctionName, Hosts, Include,
+    Ini, Level, List, Listeners, MadeCoding, Mode, ModuleName, NameGlob, NamePattern, OldestTls,
+    Optional, Overrides, PagePath, PhpTable, PlainName, Proxies, RateLimit, Root, Rules,
+    SandboxLevel, SapiName, Sites, Size, Source, Span, SymlinkPolicy, Table, Text, TlsTable,
+    TransportSecurity, Trusted, Try, TypeGlob, UpstreamUrl, User, Verify, Within,
 };
-use crate::listener::{ListenAddress, Listener, SOCKET_MODE, TrustedProxies};
+use crate::listener::{ListenAddress, Listener, Network, SOCKET_MODE, TrustedProxies};
 use crate::section::section;
 use crate::values::{
     AccessFormat, AccessTarget, AllowOverride, CertificateSource, CipherPolicy, ClientVerify,
@@ -27,6 +27,18 @@ use crate::values::{
 
 /// The front's user if `user` is unset.
 pub const FRONT_USER: &str = "howdah";
+
+/// The addresses of this machine to itself.
+fn loopback() -> TrustedProxies {
+    TrustedProxies {
+        networks: ["127.0.0.0/8", "::1"]
+            .iter()
+            .filter_map(|text| Network::parse(text).ok())
+            .collect(),
+        ..TrustedProxies::default()
+    }
+}
+
 /// A pool's user if its `user` is unset, and the group of [`FRONT_USER`].
 pub const POOL_USER: &str = "www-data";
 
@@ -73,6 +85,15 @@ section! {
         /// The socket through which `howdah status`, `reload` and `stop` reach the server.
         control ("control"): Option<PathBuf> as Optional<File> = None,
             "Unset is `/run/howdah.sock` as root, else `howdah.sock` in `$XDG_RUNTIME_DIR`, else no socket.";
+        /// The address for monitors: `/metrics` (OpenMetrics, and Prometheus' text format), `/status`
+        /// (JSON), `/healthz`, `/readyz`, and a page for people at `/`. `"127.0.0.1:9180"`, or
+        /// `"unix:/run/howdah/admin.sock"`. Everything there is read-only, and shows URLs of all
+        /// sites. A request must name an IP address, `localhost` or one of `admin_hosts` as its host.
+        admin ("admin"): Vec<ListenAddress> as AdminAddress = Vec::new(),
+            "Who can reach it sees which URLs are being asked for.";
+        /// Host names under which monitors reach `admin`, beside `localhost` and IP addresses.
+        admin_hosts ("admin_hosts"): Vec<String> as List<PlainName> = Vec::new(),
+            "A page of another site could otherwise reach `admin` through a visitor's browser, by a name of its own.";
         /// A file that holds the supervisor's process id while the server runs.
         pid_file ("pid_file"): Option<PathBuf> as Optional<File> = None,
             "Unset is no file: service managers follow the process itself.";
@@ -528,6 +549,21 @@ section! {
         /// How long a request may wait for a free worker. Beyond it: 503 with Retry-After.
         queue_timeout ("queue_timeout"): Duration as Span = Duration::from_secs(15),
             "Few visitors wait longer, and what they no longer want is not worth running.";
+        /// The path of a page with the state of the pool, in the words of php-fpm's own: as text, and
+        /// as `?json`, `?html`, `?xml` or `?openmetrics`; `&full` adds every worker with its URL.
+        /// Directives that refuse or redirect the path have precedence.
+        status_path ("status_path"): Option<String> as Optional<PagePath> = None,
+            "Unset is no page. It is for monitors that were made for php-fpm; others find more at `admin`.";
+        /// The path of a page that says `ping_response`, without PHP, as long as the site answers.
+        ping_path ("ping_path"): Option<String> as Optional<PagePath> = None,
+            "Unset is no page.";
+        /// The content of the page at `ping_path`.
+        ping_response ("ping_response"): String as Text = "pong".to_owned(),
+            "php-fpm's `ping.response`.";
+        /// The clients that may see the pages at `status_path` and `ping_path`: IP addresses and
+        /// networks, such as `["10.0.0.0/8"]`. Others get 403.
+        status_allow ("status_allow"): TrustedProxies as Proxies = loopback(),
+            "The page shows the visitors' URLs. php-fpm leaves its protection to the web server, which is often forgotten.";
         /// How long a script may run without a sign of life, in wall-clock time. Output that
         /// leaves PHP's buffers is a sign of life. So is `set_time_limit()`, which gives the script
         /// the time that it names if that is longer. Beyond it the worker is killed: 504. A
@@ -687,7 +723,10 @@ impl Config {
     /// Returns every address that the file names.
     fn addresses(&mut self) -> impl Iterator<Item = &mut ListenAddress> {
         let listeners = self.listen.iter_mut().map(|listener| &mut listener.address);
-        listeners.chain(self.sites.iter_mut().flat_map(|site| &mut site.listen))
+        let admin = self.admin.iter_mut();
+        listeners
+            .chain(admin)
+            .chain(self.sites.iter_mut().flat_map(|site| &mut site.listen))
     }
 
     /// Returns the proxies that are believed on a listener.

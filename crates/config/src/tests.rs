@@ -22,6 +22,8 @@ fn every_key_reaches_its_field() {
         sandbox = false
         cgroups = false
         control = "/run/c.sock"
+        admin = "127.0.0.1:9180"
+        admin_hosts = ["monitor.example"]
         pid_file = "/run/p"
         state_dir = "/var/lib/s"
 
@@ -112,6 +114,10 @@ fn every_key_reaches_its_field() {
         workers = 8
         queue = 9
         queue_timeout = "10s"
+        status_path = "/fpm-status"
+        ping_path = "/fpm-ping"
+        ping_response = "here"
+        status_allow = ["10.0.0.0/8"]
         request_timeout = "11s"
         request_terminate_timeout = "2h"
         max_requests = 12
@@ -153,6 +159,8 @@ fn every_key_reaches_its_field() {
     assert_eq!((config.user.as_deref(), config.group.as_deref()), (Some("web"), Some("webs")));
     assert!(!config.sandbox);
     assert_eq!(config.control, Some(PathBuf::from("/run/c.sock")));
+    let admin = ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 9180)));
+    assert_eq!((config.admin, config.admin_hosts), (vec![admin], vec!["monitor.example".into()]));
     assert_eq!(config.pid_file, Some(PathBuf::from("/run/p")));
     let seconds = Duration::from_secs;
     let limits = Limits {
@@ -217,6 +225,13 @@ fn every_key_reaches_its_field() {
         workers: Count::Exactly(8),
         queue: 9,
         queue_timeout: seconds(10),
+        status_path: Some("/fpm-status".into()),
+        ping_path: Some("/fpm-ping".into()),
+        ping_response: "here".into(),
+        status_allow: TrustedProxies {
+            networks: vec![Network::parse("10.0.0.0/8").unwrap()],
+            ..TrustedProxies::default()
+        },
         request_timeout: seconds(11),
         request_terminate_timeout: Some(seconds(7200)),
         max_requests: 12,

@@ -1,8 +1,10 @@
 //! The front's side of a pool's region.
 
 mod deaths;
+mod figures;
 mod signs;
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use howdah_sys::eventfd::EventFd;
 use howdah_sys::memory;
 use howdah_sys::seqpacket::SeqPacket;
+use howdah_sys::usage;
 
 use crate::Corrupt;
 use crate::control::{Attach, Cleaning};
@@ -75,6 +78,8 @@ pub struct Slot {
     consumed: u64,
     /// Bytes that the worker had written into the ring at the last [`Front::slot_status`].
     written: u64,
+    /// Time at which the request was queued, in nanoseconds.
+    queued: Cell<u64>,
 }
 
 impl Slot {
@@ -175,6 +180,7 @@ impl Front {
             generation: entry.generation,
             consumed: 0,
             written: 0,
+            queued: Cell::new(0),
         })
     }
 
@@ -287,6 +293,8 @@ impl Front {
         self.region.write_request(slot.index(), encoded);
         let words = self.region.slot(slot.index());
         words.reset(thread);
+        slot.queued.set(usage::monotonic());
+        words.queued.store(slot.queued.get(), Ordering::Relaxed);
         words.state.submit(slot.generation);
         let mut state = self.state();
         let entry = &mut state.slots[slot.index()];
@@ -470,16 +478,6 @@ impl Front {
     /// false alarm.
     pub fn drain(&self, thread: usize, each: impl FnMut(usize)) {
         self.region.doorbell(thread).drain(self.geometry().slots, each);
-    }
-
-    /// Number of requests that a worker says it has served. For display only.
-    pub fn requests_served(&self, worker: usize) -> u64 {
-        self.region.worker(worker).requests.load(Ordering::Relaxed)
-    }
-
-    /// Number of workers that say they sleep. For display only.
-    pub fn idle_workers(&self) -> usize {
-        self.region.idle().count()
     }
 
     fn wake(&self, worker: usize) {

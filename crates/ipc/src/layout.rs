@@ -110,6 +110,7 @@ impl Layout {
     pub(crate) const QUEUE_HEAD: usize = 0;
     pub(crate) const QUEUE_TAIL: usize = LINE;
     pub(crate) const AWAKE_LIMIT: usize = LINE + 4;
+    pub(crate) const METERING: usize = LINE + 8;
     pub(crate) const QUEUE_ENTRY: usize = 2 * LINE;
 
     pub(crate) fn of(geometry: &Geometry) -> Layout {
@@ -164,6 +165,20 @@ impl Layout {
 pub(crate) mod worker_line {
     pub(crate) const WAKE: usize = 0;
     pub(crate) const REQUESTS: usize = 8;
+    /// Nanoseconds that the worker was on a processor.
+    pub(crate) const PROCESSOR: usize = 16;
+    /// KiB, 0 for unknown.
+    pub(crate) const PROPORTIONAL: usize = 24;
+    pub(crate) const RESIDENT: usize = 28;
+    /// State word of the slot of the last request, at the time when the worker took it.
+    pub(crate) const LAST: usize = 32;
+    /// Index of that slot, plus one; 0 for none.
+    pub(crate) const LAST_SLOT: usize = 40;
+    /// Of the last request that has ended: KiB at the peak, microseconds on a processor,
+    /// nanoseconds from beginning to end.
+    pub(crate) const LAST_PEAK: usize = 44;
+    pub(crate) const LAST_PROCESSOR: usize = 48;
+    pub(crate) const LAST_TOOK: usize = 56;
 }
 
 /// Offsets inside a thread line.
@@ -181,10 +196,14 @@ pub(crate) mod slot_line {
     pub(crate) const STARVED: usize = 20;
     pub(crate) const TOOK: usize = 24;
     pub(crate) const SHARE: usize = 28;
-    pub(crate) const GRANT: usize = 32;
+    pub(crate) const BEGAN: usize = 32;
+    pub(crate) const PEAK: usize = 40;
+    pub(crate) const PROCESSOR: usize = 44;
+    pub(crate) const GRANT: usize = 48;
     pub(crate) const CONSUMED: usize = 64;
     pub(crate) const ABORTED: usize = 72;
     pub(crate) const THREAD: usize = 76;
+    pub(crate) const QUEUED: usize = 80;
 }
 
 /// The phase of a slot. The crate's documentation says which process may change it.

@@ -8,9 +8,9 @@
 //! |---|---|---|
 //! | queue | `head`, `tail`, entries (indices of slots), limit of workers awake | `head`: workers; the rest: front |
 //! | idle set | one bit per worker | worker sets its own; front, or the worker itself, clears it |
-//! | worker line | `wake` (futex), `requests` | `wake`: front and zygote set, worker clears; the rest: worker |
+//! | worker line | `wake` (futex), [`figures::WorkerFigures`] | `wake`: front and zygote set, worker clears; the rest: worker |
 //! | thread line | `sleeping`, ready set (one bit per slot) | front thread sets `sleeping` and clears bits; workers clear `sleeping`, set bits |
-//! | slot line | `state`, `thread`, `written`, `consumed`, `ended`, `aborted`, `starved` (futex), `took`, `share`, `grant` | see below |
+//! | slot line | `state`, `thread`, `written`, `consumed`, `ended`, `aborted`, `starved` (futex), `queued`, `began`, `took`, `share`, `peak`, `processor`, `grant` | see below |
 //! | request area | one per slot | front, while the slot is free |
 //! | response ring | one per slot | the worker that took the slot |
 //!
@@ -28,7 +28,7 @@
 //!    └─────────────────────────┴──── front, privately ──────────┴────────────────────────────┘
 //! ```
 //!
-//! | phase | request area | ring, `written`, `ended`, `took`, `share`, `grant` | `consumed`, `aborted` | may end it |
+//! | phase | request area, `queued` | ring, `written`, `ended`, `began`, `took`, `share`, `peak`, `processor`, `grant` | `consumed`, `aborted` | may end it |
 //! |---|---|---|---|---|
 //! | Free | front writes | nobody | nobody | front: submit |
 //! | Queued | nobody writes | nobody | front: `aborted` | worker: take; front: cancel |
@@ -113,6 +113,8 @@ pub mod time_grant;
 
 #[cfg(not(loom))]
 pub mod control;
+#[cfg(not(loom))]
+pub mod figures;
 #[cfg(not(loom))]
 pub mod front;
 #[cfg(all(any(test, fuzzing), not(loom)))]

@@ -60,6 +60,11 @@ impl Region {
         self.word(Layout::AWAKE_LIMIT)
     }
 
+    /// 1 if workers measure the processor time of each request.
+    pub(crate) fn metering(&self) -> &AtomicU32 {
+        self.word(Layout::METERING)
+    }
+
     pub(crate) fn idle(&self) -> IdleSet<'_> {
         IdleSet(self.longs(self.layout.idle, self.geometry.idle_words()))
     }
@@ -79,6 +84,14 @@ impl Region {
         WorkerWords {
             wake: self.word(line + worker_line::WAKE),
             requests: self.long(line + worker_line::REQUESTS),
+            processor: self.long(line + worker_line::PROCESSOR),
+            proportional: self.word(line + worker_line::PROPORTIONAL),
+            resident: self.word(line + worker_line::RESIDENT),
+            last: self.long(line + worker_line::LAST),
+            last_slot: self.word(line + worker_line::LAST_SLOT),
+            last_peak: self.word(line + worker_line::LAST_PEAK),
+            last_processor: self.long(line + worker_line::LAST_PROCESSOR),
+            last_took: self.long(line + worker_line::LAST_TOOK),
         }
     }
 
@@ -91,6 +104,10 @@ impl Region {
             ended: self.word(line + slot_line::ENDED),
             took: self.word(line + slot_line::TOOK),
             share: self.word(line + slot_line::SHARE),
+            began: self.long(line + slot_line::BEGAN),
+            peak: self.word(line + slot_line::PEAK),
+            processor: self.word(line + slot_line::PROCESSOR),
+            queued: self.long(line + slot_line::QUEUED),
             grant: self.long(line + slot_line::GRANT),
             flow_control: FlowControl {
                 consumed: self.long(line + slot_line::CONSUMED),
@@ -211,6 +228,14 @@ fn check_sizes(geometry: &Geometry) -> io::Result<()> {
 pub(crate) struct WorkerWords<'r> {
     pub(crate) wake: &'r AtomicU32,
     pub(crate) requests: &'r AtomicU64,
+    pub(crate) processor: &'r AtomicU64,
+    pub(crate) proportional: &'r AtomicU32,
+    pub(crate) resident: &'r AtomicU32,
+    pub(crate) last: &'r AtomicU64,
+    pub(crate) last_slot: &'r AtomicU32,
+    pub(crate) last_peak: &'r AtomicU32,
+    pub(crate) last_processor: &'r AtomicU64,
+    pub(crate) last_took: &'r AtomicU64,
 }
 
 /// The words of a slot's two cache lines.
@@ -220,6 +245,10 @@ pub(crate) struct SlotWords<'r> {
     pub(crate) ended: &'r AtomicU32,
     pub(crate) took: &'r AtomicU32,
     pub(crate) share: &'r AtomicU32,
+    pub(crate) began: &'r AtomicU64,
+    pub(crate) peak: &'r AtomicU32,
+    pub(crate) processor: &'r AtomicU32,
+    pub(crate) queued: &'r AtomicU64,
     pub(crate) grant: &'r AtomicU64,
     pub(crate) flow_control: FlowControl<'r>,
     pub(crate) thread: &'r AtomicU32,

@@ -294,6 +294,23 @@ impl<'b> Iterator for Pairs<'b> {
     }
 }
 
+/// Reads the content's length and the fixed texts from the start of a request area, for display.
+/// Texts after the end of `start`, or after a malformed one, are absent.
+pub(crate) fn leading_texts(start: &[u8]) -> (u64, [Option<&[u8]>; FIXED]) {
+    let mut texts = [None; FIXED];
+    let Some((header, mut rest)) = start.split_at_checked(HEADER) else {
+        return (0, texts);
+    };
+    let length = header[16..24].try_into().expect("eight bytes");
+    for text in &mut texts {
+        match optional_text(&mut rest) {
+            Some(found) => *text = found,
+            None => break,
+        }
+    }
+    (u64::from_ne_bytes(length), texts)
+}
+
 /// Takes one text from the front of `rest`. Outer `None`: malformed; inner `None`: absent.
 fn optional_text<'b>(rest: &mut &'b [u8]) -> Option<Option<&'b [u8]>> {
     let (length, after) = rest.split_first_chunk::<4>()?;

@@ -1,15 +1,19 @@
 //! A worker's side of its pool's region, and the zygote's attachment to it.
 
+mod meter;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU16};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use howdah_sys::eventfd::EventFd;
 use howdah_sys::futex;
-use howdah_sys::schedule::{CpuTimes, Schedule};
+use howdah_sys::schedule::CpuTimes;
 use howdah_sys::seqpacket::SeqPacket;
+use howdah_sys::usage;
 
+use self::meter::{CpuMeter, UsageMeter};
 use crate::control::{Attach, Cleaning};
 use crate::layout::{Geometry, INCARNATIONS, SlotState};
 use crate::region::Region;
@@ -21,9 +25,6 @@ use crate::time_grant::TimeGrant;
 /// Bytes after which the front is notified of new output, to let the front send while the script
 /// runs.
 const NEWS_BYTES: u64 = 256 * 1024;
-/// Average nanoseconds of a script from which its processor time is measured. Measuring costs two
-/// microseconds.
-const METERED: u64 = 200_000;
 /// Interval at which a worker that waits for space checks again. A hostile process of the pool may
 /// have removed its wake-up.
 const SPACE_CHECK: Duration = Duration::from_secs(1);
@@ -117,6 +118,7 @@ impl Attachment {
             request: Vec::new(),
             head: HeadEncoder::default(),
             meter: CpuMeter::default(),
+            usage: UsageMeter::default(),
         })
     }
 
@@ -136,39 +138,7 @@ pub struct Worker {
     request: Vec<u8>,
     head: HeadEncoder,
     meter: CpuMeter,
-}
-
-/// Measures how long this worker's scripts take, and the processor's share of that time.
-#[derive(Debug, Default)]
-struct CpuMeter {
-    schedule: Option<Schedule>,
-    /// Average nanoseconds of recent scripts.
-    average: u64,
-}
-
-impl CpuMeter {
-    /// Reads the processor times before a script. `None` if scripts are too short for the
-    /// measurement.
-    fn begin(&mut self) -> Option<CpuTimes> {
-        if self.average < METERED {
-            return None;
-        }
-        if self.schedule.is_none() {
-            self.schedule = Schedule::of_this_process().ok();
-        }
-        self.schedule.as_ref()?.spent().ok()
-    }
-
-    /// Returns the per mille of a script's time during which the script was on a processor. Time
-    /// spent waiting for a processor is not counted.
-    fn end(&mut self, took: u64, before: Option<CpuTimes>) -> Option<u32> {
-        self.average = self.average - self.average / 8 + took / 8;
-        let (before, after) = (before?, self.schedule.as_ref()?.spent().ok()?);
-        let running = after.running.saturating_sub(before.running);
-        let delayed = after.delayed.saturating_sub(before.delayed);
-        let own = took.saturating_sub(delayed).max(running).max(1);
-        u32::try_from(running.saturating_mul(1000) / own).ok()
-    }
+    usage: UsageMeter,
 }
 
 impl Worker {
@@ -177,9 +147,20 @@ impl Worker {
         self.index
     }
 
-    /// Publishes the number of requests served, for the front to display.
-    pub fn publish_requests(&self, served: u64) {
-        self.shared.region.worker(self.index).requests.store(served, Ordering::Relaxed);
+    /// Publishes the number of requests served and, from time to time, what the worker uses. Call it
+    /// after each request.
+    pub fn publish_requests(&mut self, served: u64) {
+        let words = self.shared.region.worker(self.index);
+        words.requests.store(served, Ordering::Relaxed);
+        let now = self.meter.ended;
+        if let Some(processor) = self.usage.processor(now) {
+            words.processor.store(processor, Ordering::Relaxed);
+        }
+        if let Some(memory) = self.usage.memory(now) {
+            let kib = |size| u32::try_from(size).unwrap_or(u32::MAX);
+            words.proportional.store(kib(memory.proportional), Ordering::Relaxed);
+            words.resident.store(kib(memory.resident), Ordering::Relaxed);
+        }
     }
 
     /// Waits for a request and takes it. `None` once `stop` is set (by a signal handler, followed
@@ -225,8 +206,14 @@ impl Worker {
         region.read_request(slot, &mut self.request);
         let thread =
             region.slot(slot).thread.load(Ordering::Relaxed) as usize % region.geometry().threads;
-        let Worker { shared, request, head, meter, .. } = self;
+        let Worker { shared, index, request, head, meter, .. } = self;
         let request = request.as_slice();
+        let began = usage::monotonic();
+        shared.region.slot(slot).began.store(began, Ordering::Relaxed);
+        let words = shared.region.worker(*index);
+        words.last.store(state.pack(), Ordering::Relaxed);
+        words.last_slot.store(slot as u32 + 1, Ordering::Relaxed);
+        let is_metered = shared.region.metering().load(Ordering::Relaxed) == 1;
         Job {
             request,
             writer: ResponseWriter {
@@ -240,7 +227,10 @@ impl Worker {
                 told: 0,
                 spent: meter.begin(),
                 meter,
-                began: Instant::now(),
+                index: *index,
+                began,
+                processor: is_metered.then(usage::processor_time),
+                peak: None,
                 finished: false,
             },
         }
@@ -303,7 +293,14 @@ pub struct ResponseWriter<'w> {
     told: u64,
     meter: &'w mut CpuMeter,
     spent: Option<CpuTimes>,
-    began: Instant,
+    /// Index of the worker.
+    index: usize,
+    /// Time at which the request began, in nanoseconds.
+    began: u64,
+    /// The worker's processor time at the beginning, if the front wants to know that of the request.
+    processor: Option<u64>,
+    /// Bytes of memory that the script had at most.
+    peak: Option<u64>,
     finished: bool,
 }
 
@@ -418,6 +415,30 @@ impl ResponseWriter<'_> {
         self.shared.region.slot(self.slot).flow_control.is_aborted()
     }
 
+    /// Notes how many bytes of memory the script had at most.
+    pub fn note_peak(&mut self, bytes: u64) {
+        self.peak = Some(bytes);
+    }
+
+    /// Publishes what the request has used.
+    fn publish_figures(&self, took: u64) {
+        let microseconds = |before| usage::processor_time().saturating_sub(before) / 1000;
+        let processor = self.processor.map(microseconds);
+        let narrow = |number: Option<u64>| {
+            number.and_then(|number| u32::try_from(number).ok()).unwrap_or(u32::MAX)
+        };
+        let words = self.shared.region.slot(self.slot);
+        words.peak.store(narrow(self.peak.map(|peak| peak / 1024)), Ordering::Relaxed);
+        words.processor.store(narrow(processor), Ordering::Relaxed);
+        let words = self.shared.region.worker(self.index);
+        let peak = narrow(Some(self.peak.unwrap_or(0) / 1024));
+        words.last_peak.store(peak, Ordering::Relaxed);
+        words
+            .last_processor
+            .store(processor.map_or(0, |spent| spent + 1), Ordering::Relaxed);
+        words.last_took.store(took, Ordering::Relaxed);
+    }
+
     /// Bytes written until now, heads included.
     pub fn written(&self) -> u64 {
         self.written
@@ -447,8 +468,10 @@ impl Drop for ResponseWriter<'_> {
         }
         self.finished = true;
         let words = self.shared.region.slot(self.slot);
-        let took = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.meter.ended = usage::monotonic();
+        let took = self.meter.ended.saturating_sub(self.began);
         let share = self.meter.end(took, self.spent);
+        self.publish_figures(took);
         words.took.store(u32::try_from(took).unwrap_or(u32::MAX), Ordering::Relaxed);
         words.share.store(share.unwrap_or(u32::MAX), Ordering::Relaxed);
         words.state.finish(self.state);

@@ -402,7 +402,7 @@ int howdah_execute(const struct howdah_request *request)
 				SG(sapi_headers).http_response_code = 500;
 			}
 		}
-		if (rust->is_child()) {
+		if (rust->ended(request->context)) {
 			SG(rfc1867_uploaded_files) = NULL; /* The files belong to the worker. */
 		}
 		php_request_shutdown(NULL);

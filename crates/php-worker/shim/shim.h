@@ -83,8 +83,8 @@ struct howdah_callbacks {
 	void (*time_limit)(void *context, int64_t seconds);
 	/* Returns whether a time-out signal that just arrived can be meant for this request. */
 	int (*is_overdue)(void *context);
-	/* Returns whether this process is a child that a script has forked. */
-	int (*is_child)(void);
+	/* The script has ended. Returns whether this process is a child that a script has forked. */
+	int (*ended)(void *context);
 };
 
 /* Lists for scripts. */

@@ -40,7 +40,7 @@ pub static CALLBACKS: raw::Callbacks = raw::Callbacks {
     log: on_log,
     time_limit: on_time_limit,
     is_overdue: on_is_overdue,
-    is_child: on_is_child,
+    ended: on_ended,
 };
 
 /// Returns whether a callback has panicked in this process.
@@ -244,7 +244,9 @@ unsafe extern "C" fn on_is_overdue(context: *mut c_void) -> c_int {
     barrier(0, || unsafe { request_of(context).is_overdue().into() })
 }
 
-unsafe extern "C" fn on_is_child() -> c_int {
+unsafe extern "C" fn on_ended(context: *mut c_void) -> c_int {
+    // SAFETY: called by the shim during `execute`.
+    barrier((), || unsafe { request_of(context).ended() });
     (!children::is_worker()).into()
 }
 

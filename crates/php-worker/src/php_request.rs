@@ -17,7 +17,7 @@ use crate::listed::{self, Listed, ListedValue};
 use crate::log::{self, Level, LogContext};
 use crate::lookup;
 use crate::refusal::Refusal;
-use crate::sapi::raw;
+use crate::sapi::{self, raw};
 use crate::text_table::TextTable;
 use crate::user_ini::UserIniCache;
 
@@ -63,6 +63,8 @@ pub trait ResponseSink {
     fn flush(&mut self) -> Result<(), ClientGone>;
     /// Marks the response as complete.
     fn end(&mut self);
+    /// Notes how many bytes of memory the script had at most.
+    fn note_peak(&mut self, _bytes: u64) {}
     /// Tells how many seconds the script has given itself from now; 0 and less is no limit.
     fn time_limit(&mut self, seconds: i64);
 }
@@ -396,6 +398,13 @@ impl<'c> PhpRequest<'c> {
     /// Returns whether a time-out signal that just arrived can be meant for this request.
     pub(crate) fn is_overdue(&self) -> bool {
         self.begun.elapsed() >= YOUNGEST_OVERDUE
+    }
+
+    /// Notes what the script has used. PHP frees its memory afterwards.
+    pub(crate) fn ended(&mut self) {
+        if children::is_worker() {
+            self.client.note_peak(sapi::memory_peak());
+        }
     }
 
     /// Fills `into` with content of the request. Returns the number of bytes; 0 at the end and

@@ -78,7 +78,7 @@ pub mod raw {
         pub log: unsafe extern "C" fn(Context, c_int, *const c_char),
         pub time_limit: unsafe extern "C" fn(Context, i64),
         pub is_overdue: unsafe extern "C" fn(Context) -> c_int,
-        pub is_child: unsafe extern "C" fn() -> c_int,
+        pub ended: unsafe extern "C" fn(Context) -> c_int,
     }
 
     /// `struct howdah_settings`
@@ -118,6 +118,8 @@ pub mod raw {
         pub fn howdah_execute(request: *const Request) -> c_int;
         pub fn howdah_exit_status() -> c_int;
         pub fn howdah_opcache() -> c_int;
+        /// PHP's own: bytes that its memory manager has taken from the system at most.
+        pub fn zend_memory_peak_usage(real: bool) -> usize;
         pub fn howdah_php_version() -> *const c_char;
         pub fn howdah_ini_value(name: *const c_char) -> *const c_char;
         pub fn howdah_ini_set(name: *const c_char, value: *const c_char) -> c_int;
@@ -333,6 +335,13 @@ impl Engine {
         // SAFETY: PHP runs, no request is running, and no `Engine` is left to call it again.
         unsafe { raw::howdah_stop() };
     }
+}
+
+/// Returns the bytes of memory that PHP has taken from the system at most since the request began,
+/// as `memory_get_peak_usage(true)`. Call it while a request runs.
+pub(crate) fn memory_peak() -> u64 {
+    // SAFETY: PHP runs. The function reads a number.
+    unsafe { raw::zend_memory_peak_usage(true) as u64 }
 }
 
 /// Asks the running script, if any, to end with a fatal error. Safe in a signal handler.

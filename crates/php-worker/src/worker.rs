@@ -192,6 +192,10 @@ impl ResponseSink for ResponseWriter<'_> {
         ResponseWriter::end(self);
     }
 
+    fn note_peak(&mut self, bytes: u64) {
+        ResponseWriter::note_peak(self, bytes);
+    }
+
     fn time_limit(&mut self, seconds: i64) {
         self.grant(seconds);
     }

@@ -6,6 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use howdah_ipc::figures::RequestFigures;
 use howdah_ipc::response::{self, HeadKind, ResponseHead};
 use howdah_ipc::{Corrupt, SlotPhase};
 
@@ -26,6 +27,8 @@ pub struct Exchange {
     /// The request was taken back before a worker began it.
     cancelled: bool,
     kill: bool,
+    /// The failure was counted.
+    is_failed: bool,
 }
 
 /// Why a response does not come, or ends early.
@@ -68,6 +71,7 @@ impl Exchange {
             complete: false,
             cancelled: false,
             kill: false,
+            is_failed: false,
         }
     }
 
@@ -76,6 +80,21 @@ impl Exchange {
     /// # Errors
     /// The rest of the response will not arrive.
     pub fn poll_progress(&mut self, context: &mut Context<'_>) -> Result<Progress, ExchangeError> {
+        let progress = self.look(context);
+        if let Err(failure) = progress
+            && !std::mem::replace(&mut self.is_failed, true)
+        {
+            self.waiters.count_failure(failure);
+        }
+        progress
+    }
+
+    /// Returns the figures of the request; `None` until its script has ended.
+    pub fn figures(&self) -> Option<RequestFigures> {
+        self.lease.as_ref().and_then(|lease| lease.figures)
+    }
+
+    fn look(&mut self, context: &mut Context<'_>) -> Result<Progress, ExchangeError> {
         if self.cancelled {
             return Err(ExchangeError::NotBegun);
         }
@@ -93,6 +112,7 @@ impl Exchange {
         self.complete = look.ended;
         if let Some(took) = look.took {
             zygote.note_service(took, look.share);
+            self.waiters.count_figures(lease);
         }
         if !look.ended {
             if let Some(status) = zygote.lost(lease.index()) {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use howdah_ipc::front::SubmitError;
 
 use crate::RequestEncoder;
+use crate::counters::{Counters, PoolCounter};
 use crate::deadlines::Deadlines;
 use crate::exchange::Exchange;
 use crate::pool::{DispatchError, Pool};
@@ -23,6 +24,8 @@ const TRIM: Duration = Duration::from_secs(5);
 pub struct PoolHandle {
     pool: Arc<Pool>,
     thread: usize,
+    /// This thread's counters of the pool.
+    counters: Counters,
     waiters: RefCell<Option<Rc<Waiters>>>,
     version: Cell<u64>,
     trimmed: Cell<Option<Instant>>,
@@ -31,11 +34,12 @@ pub struct PoolHandle {
 }
 
 impl PoolHandle {
-    /// Returns the handle of thread number `thread`.
-    pub fn new(pool: Arc<Pool>, thread: usize) -> Rc<PoolHandle> {
+    /// Returns the handle of thread number `thread`, which counts in `counters`.
+    pub fn new(pool: Arc<Pool>, thread: usize, counters: Counters) -> Rc<PoolHandle> {
         Rc::new(PoolHandle {
             pool,
             thread,
+            counters,
             waiters: RefCell::new(None),
             version: Cell::new(0),
             trimmed: Cell::new(None),
@@ -54,6 +58,22 @@ impl PoolHandle {
     /// # Errors
     /// The request was not handed over: the pool has no room for it, or it has no room in a slot.
     pub async fn dispatch(
+        &self,
+        encoder: &RefCell<RequestEncoder>,
+        encode: impl Fn(&mut RequestEncoder),
+        body: RequestBody<'_>,
+    ) -> Result<Exchange, DispatchError> {
+        let dispatched = self.try_dispatch(encoder, encode, body).await;
+        match &dispatched {
+            Ok(_) => self.counters.count(PoolCounter::Requests),
+            Err(DispatchError::QueueFull) => self.counters.count(PoolCounter::QueueFull),
+            Err(DispatchError::QueueTimeout) => self.counters.count(PoolCounter::QueueTimeouts),
+            Err(DispatchError::TooLarge) => {}
+        }
+        dispatched
+    }
+
+    async fn try_dispatch(
         &self,
         encoder: &RefCell<RequestEncoder>,
         encode: impl Fn(&mut RequestEncoder),
@@ -125,6 +145,9 @@ impl PoolHandle {
     /// a second.
     pub fn sweep(&self, now: Instant) {
         self.trim(now);
+        if self.thread == 0 && self.pool.note_load() {
+            self.counters.count(PoolCounter::Exhausted);
+        }
         self.each_table(|waiters| waiters.sweep(now));
         self.former.borrow_mut().retain(|waiters| waiters.open.get() > 0);
     }
@@ -161,8 +184,9 @@ impl PoolHandle {
     fn present(&self) -> Option<Rc<Waiters>> {
         if self.pool.version() != self.version.get() {
             let (version, zygote) = self.pool.zygote();
-            let limits = *self.pool.limits();
-            let waiters = zygote.and_then(|zygote| Waiters::open(zygote, self.thread, limits).ok());
+            let (limits, counters) = (*self.pool.limits(), self.counters.clone());
+            let waiters =
+                zygote.and_then(|zygote| Waiters::open(zygote, self.thread, limits, counters).ok());
             self.version.set(version);
             let before = std::mem::replace(&mut *self.waiters.borrow_mut(), waiters);
             self.former.borrow_mut().extend(before.filter(|waiters| waiters.open.get() > 0));

@@ -9,6 +9,7 @@
 
 mod awake;
 mod control;
+pub mod counters;
 mod deadlines;
 mod exchange;
 mod handle;
@@ -18,9 +19,10 @@ mod zygote;
 
 pub use exchange::{Exchange, ExchangeError, Progress, decode_head};
 pub use handle::{PoolHandle, RequestBody};
+pub use howdah_ipc::figures::{RequestFigures, WorkerFigures};
 pub use howdah_ipc::request::{EntryBlock, RequestEncoder};
 pub use howdah_ipc::response::{HeadKind, ResponseHead};
-pub use pool::{DispatchError, Pool, PoolEvent, PoolLimits, WorkerFacts};
+pub use pool::{DispatchError, Pool, PoolEvent, PoolFigures, PoolLimits, WorkerFacts, ZygoteFacts};
 
 /// Sends the soft time-out: PHP ends the script as if `max_execution_time` were over, and shutdown
 /// functions run.

@@ -1,10 +1,11 @@
 //! The pool of a site, for as long as the front runs.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use howdah_ipc::figures::WorkerFigures;
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::Notify;
 
@@ -20,6 +21,11 @@ pub struct Pool {
     zygote: Mutex<Option<Arc<Zygote>>>,
     /// Number of zygotes so far. A thread compares it to see that there is a new one.
     version: AtomicU64,
+    /// The highest numbers of running requests and of waiting ones that were seen.
+    most_active: AtomicUsize,
+    most_waiting: AtomicUsize,
+    /// The present zygote, for display.
+    facts: Mutex<ZygoteFacts>,
     renewed: Notify,
 }
 
@@ -37,6 +43,8 @@ pub struct PoolLimits {
     pub request_timeout: Duration,
     /// How long a script may run, whatever its signs of life.
     pub request_terminate_timeout: Duration,
+    /// Workers measure the processor time of each request.
+    pub meters_processor: bool,
 }
 
 /// Why a request was not handed over. The answer is 503 unless a variant says otherwise.
@@ -50,13 +58,43 @@ pub enum DispatchError {
     TooLarge,
 }
 
-/// A worker as the front knows it, for `howdah status`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A worker that lives, for display.
+#[derive(Debug, Clone)]
 pub struct WorkerFacts {
+    /// The worker's place in its pool.
+    pub index: usize,
     /// Its process.
     pub pid: u64,
-    /// Requests that it says it has served.
-    pub requests: u64,
+    /// The time at which the process started.
+    pub started: SystemTime,
+    /// What the worker says about itself.
+    pub figures: WorkerFigures,
+}
+
+/// A zygote, for display.
+#[derive(Debug, Clone, Default)]
+pub struct ZygoteFacts {
+    /// The time at which it was attached; `None` before the first.
+    pub started: Option<SystemTime>,
+    /// Version of PHP, for example `8.2.29`; empty until PHP has started.
+    pub php_version: String,
+    /// `on`, or the reason why opcache is off.
+    pub opcache: String,
+}
+
+/// The state of a pool, for display.
+#[derive(Debug, Clone, Default)]
+pub struct PoolFigures {
+    /// The workers that live.
+    pub workers: Vec<WorkerFacts>,
+    /// Number of requests that wait for a worker.
+    pub waiting: usize,
+    /// The highest number of requests that were seen waiting.
+    pub most_waiting: usize,
+    /// The highest number of requests that were seen running.
+    pub most_active: usize,
+    /// The zygote that the workers belong to.
+    pub zygote: ZygoteFacts,
 }
 
 impl Pool {
@@ -68,6 +106,9 @@ impl Pool {
             threads,
             zygote: Mutex::new(None),
             version: AtomicU64::new(0),
+            most_active: AtomicUsize::new(0),
+            most_waiting: AtomicUsize::new(0),
+            facts: Mutex::default(),
             renewed: Notify::new(),
         })
     }
@@ -99,6 +140,8 @@ impl Pool {
             self.version.fetch_add(1, Ordering::Release);
             present.replace(zygote.clone())
         };
+        self.facts().started = Some(SystemTime::now());
+        zygote.front.meter_processor(self.limits.meters_processor);
         if let Some(previous) = previous {
             previous.condemn();
         }
@@ -111,9 +154,12 @@ impl Pool {
             };
             match zygote.hear(message) {
                 Some(ZygoteEvent::Ready { php_version, opcache }) => {
+                    self.facts().php_version.clone_from(&php_version);
+                    self.facts().opcache.clone_from(&opcache);
                     report(PoolEvent::Ready { php_version, opcache });
                 }
                 Some(ZygoteEvent::Started) => {
+                    report(PoolEvent::WorkerStarted);
                     started += 1;
                     if started == self.limits.workers {
                         report(PoolEvent::Complete);
@@ -137,17 +183,10 @@ impl Pool {
         }
     }
 
-    /// The workers that live.
-    pub fn workers(&self) -> Vec<WorkerFacts> {
-        let Some(zygote) = self.lock().clone() else {
-            return Vec::new();
-        };
-        let pids = zygote.workers().into_iter().enumerate().filter(|(_, pid)| *pid != 0);
-        pids.map(|(worker, pid)| WorkerFacts {
-            pid,
-            requests: zygote.front.requests_served(worker),
-        })
-        .collect()
+    /// Number of workers that live; 0 while there is no zygote that can be used.
+    pub fn worker_count(&self) -> usize {
+        let zygote = self.lock().clone().filter(|zygote| !zygote.is_dead());
+        zygote.map_or(0, |zygote| zygote.workers().iter().filter(|(pid, _)| *pid != 0).count())
     }
 
     /// Workers that sleep, and requests that wait for a worker.
@@ -155,6 +194,41 @@ impl Pool {
         self.lock()
             .as_ref()
             .map_or((0, 0), |zygote| (zygote.front.idle_workers(), zygote.waiting()))
+    }
+
+    /// Returns the figures of the pool and of the workers that live.
+    pub fn figures(&self) -> PoolFigures {
+        let mut figures = PoolFigures {
+            most_active: self.most_active.load(Ordering::Relaxed),
+            most_waiting: self.most_waiting.load(Ordering::Relaxed),
+            zygote: self.facts().clone(),
+            ..PoolFigures::default()
+        };
+        let Some(zygote) = self.lock().clone() else {
+            return figures;
+        };
+        figures.waiting = zygote.waiting();
+        let workers = zygote.workers().into_iter().zip(zygote.front.worker_figures());
+        let facts = workers.enumerate().map(|(index, ((pid, started), figures))| WorkerFacts {
+            index,
+            pid,
+            started,
+            figures,
+        });
+        figures.workers = facts.filter(|worker| worker.pid != 0).collect();
+        figures
+    }
+
+    /// Notes the load of this moment for the highest figures. Returns whether every worker is busy
+    /// and requests wait.
+    pub(crate) fn note_load(&self) -> bool {
+        let Some(zygote) = self.lock().clone() else {
+            return false;
+        };
+        let (active, waiting) = (zygote.running(), zygote.waiting());
+        self.most_active.fetch_max(active, Ordering::Relaxed);
+        self.most_waiting.fetch_max(waiting, Ordering::Relaxed);
+        waiting > 0 && active >= self.limits.workers
     }
 
     /// The number of the present zygote, and the zygote if it lives.
@@ -190,6 +264,10 @@ impl Pool {
             .unwrap_or(Err(DispatchError::QueueTimeout))
     }
 
+    fn facts(&self) -> MutexGuard<'_, ZygoteFacts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Zygote>>> {
         self.zygote.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -205,6 +283,8 @@ pub enum PoolEvent {
         /// `on`, or why it is off.
         opcache: String,
     },
+    /// A worker has started.
+    WorkerStarted,
     /// All workers are there.
     Complete,
     /// A worker ended. With status 0 it ended by itself, after its number of requests.

@@ -11,10 +11,11 @@ use howdah_ipc::SlotPhase;
 use howdah_sys::readiness::Readable;
 use tokio::task::JoinHandle;
 
+use crate::counters::{Counters, PoolCounter};
 use crate::deadlines::{Deadlines, Overdue};
 use crate::pool::PoolLimits;
 use crate::zygote::{Lease, Zygote};
-use crate::{KILL_SIGNAL, SOFT_TIMEOUT_SIGNAL};
+use crate::{ExchangeError, KILL_SIGNAL, SOFT_TIMEOUT_SIGNAL};
 
 /// How long after the soft time-out a worker is killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -32,6 +33,7 @@ pub(crate) struct Waiters {
     pub(crate) zygote: Arc<Zygote>,
     thread: usize,
     limits: PoolLimits,
+    counters: Counters,
     /// By slot.
     entries: RefCell<Vec<Entry>>,
     /// Slots that this thread has handed over and not got back.
@@ -81,6 +83,7 @@ impl Waiters {
         zygote: Arc<Zygote>,
         thread: usize,
         limits: PoolLimits,
+        counters: Counters,
     ) -> io::Result<Rc<Waiters>> {
         let slots = zygote.front.geometry().slots;
         let entries = RefCell::new((0..slots).map(|_| Entry::Unused).collect());
@@ -88,6 +91,7 @@ impl Waiters {
             zygote,
             thread,
             limits,
+            counters,
             entries,
             open: Cell::new(0),
             watching: Cell::new(false),
@@ -205,9 +209,34 @@ impl Waiters {
     }
 
     /// Gives the slot back to the pool, which may wake other tasks of this thread.
-    fn close(&self, lease: Lease) {
+    fn close(&self, mut lease: Lease) {
+        self.count_figures(&mut lease);
         self.open.set(self.open.get() - 1);
         drop(lease);
+    }
+
+    /// Counts the request of a lease, once, when its script has ended.
+    pub(crate) fn count_figures(&self, lease: &mut Lease) {
+        if lease.figures.is_none()
+            && let Some(figures) = self.zygote.front.figures(lease.slot_ref())
+        {
+            lease.figures = Some(figures);
+            self.counters.count_figures(&figures);
+        }
+    }
+
+    /// Counts the failure of a request.
+    pub(crate) fn count_failure(&self, failure: ExchangeError) {
+        match failure {
+            ExchangeError::NotBegun => self.counters.count(PoolCounter::QueueTimeouts),
+            ExchangeError::Silent | ExchangeError::TimedOut => {
+                self.counters.count(PoolCounter::Timeouts);
+            }
+            ExchangeError::WorkerDied(_) | ExchangeError::PoolDied => {
+                self.counters.count(PoolCounter::Lost);
+            }
+            ExchangeError::NotTaken | ExchangeError::Malformed(_) => {}
+        }
     }
 
     pub(crate) fn drain(&self) {
@@ -229,8 +258,9 @@ impl Waiters {
                     // Its lease goes back to the pool, which may wake other tasks of this thread:
                     // the table must not be borrowed then.
                     drop(entries);
-                    drop(over);
-                    self.open.set(self.open.get() - 1);
+                    if let Entry::Abandoned { lease, .. } = over {
+                        self.close(lease);
+                    }
                 } else {
                     // The rest of the response is not wanted; the worker must not wait for space.
                     if self.zygote.front.slot_status(lease.slot()).is_ok() {

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use howdah_ipc::control::{Cleaning, FromZygote, ToZygote};
+use howdah_ipc::figures::RequestFigures;
 use howdah_ipc::front::{Front, Slot};
 use howdah_ipc::{Corrupt, Geometry};
 use howdah_sys::seqpacket::SeqPacket;
@@ -47,6 +48,8 @@ struct State {
     waiting: VecDeque<oneshot::Sender<Lease>>,
     /// Process ids by worker, 0 where there is none.
     workers: Vec<u64>,
+    /// By worker: the time at which the process started.
+    started: Vec<SystemTime>,
 }
 
 const NONSENSE: &str = "its shared memory or its sockets were tampered with";
@@ -56,6 +59,8 @@ const NONSENSE: &str = "its shared memory or its sockets were tampered with";
 pub(crate) struct Lease {
     pub(crate) zygote: Arc<Zygote>,
     slot: Option<Slot>,
+    /// The figures of the request, once its script has ended and it was counted.
+    pub(crate) figures: Option<RequestFigures>,
 }
 
 impl Lease {
@@ -121,6 +126,7 @@ impl Zygote {
             state: Mutex::new(State {
                 waiting: VecDeque::new(),
                 workers: vec![0; workers],
+                started: vec![SystemTime::UNIX_EPOCH; workers],
             }),
             alarms: (0..threads).map(|_| Notify::new()).collect(),
             awake: AwakeLimit::new(std::thread::available_parallelism().map_or(1, usize::from)),
@@ -241,7 +247,11 @@ impl Zygote {
         let slot = self.front.checkout()?;
         self.out.fetch_add(1, Ordering::Relaxed);
         self.lost[slot.index()].store(0, Ordering::Relaxed);
-        Some(Lease { zygote: self.clone(), slot: Some(slot) })
+        Some(Lease {
+            zygote: self.clone(),
+            slot: Some(slot),
+            figures: None,
+        })
     }
 
     fn take_back(&self, slot: Slot) {
@@ -281,6 +291,11 @@ impl Zygote {
         self.awake.patience()
     }
 
+    /// Number of requests that workers have, at most one each.
+    pub(crate) fn running(&self) -> usize {
+        self.out.load(Ordering::Relaxed).min(self.front.geometry().workers)
+    }
+
     /// Number of requests that wait for a worker, with a slot or without.
     pub(crate) fn waiting(&self) -> usize {
         let workers = self.front.geometry().workers;
@@ -293,9 +308,10 @@ impl Zygote {
         self.lost[slot].load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// Process ids by worker, 0 where there is none.
-    pub(crate) fn workers(&self) -> Vec<u64> {
-        self.state().workers.clone()
+    /// By worker: the process, 0 where there is none, and the time at which it started.
+    pub(crate) fn workers(&self) -> Vec<(u64, SystemTime)> {
+        let state = self.state();
+        state.workers.iter().copied().zip(state.started.iter().copied()).collect()
     }
 
     /// The process of a worker, 0 if there is none.
@@ -327,9 +343,12 @@ impl Zygote {
                 Some(ZygoteEvent::Ready { php_version, opcache })
             }
             Some(FromZygote::Started { worker, pid }) => {
-                if let Some(known) = self.state().workers.get_mut(worker as usize) {
+                let mut state = self.state();
+                if let Some(known) = state.workers.get_mut(worker as usize) {
                     *known = pid;
+                    state.started[worker as usize] = SystemTime::now();
                 }
+                drop(state);
                 Some(ZygoteEvent::Started)
             }
             Some(FromZygote::Died { worker, pid, status }) => {

@@ -11,6 +11,7 @@ use howdah_htaccess::Severity;
 
 use crate::check::{self, Findings};
 use crate::explain::{self, Question};
+use crate::import;
 use crate::supervisor::control::{self, Command};
 use crate::supervisor::environment::Environment;
 use crate::supervisor::generation_plan::GenerationPlan;
@@ -38,8 +39,10 @@ enum Task {
     /// Show how a request is resolved, and why: each file, directive and condition in the order in
     /// which they act
     Explain(ExplainArguments),
-    /// Show the state of the running server
-    Status(ServerArguments),
+    /// Write the configuration that is equal to another server's, and say what has no equal
+    Import(ImportArguments),
+    /// Show the state of the running server: its processes, and its sites as a table
+    Status(StatusArguments),
     /// Make the running server read its configuration again and start PHP anew; no request is lost
     Reload(ServerArguments),
     /// Let the running server finish its requests and end
@@ -131,6 +134,31 @@ struct ServerArguments {
     control: Option<PathBuf>,
 }
 
+#[derive(Debug, Args)]
+struct ImportArguments {
+    #[command(subcommand)]
+    from: ImportSource,
+}
+
+#[derive(Debug, Subcommand)]
+enum ImportSource {
+    /// Pools of php-fpm, such as /etc/php/8.2/fpm/pool.d/*.conf
+    Fpm {
+        /// The files of the pools
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+struct StatusArguments {
+    #[command(flatten)]
+    server: ServerArguments,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// The addresses of one `--listen` option.
 #[derive(Debug, Clone)]
 struct ListenAddresses {
@@ -162,7 +190,8 @@ pub(crate) fn main() -> ExitCode {
         Task::Serve(serve) => serve.run(),
         Task::Check(check) => return check.run(),
         Task::Explain(explain) => explain.run(),
-        Task::Status(running) => running.ask(Command::Status),
+        Task::Import(import) => import.run(),
+        Task::Status(status) => status.run(),
         Task::Reload(running) => running.ask(Command::Reload),
         Task::Stop(running) => running.ask(Command::Stop),
     };
@@ -341,6 +370,30 @@ fn tell(name: &str, config: &Config, findings: &Findings, found: &PlanResult) {
                 }
             }
         }
+    }
+}
+
+impl ImportArguments {
+    fn run(self) -> Result<(), CommandError> {
+        let ImportSource::Fpm { files } = self.from;
+        let read = |path: &PathBuf| Ok((path.display().to_string(), import::read(path)?));
+        let files: Result<Vec<_>, String> = files.iter().map(read).collect();
+        let imported = import::fpm::import(&files.map_err(CommandError::Failed)?);
+        for remark in &imported.remarks {
+            eprintln!("howdah: {remark}");
+        }
+        say(imported.config.trim_end());
+        Ok(())
+    }
+}
+
+impl StatusArguments {
+    fn run(self) -> Result<(), CommandError> {
+        let command = match self.json {
+            true => Command::StatusJson,
+            false => Command::Status,
+        };
+        self.server.ask(command)
     }
 }
 

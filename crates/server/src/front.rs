@@ -14,13 +14,14 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use howdah_config::{Config, FRONT_USER, ListenAddress, RootTemplate};
 use howdah_files::{CompressedCache, DirectiveCache, Flaw, Store};
 use howdah_htaccess::modules::auth::password;
+use howdah_php::counters::PoolCounter;
 use howdah_php::{Pool, PoolEvent, PoolLimits};
 use howdah_site::{Site, Sites};
 use howdah_sys::credentials::Identity;
@@ -32,15 +33,18 @@ use self::challenges::Challenges;
 pub(crate) use self::clock::Now;
 use self::pulse::Pulse;
 use self::room::Room;
-use self::thread::Stage;
-pub(crate) use self::thread::{Shared, Thread};
+pub(crate) use self::thread::{Shared, Stage, Thread};
 pub(crate) use self::workspace::Workspace;
+use crate::admin::{self, Questions};
 use crate::body::{Refusal, Storage, StorageLimits};
 use crate::crew::{Bounds, Crew};
 use crate::host::Passwords;
 use crate::log::{self, ErrorLog, Level, LogWriter, WaitStatus};
 use crate::net::{Accepted, Clients, Listener};
-use crate::observe::RecentMessages;
+#[cfg(test)]
+use crate::observe::Ledger;
+use crate::observe::{FrontCounters, RecentMessages};
+use crate::status::{ServerFacts, Snapshot, table};
 use crate::supervisor::front_protocol::{
     self, FromFront, FrontStart, PoolChannel, PoolFacts, ToFront,
 };
@@ -91,6 +95,9 @@ fn serve(
         pools: links,
         pulse,
         answers,
+        admin,
+        counters,
+        facts,
         tls,
         ..
     } = start;
@@ -108,17 +115,25 @@ fn serve(
             queue_timeout: php.queue_timeout,
             request_timeout: php.request_timeout,
             request_terminate_timeout: php.longest_request(),
+            meters_processor: php.status_path.is_some(),
         };
         pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads));
     }
     warn_of_unreadable_roots(&config, &log);
-    let (shared, mut receivers) =
-        share(config, (pools.clone(), users), (log, access), tls, (threads, pulse))?;
+    let (shared, mut receivers) = share(
+        config,
+        (pools.clone(), users),
+        (log, access),
+        tls,
+        (threads, pulse),
+        (counters, facts),
+    )?;
     // Confirmed when the channel to the supervisor is read.
     for (id, answer) in &answers {
         shared.challenges.present(*id, answer);
     }
     let (stages, stage) = watch::channel(Stage::Serving);
+    let questions = admin::start(Arc::clone(&shared), admin, stage.clone())?;
     let own_inbox = receivers.remove(0);
     let mut others = Vec::new();
     for (number, inbox) in (1..).zip(receivers) {
@@ -134,6 +149,7 @@ fn serve(
         channel: channel.clone(),
         pools,
         shared,
+        questions,
         stages,
         facts: RefCell::default(),
         told: Cell::new(false),
@@ -179,6 +195,7 @@ fn share(
     (log, access): (Arc<ErrorLog>, Option<LogWriter>),
     tls: Option<Tls>,
     (threads, pulse): (usize, Arc<Pulse>),
+    (counters, facts): (Arc<FrontCounters>, ServerFacts),
 ) -> io::Result<(Arc<Shared>, Vec<Inbox>)> {
     let (inboxes, receivers) = (0..threads).map(|_| mpsc::unbounded_channel()).unzip();
     let sites = Sites::compile(&config);
@@ -210,6 +227,8 @@ fn share(
         loads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
         inboxes,
         pulse,
+        counters,
+        facts,
         tls,
     };
     Ok((Arc::new(shared), receivers))
@@ -271,8 +290,16 @@ pub(crate) fn processors() -> usize {
 pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
     let pools = (vec![None; config.sites.len()], vec![None; config.sites.len()]);
     let log = Arc::new(ErrorLog::new(crate::log::LogTarget::stderr()?, Level::Error));
+    let pulse = Arc::new(Pulse::new(1)?);
+    let counters = Arc::new(FrontCounters::new(1, vec![String::new(); config.sites.len()])?);
+    let facts = ServerFacts {
+        supervisor: std::process::id(),
+        began: std::time::SystemTime::now(),
+        generation: 1,
+        ledger: Ledger::default(),
+    };
     let (shared, _) =
-        share(Arc::new(config), pools, (log, None), None, (1, Arc::new(Pulse::new(1)?)))?;
+        share(Arc::new(config), pools, (log, None), None, (1, pulse), (counters, facts))?;
     Ok(Rc::new(Thread::new(shared, 0)))
 }
 
@@ -321,6 +348,8 @@ struct Control {
     channel: Rc<SeqPacket>,
     pools: Vec<Option<Arc<Pool>>>,
     shared: Arc<Shared>,
+    /// Where the questions go that the admin listener's thread answers.
+    questions: Questions,
     stages: watch::Sender<Stage>,
     /// By link: the facts of its pool, once the pool is complete.
     facts: RefCell<Vec<Option<PoolFacts>>>,
@@ -389,6 +418,13 @@ impl Control {
                     }
                 }
                 ToFront::Status { id } => self.tell(&FromFront::Status { id, text: self.status() }),
+                ToFront::StatusJson { id } => {
+                    if let Some(client) = received.descriptors.pop() {
+                        // The thread of the admin listener never ends before this one.
+                        let _ = self.questions.send(client);
+                    }
+                    self.tell(&FromFront::StatusTaken { id });
+                }
                 ToFront::ReopenLogs => self.replace_logs(received.descriptors),
                 ToFront::Present { id, answer } => {
                     self.shared.challenges.present(id, &answer);
@@ -410,6 +446,8 @@ impl Control {
         };
         let log = &self.shared.log;
         let name = Some(pool.name());
+        // This is the first thread.
+        let counters = self.shared.counters.thread(0).pool(site).clone();
         let mut facts = PoolFacts {
             php_version: String::new(),
             opcache: String::new(),
@@ -428,8 +466,10 @@ impl Control {
                     self.facts.borrow_mut()[position] = Some(facts.clone());
                     self.tell_ready();
                 }
-                PoolEvent::WorkerDied { status: 0, .. } => {}
+                PoolEvent::WorkerStarted => counters.count(PoolCounter::Started),
+                PoolEvent::WorkerDied { status: 0, .. } => counters.count_end(0),
                 PoolEvent::WorkerDied { pid, status } => {
+                    counters.count_end(status);
                     let what =
                         format!("worker {pid} {}; another takes its place", WaitStatus(status));
                     log.say(Level::Error, name, &what);
@@ -438,12 +478,13 @@ impl Control {
             .await;
         match ended {
             Ok(()) if *self.stages.borrow() != Stage::Serving => {}
-            Ok(()) => log.say(
-                Level::Error,
-                name,
-                "the zygote and its workers have ended; waiting for the next zygote",
-            ),
+            Ok(()) => {
+                counters.count(PoolCounter::Zygotes);
+                let what = "the zygote and its workers have ended; waiting for the next zygote";
+                log.say(Level::Error, name, what);
+            }
             Err(error) => {
+                counters.count(PoolCounter::Zygotes);
                 log.say(
                     Level::Error,
                     name,
@@ -487,21 +528,7 @@ impl Control {
 
     /// Returns the front's part of `howdah status`.
     fn status(&self) -> String {
-        let loads = self.shared.loads.iter().map(|load| load.load(Ordering::Relaxed).to_string());
-        let mut text = format!("connections {}", loads.collect::<Vec<_>>().join(" + "));
-        let (limit, used) = self.shared.storage.usage();
-        text.push_str(&format!("\ntemporary files: {used} of {limit} bytes"));
-        for pool in self.pools.iter().flatten() {
-            let workers = pool.workers();
-            let (idle, waiting) = pool.load();
-            let requests: u64 = workers.iter().map(|worker| worker.requests).sum();
-            text.push_str(&format!(
-                "\npool {}: {} workers, {idle} idle, {waiting} requests waiting, {requests} served by these workers",
-                pool.name(),
-                workers.len(),
-            ));
-        }
-        text
+        table(&Snapshot::of(&self.shared, *self.stages.borrow() != Stage::Serving))
     }
 }
 

@@ -207,6 +207,14 @@ impl fmt::Display for WaitStatus {
     }
 }
 
+impl WaitStatus {
+    /// The name of a signal, or its number.
+    pub(crate) fn signal_name(signal: u32) -> String {
+        let name = i32::try_from(signal).ok().and_then(howdah_sys::process::signal_name);
+        name.map_or_else(|| signal.to_string(), str::to_owned)
+    }
+}
+
 /// Microseconds since 1970.
 fn clock() -> u64 {
     // A clock before 1970 is wrong; 0 is used then.

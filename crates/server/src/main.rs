@@ -4,6 +4,7 @@
 //! `supervisor` starts and watches processes; `front` is the process that serves clients.
 #![forbid(unsafe_code)]
 
+mod admin;
 mod body;
 mod check;
 mod cli;
@@ -13,11 +14,13 @@ mod front;
 mod h1;
 mod h2;
 mod host;
+mod import;
 mod log;
 mod net;
 mod observe;
 mod pipeline;
 mod respond;
+mod status;
 mod supervisor;
 mod tls;
 

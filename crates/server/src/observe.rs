@@ -1,12 +1,16 @@
-//! Observing requests. Each request has one record, from which the access log is written; each
-//! failed request has one error, which names its culprit.
+//! Observing requests. Each request has one record, from which the access log is written, and is
+//! counted; each failed request has one error, which names its culprit.
 
 mod access_log;
+mod counters;
 mod directive_messages;
 mod phase;
 mod request_error;
 
 pub(crate) use self::access_log::{AccessLog, Record};
+pub(crate) use self::counters::{
+    Ended, FrontCounters, Histogram, Ledger, NO_SITE, SiteTotals, ThreadCounters, Totals,
+};
 pub(crate) use self::directive_messages::{DirectiveMessage, RecentMessages};
 pub(crate) use self::phase::Phase;
 pub(crate) use self::request_error::{RequestError, RespondError, Situation};

@@ -19,8 +19,8 @@ pub(crate) use self::directives::{CostlySites, adjust, list};
 pub(crate) use self::response::{Head, Response};
 use crate::body;
 use crate::front::Thread;
-use crate::observe::{Phase, Record, RequestError, Situation};
-use crate::respond::{challenge, file, listing, script, upstream};
+use crate::observe::{Ended, Phase, Record, RequestError, Situation};
+use crate::respond::{challenge, file, listing, pool_status, script, upstream};
 
 /// A response, with the site and the user for the request's record.
 #[derive(Debug)]
@@ -95,8 +95,8 @@ pub(crate) struct Outcome {
     pub(crate) result: Result<(), body::PumpError>,
 }
 
-/// Records a request that has ended: one line in the access log, and one in the error log where the
-/// content of its response broke off.
+/// Records a request that has ended: counts it, and writes one line in the access log, and one in
+/// the error log where the content of its response broke off.
 #[inline]
 pub(crate) fn record(
     thread: &Thread,
@@ -107,6 +107,14 @@ pub(crate) fn record(
     outcome: Outcome,
 ) {
     let complete = outcome.result.is_ok();
+    let took = arrival.started.elapsed();
+    let ended = Ended {
+        status,
+        bytes: outcome.bytes,
+        took,
+        is_complete: complete,
+    };
+    thread.counters().count(situation.site.map(Site::number), ended);
     if let Err(error) = outcome.result
         && let Some(error) = RequestError::content(situation, error)
     {
@@ -118,7 +126,7 @@ pub(crate) fn record(
             peer: situation.peer,
             user,
             began: arrival.began,
-            took: arrival.started.elapsed(),
+            took,
             request: situation.request,
             status,
             sent: outcome.bytes,
@@ -134,6 +142,9 @@ async fn answer(
     site: &Site,
     mut resolved: Resolved,
 ) -> (Option<Response>, Option<Vec<u8>>) {
+    if let Some(response) = pool_status::respond(context, site, &resolved) {
+        return (Some(response), None);
+    }
     let mut errors = 0;
     loop {
         let is_error = errors > 0;

@@ -7,6 +7,7 @@ pub(crate) mod codings;
 pub(crate) mod file;
 pub(crate) mod listing;
 mod page;
+pub(crate) mod pool_status;
 mod prepared;
 pub(crate) mod script;
 mod sendfile;

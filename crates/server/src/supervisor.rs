@@ -40,7 +40,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use howdah_sys::poll;
 use howdah_sys::signal::{ReceivedSignal, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, Signals};
@@ -61,12 +61,16 @@ use self::plan::ServePlan;
 use self::pool::PoolProcesses;
 use self::upgrade::ConfigCheck;
 use crate::log::{ErrorLog, Level, LogTarget};
+use crate::observe::{FrontCounters, Ledger};
 use crate::tls::TicketKeys;
 
 pub(crate) use self::startup::{CommandError, serve};
 
 /// Maximum time to wait for the front's status. Afterwards `howdah status` answers without it.
 const STATUS_PATIENCE: Duration = Duration::from_secs(2);
+/// Maximum time to wait until the front takes the question of `howdah status --json`.
+const JSON_PATIENCE: Duration = Duration::from_secs(10);
+const NO_ANSWER: &str = "the front does not answer; `howdah status` shows the processes";
 /// Interval at which the deadlines of the control socket's clients are checked.
 const CLIENT_TURN: Duration = Duration::from_millis(500);
 /// The `drain_timeout` of a generation that another program started and whose configuration is
@@ -79,10 +83,15 @@ struct Supervisor {
     environment: Environment,
     run_front: RunFront,
     began: Instant,
+    began_at: SystemTime,
+    /// The counters of all fronts since the start.
+    ledger: Ledger,
     log: Arc<ErrorLog>,
     access: Option<LogTarget>,
     signals: Signals,
     listeners: Vec<Listener>,
+    /// The listeners for monitors.
+    admin: Vec<Listener>,
     control: Option<ControlSocket>,
     pid_file: Option<PathBuf>,
     generations: Vec<Generation>,
@@ -203,6 +212,11 @@ impl Supervisor {
             }
             !is_gone
         });
+        let generations = &self.generations;
+        self.ledger.fold(|front| {
+            let is_its = |counters: &Arc<FrontCounters>| Arc::ptr_eq(counters, front);
+            !generations.iter().any(|one| one.counters.as_ref().is_some_and(is_its))
+        });
         if self.graveyard.len() > before {
             self.orphans.expect(Instant::now());
         }
@@ -274,7 +288,7 @@ impl Supervisor {
 
     fn carry_out(&mut self, command: Command, client: u64) {
         match command {
-            Command::Status => self.ask_front_for_status(client),
+            Command::Status | Command::StatusJson => self.ask_front_for_status(command, client),
             Command::Reload if self.stopping => self.answer(client, Err("the server is stopping")),
             Command::Reload => self.reload(),
             // All clients that asked for a stop are answered when the server has stopped.
@@ -366,8 +380,12 @@ impl Supervisor {
         self.log.report_repeats(now);
         if let Some(control) = &mut self.control {
             control.drop_silent(now);
+            let late = control.overdue(Command::StatusJson, now, JSON_PATIENCE);
             for client in control.overdue(Command::Status, now, STATUS_PATIENCE) {
                 self.answer_status(client, None);
+            }
+            for client in late {
+                self.answer(client, Err(NO_ANSWER));
             }
         }
     }

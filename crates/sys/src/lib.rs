@@ -29,6 +29,7 @@ pub mod signal;
 pub mod socket;
 pub mod space;
 pub mod stat;
+pub mod usage;
 pub mod zone;
 
 use std::io;

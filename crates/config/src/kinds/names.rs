@@ -92,6 +92,21 @@ text_kind!(
 );
 
 text_kind!(
+    /// The path of a page of the server's own.
+    PagePath, "a path", |text| {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._~-".contains(&byte);
+        let is_path = text.starts_with('/') && text.len() > 1 && text.bytes().all(is_plain);
+        if !is_path || text.contains("//") || text.split('/').any(|part| part == ".." || part == ".") {
+            return Err(Problem::new(
+                format!("`{text}` is not the path of a page"),
+                "begin with `/`, and use letters, digits, `.`, `_`, `~`, `-` and `/`",
+            ));
+        }
+        Ok(())
+    }
+);
+
+text_kind!(
     /// A file to include, perhaps several.
     IncludePattern, "a path, perhaps with `*` and `?` in its names", |text| super::paths::check_path(text)
 );

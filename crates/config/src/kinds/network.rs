@@ -187,6 +187,31 @@ impl ValueKind for Address {
     }
 }
 
+/// An address, or none.
+pub(crate) struct AdminAddress;
+
+impl ValueKind for AdminAddress {
+    type Value = Vec<ListenAddress>;
+
+    fn name() -> String {
+        Address::name()
+    }
+
+    fn show(value: &Vec<ListenAddress>) -> String {
+        match value.first() {
+            None => "unset".to_owned(),
+            Some(address) => quoted(&address.to_string()),
+        }
+    }
+
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<Vec<ListenAddress>> {
+        Address::read(value, report)
+    }
+}
+
 /// A list of networks and `"unix"`.
 pub(crate) struct Proxies;
 

@@ -11,7 +11,9 @@ use howdah_ipc::control::{Attach, FromZygote, ToZygote};
 use howdah_ipc::request::{DecodedRequest, FixedText};
 use howdah_ipc::response::HeadKind;
 use howdah_ipc::worker::{Attachment, Job};
+use howdah_php::counters::{COUNTER_WORDS, Counters};
 use howdah_php::{Pool, PoolEvent, PoolHandle, PoolLimits};
+use howdah_sys::memory::SharedNumbers;
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::runtime::{Builder, LocalOptions};
 
@@ -92,8 +94,15 @@ pub fn limits() -> PoolLimits {
         queue: 100,
         queue_timeout: Duration::from_secs(300),
         request_timeout: Duration::from_secs(300),
+        meters_processor: false,
         request_terminate_timeout: Duration::from_secs(600),
     }
+}
+
+/// Counters that nobody reads.
+fn counters() -> Counters {
+    let numbers = SharedNumbers::new(COUNTER_WORDS).unwrap();
+    Counters::new(Arc::new(numbers), 0)
 }
 
 /// A front's thread with its handle.
@@ -135,7 +144,7 @@ impl Front {
             .unwrap();
         runtime.block_on(async {
             let pool = Pool::new("test".into(), self.limits, 1);
-            let handle = PoolHandle::new(pool.clone(), 0);
+            let handle = PoolHandle::new(pool.clone(), 0, counters());
             HANDLE.set(Some(handle.clone()));
             let events = Rc::default();
             let zygote = Zygote::start();
@@ -152,7 +161,7 @@ impl Front {
                     handle.sweep(Instant::now());
                 }
             });
-            while stage.pool.workers().len() < self.workers {
+            while stage.pool.worker_count() < self.workers {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             test(&stage).await;

@@ -27,9 +27,13 @@ use crate::crew::Crew;
 use crate::host::{Compared, FrontHost, Passwords};
 use crate::log::{ErrorLog, Level};
 use crate::net::{Accepted, Clients, CountedConnection, Listener, Peer, SWEEP, Watches};
-use crate::observe::{AccessLog, DirectiveMessage, RecentMessages, RequestError, RespondError};
+use crate::observe::{
+    AccessLog, DirectiveMessage, FrontCounters, RecentMessages, RequestError, RespondError,
+    ThreadCounters,
+};
 use crate::pipeline::CostlySites;
 use crate::respond::Prepared;
+use crate::status::ServerFacts;
 use crate::tls::Tls;
 
 /// The state that all threads of the front share.
@@ -71,6 +75,10 @@ pub(crate) struct Shared {
     /// Where each thread takes connections that another accepted.
     pub(crate) inboxes: Vec<mpsc::UnboundedSender<Accepted>>,
     pub(crate) pulse: Arc<Pulse>,
+    /// This front's counters.
+    pub(crate) counters: Arc<FrontCounters>,
+    /// The server, with the counters of all fronts.
+    pub(crate) facts: ServerFacts,
     /// Certificates; `None` if no listener is for TLS.
     pub(crate) tls: Option<Tls>,
 }
@@ -98,6 +106,7 @@ pub(crate) struct Thread {
     resolution_cache: RefCell<ResolutionCache<Prepared>>,
     costly_sites: CostlySites,
     handles: Vec<Option<Rc<PoolHandle>>>,
+    counters: ThreadCounters,
     encoder: RefCell<RequestEncoder>,
     watches: Watches,
     clock: Clock,
@@ -189,11 +198,11 @@ impl Thread {
             site,
         };
         let spool = (0..=config.sites.len()).map(spool).collect();
-        let handles = shared
-            .pools
-            .iter()
-            .map(|pool| pool.clone().map(|pool| PoolHandle::new(pool, number)))
-            .collect();
+        let counters = shared.counters.thread(number);
+        let handle = |(site, pool): (usize, &Option<Arc<Pool>>)| {
+            Some(PoolHandle::new(pool.clone()?, number, counters.pool(site).clone()))
+        };
+        let handles = shared.pools.iter().enumerate().map(handle).collect();
         let access =
             shared.access.clone().map(|log| AccessLog::new(config.log.format.clone(), log));
         Thread {
@@ -207,6 +216,7 @@ impl Thread {
             resolution_cache: RefCell::default(),
             costly_sites: CostlySites::default(),
             handles,
+            counters,
             encoder: RefCell::new(RequestEncoder::default()),
             watches: Watches::new(),
             clock: Clock::new(),
@@ -417,6 +427,12 @@ impl Thread {
             self.report(error);
         }
         Some(status)
+    }
+
+    /// This thread's counters.
+    #[inline]
+    pub(crate) fn counters(&self) -> &ThreadCounters {
+        &self.counters
     }
 
     /// The access log, where there is one.

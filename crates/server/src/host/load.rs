@@ -7,7 +7,7 @@ use howdah_php::Pool;
 /// busy.
 pub(super) fn of(pool: Option<&Pool>) -> Load {
     let averages = std::fs::read(AVERAGES).unwrap_or_default();
-    let (idle, all) = pool.map_or((0, 0), |pool| (pool.load().0, pool.workers().len()));
+    let (idle, all) = pool.map_or((0, 0), |pool| (pool.load().0, pool.worker_count()));
     let (idle, busy) = percent(idle, all);
     Load {
         averages: read_averages(&averages),

@@ -129,6 +129,7 @@ impl Thread {
     /// Serves a connection that is counted already.
     pub(crate) fn spawn(self: &Rc<Self>, accepted: Accepted) {
         let counted = Counted(self.clone());
+        self.counters().count_connection();
         let Accepted { stream, peer } = accepted;
         let spawned = match stream {
             Stream::Tcp(stream) if peer.is_on_tls => stream

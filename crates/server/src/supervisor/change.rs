@@ -40,6 +40,8 @@ pub(super) struct GenerationChange {
     generation: u64,
     generation_plan: GenerationPlan,
     listeners: Vec<Listener>,
+    /// The listeners for monitors.
+    admin: Vec<Listener>,
     control: NextSocket,
     log: Arc<ErrorLog>,
     access: Option<LogTarget>,
@@ -121,11 +123,25 @@ impl Supervisor {
         let (listeners, left_out) =
             listeners::prepare(&generation_plan.config.listen, &self.listeners, front)
                 .map_err(CommandError::Failed)?;
+        let wanted: Vec<_> = generation_plan
+            .config
+            .admin
+            .iter()
+            .map(|address| howdah_config::Listener::new(address.clone()))
+            .collect();
+        let (admin, admin_left_out) =
+            listeners::prepare(&wanted, &self.admin, front).map_err(CommandError::Failed)?;
         let (log, access) = self.logs_for(&generation_plan.config).map_err(CommandError::Failed)?;
         let (control, no_control) =
             self.control_for(&generation_plan.config).map_err(CommandError::Failed)?;
         if cause != ChangeCause::FrontDied {
-            for warning in generation_plan.warnings.iter().chain(&left_out).chain(&no_control) {
+            for warning in generation_plan
+                .warnings
+                .iter()
+                .chain(&left_out)
+                .chain(&admin_left_out)
+                .chain(&no_control)
+            {
                 log.say(Level::Warning, None, warning);
             }
             for notice in &generation_plan.notices {
@@ -144,6 +160,7 @@ impl Supervisor {
             generation: number,
             generation_plan,
             listeners,
+            admin,
             control,
             log,
             access,
@@ -161,7 +178,9 @@ impl Supervisor {
         let (number, run_front) = (change.generation, self.run_front);
         let answers = self.orders.answers();
         let ticket_keys = self.ticket_keys.clone();
-        let Some(generation) = self.generation(number) else {
+        let began = self.began_at;
+        let mut generations = self.generations.iter_mut();
+        let Some(generation) = generations.find(|generation| generation.number == number) else {
             return;
         };
         if generation.is_ready() {
@@ -174,7 +193,8 @@ impl Supervisor {
             failure = generation
                 .start_front(
                     (&change.generation_plan, &ticket_keys),
-                    &change.listeners,
+                    (&change.listeners, &change.admin),
+                    (&mut self.ledger, began),
                     answers,
                     run_front,
                 )
@@ -192,6 +212,7 @@ impl Supervisor {
             generation,
             generation_plan,
             listeners,
+            admin,
             control,
             log,
             access,
@@ -200,6 +221,7 @@ impl Supervisor {
         // Listeners that the new generation does not use are closed here. The former front has the
         // last descriptor and closes it.
         self.listeners = listeners;
+        self.admin = admin;
         for former in &mut self.generations {
             if former.phase == GenerationPhase::Serving && former.number != generation {
                 former.drain(true, fallback);

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) enum Command {
     /// Report the state of the server.
     Status,
+    /// Report the state of the server as JSON.
+    StatusJson,
     /// Read the configuration again, and start a new generation.
     Reload,
     /// Finish all requests, and end.
@@ -36,13 +38,14 @@ impl Command {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Command::Status => "status",
+            Command::StatusJson => "status-json",
             Command::Reload => "reload",
             Command::Stop => "stop",
         }
     }
 
     fn of_line(line: &[u8]) -> Option<Command> {
-        [Command::Status, Command::Reload, Command::Stop]
+        [Command::Status, Command::StatusJson, Command::Reload, Command::Stop]
             .into_iter()
             .find(|command| command.word().as_bytes() == line)
     }
@@ -200,6 +203,21 @@ impl ControlSocket {
         };
         // A client that has disconnected or does not read gets no answer.
         let _ = client.stream.write_all(format!("{first}\n{text}\n").as_bytes());
+    }
+
+    /// Returns a descriptor of a client's connection, for a process that answers the client.
+    ///
+    /// # Errors
+    /// The process has no more descriptors, or the client is gone.
+    pub(super) fn connection(&self, id: u64) -> io::Result<OwnedFd> {
+        let client = self.clients.iter().find(|client| client.id == id);
+        let client = client.ok_or(io::ErrorKind::NotConnected)?;
+        client.stream.as_fd().try_clone_to_owned()
+    }
+
+    /// Forgets a client that another process answers.
+    pub(super) fn forget(&mut self, id: u64) {
+        self.clients.retain(|client| client.id != id);
     }
 
     /// Answers all clients that asked for `command`.

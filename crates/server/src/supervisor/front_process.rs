@@ -118,7 +118,7 @@ impl FrontProcess {
 }
 
 fn descriptors_of(start: &FrontStart) -> Vec<RawFd> {
-    let listeners = start.listeners.iter().map(AsRawFd::as_raw_fd);
+    let listeners = start.listeners.iter().chain(&start.admin).map(AsRawFd::as_raw_fd);
     let zygotes = start.pools.iter().map(|pool| pool.zygote.as_raw_fd());
     let logs = [Some(start.log.target()), start.access.as_ref()].into_iter().flatten();
     let logs = logs.map(|target| target.as_fd().as_raw_fd());

@@ -19,6 +19,8 @@ use howdah_sys::seqpacket::SeqPacket;
 use crate::front::pulse::Pulse;
 use crate::log::{ErrorLog, LogTarget};
 use crate::net::Listener;
+use crate::observe::FrontCounters;
+use crate::status::ServerFacts;
 use crate::tls::{PairText, TicketKeys, TlsStart};
 
 /// The values that a front starts with.
@@ -37,6 +39,12 @@ pub(crate) struct FrontStart {
     pub(crate) access: Option<LogTarget>,
     /// The heartbeats of the front's threads, for the supervisor.
     pub(crate) pulse: Arc<Pulse>,
+    /// The listeners for monitors, set to non-blocking.
+    pub(crate) admin: Vec<Listener>,
+    /// The front's counters, which outlive it.
+    pub(crate) counters: Arc<FrontCounters>,
+    /// The server, with the counters of all fronts.
+    pub(crate) facts: ServerFacts,
     /// Certificates and keys.
     pub(crate) tls: TlsStart,
 }
@@ -69,6 +77,11 @@ pub(crate) enum ToFront {
     },
     /// Report the front's state for `howdah status`.
     Status {
+        /// Repeated in the answer.
+        id: u64,
+    },
+    /// Answer `howdah status --json`. The connection to the client is attached to the message.
+    StatusJson {
         /// Repeated in the answer.
         id: u64,
     },
@@ -118,6 +131,11 @@ pub(crate) enum FromFront {
     /// The front answers the challenge.
     Presented {
         /// Number of the challenge.
+        id: u64,
+    },
+    /// [`ToFront::StatusJson`] has arrived: the front answers the client.
+    StatusTaken {
+        /// The number from the question.
         id: u64,
     },
     /// A worker of the pool has violated the protocol. The pool must be killed and replaced.
@@ -233,6 +251,7 @@ impl ToFront {
                 Writer::kind(20).number(*id).text(&answer).0
             }
             ToFront::Withdraw { id } => Writer::kind(21).number(*id).0,
+            ToFront::StatusJson { id } => Writer::kind(7).number(*id).0,
             ToFront::TicketKeys => Writer::kind(6).0,
             ToFront::Certificates { site } => Writer::kind(5).number(*site as u64).0,
         }
@@ -254,6 +273,7 @@ impl ToFront {
                 answer: message::decode(input.text()?.as_bytes())?,
             },
             21 => ToFront::Withdraw { id: input.number()? },
+            7 => ToFront::StatusJson { id: input.number()? },
             6 => ToFront::TicketKeys,
             5 => ToFront::Certificates { site: input.size()? },
             _ => return Err(malformed()),
@@ -278,6 +298,7 @@ impl FromFront {
                 Writer::kind(4).number(*pool as u64).text(reason).0
             }
             FromFront::Presented { id } => Writer::kind(20).number(*id).0,
+            FromFront::StatusTaken { id } => Writer::kind(5).number(*id).0,
         }
     }
 
@@ -308,6 +329,7 @@ impl FromFront {
                 reason: input.text()?,
             },
             20 => FromFront::Presented { id: input.number()? },
+            5 => FromFront::StatusTaken { id: input.number()? },
             _ => return Err(malformed()),
         })
     }
@@ -389,6 +411,7 @@ mod tests {
                 answer: Answer::Http { token: "a".into(), content: "a.b".into() },
             },
             ToFront::Withdraw { id: 9 },
+            ToFront::StatusJson { id: 9 },
             ToFront::Certificates { site: 2 },
             ToFront::TicketKeys,
         ]
@@ -407,6 +430,7 @@ mod tests {
             FromFront::Status { id: 7, text: "all\nwell".into() },
             FromFront::PoolBroken { pool: 1, reason: "nonsense".into() },
             FromFront::Presented { id: 9 },
+            FromFront::StatusTaken { id: 9 },
         ]
     }
 

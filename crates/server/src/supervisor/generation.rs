@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use howdah_acme::message::Answer;
 use howdah_config::Config;
@@ -22,6 +22,8 @@ use super::pool::{PoolProcesses, SpareZygote};
 use crate::front::processors;
 use crate::front::pulse::Pulse;
 use crate::log::{ErrorLog, LogTarget};
+use crate::observe::{FrontCounters, Ledger};
+use crate::status::ServerFacts;
 use crate::tls::{TicketKeys, TlsStart};
 
 /// Time in which PHP with all its extensions, and the front, must be ready.
@@ -44,6 +46,8 @@ pub(super) struct Generation {
     /// The zygotes' channels for the front, which is not forked yet.
     pub(super) links: Vec<PoolChannel>,
     pub(super) phase: GenerationPhase,
+    /// The counters of the front, from its start on.
+    pub(super) counters: Option<Arc<FrontCounters>>,
 }
 
 /// The phase of a generation.
@@ -90,6 +94,7 @@ impl Generation {
             pools: Vec::new(),
             links: Vec::with_capacity(generation_plan.pools.len()),
             phase: GenerationPhase::Starting { until: Instant::now() + START_TIMEOUT },
+            counters: None,
         };
         for plan in &generation_plan.pools {
             let started = match spares.remove(&plan.settings.pool) {
@@ -125,7 +130,8 @@ impl Generation {
     pub(super) fn start_front(
         &mut self,
         (generation_plan, ticket_keys): (&GenerationPlan, &TicketKeys),
-        listeners: &[Listener],
+        (listeners, admin): (&[Listener], &[Listener]),
+        (ledger, supervisor_began): (&mut Ledger, SystemTime),
         answers: Vec<(u64, Answer)>,
         run: RunFront,
     ) -> io::Result<()> {
@@ -133,21 +139,36 @@ impl Generation {
             return Err(io::Error::other("the generation was taken over from another program"));
         };
         let (channel, theirs) = SeqPacket::pair()?;
-        let copies = listeners.iter().map(Listener::for_front);
+        let copies = |listeners: &[Listener]| {
+            listeners.iter().map(Listener::for_front).collect::<io::Result<Vec<_>>>()
+        };
+        let threads = config.threads.resolve(processors());
+        let names = config.sites.iter().map(|site| site.name.clone()).collect();
+        let counters = Arc::new(FrontCounters::new(threads, names)?);
+        ledger.add(Arc::clone(&counters));
+        self.counters = Some(Arc::clone(&counters));
         let start = FrontStart {
             config: config.clone(),
-            listeners: copies.collect::<io::Result<_>>()?,
+            listeners: copies(listeners)?,
+            admin: copies(admin)?,
             channel: theirs,
             pools: std::mem::take(&mut self.links),
             answers,
             log: log.clone(),
             access: access.clone(),
+            pulse: Arc::new(Pulse::new(threads)?),
+            counters,
+            facts: ServerFacts {
+                supervisor: std::process::id(),
+                began: supervisor_began,
+                generation: self.number,
+                ledger: ledger.clone(),
+            },
             tls: TlsStart {
                 pairs: generation_plan.certificates.as_ref().clone(),
                 client_authorities: generation_plan.client_authorities.clone(),
                 ticket_keys: ticket_keys.clone(),
             },
-            pulse: Arc::new(Pulse::new(config.threads.resolve(processors()))?),
         };
         self.front = Some(FrontProcess::fork(start, channel, generation_plan.front.clone(), run)?);
         Ok(())

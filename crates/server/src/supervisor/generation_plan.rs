@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use howdah_config::{Config, FRONT_USER, POOL_USER, Php, RootTemplate, Site};
+use howdah_config::{Config, FRONT_USER, ListenAddress, POOL_USER, Php, RootTemplate, Site};
 use howdah_ipc::control::PoolSettings;
 use howdah_sys::credentials::{self, Identity};
 
@@ -73,6 +73,7 @@ impl GenerationPlan {
             warnings: Vec::new(),
         };
         let front = finder.front(&config);
+        finder.warn_of_open_admin(&config);
         let mut certificates: SitePairs =
             config.sites.iter().map(|site| finder.pairs(site)).collect();
         let client_authorities = config.sites.iter().map(|site| finder.authorities(site)).collect();
@@ -122,6 +123,21 @@ struct Finder<'s> {
 }
 
 impl Finder<'_> {
+    /// Warns of an admin listener that other machines can reach.
+    fn warn_of_open_admin(&mut self, config: &Config) {
+        for address in &config.admin {
+            if let ListenAddress::Tcp(address) = address
+                && !address.ip().is_loopback()
+            {
+                self.warnings.push(format!(
+                    "`admin` listens on {address}, where other machines may reach it and see the \
+                     URLs of all sites; name a loopback address or a Unix socket, or let a \
+                     firewall protect the port"
+                ));
+            }
+        }
+    }
+
     fn front(&mut self, config: &Config) -> Option<Identity> {
         if !self.environment.identity.is_root() {
             return None;

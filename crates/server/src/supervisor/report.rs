@@ -8,9 +8,10 @@ use howdah_sys::credentials;
 use howdah_sys::process::{self, Pid};
 
 use super::change::ChangeCause;
+use super::control::Command;
 use super::front_protocol::{PoolFacts, ToFront};
 use super::generation::{Generation, GenerationPhase};
-use super::{STATUS_PATIENCE, Supervisor};
+use super::{NO_ANSWER, STATUS_PATIENCE, Supervisor};
 use crate::log::Level;
 
 /// Maximum number of sites that are named in the log.
@@ -46,6 +47,10 @@ impl Supervisor {
                 front.name
             ),
         );
+        for listener in &self.admin {
+            let what = format!("monitors are answered on http://{}", listener.actual);
+            self.say(Level::Notice, &what);
+        }
         let facts = generation
             .front
             .as_ref()
@@ -85,18 +90,36 @@ impl Supervisor {
     }
 
     /// Asks the front for its status. [`Supervisor::answer_status`] is called when the answer
-    /// arrives or the time is over.
-    pub(super) fn ask_front_for_status(&mut self, client: u64) {
+    /// arrives or the time is over. The front itself answers a question for JSON.
+    pub(super) fn ask_front_for_status(&mut self, command: Command, client: u64) {
         let serving = self
             .generations
             .iter()
             .find(|generation| generation.phase == GenerationPhase::Serving);
-        let asked = serving
+        let front = serving
             .and_then(|generation| generation.front.as_ref())
-            .filter(|front| front.channel.is_some())
-            .map(|front| front.tell(&ToFront::Status { id: client }, &[]));
-        if !matches!(asked, Some(Ok(()))) {
-            self.answer_status(client, None);
+            .filter(|front| front.channel.is_some());
+        let connection = self.control.as_ref().map(|control| control.connection(client));
+        let asked = match (front, command, connection) {
+            (Some(front), Command::StatusJson, Some(Ok(connection))) => {
+                Some(front.tell(&ToFront::StatusJson { id: client }, &[connection]))
+            }
+            (Some(front), Command::Status, _) => {
+                Some(front.tell(&ToFront::Status { id: client }, &[]))
+            }
+            _ => None,
+        };
+        match (asked, command) {
+            (Some(Ok(())), _) => {}
+            (_, Command::StatusJson) => self.answer(client, Err(NO_ANSWER)),
+            _ => self.answer_status(client, None),
+        }
+    }
+
+    /// Forgets a client that the front answers.
+    pub(super) fn forget_client(&mut self, client: u64) {
+        if let Some(control) = &mut self.control {
+            control.forget(client);
         }
     }
 
@@ -117,6 +140,9 @@ impl Supervisor {
         let _ = writeln!(text, "serves {}", self.plan.source);
         for listener in &self.listeners {
             let _ = writeln!(text, "listens on {}", listener.url());
+        }
+        for listener in &self.admin {
+            let _ = writeln!(text, "answers monitors on http://{}", listener.actual);
         }
         for generation in &self.generations {
             self.describe(generation, &mut text);

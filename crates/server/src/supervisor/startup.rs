@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::id;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use howdah_sys::process;
 use howdah_sys::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, Signals};
@@ -29,6 +29,7 @@ use super::plan::{ServePlan, SiteSource};
 use super::state;
 use super::takeover::Inheritance;
 use crate::log::{ErrorLog, Level, LogTarget};
+use crate::observe::Ledger;
 use crate::tls::{TICKET_LIFETIME, TicketKeys};
 
 /// The reason why the server did not start or a command failed.
@@ -83,6 +84,9 @@ pub(crate) fn serve(
         environment,
         run_front,
         began: Instant::now(),
+        began_at: SystemTime::now(),
+        ledger: Ledger::default(),
+        admin: Vec::new(),
         log,
         access: None,
         signals,
@@ -155,8 +159,12 @@ impl Supervisor {
             control,
             listeners,
             sockets,
+            admin_listeners,
+            admin_sockets,
+            totals,
             generations,
         } = inheritance;
+        self.ledger = Ledger::inherit(totals);
         self.next_number = next_number;
         if let Some(tickets) = tickets {
             self.ticket_keys = front_protocol::read_ticket_keys(tickets)?;
@@ -169,6 +177,12 @@ impl Supervisor {
         }
         for (socket, path) in sockets {
             self.listeners.push(Listener::unix(&path, socket));
+        }
+        for (socket, configured) in admin_listeners {
+            self.admin.push(Listener::tcp(configured, socket)?);
+        }
+        for (socket, path) in admin_sockets {
+            self.admin.push(Listener::unix(&path, socket));
         }
         if let Some((listener, path)) = control {
             self.control = Some(ControlSocket::of(path, listener)?);
@@ -210,6 +224,7 @@ impl Supervisor {
         self.answer_all(Command::Stop, Ok("stopped"));
         self.change = None;
         self.listeners.clear();
+        self.admin.clear();
         if let Some(groups) = self.environment.control_groups() {
             groups.remove();
         }

@@ -12,6 +12,9 @@
 //! control 5 /run/howdah.sock          descriptor, path
 //! listener 6 127.0.0.1:0              descriptor, address as configured
 //! socket 7 /run/howdah/web.sock       descriptor, path: a listener as well
+//! admin-listener 8 127.0.0.1:9180     as `listener` and `socket`, for monitors
+//! connections 77                      connections that were accepted since the start
+//! counters 0:12,1:3400 shop           numbers of a site, its name
 //! generation 3 serving                number, `serving` or `draining`; what follows belongs to it
 //! front 1234 9                        process, descriptor of its channel
 //! pool 1235 10 11 shop                zygote, descriptors of its socket and its log, name
@@ -32,6 +35,7 @@ use howdah_sys::process::{self, Pid};
 use howdah_sys::seqpacket::SeqPacket;
 
 use super::environment::{Environment, variable};
+use crate::observe::Totals;
 
 /// The environment variable with the number of the memory file's descriptor.
 const VARIABLE: &str = "HOWDAH_TAKE_OVER";
@@ -45,6 +49,9 @@ pub(super) struct Inheritance {
     pub(super) control: Option<(UnixListener, PathBuf)>,
     pub(super) listeners: Vec<(TcpListener, SocketAddr)>,
     pub(super) sockets: Vec<(UnixListener, PathBuf)>,
+    pub(super) admin_listeners: Vec<(TcpListener, SocketAddr)>,
+    pub(super) admin_sockets: Vec<(UnixListener, PathBuf)>,
+    pub(super) totals: Totals,
     pub(super) generations: Vec<InheritedGeneration>,
 }
 
@@ -160,6 +167,17 @@ impl Inheritance {
             b"control" => self.control = Some((words.descriptor()?.into(), words.rest().into())),
             b"listener" => self.listeners.push((words.descriptor()?.into(), words.parse()?)),
             b"socket" => self.sockets.push((words.descriptor()?.into(), words.rest().into())),
+            b"admin-listener" => {
+                self.admin_listeners.push((words.descriptor()?.into(), words.parse()?));
+            }
+            b"admin-socket" => {
+                self.admin_sockets.push((words.descriptor()?.into(), words.rest().into()));
+            }
+            b"connections" => self.totals.connections = words.parse()?,
+            b"counters" => {
+                let numbers = String::from_utf8_lossy(words.next()).into_owned();
+                self.totals.decode(&words.rest().to_string_lossy(), &numbers);
+            }
             b"generation" => self.generations.push(InheritedGeneration {
                 number: words.parse()?,
                 serving: words.next() == b"serving",
@@ -276,6 +294,8 @@ mod tests {
         handover
             .line(&["listener"], &[listener.as_fd()], OsStr::new("127.0.0.1:0"))
             .unwrap();
+        handover.line(&["connections", "9"], &[], none).unwrap();
+        handover.line(&["counters", "0:7,3:1"], &[], OsStr::new("shop")).unwrap();
         handover.line(&["generation", "2", "draining"], &[], none).unwrap();
         handover.line(&["generation", "3", "serving"], &[], none).unwrap();
         handover.line(&["front", "77"], &[channel.as_fd()], none).unwrap();
@@ -287,6 +307,7 @@ mod tests {
         let _ = OwnedFd::from(peer).into_raw_fd();
 
         assert_eq!(found.next_number, 4);
+        assert_eq!((found.totals.connections, found.totals.site("shop").requests()), (9, 7));
         assert_eq!(found.state, Some("/tmp/with spaces".into()));
         assert_eq!(found.listeners[0].0.local_addr().unwrap(), address);
         assert_eq!(found.listeners[0].1.to_string(), "127.0.0.1:0");

@@ -18,6 +18,7 @@ use super::environment::Environment;
 use super::front_process::FrontProcess;
 use super::front_protocol;
 use super::generation::{Generation, GenerationPhase};
+use super::listeners::Listener;
 use super::pool::PoolProcesses;
 use super::takeover::{self, Handover, InheritedGeneration};
 use super::{Supervisor, USUAL_DRAIN};
@@ -188,22 +189,39 @@ impl Supervisor {
         if let Some(control) = &self.control {
             handover.line(&["control"], &[control.as_fd()], control.path.as_os_str())?;
         }
-        for listener in &self.listeners {
-            let socket = [listener.socket.as_fd()];
-            match &listener.configured {
-                ListenAddress::Tcp(address) => {
-                    handover.line(&["listener"], &socket, address.to_string().as_ref())?;
-                }
-                ListenAddress::Unix(path) => {
-                    handover.line(&["socket"], &socket, path.as_os_str())?;
-                }
-            }
+        hand_over_listeners(&self.listeners, ["listener", "socket"], &mut handover)?;
+        hand_over_listeners(&self.admin, ["admin-listener", "admin-socket"], &mut handover)?;
+        let totals = self.ledger.totals();
+        let connections = totals.connections.to_string();
+        handover.line(&["connections", &connections], &[], none)?;
+        for name in totals.names() {
+            handover.line(&["counters", &totals.encode(name)], &[], OsStr::new(name))?;
         }
         for generation in &self.generations {
             generation.bequeath(&mut handover)?;
         }
         Err(handover.execute(&self.environment))
     }
+}
+
+/// `words` begin the lines of TCP listeners and of Unix sockets.
+fn hand_over_listeners<'d>(
+    listeners: &'d [Listener],
+    words: [&str; 2],
+    handover: &mut Handover<'d>,
+) -> io::Result<()> {
+    for listener in listeners {
+        let socket = [listener.socket.as_fd()];
+        match &listener.configured {
+            ListenAddress::Tcp(address) => {
+                handover.line(&words[..1], &socket, address.to_string().as_ref())?;
+            }
+            ListenAddress::Unix(path) => {
+                handover.line(&words[1..], &socket, path.as_os_str())?;
+            }
+        }
+    }
+    Ok(())
 }
 
 impl Generation {
@@ -254,6 +272,7 @@ impl InheritedGeneration {
             } else {
                 draining
             },
+            counters: None,
         })
     }
 }

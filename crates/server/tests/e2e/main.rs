@@ -36,6 +36,7 @@ mod sendfile;
 mod site;
 mod site_rules;
 mod sites;
+mod status;
 mod tls;
 mod transfers;
 mod uploads;

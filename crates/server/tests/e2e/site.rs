@@ -160,8 +160,9 @@ impl Site {
     pub fn connections(&self) -> usize {
         let told = status(&self.folder.path().join("howdah.toml"));
         let line = told.lines().find_map(|line| line.strip_prefix("connections "));
-        let counts = line.unwrap_or_else(|| panic!("{told}")).split(" + ");
-        counts.map(|count| count.parse::<usize>().unwrap()).sum()
+        let (counts, _) =
+            line.and_then(|line| line.split_once(';')).unwrap_or_else(|| panic!("{told}"));
+        counts.split(" + ").map(|count| count.parse::<usize>().unwrap()).sum()
     }
 
     pub fn connect(&self) -> Wire {

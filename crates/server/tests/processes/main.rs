@@ -10,6 +10,7 @@ mod command_line;
 mod deaths;
 mod front_user;
 mod heartbeat;
+mod import;
 mod isolation;
 mod orphans;
 mod reload;

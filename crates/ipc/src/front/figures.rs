@@ -1,0 +1,128 @@
+//! The figures that workers publish. For display only.
+
+use howdah_sys::usage;
+
+use super::{Front, Slot};
+use crate::figures::{RequestFigures, RequestSummary, SUMMARY_BYTES, WorkerFigures};
+use crate::layout::{SlotPhase, SlotState};
+use crate::sync::Ordering;
+
+/// The unit of memory in the region's words.
+const KIB: u64 = 1024;
+
+impl Front {
+    /// Tells workers whether to measure the processor time of each request.
+    pub fn meter_processor(&self, is_wanted: bool) {
+        self.region.metering().store(is_wanted.into(), Ordering::Relaxed);
+    }
+
+    /// Returns the figures of the request; `None` until its script has ended.
+    pub fn figures(&self, slot: &Slot) -> Option<RequestFigures> {
+        self.is_done(slot)
+            .then(|| self.request_figures(slot.index(), slot.queued.get()))
+    }
+
+    /// Number of workers that say they sleep. For display only.
+    pub fn idle_workers(&self) -> usize {
+        self.region.idle().count()
+    }
+
+    /// Number of requests that a worker says it has served.
+    pub fn requests_served(&self, worker: usize) -> u64 {
+        self.region.worker(worker).requests.load(Ordering::Relaxed)
+    }
+
+    /// Returns the figures of each worker.
+    pub fn worker_figures(&self) -> Vec<WorkerFigures> {
+        let now = usage::monotonic();
+        let mut all: Vec<_> =
+            (0..self.geometry().workers).map(|worker| self.figures_of(worker)).collect();
+        for slot in self.submitted() {
+            let state = self.region.slot(slot).state.load();
+            if let Some(SlotState { phase: SlotPhase::Taken, worker, .. }) = state
+                && let Some(figures) = all.get_mut(usize::from(worker))
+            {
+                let began = self.region.slot(slot).began.load(Ordering::Relaxed);
+                figures.is_running = true;
+                figures.took = now.saturating_sub(began);
+                figures.request = Some(self.summary(slot));
+            }
+        }
+        all
+    }
+
+    /// Returns the figures of a request whose slot is Done. Every number is at most the time since
+    /// `queued`, which the caller remembers.
+    fn request_figures(&self, slot: usize, queued: u64) -> RequestFigures {
+        let words = self.region.slot(slot);
+        let now = usage::monotonic();
+        let began = words.began.load(Ordering::Relaxed).clamp(queued, now.max(queued));
+        let took = match words.took.load(Ordering::Relaxed) {
+            u32::MAX => now - began,
+            took => u64::from(took).min(now - began),
+        };
+        RequestFigures {
+            waited: began - queued,
+            took,
+            peak: known(words.peak.load(Ordering::Relaxed)).map(|peak| peak * KIB),
+            processor: known(words.processor.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// The figures of a worker, without the request that it runs.
+    fn figures_of(&self, worker: usize) -> WorkerFigures {
+        let words = self.region.worker(worker);
+        let memory = |word: &crate::sync::AtomicU32| match word.load(Ordering::Relaxed) {
+            0 => None,
+            kib => Some(u64::from(kib) * KIB),
+        };
+        WorkerFigures {
+            requests: words.requests.load(Ordering::Relaxed),
+            processor: words.processor.load(Ordering::Relaxed),
+            proportional: memory(words.proportional),
+            resident: memory(words.resident),
+            is_running: false,
+            request: self.last_request(worker),
+            took: words.last_took.load(Ordering::Relaxed),
+            last_peak: u64::from(words.last_peak.load(Ordering::Relaxed)) * KIB,
+            last_processor: match words.last_processor.load(Ordering::Relaxed) {
+                0 => None,
+                microseconds => Some(microseconds - 1),
+            },
+        }
+    }
+
+    /// The last request of a worker, if its slot was not used again.
+    fn last_request(&self, worker: usize) -> Option<RequestSummary> {
+        let words = self.region.worker(worker);
+        let slot = words.last_slot.load(Ordering::Relaxed).checked_sub(1)? as usize;
+        if slot >= self.geometry().slots {
+            return None;
+        }
+        let taken = SlotState::unpack(words.last.load(Ordering::Relaxed))?;
+        let is_same = || {
+            let state = self.region.slot(slot).state.load();
+            state.is_some_and(|state| state.generation == taken.generation)
+        };
+        let summary = is_same().then(|| self.summary(slot))?;
+        is_same().then_some(summary)
+    }
+
+    fn summary(&self, slot: usize) -> RequestSummary {
+        let mut start = vec![0; SUMMARY_BYTES.min(self.geometry().request_bytes)];
+        self.region.read_request(slot, &mut start);
+        RequestSummary::decode(&start)
+    }
+
+    /// The slots that were handed over and not given back.
+    fn submitted(&self) -> Vec<usize> {
+        let state = self.state();
+        let submitted = state.slots.iter().enumerate().filter(|(_, entry)| entry.submitted);
+        submitted.map(|(slot, _)| slot).collect()
+    }
+}
+
+/// A number that the worker knows.
+fn known(number: u32) -> Option<u64> {
+    (number != u32::MAX).then(|| number.into())
+}

@@ -1,0 +1,173 @@
+//! The admin listener: metrics, state and health of the server for monitors and people, read-only.
+//!
+//! A thread of the front's own answers, with an event loop of its own: neither a slow monitor nor a
+//! long list of sites delays a visitor's request. The supervisor, which has one thread and must
+//! not wait, hands the questions of `howdah status --json` over to the same thread.
+
+mod answer;
+mod http;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as PlainUnixStream;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::front::{Shared, Stage};
+use crate::net::{Listener, ListenerSocket};
+use crate::status::Snapshot;
+
+/// Connections that are served at once. Further ones wait in the kernel's queue.
+const MOST_CONNECTIONS: usize = 64;
+/// Time in which the answer to `howdah status --json` must be taken.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+/// Pause after an error of accepting.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Where the questions of `howdah status --json` go: connections to clients of the control socket.
+pub(crate) type Questions = mpsc::UnboundedSender<OwnedFd>;
+
+/// The state that all connections of the admin listener share.
+#[derive(Debug)]
+struct Admin {
+    shared: Arc<Shared>,
+    stage: watch::Receiver<Stage>,
+    room: Semaphore,
+}
+
+impl Admin {
+    /// Whether this front accepts no more connections of visitors.
+    fn is_draining(&self) -> bool {
+        *self.stage.borrow() != Stage::Serving
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::of(&self.shared, self.is_draining())
+    }
+}
+
+/// Starts the thread. It ends with the process.
+///
+/// # Errors
+/// The thread cannot be started.
+pub(crate) fn start(
+    shared: Arc<Shared>,
+    listeners: Vec<Listener>,
+    stage: watch::Receiver<Stage>,
+) -> io::Result<Questions> {
+    let (questions, asked) = mpsc::unbounded_channel();
+    let log = Arc::clone(&shared.log);
+    let run = move || {
+        if let Err(error) = run(shared, listeners, stage, asked) {
+            let what = format!("the admin listener does not answer: {error}");
+            log.say(crate::log::Level::Error, None, &what);
+        }
+    };
+    std::thread::Builder::new().name("howdah-admin".to_owned()).spawn(run)?;
+    Ok(questions)
+}
+
+fn run(
+    shared: Arc<Shared>,
+    listeners: Vec<Listener>,
+    stage: watch::Receiver<Stage>,
+    mut asked: mpsc::UnboundedReceiver<OwnedFd>,
+) -> io::Result<()> {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())?;
+    runtime.block_on(async {
+        let mut changes = stage.clone();
+        let room = Semaphore::new(MOST_CONNECTIONS);
+        let admin = Rc::new(Admin { shared, stage, room });
+        let mut acceptors = listeners
+            .into_iter()
+            .map(|listener| accept(&admin, listener))
+            .collect::<io::Result<Vec<_>>>()?;
+        loop {
+            tokio::select! {
+                question = asked.recv() => match question {
+                    Some(client) => drop(tokio::task::spawn_local(tell(admin.clone(), client))),
+                    None => return Ok(()),
+                },
+                Ok(()) = changes.changed() => {
+                    // Another front serves the addresses. While the server stops none does, and
+                    // monitors are told that it stops.
+                    if *changes.borrow_and_update() == Stage::Draining {
+                        acceptors.drain(..).for_each(|acceptor| acceptor.abort());
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// Accepts connections until the returned task is aborted.
+fn accept(admin: &Rc<Admin>, listener: Listener) -> io::Result<JoinHandle<()>> {
+    let admin = Rc::clone(admin);
+    Ok(match listener.socket {
+        ListenerSocket::Tcp(socket) => {
+            let socket = TcpListener::from_std(socket)?;
+            tokio::task::spawn_local(async move {
+                loop {
+                    let Ok(_room) = admin.room.acquire().await else {
+                        return;
+                    };
+                    match socket.accept().await {
+                        Ok((stream, _)) => serve(&admin, stream, false),
+                        Err(_) => tokio::time::sleep(PAUSE).await,
+                    }
+                }
+            })
+        }
+        ListenerSocket::Unix(socket) => {
+            let socket = UnixListener::from_std(socket)?;
+            tokio::task::spawn_local(async move {
+                loop {
+                    let Ok(_room) = admin.room.acquire().await else {
+                        return;
+                    };
+                    match socket.accept().await {
+                        Ok((stream, _)) => serve(&admin, stream, true),
+                        Err(_) => tokio::time::sleep(PAUSE).await,
+                    }
+                }
+            })
+        }
+    })
+}
+
+fn serve<S>(admin: &Rc<Admin>, stream: S, is_unix: bool)
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + 'static,
+{
+    let admin = Rc::clone(admin);
+    tokio::task::spawn_local(async move {
+        let Ok(_room) = admin.room.acquire().await else {
+            return;
+        };
+        http::serve(&admin, stream, is_unix).await;
+    });
+}
+
+/// Answers `howdah status --json`.
+async fn tell(admin: Rc<Admin>, client: OwnedFd) {
+    let Ok(json) = serde_json::to_string(&admin.snapshot()) else {
+        return;
+    };
+    let client = PlainUnixStream::from(client);
+    let Ok(mut client) = client.set_nonblocking(true).and_then(|()| UnixStream::from_std(client))
+    else {
+        return;
+    };
+    let answer = format!("ok\n{json}\n");
+    // A client that is gone or does not read gets nothing.
+    let _ = tokio::time::timeout(ANSWER_TIME, client.write_all(answer.as_bytes())).await;
+}

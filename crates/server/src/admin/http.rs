@@ -1,0 +1,138 @@
+//! One connection of the admin listener: one request, one answer.
+
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use howdah_http::h1::{self, Progress};
+use howdah_http::{Limits, Method, Request, Status, date};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::Admin;
+use super::answer::{self, Answer};
+
+/// Time in which a request must arrive and its answer must be taken.
+const TIME: Duration = Duration::from_secs(10);
+/// Bytes of a request. Beyond it: 431.
+const MOST_BYTES: usize = 16 * 1024;
+
+/// Answers one request and closes the connection. What takes too long is cut off.
+pub(super) async fn serve<S>(admin: &Admin, mut stream: S, is_unix: bool)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let _ = tokio::time::timeout(TIME, exchange(admin, &mut stream, is_unix)).await;
+}
+
+async fn exchange<S>(admin: &Admin, stream: &mut S, is_unix: bool) -> std::io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let limits = Limits { body: 1, ..Limits::default() };
+    let mut input = Vec::new();
+    let mut request = Request::new();
+    let answer = loop {
+        match h1::parse_request(&input, &limits, &mut request) {
+            Ok(Progress::Complete(_)) => break respond(admin, &request, is_unix),
+            Ok(Progress::Incomplete) if input.len() >= MOST_BYTES => {
+                break Answer::error(Status::REQUEST_HEADER_FIELDS_TOO_LARGE);
+            }
+            Ok(Progress::Incomplete) => {}
+            Err(refusal) => break Answer::error(refusal.status),
+        }
+        if stream.read_buf(&mut input).await? == 0 {
+            return Ok(());
+        }
+    };
+    stream.write_all(&encode(&answer, request.method == Method::Head)).await?;
+    stream.shutdown().await
+}
+
+fn respond(admin: &Admin, request: &Request, is_unix: bool) -> Answer {
+    if !matches!(request.method, Method::Get | Method::Head) {
+        return Answer::error(Status::METHOD_NOT_ALLOWED);
+    }
+    if !(is_unix || may_ask(request, &admin.shared.config.admin_hosts)) {
+        return Answer::error(Status::FORBIDDEN);
+    }
+    answer::of(admin, request)
+}
+
+/// Returns whether the request is no other site's. A page of another site could name this server by
+/// a host name of its own (DNS rebinding), or send requests from its own origin.
+fn may_ask(request: &Request, hosts: &[String]) -> bool {
+    let host = String::from_utf8_lossy(request.host());
+    let is_known = host == "localhost"
+        || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
+        || hosts.iter().any(|known| host.eq_ignore_ascii_case(known));
+    let is_own_origin = |origin: &[u8]| {
+        let authority = origin.strip_prefix(b"http://").or(origin.strip_prefix(b"https://"));
+        authority.is_some_and(|authority| authority.eq_ignore_ascii_case(&request.authority))
+    };
+    let is_same_site = |site: &[u8]| matches!(site, b"same-origin" | b"none");
+    let fields = &request.fields;
+    is_known
+        && fields.values(b"origin").all(is_own_origin)
+        && fields.values(b"sec-fetch-site").all(is_same_site)
+}
+
+fn encode(answer: &Answer, is_head: bool) -> Vec<u8> {
+    let status = answer.status;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let date = date::format(now.as_secs());
+    let mut out = format!(
+        "HTTP/1.1 {} {}\r\nDate: {}\r\nServer: Howdah\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
+         X-Content-Type-Options: nosniff\r\nContent-Security-Policy: {POLICY}\r\n\
+         Connection: close\r\n",
+        status.code(),
+        status.reason(),
+        String::from_utf8_lossy(&date),
+        answer.content_type,
+        answer.content.len()
+    )
+    .into_bytes();
+    if status == Status::METHOD_NOT_ALLOWED {
+        out.extend_from_slice(b"Allow: GET, HEAD\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+    if !is_head {
+        out.extend_from_slice(answer.content.as_bytes());
+    }
+    out
+}
+
+/// The page runs its own script and asks this server, and nothing else.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+                      connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
+                      frame-ancestors 'none'";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(head: &str) -> Request {
+        let mut request = Request::new();
+        let head = format!("GET / HTTP/1.1\r\n{head}\r\n\r\n");
+        h1::parse_request(head.as_bytes(), &Limits::default(), &mut request).unwrap();
+        request
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_refused() {
+        let hosts = ["metrics.example.org".to_owned()];
+        for (head, expected) in [
+            ("Host: 127.0.0.1:9180", true),
+            ("Host: [::1]:9180", true),
+            ("Host: localhost:9180", true),
+            ("Host: metrics.example.org", true),
+            ("Host: attacker.example", false),
+            ("Host: localhost.attacker.example", false),
+            ("Host: 127.0.0.1:9180\r\nOrigin: http://127.0.0.1:9180", true),
+            ("Host: 127.0.0.1:9180\r\nOrigin: http://attacker.example", false),
+            ("Host: 127.0.0.1:9180\r\nOrigin: null", false),
+            ("Host: 127.0.0.1:9180\r\nSec-Fetch-Site: same-origin", true),
+            ("Host: 127.0.0.1:9180\r\nSec-Fetch-Site: cross-site", false),
+        ] {
+            assert_eq!(may_ask(&asked(head), &hosts), expected, "{head}");
+        }
+    }
+}

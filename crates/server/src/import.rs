@@ -1,0 +1,24 @@
+//! `howdah import`: writes the configuration that is equal to another server's, and says what has no
+//! equal.
+
+pub(crate) mod fpm;
+
+use std::path::Path;
+
+/// The result of an import.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Imported {
+    /// The configuration, as TOML.
+    pub(crate) config: String,
+    /// What has no equal, each with its place in the file.
+    pub(crate) remarks: Vec<String>,
+}
+
+/// Reads a file that is to be imported.
+///
+/// # Errors
+/// The reason, as text for the operator.
+pub(crate) fn read(path: &Path) -> Result<String, String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    String::from_utf8(bytes).map_err(|_| format!("{}: this is not UTF-8 text", path.display()))
+}

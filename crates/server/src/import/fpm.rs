@@ -1,0 +1,267 @@
+//! Pools of php-fpm.
+
+mod directives;
+mod ini;
+
+use std::fmt::Write;
+
+use self::directives::{Equal, find};
+use self::ini::{Line, lines};
+use super::Imported;
+
+/// The section of php-fpm's own settings.
+const GLOBAL: &str = "global";
+
+/// A pool as far as it was read.
+#[derive(Debug, Default)]
+struct Pool {
+    name: String,
+    /// The file that the pool begins in.
+    file: String,
+    /// Lines of `[site.php]`, in the order of the file.
+    php: Vec<(&'static str, String)>,
+    /// Values of tables, as TOML: `ini`, `admin_ini`, `env`, `rlimits`.
+    tables: Vec<(&'static str, String, String)>,
+    root: Option<String>,
+}
+
+/// Imports files: name and content of each.
+pub(crate) fn import(files: &[(String, String)]) -> Imported {
+    let mut imported = Imported::default();
+    let mut pools: Vec<Pool> = Vec::new();
+    for (file, text) in files {
+        let mut section = GLOBAL.to_owned();
+        for (number, line) in lines(text) {
+            let place = format!("{file}:{number}");
+            match line {
+                Line::Section(name) => section = name,
+                Line::Value(key, value) if section == GLOBAL => {
+                    imported.remarks.push(format!("{place}: {}", of_the_server(&key, &value)));
+                }
+                Line::Value(key, value) => {
+                    let pool = pool_of(&mut pools, &section, file);
+                    let value = value.replace("$pool", &section);
+                    if let Some(remark) = pool.take(&key, &value) {
+                        imported.remarks.push(format!("{place}: {remark}"));
+                    }
+                }
+                Line::Unreadable(text) => {
+                    imported.remarks.push(format!("{place}: `{text}` is no setting"));
+                }
+            }
+        }
+    }
+    let is_only = pools.len() == 1;
+    let texts: Vec<String> = pools.iter().map(|pool| pool.config(is_only)).collect();
+    imported.config = texts.join("\n");
+    imported
+}
+
+fn pool_of<'p>(pools: &'p mut Vec<Pool>, name: &str, file: &str) -> &'p mut Pool {
+    let known = pools.iter().position(|pool| pool.name == name);
+    let position = known.unwrap_or_else(|| {
+        pools.push(Pool {
+            name: name.to_owned(),
+            file: file.to_owned(),
+            ..Pool::default()
+        });
+        pools.len() - 1
+    });
+    &mut pools[position]
+}
+
+/// What a setting of php-fpm as a whole is in Howdah.
+fn of_the_server(key: &str, value: &str) -> String {
+    let advice = match key {
+        "include" => "is not followed; name the files of the pools themselves",
+        "error_log" => "is `error` in `[log]`, for the whole server",
+        "log_level" => "is `level` in `[log]`, for the whole server",
+        "pid" => "is `pid_file` at the top",
+        "process_control_timeout" => "is `drain_timeout` in `[limits]`",
+        "rlimit_files" | "rlimit_core" => "is a key of each site: `[site.php.rlimits]`",
+        "daemonize" => "has no equal: howdah stays in the foreground, as service managers want it",
+        "emergency_restart_threshold" | "emergency_restart_interval" => {
+            "has no equal: processes that keep dying are started again more and more slowly"
+        }
+        "process.max" => "has no equal: each site has its own `workers`",
+        "process.priority" | "log_limit" | "log_buffering" | "syslog.facility" | "syslog.ident"
+        | "events.mechanism" | "systemd_interval" => "has no equal, and needs none",
+        _ => "is not known as a setting of php-fpm",
+    };
+    format!("`{key} = {value}` {advice}")
+}
+
+impl Pool {
+    /// Takes a directive. Returns what is to be said about it.
+    fn take(&mut self, key: &str, value: &str) -> Option<String> {
+        let (name, entry) = match key.strip_suffix(']').and_then(|key| key.split_once('[')) {
+            Some((name, entry)) => (name, entry),
+            None => (key, ""),
+        };
+        let Some(directive) = find(name) else {
+            return Some(format!("`{key}` is not known as a directive of php-fpm"));
+        };
+        match (directive.equal)(value) {
+            Equal::Key(key, value) => {
+                self.php.retain(|(known, _)| *known != key);
+                self.php.push((key, value));
+                None
+            }
+            Equal::Entry(table, value) if !entry.is_empty() => {
+                self.put(table, entry, value);
+                None
+            }
+            Equal::Entry(..) => Some(format!("`{key}` names no setting")),
+            Equal::Limit(name, value) => {
+                self.put("rlimits", name, value);
+                None
+            }
+            Equal::Root(root) => {
+                self.root = Some(root);
+                Some(format!("`{key} = {value}` is taken for the document root; check `root`"))
+            }
+            Equal::Default => None,
+            Equal::None(reason) => Some(format!("`{key} = {value}` has no equal: {reason}")),
+        }
+    }
+
+    fn put(&mut self, table: &'static str, entry: &str, value: String) {
+        self.tables.retain(|(known, name, _)| (*known, name.as_str()) != (table, entry));
+        self.tables.push((table, entry.to_owned(), value));
+    }
+
+    /// The site's part of the configuration.
+    fn config(&self, is_only: bool) -> String {
+        let hosts = match is_only {
+            true => "*".to_owned(),
+            false => self.name.clone(),
+        };
+        let mut text = format!("# The pool {} of {}.\n[[site]]\n", self.name, self.file);
+        let root = self.root.as_deref().unwrap_or("/var/www/html");
+        // Writing to a String cannot fail.
+        let _ = write!(
+            text,
+            "name = {}\n# The web server's configuration has the names and the document root.\n\
+             hosts = [{}]\nroot = {}\n\n[site.php]\n# Scripts find the name that they knew.\n\
+             sapi = \"fpm-fcgi\"\n",
+            toml_text(&self.name),
+            toml_text(&hosts),
+            toml_text(root)
+        );
+        for (key, value) in &self.php {
+            let _ = writeln!(text, "{key} = {value}");
+        }
+        for table in ["ini", "admin_ini", "env", "rlimits"] {
+            let mut entries = self.tables.iter().filter(|(known, ..)| *known == table).peekable();
+            if entries.peek().is_some() {
+                let _ = writeln!(text, "\n[site.php.{table}]");
+            }
+            for (_, name, value) in entries {
+                let _ = writeln!(text, "{} = {value}", toml_key(name));
+            }
+        }
+        text
+    }
+}
+
+/// A key of a table: without quotes where TOML needs none.
+fn toml_key(name: &str) -> String {
+    let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    match !name.is_empty() && name.bytes().all(is_bare) {
+        true => name.to_owned(),
+        false => toml_text(name),
+    }
+}
+
+/// A TOML string.
+fn toml_text(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            control if control.is_control() => {
+                let _ = write!(quoted, "\\u{:04X}", u32::from(control));
+            }
+            plain => quoted.push(plain),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn imported(text: &str) -> Imported {
+        import(&[("www.conf".to_owned(), text.to_owned())])
+    }
+
+    #[test]
+    fn what_has_an_equal_is_written() {
+        let text = "[blog]\nuser = $pool\ngroup = \"www-data\"\nlisten = /run/php/$pool.sock\n\
+                    pm = dynamic\npm.max_children = 7 ; as many\npm.max_requests = 500\n\
+                    request_terminate_timeout = 2m\nrequest_slowlog_timeout = 0\n\
+                    pm.status_path = /fpm\nsecurity.limit_extensions = .php .php5\n\
+                    rlimit_files = 2048\nenv[TMP] = /tmp\nphp_flag[display_errors] = off\n\
+                    php_admin_value[opcache.memory_consumption] = 128\n";
+        let Imported { config, remarks } = imported(text);
+        for line in [
+            "name = \"blog\"",
+            "user = \"blog\"",
+            "group = \"www-data\"",
+            "workers = 7",
+            "max_requests = 500",
+            "request_timeout = \"2m\"",
+            "status_path = \"/fpm\"",
+            "extensions = [\".php\", \".php5\"]",
+            "nofile = 2048",
+            "TMP = \"/tmp\"",
+            "display_errors = \"0\"",
+            "\"opcache.memory_consumption\" = \"128\"",
+        ] {
+            assert!(config.lines().any(|found| found == line), "{line} in\n{config}");
+        }
+        howdah_config::Config::parse(&config, "x.toml").unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(remarks.len(), 2, "{remarks:?}");
+        assert!(remarks[0].starts_with("www.conf:4: `listen = /run/php/blog.sock` has no equal"));
+    }
+
+    #[test]
+    fn what_has_no_equal_is_said_with_its_line() {
+        let text = "[global]\npid = /run/x\n[a]\nchroot = /srv\nlisten.acl_users = x\nnonsense = 1\n\
+                    what\nclear_env = no\n";
+        let Imported { remarks, .. } = imported(text);
+        for (remark, part) in remarks.iter().zip([
+            "www.conf:2: `pid = /run/x` is `pid_file` at the top",
+            "www.conf:4: `chroot = /srv` has no equal",
+            "www.conf:5: `listen.acl_users = x` has no equal",
+            "www.conf:6: `nonsense` is not known",
+            "www.conf:7: `what` is no setting",
+            "www.conf:8: `clear_env = no` has no equal",
+        ]) {
+            assert!(remark.starts_with(part), "{remark}");
+        }
+        assert_eq!(remarks.len(), 6, "{remarks:?}");
+    }
+
+    #[test]
+    fn several_pools_become_several_sites() {
+        let Imported { config, .. } = imported("[a]\nuser = a\n[b]\nuser = b\n");
+        let config = howdah_config::Config::parse(&config, "x.toml").unwrap();
+        let names: Vec<_> = config.sites.iter().map(|site| site.name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+    }
+
+    #[test]
+    fn values_of_every_kind_are_valid_toml() {
+        let text = "[a]\nphp_value[x] = \"a\\b\"\nphp_value[error_reporting] = E_ALL & ~E_NOTICE\n";
+        let Imported { config, .. } = imported(text);
+        let config = howdah_config::Config::parse(&config, "x.toml").unwrap();
+        let php = config.sites[0].php.as_ref().unwrap();
+        for (name, value) in [("x", "a\\b"), ("error_reporting", "E_ALL & ~E_NOTICE")] {
+            assert!(php.ini.contains(&(name.into(), value.into())), "{:?}", php.ini);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Every directive of a pool of php-fpm, and its equal.
+
+use super::toml_text;
+
+/// A directive.
+pub(super) struct Directive {
+    name: &'static str,
+    /// Returns the equal of the directive with this value.
+    pub(super) equal: fn(&str) -> Equal,
+}
+
+/// The equal of a directive.
+pub(super) enum Equal {
+    /// A key of `[site.php]`, and its value as TOML.
+    Key(&'static str, String),
+    /// An entry of a table of `[site.php]`: the table, and the value as TOML.
+    Entry(&'static str, String),
+    /// An entry of `[site.php.rlimits]`.
+    Limit(&'static str, String),
+    /// The document root, probably.
+    Root(String),
+    /// What Howdah does without a setting.
+    Default,
+    /// Nothing, with the reason.
+    None(&'static str),
+}
+
+/// The directive of that name, without the part in brackets.
+pub(super) fn find(name: &str) -> Option<&'static Directive> {
+    DIRECTIVES.iter().find(|directive| directive.name == name)
+}
+
+macro_rules! directives {
+    ($($name:literal => $equal:expr,)*) => {
+        static DIRECTIVES: &[Directive] = &[$(Directive { name: $name, equal: $equal }),*];
+    };
+}
+
+directives! {
+    "user" => |value| Equal::Key("user", toml_text(value)),
+    "group" => |value| Equal::Key("group", toml_text(value)),
+    "prefix" => |_| Equal::None("paths are absolute, or start at the configuration's folder"),
+    "listen" => |_| Equal::None(SOCKET),
+    "listen.backlog" => |_| Equal::None("`queue` bounds the requests that wait for a worker"),
+    "listen.owner" => |_| Equal::None(SOCKET),
+    "listen.group" => |_| Equal::None(SOCKET),
+    "listen.mode" => |_| Equal::None(SOCKET),
+    "listen.acl_users" => |_| Equal::None(SOCKET),
+    "listen.acl_groups" => |_| Equal::None(SOCKET),
+    "listen.allowed_clients" => |_| Equal::None(SOCKET),
+    "listen.setfib" => |_| Equal::None(SOCKET),
+    "process.priority" => |_| Equal::None("`cpu_weight` shares the processors among pools"),
+    "process.dumpable" => |value| match is_on(value) {
+        Some(false) => Equal::Default,
+        _ => Equal::None("`core` in `[site.php.rlimits]` permits core dumps"),
+    },
+    "apparmor_hat" => |_| Equal::None("`sandbox` confines each pool"),
+    "pm" => |value| match value {
+        "static" => Equal::Default,
+        _ => Equal::None("as many workers as `workers` says are kept alive"),
+    },
+    "pm.max_children" => |value| number("workers", value),
+    "pm.start_servers" => |_| Equal::None(SPARE),
+    "pm.min_spare_servers" => |_| Equal::None(SPARE),
+    "pm.max_spare_servers" => |_| Equal::None(SPARE),
+    "pm.max_spawn_rate" => |_| Equal::None(SPARE),
+    "pm.process_idle_timeout" => |_| Equal::None(SPARE),
+    "pm.max_requests" => |value| number("max_requests", value),
+    "pm.status_path" => |value| Equal::Key("status_path", toml_text(value)),
+    "pm.status_listen" => |_| Equal::None("`admin` at the top is a listener for monitors"),
+    "ping.path" => |value| Equal::Key("ping_path", toml_text(value)),
+    "ping.response" => |value| Equal::Key("ping_response", toml_text(value)),
+    "access.log" => |_| Equal::None("`access` in `[log]` is the log of all sites"),
+    "access.format" => |_| Equal::None("`format` in `[log]` has Apache's words"),
+    "access.suppress_path" => |_| Equal::None("the access log has every request"),
+    "slowlog" => |_| Equal::None(SLOW),
+    "request_slowlog_timeout" => |value| match value {
+        "0" => Equal::Default,
+        _ => Equal::None(SLOW),
+    },
+    "request_slowlog_trace_depth" => |_| Equal::None(SLOW),
+    "request_terminate_timeout" => |value| {
+        duration("request_timeout", value, "a script may run for 60 s, or `request_timeout`")
+    },
+    "request_terminate_timeout_track_finished" => |value| match is_on(value) {
+        Some(true) => Equal::Default,
+        _ => Equal::None("a script keeps its time limit after `fastcgi_finish_request`"),
+    },
+    "rlimit_files" => |value| limit("nofile", value),
+    "rlimit_core" => |value| match value {
+        "unlimited" => Equal::None("give a size as `core` in `[site.php.rlimits]`"),
+        _ => limit("core", value),
+    },
+    "chroot" => |_| Equal::None("`sandbox = \"strict\"` refuses all files but the site's"),
+    "chdir" => |value| match value {
+        "/" => Equal::Default,
+        _ => Equal::Root(value.to_owned()),
+    },
+    "catch_workers_output" => |value| match is_on(value) {
+        Some(true) => Equal::Default,
+        _ => Equal::None("the error log has what scripts write to standard error"),
+    },
+    "decorate_workers_output" => |value| match is_on(value) {
+        Some(true) => Equal::Default,
+        _ => Equal::None("each line of the error log has time, level and site"),
+    },
+    "clear_env" => |value| match is_on(value) {
+        Some(true) => Equal::Default,
+        _ => Equal::None("scripts see what `env` names, and `PATH`"),
+    },
+    "security.limit_extensions" => |value| match value.split_whitespace().collect::<Vec<_>>() {
+        names if names.is_empty() => Equal::None("only names in `extensions` run as PHP"),
+        names => {
+            let names: Vec<String> = names.into_iter().map(toml_text).collect();
+            Equal::Key("extensions", format!("[{}]", names.join(", ")))
+        }
+    },
+    "env" => |value| match value.strip_prefix('$') {
+        Some(_) => Equal::None("the server's own environment is not passed on; give the value"),
+        None => Equal::Entry("env", toml_text(value)),
+    },
+    "php_value" => |value| Equal::Entry("ini", toml_text(value)),
+    "php_flag" => |value| Equal::Entry("ini", flag(value)),
+    "php_admin_value" => |value| Equal::Entry("admin_ini", toml_text(value)),
+    "php_admin_flag" => |value| Equal::Entry("admin_ini", flag(value)),
+}
+
+const SOCKET: &str = "no socket is between the server and its PHP processes";
+const SLOW: &str = "there is no slow log; `status_path` shows what runs for how long";
+const SPARE: &str = "as many workers as `workers` says are kept alive";
+
+/// A switch of php-fpm; `None` for another value.
+fn is_on(value: &str) -> Option<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "yes" | "on" | "true" | "1" => Some(true),
+        "no" | "off" | "false" | "0" | "" => Some(false),
+        _ => None,
+    }
+}
+
+fn flag(value: &str) -> String {
+    match is_on(value) {
+        Some(true) => toml_text("1"),
+        Some(false) => toml_text("0"),
+        None => toml_text(value),
+    }
+}
+
+fn number(key: &'static str, value: &str) -> Equal {
+    match value.parse::<u64>() {
+        Ok(number) => Equal::Key(key, number.to_string()),
+        Err(_) => Equal::None("it is no number"),
+    }
+}
+
+fn limit(name: &'static str, value: &str) -> Equal {
+    match value.parse::<u64>() {
+        Ok(number) => Equal::Limit(name, number.to_string()),
+        Err(_) => Equal::None("it is no number"),
+    }
+}
+
+/// A time of php-fpm, in seconds unless it has a unit. 0 is none, about which `never` is said.
+fn duration(key: &'static str, value: &str, never: &'static str) -> Equal {
+    let digits = value.trim_end_matches(['s', 'm', 'h', 'd']);
+    let unit = &value[digits.len()..];
+    match (digits.parse::<u64>(), unit) {
+        (Ok(0), _) => Equal::None(never),
+        (Ok(days), "d") => Equal::Key(key, toml_text(&format!("{}h", days * 24))),
+        (Ok(number), "") => Equal::Key(key, toml_text(&format!("{number}s"))),
+        (Ok(number), "s" | "m" | "h") => Equal::Key(key, toml_text(&format!("{number}{unit}"))),
+        _ => Equal::None("it is no time"),
+    }
+}

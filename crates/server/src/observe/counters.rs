@@ -1,0 +1,375 @@
+//! The counters of requests: plain numbers, which each thread of the front writes for itself.
+//!
+//! The numbers are in memory that the supervisor has made and shares with the front, therefore they
+//! survive the front. Counting takes no lock, no atomic addition and no system call. The sums over
+//! all threads and generations are made when somebody asks for them ([`Ledger`]).
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use howdah_http::Status;
+use howdah_php::counters::{BOUNDS, COUNTER_WORDS, Counters, HISTOGRAM_WORDS, PoolTotals};
+use howdah_sys::memory::SharedNumbers;
+use serde::{Deserialize, Serialize};
+
+/// Words of a site: see the constants below.
+pub(crate) const SITE_WORDS: usize = 640;
+const REQUESTS: usize = 0;
+const BYTES: usize = 1;
+const INCOMPLETE: usize = 2;
+/// The histogram of the time from head to end of response.
+const DURATION: usize = 3;
+const POOL: usize = DURATION + HISTOGRAM_WORDS;
+/// The requests of each status, from [`FIRST_CODE`] on.
+const CODES: usize = POOL + COUNTER_WORDS;
+const FIRST_CODE: u16 = 100;
+const CODE_COUNT: usize = 500;
+const _: () = assert!(CODES + CODE_COUNT <= SITE_WORDS);
+
+/// Words of a thread before those of its sites.
+const THREAD_WORDS: usize = 8;
+const CONNECTIONS: usize = 0;
+
+/// The name of what belongs to no site.
+pub(crate) const NO_SITE: &str = "-";
+
+/// The counters of a generation's front.
+#[derive(Debug)]
+pub(crate) struct FrontCounters {
+    numbers: Arc<SharedNumbers>,
+    threads: usize,
+    /// The names of the sites, in the order of the configuration.
+    sites: Vec<String>,
+}
+
+/// The counters of one thread of the front.
+#[derive(Debug)]
+pub(crate) struct ThreadCounters {
+    server: Counters,
+    /// By site. The last ones are for requests of no site.
+    sites: Box<[Counters]>,
+    /// By site, those of its pool.
+    pools: Box<[Counters]>,
+}
+
+/// A request that has ended, as it is counted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    pub(crate) status: Status,
+    /// Bytes of content that the client took.
+    pub(crate) bytes: u64,
+    pub(crate) took: Duration,
+    /// Whether the response was sent completely.
+    pub(crate) is_complete: bool,
+}
+
+impl FrontCounters {
+    /// Makes the counters for so many threads and these sites.
+    ///
+    /// # Errors
+    /// The error of a system call.
+    pub(crate) fn new(threads: usize, mut sites: Vec<String>) -> io::Result<FrontCounters> {
+        sites.push(NO_SITE.to_owned());
+        let words = THREAD_WORDS + sites.len() * SITE_WORDS;
+        let numbers = Arc::new(SharedNumbers::new(threads * words)?);
+        Ok(FrontCounters { numbers, threads, sites })
+    }
+
+    /// Returns the counters of a thread. Only that thread may count with them.
+    pub(crate) fn thread(&self, thread: usize) -> ThreadCounters {
+        let first = thread * self.thread_words();
+        let at = |word| Counters::new(Arc::clone(&self.numbers), word);
+        let sites = (0..self.sites.len()).map(|site| first + THREAD_WORDS + site * SITE_WORDS);
+        ThreadCounters {
+            server: at(first),
+            sites: sites.clone().map(at).collect(),
+            pools: sites.map(|site| at(site + POOL)).collect(),
+        }
+    }
+
+    fn thread_words(&self) -> usize {
+        THREAD_WORDS + self.sites.len() * SITE_WORDS
+    }
+
+    /// Adds all numbers to `totals`.
+    fn add_to(&self, totals: &mut Totals) {
+        for first in (0..self.threads).map(|thread| thread * self.thread_words()) {
+            totals.connections += self.numbers.load(first + CONNECTIONS);
+            for (number, name) in self.sites.iter().enumerate() {
+                let first = first + THREAD_WORDS + number * SITE_WORDS;
+                let words = totals.words_of(name);
+                for (word, sum) in words.iter_mut().enumerate() {
+                    *sum += self.numbers.load(first + word);
+                }
+            }
+        }
+    }
+}
+
+impl ThreadCounters {
+    /// Counts a request of the site with this number in the configuration; `None` for no site.
+    #[inline]
+    pub(crate) fn count(&self, site: Option<usize>, ended: Ended) {
+        let last = self.sites.len() - 1;
+        let counters = &self.sites[site.map_or(last, |site| site.min(last))];
+        counters.add(REQUESTS, 1);
+        counters.add(BYTES, ended.bytes);
+        if !ended.is_complete {
+            counters.add(INCOMPLETE, 1);
+        }
+        let took = u64::try_from(ended.took.as_micros()).unwrap_or(u64::MAX);
+        counters.observe(DURATION, took);
+        let code = usize::from(ended.status.code().saturating_sub(FIRST_CODE));
+        counters.add(CODES + code.min(CODE_COUNT - 1), 1);
+    }
+
+    /// Counts a connection that was accepted.
+    pub(crate) fn count_connection(&self) {
+        self.server.add(CONNECTIONS, 1);
+    }
+
+    /// Returns the counters of a site's pool.
+    pub(crate) fn pool(&self, site: usize) -> &Counters {
+        &self.pools[site]
+    }
+}
+
+/// The counters of all fronts since the start of the server. A front is forked with those of its
+/// predecessors, which may still be counting.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ledger {
+    /// The sums of fronts that have ended.
+    ended: Arc<Totals>,
+    fronts: Vec<Arc<FrontCounters>>,
+}
+
+impl Ledger {
+    /// Adds the counters of a new front.
+    pub(crate) fn add(&mut self, front: Arc<FrontCounters>) {
+        self.fronts.push(front);
+    }
+
+    /// Makes sums of the counters that only this ledger has: their fronts have ended.
+    pub(crate) fn fold(&mut self, is_ended: impl Fn(&Arc<FrontCounters>) -> bool) {
+        let ended: Vec<_> = self.fronts.extract_if(.., |front| is_ended(front)).collect();
+        if !ended.is_empty() {
+            let totals = Arc::make_mut(&mut self.ended);
+            ended.iter().for_each(|front| front.add_to(totals));
+        }
+    }
+
+    /// Returns the sums over all fronts.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals::clone(&self.ended);
+        self.fronts.iter().for_each(|front| front.add_to(&mut totals));
+        totals
+    }
+
+    /// A ledger that begins with these sums.
+    pub(crate) fn inherit(totals: Totals) -> Ledger {
+        Ledger {
+            ended: Arc::new(totals),
+            fronts: Vec::new(),
+        }
+    }
+}
+
+/// Sums of counters.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    /// Connections that were accepted.
+    pub(crate) connections: u64,
+    sites: BTreeMap<String, Vec<u64>>,
+}
+
+/// The sums of one site.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SiteTotals<'t>(&'t [u64]);
+
+impl Totals {
+    /// The names of the sites that have counters, [`NO_SITE`] among them.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.sites.keys().map(String::as_str)
+    }
+
+    /// Returns the sums of a site; zeros if nothing was counted.
+    pub(crate) fn site(&self, name: &str) -> SiteTotals<'_> {
+        SiteTotals(self.sites.get(name).map_or(&ZEROS, |words| words))
+    }
+
+    /// Returns the numbers of a site that are not 0, as `word:number`, separated by commas.
+    pub(crate) fn encode(&self, name: &str) -> String {
+        let words = self.sites.get(name).into_iter().flatten().enumerate();
+        let counted = words.filter(|(_, number)| **number > 0);
+        let texts: Vec<String> = counted.map(|(word, number)| format!("{word}:{number}")).collect();
+        texts.join(",")
+    }
+
+    /// Adds numbers of a site, as [`Totals::encode`] writes them. What is malformed is left out.
+    pub(crate) fn decode(&mut self, name: &str, text: &str) {
+        let words = self.words_of(name);
+        for (word, number) in text.split(',').filter_map(|part| part.split_once(':')) {
+            if let (Ok(word), Ok(number)) = (word.parse::<usize>(), number.parse::<u64>())
+                && let Some(sum) = words.get_mut(word)
+            {
+                *sum = sum.wrapping_add(number);
+            }
+        }
+    }
+
+    fn words_of(&mut self, name: &str) -> &mut Vec<u64> {
+        // The name is copied at the first time only.
+        if !self.sites.contains_key(name) {
+            self.sites.insert(name.to_owned(), vec![0; SITE_WORDS]);
+        }
+        self.sites.get_mut(name).expect("it was just inserted")
+    }
+}
+
+static ZEROS: [u64; SITE_WORDS] = [0; SITE_WORDS];
+
+impl<'t> SiteTotals<'t> {
+    /// Requests that have ended.
+    pub(crate) fn requests(&self) -> u64 {
+        self.0[REQUESTS]
+    }
+
+    /// Bytes of content that clients took.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0[BYTES]
+    }
+
+    /// Responses that broke off.
+    pub(crate) fn incomplete(&self) -> u64 {
+        self.0[INCOMPLETE]
+    }
+
+    /// Each status and the number of its responses, for those that were sent.
+    pub(crate) fn codes(&self) -> impl Iterator<Item = (u16, u64)> + use<'t> {
+        let codes = (FIRST_CODE..).zip(self.0[CODES..CODES + CODE_COUNT].iter().copied());
+        codes.filter(|(_, count)| *count > 0)
+    }
+
+    /// The time from head to end of response.
+    pub(crate) fn duration(&self) -> Histogram {
+        Histogram::of(&self.0[DURATION..POOL])
+    }
+
+    /// The counters of the site's pool.
+    pub(crate) fn pool(&self) -> PoolTotals<'t> {
+        PoolTotals::new(&self.0[POOL..CODES])
+    }
+}
+
+/// How often which time was measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Histogram {
+    /// For each bound, in seconds: the number of times up to it.
+    pub(crate) buckets: Vec<(f64, u64)>,
+    /// The number of all times.
+    pub(crate) count: u64,
+    /// The sum of all times, in seconds.
+    pub(crate) sum: f64,
+}
+
+impl Histogram {
+    /// `words` are the buckets and the sum, as [`Counters::observe`] counts.
+    pub(crate) fn of(words: &[u64]) -> Histogram {
+        let mut count = 0;
+        let mut buckets = Vec::with_capacity(BOUNDS.len());
+        for (bound, number) in BOUNDS.iter().zip(words) {
+            count += number;
+            buckets.push((*bound as f64 / 1e6, count));
+        }
+        let beyond = words.get(BOUNDS.len()).copied().unwrap_or(0);
+        let sum = words.get(BOUNDS.len() + 1).copied().unwrap_or(0);
+        Histogram {
+            buckets,
+            count: count + beyond,
+            sum: sum as f64 / 1e6,
+        }
+    }
+
+    /// Returns the bound, in seconds, below which this part of all times is; `None` without times,
+    /// or beyond the last bound.
+    pub(crate) fn quantile(&self, part: f64) -> Option<f64> {
+        let wanted = (self.count as f64 * part).ceil().max(1.0) as u64;
+        let found = self.buckets.iter().find(|(_, count)| *count >= wanted);
+        found.map(|(bound, _)| *bound)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(status: Status, bytes: u64) -> Ended {
+        Ended {
+            status,
+            bytes,
+            took: Duration::from_millis(3),
+            is_complete: true,
+        }
+    }
+
+    fn front(sites: &[&str]) -> Arc<FrontCounters> {
+        let sites = sites.iter().map(|&site| site.to_owned()).collect();
+        Arc::new(FrontCounters::new(2, sites).unwrap())
+    }
+
+    #[test]
+    fn sums_are_over_threads_and_fronts_by_name() {
+        let (first, second) = (front(&["shop", "blog"]), front(&["blog"]));
+        let mut ledger = Ledger::default();
+        ledger.add(Arc::clone(&first));
+        first.thread(0).count(Some(1), ended(Status::OK, 10));
+        first.thread(1).count(Some(1), ended(Status::NOT_FOUND, 5));
+        first.thread(1).count(None, ended(Status::BAD_REQUEST, 1));
+        first.thread(1).count_connection();
+        ledger.add(Arc::clone(&second));
+        let before = ledger.totals();
+        ledger.fold(|front| Arc::ptr_eq(front, &first));
+        assert_eq!(ledger.totals(), before, "an end changes no sum");
+        second.thread(0).count(Some(0), ended(Status::OK, 7));
+
+        let totals = ledger.totals();
+        let blog = totals.site("blog");
+        assert_eq!((blog.requests(), blog.bytes(), totals.connections), (3, 22, 1));
+        assert_eq!(blog.codes().collect::<Vec<_>>(), [(200, 2), (404, 1)]);
+        assert_eq!(totals.site(NO_SITE).codes().collect::<Vec<_>>(), [(400, 1)]);
+        assert_eq!((totals.site("shop").requests(), totals.site("none").requests()), (0, 0));
+        assert_eq!(totals.names().collect::<Vec<_>>(), [NO_SITE, "blog", "shop"]);
+    }
+
+    #[test]
+    fn sums_survive_their_encoding() {
+        let front = front(&["shop"]);
+        front.thread(0).count(Some(0), ended(Status::OK, 10));
+        let mut ledger = Ledger::default();
+        ledger.add(front);
+        let totals = ledger.totals();
+        let mut decoded = Totals::default();
+        decoded.decode("shop", &totals.encode("shop"));
+        decoded.decode(NO_SITE, "nonsense,1:x,999999:1,:");
+        assert_eq!(decoded, totals);
+    }
+
+    #[test]
+    fn a_histogram_counts_up_to_its_bounds() {
+        let front = front(&["shop"]);
+        for milliseconds in [1, 3, 3, 600_000] {
+            let took = Duration::from_millis(milliseconds);
+            front.thread(0).count(Some(0), Ended { took, ..ended(Status::OK, 0) });
+        }
+        let mut ledger = Ledger::default();
+        ledger.add(front);
+        let duration = ledger.totals().site("shop").duration();
+        assert_eq!(duration.count, 4);
+        assert_eq!(duration.buckets[3], (0.001, 1));
+        assert_eq!(duration.buckets.last(), Some(&(60.0, 3)));
+        assert!((duration.sum - 600.007).abs() < 1e-9, "{}", duration.sum);
+        assert_eq!((duration.quantile(0.5), duration.quantile(0.99)), (Some(0.005), None));
+    }
+}

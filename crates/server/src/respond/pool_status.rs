@@ -1,0 +1,83 @@
+//! php-fpm's status page and its ping, at the paths that the site's configuration names.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use howdah_config::Php;
+use howdah_http::{Request, ResponseHead, Status};
+use howdah_site::{Resolution, Resolved, Site};
+
+use crate::body::Body;
+use crate::observe::RequestError;
+use crate::pipeline::{Head, RequestContext, Response};
+use crate::status::{FpmQuery, PoolSnapshot, fpm_page};
+
+/// Answers a request for the status page or for the ping. `None` for every other request. The
+/// site's directives were asked before: what they refuse or redirect stays so.
+pub(crate) fn respond(
+    context: &RequestContext<'_, '_>,
+    site: &Site,
+    resolved: &Resolved,
+) -> Option<Response> {
+    let php = context.thread.config().sites.get(site.number())?.php.as_ref()?;
+    let is_ping = page_of(php, context.request)?;
+    if !is_open(resolved) {
+        return None;
+    }
+    if !php.status_allow.contains(context.peer.remote.ip()) {
+        let refused = RequestError::forbidden(context.situation(), Status::FORBIDDEN);
+        context.thread.report(&refused);
+        return Some(Response::error(Status::FORBIDDEN));
+    }
+    let (content_type, content) = match is_ping {
+        true => ("text/plain;charset=UTF-8", php.ping_response.clone()),
+        false => {
+            let query = FpmQuery::of(context.request.query());
+            (query.content_type(), status(context, site, query)?)
+        }
+    };
+    let mut head = ResponseHead::new(Status::OK);
+    for (name, value) in [
+        ("Content-Type", content_type),
+        ("Expires", "Thu, 01 Jan 1970 00:00:00 GMT"),
+        ("Cache-Control", "no-cache, no-store, must-revalidate, max-age=0"),
+    ] {
+        head.fields.push(name.as_bytes(), value.as_bytes());
+    }
+    Some(Response::new(Head::Own(head), Body::whole(content.into_bytes().into())))
+}
+
+/// Returns whether the request is for the ping (`true`) or the status page; `None` for neither.
+fn page_of(php: &Php, request: &Request) -> Option<bool> {
+    if php.status_path.is_none() && php.ping_path.is_none() {
+        return None;
+    }
+    let is_at = |path: &Option<String>| {
+        path.as_deref().is_some_and(|path| path.as_bytes() == request.path())
+    };
+    match is_at(&php.ping_path) {
+        true => Some(true),
+        false => is_at(&php.status_path).then_some(false),
+    }
+}
+
+/// Returns whether the site lets the client have what is at the URL, or nothing is there.
+fn is_open(resolved: &Resolved) -> bool {
+    let status = resolved.ruled.as_ref().map_or(Status::OK, |ruled| ruled.state.status);
+    let is_found = matches!(
+        resolved.resolution,
+        Resolution::File { .. }
+            | Resolution::Php(_)
+            | Resolution::Listing { .. }
+            | Resolution::Status(Status::NOT_FOUND)
+    );
+    is_found && matches!(status, Status::OK | Status::NOT_FOUND)
+}
+
+fn status(context: &RequestContext<'_, '_>, site: &Site, query: FpmQuery) -> Option<String> {
+    let shared = &context.thread.shared;
+    let pool = shared.pools.get(site.number())?.as_deref()?;
+    let totals = shared.facts.ledger.totals();
+    let snapshot = PoolSnapshot::of(pool, totals.site(site.name()));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Some(fpm_page(site.name(), &snapshot, query, now.as_secs_f64()))
+}

@@ -1,0 +1,395 @@
+//! php-fpm's status page, with php-fpm's words, for monitors that were made for php-fpm.
+
+use std::fmt::Write;
+
+use howdah_http::date;
+
+use super::{PoolSnapshot, WorkerSnapshot, WorkerState};
+
+/// The formats of the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FpmFormat {
+    Text,
+    Json,
+    Html,
+    Xml,
+    OpenMetrics,
+}
+
+/// What a query asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FpmQuery {
+    pub(crate) format: FpmFormat,
+    /// Every worker is listed.
+    pub(crate) is_full: bool,
+}
+
+impl FpmQuery {
+    /// Reads a query such as `json&full`.
+    pub(crate) fn of(query: Option<&[u8]>) -> FpmQuery {
+        let words = || query.unwrap_or_default().split(|&byte| byte == b'&');
+        let has = |word: &[u8]| words().any(|found| found == word);
+        let format = match () {
+            () if has(b"html") => FpmFormat::Html,
+            () if has(b"xml") => FpmFormat::Xml,
+            () if has(b"json") => FpmFormat::Json,
+            () if has(b"openmetrics") => FpmFormat::OpenMetrics,
+            () => FpmFormat::Text,
+        };
+        FpmQuery { format, is_full: has(b"full") }
+    }
+
+    /// The value of Content-Type.
+    pub(crate) fn content_type(self) -> &'static str {
+        match self.format {
+            FpmFormat::Text => "text/plain;charset=UTF-8",
+            FpmFormat::Json => "application/json",
+            FpmFormat::Html => "text/html;charset=UTF-8",
+            FpmFormat::Xml => "text/xml;charset=UTF-8",
+            FpmFormat::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+/// Writes the page of a pool. `now` is in seconds since 1970.
+pub(crate) fn page(name: &str, pool: &PoolSnapshot, query: FpmQuery, now: f64) -> String {
+    let figures = pool_figures(name, pool, now);
+    let workers: Vec<Figures> = match query.is_full {
+        true => pool.workers.iter().map(|worker| worker_figures(worker, now)).collect(),
+        false => Vec::new(),
+    };
+    match query.format {
+        FpmFormat::Text => text(&figures, &workers),
+        FpmFormat::Json => json(&figures, &workers, query.is_full),
+        FpmFormat::Html => html(&figures, &workers),
+        FpmFormat::Xml => xml(&figures, &workers, query.is_full),
+        FpmFormat::OpenMetrics => openmetrics(name, pool, now),
+    }
+}
+
+/// Names and values in php-fpm's order.
+type Figures = Vec<(&'static str, Figure)>;
+
+/// A value.
+#[derive(Debug, Clone, PartialEq)]
+enum Figure {
+    Text(String),
+    Number(u64),
+    /// A share in per cent.
+    Share(f64),
+    /// Seconds since 1970.
+    Time(u64),
+}
+
+fn pool_figures(name: &str, pool: &PoolSnapshot, now: f64) -> Figures {
+    let number = |number: usize| Figure::Number(number as u64);
+    vec![
+        ("pool", Figure::Text(name.to_owned())),
+        ("process manager", Figure::Text("static".to_owned())),
+        ("start time", Figure::Time(pool.started as u64)),
+        ("start since", Figure::Number(since(pool.started, now))),
+        ("accepted conn", Figure::Number(pool.requests)),
+        ("listen queue", number(pool.queue)),
+        ("max listen queue", number(pool.most_queued)),
+        ("listen queue len", number(pool.queue_limit)),
+        ("idle processes", number(pool.idle)),
+        ("active processes", number(pool.active)),
+        ("total processes", number(pool.workers.len())),
+        ("max active processes", number(pool.most_active)),
+        ("max children reached", Figure::Number(pool.exhausted)),
+        // As php-fpm without `request_slowlog_timeout`.
+        ("slow requests", Figure::Number(0)),
+    ]
+}
+
+fn worker_figures(worker: &WorkerSnapshot, now: f64) -> Figures {
+    let text = |text: &Option<String>| {
+        Figure::Text(text.clone().filter(|text| !text.is_empty()).unwrap_or("-".to_owned()))
+    };
+    let is_idle = worker.state == WorkerState::Idle;
+    let share = match worker.last_cpu {
+        Some(spent) if is_idle && worker.time > 0.0 => 100.0 * spent / worker.time,
+        _ => 0.0,
+    };
+    vec![
+        ("pid", Figure::Number(worker.pid)),
+        ("state", Figure::Text(if is_idle { "Idle" } else { "Running" }.to_owned())),
+        ("start time", Figure::Time(worker.started as u64)),
+        ("start since", Figure::Number(since(worker.started, now))),
+        ("requests", Figure::Number(worker.requests + u64::from(!is_idle))),
+        ("request duration", Figure::Number((worker.time * 1e6) as u64)),
+        ("request method", text(&worker.method)),
+        ("request uri", text(&worker.url)),
+        ("content length", Figure::Number(worker.content_length)),
+        ("user", Figure::Text("-".to_owned())),
+        ("script", text(&worker.script)),
+        ("last request cpu", Figure::Share(share)),
+        ("last request memory", Figure::Number(if is_idle { worker.last_peak } else { 0 })),
+    ]
+}
+
+fn since(started: f64, now: f64) -> u64 {
+    match started > 0.0 {
+        true => (now - started).max(0.0) as u64,
+        false => 0,
+    }
+}
+
+impl Figure {
+    /// The value in the text, HTML and XML pages, before it is escaped.
+    fn plain(&self) -> String {
+        match self {
+            Figure::Text(text) => text.clone(),
+            Figure::Number(number) => number.to_string(),
+            Figure::Share(share) => format!("{share:.2}"),
+            Figure::Time(seconds) => {
+                let date = date::format(*seconds);
+                let part = |range| String::from_utf8_lossy(&date[range]).into_owned();
+                let [day, month, year, time] = [5..7, 8..11, 12..16, 17..25].map(part);
+                format!("{day}/{month}/{year}:{time} +0000")
+            }
+        }
+    }
+
+    fn json(&self) -> String {
+        match self {
+            Figure::Text(text) => serde_json::Value::from(text.as_str()).to_string(),
+            Figure::Time(seconds) => seconds.to_string(),
+            other => other.plain(),
+        }
+    }
+}
+
+fn text(figures: &Figures, workers: &[Figures]) -> String {
+    let mut page = String::new();
+    let mut lines = |figures: &Figures| {
+        for (name, value) in figures {
+            let name = match *name {
+                "request uri" => "request URI",
+                name => name,
+            };
+            let label = format!("{name}:");
+            // Writing to a String cannot fail.
+            let _ = writeln!(page, "{label:<22}{}", super::table::visible(&value.plain()));
+        }
+    };
+    lines(figures);
+    for worker in workers {
+        let _ = writeln!(page, "\n************************");
+        for (name, value) in worker {
+            let name = match *name {
+                "request uri" => "request URI",
+                name => name,
+            };
+            let label = format!("{name}:");
+            let _ = writeln!(page, "{label:<22}{}", super::table::visible(&value.plain()));
+        }
+    }
+    page
+}
+
+fn json(figures: &Figures, workers: &[Figures], is_full: bool) -> String {
+    let object = |figures: &Figures| {
+        let pairs = figures.iter().map(|(name, value)| format!("\"{name}\":{}", value.json()));
+        pairs.collect::<Vec<_>>().join(",")
+    };
+    if !is_full {
+        return format!("{{{}}}", object(figures));
+    }
+    let workers: Vec<String> =
+        workers.iter().map(|worker| format!("{{{}}}", object(worker))).collect();
+    format!("{{{}, \"processes\":[{}]}}", object(figures), workers.join(","))
+}
+
+fn html(figures: &Figures, workers: &[Figures]) -> String {
+    let mut page = String::from(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\
+         <title>PHP-FPM Status Page</title></head>\n<body>\n<table>\n",
+    );
+    for (name, value) in figures {
+        let _ = writeln!(page, "<tr><th>{name}</th><td>{}</td></tr>", escaped(&value.plain()));
+    }
+    page.push_str("</table>\n");
+    if let Some(first) = workers.first() {
+        let names = first.iter().map(|(name, _)| format!("<th>{name}</th>"));
+        let _ = writeln!(page, "<table border=\"1\">\n<tr>{}</tr>", names.collect::<String>());
+        for worker in workers {
+            let values =
+                worker.iter().map(|(_, value)| format!("<td>{}</td>", escaped(&value.plain())));
+            let _ = writeln!(page, "<tr>{}</tr>", values.collect::<String>());
+        }
+        page.push_str("</table>\n");
+    }
+    page.push_str("</body></html>\n");
+    page
+}
+
+fn xml(figures: &Figures, workers: &[Figures], is_full: bool) -> String {
+    let mut page = String::from("<?xml version=\"1.0\" ?>\n<status>\n");
+    let element = |(name, value): &(&'static str, Figure)| {
+        let name = name.replace(' ', "-");
+        // php-fpm gives a time as a number here.
+        let value = match value {
+            Figure::Time(seconds) => seconds.to_string(),
+            other => escaped(&other.plain()),
+        };
+        format!("<{name}>{value}</{name}>")
+    };
+    for figure in figures {
+        let _ = writeln!(page, "{}", element(figure));
+    }
+    if is_full {
+        page.push_str("<processes>\n");
+        for worker in workers {
+            let elements: String = worker.iter().map(element).collect();
+            let _ = writeln!(page, "<process>{elements}</process>");
+        }
+        page.push_str("</processes>\n");
+    }
+    page.push_str("</status>");
+    page
+}
+
+/// Escapes text for HTML and XML. Characters that XML does not have are replaced.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#039;"),
+            control if control.is_control() => out.push('\u{fffd}'),
+            plain => out.push(plain),
+        }
+    }
+    out
+}
+
+/// The families of php-fpm's metrics, in its order: name, type, description, value.
+fn openmetrics(name: &str, pool: &PoolSnapshot, now: f64) -> String {
+    let up = format!("Could pool {} using a static PM on PHP-FPM be reached?", escaped(name));
+    let families: [(&str, &str, &str, u64); 12] = [
+        ("up", "gauge", &up, 1),
+        (
+            "start_since",
+            "counter",
+            "The number of seconds since FPM has started.",
+            since(pool.started, now),
+        ),
+        (
+            "accepted_connections",
+            "counter",
+            "The number of requests accepted by the pool.",
+            pool.requests,
+        ),
+        (
+            "listen_queue",
+            "gauge",
+            "The number of requests in the queue of pending connections.",
+            pool.queue as u64,
+        ),
+        (
+            "max_listen_queue",
+            "counter",
+            "The maximum number of requests in the queue of pending connections since FPM has \
+             started.",
+            pool.most_queued as u64,
+        ),
+        (
+            "listen_queue_length",
+            "gauge",
+            "The size of the socket queue of pending connections.",
+            pool.queue_limit as u64,
+        ),
+        ("idle_processes", "gauge", "The number of idle processes.", pool.idle as u64),
+        ("active_processes", "gauge", "The number of active processes.", pool.active as u64),
+        (
+            "total_processes",
+            "gauge",
+            "The number of idle + active processes.",
+            pool.workers.len() as u64,
+        ),
+        (
+            "max_active_processes",
+            "counter",
+            "The maximum number of active processes since FPM has started.",
+            pool.most_active as u64,
+        ),
+        (
+            "max_children_reached",
+            "counter",
+            "The number of times, the process limit has been reached, when pm tries to start more \
+             children.",
+            pool.exhausted,
+        ),
+        (
+            "slow_requests",
+            "counter",
+            "The number of requests that exceeded your 'request_slowlog_timeout' value.",
+            0,
+        ),
+    ];
+    let mut page = String::new();
+    for (name, kind, help, value) in families {
+        let _ = writeln!(
+            page,
+            "# HELP phpfpm_{name} {help}\n# TYPE phpfpm_{name} {kind}\nphpfpm_{name} {value}"
+        );
+    }
+    page.push_str("# EOF\n");
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool() -> PoolSnapshot {
+        let worker = WorkerSnapshot {
+            pid: 7,
+            started: 784_111_777.0,
+            url: Some("/a?b=<\"'&\u{1b}".into()),
+            time: 0.5,
+            last_cpu: Some(0.25),
+            ..WorkerSnapshot::default()
+        };
+        PoolSnapshot {
+            workers: vec![worker],
+            started: 784_111_700.0,
+            ..PoolSnapshot::default()
+        }
+    }
+
+    fn of(query: &str) -> String {
+        page("shop", &pool(), FpmQuery::of(Some(query.as_bytes())), 784_111_787.0)
+    }
+
+    #[test]
+    fn the_query_chooses_the_format() {
+        let full = |format| FpmQuery { format, is_full: true };
+        assert_eq!(FpmQuery::of(Some(b"json&full")), full(FpmFormat::Json));
+        assert_eq!(FpmQuery::of(Some(b"full&xml")), full(FpmFormat::Xml));
+        assert_eq!(FpmQuery::of(None), FpmQuery { format: FpmFormat::Text, is_full: false });
+    }
+
+    #[test]
+    fn times_and_shares_are_php_fpms() {
+        let text = of("full");
+        assert!(text.contains("start time:           06/Nov/1994:08:49:37 +0000\n"), "{text}");
+        assert!(text.contains("start since:          87\n"), "{text}");
+        assert!(text.contains("last request cpu:     50.00\n"), "{text}");
+    }
+
+    #[test]
+    fn what_a_site_says_is_escaped() {
+        let json: serde_json::Value = serde_json::from_str(&of("json&full")).unwrap();
+        assert_eq!(json["processes"][0]["request uri"], "/a?b=<\"'&\u{1b}");
+        for query in ["html&full", "xml&full"] {
+            let page = of(query);
+            assert!(page.contains("/a?b=&lt;&quot;&#039;&amp;\u{fffd}"), "{page}");
+        }
+        assert!(!of("full").contains('\u{1b}'));
+    }
+}

@@ -1,0 +1,420 @@
+//! The state of the server as metrics: in the OpenMetrics format, or in Prometheus' text format.
+//!
+//! The two differ in the names of a counter's metadata and in the types that they know. A URL is
+//! never a label: every visitor could add a time series.
+
+use std::fmt::Write;
+
+use super::{PoolSnapshot, SiteSnapshot, Snapshot, WorkerSnapshot, WorkerState};
+use crate::observe::Histogram;
+
+/// The two formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MetricsFormat {
+    /// `application/openmetrics-text; version=1.0.0`.
+    OpenMetrics,
+    /// `text/plain; version=0.0.4`.
+    Prometheus,
+}
+
+impl MetricsFormat {
+    /// Chooses the format for an Accept field: OpenMetrics where the client names it.
+    pub(crate) fn of_accept(accept: Option<&[u8]>) -> MetricsFormat {
+        let accept = accept.unwrap_or_default().to_ascii_lowercase();
+        let is_openmetrics = |member: &[u8]| {
+            let mut parts = member.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
+            let is_type = parts.next() == Some(b"application/openmetrics-text");
+            let is_refused = |part: &[u8]| {
+                let quality = part.strip_prefix(b"q=");
+                quality.is_some_and(|quality| quality.iter().all(|byte| b"0.".contains(byte)))
+            };
+            is_type && !parts.any(is_refused)
+        };
+        match accept.split(|&byte| byte == b',').any(is_openmetrics) {
+            true => MetricsFormat::OpenMetrics,
+            false => MetricsFormat::Prometheus,
+        }
+    }
+
+    /// The value of Content-Type.
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            MetricsFormat::OpenMetrics => {
+                "application/openmetrics-text; version=1.0.0; charset=utf-8"
+            }
+            MetricsFormat::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
+
+/// Writes all metrics.
+pub(crate) fn metrics(snapshot: &Snapshot, format: MetricsFormat) -> String {
+    let mut page = MetricsPage { text: String::new(), format };
+    server(&mut page, snapshot);
+    sites(&mut page, snapshot);
+    let pools: Vec<Pool<'_>> = snapshot
+        .sites
+        .iter()
+        .filter_map(|site| Some((site.name.as_str(), site.pool.as_ref()?)))
+        .collect();
+    if !pools.is_empty() {
+        pool_gauges(&mut page, &pools);
+        pool_counters(&mut page, &pools);
+        workers(&mut page, &pools);
+    }
+    page.text.push_str("# EOF\n");
+    page.text
+}
+
+/// A pool and the name of its site.
+type Pool<'s> = (&'s str, &'s PoolSnapshot);
+
+/// A metric family: its name without `_total`, its unit or nothing, and its description.
+type Family = (&'static str, &'static str, &'static str);
+
+struct MetricsPage {
+    text: String,
+    format: MetricsFormat,
+}
+
+impl MetricsPage {
+    /// Writes a family of gauges.
+    fn gauge(&mut self, family: Family, samples: impl IntoIterator<Item = (Labels, f64)>) {
+        self.head(family, "gauge", "");
+        samples
+            .into_iter()
+            .for_each(|(labels, value)| self.sample(family.0, &labels, value));
+    }
+
+    /// Writes a family of counters.
+    fn counter(&mut self, family: Family, samples: impl IntoIterator<Item = (Labels, f64)>) {
+        self.head(family, "counter", "_total");
+        let name = format!("{}_total", family.0);
+        samples
+            .into_iter()
+            .for_each(|(labels, value)| self.sample(&name, &labels, value));
+    }
+
+    /// Writes a family of histograms, in seconds.
+    fn histogram<'h>(
+        &mut self,
+        family: Family,
+        samples: impl IntoIterator<Item = (Labels, &'h Histogram)>,
+    ) {
+        self.head(family, "histogram", "");
+        let name = family.0;
+        for (labels, histogram) in samples {
+            for (bound, count) in &histogram.buckets {
+                let labels = labels.clone().and("le", &float(*bound));
+                self.sample(&format!("{name}_bucket"), &labels, *count as f64);
+            }
+            let all = labels.clone().and("le", "+Inf");
+            self.sample(&format!("{name}_bucket"), &all, histogram.count as f64);
+            self.sample(&format!("{name}_sum"), &labels, histogram.sum);
+            self.sample(&format!("{name}_count"), &labels, histogram.count as f64);
+        }
+    }
+
+    fn head(&mut self, (name, unit, help): Family, kind: &str, suffix: &str) {
+        let suffix = match self.format {
+            MetricsFormat::OpenMetrics => "",
+            MetricsFormat::Prometheus => suffix,
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.text, "# HELP {name}{suffix} {help}");
+        let _ = writeln!(self.text, "# TYPE {name}{suffix} {kind}");
+        if !unit.is_empty() {
+            let _ = writeln!(self.text, "# UNIT {name}{suffix} {unit}");
+        }
+    }
+
+    fn sample(&mut self, name: &str, labels: &Labels, value: f64) {
+        let _ = match labels.0.as_str() {
+            "" => writeln!(self.text, "{name} {}", float(value)),
+            labels => writeln!(self.text, "{name}{{{labels}}} {}", float(value)),
+        };
+    }
+}
+
+/// The labels of a sample, escaped.
+#[derive(Debug, Clone, Default)]
+struct Labels(String);
+
+impl Labels {
+    fn site(name: &str) -> Labels {
+        Labels::default().and("site", name)
+    }
+
+    /// Adds a label. Its value is escaped.
+    fn and(mut self, name: &str, value: &str) -> Labels {
+        if !self.0.is_empty() {
+            self.0.push(',');
+        }
+        self.0.push_str(name);
+        self.0.push_str("=\"");
+        for character in value.chars() {
+            match character {
+                '\\' => self.0.push_str("\\\\"),
+                '"' => self.0.push_str("\\\""),
+                '\n' => self.0.push_str("\\n"),
+                plain => self.0.push(plain),
+            }
+        }
+        self.0.push('"');
+        self
+    }
+}
+
+/// A number in the shortest form that both formats know.
+fn float(value: f64) -> String {
+    format!("{value}")
+}
+
+fn one(value: f64) -> [(Labels, f64); 1] {
+    [(Labels::default(), value)]
+}
+
+fn server(page: &mut MetricsPage, snapshot: &Snapshot) {
+    let version = Labels::default().and("version", &snapshot.version);
+    page.gauge(("howdah_build_info", "", "The version of Howdah."), [(version, 1.0)]);
+    let family = (
+        "howdah_start_time_seconds",
+        "seconds",
+        "The time at which the server started, since 1970.",
+    );
+    page.gauge(family, one(snapshot.started));
+    let family = ("howdah_generation", "", "The number of the generation that answers.");
+    page.gauge(family, one(snapshot.generation as f64));
+    let connections = &snapshot.connections;
+    let family = ("howdah_connections", "", "Open connections of clients.");
+    page.gauge(family, one(connections.open as f64));
+    let family = ("howdah_connections_accepted", "", "Connections of clients that were accepted.");
+    page.counter(family, one(connections.accepted as f64));
+    let files = &snapshot.temporary_files;
+    let help = "Bytes in temporary files of slow readers and uploads.";
+    page.gauge(("howdah_temporary_bytes", "bytes", help), one(files.bytes as f64));
+    let help = "Bytes that temporary files may have.";
+    page.gauge(("howdah_temporary_limit_bytes", "bytes", help), one(files.limit as f64));
+}
+
+fn sites(page: &mut MetricsPage, snapshot: &Snapshot) {
+    let all = || snapshot.sites.iter().chain([&snapshot.unassigned]);
+    let each = |value: fn(&SiteSnapshot) -> f64| {
+        all().map(move |site| (Labels::site(&site.name), value(site)))
+    };
+    let codes = |site: &SiteSnapshot| {
+        let name = site.name.clone();
+        let codes = site.codes.0.clone().into_iter();
+        codes.map(move |(code, count)| (Labels::site(&name).and("code", &code), count as f64))
+    };
+    let family = ("howdah_requests", "", "Requests that have ended, by site and status.");
+    page.counter(family, all().flat_map(codes));
+    let family = ("howdah_response_content_bytes", "bytes", "Bytes of content that clients took.");
+    page.counter(family, each(|site| site.bytes as f64));
+    let family = ("howdah_responses_incomplete", "", "Responses that broke off.");
+    page.counter(family, each(|site| site.incomplete as f64));
+    let family = (
+        "howdah_request_duration_seconds",
+        "seconds",
+        "Time from the head of a request to the end of its response.",
+    );
+    page.histogram(family, all().map(|site| (Labels::site(&site.name), &site.duration)));
+}
+
+/// Reads a figure that goes up and down.
+type Gauge = fn(&PoolSnapshot) -> f64;
+
+/// Reads a figure that only grows.
+type Counter = fn(&PoolSnapshot) -> u64;
+
+fn pool_gauges(page: &mut MetricsPage, pools: &[Pool<'_>]) {
+    let states = |(site, pool): &Pool<'_>| {
+        let labels = |state| Labels::site(site).and("state", state);
+        [(labels("idle"), pool.idle as f64), (labels("running"), pool.active as f64)]
+    };
+    let family = ("howdah_pool_workers", "", "Workers that live.");
+    page.gauge(family, pools.iter().flat_map(states));
+    let gauges: [(Family, Gauge); 4] = [
+        (("howdah_pool_workers_limit", "", "Workers that the pool may have."), |pool| {
+            pool.most_workers as f64
+        }),
+        (("howdah_pool_queue_length", "", "Requests that wait for a worker."), |pool| {
+            pool.queue as f64
+        }),
+        (("howdah_pool_queue_limit", "", "Requests that may wait for a worker."), |pool| {
+            pool.queue_limit as f64
+        }),
+        (
+            (
+                "howdah_pool_memory_bytes",
+                "bytes",
+                "Memory of the workers; pages that several share count in parts.",
+            ),
+            |pool| pool.memory as f64,
+        ),
+    ];
+    for (family, value) in gauges {
+        page.gauge(family, each(pools, value));
+    }
+    let family =
+        ("howdah_pool_queue_wait_seconds", "seconds", "Time that requests waited for a worker.");
+    let waits = pools.iter().map(|(site, pool)| (Labels::site(site), &pool.queue_wait));
+    page.histogram(family, waits);
+    let family = ("howdah_script_duration_seconds", "seconds", "Time that scripts took.");
+    let times = pools.iter().map(|(site, pool)| (Labels::site(site), &pool.duration));
+    page.histogram(family, times);
+}
+
+fn pool_counters(page: &mut MetricsPage, pools: &[Pool<'_>]) {
+    let counters: [(&str, &str, Counter); 10] = [
+        ("howdah_pool_requests", "Requests that were handed to workers.", |pool| pool.requests),
+        ("howdah_pool_timeouts", "Scripts that ran for too long.", |pool| pool.timeouts),
+        ("howdah_pool_queue_timeouts", "Requests that waited for too long.", |pool| {
+            pool.queue_timeouts
+        }),
+        ("howdah_pool_refused", "Requests that found the queue full.", |pool| pool.refused),
+        ("howdah_pool_lost_requests", "Requests whose worker died.", |pool| pool.lost),
+        ("howdah_pool_workers_started", "Workers that were started.", |pool| pool.spawned),
+        ("howdah_pool_workers_recycled", "Workers that ended as they should.", |pool| {
+            pool.recycled
+        }),
+        ("howdah_pool_workers_failed", "Workers that ended with an error.", |pool| pool.failed),
+        ("howdah_pool_zygotes_lost", "Zygotes that ended with their workers.", |pool| {
+            pool.zygotes_lost
+        }),
+        (
+            "howdah_pool_exhausted_samples",
+            "Seconds in which every worker was busy and requests waited.",
+            |pool| pool.exhausted,
+        ),
+    ];
+    for (name, help, value) in counters {
+        let samples = pools.iter().map(|(site, pool)| (Labels::site(site), value(pool) as f64));
+        page.counter((name, "", help), samples);
+    }
+    let deaths = |(site, pool): &Pool<'_>| {
+        let deaths = pool.deaths.iter();
+        let labels = |signal| Labels::site(site).and("signal", signal);
+        deaths
+            .map(|(signal, count)| (labels(signal), *count as f64))
+            .collect::<Vec<_>>()
+    };
+    let family = ("howdah_pool_worker_deaths", "", "Workers that a signal has ended.");
+    page.counter(family, pools.iter().flat_map(deaths));
+}
+
+fn workers(page: &mut MetricsPage, pools: &[Pool<'_>]) {
+    let all = |value: fn(&WorkerSnapshot) -> Option<f64>| {
+        pools.iter().flat_map(move |(site, pool)| {
+            let sample = move |worker: &WorkerSnapshot| {
+                let labels = Labels::site(site).and("worker", &worker.index.to_string());
+                Some((labels, value(worker)?))
+            };
+            pool.workers.iter().filter_map(sample)
+        })
+    };
+    let family = ("howdah_worker_running", "", "1 while the worker runs a request.");
+    page.gauge(
+        family,
+        all(|worker| Some(f64::from(u8::from(worker.state == WorkerState::Running)))),
+    );
+    let family = (
+        "howdah_worker_request_seconds",
+        "seconds",
+        "Time that the present request has run; 0 without one.",
+    );
+    page.gauge(
+        family,
+        all(|worker| match worker.state {
+            WorkerState::Running => Some(worker.time),
+            WorkerState::Idle => Some(0.0),
+        }),
+    );
+    let family = (
+        "howdah_worker_requests",
+        "",
+        "Requests that the worker has finished; from 0 when another takes its place.",
+    );
+    page.counter(family, all(|worker| Some(worker.requests as f64)));
+    let help = "Time of the worker on a processor.";
+    page.counter(("howdah_worker_cpu_seconds", "seconds", help), all(|worker| Some(worker.cpu)));
+    let help = "Memory of the worker; pages that several share count in parts.";
+    page.gauge(
+        ("howdah_worker_proportional_memory_bytes", "bytes", help),
+        all(|worker| worker.pss.map(|bytes| bytes as f64)),
+    );
+    let help = "Memory of the worker; shared pages count in full.";
+    page.gauge(
+        ("howdah_worker_resident_memory_bytes", "bytes", help),
+        all(|worker| worker.rss.map(|bytes| bytes as f64)),
+    );
+}
+
+fn each<'p>(
+    pools: &'p [Pool<'p>],
+    value: fn(&PoolSnapshot) -> f64,
+) -> impl Iterator<Item = (Labels, f64)> + 'p {
+    pools.iter().map(move |(site, pool)| (Labels::site(site), value(pool)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot() -> Snapshot {
+        let mut site = SiteSnapshot {
+            name: "a\"b\\c\nd".into(),
+            ..SiteSnapshot::default()
+        };
+        site.codes.0.insert("200".into(), 7);
+        let mut pool = PoolSnapshot::default();
+        pool.deaths.insert("SIGKILL".into(), 2);
+        pool.workers.push(WorkerSnapshot {
+            pss: Some(5),
+            ..WorkerSnapshot::default()
+        });
+        site.pool = Some(pool);
+        Snapshot { sites: vec![site], ..Snapshot::default() }
+    }
+
+    #[test]
+    fn label_values_are_escaped() {
+        let text = metrics(&snapshot(), MetricsFormat::Prometheus);
+        let line = r#"howdah_requests_total{site="a\"b\\c\nd",code="200"} 7"#;
+        assert!(text.lines().any(|found| found == line), "{text}");
+    }
+
+    #[test]
+    fn each_format_has_its_own_names_of_counters() {
+        let openmetrics = metrics(&snapshot(), MetricsFormat::OpenMetrics);
+        let prometheus = metrics(&snapshot(), MetricsFormat::Prometheus);
+        assert!(openmetrics.contains("# TYPE howdah_requests counter\n"));
+        assert!(prometheus.contains("# TYPE howdah_requests_total counter\n"));
+        assert!(openmetrics.contains("# UNIT howdah_request_duration_seconds seconds\n"));
+        for text in [openmetrics, prometheus] {
+            assert!(text.ends_with("\n# EOF\n") && text.contains("\nhowdah_requests_total{"));
+            // No family is written twice.
+            let mut families: Vec<_> =
+                text.lines().filter(|line| line.starts_with("# TYPE ")).collect();
+            let count = families.len();
+            families.sort_unstable();
+            families.dedup();
+            assert_eq!(families.len(), count);
+        }
+    }
+
+    #[test]
+    fn the_format_follows_the_accept_field() {
+        let openmetrics = MetricsFormat::OpenMetrics;
+        for (accept, expected) in [
+            (None, MetricsFormat::Prometheus),
+            (Some("*/*"), MetricsFormat::Prometheus),
+            (Some("text/plain"), MetricsFormat::Prometheus),
+            (Some("application/openmetrics-text; version=1.0.0, text/plain;q=0.5"), openmetrics),
+            (Some("text/plain, Application/OpenMetrics-Text;q=0.75"), openmetrics),
+            (Some("application/openmetrics-text;q=0.0, */*"), MetricsFormat::Prometheus),
+        ] {
+            assert_eq!(MetricsFormat::of_accept(accept.map(str::as_bytes)), expected, "{accept:?}");
+        }
+    }
+}

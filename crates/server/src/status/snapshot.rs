@@ -1,0 +1,346 @@
+//! The state of the server at one moment. Its JSON is an interface: names are added, never changed.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use howdah_config::{Config, Php};
+use howdah_php::counters::PoolCounter;
+use howdah_php::{Pool, WorkerFacts};
+use serde::{Deserialize, Serialize};
+
+use crate::front::Shared;
+use crate::log::WaitStatus;
+use crate::observe::{Histogram, Ledger, NO_SITE, SiteTotals, Totals};
+
+/// What a front knows about its server from its start on.
+#[derive(Debug, Clone)]
+pub(crate) struct ServerFacts {
+    /// The process of the supervisor.
+    pub(crate) supervisor: u32,
+    /// The time at which the supervisor started.
+    pub(crate) began: SystemTime,
+    /// The number of the front's generation.
+    pub(crate) generation: u64,
+    pub(crate) ledger: Ledger,
+}
+
+/// The server and its sites.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Snapshot {
+    /// The version of Howdah.
+    pub(crate) version: String,
+    /// `serving`, or `draining`.
+    pub(crate) state: String,
+    /// The process of the supervisor.
+    pub(crate) pid: u32,
+    /// The process of the front.
+    pub(crate) front: u32,
+    pub(crate) generation: u64,
+    /// Seconds since 1970 at the start of the supervisor.
+    pub(crate) started: f64,
+    /// Seconds since the start of the supervisor.
+    pub(crate) uptime: f64,
+    /// Seconds since 1970 at this moment.
+    pub(crate) time: f64,
+    /// Number of event-loop threads.
+    pub(crate) threads: usize,
+    pub(crate) connections: Connections,
+    /// Requests that have ended, of all sites and of none.
+    pub(crate) requests: u64,
+    pub(crate) codes: CodeCounts,
+    /// Bytes of content that clients took.
+    pub(crate) bytes: u64,
+    pub(crate) temporary_files: TemporaryFiles,
+    pub(crate) sites: Vec<SiteSnapshot>,
+    /// Requests that belong to no site: refused heads, unknown hosts.
+    pub(crate) unassigned: SiteSnapshot,
+}
+
+/// The connections of clients.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Connections {
+    /// Open now.
+    pub(crate) open: usize,
+    /// Open now, by thread.
+    pub(crate) by_thread: Vec<usize>,
+    /// Accepted since the start of the server.
+    pub(crate) accepted: u64,
+}
+
+/// The temporary files of slow readers and uploads.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct TemporaryFiles {
+    pub(crate) bytes: u64,
+    pub(crate) limit: u64,
+}
+
+/// Responses by class of status.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CodeCounts(pub(crate) BTreeMap<String, u64>);
+
+/// A site.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct SiteSnapshot {
+    pub(crate) name: String,
+    /// Requests that have ended.
+    pub(crate) requests: u64,
+    /// Responses by class of status: `1xx` to `5xx`.
+    pub(crate) classes: CodeCounts,
+    /// Responses by status.
+    pub(crate) codes: CodeCounts,
+    /// Bytes of content that clients took.
+    pub(crate) bytes: u64,
+    /// Responses that broke off.
+    pub(crate) incomplete: u64,
+    /// The time from head to end of response.
+    pub(crate) duration: Histogram,
+    /// `null` without PHP.
+    pub(crate) pool: Option<PoolSnapshot>,
+}
+
+/// A site's PHP pool.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct PoolSnapshot {
+    /// `ready`, or `starting` while no worker lives.
+    pub(crate) state: String,
+    pub(crate) php: String,
+    /// Seconds since 1970 at the start of the present zygote; 0 before it.
+    pub(crate) started: f64,
+    /// Requests that were handed to workers.
+    pub(crate) requests: u64,
+    pub(crate) workers: Vec<WorkerSnapshot>,
+    pub(crate) idle: usize,
+    pub(crate) active: usize,
+    pub(crate) most_workers: usize,
+    /// The highest number of requests that were seen running.
+    pub(crate) most_active: usize,
+    /// Requests that wait for a worker.
+    pub(crate) queue: usize,
+    pub(crate) queue_limit: usize,
+    /// The highest number of requests that were seen waiting.
+    pub(crate) most_queued: usize,
+    /// The time that requests waited for a worker.
+    pub(crate) queue_wait: Histogram,
+    /// The time that scripts took.
+    pub(crate) duration: Histogram,
+    /// Bytes of memory of the workers that have told theirs; shared pages count in parts.
+    pub(crate) memory: u64,
+    /// Scripts that ran for longer than `request_timeout`.
+    pub(crate) timeouts: u64,
+    /// Requests that no worker began within `queue_timeout`.
+    pub(crate) queue_timeouts: u64,
+    /// Requests that found the queue full.
+    pub(crate) refused: u64,
+    /// Requests that ended because their worker died.
+    pub(crate) lost: u64,
+    /// Seconds in which every worker was busy and requests waited.
+    pub(crate) exhausted: u64,
+    /// Workers that were started.
+    pub(crate) spawned: u64,
+    /// Workers that ended as they should, to be replaced.
+    pub(crate) recycled: u64,
+    /// Workers that ended with an error.
+    pub(crate) failed: u64,
+    /// Zygotes that ended with all their workers.
+    pub(crate) zygotes_lost: u64,
+    /// Workers that a signal ended, by the signal's name.
+    pub(crate) deaths: BTreeMap<String, u64>,
+    /// `on`, or the reason why opcache is off.
+    pub(crate) opcache: String,
+}
+
+/// What a worker does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum WorkerState {
+    #[default]
+    Idle,
+    Running,
+}
+
+/// A worker of a pool.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct WorkerSnapshot {
+    pub(crate) index: usize,
+    pub(crate) pid: u64,
+    pub(crate) state: WorkerState,
+    /// Seconds since 1970 at the start of the process.
+    pub(crate) started: f64,
+    /// Requests that the worker has finished.
+    pub(crate) requests: u64,
+    /// The request that runs, or the last one.
+    pub(crate) method: Option<String>,
+    pub(crate) url: Option<String>,
+    pub(crate) script: Option<String>,
+    pub(crate) content_length: u64,
+    /// Seconds that the request has run until now, or until its end.
+    pub(crate) time: f64,
+    /// Bytes of memory where shared pages count in parts; `null` before the first request.
+    pub(crate) pss: Option<u64>,
+    /// Bytes of memory where shared pages count in full.
+    pub(crate) rss: Option<u64>,
+    /// Seconds on a processor since the start of the process.
+    pub(crate) cpu: f64,
+    /// Bytes that PHP had at most for the last script that has ended.
+    pub(crate) last_peak: u64,
+    /// Seconds on a processor of the last script that has ended, if it was measured.
+    pub(crate) last_cpu: Option<f64>,
+}
+
+impl Snapshot {
+    /// Gathers the state of all sites.
+    pub(crate) fn of(shared: &Shared, is_draining: bool) -> Snapshot {
+        let facts = &shared.facts;
+        let totals = facts.ledger.totals();
+        let by_thread: Vec<_> =
+            shared.loads.iter().map(|load| load.load(Ordering::Relaxed)).collect();
+        let (limit, bytes) = shared.storage.usage();
+        let mut snapshot = Snapshot {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            state: if is_draining { "draining" } else { "serving" }.to_owned(),
+            pid: facts.supervisor,
+            front: std::process::id(),
+            generation: facts.generation,
+            started: seconds(facts.began),
+            uptime: facts.began.elapsed().unwrap_or_default().as_secs_f64(),
+            time: seconds(SystemTime::now()),
+            threads: by_thread.len(),
+            connections: Connections {
+                open: by_thread.iter().sum(),
+                by_thread,
+                accepted: totals.connections,
+            },
+            temporary_files: TemporaryFiles { bytes, limit },
+            sites: sites(&shared.config, &shared.pools, &totals),
+            unassigned: SiteSnapshot::of(NO_SITE, totals.site(NO_SITE), None),
+            ..Snapshot::default()
+        };
+        // Sites that a former configuration had count as well.
+        for site in totals.names().map(|name| totals.site(name)) {
+            snapshot.requests += site.requests();
+            snapshot.bytes += site.bytes();
+            site.codes().for_each(|(code, count)| snapshot.codes.add_class(code, count));
+        }
+        snapshot
+    }
+}
+
+fn sites(
+    config: &Config,
+    pools: &[Option<std::sync::Arc<Pool>>],
+    totals: &Totals,
+) -> Vec<SiteSnapshot> {
+    let sites = config.sites.iter().zip(pools);
+    let snapshot = |(site, pool): (&howdah_config::Site, &Option<std::sync::Arc<Pool>>)| {
+        let pool = pool.as_deref().zip(site.php.as_ref());
+        SiteSnapshot::of(&site.name, totals.site(&site.name), pool)
+    };
+    sites.map(snapshot).collect()
+}
+
+impl SiteSnapshot {
+    fn of(name: &str, totals: SiteTotals<'_>, pool: Option<(&Pool, &Php)>) -> SiteSnapshot {
+        let mut classes = CodeCounts::default();
+        let mut codes = CodeCounts::default();
+        for (code, count) in totals.codes() {
+            classes.add_class(code, count);
+            codes.0.insert(code.to_string(), count);
+        }
+        SiteSnapshot {
+            name: name.to_owned(),
+            requests: totals.requests(),
+            classes,
+            codes,
+            bytes: totals.bytes(),
+            incomplete: totals.incomplete(),
+            duration: totals.duration(),
+            pool: pool.map(|(pool, _)| PoolSnapshot::of(pool, totals)),
+        }
+    }
+}
+
+impl PoolSnapshot {
+    /// Gathers the state of one pool.
+    pub(crate) fn of(pool: &Pool, totals: SiteTotals<'_>) -> PoolSnapshot {
+        let counted = totals.pool();
+        let figures = pool.figures();
+        let workers: Vec<_> = figures.workers.iter().map(WorkerSnapshot::of).collect();
+        let is_active = |worker: &&WorkerSnapshot| worker.state == WorkerState::Running;
+        let active = workers.iter().filter(is_active).count();
+        let name = |(signal, count): (usize, u64)| (signal_name(signal), count);
+        PoolSnapshot {
+            state: if workers.is_empty() { "starting" } else { "ready" }.to_owned(),
+            php: figures.zygote.php_version.clone(),
+            started: figures.zygote.started.map_or(0.0, seconds),
+            requests: counted.of(PoolCounter::Requests),
+            idle: workers.len() - active,
+            active,
+            most_workers: pool.limits().workers,
+            most_active: figures.most_active.max(active),
+            queue: figures.waiting,
+            queue_limit: pool.limits().queue,
+            most_queued: figures.most_waiting.max(figures.waiting),
+            queue_wait: Histogram::of(counted.waited()),
+            duration: Histogram::of(counted.took()),
+            memory: workers.iter().filter_map(|worker| worker.pss).sum(),
+            timeouts: counted.of(PoolCounter::Timeouts),
+            queue_timeouts: counted.of(PoolCounter::QueueTimeouts),
+            refused: counted.of(PoolCounter::QueueFull),
+            lost: counted.of(PoolCounter::Lost),
+            exhausted: counted.of(PoolCounter::Exhausted),
+            spawned: counted.of(PoolCounter::Started),
+            recycled: counted.of(PoolCounter::Recycled),
+            failed: counted.of(PoolCounter::Failed),
+            zygotes_lost: counted.of(PoolCounter::Zygotes),
+            deaths: counted.deaths().map(name).collect(),
+            opcache: figures.zygote.opcache,
+            workers,
+        }
+    }
+}
+
+impl WorkerSnapshot {
+    fn of(worker: &WorkerFacts) -> WorkerSnapshot {
+        let figures = &worker.figures;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let request = figures.request.as_ref();
+        WorkerSnapshot {
+            index: worker.index,
+            pid: worker.pid,
+            state: match figures.is_running {
+                true => WorkerState::Running,
+                false => WorkerState::Idle,
+            },
+            started: seconds(worker.started),
+            requests: figures.requests,
+            method: request.map(|request| text(&request.method)),
+            url: request.map(|request| text(&request.uri)),
+            script: request.map(|request| text(&request.script)),
+            content_length: request.map_or(0, |request| request.content_length),
+            time: figures.took as f64 / 1e9,
+            pss: figures.proportional,
+            rss: figures.resident,
+            cpu: figures.processor as f64 / 1e9,
+            last_peak: figures.last_peak,
+            last_cpu: figures.last_processor.map(|spent| spent as f64 / 1e6),
+        }
+    }
+}
+
+impl CodeCounts {
+    /// Adds responses to the class of their status.
+    fn add_class(&mut self, code: u16, count: u64) {
+        *self.0.entry(format!("{}xx", code / 100)).or_default() += count;
+    }
+}
+
+/// The name of a signal, or its number.
+fn signal_name(signal: usize) -> String {
+    WaitStatus::signal_name(u32::try_from(signal).unwrap_or(u32::MAX))
+}
+
+/// Seconds since 1970.
+fn seconds(time: SystemTime) -> f64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}

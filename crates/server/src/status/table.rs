@@ -1,0 +1,199 @@
+//! The state of the sites as a table for people.
+
+use std::fmt::Write;
+
+use super::{CodeCounts, PoolSnapshot, Snapshot};
+
+/// Writes the front's part of `howdah status`.
+pub(crate) fn table(snapshot: &Snapshot) -> String {
+    let connections = &snapshot.connections;
+    let by_thread: Vec<_> = connections.by_thread.iter().map(usize::to_string).collect();
+    let mut text = format!(
+        "connections {}; accepted since the start: {}\n",
+        by_thread.join(" + "),
+        connections.accepted
+    );
+    let files = &snapshot.temporary_files;
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "temporary files: {} of {} bytes", files.bytes, files.limit);
+    let _ = write!(
+        text,
+        "requests {}{}, {} of content\n\n",
+        snapshot.requests,
+        classes(&snapshot.codes),
+        size(snapshot.bytes)
+    );
+    let mut rows = vec![HEAD.map(str::to_owned)];
+    for site in snapshot.sites.iter().chain([&snapshot.unassigned]) {
+        let mut row = [const { String::new() }; COLUMNS];
+        row[0] = visible(&site.name);
+        row[1] = site.requests.to_string();
+        row[2] = of_class(&site.classes, "4xx");
+        row[3] = of_class(&site.classes, "5xx");
+        row[4] = size(site.bytes);
+        if let Some(pool) = &site.pool {
+            pool_columns(pool, &mut row);
+        }
+        rows.push(row);
+    }
+    align(&rows, &mut text);
+    for site in &snapshot.sites {
+        if let Some(pool) = &site.pool {
+            let _ = write!(text, "\npool {}: {}", visible(&site.name), sentence(pool));
+        }
+    }
+    text
+}
+
+const COLUMNS: usize = 12;
+const HEAD: [&str; COLUMNS] = [
+    "site",
+    "requests",
+    "4xx",
+    "5xx",
+    "content",
+    "workers",
+    "busy",
+    "queue",
+    "wait p95",
+    "script p95",
+    "memory",
+    "opcache",
+];
+
+fn pool_columns(pool: &PoolSnapshot, row: &mut [String; COLUMNS]) {
+    row[5] = pool.workers.len().to_string();
+    row[6] = pool.active.to_string();
+    row[7] = pool.queue.to_string();
+    row[8] = quantile(pool.queue_wait.quantile(0.95), pool.queue_wait.count);
+    row[9] = quantile(pool.duration.quantile(0.95), pool.duration.count);
+    row[10] = size(pool.memory);
+    row[11] = visible(&pool.opcache);
+}
+
+fn sentence(pool: &PoolSnapshot) -> String {
+    let served: u64 = pool.workers.iter().map(|worker| worker.requests).sum();
+    let mut text = format!(
+        "{} workers, {} idle, {} requests waiting, {served} served by these workers",
+        pool.workers.len(),
+        pool.idle,
+        pool.queue
+    );
+    let _ = write!(text, ", {} since the start", pool.requests);
+    for (count, what) in [
+        (pool.timeouts, "time-outs"),
+        (pool.queue_timeouts, "waited for too long"),
+        (pool.refused, "refused"),
+        (pool.lost, "lost"),
+        (pool.recycled, "workers recycled"),
+        (pool.failed, "workers failed"),
+    ] {
+        if count > 0 {
+            let _ = write!(text, ", {count} {what}");
+        }
+    }
+    for (signal, count) in &pool.deaths {
+        let _ = write!(text, ", {count} workers ended by {signal}");
+    }
+    text
+}
+
+fn classes(codes: &CodeCounts) -> String {
+    let all: Vec<_> = codes.0.iter().map(|(class, count)| format!("{class} {count}")).collect();
+    match all.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", all.join(", ")),
+    }
+}
+
+fn of_class(codes: &CodeCounts, class: &str) -> String {
+    codes.0.get(class).copied().unwrap_or(0).to_string()
+}
+
+/// Writes rows in columns. The first column is aligned to the left, the others to the right.
+fn align(rows: &[[String; COLUMNS]], text: &mut String) {
+    let width = |column: usize| {
+        let widths = rows.iter().map(|row| row[column].chars().count());
+        widths.max().unwrap_or(0)
+    };
+    let widths: [usize; COLUMNS] = std::array::from_fn(width);
+    let lines: Vec<String> = rows
+        .iter()
+        .map(|row| {
+            let mut line = format!("{:<1$}", row[0], widths[0]);
+            for (value, width) in row.iter().zip(widths).skip(1) {
+                let _ = write!(line, "  {value:>width$}");
+            }
+            line.trim_end().to_owned()
+        })
+        .collect();
+    text.push_str(&lines.join("\n"));
+}
+
+/// A time that a part of all requests does not exceed.
+pub(crate) fn quantile(bound: Option<f64>, count: u64) -> String {
+    match bound {
+        _ if count == 0 => "-".to_owned(),
+        None => "> 60 s".to_owned(),
+        Some(bound) if bound < 1.0 => format!("{} ms", bound * 1000.0),
+        Some(bound) => format!("{bound} s"),
+    }
+}
+
+/// Bytes in the unit that suits them.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut unit = 0;
+    let mut number = bytes as f64;
+    while number >= 1024.0 && unit < UNITS.len() - 1 {
+        number /= 1024.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{bytes} B"),
+        _ => format!("{number:.1} {}", UNITS[unit]),
+    }
+}
+
+/// Replaces control characters: what a site says cannot control a terminal.
+pub(crate) fn visible(text: &str) -> String {
+    let shown = |character: char| match character {
+        control if control.is_control() => '\u{fffd}',
+        plain => plain,
+    };
+    text.chars().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SiteSnapshot;
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_nothing_controls_the_terminal() {
+        let mut snapshot = Snapshot::default();
+        for name in ["shop", "a.long.name\u{1b}[2J"] {
+            let pool = Some(PoolSnapshot { queue: 3, ..PoolSnapshot::default() });
+            let site = SiteSnapshot {
+                name: name.into(),
+                pool,
+                ..SiteSnapshot::default()
+            };
+            snapshot.sites.push(site);
+        }
+        let text = table(&snapshot);
+        assert!(!text.contains('\u{1b}'), "{text}");
+        let rows: Vec<&str> = text.lines().filter(|line| line.contains("0 B")).collect();
+        let end = |row: &str| row.find("0 B").map(|at| row[..at].chars().count());
+        assert_eq!(end(rows[1]), end(rows[2]), "{text}");
+        assert!(text.contains("pool shop: 0 workers, 0 idle, 3 requests waiting"), "{text}");
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        for (bytes, text) in [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 30, "5.0 GiB")]
+        {
+            assert_eq!(size(bytes), text);
+        }
+    }
+}

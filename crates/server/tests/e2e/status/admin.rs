@@ -1,0 +1,177 @@
+//! The admin listener.
+
+use std::fs::Permissions;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use howdah_sys::signal::{SIGHUP, SIGTERM};
+
+use super::{TOP, admin_address, is_installed, judged_by, monitor, named};
+use crate::site::{HELD, Site};
+use crate::support::{Folder, HOWDAH, Process, Setup, has_php, wait_until};
+use crate::wire::Wire;
+
+const PLAIN: &str = "[[site]]\nname = \"blog\"\nroot = \"public\"\nphp = false\n";
+
+fn plain() -> Site {
+    Site::configured(&[("f.txt", "content")], &format!("{TOP}{PLAIN}"))
+}
+
+#[test]
+fn each_page_has_its_type() {
+    let site = plain();
+    for (target, status, kind, part) in [
+        ("/", 200, "text/html; charset=utf-8", "<title>Howdah</title>"),
+        ("/status", 200, "application/json", "\"sites\":[{\"name\":\"blog\""),
+        ("/metrics", 200, "text/plain; version=0.0.4; charset=utf-8", "# EOF\n"),
+        ("/healthz", 200, "text/plain; charset=utf-8", "ok\n"),
+        ("/readyz", 200, "text/plain; charset=utf-8", "ready\n"),
+        ("/f.txt", 404, "text/plain; charset=utf-8", "404 Not Found\n"),
+    ] {
+        let reply = monitor(&site, target, &[]);
+        assert_eq!((reply.status, reply.field("content-type")), (status, Some(kind)), "{target}");
+        assert!(reply.text().contains(part), "{target}: {}", reply.text());
+    }
+    let status: serde_json::Value = monitor(&site, "/status", &[]).json();
+    assert_eq!(named(&status, "blog")["pool"], serde_json::Value::Null);
+    let accept = [("Accept", "application/openmetrics-text;version=1.0.0,*/*;q=0.1")];
+    let reply = monitor(&site, "/metrics", &accept);
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(reply.field("content-type"), Some(kind));
+    assert!(reply.text().ends_with("\n# EOF\n"));
+    // Visitors do not find any of it.
+    assert_eq!(site.get("/metrics").status, 404);
+}
+
+#[test]
+fn pages_of_other_sites_and_writing_methods_are_refused() {
+    let site = plain();
+    let address = admin_address(&site);
+    let ask = |method: &str, fields: &[(&str, &str)]| {
+        Wire::connect(address).ask(method, "/status", fields, b"").status
+    };
+    assert_eq!(ask("GET", &[("Host", "localhost:9180")]), 200);
+    assert_eq!(ask("GET", &[("Host", "attacker.example")]), 403);
+    let origin = ("Origin", "http://attacker.example");
+    assert_eq!(ask("GET", &[("Host", "localhost"), origin]), 403);
+    assert_eq!(ask("POST", &[("Host", "localhost")]), 405);
+    let mut wire = Wire::connect(address);
+    wire.send(format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}", "x".repeat(40_000)));
+    assert_eq!(wire.reply("GET").status, 431);
+}
+
+#[test]
+fn promtool_accepts_the_metrics() {
+    if !has_php() || !is_installed("promtool") {
+        return;
+    }
+    let config = format!(
+        "{TOP}[[site]]\nname = \"shop\"\nroot = \"public\"\n[site.php]\nworkers = 1\n\
+         state_dir = \"state\"\n"
+    );
+    let files = [("a.php", "<?php echo 1;"), ("die.php", "<?php posix_kill(getmypid(), 9);")];
+    let site = Site::configured(&files, &config);
+    for target in ["/a.php", "/die.php", "/a.php", "/none"] {
+        site.get(target);
+    }
+    let metrics = monitor(&site, "/metrics", &[]);
+    let (is_good, said) = judged_by("promtool", &["check", "metrics"], &metrics.body);
+    assert!(is_good && said.trim().is_empty(), "{said}\n{}", metrics.text());
+}
+
+#[test]
+fn a_socket_in_the_file_system_can_be_the_admin_listener() {
+    let config =
+        format!("{TOP}{PLAIN}").replace("127.0.0.1:0\"\n[log]", "unix:admin.sock\"\n[log]");
+    let site = Site::configured(&[], &config);
+    let mut stream = UnixStream::connect(site.path().join("admin.sock")).unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: anything\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(
+        answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nok\n"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn the_admin_listener_stays_at_its_address_across_a_reload() {
+    let site = plain();
+    let address = admin_address(&site);
+    site.server.signal(SIGHUP);
+    wait_until("the new generation answers monitors", || {
+        monitor(&site, "/status", &[]).json()["generation"] == 2
+    });
+    assert_eq!(admin_address(&site), address);
+}
+
+#[test]
+fn a_server_that_stops_is_not_ready() {
+    if !has_php() {
+        return;
+    }
+    let config = format!(
+        "{TOP}[[site]]\nname = \"shop\"\nroot = \"public\"\n[site.php]\nworkers = 1\n\
+         state_dir = \"state\"\n"
+    );
+    let mut site = Site::configured(&[HELD], &config);
+    let mut holding = site.hold_worker();
+    site.server.signal(SIGTERM);
+    wait_until("monitors are told", || monitor(&site, "/readyz", &[]).status == 503);
+    assert_eq!(monitor(&site, "/healthz", &[]).status, 200);
+    assert_eq!(monitor(&site, "/status", &[]).json()["state"], "draining");
+    site.allow("end");
+    assert_eq!(holding.reply("GET").status, 200);
+    assert!(site.server.wait().success());
+}
+
+#[test]
+fn a_pool_without_workers_is_not_ready() {
+    if !has_php() {
+        return;
+    }
+    // PHP that does not start while a file is there.
+    let folder = Folder::new();
+    let hold = folder.path().join("hold");
+    let php = Path::new(HOWDAH).with_file_name("howdah-php");
+    let script = format!(
+        "#!/bin/sh\nwhile [ -e {} ]; do sleep 0.05; done\nexec {} \"$@\"\n",
+        hold.display(),
+        php.display()
+    );
+    let program = folder.file("howdah-php", script);
+    std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let config = format!(
+        "{TOP}[[site]]\nname = \"shop\"\nroot = \"public\"\n[site.php]\nworkers = 1\n\
+         standby = false\nsandbox = \"off\"\nstate_dir = \"state\"\nprogram = \"{}\"\n",
+        program.display()
+    );
+    let site = Site::configured(&[("a.php", "<?php echo 1;")], &config);
+    assert_eq!(monitor(&site, "/readyz", &[]).status, 200);
+    std::fs::write(&hold, "").unwrap();
+    let children = site.server.supervisor().children();
+    // The script above has replaced itself by PHP, whose name has a path.
+    let is_zygote = |child: &Process| child.arguments().contains("howdah-php zygote");
+    children.into_iter().find(is_zygote).unwrap().signal(9);
+    wait_until("the pool is not ready", || monitor(&site, "/readyz", &[]).status == 503);
+    assert_eq!(monitor(&site, "/readyz", &[]).text(), "no worker is ready: shop\n");
+    assert_eq!(monitor(&site, "/healthz", &[]).status, 200);
+    std::fs::remove_file(&hold).unwrap();
+    wait_until("the pool is ready again", || monitor(&site, "/readyz", &[]).status == 200);
+    let status = monitor(&site, "/status", &[]).json();
+    assert_eq!(named(&status, "shop")["pool"]["zygotes_lost"], 1, "{status:#}");
+}
+
+#[test]
+fn an_admin_listener_for_other_machines_is_warned_of() {
+    let folder = Folder::new();
+    folder.folder("public");
+    let config =
+        format!("{TOP}{PLAIN}").replace("admin = \"127.0.0.1:0\"", "admin = \"0.0.0.0:9180\"");
+    let file = folder.file("howdah.toml", &config);
+    let (code, _, told) = Setup::with(&["check", "--config", file.to_str().unwrap()]).run();
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains("warning: `admin` listens on 0.0.0.0:9180"), "{told}");
+}

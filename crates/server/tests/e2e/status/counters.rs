@@ -1,0 +1,151 @@
+//! The counters say what clients saw.
+
+use std::collections::BTreeMap;
+
+use howdah_sys::signal::SIGHUP;
+use serde_json::Value;
+
+use super::{TOP, monitor, named, status, wait_for_status};
+use crate::site::Site;
+use crate::support::{has_php, wait_until};
+
+const DIE: &str = "<?php posix_kill(getmypid(), 9); sleep(60);";
+
+fn two_sites() -> Site {
+    let entry = |name: &str| {
+        format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n\
+             [site.php]\nworkers = 1\nstate_dir = \"state-{name}\"\n"
+        )
+    };
+    let config = format!("{TOP}{}{}", entry("blog"), entry("shop"));
+    let files = [
+        ("a.php", "<?php echo 'four';"),
+        ("e.php", "<?php http_response_code(500); echo 'error';"),
+        ("die.php", DIE),
+        ("f.txt", "content"),
+    ];
+    Site::configured(&files, &config)
+}
+
+/// What a client saw of a site: responses by status, and bytes of content.
+#[derive(Debug, Default, PartialEq)]
+struct Seen {
+    codes: BTreeMap<String, u64>,
+    bytes: u64,
+}
+
+impl Seen {
+    fn ask(&mut self, site: &Site, name: &str, target: &str) {
+        let host = format!("{name}.example");
+        let reply = site.ask("GET", target, &[("Host", &host)], b"");
+        *self.codes.entry(reply.status.to_string()).or_default() += 1;
+        self.bytes += reply.body.len() as u64;
+    }
+
+    fn of(status: &Value, name: &str) -> Seen {
+        let site = named(status, name);
+        let codes = site["codes"].as_object().unwrap();
+        Seen {
+            codes: codes
+                .iter()
+                .map(|(code, count)| (code.clone(), count.as_u64().unwrap()))
+                .collect(),
+            bytes: site["bytes"].as_u64().unwrap(),
+        }
+    }
+}
+
+#[test]
+fn counters_add_up_to_what_clients_saw_across_deaths_and_a_reload() {
+    if !has_php() {
+        return;
+    }
+    let site = two_sites();
+    let (mut blog, mut shop) = (Seen::default(), Seen::default());
+    for round in 0..2 {
+        for target in ["/a.php", "/a.php?again", "/f.txt", "/none"] {
+            blog.ask(&site, "blog", target);
+        }
+        for target in ["/a.php", "/e.php", "/die.php", "/a.php"] {
+            shop.ask(&site, "shop", target);
+        }
+        if round == 0 {
+            site.server.signal(SIGHUP);
+            wait_until("the new generation serves", || status(&site)["generation"] == 2);
+        }
+    }
+    assert_eq!((blog.codes["200"], blog.codes["404"], shop.codes["502"]), (6, 2, 2));
+    // A request is counted when its response has been sent.
+    let status =
+        wait_for_status(&site, "all requests are counted", |status| status["requests"] == 16);
+    assert_eq!((Seen::of(&status, "blog"), Seen::of(&status, "shop")), (blog, shop));
+    assert_eq!(status["codes"]["2xx"], 10, "{status:#}");
+    let pool = &named(&status, "shop")["pool"];
+    assert_eq!((&pool["requests"], &pool["lost"]), (&8.into(), &2.into()), "{pool:#}");
+    assert_eq!(pool["deaths"]["SIGKILL"], 2, "{pool:#}");
+    let ended = &pool["duration"]["count"];
+    assert_eq!((ended, &pool["queue_wait"]["count"]), (&6.into(), &6.into()), "{pool:#}");
+
+    let metrics = monitor(&site, "/metrics", &[]);
+    for line in [
+        "howdah_requests_total{site=\"blog\",code=\"404\"} 2",
+        "howdah_requests_total{site=\"shop\",code=\"502\"} 2",
+        "howdah_pool_worker_deaths_total{site=\"shop\",signal=\"SIGKILL\"} 2",
+        "howdah_script_duration_seconds_count{site=\"shop\"} 6",
+    ] {
+        assert!(metrics.text().lines().any(|found| found == line), "{line} in {}", metrics.text());
+    }
+}
+
+#[test]
+fn counters_survive_the_front() {
+    let config = format!("{TOP}[[site]]\nname = \"blog\"\nroot = \"public\"\nphp = false\n");
+    let site = Site::configured(&[("f.txt", "content")], &config);
+    site.get("/f.txt");
+    wait_for_status(&site, "the request is counted", |status| status["requests"] == 1);
+    site.server.kill_front();
+    wait_until("another front serves", || site.server.log().contains("started anew; serving"));
+    site.get("/f.txt");
+    let status =
+        wait_for_status(&site, "both requests are counted", |status| status["requests"] == 2);
+    assert_eq!(named(&status, "blog")["bytes"], 14);
+}
+
+#[test]
+fn requests_of_no_site_are_counted_apart() {
+    let config = format!(
+        "strict_hosts = true\n{TOP}[[site]]\nname = \"blog\"\nhosts = [\"blog.example\"]\n\
+         root = \"public\"\nphp = false\n"
+    );
+    let site = Site::configured(&[], &config);
+    let mut wire = site.connect();
+    wire.send("NONSENSE\r\n\r\n");
+    wire.rest();
+    site.ask("GET", "/", &[("Host", "other.example")], b"");
+    let status = wait_for_status(&site, "both are counted", |status| status["requests"] == 2);
+    let codes = &status["unassigned"]["codes"];
+    assert_eq!((&codes["400"], &codes["421"]), (&1.into(), &1.into()), "{status:#}");
+    assert_eq!(named(&status, "blog")["requests"], 0);
+}
+
+#[test]
+fn refused_and_late_requests_are_counted() {
+    if !has_php() {
+        return;
+    }
+    let config = format!(
+        "{TOP}[[site]]\nname = \"shop\"\nroot = \"public\"\n[site.php]\nworkers = 1\nqueue = 0\n\
+         state_dir = \"state\"\n"
+    );
+    let held = crate::site::HELD;
+    let site = Site::configured(&[held, ("a.php", "<?php echo 1;")], &config);
+    let mut holding = site.hold_worker();
+    assert_eq!(site.get("/a.php").status, 503);
+    let status = wait_for_status(&site, "the refusal is counted", |status| {
+        named(status, "shop")["pool"]["refused"] == 1
+    });
+    assert_eq!(named(&status, "shop")["codes"]["503"], 1, "{status:#}");
+    site.allow("end");
+    assert_eq!(holding.reply("GET").status, 200);
+}

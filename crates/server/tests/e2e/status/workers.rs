@@ -1,0 +1,81 @@
+//! What `howdah status` shows of workers and their requests.
+
+use super::{TOP, named, wait_for_status};
+use crate::site::{HELD, Site};
+use crate::support::{Setup, has_php};
+
+fn shop(files: &[(&str, &str)], php: &str) -> Site {
+    let config = format!(
+        "{TOP}[[site]]\nname = \"shop\"\nroot = \"public\"\n[site.php]\nworkers = 1\n\
+         state_dir = \"state\"\n{php}"
+    );
+    Site::configured(files, &config)
+}
+
+#[test]
+fn a_running_request_is_shown_with_its_url_and_script() {
+    if !has_php() {
+        return;
+    }
+    let site = shop(&[HELD], "");
+    let mut holding = site.hold_worker();
+    let mut waiting = site.connect();
+    waiting.request("GET", &site.awaiting("/held.php"), &[], b"");
+    let status = wait_for_status(&site, "the second request waits", |status| {
+        named(status, "shop")["pool"]["queue"] == 1
+    });
+    let pool = &named(&status, "shop")["pool"];
+    let worker = &pool["workers"][0];
+    assert_eq!((&worker["state"], &worker["method"]), (&"running".into(), &"GET".into()));
+    let url = worker["url"].as_str().unwrap();
+    assert!(url.starts_with("/held.php?in="), "{worker:#}");
+    assert!(worker["script"].as_str().unwrap().ends_with("/public/held.php"), "{worker:#}");
+    assert!(worker["time"].as_f64().unwrap() > 0.0, "{worker:#}");
+    assert_eq!(worker["pid"], site.server.workers()[0].number(), "{worker:#}");
+    assert_eq!((&pool["active"], &pool["idle"]), (&1.into(), &0.into()));
+
+    let control = site.path().join("control");
+    let (_, table, _) = Setup::with(&["status", "--control", control.to_str().unwrap()]).run();
+    assert!(table.contains("pool shop: 1 workers, 0 idle, 1 requests waiting"), "{table}");
+    site.allow("end");
+    assert_eq!((holding.reply("GET").status, waiting.reply("GET").status), (200, 200));
+}
+
+#[test]
+fn an_idle_worker_is_shown_with_its_memory_and_its_last_request() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php $a = str_repeat('x', 6 << 20); echo strlen($a);";
+    let site = shop(&[("a.php", script)], "");
+    assert_eq!(site.get("/a.php?x=%22%3Cb%3E\u{1}").status, 400);
+    assert_eq!(site.get("/a.php?x=%22%3Cb%3E\\").status, 200);
+    let status = wait_for_status(&site, "the worker has told its memory", |status| {
+        named(status, "shop")["pool"]["memory"].as_u64() > Some(0)
+    });
+    let pool = &named(&status, "shop")["pool"];
+    let worker = &pool["workers"][0];
+    assert_eq!((&worker["state"], &worker["requests"]), (&"idle".into(), &1.into()));
+    assert_eq!(worker["url"], "/a.php?x=%22%3Cb%3E\\");
+    assert!(worker["rss"].as_u64() >= worker["pss"].as_u64(), "{worker:#}");
+    assert!(worker["cpu"].as_f64() > Some(0.0), "{worker:#}");
+    assert!(worker["last_peak"].as_u64() >= Some(6 << 20), "{worker:#}");
+    assert!(pool["php"].as_str().unwrap().starts_with("8."), "{pool:#}");
+    assert!(pool["opcache"].is_string(), "{pool:#}");
+}
+
+#[test]
+fn workers_that_end_after_their_requests_are_counted_as_recycled() {
+    if !has_php() {
+        return;
+    }
+    let site = shop(&[("a.php", "<?php echo 1;")], "max_requests = 2\n");
+    for _ in 0..4 {
+        assert_eq!(site.get("/a.php").status, 200);
+    }
+    let status = wait_for_status(&site, "two workers were recycled", |status| {
+        named(status, "shop")["pool"]["recycled"] == 2
+    });
+    let pool = &named(&status, "shop")["pool"];
+    assert_eq!((&pool["requests"], &pool["deaths"]), (&4.into(), &serde_json::json!({})));
+}

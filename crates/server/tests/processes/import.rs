@@ -1,0 +1,31 @@
+//! `howdah import`.
+
+use crate::support::{Folder, Setup};
+
+#[test]
+fn pools_of_php_fpm_become_a_configuration_that_is_good() {
+    let folder = Folder::new();
+    let pool = "[blog]\nuser = nobody\npm = dynamic\npm.max_children = 5\n\
+                pm.status_path = /fpm-status\nphp_admin_value[memory_limit] = 64M\n";
+    let pool = folder.file("blog.conf", pool);
+    let (code, config, remarks) = Setup::with(&["import", "fpm", pool.to_str().unwrap()]).run();
+    assert_eq!(code, Some(0), "{remarks}");
+    let expected = format!("howdah: {}:3: `pm = dynamic` has no equal: ", pool.display());
+    assert!(remarks.starts_with(&expected) && remarks.lines().count() == 1, "{remarks}");
+    for line in ["workers = 5", "status_path = \"/fpm-status\"", "memory_limit = \"64M\""] {
+        assert!(config.lines().any(|found| found == line), "{line} in {config}");
+    }
+    let root = folder.folder("public");
+    let config = config.replace("/var/www/html", root.to_str().unwrap());
+    let config = config.replace("sapi =", "state_dir = \"state\"\nsapi =");
+    let file = folder.file("howdah.toml", config);
+    let (code, told, errors) = Setup::with(&["check", "--config", file.to_str().unwrap()]).run();
+    assert_eq!(code, Some(0), "{told}{errors}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_an_error() {
+    let (code, _, told) = Setup::with(&["import", "fpm", "/no/such/file.conf"]).run();
+    assert_eq!(code, Some(1));
+    assert!(told.starts_with("howdah: /no/such/file.conf: "), "{told}");
+}
