@@ -85,6 +85,12 @@ section! {
         /// X-Forwarded-For or Forwarded: `"CF-Connecting-IP"`, `"X-Real-IP"`.
         client_address_header ("client_address_header"): Option<String> as Optional<AddressField> = None,
             "Unset is the address of `forwarded_fields`.";
+        /// The file with the media types of file name extensions, in the format of Debian's
+        /// `/etc/mime.types` and of Apache's TypesConfig. Its types come before the built-in ones;
+        /// `AddType` comes before both. Read at the start and at every reload. A missing file is no
+        /// error.
+        mime_types ("mime_types"): PathBuf as File = PathBuf::from("/etc/mime.types"),
+            "Apache on Debian has its types from there.";
         /// Whether PCRE2 translates the patterns of directives to machine code.
         pcre_jit ("pcre_jit"): bool as Flag = false,
             "Site owners write these patterns. Without it the front never makes memory executable; costly patterns take up to eight times as long.";
@@ -612,6 +618,7 @@ impl Config {
         }
         optional(&mut self.control);
         optional(&mut self.pid_file);
+        self.mime_types = folder.join(&self.mime_types);
         if let AccessTarget::File(path) = &mut self.log.access {
             *path = folder.join(&*path);
         }

@@ -104,6 +104,9 @@ fn serve(
         pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads));
     }
     warn_of_unreadable_roots(&config, &log);
+    if let Err(warning) = use_media_types(&config) {
+        log.say(Level::Warning, None, &warning);
+    }
     let (shared, mut receivers) =
         share(config, (pools.clone(), users), log, access, (threads, pulse))?;
     let (stages, stage) = watch::channel(Stage::Serving);
@@ -267,6 +270,25 @@ fn directives(
         log.say(Level::Error, Some(site.name()), &flaw.to_string());
     };
     DirectiveCache::new(sites, config.limits.htaccess_size, Box::new(tell))
+}
+
+/// Takes the media types of `mime_types` for this process. A missing file has none.
+///
+/// # Errors
+/// The file cannot be read: what happened, for the log. The built-in types are used.
+pub(crate) fn use_media_types(config: &Config) -> Result<(), String> {
+    let path = &config.mime_types;
+    match std::fs::read(path) {
+        Ok(text) => howdah_files::use_system_types(&text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => {
+            let path = path.display();
+            return Err(format!(
+                "the media types in {path} cannot be read: {error}; the built-in types are used"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Logs a warning for each site whose document root the front's user cannot read: such a site

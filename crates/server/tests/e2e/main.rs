@@ -30,5 +30,6 @@ mod sendfile;
 mod site;
 mod sites;
 mod transfers;
+mod types;
 mod uploads;
 mod wire;
