@@ -63,7 +63,14 @@ fn respond_coded(
         is_error_page: false,
         tag: EtagParts::DEFAULT,
     };
-    let found = context.thread.store().answer_in_manner(context.request, &path, file, manner);
+    let ask = |manner| {
+        let mut store = context.thread.store();
+        store.answer_in_manner(context.request, &path, file, manner)
+    };
+    let found = ask(manner);
+    let whole = is_about_part(site, &found)
+        .then(|| whole_of(ask(Manner { is_error_page: true, ..manner })))
+        .flatten();
     context.scratch.paths.reuse(path);
     match found {
         files::Answer::Whole { representation, body }
@@ -81,10 +88,30 @@ fn respond_coded(
                 false => Ok(response),
             }
         }
-        files::Answer::Composed { head, body, .. } => {
+        files::Answer::Composed { mut head, body, .. } => {
+            if let Some(whole) = whole {
+                let (whole, length) = (whole.head().head().clone(), whole.head().length());
+                codings::complete(site, &context.request.fields, whole, length, &mut head);
+            }
             Ok(Response::new(Head::Own(head), body.into()))
         }
         files::Answer::Status(status) => Err(status),
+    }
+}
+
+/// Returns whether `found` is an answer about the content that the client has, or to a part of it,
+/// and the site has content compressed.
+fn is_about_part(site: &Site, found: &files::Answer) -> bool {
+    matches!(found.status(), Status::NOT_MODIFIED | Status::PARTIAL_CONTENT)
+        && codings::compresses(site, false)
+}
+
+/// Returns the file of an answer with the whole of it.
+fn whole_of(answer: files::Answer) -> Option<Rc<Representation>> {
+    match answer {
+        files::Answer::Whole { representation, .. }
+        | files::Answer::Retagged { representation, .. } => Some(representation),
+        files::Answer::Composed { .. } | files::Answer::Status(_) => None,
     }
 }
 
@@ -121,8 +148,19 @@ async fn respond_ruled(
         (state.fields, state.error_fields) = kept;
         found = ask(context, manner);
     }
+    let whole = is_about_part(site, &found)
+        .then(|| whole_of(ask(context, Manner { is_error_page: true, ..manner })))
+        .flatten();
     context.scratch.paths.reuse(path);
-    adjusted(context, site, ruled, found).await
+    let fields = whole.is_some().then(|| ruled.state.request_fields.clone()).flatten();
+    let mut response = adjusted(context, site, ruled, found).await?;
+    if let (Some(whole), Head::Own(head)) = (whole, &mut response.head) {
+        let (mut plain, length) = (whole.head().head().clone(), whole.head().length());
+        set_content_type(&mut plain, ruled);
+        let fields = fields.as_ref().unwrap_or(&context.request.fields);
+        codings::complete(site, fields, plain, length, head);
+    }
+    Ok(response)
 }
 
 /// Applies the directives to the answer for a file. The resulting head is kept if it depends on the
