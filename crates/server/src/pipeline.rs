@@ -19,7 +19,7 @@ pub(crate) use self::response::{Head, Response};
 use crate::body;
 use crate::front::Thread;
 use crate::observe::{Phase, Record, RequestError, Situation};
-use crate::respond::{file, listing, script, upstream};
+use crate::respond::{file, listing, script, script_ranges, upstream};
 
 /// A response, with the site and the user for the request's record.
 #[derive(Debug)]
@@ -63,6 +63,11 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
     {
         settle(context, response).await;
     }
+    if response.as_ref().is_some_and(|response| response.takes_ranges) {
+        let now = context.arrival.began.seconds();
+        response = response.map(|whole| script_ranges::select(context.request, whole, now));
+    }
+    response.iter_mut().for_each(Response::drop_description);
     context.phase.set(Phase::Sending);
     Served { response, site: Some(site), user }
 }

@@ -8,6 +8,7 @@ pub(crate) mod listing;
 mod page;
 mod prepared;
 pub(crate) mod script;
+pub(crate) mod script_ranges;
 mod sendfile;
 pub(crate) mod upstream;
 

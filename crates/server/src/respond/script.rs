@@ -82,11 +82,12 @@ pub(crate) async fn respond(
                 let response = Response::new(Head::Own(head), body);
                 let response = Response { length_hint, modified, ..response };
                 let edited = rules.and_then(|ruled| ruled.state.request_fields.clone());
-                let response = adjust(context, site, ruled.take(), response).await?;
+                let mut response = adjust(context, site, ruled.take(), response).await?;
+                let fields = edited.as_ref().unwrap_or(&context.request.fields);
+                response.takes_ranges = fields.contains(b"range");
                 if !compresses || is_error {
                     return Ok(response);
                 }
-                let fields = edited.as_ref().unwrap_or(&context.request.fields);
                 return Ok(codings::compress(site, context.request, fields, response));
             }
             Err(NoHead::Gone) => {

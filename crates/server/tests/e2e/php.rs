@@ -3,6 +3,7 @@
 mod children;
 mod failures;
 mod headers;
+mod ranges;
 mod request;
 mod response;
 mod sessions;
