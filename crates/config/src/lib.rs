@@ -18,6 +18,7 @@ mod near;
 pub mod reference;
 mod section;
 pub mod settings;
+mod system_log;
 pub mod values;
 
 use std::fs;
@@ -34,6 +35,7 @@ pub use section::Key;
 pub use settings::{
     Config, FRONT_USER, FieldRule, Limits, Log, POOL_USER, Php, ResourceLimits, Site,
 };
+pub use system_log::{LogDaemon, SystemLog};
 pub use values::{
     AccessFormat, AccessTarget, AllowOverride, ContentCoding, Count, Destination, ErrorTarget,
     ForwardedField, HostPattern, LogLevel, OverrideClass, Rate, RootTemplate, Sandbox, Sapi,

@@ -386,12 +386,9 @@ fn count(text: &str) -> Result<Count, String> {
 }
 
 fn access_log(text: &str) -> Result<AccessTarget, String> {
-    match text {
-        "" => Err("give a file, - or off".to_owned()),
-        "-" => Ok(AccessTarget::Stdout),
-        "off" => Ok(AccessTarget::Off),
-        file => Ok(AccessTarget::File(Path::new(file).to_owned())),
-    }
+    // The advice is written for the configuration file, where values are in quotes.
+    AccessTarget::parse(text)
+        .map_err(|(what, help)| format!("{what}; {}", help.replace(['`', '"'], "")))
 }
 
 #[cfg(test)]

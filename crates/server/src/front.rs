@@ -35,7 +35,7 @@ pub(crate) use self::workspace::Workspace;
 use crate::body::{Refusal, Storage, StorageLimits};
 use crate::crew::{Bounds, Crew};
 use crate::host::Passwords;
-use crate::log::{self, ErrorLog, Level, LogWriter, WaitStatus};
+use crate::log::{self, ErrorLog, Level, LogWriter, SiteLogs, WaitStatus};
 use crate::net::{Accepted, Clients, Listener};
 use crate::observe::RecentMessages;
 use crate::supervisor::front_protocol::{
@@ -58,7 +58,7 @@ pub(crate) fn run(start: FrontStart) -> ExitCode {
     if let Err(error) = &result {
         log.say(Level::Error, None, &format!("the front cannot go on: {error}"));
     }
-    access.iter().for_each(LogWriter::finish);
+    access.all().for_each(LogWriter::finish);
     log.finish();
     if result.is_ok() {
         ExitCode::SUCCESS
@@ -68,16 +68,16 @@ pub(crate) fn run(start: FrontStart) -> ExitCode {
 }
 
 /// Starts the threads that write the logs.
-fn log_threads(start: &FrontStart) -> io::Result<(Arc<ErrorLog>, Option<LogWriter>)> {
+fn log_threads(start: &FrontStart) -> io::Result<(Arc<ErrorLog>, SiteLogs<LogWriter>)> {
     let log = Arc::new(start.log.on_thread()?);
-    let access = start.access.clone().map(|target| log::access_log(target, &log)).transpose()?;
+    let access = start.access.clone().try_map(|target| log::access_log(target, &log))?;
     Ok((log, access))
 }
 
 fn serve(
     start: FrontStart,
     log: Arc<ErrorLog>,
-    access: Option<LogWriter>,
+    access: SiteLogs<LogWriter>,
     threads: usize,
 ) -> io::Result<()> {
     let FrontStart {
@@ -155,7 +155,7 @@ fn share(
     config: Arc<Config>,
     (pools, pool_users): SitePools,
     log: Arc<ErrorLog>,
-    access: Option<LogWriter>,
+    access: SiteLogs<LogWriter>,
     (threads, pulse): (usize, Arc<Pulse>),
 ) -> io::Result<(Arc<Shared>, Vec<Inbox>)> {
     let (inboxes, receivers) = (0..threads).map(|_| mpsc::unbounded_channel()).unzip();
@@ -247,7 +247,7 @@ pub(crate) fn processors() -> usize {
 pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
     let pools = (vec![None; config.sites.len()], vec![None; config.sites.len()]);
     let log = Arc::new(ErrorLog::new(crate::log::LogTarget::stderr()?, Level::Error));
-    let (shared, _) = share(Arc::new(config), pools, log, None, (1, Arc::new(Pulse::new(1)?)))?;
+    let (shared, _) = share(Arc::new(config), pools, log, SiteLogs::default(), (1, Arc::new(Pulse::new(1)?)))?;
     Ok(Rc::new(Thread::new(shared, 0)))
 }
 
@@ -380,7 +380,9 @@ impl Control {
                     }
                 }
                 ToFront::Status { id } => self.tell(&FromFront::Status { id, text: self.status() }),
-                ToFront::ReopenLogs => self.replace_logs(received.descriptors),
+                ToFront::ReopenLogs { first } => {
+                    self.replace_logs(first, received.descriptors);
+                }
             }
         }
     }
@@ -455,15 +457,15 @@ impl Control {
         let _ = self.channel.send_now(&message.encode(), &[]);
     }
 
-    fn replace_logs(&self, descriptors: Vec<OwnedFd>) {
-        let access = self.shared.access.as_ref().map(LogWriter::target);
-        let replaced = front_protocol::replace_logs(&self.shared.log, access, descriptors);
-        if let Err(error) = replaced {
-            self.shared.log.say(
-                Level::Error,
-                None,
-                &format!("the new log files cannot be used: {error}"),
-            );
+    /// Replaces log files, from the one at `first` on.
+    fn replace_logs(&self, first: usize, descriptors: Vec<OwnedFd>) {
+        let access = self.shared.access.all().map(LogWriter::target);
+        let files = front_protocol::log_files(&self.shared.log, access);
+        for (target, descriptor) in files.skip(first).zip(descriptors) {
+            if let Err(error) = target.replace(descriptor) {
+                let what = format!("a new log file cannot be used: {error}");
+                self.shared.log.say(Level::Error, None, &what);
+            }
         }
     }
 

@@ -6,7 +6,9 @@ mod directive_messages;
 mod phase;
 mod request_error;
 
-pub(crate) use self::access_log::{AccessLog, Record};
+pub(crate) use self::access_log::{
+    AccessLog, AccessLogs, Answer, ConnectionFacts, Record, ResolutionNotes,
+};
 pub(crate) use self::directive_messages::{DirectiveMessage, RecentMessages};
 pub(crate) use self::phase::Phase;
 pub(crate) use self::request_error::{RequestError, RespondError, Situation};

@@ -10,6 +10,8 @@ mod response;
 #[cfg(test)]
 mod tests;
 
+use std::os::unix::ffi::OsStrExt;
+
 use howdah_http::Status;
 use howdah_site::{Resolution, Resolved, Site};
 
@@ -18,7 +20,9 @@ pub(crate) use self::directives::{CostlySites, adjust, list};
 pub(crate) use self::response::{Head, Response};
 use crate::body;
 use crate::front::Thread;
-use crate::observe::{Phase, Record, RequestError, Situation};
+use crate::observe::{
+    AccessLog, Answer, ConnectionFacts, Phase, Record, RequestError, ResolutionNotes, Situation,
+};
 use crate::respond::{file, listing, script, script_ranges, upstream};
 
 /// A response, with the site and the user for the request's record.
@@ -30,6 +34,8 @@ pub(crate) struct Served<'t> {
     pub(crate) site: Option<&'t Site>,
     /// The user who has authenticated.
     pub(crate) user: Option<Vec<u8>>,
+    /// How the request was resolved, where the site's access log tells so.
+    pub(crate) notes: Option<Box<ResolutionNotes>>,
 }
 
 /// Makes the response to a request. Read this function and [`answer`] first.
@@ -38,14 +44,14 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
     let Some(site) = context.thread.sites().find_on(context.peer.listener, context.request.host())
     else {
         let response = Some(Response::error(Status::MISDIRECTED_REQUEST));
-        return Served { response, site: None, user: None };
+        return Served { response, site: None, user: None, notes: None };
     };
     context.site = Some(site);
     let client = context.peer.remote.ip();
     if let Err(wait) = context.thread.clients().request(client, site.number()) {
         context.thread.report(&RequestError::too_many(context.situation()));
         let response = Some(Response::too_many_requests(wait));
-        return Served { response, site: Some(site), user: None };
+        return Served { response, site: Some(site), user: None, notes: None };
     }
     let resolved = directives::resolve(context, site).await;
     if resolved.is_forbidden() {
@@ -54,7 +60,8 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
     }
 
     // Answer and adjust: a file, a script or a status makes the response, directives change it.
-    let (mut response, user) = answer(context, site, resolved).await;
+    let mut notes = None;
+    let (mut response, user) = answer(context, site, resolved, &mut notes).await;
 
     // Settle: short content passes its filters before the head states its length.
     if let Some(response) = &mut response
@@ -69,7 +76,7 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
     }
     response.iter_mut().for_each(Response::drop_description);
     context.phase.set(Phase::Sending);
-    Served { response, site: Some(site), user }
+    Served { response, site: Some(site), user, notes }
 }
 
 /// The result of sending a response.
@@ -78,6 +85,7 @@ pub(crate) struct Outcome {
     /// Bytes of content that the client took.
     pub(crate) bytes: u64,
     pub(crate) result: Result<(), body::PumpError>,
+    pub(crate) connection: ConnectionFacts,
 }
 
 /// Records a request that has ended: one line in the access log, and one in the error log where the
@@ -87,8 +95,7 @@ pub(crate) fn record(
     thread: &Thread,
     situation: Situation<'_>,
     arrival: Arrival,
-    user: Option<&[u8]>,
-    status: Status,
+    answer: Answer<'_>,
     outcome: Outcome,
 ) {
     let complete = outcome.result.is_ok();
@@ -97,17 +104,17 @@ pub(crate) fn record(
     {
         thread.report(&error);
     }
-    if let Some(access_log) = thread.access_log() {
+    if let Some(access_log) = thread.access_log(situation.site) {
         access_log.record(&Record {
             site: situation.site.map_or("-", |site| site.name()),
             peer: situation.peer,
-            user,
             began: arrival.began,
             took: arrival.started.elapsed(),
             request: situation.request,
-            status,
+            answer,
             sent: outcome.bytes,
             complete,
+            connection: outcome.connection,
         });
     }
 }
@@ -118,10 +125,16 @@ async fn answer(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     mut resolved: Resolved,
+    notes: &mut Option<Box<ResolutionNotes>>,
 ) -> (Option<Response>, Option<Vec<u8>>) {
     let mut errors = 0;
+    let takes_notes =
+        context.thread.access_log(Some(site)).is_some_and(AccessLog::tells_resolution);
     loop {
         let is_error = errors > 0;
+        if takes_notes {
+            *notes = Some(notes_of(&resolved));
+        }
         let Resolved { resolution, mut ruled } = resolved;
         let rules = ruled.as_mut();
         let made = match resolution {
@@ -164,6 +177,24 @@ async fn answer(
         errors += 1;
         resolved = directives::error(context, site, ruled, status).await;
     }
+}
+
+/// Returns how the request was resolved, in Apache's words.
+fn notes_of(resolved: &Resolved) -> Box<ResolutionNotes> {
+    let state = resolved.ruled.as_ref().map(|ruled| &ruled.state);
+    let (file, handler): (_, &[u8]) = match &resolved.resolution {
+        Resolution::File { path, .. } => (Some(path), b""),
+        Resolution::Php(script) => (Some(script.path()), b"application/x-httpd-php"),
+        Resolution::Listing { path } => (Some(path), b"httpd/unix-directory"),
+        Resolution::Proxy { .. } => (None, b"proxy-server"),
+        _ => (None, b""),
+    };
+    let found = file.map(|path| path.absolute().as_os_str().as_bytes());
+    Box::new(ResolutionNotes {
+        file: found.unwrap_or_default().to_vec(),
+        handler: handler.to_vec(),
+        environment: state.map(|state| state.env.clone()).unwrap_or_default(),
+    })
 }
 
 /// Replaces the response by an error page if its content cannot be read at all.

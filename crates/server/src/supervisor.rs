@@ -56,7 +56,7 @@ use self::orphans::OrphanSearch;
 use self::plan::ServePlan;
 use self::pool::PoolProcesses;
 use self::upgrade::ConfigCheck;
-use crate::log::{ErrorLog, Level, LogTarget};
+use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
 
 pub(crate) use self::startup::{CommandError, serve};
 
@@ -75,7 +75,7 @@ struct Supervisor {
     run_front: RunFront,
     began: Instant,
     log: Arc<ErrorLog>,
-    access: Option<LogTarget>,
+    access: SiteLogs<LogTarget>,
     signals: Signals,
     listeners: Vec<Listener>,
     control: Option<ControlSocket>,

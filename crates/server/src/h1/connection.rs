@@ -27,7 +27,7 @@ use crate::body::{self, Body, PumpError, Source};
 use crate::front::{Thread, Workspace};
 use crate::host::Compared;
 use crate::net::{ConnectionError, Patience, Peer, Timed, Transport, forwarded};
-use crate::observe::{Phase, RequestError, Situation};
+use crate::observe::{Answer, ConnectionFacts, Phase, RequestError, Situation};
 use crate::pipeline::{self, Arrival, Deadlines, Outcome, RequestContext, Response, Served};
 
 /// How long a connection stays ready for the next request before its buffers are taken from it.
@@ -43,6 +43,8 @@ struct Connection<T> {
     proxy: Option<Box<Peer>>,
     thread: Rc<Thread>,
     served: u64,
+    /// Bytes of the present request that were received.
+    received: u64,
     /// The unread content of the present request. The next request begins behind it.
     remaining: Remaining,
 }
@@ -87,6 +89,7 @@ pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Pe
         proxy: peer.is_proxy.then(|| Box::new(peer)),
         thread,
         served: 0,
+        received: 0,
         remaining: Remaining::Length(0),
     };
     while connection.has_bytes(connection.idle_timeout()).await {
@@ -163,6 +166,7 @@ impl<T: Transport> Connection<T> {
                     self.wire.watch.disarm();
                     self.served += 1;
                     work.input.consume(parsed.head_length);
+                    self.received = parsed.head_length as u64;
                     self.remaining = Remaining::of(work.request.content, self.thread.limits());
                     let after = match self.proxy {
                         None => self.serve(work, parsed).await,
@@ -247,6 +251,7 @@ impl<T: Transport> Connection<T> {
             wire: &mut self.wire,
             input: &mut work.input,
             remaining: &mut self.remaining,
+            received: &mut self.received,
             version,
             expects_continue: parsed.expect_continue,
             is_waiting: false,
@@ -271,14 +276,20 @@ impl<T: Transport> Connection<T> {
             compared: Compared::default(),
             is_content_discarded: false,
         };
-        let Served { response, site, user } = pipeline::serve(&mut context).await;
+        let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
         let Some(mut response) = response else {
             return After::Close;
         };
+        let length = response.length();
         let (outcome, after) = self.send(work, site, &mut response, parsed.persistent).await;
         let situation = self.situation(work, site);
-        let status = response.status();
-        pipeline::record(&thread, situation, arrival, user.as_deref(), status, outcome);
+        let answer = Answer {
+            head: response.head.get(),
+            length,
+            user: user.as_deref(),
+            notes: notes.as_deref(),
+        };
+        pipeline::record(&thread, situation, arrival, answer, outcome);
         if let Body::Buffer(buffer, _) = response.body {
             work.scratch.content = buffer;
         }
@@ -300,10 +311,15 @@ impl<T: Transport> Connection<T> {
         thread.report(&RequestError::head(situation, refusal.status, refusal.why));
         // The following bytes are not read as another request.
         self.remaining = Remaining::Length(u64::MAX);
+        self.received = work.input.bytes().len() as u64;
+        self.served += 1;
         let mut response = Response::error(refusal.status);
+        let length = response.length();
         let (outcome, after) = self.send(work, None, &mut response, false).await;
         let situation = self.situation(work, None);
-        pipeline::record(&thread, situation, arrival, None, refusal.status, outcome);
+        let head = response.head.get();
+        let answer = Answer { head, length, user: None, notes: None };
+        pipeline::record(&thread, situation, arrival, answer, outcome);
         after
     }
 
@@ -328,7 +344,13 @@ impl<T: Transport> Connection<T> {
             (Ok(()), false) if self.remaining.is_done() => After::Close,
             (Ok(()), false) => After::Linger,
         };
-        (Outcome { bytes, result }, after)
+        let connection = ConnectionFacts {
+            received: self.received,
+            sent: self.wire.taken(),
+            earlier: self.served.saturating_sub(1),
+            persists: after == After::Next,
+        };
+        (Outcome { bytes, result, connection }, after)
     }
 
     /// Sends the head in `work.out`, and the content of `response` in that framing. Returns the

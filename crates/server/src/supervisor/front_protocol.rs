@@ -14,7 +14,7 @@ use howdah_sys::credentials::Identity;
 use howdah_sys::seqpacket::SeqPacket;
 
 use crate::front::pulse::Pulse;
-use crate::log::{ErrorLog, LogTarget};
+use crate::log::{ErrorLog, LogTarget, SiteLogs};
 use crate::net::Listener;
 
 /// The values that a front starts with.
@@ -27,8 +27,7 @@ pub(crate) struct FrontStart {
     pub(crate) channel: SeqPacket,
     pub(crate) pools: Vec<PoolChannel>,
     pub(crate) log: Arc<ErrorLog>,
-    /// The access log; `None` if it is off.
-    pub(crate) access: Option<LogTarget>,
+    pub(crate) access: SiteLogs<LogTarget>,
     /// The heartbeats of the front's threads, for the supervisor.
     pub(crate) pulse: Arc<Pulse>,
 }
@@ -64,9 +63,11 @@ pub(crate) enum ToFront {
         /// Repeated in the answer.
         id: u64,
     },
-    /// Use new log files. Their descriptors are attached: first the error log if it is a file, then
-    /// the access log if it is a file.
-    ReopenLogs,
+    /// Use new log files. The descriptors of some of [`log_files`] are attached.
+    ReopenLogs {
+        /// The place of the first one among all of them.
+        first: usize,
+    },
 }
 
 /// A message from the front to the supervisor.
@@ -106,18 +107,13 @@ pub(crate) struct PoolFacts {
     pub(crate) workers: usize,
 }
 
-/// Replaces the log files by those attached to [`ToFront::ReopenLogs`].
-pub(crate) fn replace_logs(
-    log: &ErrorLog,
-    access: Option<&LogTarget>,
-    descriptors: Vec<OwnedFd>,
-) -> io::Result<()> {
-    let files = [Some(log.target()), access].into_iter().flatten();
-    let files = files.filter(|target| target.path().is_some());
-    for (target, descriptor) in files.zip(descriptors) {
-        target.replace(descriptor)?;
-    }
-    Ok(())
+/// Returns the logs that are files, in the order of [`ToFront::ReopenLogs`]: the error log, then the
+/// access logs.
+pub(crate) fn log_files<'l>(
+    log: &'l ErrorLog,
+    access: impl Iterator<Item = &'l LogTarget>,
+) -> impl Iterator<Item = &'l LogTarget> {
+    [log.target()].into_iter().chain(access).filter(|target| target.path().is_some())
 }
 
 impl ToFront {
@@ -127,7 +123,7 @@ impl ToFront {
             ToFront::Drain { keep_idle } => Writer::kind(1).number(u64::from(*keep_idle)).0,
             ToFront::PoolReplaced { pool } => Writer::kind(2).number(*pool as u64).0,
             ToFront::Status { id } => Writer::kind(3).number(*id).0,
-            ToFront::ReopenLogs => Writer::kind(4).0,
+            ToFront::ReopenLogs { first } => Writer::kind(4).number(*first as u64).0,
         }
     }
 
@@ -141,7 +137,7 @@ impl ToFront {
             1 => ToFront::Drain { keep_idle: input.number()? != 0 },
             2 => ToFront::PoolReplaced { pool: input.size()? },
             3 => ToFront::Status { id: input.number()? },
-            4 => ToFront::ReopenLogs,
+            4 => ToFront::ReopenLogs { first: input.size()? },
             _ => return Err(malformed()),
         })
     }
@@ -259,7 +255,7 @@ mod tests {
             ToFront::Drain { keep_idle: false },
             ToFront::PoolReplaced { pool: 3 },
             ToFront::Status { id: u64::MAX },
-            ToFront::ReopenLogs,
+            ToFront::ReopenLogs { first: 200 },
         ]
     }
 

@@ -25,7 +25,7 @@ use super::orphans::OrphanSearch;
 use super::plan::{ServePlan, SiteSource};
 use super::state;
 use super::takeover::Inheritance;
-use crate::log::{ErrorLog, Level, LogTarget};
+use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
 
 /// The reason why the server did not start or a command failed.
 #[derive(Debug, Clone)]
@@ -80,7 +80,7 @@ pub(crate) fn serve(
         run_front,
         began: Instant::now(),
         log,
-        access: None,
+        access: SiteLogs::default(),
         signals,
         listeners: Vec::new(),
         control: None,

@@ -28,6 +28,7 @@ mod logs;
 mod php;
 mod sendfile;
 mod site;
+mod site_logs;
 mod sites;
 mod transfers;
 mod types;

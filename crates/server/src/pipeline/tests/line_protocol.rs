@@ -14,7 +14,7 @@ use crate::body::{self, BodyError, RequestStream, Source};
 use crate::front::Thread;
 use crate::host::Compared;
 use crate::net::{Patience, Peer, Piece, SendError};
-use crate::observe::{Phase, Situation};
+use crate::observe::{Answer, ConnectionFacts, Phase, Situation};
 use crate::pipeline::{self, Arrival, Deadlines, RequestContext, ScratchBuffers, Served};
 
 /// Both ends of one request's stream.
@@ -57,7 +57,7 @@ pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, line: &str, stream: 
         compared: Compared::default(),
         is_content_discarded: false,
     };
-    let Served { response, site, user } = pipeline::serve(&mut context).await;
+    let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
     let mut response = response.expect("the client is there");
     let status = response.status();
     let head = response.head.get();
@@ -77,8 +77,15 @@ pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, line: &str, stream: 
         phase: Phase::Sending,
         request: &request,
     };
-    let outcome = pipeline::Outcome { bytes, result };
-    pipeline::record(thread, situation, arrival, user.as_deref(), status, outcome);
+    let connection = ConnectionFacts::default();
+    let outcome = pipeline::Outcome { bytes, result, connection };
+    let answer = Answer {
+        head: response.head.get(),
+        length: promised,
+        user: user.as_deref(),
+        notes: notes.as_deref(),
+    };
+    pipeline::record(thread, situation, arrival, answer, outcome);
     assert_eq!(response.body.length(), Some(0), "all of it was consumed");
 }
 
