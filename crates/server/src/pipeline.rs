@@ -21,7 +21,7 @@ pub(crate) use self::response::{Head, Response};
 use crate::body;
 use crate::front::Thread;
 use crate::observe::{
-    AccessLog, Answer, ConnectionFacts, Phase, Record, RequestError, ResolutionNotes, Situation,
+    AccessLog, RecordedResponse, ConnectionFacts, Phase, Record, RequestError, ResolutionNotes, Situation,
 };
 use crate::respond::{file, listing, script, script_ranges, upstream};
 
@@ -59,7 +59,7 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
         context.thread.report(&refused);
     }
 
-    // Answer and adjust: a file, a script or a status makes the response, directives change it.
+    // RecordedResponse and adjust: a file, a script or a status makes the response, directives change it.
     let mut notes = None;
     let (mut response, user) = answer(context, site, resolved, &mut notes).await;
 
@@ -95,7 +95,7 @@ pub(crate) fn record(
     thread: &Thread,
     situation: Situation<'_>,
     arrival: Arrival,
-    answer: Answer<'_>,
+    response: RecordedResponse<'_>,
     outcome: Outcome,
 ) {
     let complete = outcome.result.is_ok();
@@ -111,7 +111,7 @@ pub(crate) fn record(
             began: arrival.began,
             took: arrival.started.elapsed(),
             request: situation.request,
-            answer,
+            response,
             sent: outcome.bytes,
             complete,
             connection: outcome.connection,

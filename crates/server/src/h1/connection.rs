@@ -27,7 +27,7 @@ use crate::body::{self, Body, PumpError, Source};
 use crate::front::{Thread, Workspace};
 use crate::host::Compared;
 use crate::net::{ConnectionError, Patience, Peer, Timed, Transport, forwarded};
-use crate::observe::{Answer, ConnectionFacts, Phase, RequestError, Situation};
+use crate::observe::{RecordedResponse, ConnectionFacts, Phase, RequestError, Situation};
 use crate::pipeline::{self, Arrival, Deadlines, Outcome, RequestContext, Response, Served};
 
 /// How long a connection stays ready for the next request before its buffers are taken from it.
@@ -283,7 +283,7 @@ impl<T: Transport> Connection<T> {
         let length = response.length();
         let (outcome, after) = self.send(work, site, &mut response, parsed.persistent).await;
         let situation = self.situation(work, site);
-        let answer = Answer {
+        let answer = RecordedResponse {
             head: response.head.get(),
             length,
             user: user.as_deref(),
@@ -318,7 +318,7 @@ impl<T: Transport> Connection<T> {
         let (outcome, after) = self.send(work, None, &mut response, false).await;
         let situation = self.situation(work, None);
         let head = response.head.get();
-        let answer = Answer { head, length, user: None, notes: None };
+        let answer = RecordedResponse { head, length, user: None, notes: None };
         pipeline::record(&thread, situation, arrival, answer, outcome);
         after
     }

@@ -40,7 +40,7 @@ impl SiteLogs<LogTarget> {
             let index = match opened.logs.iter().position(is_it) {
                 Some(index) => Some(index),
                 None => {
-                    let again = present.logs.iter().find(|log| is_it(log) && is_file(target));
+                    let again = present.logs.iter().find(|&log| is_it(log) && is_file(target));
                     let log = match again {
                         Some((_, log)) => Some(log.clone()),
                         None => open(config, target)?,

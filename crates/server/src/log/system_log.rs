@@ -42,11 +42,6 @@ impl SystemLogSocket {
         Ok(SystemLogSocket { socket, path, log, kind })
     }
 
-    /// The destination, as the configuration names it.
-    pub(super) fn log(&self) -> &SystemLog {
-        &self.log
-    }
-
     /// Sends whole lines. Waits up to `patience` for a daemon that takes none. Returns the number of
     /// lines that were lost.
     pub(super) fn send(&self, lines: &[u8], patience: Duration) -> u64 {

@@ -27,7 +27,7 @@ pub(crate) struct Record<'r> {
     pub(crate) took: Duration,
     /// The request. Of a refused head, as much as is known.
     pub(crate) request: &'r Request,
-    pub(crate) answer: Answer<'r>,
+    pub(crate) response: RecordedResponse<'r>,
     /// Bytes of content that the client took.
     pub(crate) sent: u64,
     /// Whether the response was sent completely.
@@ -37,7 +37,7 @@ pub(crate) struct Record<'r> {
 
 /// The response of a record, and what led to it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Answer<'r> {
+pub(crate) struct RecordedResponse<'r> {
     pub(crate) head: &'r ResponseHead,
     /// The length of the content, where the head states one.
     pub(crate) length: Option<u64>,
@@ -78,7 +78,7 @@ impl Record<'_> {
     }
 
     fn status(&self) -> Status {
-        self.answer.head.status
+        self.response.head.status
     }
 }
 
@@ -190,7 +190,7 @@ impl AccessLog<'_> {
 fn combined(out: &mut Vec<u8>, record: &Record<'_>) {
     let request = record.request;
     let _ = write!(out, "{} - ", record.client());
-    escape(out, record.answer.user.filter(|user| !user.is_empty()).unwrap_or(b"-"));
+    escape(out, record.response.user.filter(|user| !user.is_empty()).unwrap_or(b"-"));
     out.push(b' ');
     time(out, record);
     out.extend_from_slice(b" \"");
@@ -248,7 +248,7 @@ fn json(out: &mut Vec<u8>, record: &Record<'_>) {
         crate::log::timestamp(record.began.microseconds),
         json_text(record.site),
         record.client(),
-        record.answer.user.map_or("null".to_owned(), text),
+        record.response.user.map_or("null".to_owned(), text),
         text(&request.authority),
         text(request.method.as_str().as_bytes()),
         text(&request.target),
@@ -322,7 +322,7 @@ mod tests {
             began: Now { microseconds: 784_111_777_000_000 },
             took: Duration::from_micros(1500),
             request,
-            answer: Answer {
+            response: RecordedResponse {
                 head: &head,
                 length: Some(sent),
                 user: None,

@@ -287,6 +287,7 @@ impl Supervisor {
         let mut missing: Vec<PathBuf> =
             config.log.daemon_sockets(&config.sites).map(|(_, socket)| socket).collect();
         missing.retain(|socket| !socket.exists());
+        missing.sort();
         missing.dedup();
         for socket in missing {
             let socket = socket.display();

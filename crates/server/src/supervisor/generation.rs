@@ -13,7 +13,7 @@ use howdah_sys::seqpacket::SeqPacket;
 
 use super::environment::Environment;
 use super::front_process::{FrontProcess, RunFront};
-use super::front_protocol::{FrontStart, PoolChannel, ToFront};
+use super::front_protocol::{FrontStart, PoolChannel, ToFront, log_files};
 use super::generation_plan::GenerationPlan;
 use super::heart::Heart;
 use super::listeners::Listener;

@@ -53,16 +53,16 @@ fn add(out: &mut Vec<u8>, value: &LogValue, record: &Record<'_>) {
         LogValue::ResponseField(name) => return response_field(out, name, record),
         LogValue::Cookie(name) => return value(out, cookie(&request.fields, name)),
         LogValue::Environment(name) => {
-            let set = record.answer.notes.map(|notes| notes.environment.values(name.as_bytes()));
+            let set = record.response.notes.map(|notes| notes.environment.values(name.as_bytes()));
             return value(out, set.and_then(Iterator::last));
         }
         LogValue::File => {
-            return known(out, record.answer.notes.map_or(b"", |notes| &notes.file));
+            return known(out, record.response.notes.map_or(b"", |notes| &notes.file));
         }
         LogValue::Handler => {
-            return known(out, record.answer.notes.map_or(b"", |notes| &notes.handler));
+            return known(out, record.response.notes.map_or(b"", |notes| &notes.handler));
         }
-        LogValue::User => return known(out, record.answer.user.unwrap_or_default()),
+        LogValue::User => return known(out, record.response.user.unwrap_or_default()),
         LogValue::Path => return known(out, request.path()),
         LogValue::Host => return known(out, request.host()),
         LogValue::Site => return known(out, record.site.as_bytes()),
@@ -108,9 +108,9 @@ fn joined<'f>(fields: &'f Fields, name: &str) -> Option<Cow<'f, [u8]>> {
 
 /// The media type has no parameters in Apache's log. Of several lines the first one counts.
 fn response_field(out: &mut Vec<u8>, name: &str, record: &Record<'_>) {
-    let head = record.answer.head;
+    let head = record.response.head;
     if name.eq_ignore_ascii_case("content-length") {
-        let length = record.answer.length.filter(|_| !head.status.forbids_content());
+        let length = record.response.length.filter(|_| !head.status.forbids_content());
         return match length {
             Some(length) => write!(out, "{length}").unwrap_or_default(),
             None => out.push(b'-'),

@@ -14,7 +14,7 @@ use crate::body::{self, BodyError, RequestStream, Source};
 use crate::front::Thread;
 use crate::host::Compared;
 use crate::net::{Patience, Peer, Piece, SendError};
-use crate::observe::{Answer, ConnectionFacts, Phase, Situation};
+use crate::observe::{RecordedResponse, ConnectionFacts, Phase, Situation};
 use crate::pipeline::{self, Arrival, Deadlines, RequestContext, ScratchBuffers, Served};
 
 /// Both ends of one request's stream.
@@ -79,7 +79,7 @@ pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, line: &str, stream: 
     };
     let connection = ConnectionFacts::default();
     let outcome = pipeline::Outcome { bytes, result, connection };
-    let answer = Answer {
+    let answer = RecordedResponse {
         head: response.head.get(),
         length: promised,
         user: user.as_deref(),
