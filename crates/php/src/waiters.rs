@@ -191,6 +191,8 @@ impl Waiters {
             let soft_at = self.vacate(slot);
             self.entries.borrow_mut()[slot] =
                 Entry::Abandoned { lease, soft_at, kill_at: None, kills: 0 };
+            // The worker may wait for space already.
+            self.news(slot);
         }
     }
 

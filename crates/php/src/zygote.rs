@@ -1,5 +1,6 @@
 //! A zygote with its workers, as the front sees them: shared memory, control socket, slots.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -56,6 +57,8 @@ const NONSENSE: &str = "its shared memory or its sockets were tampered with";
 pub(crate) struct Lease {
     pub(crate) zygote: Arc<Zygote>,
     slot: Option<Slot>,
+    /// What the slot's worker uses; dropped with the lease.
+    kept: Option<Box<dyn Any + Send>>,
 }
 
 impl Lease {
@@ -69,6 +72,10 @@ impl Lease {
 
     pub(crate) fn index(&self) -> usize {
         self.slot_ref().index()
+    }
+
+    pub(crate) fn keep(&mut self, kept: Box<dyn Any + Send>) {
+        self.kept = Some(kept);
     }
 }
 
@@ -241,7 +248,7 @@ impl Zygote {
         let slot = self.front.checkout()?;
         self.out.fetch_add(1, Ordering::Relaxed);
         self.lost[slot.index()].store(0, Ordering::Relaxed);
-        Some(Lease { zygote: self.clone(), slot: Some(slot) })
+        Some(Lease { zygote: self.clone(), slot: Some(slot), kept: None })
     }
 
     fn take_back(&self, slot: Slot) {
