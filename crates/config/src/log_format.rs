@@ -265,15 +265,21 @@ mod tests {
             ("\\\"%r\\\"\\t", vec![text("\""), value(LogValue::RequestLine), text("\"\t")]),
             ("%{User-Agent}i", vec![value(LogValue::Field("User-Agent".to_owned()))]),
             ("%{X-Y}o", vec![value(LogValue::ResponseField("X-Y".to_owned()))]),
-            ("%{id}C%{A}e", vec![
-                value(LogValue::Cookie("id".to_owned())),
-                value(LogValue::Environment("A".to_owned())),
-            ]),
-            ("%I%O%S", vec![
-                value(LogValue::AllBytesReceived),
-                value(LogValue::AllBytesSent),
-                value(LogValue::AllBytes),
-            ]),
+            (
+                "%{id}C%{A}e",
+                vec![
+                    value(LogValue::Cookie("id".to_owned())),
+                    value(LogValue::Environment("A".to_owned())),
+                ],
+            ),
+            (
+                "%I%O%S",
+                vec![
+                    value(LogValue::AllBytesReceived),
+                    value(LogValue::AllBytesSent),
+                    value(LogValue::AllBytes),
+                ],
+            ),
             ("%>{c}a%{c}>a", vec![value(LogValue::Hop), value(LogValue::Hop)]),
             (
                 "%{us}T%{msec}t",

@@ -55,7 +55,11 @@ impl SystemLog {
             ));
         }
         let tag = if tag.is_empty() { TAG } else { tag };
-        Ok(SystemLog { daemon, facility: *facility, tag: tag.to_owned() })
+        Ok(SystemLog {
+            daemon,
+            facility: *facility,
+            tag: tag.to_owned(),
+        })
     }
 }
 

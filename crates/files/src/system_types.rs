@@ -33,7 +33,9 @@ impl SystemTypes {
         let text = String::from_utf8_lossy(text);
         for line in text.lines().map(str::trim_start).filter(|line| !line.starts_with('#')) {
             let mut words = line.split_ascii_whitespace();
-            let Some(media_type) = words.next() else { continue };
+            let Some(media_type) = words.next() else {
+                continue;
+            };
             let extensions: Vec<String> = words.map(str::to_ascii_lowercase).collect();
             if extensions.is_empty() || !media_type.bytes().all(|byte| byte.is_ascii_graphic()) {
                 continue;

@@ -248,7 +248,11 @@ impl Zygote {
         let slot = self.front.checkout()?;
         self.out.fetch_add(1, Ordering::Relaxed);
         self.lost[slot.index()].store(0, Ordering::Relaxed);
-        Some(Lease { zygote: self.clone(), slot: Some(slot), kept: None })
+        Some(Lease {
+            zygote: self.clone(),
+            slot: Some(slot),
+            kept: None,
+        })
     }
 
     fn take_back(&self, slot: Slot) {

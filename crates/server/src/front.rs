@@ -247,7 +247,8 @@ pub(crate) fn processors() -> usize {
 pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
     let pools = (vec![None; config.sites.len()], vec![None; config.sites.len()]);
     let log = Arc::new(ErrorLog::new(crate::log::LogTarget::stderr()?, Level::Error));
-    let (shared, _) = share(Arc::new(config), pools, log, SiteLogs::default(), (1, Arc::new(Pulse::new(1)?)))?;
+    let (shared, _) =
+        share(Arc::new(config), pools, log, SiteLogs::default(), (1, Arc::new(Pulse::new(1)?)))?;
     Ok(Rc::new(Thread::new(shared, 0)))
 }
 

@@ -174,7 +174,8 @@ impl ErrorLog {
                 let lines = lost.load(Ordering::Relaxed) + target.write(line, patience);
                 lost.store(lines, Ordering::Relaxed);
                 if lines > 0 && target.takes_a_line(Duration::ZERO) {
-                    let is_told = target.write(&lost_lines("error log", lines), Duration::ZERO) == 0;
+                    let is_told =
+                        target.write(&lost_lines("error log", lines), Duration::ZERO) == 0;
                     lost.store(if is_told { 0 } else { lines }, Ordering::Relaxed);
                 }
             }

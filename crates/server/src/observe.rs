@@ -7,7 +7,7 @@ mod phase;
 mod request_error;
 
 pub(crate) use self::access_log::{
-    AccessLog, AccessLogs, RecordedResponse, ConnectionFacts, Record, ResolutionNotes,
+    AccessLog, AccessLogs, ConnectionFacts, Record, RecordedResponse, ResolutionNotes,
 };
 pub(crate) use self::directive_messages::{DirectiveMessage, RecentMessages};
 pub(crate) use self::phase::Phase;

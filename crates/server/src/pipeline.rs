@@ -21,7 +21,8 @@ pub(crate) use self::response::{Head, Response};
 use crate::body;
 use crate::front::Thread;
 use crate::observe::{
-    AccessLog, RecordedResponse, ConnectionFacts, Phase, Record, RequestError, ResolutionNotes, Situation,
+    AccessLog, ConnectionFacts, Phase, Record, RecordedResponse, RequestError, ResolutionNotes,
+    Situation,
 };
 use crate::respond::{file, listing, script, script_ranges, upstream};
 
@@ -44,14 +45,24 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
     let Some(site) = context.thread.sites().find_on(context.peer.listener, context.request.host())
     else {
         let response = Some(Response::error(Status::MISDIRECTED_REQUEST));
-        return Served { response, site: None, user: None, notes: None };
+        return Served {
+            response,
+            site: None,
+            user: None,
+            notes: None,
+        };
     };
     context.site = Some(site);
     let client = context.peer.remote.ip();
     if let Err(wait) = context.thread.clients().request(client, site.number()) {
         context.thread.report(&RequestError::too_many(context.situation()));
         let response = Some(Response::too_many_requests(wait));
-        return Served { response, site: Some(site), user: None, notes: None };
+        return Served {
+            response,
+            site: Some(site),
+            user: None,
+            notes: None,
+        };
     }
     let resolved = directives::resolve(context, site).await;
     if resolved.is_forbidden() {

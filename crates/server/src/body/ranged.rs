@@ -38,7 +38,11 @@ impl Ranged {
     }
 
     /// Discards content up to `first`, or up to its end. Pending: not all of it has come.
-    fn poll_skip(&mut self, first: u64, context: &mut Context<'_>) -> Poll<Result<(), SourceError>> {
+    fn poll_skip(
+        &mut self,
+        first: u64,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), SourceError>> {
         while self.position < first {
             let available = ready!(self.content.poll_available(context))?;
             if available.bytes == 0 {

@@ -27,7 +27,7 @@ use crate::body::{self, Body, PumpError, Source};
 use crate::front::{Thread, Workspace};
 use crate::host::Compared;
 use crate::net::{ConnectionError, Patience, Peer, Timed, Transport, forwarded};
-use crate::observe::{RecordedResponse, ConnectionFacts, Phase, RequestError, Situation};
+use crate::observe::{ConnectionFacts, Phase, RecordedResponse, RequestError, Situation};
 use crate::pipeline::{self, Arrival, Deadlines, Outcome, RequestContext, Response, Served};
 
 /// How long a connection stays ready for the next request before its buffers are taken from it.

@@ -186,7 +186,10 @@ mod tests {
         let errors = SystemLogSocket::new(log, path.clone(), LineKind::Error).unwrap();
         errors.send(b"2026-11-21T09:40:49.123Z error shop: it broke\n", Duration::ZERO);
         let message = received(&daemon);
-        assert!(message.starts_with("<155>") && message.ends_with("]: shop: it broke"), "{message}");
+        assert!(
+            message.starts_with("<155>") && message.ends_with("]: shop: it broke"),
+            "{message}"
+        );
         let long = [&vec![b'x'; 20_000][..], b"\n"].concat();
         assert_eq!(access.send(&long, Duration::ZERO), 0);
         let message = received(&daemon);
@@ -213,8 +216,7 @@ mod tests {
     #[test]
     fn a_daemon_that_is_missing_or_full_costs_lines_and_not_the_server() {
         let (daemon, path) = daemon("full");
-        let socket =
-            SystemLogSocket::new(log("syslog:"), path.clone(), LineKind::Access).unwrap();
+        let socket = SystemLogSocket::new(log("syslog:"), path.clone(), LineKind::Access).unwrap();
         let mut sent = 0;
         while socket.send(b"line\n", Duration::ZERO) == 0 {
             sent += 1;

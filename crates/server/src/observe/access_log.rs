@@ -127,7 +127,10 @@ impl AccessLogs {
                 .collect(),
             logs: logs
                 .all()
-                .map(|writer| ThreadLines { lines: RefCell::default(), writer: writer.clone() })
+                .map(|writer| ThreadLines {
+                    lines: RefCell::default(),
+                    writer: writer.clone(),
+                })
                 .collect(),
             waiting: RefCell::default(),
         }

@@ -148,10 +148,20 @@ async fn respond_ruled(
         (state.fields, state.error_fields) = kept;
         found = ask(context, manner);
     }
-    let whole = is_about_part(site, &found)
+    let is_known = found.status() == Status::NOT_MODIFIED;
+    let whole = (is_known || is_about_part(site, &found))
         .then(|| whole_of(ask(context, Manner { is_error_page: true, ..manner })))
         .flatten();
     context.scratch.paths.reuse(path);
+    if let (files::Answer::Composed { head, .. }, Some(whole), true) =
+        (&mut found, &whole, is_known)
+    {
+        // For directives that depend on the type. The type itself is not sent.
+        let fields = &whole.head().head().fields;
+        let kind = fields.value(b"content-type");
+        kind.iter().for_each(|kind| head.fields.push(b"Content-Type", kind));
+    }
+    let whole = whole.filter(|_| codings::compresses(site, false));
     let fields = whole.is_some().then(|| ruled.state.request_fields.clone()).flatten();
     let mut response = adjusted(context, site, ruled, found).await?;
     if let (Some(whole), Head::Own(head)) = (whole, &mut response.head) {
@@ -263,7 +273,7 @@ async fn composed(
         return Err(head.status.into());
     }
     let in_parts = matches!(body, FileBody::Multipart(_));
-    if head.status.is_success() && !in_parts {
+    if (head.status.is_success() || head.status == Status::NOT_MODIFIED) && !in_parts {
         set_content_type(&mut head, ruled);
     }
     let mut response = Response::new(Head::Own(head), body.into());

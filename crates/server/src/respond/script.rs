@@ -88,11 +88,13 @@ pub(crate) async fn respond(
                 let edited = rules.and_then(|ruled| ruled.state.request_fields.clone());
                 let mut response = adjust(context, site, ruled.take(), response).await?;
                 let fields = edited.as_ref().unwrap_or(&context.request.fields);
-                response.takes_ranges = fields.contains(b"range");
+                response.takes_ranges = response.filters.is_empty() && fields.contains(b"range");
                 if !compresses || is_error {
                     return Ok(response);
                 }
-                return Ok(codings::compress(site, context.request, fields, response));
+                let mut response = codings::compress(site, context.request, fields, response);
+                response.takes_ranges &= response.filters.is_empty();
+                return Ok(response);
             }
             Err(NoHead::Gone) => {
                 return Err(RequestError::gone(context.situation()).into());

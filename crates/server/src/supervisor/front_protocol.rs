@@ -6,7 +6,6 @@
 //! [`FromFront::Drained`] are sent; their encoding must not change.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use howdah_config::Config;
@@ -113,7 +112,10 @@ pub(crate) fn log_files<'l>(
     log: &'l ErrorLog,
     access: impl Iterator<Item = &'l LogTarget>,
 ) -> impl Iterator<Item = &'l LogTarget> {
-    [log.target()].into_iter().chain(access).filter(|target| target.path().is_some())
+    [log.target()]
+        .into_iter()
+        .chain(access)
+        .filter(|target| target.path().is_some())
 }
 
 impl ToFront {

@@ -123,12 +123,58 @@ fn logs_may_go_to_the_system_s_log() {
     }
 }
 
+/// Where a line differs from Apache's: words, and the beginning of the request.
+const DIFFERENCES: &[(&[&str], &str)] = &[
+    // The site has no port of its own: the client's is logged, as in SERVER_PORT.
+    (&["%p"], "GET /x.txt?a="),
+    // The server's own page has another text.
+    (&["%b", "%B", "%{Content-Length}o"], "GET /moved"),
+    // Apache has the URL of a redirect for its file, and the name of an index file for the path
+    // that was asked for.
+    (&["%f"], "GET /moved"),
+    (&["%U"], "GET /dir/"),
+    // Apache does not count the last request of a connection.
+    (&["%k"], "GET /x.txt HTTP/1.0"),
+];
+
 /// Words whose values do not depend on the server that writes them.
 const WORDS: &[&str] = &[
-    "%h", "%a", "%l", "%u", "%r", "%s", "%>s", "%b", "%B", "%H", "%m", "%p", "%q", "%U", "%v", "%V", "%k",
-    "%X", "%I", "%f", "%{Referer}i", "%{x-two}i", "%{X-Empty}i", "%{None}i", "%{X-Own}o",
-    "%{Content-Type}o", "%{Content-Length}o", "%{Location}o", "%{None}o", "%{sid}C", "%{SID}C",
-    "%{none}C", "%{KIND}e", "%{EMPTY}e", "%{NONE}e", "%%",
+    "%h",
+    "%a",
+    "%l",
+    "%u",
+    "%r",
+    "%s",
+    "%>s",
+    "%b",
+    "%B",
+    "%H",
+    "%m",
+    "%p",
+    "%q",
+    "%U",
+    "%v",
+    "%V",
+    "%k",
+    "%X",
+    "%I",
+    "%f",
+    "%{Referer}i",
+    "%{x-two}i",
+    "%{X-Empty}i",
+    "%{None}i",
+    "%{X-Own}o",
+    "%{Content-Type}o",
+    "%{Content-Length}o",
+    "%{Location}o",
+    "%{None}o",
+    "%{sid}C",
+    "%{SID}C",
+    "%{none}C",
+    "%{KIND}e",
+    "%{EMPTY}e",
+    "%{NONE}e",
+    "%%",
 ];
 
 #[test]
@@ -137,13 +183,20 @@ fn formats_give_the_lines_that_apache_writes() {
         return;
     }
     let format = WORDS.join(" | ");
-    let own = format!("name = \"logs.test\"\nhosts = [\"logs.test\"]\naccess_log_format = '{format}'");
+    let own =
+        format!("name = \"logs.test\"\nhosts = [\"logs.test\"]\naccess_log_format = '{format}'");
     let rules = "RewriteEngine On\nRewriteRule ^moved$ /x.txt [R=301,L]\nRewriteRule ^inner$ /x.txt [L]\n\
-                 SetEnvIf User-Agent robot KIND=a\\ \"robot\"\nSetEnv EMPTY \"\"\nHeader set X-Own \"a b\"\n";
+                 SetEnvIf User-Agent robot KIND=a\\ \"robot\"\nSetEnv EMPTY \"\"\nHeader set X-Own \"a b\"\nErrorDocument 404 /missing.html\n";
     let script = "<?php header('Content-Type: text/plain; charset=utf-8'); header('X-Own: \"script\"');
                   http_response_code((int) ($_GET['s'] ?? 200)); if (!isset($_GET['e'])) echo 'four';";
     let site = Site::with(
-        &[("x.txt", "content"), ("p.php", script), (".htaccess", rules), ("dir/index.html", "x")],
+        &[
+            ("x.txt", "content"),
+            ("p.php", script),
+            (".htaccess", rules),
+            ("dir/index.html", "x"),
+            ("missing.html", "nothing here"),
+        ],
         &Options { site: &own, ..Options::default() },
     );
     let apache = Apache::start(&site.path().join("apache"), &site.root(), &format);
@@ -179,7 +232,11 @@ fn formats_give_the_lines_that_apache_writes() {
     for ((request, ours), theirs) in requests.iter().zip(ours()).zip(theirs()) {
         let values = ours.split(" | ").zip(theirs.split(" | "));
         for (word, (ours, theirs)) in WORDS.iter().zip(values) {
-            if ours != theirs {
+            let is_known = DIFFERENCES
+                .iter()
+                .any(|(words, start)| words.contains(word) && request.starts_with(start));
+            assert!(!is_known || ours != theirs, "{word} of {request:?} no longer differs");
+            if ours != theirs && !is_known {
                 differences.push(format!("{word} of {request:?}: {ours:?}, Apache: {theirs:?}"));
             }
         }

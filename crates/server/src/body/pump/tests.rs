@@ -217,6 +217,7 @@ fn urgent_content_is_taken_from_the_source_while_the_client_takes_nothing() {
             body = Scripted::body(&steps[1..]);
         }
         let mut pump = Pump {
+            turn: 0,
             body: &mut body,
             has_ended: false,
             left: u64::MAX,

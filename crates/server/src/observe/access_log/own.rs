@@ -49,12 +49,12 @@ fn add(out: &mut Vec<u8>, value: &LogValue, record: &Record<'_>) {
         LogValue::Time => return time(out, record),
         LogValue::RequestLine => return request_line(out, request),
         LogValue::Method => return known(out, request.method.as_str().as_bytes()),
-        LogValue::Field(name) => return value(out, joined(&request.fields, name).as_deref()),
+        LogValue::Field(name) => return optional(out, joined(&request.fields, name).as_deref()),
         LogValue::ResponseField(name) => return response_field(out, name, record),
-        LogValue::Cookie(name) => return value(out, cookie(&request.fields, name)),
+        LogValue::Cookie(name) => return optional(out, cookie(&request.fields, name)),
         LogValue::Environment(name) => {
             let set = record.response.notes.map(|notes| notes.environment.values(name.as_bytes()));
-            return value(out, set.and_then(Iterator::last));
+            return optional(out, set.and_then(Iterator::last));
         }
         LogValue::File => {
             return known(out, record.response.notes.map_or(b"", |notes| &notes.file));
@@ -90,12 +90,12 @@ fn known(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// A value that may be empty; `-` where there is none.
-fn value(out: &mut Vec<u8>, value: Option<&[u8]>) {
+fn optional(out: &mut Vec<u8>, value: Option<&[u8]>) {
     escape(out, value.unwrap_or(b"-"));
 }
 
 /// Returns the values of all lines of a field, as Apache joins them.
-fn joined<'f>(fields: &'f Fields, name: &str) -> Option<Cow<'f, [u8]>> {
+fn joined<'f>(fields: &'f Fields, name: &'f str) -> Option<Cow<'f, [u8]>> {
     let mut values = fields.values(name.as_bytes());
     let first = values.next()?;
     let mut rest = values.peekable();
@@ -119,9 +119,9 @@ fn response_field(out: &mut Vec<u8>, name: &str, record: &Record<'_>) {
     let found = head.fields.value(name.as_bytes());
     if name.eq_ignore_ascii_case("content-type") {
         let kind = found.and_then(|found| found.split(|byte| b"; \t".contains(byte)).next());
-        return value(out, kind);
+        return optional(out, kind);
     }
-    value(out, found);
+    optional(out, found);
 }
 
 /// Returns the value of a cookie, whose name has no case here.

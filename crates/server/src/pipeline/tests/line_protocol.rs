@@ -14,7 +14,7 @@ use crate::body::{self, BodyError, RequestStream, Source};
 use crate::front::Thread;
 use crate::host::Compared;
 use crate::net::{Patience, Peer, Piece, SendError};
-use crate::observe::{RecordedResponse, ConnectionFacts, Phase, Situation};
+use crate::observe::{ConnectionFacts, Phase, RecordedResponse, Situation};
 use crate::pipeline::{self, Arrival, Deadlines, RequestContext, ScratchBuffers, Served};
 
 /// Both ends of one request's stream.

@@ -83,7 +83,8 @@ fn the_reader_of_a_part_does_not_wait_for_the_end_of_the_script() {
         return;
     }
     let code = format!(
-        "<?php {AWAIT} header('Content-Length: 20'); echo '0123456789'; flush(); await('end');
+        "<?php {AWAIT} header('Content-Length: 20'); while (ob_get_level()) ob_end_flush();
+         echo '0123456789'; flush(); await('end');
          echo 'abcdefghij'; touch($_GET['in'] . '/ended');"
     );
     let site = Site::new(&[("slow.php", &code)]);
@@ -131,7 +132,8 @@ fn a_part_is_sent_only_of_the_version_that_the_client_has() {
     if !has_php() {
         return;
     }
-    let code = "<?php header('ETag: \"a\"'); header('Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT');
+    let code =
+        "<?php header('ETag: \"a\"'); header('Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT');
                 echo '0123456789';";
     let site = Site::new(&[("tag.php", code)]);
     let mut wire = site.connect();
@@ -175,7 +177,8 @@ fn a_script_that_ends_early_does_not_complete_a_part() {
         return;
     }
     let code = format!(
-        "<?php {AWAIT} header('Content-Length: 1000'); echo '0123456789'; flush(); await('end');"
+        "<?php {AWAIT} header('Content-Length: 1000'); while (ob_get_level()) ob_end_flush();
+         echo '0123456789'; flush(); await('end');"
     );
     let site = Site::new(&[("short.php", &code)]);
     let mut wire = site.connect();

@@ -289,7 +289,8 @@ fn a_response_without_content_has_no_media_type() {
     if !has_php() {
         return;
     }
-    let files = [("status.php", "<?php http_response_code((int) $_GET['s']); header('X-Own: yes');")];
+    let files =
+        [("status.php", "<?php http_response_code((int) $_GET['s']); header('X-Own: yes');")];
     for rules in ["", "rules = \"RewriteRule ^none$ - [R=204]\"\n"] {
         let rules = rules.replace("Rewrite", "RewriteEngine On\\nRewrite");
         let site = Site::with(&files, &Options { site: &rules, ..Options::default() });

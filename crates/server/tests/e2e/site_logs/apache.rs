@@ -48,7 +48,11 @@ impl Apache {
             .stderr(fs::File::create(folder.join("stderr")).unwrap())
             .spawn()
             .unwrap();
-        let mut apache = Apache { child, address, folder: folder.to_owned() };
+        let mut apache = Apache {
+            child,
+            address,
+            folder: folder.to_owned(),
+        };
         wait_until("Apache listens", || {
             let ended = apache.child.try_wait().unwrap();
             let said = fs::read_to_string(apache.folder.join("stderr")).unwrap();
@@ -90,7 +94,8 @@ fn php_module() -> Option<PathBuf> {
 }
 
 fn configuration(folder: &Path, root: &Path, format: &str, address: SocketAddr) -> String {
-    let modules = ["mpm_prefork", "authz_core", "dir", "env", "headers", "mime", "rewrite", "setenvif"];
+    let modules =
+        ["mpm_prefork", "authz_core", "dir", "env", "headers", "mime", "rewrite", "setenvif"];
     let load = |name: &&str| format!("LoadModule {name}_module {MODULES}/mod_{name}.so\n");
     let load: String = modules.iter().map(load).collect();
     let php = php_module().unwrap_or_default();
