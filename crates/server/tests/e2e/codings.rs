@@ -257,7 +257,6 @@ fn a_304_has_the_fields_that_the_200_would_have() {
         ("compress = [\"br\", \"gzip\"]", false),
         (&format!("compress = [\"br\", \"gzip\"]\n{rules}"), true),
         ("precompressed = [\"gzip\"]", false),
-        ("htaccess = true\nrules = \"AddOutputFilterByType DEFLATE text/plain\"", false),
     ] {
         let site = Site::with(
             &[("a.txt", &text), ("a.txt.gz", "zipped"), ("a.png", &text)],

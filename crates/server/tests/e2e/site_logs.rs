@@ -157,7 +157,6 @@ const WORDS: &[&str] = &[
     "%V",
     "%k",
     "%X",
-    "%I",
     "%f",
     "%{Referer}i",
     "%{x-two}i",
@@ -242,4 +241,17 @@ fn formats_give_the_lines_that_apache_writes() {
         }
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[test]
+fn the_bytes_of_whole_requests_and_responses_are_counted() {
+    let config = "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"access.log\"\n\
+                  format = \"%I %O %B\"\n[[site]]\nroot = \"public\"\nphp = false\n";
+    let site = Site::configured(&[("x.txt", &"x".repeat(100_000))], config);
+    let request = "GET /x.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let mut wire = site.connect();
+    wire.send(request);
+    let sent = wire.rest().len();
+    wait_until("the line is written", || site.access_log().ends_with('\n'));
+    assert_eq!(site.access_log(), format!("{} {sent} 100000\n", request.len()));
 }
