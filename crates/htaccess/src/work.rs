@@ -34,6 +34,11 @@ pub struct Exhausted;
 
 /// Steps of one question to the file system.
 pub const PROBE: u64 = 500;
+/// Steps of one folder of a path beyond the first [`SHALLOW`]. A folder that was not asked for lately
+/// takes several system calls.
+pub const FOLDER: u64 = 4_000;
+/// Folders of a path that cost nothing.
+pub const SHALLOW: usize = 16;
 /// Steps of beginning a sub-request or an internal redirect.
 pub const ROUND: u64 = 1_000;
 /// Steps of preparing the search among many rules or redirects, for each of them.

@@ -4,6 +4,7 @@
  * This file only translates. Rust (src/sapi.rs) decides about requests, output and .user.ini files. This file, ini.c and
  * functions.c know PHP's interface. A bail-out of PHP (zend_bailout, a longjmp) starts and ends within these files.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -319,20 +320,42 @@ static void shim_refuse(int status, const char *why, const char *page)
 	} zend_end_try();
 }
 
-static void shim_run_script(const char *path)
+/* Answers for a script that PHP did not open. Returns false if no script can be opened by this worker any more. */
+static bool shim_refuse_script(const char *path)
+{
+	int again = open(path, O_RDONLY | O_CLOEXEC);
+	int why = again < 0 ? errno : 0; /* 0: refused by PHP itself, for example for open_basedir */
+
+	if (again >= 0) {
+		close(again);
+	}
+	if (why == EMFILE || why == ENFILE) {
+		shim_refuse(503, "too many files are open, left by earlier scripts; the worker is replaced",
+			"Service Unavailable.\n");
+		return false;
+	}
+	if (why == EACCES) {
+		shim_refuse(403, "script is not readable", "Access denied.\n");
+	} else {
+		shim_refuse(404, "script not found", "File not found.\n");
+	}
+	return true;
+}
+
+static bool shim_run_script(const char *path)
 {
 	zend_file_handle file;
+	bool is_sound = true;
 
 	if (shim_open_script(path, &file)) {
 		VCWD_CHDIR_FILE(path);
 		EG(exit_status) = 0;
 		php_execute_script(&file);
-	} else if (access(path, R_OK) != 0 && errno == EACCES) {
-		shim_refuse(403, "script is not readable", "Access denied.\n");
 	} else {
-		shim_refuse(404, "script not found", "File not found.\n");
+		is_sound = shim_refuse_script(path);
 	}
 	zend_destroy_file_handle(&file);
+	return is_sound;
 }
 
 static void shim_begin(const struct howdah_request *request)
@@ -398,7 +421,9 @@ int howdah_execute(const struct howdah_request *request)
 			if (request->status) {
 				SG(sapi_headers).http_response_code = request->status;
 			}
-			shim_run_script(request->script);
+			if (!shim_run_script(request->script)) {
+				outcome = HOWDAH_BROKEN;
+			}
 			if (request->collects_sessions && shim_had_session()) {
 				outcome |= HOWDAH_COLLECTED;
 			}

@@ -18,6 +18,12 @@ pub struct Resolved {
 }
 
 impl Resolved {
+    /// The result of an evaluation that takes too much work to begin.
+    pub(crate) const EXHAUSTED: Resolved = Resolved {
+        resolution: Resolution::Exhausted,
+        ruled: None,
+    };
+
     /// A resolution that is a bare status.
     pub(crate) fn status(status: Status) -> Resolved {
         Resolved {

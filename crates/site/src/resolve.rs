@@ -12,9 +12,10 @@
 //! ```
 
 use howdah_config::TryStep;
+use howdah_htaccess::work::{Exhausted, FOLDER, SHALLOW};
 use howdah_htaccess::{Client, Reads};
 use howdah_http::{Content, Method, Request, Status};
-use memchr::memrchr;
+use memchr::{memchr_iter, memrchr};
 
 use crate::documents::{DocumentHost, FileHandle, Look, PathKind};
 use crate::names::FileClass;
@@ -35,7 +36,7 @@ pub fn resolve(
     host: &mut impl DocumentHost,
     scratch: &mut Scratch,
 ) -> Resolved {
-    match unruled(site, client.request(), host, scratch) {
+    match unruled(site, client, host, scratch) {
         WithoutRules::Resolved(resolution) => Resolved { resolution, ruled: None },
         WithoutRules::Ruled(start) => {
             Evaluation::new(site, *client, host, scratch).run(start, None)
@@ -67,6 +68,9 @@ pub fn resolve_cached<P: Default>(
     let entry = hash.and_then(|hash| cache.find(hash, client, asked.cache_key(), epoch));
     if let Some(entry) = entry {
         return entry.resolved(&mut asked.path);
+    }
+    if asked.spend_on_depth(client).is_err() {
+        return uncached(Resolved::EXHAUSTED);
     }
     let start = match asked.find(host, scratch) {
         WithoutRules::Ruled(start) => start,
@@ -129,14 +133,17 @@ enum WithoutRules {
 
 fn unruled(
     site: &Site,
-    request: &Request,
+    client: &Client<'_>,
     host: &mut impl DocumentHost,
     scratch: &mut Scratch,
 ) -> WithoutRules {
-    if let Some(resolution) = without_path(request) {
+    if let Some(resolution) = without_path(client.request()) {
         return WithoutRules::Resolved(resolution);
     }
-    match PathSearch::new(site, request, scratch) {
+    match PathSearch::new(site, client.request(), scratch) {
+        Ok(asked) if asked.spend_on_depth(client).is_err() => {
+            WithoutRules::Resolved(Resolution::Exhausted)
+        }
         Ok(asked) => asked.find(host, scratch),
         Err(status) => WithoutRules::Resolved(Resolution::Status(status)),
     }
@@ -207,6 +214,15 @@ impl<'a> PathSearch<'a> {
             path: &self.path,
             slash: self.slash,
             query: self.query,
+        }
+    }
+
+    /// Counts the folders of a deep path as work.
+    fn spend_on_depth(&self, client: &Client<'_>) -> Result<(), Exhausted> {
+        let folders = memchr_iter(b'/', self.path.relative()).count();
+        match folders.checked_sub(SHALLOW) {
+            None | Some(0) => Ok(()),
+            Some(deep) => client.meter().spend(FOLDER * deep as u64),
         }
     }
 

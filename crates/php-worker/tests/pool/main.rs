@@ -367,6 +367,21 @@ fn a_form_beyond_the_memory_limit_costs_a_worker_and_no_more() {
 }
 
 #[test]
+fn a_worker_whose_scripts_left_too_many_files_open_is_replaced() {
+    let leak = "posix_setrlimit(POSIX_RLIMIT_NOFILE, 64, 64); \
+        for ($port = 1; @pfsockopen('udp://127.0.0.1', $port); $port++); echo getmypid();";
+    let site = Site::new(&[("leak.php", leak), ("pid.php", "echo getmypid();")]);
+    let mut pool = Pool::start(PoolSettings::default(), 1);
+    let first = pool.get(&site, "leak.php").text();
+    let refused = pool.get(&site, "pid.php");
+    assert_eq!((refused.status, refused.text()), (503, "Service Unavailable.\n".to_owned()));
+    let second = pool.get(&site, "pid.php");
+    assert_eq!(second.status, 200);
+    assert_ne!(first, second.text());
+    assert!(pool.stop().contains("too many files are open"));
+}
+
+#[test]
 fn thousands_of_requests_on_two_workers() {
     let site = Site::new(&[("a.php", "echo str_repeat($_GET['n'], 10);")]);
     let mut pool = Pool::start(

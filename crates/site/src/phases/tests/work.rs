@@ -125,3 +125,14 @@ fn ordinary_rules_take_little_work() {
         assert!(used < most, "{what}: {used}");
     }
 }
+
+#[test]
+fn a_deep_path_is_work_before_its_folders_are_looked_at() {
+    for (folders, most, expected) in [(16, 0, "404"), (17, 0, "exhausted"), (800, 5_000_000, "404")]
+    {
+        let mut tree = Tree::new("index.php", &[]);
+        let target = format!("{}/x", "/d".repeat(folders));
+        let (resolved, _) = within(&mut tree, &target, most);
+        assert!(shown(&resolved).contains(expected), "{folders}: {}", shown(&resolved));
+    }
+}
