@@ -128,9 +128,13 @@ async fn respond_ruled(
         is_error_page: ruled.state.status != Status::OK,
         tag: core.map_or(EtagParts::DEFAULT, |core| core.etag_parts()),
     };
+    // Directives may remove Range and conditions.
+    let edited = ruled.state.request_fields.clone();
+    let edited = edited.map(|fields| Request { fields, ..context.request.clone() });
     let ask = |context: &RequestContext<'_, '_>, manner| {
         let mut host = context.thread.host(site, context.arrival.started, &context.compared);
-        host.store.answer_in_manner(context.request, &path, file, manner)
+        let request = edited.as_ref().unwrap_or(context.request);
+        host.store.answer_in_manner(request, &path, file, manner)
     };
     let mut found = ask(context, manner);
     let status = found.status();

@@ -9,7 +9,7 @@ use std::hash::BuildHasher;
 
 use howdah_http::conditional::{self, Validators};
 use howdah_http::range::{self, Multipart, Ranges, Span};
-use howdah_http::{Request, ResponseHead, Status, date, members};
+use howdah_http::{Method, Request, ResponseHead, Status, date, members};
 
 use crate::body::{Body, Ranged, Segment, Source};
 use crate::pipeline::{Head, Response};
@@ -20,7 +20,8 @@ pub(crate) fn select(request: &Request, mut response: Response, now: u64) -> Res
     let (Head::Own(head), Some(length)) = (&mut response.head, response.body.length()) else {
         return response;
     };
-    if !response.filters.is_empty() || !is_divisible(head) || !applies(request, head, now) {
+    let is_asked = request.method == Method::Get && length > 0 && response.filters.is_empty();
+    if !is_asked || !is_divisible(head) || !applies(request, head, now) {
         return response;
     }
     match range::requested(&request.method, &request.fields, length) {
@@ -37,7 +38,8 @@ pub(crate) fn select(request: &Request, mut response: Response, now: u64) -> Res
         }
         Ranges::Many(spans) => {
             become_partial(head);
-            let segments = parts(head, spans, length);
+            let is_passing = !matches!(response.body, Body::Buffer(_, 0));
+            let segments = parts(head, spans, length, is_passing);
             response.body = cut(response.body, segments);
         }
     }
@@ -49,11 +51,9 @@ pub(crate) fn select(request: &Request, mut response: Response, now: u64) -> Res
 fn is_divisible(head: &ResponseHead) -> bool {
     let fields = &head.fields;
     let is_none = |member: &[u8]| member.eq_ignore_ascii_case(b"none");
-    let kind = fields.value(b"content-type").unwrap_or_default();
     head.status == Status::OK
         && !fields.contains(b"content-range")
         && !fields.values(b"accept-ranges").flat_map(members).any(is_none)
-        && !kind.get(..PARTS.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(PARTS))
 }
 
 /// Returns whether If-Range, if there is one, names the validator that the script has sent.
@@ -71,10 +71,17 @@ fn become_partial(head: &mut ResponseHead) {
     head.fields.remove(b"content-length");
 }
 
-/// Returns the segments of a multipart response, in ascending order: content that passes cannot be
-/// read again. RFC 9110 §15.3.7.2 permits any order.
-fn parts(head: &mut ResponseHead, mut spans: Vec<Span>, length: u64) -> Vec<Segment> {
-    spans.sort_unstable_by_key(|span| span.first);
+/// Returns the segments of a multipart response. Those of content that passes are in ascending
+/// order, because it cannot be read again; RFC 9110 §15.3.7.2 permits any order.
+fn parts(
+    head: &mut ResponseHead,
+    mut spans: Vec<Span>,
+    length: u64,
+    is_passing: bool,
+) -> Vec<Segment> {
+    if is_passing {
+        spans.sort_unstable_by_key(|span| span.first);
+    }
     let kind = head.fields.value(b"content-type").unwrap_or(b"application/octet-stream");
     // A boundary of 64 random bits, which no content contains but by accident.
     let token = RandomState::new().hash_one(spans.len());
@@ -96,8 +103,16 @@ fn cut(body: Body, segments: Vec<Segment>) -> Body {
             bytes.truncate((span.last + 1) as usize);
             Body::Buffer(bytes, span.first as usize)
         }
+        (Body::Buffer(bytes, 0), segments) => {
+            let parts: Vec<&[u8]> = segments
+                .iter()
+                .map(|segment| match segment {
+                    Segment::Text(text, sent) => &text[*sent..],
+                    Segment::Span(span) => &bytes[span.first as usize..=span.last as usize],
+                })
+                .collect();
+            Body::Buffer(parts.concat(), 0)
+        }
         (body, _) => Body::Stream(Box::new(Ranged::new(body, segments))),
     }
 }
-
-const PARTS: &[u8] = b"multipart/byteranges";

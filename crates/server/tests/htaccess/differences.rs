@@ -81,6 +81,8 @@ const NO_SCRIPT: &str = "there is no script of that name";
 /// All of them.
 #[rustfmt::skip] // One line each.
 pub const DECIDED: &[Decided] = &[
+    // Ranges.
+    line("ranges: *", "", "content-range: bytes */10", "a 416 tells the length (RFC 9110, section 15.5.17)"),
     // All answers.
     line("*", "", "$HTTP_AUTHORIZATION=*", "scripts see it without the rules that every application carries for that"),
     line("*", "", "content-type: application/octet-stream", UNTYPED),
