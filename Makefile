@@ -5,6 +5,8 @@ export CARGO
 PREFIX ?= /usr/local
 DESTDIR ?=
 LISTEN ?= 127.0.0.1:8080
+# Where the demo answers https: the port of LISTEN and 363, thus 8443. Empty for none.
+LISTEN_HTTPS ?= $(shell echo '$(LISTEN)' | awk -F: '/:[0-9]+$$/ && $$NF > 0 && $$NF < 65000 { port = $$NF + 363; sub(/[0-9]+$$/, port); print }')
 BENCH_OPTIONS ?=
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -14,7 +16,7 @@ MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 .PHONY: help serve build release lab test lint fuzz-check doc unit loom deny sanitize miri mutants attacks chaos install uninstall bench clean
 
 help:
-	@echo 'make serve     build and serve the demo at http://$(LISTEN)'
+	@echo 'make serve     build and serve the demo at http://$(LISTEN) and https://$(LISTEN_HTTPS)'
 	@echo 'make test      everything that is checked before a change is taken'
 	@echo 'make lint      formatting, clippy, the rules between the crates, packages, documentation, fuzz targets, the demo'
 	@echo 'make unit      unit and end-to-end tests'
@@ -36,7 +38,7 @@ serve:
 	@scripts/install-packages.sh build serve
 	@scripts/create-user.sh || true
 	@$(MAKE) --no-print-directory release
-	@scripts/serve-demo $(TARGET)/release $(LISTEN)
+	@scripts/serve-demo $(TARGET)/release $(LISTEN) $(LISTEN_HTTPS)
 
 release:
 	@scripts/require-cargo
@@ -79,7 +81,7 @@ fuzz-check:
 # `build` comes first because the end-to-end tests start both binaries: built together with the tests, with the same
 # features, they are built once.
 unit: build
-	$(CARGO) test --workspace
+	$(CARGO) test --workspace --no-fail-fast
 
 # Its own target folder: another RUSTFLAGS would throw the whole build away twice.
 loom:

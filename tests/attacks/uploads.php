@@ -31,7 +31,7 @@ function attack(string $address, string $seconds, string $loot): void
         $report('tried: an upload');
     }
     // The worker's end and the removal take a moment.
-    for ($wait = microtime(true) + 3; ($left = left($loot)) && microtime(true) < $wait; usleep(50_000));
+    for ($wait = microtime(true) + 60; ($left = left($loot)) && microtime(true) < $wait; usleep(50_000));
     if ($left) {
         $report('won: left ' . count($left) . ' files of uploads: ' . implode(' ', array_slice($left, 0, 3)));
     }

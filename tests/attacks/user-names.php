@@ -4,7 +4,8 @@
  *
  * Attacker: logs in with a wrong password, as users that exist and as users that do not, and compares the times.
  * Must not happen: names without an account are refused at once, while a hash is compared for the others.
- * Checked: the median time for unknown users is at least half of the one for known users.
+ * Checked: the shortest time for unknown users is at least half of the one for known users. Only a difference that
+ *   shows five times in a row counts.
  */
 if (PHP_SAPI === 'cli') {
     attack(...array_slice($argv, 1));
@@ -28,6 +29,18 @@ function prepare(): void
 function attack(string $address, string $seconds, string $loot): void
 {
     $report = fn ($line) => file_put_contents("$loot/report", "$line\n", FILE_APPEND);
+    for ($round = 0; $round < 5; $round++) {
+        $times = shortest($address, $report);
+        if ($times['nobody'] >= $times['user'] / 2) {
+            return;
+        }
+    }
+    $report('won: knowledge of the names: unknown users are refused in less than half the time');
+}
+
+/** The shortest times of answers, by kind of user. */
+function shortest(string $address, callable $report): array
+{
     $times = ['user' => [], 'nobody' => []];
     for ($turn = 0; $turn < 7; $turn++) {
         foreach (['user', 'nobody'] as $kind) {
@@ -43,10 +56,5 @@ function attack(string $address, string $seconds, string $loot): void
             $report(str_starts_with($answer, 'HTTP/1.1 401') ? 'tried: a login' : 'won: an answer that is not 401');
         }
     }
-    foreach ($times as &$list) {
-        sort($list);
-    }
-    if ($times['nobody'][3] < $times['user'][3] / 2) {
-        $report('won: knowledge of the names: unknown users are refused in less than half the time');
-    }
+    return array_map(min(...), $times);
 }

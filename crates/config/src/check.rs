@@ -8,6 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::MistakeCollector;
+use crate::listener::Listener;
 use crate::settings::{Config, FRONT_USER, POOL_USER, Site};
 use crate::values::{ForwardedField, HostPattern, RootTemplate, Sandbox};
 
@@ -169,14 +170,38 @@ fn listeners(
             );
         }
     }
+    for (number, site) in config.sites.iter().enumerate() {
+        let is_encrypted = |listener: &&Listener| listener.tls && site.answers_on(listener);
+        if site.tls.is_on() && !config.listen.iter().any(|listener| is_encrypted(&listener)) {
+            report.add(
+                places.key(number, "tls"),
+                format!(
+                    "the site {} has a certificate, and answers on no listener with TLS",
+                    site.name
+                ),
+                Some("add `\":443\"` or `{ address = \"…\", tls = true }` to `listen`".to_owned()),
+            );
+        }
+    }
     for listener in &config.listen {
         let address = &listener.address;
-        let answers = |site: &Site| site.listen.is_empty() || site.listen.contains(address);
+        let answers = |site: &Site| site.answers_on(listener);
         if !config.sites.iter().any(answers) {
             report.add(
                 places.top("listen"),
                 format!("no site answers on {address}"),
                 Some("add the address to the `listen` of a site, or leave it out".to_owned()),
+            );
+        }
+        if listener.tls && !config.sites.iter().any(|site| answers(site) && site.tls.is_on()) {
+            report.add(
+                places.top("listen"),
+                format!("{address} is for TLS, and no site that answers there has a certificate"),
+                Some(
+                    "give a site `tls = { cert = \"FILE\", key = \"FILE\" }`, or write \
+                     `{ address = \"…\", tls = false }`"
+                        .to_owned(),
+                ),
             );
         }
         if listener.proxy_protocol && config.trusted_on(listener).is_empty() {

@@ -11,6 +11,7 @@ mod overrides;
 mod paths;
 mod sending;
 mod tables;
+mod tls;
 mod upstreams;
 
 use std::marker::PhantomData;
@@ -33,6 +34,7 @@ pub(crate) use overrides::{DirectiveName, Overrides, Rules};
 pub(crate) use paths::{File, Root, SymlinkPolicy, Try};
 pub(crate) use sending::{Accel, Coding, MadeCoding};
 pub(crate) use tables::{Environment, Ini, PhpTable, Sites, Table};
+pub(crate) use tls::{Ciphers, OldestTls, Source, TlsTable, TransportSecurity, Verify};
 pub(crate) use upstreams::UpstreamUrl;
 
 use crate::diagnostic::MistakeCollector;

@@ -29,17 +29,18 @@ use toml::de::DeTable;
 
 pub use diagnostic::{Diagnostic, Errors, Place};
 pub use kinds::listen_addresses;
-pub use listener::{ListenAddress, Listener, Network, TrustedProxies};
+pub use listener::{HTTPS_PORT, ListenAddress, Listener, Network, TrustedProxies};
 pub use log_format::{LogFormat, LogPart, LogValue};
 pub use section::Key;
 pub use settings::{
-    Config, FRONT_USER, FieldRule, Limits, Log, POOL_USER, Php, ResourceLimits, Site,
+    Config, FRONT_USER, FieldRule, Limits, Log, POOL_USER, Php, ResourceLimits, Site, SiteTls,
 };
 pub use system_log::{LogDaemon, SystemLog};
 pub use values::{
-    AccessFormat, AccessTarget, AllowOverride, ContentCoding, Count, Destination, ErrorTarget,
-    ForwardedField, HostPattern, LogLevel, OverrideClass, Rate, RootTemplate, Sandbox, Sapi,
-    Symlinks, TryStep, Upstream, UserName,
+    AccessFormat, AccessTarget, AllowOverride, CertificateSource, CipherPolicy, ClientVerify,
+    ContentCoding, Count, Destination, ErrorTarget, ForwardedField, HostPattern, LogLevel,
+    OverrideClass, Rate, RootTemplate, Sandbox, Sapi, Symlinks, TlsVersion, TryStep, Upstream,
+    UserName,
 };
 
 use diagnostic::MistakeCollector;
@@ -93,6 +94,8 @@ impl Config {
         let mut config = Config::default();
         if !options.listen.is_empty() {
             config.listen = options.listen;
+        } else if options.tls_internal {
+            config.listen.iter_mut().for_each(|listener| listener.tls = true);
         }
         if let Some(threads) = options.threads {
             config.threads = threads;
@@ -111,6 +114,15 @@ impl Config {
             name: "default".to_owned(),
             root: RootTemplate::fixed(directory),
             htaccess: options.htaccess,
+            tls: match options.tls_internal {
+                // Who listens in the clear as well means it.
+                true => SiteTls {
+                    source: CertificateSource::Internal,
+                    redirect: false,
+                    ..SiteTls::default()
+                },
+                false => SiteTls::default(),
+            },
             php,
             ..Site::default()
         }];
@@ -134,6 +146,8 @@ pub struct DirectoryOptions {
     pub htaccess: bool,
     /// Where the access log goes.
     pub access_log: Option<AccessTarget>,
+    /// Whether the site has a certificate of the local authority.
+    pub tls_internal: bool,
 }
 
 impl Default for DirectoryOptions {
@@ -145,6 +159,7 @@ impl Default for DirectoryOptions {
             php: true,
             htaccess: true,
             access_log: None,
+            tls_internal: false,
         }
     }
 }

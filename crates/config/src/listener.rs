@@ -19,6 +19,8 @@ pub struct Listener {
     pub owner: Option<String>,
     /// The group of a Unix socket; `None` for the front's group.
     pub group: Option<String>,
+    /// Connections are encrypted.
+    pub tls: bool,
 }
 
 /// An address to accept connections on.
@@ -52,6 +54,7 @@ impl Listener {
     /// A listener with the default settings.
     pub fn new(address: ListenAddress) -> Listener {
         Listener {
+            tls: address.is_for_https(),
             address,
             proxy_protocol: false,
             trusted: None,
@@ -81,10 +84,18 @@ impl fmt::Display for ListenAddress {
     }
 }
 
+/// The port of https.
+pub const HTTPS_PORT: u16 = 443;
+
 /// The beginning of the text of a Unix socket's address.
 pub(crate) const UNIX: &str = "unix:";
 
 impl ListenAddress {
+    /// Whether the port is that of https, 443.
+    pub(crate) fn is_for_https(&self) -> bool {
+        matches!(self, ListenAddress::Tcp(address) if address.port() == HTTPS_PORT)
+    }
+
     /// Whether `self` and `other` are the same socket: the same path, or the same address with a
     /// port that is known.
     pub(crate) fn conflicts_with(&self, other: &ListenAddress) -> bool {

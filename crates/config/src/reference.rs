@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use crate::section::{Key, Section};
-use crate::settings::{Config, FieldRule, Limits, ListenerTable, Log, Php, ResourceLimits, Site};
+use crate::settings::{
+    Config, FieldRule, Limits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls,
+};
 
 /// The command that writes the manual.
 pub const COMMAND: &str = "cargo run -q -p howdah-config --example reference > docs/config.md";
@@ -38,6 +40,7 @@ pub fn chapters() -> Vec<Chapter> {
         chapter::<Log>("[log]"),
         chapter::<Site>("[[site]]"),
         chapter::<FieldRule>("[[site.fields]]"),
+        chapter::<SiteTls>("[site.tls]"),
         chapter::<Php>("[site.php]"),
         chapter::<ResourceLimits>("[site.php.rlimits]"),
     ]

@@ -5,20 +5,21 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::kinds::{
-    Accel, Access, Address, AddressField, Addresses, AtLeast, AutoSize, Charset, Coding, ConnectTo,
-    Counted, DirectiveName, Environment, ErrorPages, Errors, Extension, FieldName, FieldRules,
-    FieldTable, File, Flag, Format, Forwarded, FunctionName, Hosts, Ini, Level, List, Listeners,
-    MadeCoding, Mode, NameGlob, NamePattern, Optional, Overrides, PhpTable, PlainName, Proxies,
-    RateLimit, Root, Rules, SandboxLevel, SapiName, Sites, Size, Span, SymlinkPolicy, Table, Text,
-    Trusted, Try, TypeGlob, UpstreamUrl, User, Within,
+    Accel, Access, Address, AddressField, Addresses, AtLeast, AutoSize, Charset, Ciphers, Coding,
+    ConnectTo, Counted, DirectiveName, Environment, ErrorPages, Errors, Extension, FieldName,
+    FieldRules, FieldTable, File, Flag, Format, Forwarded, FunctionName, Hosts, Ini, Level, List,
+    Listeners, MadeCoding, Mode, NameGlob, NamePattern, OldestTls, Optional, Overrides, PhpTable,
+    PlainName, Proxies, RateLimit, Root, Rules, SandboxLevel, SapiName, Sites, Size, Source, Span,
+    SymlinkPolicy, Table, Text, TlsTable, TransportSecurity, Trusted, Try, TypeGlob, UpstreamUrl,
+    User, Verify, Within,
 };
 use crate::listener::{ListenAddress, Listener, SOCKET_MODE, TrustedProxies};
 use crate::section::section;
 use crate::system_log::{LogDaemon, SystemLog};
 use crate::values::{
-    AccessFormat, AccessTarget, AllowOverride, ContentCoding, Count, Destination, ErrorTarget,
-    ForwardedField, HostPattern, LogLevel, Rate, RootTemplate, Sandbox, Sapi, Symlinks, TryStep,
-    Upstream, UserName,
+    AccessFormat, AccessTarget, AllowOverride, CertificateSource, CipherPolicy, ClientVerify,
+    ContentCoding, Count, Destination, ErrorTarget, ForwardedField, HostPattern, LogLevel, Rate,
+    RootTemplate, Sandbox, Sapi, Symlinks, TlsVersion, TryStep, Upstream, UserName,
 };
 
 /// The front's user if `user` is unset.
@@ -33,7 +34,7 @@ section! {
         /// Addresses to accept connections on. `"127.0.0.1:8080"` and `"[::1]:8080"` name one
         /// address each; `":80"` is port 80 on every address of both families;
         /// `"unix:/run/howdah/web.sock"` is a Unix socket. A table has settings of its own:
-        /// `listen = [":80", { address = "127.0.0.1:8443", trusted = true }]`.
+        /// `listen = [":80", { address = "127.0.0.1:8443", tls = true }]`. Port 443 is for TLS.
         listen ("listen"): Vec<Listener> as Listeners =
             vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)).into()],
             "A server that nobody has configured yet should not be reachable from other machines.";
@@ -95,6 +96,10 @@ section! {
         /// Whether PCRE2 translates the patterns of directives to machine code.
         pcre_jit ("pcre_jit"): bool as Flag = false,
             "Site owners write these patterns. Without it the front never makes memory executable; costly patterns take up to eight times as long.";
+        /// The folder for what the server keeps for itself: the local authority of `tls =
+        /// "internal"`.
+        state_dir ("state_dir"): Option<PathBuf> as Optional<File> = None,
+            "Unset is `/var/lib/howdah-server` as root, else `howdah` in `$XDG_STATE_HOME`, which is `~/.local/state` if unset.";
         /// Limits on what a client may send, and on the time that it may take.
         limits ("limits"): Limits as Table<Limits> = Limits::default(),
             "See `[limits]` below.";
@@ -131,9 +136,10 @@ section! {
         /// The group of a Unix socket.
         group ("group"): Option<String> as Optional<Text> = None,
             "Unset is the group of the front, where root starts the server.";
-        /// Reserved for TLS. This version has none: `true` is an error.
-        tls ("tls"): bool as Flag = false,
-            "There is no TLS yet.";
+        /// Whether connections are encrypted. The certificates are those of the sites that answer
+        /// here: see `tls` of `[[site]]` and [https.md](https.md).
+        tls ("tls"): Option<bool> as Optional<Flag> = None,
+            "Unset is `true` for port 443 and `false` for all others.";
     }
 }
 
@@ -185,6 +191,10 @@ section! {
         /// Beyond it: 408.
         head_timeout ("head_timeout"): Duration as Span = Duration::from_secs(20),
             "Apache's RequestReadTimeout: enough for slow phones, too short for slow-header attacks.";
+        /// From the connection's start to the end of its TLS handshake. Beyond it the connection is
+        /// closed. At the limit of `connections`, those in their handshake are closed as idle ones.
+        handshake_timeout ("handshake_timeout"): Duration as Span = Duration::from_secs(10),
+            "Two round trips take a second on the slowest line.";
         /// Between two reads of a request body. Beyond it: 408.
         body_timeout ("body_timeout"): Duration as Span = Duration::from_secs(30),
             "A stalled upload frees its place.";
@@ -288,6 +298,11 @@ section! {
         /// does not exist.
         listen ("listen"): Vec<ListenAddress> as Addresses = Vec::new(),
             "Most servers have the same sites on all addresses.";
+        /// The site's certificates: `{ cert = "FILE", key = "FILE" }`, a list of such tables,
+        /// `"internal"` for one of the local authority, or `false` for none. See `[site.tls]` below
+        /// and [https.md](https.md).
+        tls ("tls"): SiteTls as TlsTable = SiteTls::default(),
+            "A certificate is made for the names of a site; without one there is nothing to guess.";
         /// The document root: the folder that URLs are looked up in. `{host}` as a whole component
         /// of the path is replaced by the request's host name, so that one entry serves thousands
         /// of sites: `"/srv/www/{host}/public"`. A relative path starts at the folder of the
@@ -442,6 +457,53 @@ section! {
         /// Names of fields to remove.
         unset ("unset"): Vec<String> as List<FieldName> = Vec::new(),
             "A rule may do nothing but `set` fields.";
+    }
+}
+
+section! {
+    /// A site's certificates, and what the site demands of encrypted connections.
+    pub struct SiteTls {
+        /// Where the certificates come from: `"files"` are those of `cert` and `key`; `"internal"`
+        /// is the local authority, which makes certificates for development. `tls = "internal"` is
+        /// short for `tls = { from = "internal" }`.
+        source ("from"): CertificateSource as Source = CertificateSource::Files,
+            "Browsers trust the certificates of known authorities; the local one must be trusted by hand.";
+        /// Files with a certificate in PEM, each followed by the certificates of the authorities
+        /// between it and the root. Several certificates, for example with an ECDSA and an RSA key,
+        /// stand side by side; the client's abilities choose. Changed files are read again.
+        cert ("cert"): Vec<PathBuf> as List<File> = Vec::new(),
+            "A site without a certificate is not reachable over https.";
+        /// Files with the keys of `cert` in PEM, in the same order. The supervisor reads them
+        /// before it gives up its rights; the front's user needs no right to read them.
+        key ("key"): Vec<PathBuf> as List<File> = Vec::new(),
+            "Each certificate has a key of its own.";
+        /// The oldest version of TLS that clients of this site may use: `"1.2"` or `"1.3"`.
+        min_version ("min_version"): TlsVersion as OldestTls = TlsVersion::Tls12,
+            "All browsers since 2014 know TLS 1.2. Older versions are broken, and not there.";
+        /// The cipher suites: `"intermediate"` are those that all clients with TLS 1.2 and forward
+        /// secrecy know, `"modern"` those of TLS 1.3 and, with `min_version = "1.2"`, of TLS 1.2
+        /// with ECDSA keys.
+        ciphers ("ciphers"): CipherPolicy as Ciphers = CipherPolicy::Intermediate,
+            "No suite of either list is known to be weak.";
+        /// A file with the certificates of authorities in PEM. Clients are asked for a certificate
+        /// of one of them. Rules and scripts see it in mod_ssl's variables `SSL_CLIENT_…`. The file
+        /// is read with a reload.
+        client_ca ("client_ca"): Option<PathBuf> as Optional<File> = None,
+            "Visitors have no certificates.";
+        /// With `client_ca`: `"require"` refuses clients without a certificate, also those over
+        /// http; `"optional"` serves them.
+        client_verify ("client_verify"): ClientVerify as Verify = ClientVerify::Require,
+            "Who names authorities wants their clients alone.";
+        /// Whether requests over http for a name of the site are redirected to https: with 301 for
+        /// GET and HEAD, and 308 for others. Paths below `/.well-known/acme-challenge/` are not,
+        /// nor requests that a trusted proxy has received over https.
+        redirect ("redirect"): bool as Flag = true,
+            "A site with a certificate is meant to be used over https.";
+        /// The field Strict-Transport-Security of responses over https, such as `"max-age=31536000;
+        /// includeSubDomains"`. For that many seconds browsers use https alone, and let nobody go
+        /// on after a warning. A response that has the field already keeps its own.
+        hsts ("hsts"): Option<String> as Optional<TransportSecurity> = None,
+            "A browser that has seen the field cannot go back to http. That is the operator's decision.";
     }
 }
 
@@ -635,6 +697,7 @@ impl Config {
             }
         }
         optional(&mut self.control);
+        optional(&mut self.state_dir);
         optional(&mut self.pid_file);
         for path in
             [&mut self.mime_types, &mut self.log.syslog_socket, &mut self.log.journald_socket]
@@ -651,9 +714,11 @@ impl Config {
             *path = folder.join(&*path);
         }
         for site in &mut self.sites {
+            optional(&mut site.tls.client_ca);
             site.root.anchor(folder);
             let accel = site.accel.iter_mut().map(|(_, path)| path);
-            for path in site.sendfile_roots.iter_mut().chain(accel) {
+            let pairs = site.tls.cert.iter_mut().chain(&mut site.tls.key);
+            for path in site.sendfile_roots.iter_mut().chain(accel).chain(pairs) {
                 *path = folder.join(&*path);
             }
             if let Some(php) = &mut site.php {
@@ -696,7 +761,25 @@ impl Log {
     }
 }
 
+impl SiteTls {
+    /// Whether the site has certificates.
+    pub fn is_on(&self) -> bool {
+        self.source == CertificateSource::Internal || !self.cert.is_empty()
+    }
+
+    /// Returns the files of each certificate and of its key.
+    pub fn pairs(&self) -> impl Iterator<Item = (&Path, &Path)> {
+        let keys = self.key.iter().map(PathBuf::as_path);
+        self.cert.iter().map(PathBuf::as_path).zip(keys)
+    }
+}
+
 impl Site {
+    /// Whether the site answers on a listener.
+    pub fn answers_on(&self, listener: &Listener) -> bool {
+        self.listen.is_empty() || self.listen.contains(&listener.address)
+    }
+
     /// Where the site's pool keeps its state: the folder configured, or the usual place for who
     /// runs the server. The caller makes it, for its owner alone, and must not trust one that it
     /// finds with another owner.

@@ -13,7 +13,7 @@ fn parse(text: &str) -> Config {
 fn every_key_reaches_its_field() {
     let config = parse(
         r#"
-        listen = ["0.0.0.0:80", "[::1]:81", ":82"]
+        listen = ["0.0.0.0:80", "[::1]:81", ":82", { address = "127.0.0.1:83", tls = true }, "127.0.0.1:443"]
         threads = 3
         user = "web"
         group = "webs"
@@ -21,6 +21,7 @@ fn every_key_reaches_its_field() {
         cgroups = false
         control = "/run/c.sock"
         pid_file = "/run/p"
+        state_dir = "/var/lib/s"
 
         [limits]
         connections = 10
@@ -37,6 +38,7 @@ fn every_key_reaches_its_field() {
         field_count = 50
         body = 0
         head_timeout = "1s"
+        handshake_timeout = "14s"
         body_timeout = "2s"
         send_timeout = "3s"
         keep_alive_timeout = "4s"
@@ -60,6 +62,7 @@ fn every_key_reaches_its_field() {
         name = "one"
         hosts = ["Example.org.", "*.example.org", "*"]
         root = "/srv/{host}/public"
+        tls = { cert = ["/c/a.pem", "b.pem"], key = ["/c/a.key", "b.key"], min_version = "1.3", ciphers = "modern", redirect = false, hsts = "max-age=1; preload", client_ca = "/c/ca.pem", client_verify = "optional" }
         index = ["a.html"]
         try = ["$uri", "$uri/", "$uri.html", "/index.php", "=404"]
         symlinks = "inside"
@@ -123,7 +126,13 @@ fn every_key_reaches_its_field() {
     );
     let addresses: Vec<String> =
         config.listen.iter().map(|listener| listener.address.to_string()).collect();
-    assert_eq!(addresses, ["0.0.0.0:80", "[::1]:81", "0.0.0.0:82", "[::]:82"]);
+    assert_eq!(
+        addresses,
+        ["0.0.0.0:80", "[::1]:81", "0.0.0.0:82", "[::]:82", "127.0.0.1:83", "127.0.0.1:443"]
+    );
+    let encrypted: Vec<bool> = config.listen.iter().map(|listener| listener.tls).collect();
+    assert_eq!(encrypted, [false, false, false, false, true, true]);
+    assert_eq!(config.state_dir, Some(PathBuf::from("/var/lib/s")));
     assert_eq!(config.threads, Count::Exactly(3));
     assert!(!config.cgroups);
     assert_eq!((config.user.as_deref(), config.group.as_deref()), (Some("web"), Some("webs")));
@@ -146,6 +155,7 @@ fn every_key_reaches_its_field() {
         field_count: 50,
         body: 0,
         head_timeout: seconds(1),
+        handshake_timeout: seconds(14),
         body_timeout: seconds(2),
         send_timeout: seconds(3),
         keep_alive_timeout: seconds(4),
@@ -226,6 +236,17 @@ fn every_key_reaches_its_field() {
     let site = Site {
         name: "one".into(),
         listen: Vec::new(),
+        tls: SiteTls {
+            source: CertificateSource::Files,
+            cert: vec!["/c/a.pem".into(), "b.pem".into()],
+            key: vec!["/c/a.key".into(), "b.key".into()],
+            min_version: TlsVersion::Tls13,
+            ciphers: CipherPolicy::Modern,
+            redirect: false,
+            hsts: Some("max-age=1; preload".into()),
+            client_ca: Some("/c/ca.pem".into()),
+            client_verify: ClientVerify::Optional,
+        },
         hosts: vec![
             HostPattern::Exact("example.org".into()),
             HostPattern::Wildcard("example.org".into()),
@@ -415,12 +436,14 @@ fn a_folder_is_served_as_the_only_site() {
         access_log: Some(AccessTarget::Off),
         php: true,
         htaccess: false,
+        tls_internal: true,
     };
     let config = Config::for_directory(Path::new("/srv"), options);
     assert_eq!(config.listen, [tcp("[::1]:0")]);
     assert_eq!((config.threads, config.log.access), (Count::Exactly(2), AccessTarget::Off));
     assert_eq!(config.sites[0].php.as_ref().unwrap().worker_count(99), 3);
     assert!(!config.sites[0].htaccess);
+    assert!(config.sites[0].tls.is_on() && !config.sites[0].tls.redirect);
     let options = DirectoryOptions {
         php: false,
         ..DirectoryOptions::default()

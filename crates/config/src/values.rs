@@ -61,6 +61,42 @@ impl Rate {
     }
 }
 
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TlsVersion {
+    /// TLS 1.2.
+    Tls12,
+    /// TLS 1.3.
+    Tls13,
+}
+
+/// Where a site's certificates come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CertificateSource {
+    /// From files; without any, the site has no certificate.
+    Files,
+    /// From the local authority, for development.
+    Internal,
+}
+
+/// What becomes of a client without a certificate, where a site asks for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientVerify {
+    /// The handshake fails.
+    Require,
+    /// The client is served. Rules and scripts see that it has shown none.
+    Optional,
+}
+
+/// A list of cipher suites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CipherPolicy {
+    /// Every suite with forward secrecy and authenticated encryption.
+    Intermediate,
+    /// TLS 1.3, and TLS 1.2 with ECDSA.
+    Modern,
+}
+
 /// A field in which a trusted proxy speaks for its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForwardedField {
@@ -208,6 +244,20 @@ pub enum HostPattern {
     Wildcard(String),
     /// Every name that no other site answers for: `*`.
     Default,
+}
+
+impl HostPattern {
+    /// Whether the pattern lists `host`, which is in lower case. `*` lists none.
+    pub fn lists(&self, host: &str) -> bool {
+        match self {
+            HostPattern::Exact(name) => name == host,
+            HostPattern::Wildcard(suffix) => {
+                let before = host.strip_suffix(suffix.as_str());
+                before.is_some_and(|before| before.len() > 1 && before.ends_with('.'))
+            }
+            HostPattern::Default => false,
+        }
+    }
 }
 
 impl fmt::Display for HostPattern {

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
 
 use crate::work::{Meter, WorkBudget};
-use howdah_http::{Content, Fields, Method, Request, Scheme, Version};
+use howdah_http::{Content, Fields, Method, Request, Scheme, Tls, Version};
 
 /// The request and its connection, which do not change while it is served.
 ///
@@ -17,6 +17,7 @@ pub struct Client<'r> {
     remote: SocketAddr,
     local: SocketAddr,
     hop: SocketAddr,
+    tls: Option<&'r Tls>,
     time: u64,
     reads: Option<&'r Reads>,
     meter: Meter<'r>,
@@ -48,6 +49,7 @@ impl<'r> Client<'r> {
             remote,
             local,
             hop: remote,
+            tls: None,
             time,
             reads: None,
             meter: Meter::unlimited(),
@@ -58,6 +60,19 @@ impl<'r> Client<'r> {
     #[inline]
     pub fn through(self, hop: SocketAddr) -> Client<'r> {
         Client { hop, ..self }
+    }
+
+    /// Returns the same client, whose connection is encrypted.
+    #[inline]
+    pub fn over(self, tls: Option<&'r Tls>) -> Client<'r> {
+        Client { tls, ..self }
+    }
+
+    /// Returns the facts about the encryption of the connection; `None` if it has none. A trusted
+    /// proxy's connection may be encrypted, and its client's not.
+    pub fn tls(&self) -> Option<&'r Tls> {
+        self.depends_on_everything();
+        self.tls
     }
 
     /// Returns the same client, which records in `reads` the properties that are read.

@@ -21,6 +21,7 @@ mod shared_head;
 mod status;
 mod target;
 mod text;
+mod tls;
 mod version;
 
 pub mod codings;
@@ -46,4 +47,5 @@ pub use scan::{is_field_value, is_token};
 pub use shared_head::SharedHead;
 pub use status::Status;
 pub use text::Text;
+pub use tls::Tls;
 pub use version::{Scheme, Version};

@@ -21,7 +21,7 @@ use howdah_ipc::response::{self, ResponseHead};
 use howdah_ipc::worker::{Attachment, Job, Worker};
 use howdah_ipc::{Corrupt, Geometry};
 use howdah_sys::memory::Mapping;
-use support::driver::{Driver, run};
+use support::driver::{Driver, deadline, run};
 use support::process::Children;
 use support::{Extra, Order, Random, attach_again, give_back, ring, serve, small_geometry};
 
@@ -282,9 +282,9 @@ fn every_word_may_hold_anything_at_any_stage() {
 /// corrupt, beside one that is left alone.
 #[test]
 fn garbage_during_traffic_stays_in_its_pool() {
-    let until = Instant::now() + Duration::from_secs(3);
+    let (until, end) = (Instant::now() + Duration::from_secs(3), deadline());
     let (healthy, attach) = Front::create(small_geometry(2, 1)).unwrap();
-    let over = AtomicBool::new(false);
+    let (enough, over) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
         for index in 0..2 {
             let worker = attach_again(&attach).worker(index).unwrap();
@@ -293,25 +293,27 @@ fn garbage_during_traffic_stays_in_its_pool() {
         }
         let unharmed = scope.spawn(|| {
             let mut answered = 0;
-            while Instant::now() < until {
+            while !enough.load(Ordering::Acquire) {
                 let orders = Random(answered as u64).orders(50);
                 answered += run(&healthy, 0, &orders, 3, &Mutex::default()).answered;
             }
             answered
         });
-        let mut replaced = 0;
-        while Instant::now() < until {
-            replaced += usize::from(spray_until_corrupt(replaced as u64, until));
+        let (mut seed, mut replaced) = (0, 0);
+        while Instant::now() < until || replaced <= 3 {
+            assert!(Instant::now() < end, "only {replaced} of {seed} pools were found corrupt");
+            replaced += usize::from(spray_until_corrupt(seed));
+            seed += 1;
         }
+        enough.store(true, Ordering::Release);
         assert!(unharmed.join().unwrap() > 0);
-        assert!(replaced > 3, "only {replaced} pools were found corrupt");
         over.store(true, Ordering::Release);
         (0..2).for_each(|worker| attach_again(&attach).wake(worker));
     });
 }
 
-/// Whether the front found the pool corrupt before the time was over.
-fn spray_until_corrupt(seed: u64, until: Instant) -> bool {
+/// Whether the front found the pool corrupt within half a second.
+fn spray_until_corrupt(seed: u64) -> bool {
     let (front, attach) = Front::create(small_geometry(2, 1)).unwrap();
     let hand = Hand::new(&attach);
     // In processes, since they may run into the garbage themselves, and never come out of it.
@@ -320,7 +322,7 @@ fn spray_until_corrupt(seed: u64, until: Instant) -> bool {
     std::thread::scope(|scope| {
         scope.spawn(|| spray(&hand, seed, &over));
         let lost = Mutex::default();
-        let soon = until.min(Instant::now() + Duration::from_millis(500));
+        let soon = Instant::now() + Duration::from_millis(500);
         let mut driver = Driver::new(&front, 0, &lost);
         driver.give_up_at(soon);
         let mut corrupt = false;

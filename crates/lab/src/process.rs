@@ -257,7 +257,7 @@ mod tests {
             Program::start(Command::new("sh").args(["-c", "sleep 60 & sleep 60 & wait"]), &log)
                 .unwrap();
         program.wait_until(|| true).unwrap();
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + Duration::from_secs(90);
         while tree(&[program.pid()]).len() < 3 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -103,13 +103,22 @@ mod tests {
         let [mut one, mut other] = [SessionGc::new(Some(&folder)), SessionGc::new(Some(&folder))];
         assert!(one.is_due(), "nobody has done it yet");
         assert!(!other.is_due(), "one does it");
+        // The time passes here, and for all of them.
+        let age = |stamp: &Path, age: Duration| {
+            let stamp = File::options().write(true).open(stamp).unwrap();
+            stamp.set_modified(SystemTime::now() - age).unwrap();
+        };
+        let began = Instant::now();
         one.tried(false);
-        assert!(!one.is_due(), "not with each request of a site without sessions");
-        std::thread::sleep(AGAIN + AGAIN / 10);
+        assert!(one.next >= began + AGAIN, "not with each request of a site without sessions");
+        (one.next, other.next) = (Instant::now(), Instant::now() + CLAIM);
+        age(&path, EVERY);
         assert!(one.is_due());
+        let began = Instant::now();
         one.tried(false);
-        std::thread::sleep(AGAIN + AGAIN / 10);
-        assert!(!one.is_due(), "it asks less and less often");
+        assert!(one.next >= began + 2 * AGAIN, "it asks less and less often");
+        one.next = began + CLAIM;
+        age(&path, EVERY);
         other.next = Instant::now();
         assert!(other.is_due(), "which is none of the others' business");
         other.tried(true);

@@ -56,9 +56,13 @@ struct ServeArguments {
         value_name = "ADDR",
         value_parser = listen,
         help = "Address to accept connections on: 127.0.0.1:8080, [::1]:8080, :80 for every \
-                address, or unix:/run/howdah/web.sock; may be repeated"
+                address, or unix:/run/howdah/web.sock; with http:// or https:// before it, in the clear \
+                or over TLS; may be repeated"
     )]
     listen: Vec<ListenAddresses>,
+    /// Serve over TLS with certificates of the local authority, for development
+    #[arg(long, value_name = "internal", value_parser = ["internal"])]
+    tls: Option<String>,
     /// PHP workers per site: a number, or auto for four per processor
     #[arg(long, value_name = "N|auto", value_parser = count)]
     workers: Option<Count>,
@@ -129,7 +133,24 @@ struct ServerArguments {
 
 /// The addresses of one `--listen` option.
 #[derive(Debug, Clone)]
-struct ListenAddresses(Vec<ListenAddress>);
+struct ListenAddresses {
+    addresses: Vec<ListenAddress>,
+    /// Whether the scheme before them is https; `None` if there is no scheme.
+    is_https: Option<bool>,
+}
+
+impl ListenAddresses {
+    /// The listeners. Those without a scheme are for TLS if `tls` says so, or by their port.
+    fn listeners(self, tls: bool) -> impl Iterator<Item = Listener> {
+        let ListenAddresses { addresses, is_https } = self;
+        addresses.into_iter().map(move |address| {
+            let listener = Listener::new(absolute_address(address));
+            let is_tcp = matches!(listener.address, ListenAddress::Tcp(_));
+            let tls = is_https.unwrap_or(listener.tls || (tls && is_tcp));
+            Listener { tls, ..listener }
+        })
+    }
+}
 
 /// Runs the command that the command line names.
 pub(crate) fn main() -> ExitCode {
@@ -177,16 +198,18 @@ impl ServeArguments {
         let ServeArguments {
             sites,
             listen,
+            tls,
             workers,
             threads,
             no_php,
             no_htaccess,
             access_log,
         } = self;
-        let listen = listen.into_iter().flat_map(|ListenAddresses(addresses)| addresses);
-        let listen = listen.map(absolute_address).map(Listener::new).collect();
+        let tls_internal = tls.is_some();
+        let listen = listen.into_iter().flat_map(|one| one.listeners(tls_internal)).collect();
         let options = ServeOptions {
             listen,
+            tls_internal,
             workers,
             threads,
             no_php,
@@ -372,8 +395,16 @@ fn absolute_address(address: ListenAddress) -> ListenAddress {
 
 fn listen(text: &str) -> Result<ListenAddresses, String> {
     // The advice is written for the configuration file, where addresses are in quotes.
-    listen_addresses(text)
-        .map(ListenAddresses)
+    let (is_https, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
+        (Some(rest), _) => (Some(true), rest),
+        (None, Some(rest)) => (Some(false), rest),
+        (None, None) => (None, text),
+    };
+    if is_https == Some(true) && rest.starts_with("unix:") {
+        return Err("a Unix socket has no TLS; leave https:// out".to_owned());
+    }
+    listen_addresses(rest)
+        .map(|addresses| ListenAddresses { addresses, is_https })
         .map_err(|(what, help)| format!("{what}; {}", help.replace(['`', '"'], "")))
 }
 
@@ -411,19 +442,35 @@ mod tests {
 
     #[test]
     fn what_serve_understands() {
-        let all = "/srv --listen 127.0.0.1:1 --listen :2 --workers 3 --threads auto --no-php --no-htaccess --access-log off";
+        let all = "/srv --listen 127.0.0.1:1 --listen :2 --listen https://127.0.0.1:3 --tls internal --workers 3 --threads auto --no-php --no-htaccess --access-log off";
         let serve = serve(&all.split(' ').collect::<Vec<_>>()).unwrap();
         assert_eq!(serve.sites.folder, Some("/srv".into()));
         let listen: Vec<String> = serve
             .listen
             .iter()
-            .flat_map(|ListenAddresses(all)| all)
+            .flat_map(|one| &one.addresses)
             .map(ListenAddress::to_string)
             .collect();
-        assert_eq!(listen, ["127.0.0.1:1", "0.0.0.0:2", "[::]:2"]);
+        assert_eq!(listen, ["127.0.0.1:1", "0.0.0.0:2", "[::]:2", "127.0.0.1:3"]);
+        assert_eq!(serve.tls.as_deref(), Some("internal"));
         assert_eq!((serve.workers, serve.threads), (Some(Count::Exactly(3)), Some(Count::Auto)));
         assert!(serve.no_php && serve.no_htaccess);
         assert_eq!(serve.access_log, Some(AccessTarget::Off));
+    }
+
+    #[test]
+    fn listeners_are_for_tls_by_scheme_option_and_port() {
+        for (text, internal, expected) in [
+            ("127.0.0.1:1", false, false),
+            ("127.0.0.1:1", true, true),
+            ("127.0.0.1:443", false, true),
+            ("http://127.0.0.1:443", true, false),
+            ("https://127.0.0.1:1", false, true),
+            ("unix:/run/a.sock", true, false),
+        ] {
+            let listeners: Vec<Listener> = listen(text).unwrap().listeners(internal).collect();
+            assert_eq!(listeners[0].tls, expected, "{text} {internal}");
+        }
     }
 
     #[test]
@@ -433,6 +480,8 @@ mod tests {
             (&["--listen", "8080"], "write :8080 or 127.0.0.1:8080"),
             (&["/srv", "--config", "x.toml"], "cannot be used with"),
             (&["--port", "1"], "unexpected argument"),
+            (&["--tls", "auto"], "internal"),
+            (&["--listen", "https://unix:/run/a.sock"], "a Unix socket has no TLS"),
             (&["--access-log", ""], "give a file"),
         ] {
             let error = serve(arguments).unwrap_err();

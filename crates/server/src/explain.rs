@@ -29,6 +29,7 @@ use crate::front::use_media_types;
 use crate::host::{Compared, FrontHost, Passwords};
 use crate::net::{Peer, forwarded};
 use crate::respond::{codings, set_content_type};
+use crate::tls;
 
 pub(crate) use show::{json, text};
 
@@ -138,8 +139,15 @@ pub(crate) fn explain(config: &Config, question: &Question) -> Result<Explanatio
     explanation.complaints.splice(0..0, flaws);
     // The file and the failing request report the same mistake.
     explanation.complaints.dedup();
+    if tls::may_redirect(site, &request) {
+        explanation.complaints.push(TO_HTTPS.to_owned());
+    }
     Ok(explanation)
 }
+
+/// The note for a request over http to a site with a certificate.
+const TO_HTTPS: &str = "over http the server redirects this request to https, as `redirect` of [site.tls] \
+                        says; ask for the URL with https://";
 
 /// The state that resolving needs, as the server has it.
 struct Bench<'b> {

@@ -2,6 +2,7 @@
 //! any worker.
 
 mod clock;
+mod keys;
 pub(crate) mod pulse;
 mod room;
 mod thread;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use howdah_config::{Config, FRONT_USER, RootTemplate};
+use howdah_config::{Config, FRONT_USER, ListenAddress, RootTemplate};
 use howdah_files::{CompressedCache, DirectiveCache, Flaw, Store};
 use howdah_htaccess::modules::auth::password;
 use howdah_php::{Pool, PoolEvent, PoolLimits};
@@ -41,6 +42,7 @@ use crate::observe::RecentMessages;
 use crate::supervisor::front_protocol::{
     self, FromFront, FrontStart, PoolChannel, PoolFacts, ToFront,
 };
+use crate::tls::Tls;
 
 /// Runs the front until it has drained. Called in a fresh process without privileges, threads or
 /// event loop.
@@ -86,8 +88,10 @@ fn serve(
         channel,
         pools: links,
         pulse,
+        tls,
         ..
     } = start;
+    let tls = Tls::of(&config, &tls, &ports(&config, &listeners)).map_err(io::Error::other)?;
     let mut pools: Vec<Option<Arc<Pool>>> = vec![None; config.sites.len()];
     let mut users = vec![None; config.sites.len()];
     for link in &links {
@@ -108,7 +112,7 @@ fn serve(
         log.say(Level::Warning, None, &warning);
     }
     let (shared, mut receivers) =
-        share(config, (pools.clone(), users), log, access, (threads, pulse))?;
+        share(config, (pools.clone(), users), (log, access), tls, (threads, pulse))?;
     let (stages, stage) = watch::channel(Stage::Serving);
     let own_inbox = receivers.remove(0);
     let mut others = Vec::new();
@@ -144,6 +148,19 @@ fn serve(
     result
 }
 
+/// Returns the actual port of each listener of the configuration; `None` for a Unix socket.
+fn ports(config: &Config, listeners: &[Listener]) -> Vec<Option<u16>> {
+    let mut ports = vec![None; config.listen.len()];
+    for listener in listeners {
+        if let (ListenAddress::Tcp(address), Some(port)) =
+            (&listener.address, ports.get_mut(listener.number))
+        {
+            *port = Some(address.port());
+        }
+    }
+    ports
+}
+
 /// By site: the pool, and the user that the pool runs as where that is not the front's.
 type SitePools = (Vec<Option<Arc<Pool>>>, Vec<Option<Arc<Identity>>>);
 
@@ -154,8 +171,8 @@ type Inbox = mpsc::UnboundedReceiver<Accepted>;
 fn share(
     config: Arc<Config>,
     (pools, pool_users): SitePools,
-    log: Arc<ErrorLog>,
-    access: SiteLogs<LogWriter>,
+    (log, access): (Arc<ErrorLog>, SiteLogs<LogWriter>),
+    tls: Option<Tls>,
     (threads, pulse): (usize, Arc<Pulse>),
 ) -> io::Result<(Arc<Shared>, Vec<Inbox>)> {
     let (inboxes, receivers) = (0..threads).map(|_| mpsc::unbounded_channel()).unzip();
@@ -187,6 +204,7 @@ fn share(
         loads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
         inboxes,
         pulse,
+        tls,
     };
     Ok((Arc::new(shared), receivers))
 }
@@ -247,8 +265,13 @@ pub(crate) fn processors() -> usize {
 pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
     let pools = (vec![None; config.sites.len()], vec![None; config.sites.len()]);
     let log = Arc::new(ErrorLog::new(crate::log::LogTarget::stderr()?, Level::Error));
-    let (shared, _) =
-        share(Arc::new(config), pools, log, SiteLogs::default(), (1, Arc::new(Pulse::new(1)?)))?;
+    let (shared, _) = share(
+        Arc::new(config),
+        pools,
+        (log, SiteLogs::default()),
+        None,
+        (1, Arc::new(Pulse::new(1)?)),
+    )?;
     Ok(Rc::new(Thread::new(shared, 0)))
 }
 
@@ -384,6 +407,10 @@ impl Control {
                 ToFront::ReopenLogs { first } => {
                     self.replace_logs(first, received.descriptors);
                 }
+                ToFront::Certificates { site } => {
+                    self.replace_certificates(site, received.descriptors.pop());
+                }
+                ToFront::TicketKeys => self.replace_ticket_keys(received.descriptors.pop()),
             }
         }
     }

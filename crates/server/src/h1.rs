@@ -3,7 +3,9 @@
 
 mod connection;
 mod head;
+mod plain_on_tls;
 mod request_body;
 mod sink;
 
 pub(crate) use self::connection::run;
+pub(crate) use self::plain_on_tls::refuse_plain;

@@ -18,6 +18,7 @@ mod observe;
 mod pipeline;
 mod respond;
 mod supervisor;
+mod tls;
 
 fn main() -> std::process::ExitCode {
     cli::main()

@@ -1,12 +1,13 @@
 //! The network: listeners, transports, time limits, and the peer at the other end.
 //!
-//! A protocol reads and writes through a [`Timed`] transport and never names a socket. TLS joins as
-//! a second [`Transport`].
+//! A protocol reads and writes through a [`Timed`] transport and never names a socket. TLS is
+//! another [`Transport`], chosen by listener when a connection is accepted.
 
 mod accept;
 mod buffer;
 mod clients;
 mod deadline;
+mod encrypted;
 pub(crate) mod forwarded;
 mod listener;
 mod peer;
@@ -16,7 +17,8 @@ mod transport;
 
 pub(crate) use self::buffer::Buffer;
 pub(crate) use self::clients::{Clients, CountedConnection};
-pub(crate) use self::deadline::{SWEEP, Watches};
+pub(crate) use self::deadline::{SWEEP, Watch, Watches};
+pub(crate) use self::encrypted::Encrypted;
 pub(crate) use self::listener::{Accepted, Listener, ListenerSocket, Stream};
 pub(crate) use self::peer::Peer;
 pub(crate) use self::timed::{ConnectionError, Patience, SendError, Timed};

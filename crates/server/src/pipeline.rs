@@ -7,12 +7,13 @@
 mod context;
 mod directives;
 mod response;
+mod secure;
 #[cfg(test)]
 mod tests;
 
 use std::os::unix::ffi::OsStrExt;
 
-use howdah_http::Status;
+use howdah_http::{Scheme, Status};
 use howdah_site::{Resolution, Resolved, Site};
 
 pub(crate) use self::context::{Arrival, Deadlines, RequestContext, ScratchBuffers};
@@ -53,6 +54,16 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
         };
     };
     context.site = Some(site);
+    if let Some(tls) = &context.thread.shared.tls
+        && let Some(response) = secure::settle(context, tls, site)
+    {
+        return Served {
+            response: Some(response),
+            site: Some(site),
+            user: None,
+            notes: None,
+        };
+    }
     let client = context.peer.remote.ip();
     if let Err(wait) = context.thread.clients().request(client, site.number()) {
         context.thread.report(&RequestError::too_many(context.situation()));
@@ -86,6 +97,9 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
         response = response.map(|whole| script_ranges::select(context.request, whole, now));
     }
     response.iter_mut().for_each(Response::drop_description);
+    if let (Some(response), Scheme::Https) = (&mut response, context.request.scheme) {
+        secure::promise(response, site);
+    }
     context.phase.set(Phase::Sending);
     Served { response, site: Some(site), user, notes }
 }

@@ -10,6 +10,7 @@
 //! At most one generation is Starting, at most one is Serving.
 
 mod backoff;
+mod certificates;
 mod cgroups;
 mod change;
 mod children;
@@ -44,6 +45,7 @@ use howdah_sys::poll;
 use howdah_sys::signal::{ReceivedSignal, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, Signals};
 
 use self::backoff::Backoff;
+use self::certificates::CertificateFiles;
 use self::cgroups::PoolGroup;
 use self::change::GenerationChange;
 use self::control::{Command, ControlSocket};
@@ -57,6 +59,7 @@ use self::plan::ServePlan;
 use self::pool::PoolProcesses;
 use self::upgrade::ConfigCheck;
 use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
+use crate::tls::TicketKeys;
 
 pub(crate) use self::startup::{CommandError, serve};
 
@@ -94,6 +97,10 @@ struct Supervisor {
     backoff: Backoff,
     /// The run of the new program that checks the configuration.
     check: Option<ConfigCheck>,
+    certificate_files: CertificateFiles,
+    ticket_keys: TicketKeys,
+    /// The time at which session tickets get other keys; `None` while there are no keys.
+    ticket_keys_due: Option<Instant>,
     orphans: OrphanSearch,
     /// The control groups of pools that have ended.
     graveyard: Vec<PoolGroup>,
@@ -202,8 +209,10 @@ impl Supervisor {
             .as_ref()
             .is_some_and(ControlSocket::is_busy)
             .then(|| Instant::now() + CLIENT_TURN);
-        let due = [self.restart, check, client, self.orphans.due(), self.log.repeats_due()];
-        generations.chain(due.into_iter().flatten()).min()
+        let certificates = self.certificate_files.due().filter(|_| !self.stopping);
+        let due = [self.restart, check, client, certificates, self.orphans.due()];
+        let due = due.into_iter().chain([self.ticket_keys_due, self.log.repeats_due()]);
+        generations.chain(due.flatten()).min()
     }
 
     /// Handles a readable source. A source that no longer exists is ignored.
@@ -334,6 +343,12 @@ impl Supervisor {
             }
         }
         self.handle_change_deadlines(now);
+        self.look_at_certificates(now);
+        if self.ticket_keys_due.is_some_and(|due| now >= due)
+            && let Err(why) = self.rotate_ticket_keys(now)
+        {
+            self.say(Level::Error, &format!("session tickets keep their keys: {why}"));
+        }
         self.log.report_repeats(now);
         if let Some(control) = &mut self.control {
             control.drop_silent(now);

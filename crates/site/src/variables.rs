@@ -93,6 +93,9 @@ pub fn own_variables(
     out(b"REQUEST_URI", ruled.map_or(&request.target, |ruled| ruled::uri(request, ruled)));
     with_address(client.remote().ip(), |remote| out(b"REMOTE_ADDR", remote));
     with_number(u64::from(client.remote().port()), |text| out(b"REMOTE_PORT", text));
+    if let Some(tls) = client.tls() {
+        tls.variables(out);
+    }
     let edited = ruled.and_then(|ruled| ruled.state.request_fields.as_ref());
     if let Some(kind) = edited.unwrap_or(&request.fields).value(b"content-type") {
         out(b"CONTENT_TYPE", kind);

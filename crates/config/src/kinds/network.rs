@@ -125,11 +125,11 @@ impl ValueKind for OneListener {
             report.add(value.span(), "the listener has no address", Some(help.to_owned()));
             return None;
         }
-        if table.tls {
-            let help = "leave `tls` out, and let a proxy in front of the server end TLS";
-            report.add(position("tls"), "this version has no TLS", Some(help.to_owned()));
-        }
         let is_tcp = table.address.iter().any(|at| matches!(at, ListenAddress::Tcp(_)));
+        if table.tls == Some(true) && !is_tcp {
+            let help = "leave `tls` out: what speaks to a Unix socket is on this machine";
+            report.add(position("tls"), "`tls` on a Unix socket", Some(help.to_owned()));
+        }
         for key in ["mode", "owner", "group"] {
             if is_tcp && value.get_ref().get(key).is_some() {
                 let message = format!("`{key}` of a listener that is not a Unix socket");
@@ -144,9 +144,10 @@ impl ValueKind for OneListener {
             mode,
             owner,
             group,
-            tls: _,
+            tls,
         } = table;
-        let listener = |address| Listener {
+        let listener = |address: ListenAddress| Listener {
+            tls: tls.unwrap_or(address.is_for_https()),
             address,
             proxy_protocol,
             trusted: trusted.clone(),

@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::{Problem, ValueKind, quoted, wrong_type};
 use crate::diagnostic::MistakeCollector;
 use crate::section::Section;
-use crate::settings::{FieldRule, Limits, ListenerTable, Log, Php, ResourceLimits, Site};
+use crate::settings::{FieldRule, Limits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls};
 
 /// A `[section]` of the file.
 pub(crate) struct Table<S>(PhantomData<S>);
@@ -36,6 +36,10 @@ impl Headed for Site {
 
 impl Headed for FieldRule {
     const HEADING: &'static str = "[[site.fields]]";
+}
+
+impl Headed for SiteTls {
+    const HEADING: &'static str = "[site.tls]";
 }
 
 impl Headed for Php {

@@ -93,7 +93,10 @@ fn mistakes_and_what_is_said_about_them() {
         ),
         (
             &format!("{site}colour = 1"),
-            vec!["unknown key `colour`", "the keys in [[site]] are: name, hosts, listen, root"],
+            vec![
+                "unknown key `colour`",
+                "the keys in [[site]] are: name, hosts, listen, tls, root",
+            ],
         ),
         (&format!("limits = 3\n{site}"), vec!["expected a table `[limits]`, found an integer"]),
         (&format!("listen = []\n{site}"), vec!["the list of addresses is empty"]),
@@ -105,7 +108,7 @@ fn mistakes_and_what_is_said_about_them() {
         (&format!("listen = [{{ mode = \"0600\" }}]\n{site}"), vec!["the listener has no address"]),
         (
             &format!("listen = [{{ address = \":80\", tls = true }}]\n{site}"),
-            vec!["this version has no TLS", "let a proxy in front of the server end TLS"],
+            vec!["0.0.0.0:80 is for TLS, and no site that answers there has a certificate"],
         ),
         (
             &format!("listen = [{{ address = \":80\", mode = \"0600\" }}]\n{site}"),
@@ -204,6 +207,50 @@ fn mistakes_and_what_is_said_about_them() {
         (
             &format!("{site}[site.php]\nenv = {{ \"A-B\" = 1 }}"),
             vec!["is not the name of an environment variable"],
+        ),
+        (
+            &format!("{site}tls = {{ cert = \"a.pem\" }}"),
+            vec!["howdah.toml:3:7: the certificate has no key", "`tls = { cert ="],
+        ),
+        (&format!("{site}tls = {{ key = \"a.key\" }}"), vec!["the key has no certificate"]),
+        (&format!("{site}tls = {{}}"), vec!["the table has no certificate"]),
+        (
+            &format!("{site}tls = {{ cert = [\"a\", \"b\"], key = \"a\" }}"),
+            vec!["each certificate needs a key of its own"],
+        ),
+        (
+            &format!("{site}tls = {{ from = \"internal\", cert = \"a\", key = \"b\" }}"),
+            vec!["from the local authority, and from files as well"],
+        ),
+        (&format!("{site}tls = \"interal\""), vec!["`interal` is no source of certificates"]),
+        (&format!("{site}tls = true"), vec!["expected `\"internal\"`, `false`"]),
+        (
+            &format!("{site}tls = {{ cert = \"a\", keys = \"b\" }}"),
+            vec!["unknown key `keys` in [site.tls]", "did you mean `key`?"],
+        ),
+        (
+            &format!("{site}tls = {{ cert = \"a\", key = \"b\", min_version = \"1.1\" }}"),
+            vec!["TLS 1.1 is broken"],
+        ),
+        (
+            &format!("{site}tls = {{ cert = \"a\", key = \"b\", ciphers = \"old\" }}"),
+            vec!["`old` is no list of ciphers", "`\"modern\"`"],
+        ),
+        (
+            &format!("{site}tls = {{ cert = \"a\", key = \"b\", hsts = \"1y\" }}"),
+            vec!["`1y` is no value of Strict-Transport-Security", "max-age="],
+        ),
+        (
+            &format!("{site}tls = {{ cert = \"a\", key = \"b\" }}"),
+            vec!["answers on no listener with TLS", "add `\":443\"`"],
+        ),
+        (
+            &format!("listen = [\":443\"]\n{site}"),
+            vec!["0.0.0.0:443 is for TLS, and no site", "tls = false"],
+        ),
+        (
+            &format!("listen = [{{ address = \"unix:/a\", tls = true }}]\n{site}"),
+            vec!["`tls` on a Unix socket"],
         ),
         (&format!("[log]\nerror = \"off\"\n{site}"), vec!["the error log cannot be turned off"]),
         (&format!("[log]\nlevel = \"debug\"\n{site}"), vec!["`debug` is not a log level"]),

@@ -19,6 +19,8 @@ pub(super) enum Variable {
     /// The response's media type.
     ContentType,
     Handler,
+    /// `SSL_*`: a variable of TLS.
+    Tls(Box<[u8]>),
     /// The time of the file's last change, in local time, as 14 digits; 1970 until there is a
     /// response.
     LastModified,
@@ -50,6 +52,7 @@ impl Variable {
             }
             b"SCRIPT_USER" => Variable::User,
             b"SCRIPT_GROUP" => Variable::Group,
+            name if name.starts_with(b"SSL_") => Variable::Tls(name.into()),
             // A variable of mod_rewrite only.
             b"SERVER_ADDR" => return None,
             name => match field(name) {
@@ -70,6 +73,10 @@ impl Variable {
                 return evaluation.varies_on(name);
             }
             Variable::DocumentUri => state.env.value(b"DOCUMENT_URI").unwrap_or(&state.uri).into(),
+            Variable::Tls(name) => {
+                let tls = transaction.client.tls();
+                tls.and_then(|tls| tls.variable(name)).unwrap_or_default().as_bytes().into()
+            }
             Variable::ContentType => state.content_type.as_deref().unwrap_or_default().into(),
             Variable::Handler => state.handler.as_deref().unwrap_or_default().into(),
             Variable::LastModified => {

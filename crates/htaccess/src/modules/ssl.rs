@@ -1,5 +1,4 @@
-//! mod_ssl's access control: SSLRequireSSL, SSLRequire. Directives that need client certificates or
-//! a new handshake are refused.
+//! mod_ssl's access control: SSLRequireSSL. Directives that need a new handshake are refused.
 
 use std::sync::Arc;
 
@@ -81,7 +80,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         arguments: Arguments::Raw,
         summary: "Says which variables scripts get, and how strict SSLRequireSSL is.",
         support: Support::Differs(
-            "StrictRequire is honoured; FakeBasicAuth is refused; the others have no effect",
+            "StrictRequire is honoured; FakeBasicAuth is refused; StdEnvVars is always on for scripts; the others have no effect",
         ),
         apply: ssl_options,
     },

@@ -138,11 +138,11 @@ fn a_time_out_lets_the_script_clean_up() {
     let site = Site::new(&[
         (
             "busy.php",
-            "register_shutdown_function(fn() => print('shut')); ignore_user_abort(true); while (true) { }",
+            "register_shutdown_function(fn() => print('shut')); ignore_user_abort(true); touch('busy.php.begun'); while (true) { }",
         ),
         (
             "sleep.php",
-            "register_shutdown_function(fn() => print('shut')); while (true) { sleep(60); }",
+            "register_shutdown_function(fn() => print('shut')); touch('sleep.php.begun'); while (true) { sleep(60); }",
         ),
         ("fast.php", "echo 'fast';"),
     ]);
@@ -153,6 +153,8 @@ fn a_time_out_lets_the_script_clean_up() {
     assert_eq!(pool.get(&site, "fast.php").text(), "fast");
     for script in ["busy.php", "sleep.php"] {
         let running = pool.submit(&site, script);
+        wait_until(|| site.root.join(format!("{script}.begun")).exists());
+        // A younger request is spared.
         std::thread::sleep(Duration::from_millis(300));
         pool.send(&ToZygote::Kill { worker: 0, pid, signal: SIGUSR1 });
         let answer = pool.finish(running);
@@ -164,34 +166,35 @@ fn a_time_out_lets_the_script_clean_up() {
 
 #[test]
 fn stopping_lets_the_running_request_finish() {
-    let site = Site::new(&[("slow.php", "usleep(400000); echo 'done';")]);
+    let php = "touch('begun'); while (!file_exists('go')) { usleep(1000); clearstatcache(); } echo 'done';";
+    let site = Site::new(&[("slow.php", php)]);
     let mut pool = Pool::start(PoolSettings::default(), 1);
     let running = pool.submit(&site, "slow.php");
-    std::thread::sleep(Duration::from_millis(100));
+    wait_until(|| site.root.join("begun").exists());
     pool.send(&ToZygote::Stop);
+    std::thread::sleep(Duration::from_millis(100));
+    std::fs::write(site.root.join("go"), "").unwrap();
     assert_eq!(pool.finish(running).text(), "done");
-    pool.wait_for_end(Duration::from_secs(5));
+    pool.wait_for_end();
 }
 
 #[test]
 fn without_the_front_or_the_supervisor_everything_ends() {
     for drop_front in [true, false] {
-        let site = Site::new(&[("stuck.php", "ignore_user_abort(true); while (true) { }")]);
+        let php = "ignore_user_abort(true); touch('begun'); while (true) { }";
+        let site = Site::new(&[("stuck.php", php)]);
         let mut pool = Pool::start(PoolSettings::default(), 2);
         let _running = pool.submit(&site, "stuck.php");
-        std::thread::sleep(Duration::from_millis(100));
+        wait_until(|| site.root.join("begun").exists());
         let workers = [pool.worker_pid(0), pool.worker_pid(1)];
         if drop_front {
             pool.close_front();
         } else {
             pool.close_supervisor();
         }
-        pool.wait_for_end(Duration::from_secs(10));
+        pool.wait_for_end();
         for pid in workers {
-            assert!(
-                !std::path::Path::new(&format!("/proc/{pid}")).exists(),
-                "worker {pid} is left"
-            );
+            wait_until(|| !pool::runs(pid));
         }
     }
 }
@@ -202,7 +205,7 @@ fn workers_die_with_a_zygote_that_is_killed() {
     let workers = [pool.worker_pid(0), pool.worker_pid(1)];
     pool.kill_zygote();
     for pid in workers {
-        wait_until(Duration::from_secs(5), || !pool::runs(pid));
+        wait_until(|| !pool::runs(pid));
     }
 }
 
@@ -210,15 +213,14 @@ fn workers_die_with_a_zygote_that_is_killed() {
 fn workers_that_cannot_live_do_not_eat_the_machine() {
     let mut pool = Pool::start(PoolSettings::default(), 1);
     let begun = Instant::now();
-    let mut deaths = 0;
-    while begun.elapsed() < Duration::from_secs(2) {
+    for _ in 0..250 {
         let pid = pool.worker_pid(0);
         pool.send(&ToZygote::Kill { worker: 0, pid, signal: SIGKILL });
         pool.expect(|message| matches!(message, FromZygote::Died { .. }));
         pool.expect(|message| matches!(message, FromZygote::Started { .. }));
-        deaths += 1;
     }
-    assert!((100..=310).contains(&deaths), "{deaths} workers were replaced in two seconds");
+    // A hundred of them at once, and as many in each second that follows.
+    assert!(begun.elapsed() > Duration::from_millis(990), "{:?}", begun.elapsed());
 }
 
 #[test]

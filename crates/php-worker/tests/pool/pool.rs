@@ -18,7 +18,7 @@ use howdah_sys::process::{Pid, Program};
 use howdah_sys::seqpacket::SeqPacket;
 
 /// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A folder of scripts, removed at the end of the test.
 pub struct Site {
@@ -99,7 +99,7 @@ impl Pool {
         let FromZygote::Failed { reason } = message else {
             panic!("{message:?}")
         };
-        pool.wait_for_end(PATIENCE);
+        pool.wait_for_end();
         reason
     }
 
@@ -279,7 +279,7 @@ impl Pool {
 
     /// Waits for the end of the response; the script still runs.
     pub fn wait_for_response_end(&mut self, slot: &mut Slot) {
-        wait_until(PATIENCE, || self.front.slot_status(slot).unwrap().ended);
+        wait_until(|| self.front.slot_status(slot).unwrap().ended);
         assert_eq!(self.front.slot_status(slot).unwrap().phase, SlotPhase::Taken);
     }
 
@@ -370,18 +370,18 @@ impl Pool {
 
     pub fn kill_zygote(&mut self) {
         self.zygote.signal(9).unwrap();
-        self.wait_for_end(PATIENCE);
+        self.wait_for_end();
     }
 
     /// Ends the pool in order; what was logged.
     pub fn stop(&mut self) -> String {
         self.send(&ToZygote::Stop);
-        self.wait_for_end(PATIENCE);
+        self.wait_for_end();
         self.read_log()
     }
 
-    pub fn wait_for_end(&mut self, patience: Duration) {
-        wait_until(patience, || {
+    pub fn wait_for_end(&mut self) {
+        wait_until(|| {
             self.note_news(Duration::ZERO);
             !runs(self.zygote.number().into())
         });
@@ -433,10 +433,10 @@ pub fn runs(pid: u64) -> bool {
 }
 
 /// Waits for something to become true.
-pub fn wait_until(patience: Duration, mut is_so: impl FnMut() -> bool) {
+pub fn wait_until(mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < patience, "it took longer than {patience:?}");
+        assert!(begun.elapsed() < PATIENCE, "it took longer than {PATIENCE:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

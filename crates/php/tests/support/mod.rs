@@ -26,8 +26,10 @@ pub enum Script {
     Die(u64),
     /// Some bytes, then a death by SIGSEGV.
     BytesThenDie(usize),
-    /// A complete response, then milliseconds.
-    EndThenSleep(u64),
+    /// An empty body, once the test has opened this gate.
+    Hold(Gate),
+    /// A complete response, then the gate.
+    EndThenHold(Gate),
 }
 
 impl Script {
@@ -37,17 +39,59 @@ impl Script {
             Script::Sleep(time) => format!("sleep {time}"),
             Script::Die(status) => format!("die {status}"),
             Script::BytesThenDie(count) => format!("bytes-then-die {count}"),
-            Script::EndThenSleep(time) => format!("end-then-sleep {time}"),
+            Script::Hold(gate) => format!("hold {}", gate.0),
+            Script::EndThenHold(gate) => format!("end-then-hold {}", gate.0),
         }
     }
 }
+
+/// A place where a script waits for the test, so that no test depends on how fast a worker is.
+#[derive(Debug, Clone, Copy)]
+pub struct Gate(u64);
+
+/// The gates by number: whether a script waits there, and whether it is open.
+static GATES: Mutex<Vec<(bool, bool)>> = Mutex::new(Vec::new());
+
+impl Gate {
+    /// A gate that is shut.
+    pub fn new() -> Gate {
+        let mut gates = GATES.lock().unwrap();
+        gates.push((false, false));
+        Gate(gates.len() as u64 - 1)
+    }
+
+    /// Lets the script go on.
+    pub fn open(self) {
+        GATES.lock().unwrap()[self.0 as usize].1 = true;
+    }
+
+    /// Waits until a script has reached the gate.
+    pub async fn is_reached(self) {
+        let end = Instant::now() + PATIENCE;
+        while !GATES.lock().unwrap()[self.0 as usize].0 {
+            assert!(Instant::now() < end, "no worker has begun the script");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// The script's side.
+    fn pass(number: u64) {
+        GATES.lock().unwrap()[number as usize].0 = true;
+        while !GATES.lock().unwrap()[number as usize].1 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// The time limit for steps that must happen.
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 pub fn limits() -> PoolLimits {
     PoolLimits {
         workers: 1,
         queue: 100,
-        queue_timeout: Duration::from_secs(5),
-        request_timeout: Duration::from_secs(20),
+        queue_timeout: Duration::from_secs(300),
+        request_timeout: Duration::from_secs(300),
     }
 }
 
@@ -136,7 +180,7 @@ impl Stage {
 
     /// Waits until no slot is out any more.
     pub async fn expect_idle(&self) {
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + PATIENCE;
         while !self.handle.is_idle() {
             assert!(Instant::now() < end, "a slot is still out");
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -223,7 +267,7 @@ fn obey(socket: &Arc<SeqPacket>, signals: &Mutex<Vec<u64>>) {
                 signals.lock().unwrap().push(signal);
                 if signal == 9 {
                     // The thread sleeps on; its slot is never touched again.
-                    let sleeper = SLEEPERS.lock().unwrap().pop();
+                    let sleeper = sleeper();
                     let successor = sleeper.map(|copy| (buried(&copy, worker as usize, 1), copy));
                     let died = FromZygote::Died { worker, pid, status: 9 };
                     let _ = socket.send(&died.encode(), &[]);
@@ -243,6 +287,18 @@ fn obey(socket: &Arc<SeqPacket>, signals: &Mutex<Vec<u64>>) {
 /// Attachments of workers that sleep for a long time, for the successor of one that is killed
 /// meanwhile.
 static SLEEPERS: Mutex<Vec<Attach>> = Mutex::new(Vec::new());
+
+/// Takes the attachment of the worker that is killed. The worker may not have come to its sleep yet.
+fn sleeper() -> Option<Attach> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let sleeper = SLEEPERS.lock().unwrap().pop();
+        if sleeper.is_some() || Instant::now() > end {
+            return sleeper;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
 
 fn copy(attach: &Attach) -> Attach {
     let descriptors = attach.descriptors.iter().map(|fd| fd.try_clone().unwrap()).collect();
@@ -308,8 +364,10 @@ fn run(attach: &Attach, job: Job<'_>) -> Option<u64> {
         std::mem::forget(writer);
         return Some(number);
     }
-    if what == "sleep" {
-        pause();
+    match what {
+        "sleep" => pause(),
+        "hold" => Gate::pass(number),
+        _ => {}
     }
     let _ = writer.send_head(HeadKind::Final, 200, b"", std::iter::empty());
     match what {
@@ -321,10 +379,10 @@ fn run(attach: &Attach, job: Job<'_>) -> Option<u64> {
             std::mem::forget(writer);
             return Some(11);
         }
-        "end-then-sleep" => {
+        "end-then-hold" => {
             let _ = writer.write(b"early");
             writer.end();
-            pause();
+            Gate::pass(number);
         }
         _ => {}
     }

@@ -163,6 +163,34 @@ fn files_cannot_write_to_the_terminal() {
 }
 
 #[test]
+fn a_redirect_to_https_is_told() {
+    let tree = Tree::new("https", &[("a.txt", "x")]);
+    let text = format!(
+        "listen = [\":443\"]\n[[site]]\nhosts = [\"a.example\"]\nroot = {:?}\ntls = \"internal\"\n",
+        tree.0
+    );
+    let config = Config::parse(&text, "howdah.toml").unwrap();
+    for (url, is_told) in [
+        ("http://a.example/a.txt", true),
+        ("https://a.example/a.txt", false),
+        ("http://a.example/.well-known/acme-challenge/x", false),
+    ] {
+        let question = Question {
+            method: "GET".to_owned(),
+            url: url.to_owned(),
+            fields: Vec::new(),
+            from: [192, 0, 2, 7].into(),
+        };
+        let explanation = explain(&config, &question).unwrap();
+        let told = explanation
+            .complaints
+            .iter()
+            .any(|what| what.contains("redirects this request"));
+        assert_eq!(told, is_told, "{url}");
+    }
+}
+
+#[test]
 fn a_trusted_proxy_names_the_client() {
     let tree = tree("proxied");
     let text =

@@ -30,6 +30,7 @@ use crate::observe::{
 };
 use crate::pipeline::CostlySites;
 use crate::respond::Prepared;
+use crate::tls::Tls;
 
 /// The state that all threads of the front share.
 #[derive(Debug)]
@@ -68,6 +69,8 @@ pub(crate) struct Shared {
     /// Where each thread takes connections that another accepted.
     pub(crate) inboxes: Vec<mpsc::UnboundedSender<Accepted>>,
     pub(crate) pulse: Arc<Pulse>,
+    /// Certificates; `None` if no listener is for TLS.
+    pub(crate) tls: Option<Tls>,
 }
 
 /// The stages of a front's life.

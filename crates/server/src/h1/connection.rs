@@ -19,6 +19,7 @@ use howdah_http::h1::{self, Parsed, Progress};
 use howdah_http::{Refusal, Status};
 
 use super::head;
+use super::plain_on_tls::PLAIN;
 use super::request_body::{Remaining, RequestBody};
 use super::sink::{COPIED, Sink};
 use howdah_site::Site;
@@ -34,14 +35,14 @@ use crate::pipeline::{self, Arrival, Deadlines, Outcome, RequestContext, Respons
 const GRACE: Duration = Duration::from_secs(1);
 
 /// One client's connection.
-struct Connection<T> {
-    wire: Timed<T>,
+pub(super) struct Connection<T> {
+    pub(super) wire: Timed<T>,
     /// The sender of the present request.
     peer: Peer,
     /// The trusted proxy that the connection belongs to; each of its requests has a sender of its
     /// own.
     proxy: Option<Box<Peer>>,
-    thread: Rc<Thread>,
+    pub(super) thread: Rc<Thread>,
     served: u64,
     /// Bytes of the present request that were received.
     received: u64,
@@ -51,7 +52,7 @@ struct Connection<T> {
 
 /// The state of the connection after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum After {
+pub(super) enum After {
     /// It goes on with the next request.
     Next,
     /// It is closed.
@@ -61,7 +62,7 @@ enum After {
 }
 
 /// The result of reading a head.
-enum HeadRead {
+pub(super) enum HeadRead {
     Complete(Parsed),
     Refused(Refusal),
     /// The client sent nothing.
@@ -72,37 +73,41 @@ enum HeadRead {
 
 /// Serves one connection to its end.
 pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Peer) {
-    let owner = thread.clone();
-    let Ok(_counted) = owner.admit_connection(&peer) else {
-        return;
-    };
-    let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
-    let watch = thread.watches().add(waker);
-    let limits = &owner.config().limits;
-    let patience = Patience {
-        silence: limits.send_timeout,
-        rate: limits.send_rate,
-    };
-    let mut connection = Connection {
-        wire: Timed::new(transport, watch, patience),
-        peer,
-        proxy: peer.is_proxy.then(|| Box::new(peer)),
-        thread,
-        served: 0,
-        received: 0,
-        remaining: Remaining::Length(0),
-    };
+    let mut connection = Connection::new(thread, transport, peer).await;
     while connection.has_bytes(connection.idle_timeout()).await {
         // On the heap: only working connections hold its state.
         match Box::pin(connection.converse()).await {
             After::Next => {}
-            After::Close => return,
+            After::Close => break,
             After::Linger => return Box::pin(connection.wire.linger()).await,
         }
+    }
+    if T::KEEPS_BYTES {
+        Box::pin(connection.wire.close()).await;
     }
 }
 
 impl<T: Transport> Connection<T> {
+    /// A new connection, of the task that calls this.
+    pub(super) async fn new(thread: Rc<Thread>, transport: T, peer: Peer) -> Connection<T> {
+        let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+        let watch = thread.watches().add(waker);
+        let limits = &thread.config().limits;
+        let patience = Patience {
+            silence: limits.send_timeout,
+            rate: limits.send_rate,
+        };
+        Connection {
+            wire: Timed::new(transport, watch, patience),
+            proxy: peer.is_proxy.then(|| Box::new(peer.clone())),
+            peer,
+            thread,
+            served: 0,
+            received: 0,
+            remaining: Remaining::Length(0),
+        }
+    }
+
     /// Whether the connection may go on after the present response.
     fn may_persist(&self) -> bool {
         let most = self.thread.config().limits.keep_alive_requests;
@@ -183,7 +188,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    async fn read_head(&mut self, work: &mut Workspace) -> HeadRead {
+    pub(super) async fn read_head(&mut self, work: &mut Workspace) -> HeadRead {
         let thread = self.thread.clone();
         let (head_timeout, limits) = (thread.config().limits.head_timeout, thread.limits());
         let mut seen = 0;
@@ -223,7 +228,7 @@ impl<T: Transport> Connection<T> {
 
     /// Serves the request that `work` holds, for the client that the proxy names.
     async fn serve_for_proxy(&mut self, work: &mut Workspace, parsed: Parsed) -> After {
-        let Some(proxy) = self.proxy.as_deref().copied() else {
+        let Some(proxy) = self.proxy.as_deref().cloned() else {
             return self.serve(work, parsed).await;
         };
         let after = match forwarded::sender(&proxy, &mut work.request, self.thread.config()) {
@@ -233,14 +238,14 @@ impl<T: Transport> Connection<T> {
             }
             Err(refusal) => self.refuse(work, refusal).await,
         };
-        self.peer = proxy;
         work.request.scheme = proxy.scheme;
+        self.peer = proxy;
         after
     }
 
     /// Serves the request that `work` holds.
     async fn serve(&mut self, work: &mut Workspace, parsed: Parsed) -> After {
-        let (thread, peer) = (self.thread.clone(), self.peer);
+        let (thread, peer) = (self.thread.clone(), self.peer.clone());
         let arrival = Arrival {
             began: thread.clock().now(),
             started: Instant::now(),
@@ -297,7 +302,7 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Answers a refused head. Afterwards the state of the connection is unknown.
-    async fn refuse(&mut self, work: &mut Workspace, refusal: Refusal) -> After {
+    pub(super) async fn refuse(&mut self, work: &mut Workspace, refusal: Refusal) -> After {
         let thread = self.thread.clone();
         self.wire.watch.disarm();
         let arrival = Arrival {
@@ -313,7 +318,10 @@ impl<T: Transport> Connection<T> {
         self.remaining = Remaining::Length(u64::MAX);
         self.received = work.input.bytes().len() as u64;
         self.served += 1;
-        let mut response = Response::error(refusal.status);
+        let mut response = match refusal == PLAIN {
+            true => Response::for_https_only(&work.request),
+            false => Response::error(refusal.status),
+        };
         let length = response.length();
         let (outcome, after) = self.send(work, None, &mut response, false).await;
         let situation = self.situation(work, None);

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use howdah_sys::poll;
 use howdah_sys::readiness::Readable;
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -19,6 +20,7 @@ use super::{Accepted, Listener, Peer, Stream, Transport, proxy_header};
 use crate::front::Thread;
 use crate::h1;
 use crate::log::Level;
+use crate::tls;
 
 /// How long accepting pauses after an error, and at the limit of connections where no connection of
 /// the thread is idle.
@@ -129,6 +131,10 @@ impl Thread {
         let counted = Counted(self.clone());
         let Accepted { stream, peer } = accepted;
         let spawned = match stream {
+            Stream::Tcp(stream) if peer.is_on_tls => stream
+                .set_nonblocking(true)
+                .and_then(|()| tokio::net::TcpStream::from_std(stream))
+                .map(|stream| spawn_encrypted(counted, stream, peer)),
             Stream::Tcp(stream) => stream
                 .set_nonblocking(true)
                 .and_then(|()| tokio::net::TcpStream::from_std(stream))
@@ -152,14 +158,41 @@ fn is_waiting(listener: &impl AsFd) -> bool {
 
 fn spawn_connection<T: Transport + 'static>(counted: Counted, mut stream: T, mut peer: Peer) {
     tokio::task::spawn_local(async move {
+        let thread = &counted.0;
         if peer.has_proxy_header {
             // On the heap: the connection's task keeps no room for what happens once.
-            let received = Box::pin(proxy_header::receive(&counted.0, &mut stream, peer)).await;
+            let received = Box::pin(proxy_header::receive(thread, &mut stream, peer)).await;
             let Some(named) = received else { return };
             peer = named;
         }
-        h1::run(counted.0.clone(), stream, peer).await;
-        drop(counted);
+        let Ok(_admitted) = thread.admit_connection(&peer) else {
+            return;
+        };
+        h1::run(thread.clone(), stream, peer).await;
+    });
+}
+
+/// Serves a connection on a listener with TLS.
+fn spawn_encrypted(counted: Counted, mut stream: TcpStream, mut peer: Peer) {
+    tokio::task::spawn_local(async move {
+        let thread = &counted.0;
+        if peer.has_proxy_header {
+            let received = Box::pin(proxy_header::receive(thread, &mut stream, peer)).await;
+            let Some(named) = received else { return };
+            peer = named;
+        }
+        let Ok(_admitted) = thread.admit_connection(&peer) else {
+            return;
+        };
+        match Box::pin(tls::is_hello(thread, &stream)).await {
+            None => return,
+            Some(false) => return Box::pin(h1::refuse_plain(thread.clone(), stream, peer)).await,
+            Some(true) => {}
+        }
+        let Some((stream, peer)) = Box::pin(tls::accept(thread, stream, peer)).await else {
+            return;
+        };
+        h1::run(thread.clone(), stream, peer).await;
     });
 }
 

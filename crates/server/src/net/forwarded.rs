@@ -62,7 +62,7 @@ pub(crate) fn sender(hop: &Peer, request: &mut Request, config: &Config) -> Resu
         Some((address, port)) => SocketAddr::new(address, port.unwrap_or(0)),
         None => hop.remote,
     };
-    Ok(Peer { remote, ..*hop })
+    Ok(Peer { remote, ..hop.clone() })
 }
 
 /// The addresses of trusted proxies.

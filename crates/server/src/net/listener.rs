@@ -84,6 +84,7 @@ impl Listener {
         };
         let peer = Peer {
             listener: self.number,
+            is_on_tls: settings.is_some_and(|own| own.tls),
             has_proxy_header: settings.is_some_and(|own| own.proxy_protocol),
             is_proxy: trusted.trusts(address),
             ..Peer::new(remote, local)

@@ -213,6 +213,17 @@ impl<T: Transport> Timed<T> {
         matches!(self.transport.poll_peek(context), Poll::Ready(Err(_)))
     }
 
+    /// Sends what was taken and waits in the transport. A client that takes too long does not get
+    /// the rest.
+    pub(crate) async fn close(&mut self) {
+        self.watch.arm(Instant::now(), self.patience.silence);
+        let closed = poll_fn(|context| match self.transport.poll_close(context) {
+            Poll::Pending if self.watch.is_expired() => Poll::Ready(()),
+            other => other.map(drop),
+        });
+        closed.await;
+    }
+
     /// Reads and discards further bytes of the client. Without this, closing the connection could
     /// destroy the response that is still in transit (RFC 9112 §9.6).
     pub(crate) async fn linger(&mut self) {

@@ -1,5 +1,5 @@
-//! Transports, which carry a protocol's bytes: TCP and Unix sockets here, memory in tests, TLS
-//! later.
+//! Transports, which carry a protocol's bytes: TCP and Unix sockets here, TLS beside, memory in
+//! tests.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,6 +13,12 @@ use tokio::net::{TcpStream, UnixStream};
 
 /// A byte stream to and from a client that never blocks.
 pub(crate) trait Transport {
+    /// Whether bytes that were taken may wait in the transport. Then [`poll_close`] must be called
+    /// before the transport is dropped.
+    ///
+    /// [`poll_close`]: Transport::poll_close
+    const KEEPS_BYTES: bool = false;
+
     /// Reads once. Reading 0 bytes is the end of the client's side.
     fn poll_read(
         &mut self,
@@ -38,6 +44,11 @@ pub(crate) trait Transport {
 
     /// Ends our side.
     fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Sends what was taken and waits in the transport, and the protocol's own goodbye.
+    fn poll_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
 
     /// Writes as many bytes as can be taken at once of `before`, `piece` and `after`, in this
     /// order. Returns the number of bytes taken of the three together, at least 1.

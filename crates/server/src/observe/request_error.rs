@@ -326,7 +326,7 @@ impl fmt::Display for Situation<'_> {
         let Situation { peer, phase, request, .. } = self;
         let shown = &request.target[..request.target.len().min(LONGEST_TARGET)];
         let (host, target) = (request.authority.escape_ascii(), shown.escape_ascii());
-        let method = request.method.as_str();
-        write!(f, "{phase} {method} http://{host}{target} from {}", peer.remote)
+        let (method, scheme) = (request.method.as_str(), request.scheme.as_str());
+        write!(f, "{phase} {method} {scheme}://{host}{target} from {}", peer.remote)
     }
 }

@@ -53,6 +53,13 @@ impl Response {
         }
     }
 
+    /// Gives the response a head of its own in place of one that many share.
+    pub(crate) fn own_head(&mut self) {
+        if !matches!(self.head, Head::Own(_)) {
+            self.head = Head::Own(self.head.get().clone());
+        }
+    }
+
     /// Adds a field to a [`Head::Own`]. A field whose value cannot be sent is left out.
     pub(crate) fn push(&mut self, name: &[u8], value: &[u8]) {
         if let Head::Own(head) = &mut self.head {

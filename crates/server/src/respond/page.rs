@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use howdah_http::{ResponseHead, Status};
+use howdah_http::{Request, ResponseHead, Status};
 use howdah_site::Resolution;
 
 use crate::body::Body;
@@ -14,10 +14,26 @@ impl Response {
         let head = Head::Own(ResponseHead::new(status));
         let mut response = Response {
             is_own: true,
-            ..Response::new(head, page(status))
+            ..Response::new(head, page(status, advice(status)))
         };
         response.push(b"Content-Type", b"text/html; charset=utf-8");
         response
+    }
+
+    /// Returns the page for a request in the clear on a port for https.
+    pub(crate) fn for_https_only(request: &Request) -> Response {
+        let authority = String::from_utf8_lossy(&request.authority);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
+        let advice = match !authority.is_empty() && authority.chars().all(is_plain) {
+            true => format!(
+                "This port is for https. Use <a href=\"https://{authority}/\">https://{authority}/</a>."
+            ),
+            false => "This port is for https. Use an address that begins with https://.".to_owned(),
+        };
+        Response {
+            body: page(Status::BAD_REQUEST, &advice),
+            ..Response::error(Status::BAD_REQUEST)
+        }
     }
 
     /// Adds Retry-After to a 503 of the server's own, which is over soon. A 503 of a site's rules
@@ -65,7 +81,7 @@ impl Response {
     }
 
     /// A redirect.
-    fn redirect(status: Status, location: &[u8]) -> Response {
+    pub(crate) fn redirect(status: Status, location: &[u8]) -> Response {
         let mut response = Response::error(status);
         response.push(b"Location", location);
         response
@@ -82,14 +98,13 @@ impl Response {
     }
 }
 
-fn page(status: Status) -> Body {
+fn page(status: Status, advice: &str) -> Body {
     let (code, reason) = (status.code(), status.reason());
     let text = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{code} {reason}</title>\
          <meta name=\"viewport\" content=\"width=device-width\"><meta name=\"color-scheme\" content=\"light dark\">\
          <style>body{{font:1.1em/1.5 system-ui,sans-serif;margin:15vh auto;max-width:30em;padding:0 1em}}\
-         h1{{font-weight:600}}</style></head>\n<body><h1>{code} {reason}</h1><p>{}</p></body></html>\n",
-        advice(status)
+         h1{{font-weight:600}}</style></head>\n<body><h1>{code} {reason}</h1><p>{advice}</p></body></html>\n"
     );
     Body::whole(text.into_bytes().into())
 }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use howdah_config::{Config, ErrorTarget};
+use howdah_sys::process;
 
+use super::certificates::CertificateFiles;
 use super::cgroups::ControlGroups;
 use super::control::{Command, ControlSocket};
 use super::generation::{Generation, GenerationPhase};
@@ -86,7 +88,7 @@ impl Supervisor {
         cause: ChangeCause,
         spares: HashMap<String, SpareZygote>,
     ) -> Result<(), CommandError> {
-        let generation_plan = match &self.current {
+        let mut generation_plan = match &self.current {
             // The configuration file is not read again, because no reload was requested.
             Some(current) if cause == ChangeCause::FrontDied => current.clone(),
             _ => {
@@ -95,6 +97,18 @@ impl Supervisor {
                 found.map_err(|errors| CommandError::Config(errors.join("\n")))?
             }
         };
+        if cause != ChangeCause::FrontDied {
+            self.certify(&mut generation_plan).map_err(CommandError::Failed)?;
+        }
+        if !generation_plan.certificates.iter().all(Vec::is_empty) {
+            // Nobody but root may look into a process that has keys.
+            let opaque = process::set_opaque(true);
+            opaque
+                .map_err(|error| CommandError::Failed(format!("cannot protect keys: {error}")))?;
+            if self.ticket_keys.is_empty() {
+                self.rotate_ticket_keys(Instant::now()).map_err(CommandError::Failed)?;
+            }
+        }
         if generation_plan.config.cgroups && !generation_plan.pools.is_empty() {
             let is_root = self.environment.identity.is_root();
             self.environment
@@ -146,6 +160,7 @@ impl Supervisor {
             return;
         };
         let (number, run_front) = (change.generation, self.run_front);
+        let ticket_keys = self.ticket_keys.clone();
         let Some(generation) = self.generation(number) else {
             return;
         };
@@ -157,7 +172,7 @@ impl Supervisor {
         let mut failure = None;
         if generation.front.is_none() && generation.has_php() {
             failure = generation
-                .start_front(&change.generation_plan, &change.listeners, run_front)
+                .start_front(&change.generation_plan, &change.listeners, &ticket_keys, run_front)
                 .err();
         }
         self.change = Some(change);
@@ -199,6 +214,9 @@ impl Supervisor {
         (self.log, self.access) = (log, access);
         self.restart = None;
         self.write_pid_file(generation_plan.config.pid_file.as_deref());
+        if cause != ChangeCause::FrontDied {
+            self.certificate_files = CertificateFiles::of(&generation_plan.config);
+        }
         self.current = Some(generation_plan);
         self.report_start(generation, cause);
         if !std::mem::replace(&mut self.announced, true) {

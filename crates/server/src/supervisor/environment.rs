@@ -10,6 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use howdah_config::Config;
 use howdah_sys::credentials::{self, Identity};
 use howdah_sys::process::{self, Pid};
 
@@ -104,6 +105,29 @@ impl Environment {
             ours.filter_map(|executable| beside(&executable)).flatten().collect();
         folders.extend(std::env::split_paths(&self.path).filter(|folder| folder.is_absolute()));
         folders.iter().map(|folder| folder.join(program)).collect()
+    }
+
+    /// The folder for what the server keeps for itself.
+    ///
+    /// # Errors
+    /// The configuration names none, and the environment has no home folder.
+    pub(crate) fn server_state(&self, config: &Config) -> Result<PathBuf, String> {
+        let variable = |name: &str| {
+            let found = self.variables.iter().find(|(known, _)| known == name);
+            found.map(|(_, value)| PathBuf::from(value)).filter(|path| path.is_absolute())
+        };
+        let of_user = || {
+            let home = || Some(variable("HOME")?.join(".local/state"));
+            Some(variable("XDG_STATE_HOME").or_else(home)?.join("howdah"))
+        };
+        match &config.state_dir {
+            Some(folder) => Ok(folder.clone()),
+            None if self.identity.is_root() => Ok(PathBuf::from("/var/lib/howdah-server")),
+            None => of_user().ok_or_else(|| {
+                "there is no folder for the server's state, because HOME is not set; set `state_dir`"
+                    .to_owned()
+            }),
+        }
     }
 
     /// The files and folders that the environment names for PHP's settings.

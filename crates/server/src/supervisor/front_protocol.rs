@@ -5,16 +5,20 @@
 //! except after a take-over, when they may be two versions of it. Then only [`ToFront::Drain`] and
 //! [`FromFront::Drained`] are sent; their encoding must not change.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use howdah_config::Config;
 use howdah_sys::credentials::Identity;
+use howdah_sys::memory;
 use howdah_sys::seqpacket::SeqPacket;
 
 use crate::front::pulse::Pulse;
 use crate::log::{ErrorLog, LogTarget, SiteLogs};
 use crate::net::Listener;
+use crate::tls::{PairText, TicketKeys, TlsStart};
 
 /// The values that a front starts with.
 #[derive(Debug)]
@@ -29,6 +33,8 @@ pub(crate) struct FrontStart {
     pub(crate) access: SiteLogs<LogTarget>,
     /// The heartbeats of the front's threads, for the supervisor.
     pub(crate) pulse: Arc<Pulse>,
+    /// Certificates and keys.
+    pub(crate) tls: TlsStart,
 }
 
 /// The channel to a pool's zygote.
@@ -67,6 +73,14 @@ pub(crate) enum ToFront {
         /// The place of the first one among all of them.
         first: usize,
     },
+    /// A site has other certificates. They are in the attached memory file ([`write_pairs`]).
+    Certificates {
+        /// Index of the site in the configuration.
+        site: usize,
+    },
+    /// Session tickets have other keys. They are in the attached memory file
+    /// ([`write_ticket_keys`]).
+    TicketKeys,
 }
 
 /// A message from the front to the supervisor.
@@ -118,6 +132,72 @@ pub(crate) fn log_files<'l>(
         .filter(|target| target.path().is_some())
 }
 
+/// Writes certificates and keys to a memory file, which only its descriptors lead to.
+///
+/// # Errors
+/// The error of a system call.
+pub(crate) fn write_pairs(pairs: &[PairText]) -> io::Result<OwnedFd> {
+    let mut out = Writer(Vec::new()).number(pairs.len() as u64);
+    for PairText {
+        certificate_name,
+        key_name,
+        certificate,
+        key,
+    } in pairs
+    {
+        out = out.text(certificate_name).text(key_name).bytes(certificate).bytes(key);
+    }
+    write_memory(&out.0)
+}
+
+/// Writes the keys of session tickets to a memory file.
+///
+/// # Errors
+/// The error of a system call.
+pub(crate) fn write_ticket_keys(keys: &TicketKeys) -> io::Result<OwnedFd> {
+    write_memory(&keys.to_bytes())
+}
+
+/// Reads what [`write_ticket_keys`] has written.
+///
+/// # Errors
+/// The error of a system call.
+pub(crate) fn read_ticket_keys(file: OwnedFd) -> io::Result<TicketKeys> {
+    Ok(TicketKeys::from_bytes(&read_memory(file)?))
+}
+
+fn write_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(memory::sealed_file(c"howdah-keys", bytes.len())?);
+    file.write_all(bytes)?;
+    Ok(file.into())
+}
+
+fn read_memory(file: OwnedFd) -> io::Result<Vec<u8>> {
+    let (mut file, mut content) = (File::from(file), Vec::new());
+    file.rewind()?;
+    file.read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// Reads what [`write_pairs`] has written.
+///
+/// # Errors
+/// The content is malformed, or the error of a system call.
+pub(crate) fn read_pairs(file: OwnedFd) -> io::Result<Vec<PairText>> {
+    let content = read_memory(file)?;
+    let mut input = Reader(&content);
+    let count = input.number()?;
+    let pair = |_| {
+        Ok(PairText {
+            certificate_name: input.text()?,
+            key_name: input.text()?,
+            certificate: input.bytes()?.to_vec(),
+            key: input.bytes()?.to_vec(),
+        })
+    };
+    (0..count).map(pair).collect()
+}
+
 impl ToFront {
     /// Encodes the message as one packet.
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -126,6 +206,8 @@ impl ToFront {
             ToFront::PoolReplaced { pool } => Writer::kind(2).number(*pool as u64).0,
             ToFront::Status { id } => Writer::kind(3).number(*id).0,
             ToFront::ReopenLogs { first } => Writer::kind(4).number(*first as u64).0,
+            ToFront::TicketKeys => Writer::kind(6).0,
+            ToFront::Certificates { site } => Writer::kind(5).number(*site as u64).0,
         }
     }
 
@@ -140,6 +222,8 @@ impl ToFront {
             2 => ToFront::PoolReplaced { pool: input.size()? },
             3 => ToFront::Status { id: input.number()? },
             4 => ToFront::ReopenLogs { first: input.size()? },
+            6 => ToFront::TicketKeys,
+            5 => ToFront::Certificates { site: input.size()? },
             _ => return Err(malformed()),
         })
     }
@@ -208,8 +292,12 @@ impl Writer {
     }
 
     fn text(self, text: &str) -> Writer {
-        let mut out = self.number(text.len() as u64);
-        out.0.extend_from_slice(text.as_bytes());
+        self.bytes(text.as_bytes())
+    }
+
+    fn bytes(self, bytes: &[u8]) -> Writer {
+        let mut out = self.number(bytes.len() as u64);
+        out.0.extend_from_slice(bytes);
         out
     }
 }
@@ -233,10 +321,14 @@ impl<'b> Reader<'b> {
     }
 
     fn text(&mut self) -> io::Result<String> {
+        String::from_utf8(self.bytes()?.to_vec()).map_err(|_| malformed())
+    }
+
+    fn bytes(&mut self) -> io::Result<&'b [u8]> {
         let length = self.size()?;
-        let (text, rest) = self.0.split_at_checked(length).ok_or_else(malformed)?;
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or_else(malformed)?;
         self.0 = rest;
-        String::from_utf8(text.to_vec()).map_err(|_| malformed())
+        Ok(bytes)
     }
 }
 
@@ -258,6 +350,8 @@ mod tests {
             ToFront::PoolReplaced { pool: 3 },
             ToFront::Status { id: u64::MAX },
             ToFront::ReopenLogs { first: 200 },
+            ToFront::Certificates { site: 2 },
+            ToFront::TicketKeys,
         ]
     }
 
@@ -284,6 +378,21 @@ mod tests {
         for message in from_front() {
             assert_eq!(FromFront::decode(&message.encode()).unwrap(), message);
         }
+    }
+
+    #[test]
+    fn certificates_survive_the_way() {
+        let pair = |name: &str| PairText {
+            certificate_name: name.into(),
+            key_name: "key".into(),
+            certificate: b"-----BEGIN\n".to_vec(),
+            key: Vec::new(),
+        };
+        for pairs in [vec![], vec![pair("a"), pair("b")]] {
+            assert_eq!(read_pairs(write_pairs(&pairs).unwrap()).unwrap(), pairs);
+        }
+        let keys = TicketKeys::default().rotated().unwrap();
+        assert_eq!(read_ticket_keys(write_ticket_keys(&keys).unwrap()).unwrap(), keys);
     }
 
     #[test]

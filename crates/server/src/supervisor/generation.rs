@@ -21,6 +21,7 @@ use super::pool::{PoolProcesses, SpareZygote};
 use crate::front::processors;
 use crate::front::pulse::Pulse;
 use crate::log::{ErrorLog, LogTarget, SiteLogs};
+use crate::tls::{TicketKeys, TlsStart};
 
 /// Time in which PHP with all its extensions, and the front, must be ready.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -124,6 +125,7 @@ impl Generation {
         &mut self,
         generation_plan: &GenerationPlan,
         listeners: &[Listener],
+        ticket_keys: &TicketKeys,
         run: RunFront,
     ) -> io::Result<()> {
         let (Some(config), Some((log, access))) = (&self.config, &self.logs) else {
@@ -138,6 +140,11 @@ impl Generation {
             pools: std::mem::take(&mut self.links),
             log: log.clone(),
             access: access.clone(),
+            tls: TlsStart {
+                pairs: generation_plan.certificates.as_ref().clone(),
+                client_authorities: generation_plan.client_authorities.clone(),
+                ticket_keys: ticket_keys.clone(),
+            },
             pulse: Arc::new(Pulse::new(config.threads.resolve(processors()))?),
         };
         self.front = Some(FrontProcess::fork(start, channel, generation_plan.front.clone(), run)?);

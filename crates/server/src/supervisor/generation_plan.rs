@@ -10,9 +10,11 @@ use howdah_config::{Config, FRONT_USER, POOL_USER, Php, RootTemplate, Site};
 use howdah_ipc::control::PoolSettings;
 use howdah_sys::credentials::{self, Identity};
 
+use super::certificates;
 use super::cgroups::PoolLimits;
 use super::environment::Environment;
 use super::isolation::{Abilities, PoolIsolation, PoolPaths};
+use crate::tls::{PairText, SitePairs};
 
 /// A configuration whose users, programs and folders were found on this machine.
 #[derive(Debug, Clone)]
@@ -21,6 +23,10 @@ pub(crate) struct GenerationPlan {
     /// The user that the front runs as; `None` for the supervisor's user.
     pub(crate) front: Option<Identity>,
     pub(crate) pools: Vec<PoolPlan>,
+    /// The certificates and keys of the sites.
+    pub(crate) certificates: Arc<SitePairs>,
+    /// By site, the authorities of clients in PEM; `None` where clients are asked for nothing.
+    pub(crate) client_authorities: Vec<Option<Vec<u8>>>,
     /// Warnings for the log about probable mistakes.
     pub(crate) warnings: Vec<String>,
     /// Notices for the log about protection that this machine does not offer.
@@ -64,6 +70,8 @@ impl GenerationPlan {
             warnings: Vec::new(),
         };
         let front = finder.front(&config);
+        let certificates = config.sites.iter().map(|site| finder.pairs(site)).collect();
+        let client_authorities = config.sites.iter().map(|site| finder.authorities(site)).collect();
         let mut pools = Vec::new();
         for (number, site) in config.sites.iter().enumerate() {
             finder.look_at_root(site, front.as_ref());
@@ -81,6 +89,8 @@ impl GenerationPlan {
             config: Arc::new(config),
             front,
             pools,
+            certificates: Arc::new(certificates),
+            client_authorities,
             warnings,
             notices,
         })
@@ -154,6 +164,31 @@ impl Finder<'_> {
             gid,
             groups: vec![gid],
         })
+    }
+
+    /// Reads the certificates of a site, and tries them.
+    fn pairs(&mut self, site: &Site) -> Vec<PairText> {
+        match certificates::read(site) {
+            Ok((pairs, remarks)) => {
+                self.warnings.extend(remarks);
+                pairs
+            }
+            Err(why) => {
+                self.errors.push(format!("site {}: {why}", site.name));
+                Vec::new()
+            }
+        }
+    }
+
+    /// Reads the authorities of a site's clients, and tries them.
+    fn authorities(&mut self, site: &Site) -> Option<Vec<u8>> {
+        match certificates::read_authorities(site)? {
+            Ok(text) => Some(text),
+            Err(why) => {
+                self.errors.push(format!("site {}: {why}", site.name));
+                None
+            }
+        }
     }
 
     fn pool(

@@ -27,6 +27,8 @@ pub(super) struct Listener {
     pub(super) actual: ListenAddress,
     /// The listener's place in the configuration.
     number: usize,
+    /// Connections are encrypted.
+    is_encrypted: bool,
     pub(super) socket: Rc<BoundSocket>,
 }
 
@@ -59,6 +61,7 @@ impl Listener {
             configured: ListenAddress::Tcp(configured),
             actual: ListenAddress::Tcp(socket.local_addr()?),
             number: 0,
+            is_encrypted: false,
             socket: Rc::new(BoundSocket { socket: socket.into(), file: None }),
         })
     }
@@ -70,6 +73,7 @@ impl Listener {
             configured: address.clone(),
             actual: address,
             number: 0,
+            is_encrypted: false,
             socket: Rc::new(BoundSocket {
                 socket: socket.into(),
                 file: unix::SocketFile::at(path),
@@ -85,6 +89,12 @@ impl Listener {
                 ListenAddress::Tcp(_) => true,
                 ListenAddress::Unix(path) => unix::is_there(path),
             }
+    }
+
+    /// Returns the address as a URL without a path.
+    pub(super) fn url(&self) -> String {
+        let scheme = if self.is_encrypted { "https" } else { "http" };
+        format!("{scheme}://{}", self.actual)
     }
 
     /// Returns the listener for a front, with a descriptor of its own.
@@ -132,7 +142,11 @@ pub(super) fn prepare(
             }
         };
         match made {
-            Ok(listener) => prepared.push(Listener { number, ..listener }),
+            Ok(listener) => prepared.push(Listener {
+                number,
+                is_encrypted: settings.tls,
+                ..listener
+            }),
             Err((_, true)) => {
                 warnings.push(format!("not listening on {address}: this machine has no IPv6"));
             }

@@ -3,7 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use howdah_config::{AccessTarget, Config, Count, DirectoryOptions, ListenAddress, Listener};
+use howdah_config::{
+    AccessTarget, CertificateSource, Config, Count, DirectoryOptions, ListenAddress, Listener,
+};
 
 /// The source of the sites, and the options of the command line.
 #[derive(Debug, Clone)]
@@ -26,6 +28,8 @@ pub(crate) enum SiteSource {
 pub(crate) struct ServeOptions {
     /// The addresses to listen on; empty for those of the configuration.
     pub(crate) listen: Vec<Listener>,
+    /// Whether sites without a certificate get one of the local authority.
+    pub(crate) tls_internal: bool,
     pub(crate) workers: Option<Count>,
     pub(crate) threads: Option<Count>,
     pub(crate) no_php: bool,
@@ -63,7 +67,7 @@ impl ServePlan {
             }
         }
         let options = self.options.clone();
-        Ok(Config::for_directory(
+        let config = Config::for_directory(
             folder,
             DirectoryOptions {
                 listen: options.listen,
@@ -72,8 +76,11 @@ impl ServePlan {
                 php: !options.no_php,
                 htaccess: !options.no_htaccess,
                 access_log: options.access_log,
+                tls_internal: options.tls_internal,
             },
-        ))
+        );
+        refuse_without_certificates(&config)?;
+        Ok(config)
     }
 }
 
@@ -109,6 +116,9 @@ impl ServeOptions {
             config.log.access = target.clone();
         }
         for site in &mut config.sites {
+            if self.tls_internal && !site.tls.is_on() {
+                site.tls.source = CertificateSource::Internal;
+            }
             if self.no_php {
                 site.php = None;
             }
@@ -119,7 +129,12 @@ impl ServeOptions {
                 php.workers = workers;
             }
         }
-        Ok(())
+        if self.tls_internal && self.listen.is_empty() {
+            config.listen.iter_mut().for_each(|listener| {
+                listener.tls |= matches!(listener.address, ListenAddress::Tcp(_));
+            });
+        }
+        refuse_without_certificates(config)
     }
 
     /// Replaces the listeners. An address that the file has as well keeps its settings.
@@ -143,6 +158,23 @@ impl ServeOptions {
             }
         }
         Ok(())
+    }
+}
+
+/// # Errors
+/// A listener is for TLS, and no site that answers there has a certificate.
+fn refuse_without_certificates(config: &Config) -> Result<(), String> {
+    let has_none = |listener: &&Listener| {
+        let mut sites = config.sites.iter().filter(|site| site.answers_on(listener));
+        listener.tls && !sites.any(|site| site.tls.is_on())
+    };
+    match config.listen.iter().find(has_none) {
+        None => Ok(()),
+        Some(listener) => Err(format!(
+            "{0} is for TLS, and no site has a certificate there; add --tls internal for one of the local authority, give a \
+             configuration with certificates, or write --listen http://{0}",
+            listener.address
+        )),
     }
 }
 
@@ -181,6 +213,7 @@ mod tests {
 
         let options = ServeOptions {
             listen: vec![listener("127.0.0.1:2")],
+            tls_internal: false,
             workers: Some(Count::Exactly(1)),
             threads: Some(Count::Auto),
             no_php: false,
@@ -202,6 +235,25 @@ mod tests {
         .overrule(&mut config)
         .unwrap();
         assert!(config.sites[0].php.is_none() && !config.sites[0].htaccess);
+    }
+
+    #[test]
+    fn a_listener_for_tls_needs_a_certificate() {
+        let serve = |tls_internal| {
+            let options = ServeOptions {
+                listen: vec![listener("127.0.0.1:443")],
+                tls_internal,
+                ..ServeOptions::default()
+            };
+            ServePlan {
+                source: SiteSource::Folder("/".into()),
+                options,
+            }
+            .load()
+        };
+        assert!(serve(true).unwrap().sites[0].tls.is_on());
+        let error = serve(false).unwrap_err();
+        assert!(error.contains("add --tls internal"), "{error}");
     }
 
     #[test]

@@ -116,7 +116,7 @@ impl Supervisor {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "serves {}", self.plan.source);
         for listener in &self.listeners {
-            let _ = writeln!(text, "listens on http://{}", listener.actual);
+            let _ = writeln!(text, "listens on {}", listener.url());
         }
         for generation in &self.generations {
             self.describe(generation, &mut text);

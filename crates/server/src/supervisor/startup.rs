@@ -14,11 +14,13 @@ use howdah_sys::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR
 
 use super::Supervisor;
 use super::backoff::Backoff;
+use super::certificates::CertificateFiles;
 use super::cgroups::ControlGroups;
 use super::change::ChangeCause;
 use super::control::{Command, ControlSocket};
 use super::environment::Environment;
 use super::front_process::RunFront;
+use super::front_protocol;
 use super::listeners::Listener;
 use super::oom;
 use super::orphans::OrphanSearch;
@@ -26,6 +28,7 @@ use super::plan::{ServePlan, SiteSource};
 use super::state;
 use super::takeover::Inheritance;
 use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
+use crate::tls::{TICKET_LIFETIME, TicketKeys};
 
 /// The reason why the server did not start or a command failed.
 #[derive(Debug, Clone)]
@@ -94,6 +97,9 @@ pub(crate) fn serve(
         restart: None,
         backoff: Backoff::default(),
         check: None,
+        certificate_files: CertificateFiles::default(),
+        ticket_keys: TicketKeys::default(),
+        ticket_keys_due: None,
         orphans: OrphanSearch::default(),
         graveyard: Vec::new(),
         stopping: false,
@@ -143,12 +149,17 @@ impl Supervisor {
         let Inheritance {
             next_number,
             state: _,
+            tickets,
             control,
             listeners,
             sockets,
             generations,
         } = inheritance;
         self.next_number = next_number;
+        if let Some(tickets) = tickets {
+            self.ticket_keys = front_protocol::read_ticket_keys(tickets)?;
+            self.ticket_keys_due = Some(Instant::now() + TICKET_LIFETIME);
+        }
         self.environment.cgroups = ControlGroups::reopen(self.environment.identity.is_root())
             .map(|groups| Ok(groups.into()));
         for (socket, configured) in listeners {
@@ -168,8 +179,7 @@ impl Supervisor {
 
     /// Prints the addresses on standard output. Requests to them are answered from now on.
     pub(super) fn announce(&self) {
-        let line =
-            |listener: &Listener| format!("howdah: listening on http://{}\n", listener.actual);
+        let line = |listener: &Listener| format!("howdah: listening on {}\n", listener.url());
         // One write: a reader that has seen the first line has all of them.
         let lines: String = self.listeners.iter().map(line).collect();
         let mut out = io::stdout().lock();

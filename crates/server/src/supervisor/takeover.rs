@@ -8,6 +8,7 @@
 //! ```text
 //! next 4                              number of the next generation
 //! state /tmp/howdah-77-0a1b2c3d       folder to remove at the end
+//! tickets 4                           descriptor of a memory file with the keys of session tickets
 //! control 5 /run/howdah.sock          descriptor, path
 //! listener 6 127.0.0.1:0              descriptor, address as configured
 //! socket 7 /run/howdah/web.sock       descriptor, path: a listener as well
@@ -40,6 +41,7 @@ const VARIABLE: &str = "HOWDAH_TAKE_OVER";
 pub(super) struct Inheritance {
     pub(super) next_number: u64,
     pub(super) state: Option<PathBuf>,
+    pub(super) tickets: Option<OwnedFd>,
     pub(super) control: Option<(UnixListener, PathBuf)>,
     pub(super) listeners: Vec<(TcpListener, SocketAddr)>,
     pub(super) sockets: Vec<(UnixListener, PathBuf)>,
@@ -154,6 +156,7 @@ impl Inheritance {
         match words.next() {
             b"next" => self.next_number = words.parse()?,
             b"state" => self.state = Some(words.rest().into()),
+            b"tickets" => self.tickets = Some(words.descriptor()?),
             b"control" => self.control = Some((words.descriptor()?.into(), words.rest().into())),
             b"listener" => self.listeners.push((words.descriptor()?.into(), words.parse()?)),
             b"socket" => self.sockets.push((words.descriptor()?.into(), words.rest().into())),

@@ -16,6 +16,7 @@ use howdah_sys::signal::SIGKILL;
 
 use super::environment::Environment;
 use super::front_process::FrontProcess;
+use super::front_protocol;
 use super::generation::{Generation, GenerationPhase};
 use super::pool::PoolProcesses;
 use super::takeover::{self, Handover, InheritedGeneration};
@@ -174,8 +175,12 @@ impl Supervisor {
     }
 
     fn hand_over(&self) -> io::Result<std::convert::Infallible> {
+        let tickets = front_protocol::write_ticket_keys(&self.ticket_keys)?;
         let mut handover = Handover::default();
         let none = OsStr::new("");
+        if !self.ticket_keys.is_empty() {
+            handover.line(&["tickets"], &[tickets.as_fd()], none)?;
+        }
         handover.line(&["next", &self.next_number.to_string()], &[], none)?;
         if let Some(state) = &self.environment.state {
             handover.line(&["state"], &[], state.as_os_str())?;

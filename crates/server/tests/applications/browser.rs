@@ -273,7 +273,7 @@ impl Page<'_> {
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 const MOST_REDIRECTS: usize = 5;
 const LARGEST_BODY: u64 = 64 << 20;
 const BOUNDARY: &str = "----a-boundary-that-no-file-contains";

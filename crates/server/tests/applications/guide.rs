@@ -20,7 +20,9 @@ pub(crate) fn configuration(heading: &str, root: &str) -> String {
         false => format!("{line}\n"),
     });
     let text: String = moved.collect();
-    format!("{text}workers = 4\nstate_dir = \"@folder@/state\"\n")
+    // No test of an application provokes these limits, and a busy machine may.
+    let limits = "request_timeout = \"5m\"\nqueue_timeout = \"5m\"";
+    format!("{text}workers = 4\nstate_dir = \"@folder@/state\"\n{limits}\n")
 }
 
 fn blocks(text: &str) -> impl Iterator<Item = &str> {

@@ -84,7 +84,7 @@ impl Drop for MariaDb {
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn run(home: &Path, command: &mut Command) {
     let status = command

@@ -28,6 +28,8 @@ root = "@folder@/site"
 
 [site.php]
 workers = 4
+request_timeout = "5m"
+queue_timeout = "5m"
 state_dir = "@folder@/state/blog"
 ini = { upload_max_filesize = "64M", post_max_size = "64M" }
 admin_ini = { sendmail_path = "/bin/true" }

@@ -25,6 +25,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 const ATTACKER_WAITS: Duration = Duration::from_secs(1);
 /// Bytes that one attack may add to the log: a line for each kind of event, and counts.
 const MOST_LOG: usize = 3 << 20;
+/// The same for each second since the start: what a site may log all the time.
+const MOST_LOG_PER_SECOND: usize = 100 << 10;
 /// Bytes by which an attack may enlarge the front for good.
 const MOST_GROWTH: u64 = 96 << 20;
 
@@ -34,6 +36,7 @@ pub struct Scene {
     server: Server,
     folder: Folder,
     users: Users,
+    began: Instant,
 }
 
 /// The users of site A and of site B, each with its number.
@@ -78,12 +81,13 @@ impl Scene {
             return None;
         }
         let users = Users::claim()?;
+        let began = Instant::now();
         let folder = Folder::new();
         furnish(&folder, attack, &users);
         let file = configuration(&folder, attack, &users);
         let server =
             Setup::config(&file).environment("SERVER_SECRET", &secret("supervisor")).start();
-        let scene = Scene { attack, server, folder, users };
+        let scene = Scene { attack, server, folder, users, began };
         scene.describe();
         let ready = until(|| scene.ask("a", "/hello.php?n=1") == b"the answer to 1\n");
         assert!(ready, "site A does not serve before the attack");
@@ -111,7 +115,7 @@ impl Scene {
         let facts = self.facts();
         let own = self.attack.own_visitors.then(|| Visitors::start(address, "a.example"));
         let during = std::thread::scope(|scope| {
-            scope.spawn(|| self.attack_for(time));
+            scope.spawn(|| self.attack_until_something_is_tried(time));
             // Longer than the attack: its effects may come late.
             observe(time + time / 2)
         });
@@ -150,7 +154,7 @@ impl Scene {
             note("site A does not serve again".to_owned());
         }
         let log = self.server.log().len();
-        if log > MOST_LOG {
+        if log > MOST_LOG + MOST_LOG_PER_SECOND * self.began.elapsed().as_secs() as usize {
             note(format!("the log has {log} bytes"));
         }
         if until(|| self.fronts().len() == 1) {
@@ -185,8 +189,8 @@ impl Scene {
             note("the server does not stop".to_owned());
         }
         for (user, uid) in [self.users.a, self.users.b] {
-            let left = processes_of(uid);
-            if !left.is_empty() {
+            if !until(|| processes_of(uid).is_empty()) {
+                let left = processes_of(uid);
                 let named: Vec<String> = left.iter().map(|one| one.arguments()).collect();
                 note(format!(
                     "{} processes of {user} are left: {:?}",
@@ -195,12 +199,22 @@ impl Scene {
                 ));
             }
         }
-        let left = files_below(&self.folder.path().join("b/state/tmp"));
-        if !left.is_empty() {
+        let left = || files_below(&self.folder.path().join("b/state/tmp"));
+        if !until(|| left().is_empty()) {
+            let left = left();
             note(format!("temporary files of site B are left: {left:?}"));
         }
         let log = self.server.log();
         log.get(log.len().saturating_sub(4000)..).unwrap_or(&log).to_owned()
+    }
+
+    /// Lets the attack go on for a time, and on a slow machine for as long as it takes to try
+    /// anything.
+    fn attack_until_something_is_tried(&self, time: Duration) {
+        until(|| {
+            self.attack_for(time);
+            self.report().0 > 0
+        });
     }
 
     /// Lets the attack go on for a time.
@@ -432,7 +446,8 @@ fn configuration(folder: &Folder, attack: &Attack, users: &Users) -> PathBuf {
          sandbox = \"off\"\nhide_processes = false\nprivate_tmp = false\n\
          admin_ini = {{ \"ffi.enable\" = \"1\"{extension} }}\n\
          [[site]]\nname = \"b\"\nhosts = [\"b.example\"]\nroot = \"b/public\"\n\
-         [site.php]\nuser = \"{b}\"\nworkers = 4\nstate_dir = \"b/state\"\nenv = {{ SECRET = \"{secret}\" }}\n"
+         [site.php]\nuser = \"{b}\"\nworkers = 4\nqueue_timeout = \"2m\"\nrequest_timeout = \"2m\"\n\
+         state_dir = \"b/state\"\nenv = {{ SECRET = \"{secret}\" }}\n"
     );
     let file = folder.file("howdah.toml", text);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();

@@ -26,7 +26,7 @@ use census::Census;
 use events::Events;
 use ledger::Ledger;
 use loads::{Load, Visitors};
-use stage::Stage;
+use stage::{Limits, Stage};
 use support::{has_php, wait_until};
 
 /// Time of the chaos without `CHAOS_SECONDS`.
@@ -40,7 +40,7 @@ fn nothing_is_wrong_and_nothing_is_left_after_chaos() {
     if !has_php() {
         return;
     }
-    let stage = Stage::build();
+    let stage = Stage::build(Limits::SHORT);
     let ledger = Ledger::default();
     Visitors::start(&stage, &ledger, &Load::ALL).visit_for(CALM);
     let before = Census::settled(&stage);
@@ -79,7 +79,7 @@ fn reload_every_second(time: Duration) {
     if !has_php() {
         return;
     }
-    let stage = Stage::build();
+    let stage = Stage::build(Limits::FAR);
     let ledger = Ledger::default();
     let visitors = Visitors::start(&stage, &ledger, &Load::ALL);
     let end = Instant::now() + time;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use howdah_sys::signal::SIGTERM;
 
 use crate::loads;
-use crate::support::{Folder, HOWDAH, Process, Server, Setup, is_root};
+use crate::support::{Folder, HOWDAH, PATIENCE, Process, Server, Setup, is_root};
 
 /// Workers of the pool.
 pub const WORKERS: usize = 6;
@@ -18,6 +18,25 @@ pub const WORKERS: usize = 6;
 pub const DESCRIPTORS: usize = 500;
 /// Room of the disk that can be full.
 const DISK: &str = "size=96m,mode=1777";
+
+/// Time limits of the server.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    request: &'static str,
+    queue: &'static str,
+    drain: &'static str,
+}
+
+impl Limits {
+    /// Limits that events of the chaos provoke.
+    pub const SHORT: Limits = Limits {
+        request: "8s",
+        queue: "15s",
+        drain: "20s",
+    };
+    /// Limits that a busy machine does not provoke.
+    pub const FAR: Limits = Limits { request: "5m", queue: "5m", drain: "5m" };
+}
 
 /// A server with one site.
 pub struct Stage {
@@ -28,8 +47,9 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Writes the site's files and starts the server.
-    pub fn build() -> Stage {
+    /// Writes the site's files and starts the server. Scripts and the end of a generation have the
+    /// time that `limits` says.
+    pub fn build(limits: Limits) -> Stage {
         let folder = Folder::new();
         for (name, content) in loads::SCRIPTS {
             folder.file(&format!("public/{name}"), content);
@@ -44,11 +64,13 @@ impl Stage {
         // Not on that disk: a session that cannot be written has a wrong count.
         let sessions = folder.folder("sessions");
         fs::set_permissions(&sessions, fs::Permissions::from_mode(0o1777)).unwrap();
+        let Limits { request, queue, drain } = limits;
         let text = format!(
             "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\npid_file = \"pid\"\nthreads = 2\n\
-             [limits]\ndrain_timeout = \"20s\"\n[log]\naccess = \"off\"\n\
+             [limits]\ndrain_timeout = \"{drain}\"\n[log]\naccess = \"off\"\n\
              [[site]]\nname = \"chaos\"\nroot = \"public\"\n\
-             [site.php]\npcntl = true\nworkers = {WORKERS}\nrequest_timeout = \"8s\"\nstate_dir = \"room/state\"\n\
+             [site.php]\npcntl = true\nworkers = {WORKERS}\nrequest_timeout = \"{request}\"\n\
+             queue_timeout = \"{queue}\"\nstate_dir = \"room/state\"\n\
              ini_file = \"{}\"\nadmin_ini = {{ \"session.save_path\" = \"{}\" }}\n",
             ini.display(),
             sessions.display()
@@ -130,7 +152,7 @@ impl Stage {
         let mut processes = self.server.processes();
         processes.extend(supervisor.standbys());
         supervisor.signal(SIGTERM);
-        let end = Instant::now() + Duration::from_secs(40);
+        let end = Instant::now() + PATIENCE;
         while supervisor.lives() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -55,17 +55,20 @@ fn killing_workers_under_load_harms_only_their_own_requests() {
     let before = census(&site);
 
     let over = AtomicBool::new(false);
-    let kills = AtomicUsize::new(0);
+    let (kills, answers) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let seen: Vec<Seen> = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|number| {
                 scope.spawn({
-                    let over = &over;
-                    move || client(address, number, over)
+                    let (over, answers) = (&over, &answers);
+                    move || client(address, number, over, answers)
                 })
             })
             .collect();
         kill_workers(&site, &kills);
+        wait_until("far more requests are answered than killed", || {
+            answers.load(Ordering::Relaxed) > 2 * KILLS
+        });
         over.store(true, Ordering::Release);
         clients.into_iter().map(|client| client.join().unwrap()).collect()
     });
@@ -113,7 +116,7 @@ fn census(site: &Site) -> (usize, Vec<Vec<String>>) {
 
 fn kill_workers(site: &Site, kills: &AtomicUsize) {
     let zygote = site.server.zygote();
-    let until = Instant::now() + Duration::from_secs(90);
+    let until = Instant::now() + 10 * PATIENCE;
     let mut state = 1_u64;
     while kills.load(Ordering::Relaxed) < KILLS {
         assert!(Instant::now() < until, "only {} kills", kills.load(Ordering::Relaxed));
@@ -130,7 +133,7 @@ fn kill_workers(site: &Site, kills: &AtomicUsize) {
     }
 }
 
-fn client(address: SocketAddr, number: usize, over: &AtomicBool) -> Seen {
+fn client(address: SocketAddr, number: usize, over: &AtomicBool, answers: &AtomicUsize) -> Seen {
     let mut seen = Seen::default();
     let mut stream = None;
     let mut turn = number;
@@ -145,7 +148,10 @@ fn client(address: SocketAddr, number: usize, over: &AtomicBool) -> Seen {
             _ => ("/tiny.php", 0, b"tiny".to_vec()),
         };
         match exchange(&mut stream, address, target, body) {
-            Ok((200, answer)) if answer == expected => seen.whole += 1,
+            Ok((200, answer)) if answer == expected => {
+                seen.whole += 1;
+                answers.fetch_add(1, Ordering::Relaxed);
+            }
             Ok((502, _)) => seen.killed += 1,
             // Broken off in the middle, and seen to be: its worker was killed while it sent.
             Err(Broken::Body) => {

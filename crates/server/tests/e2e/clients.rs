@@ -2,22 +2,23 @@
 
 use std::time::{Duration, Instant};
 
-use crate::site::{Options, Site};
+use crate::site::{Options, Site, far_limits};
 use crate::support::{Folder, Setup, has_php, wait_until};
 use crate::wire::Wire;
 
 fn site(top: &str, limits: &str, of_site: &str) -> Site {
     let config = format!(
-        "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n{top}\n[limits]\n{limits}\n\
+        "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n{top}\n[limits]\n{}{limits}\n\
          [log]\naccess = \"access.log\"\n[[site]]\nname = \"shop\"\nroot = \"public\"\nphp = false\n\
-         {of_site}\n"
+         {of_site}\n",
+        far_limits(limits)
     );
     Site::configured(&[("a.txt", "content")], &config)
 }
 
 #[test]
 fn a_client_that_asks_too_often_is_told_when_to_come_back_and_another_is_served() {
-    let site = site("threads = 2", "client_requests = \"1/m\"\nclient_burst = 3", "");
+    let site = site("threads = 2", "client_requests = \"1/h\"\nclient_burst = 3", "");
     let mut wire = site.connect();
     for _ in 0..3 {
         assert_eq!(wire.get("/a.txt").status, 200);
@@ -25,7 +26,7 @@ fn a_client_that_asks_too_often_is_told_when_to_come_back_and_another_is_served(
     let reply = wire.get("/a.txt");
     assert_eq!(reply.status, 429);
     let seconds: u64 = reply.field("retry-after").unwrap().parse().unwrap();
-    assert!((1..=60).contains(&seconds), "{seconds}");
+    assert!((1..=3600).contains(&seconds), "{seconds}");
     // The same client on another connection, and another client.
     assert_eq!(site.get("/a.txt").status, 429);
     let mut other = Wire::connect_from([127, 0, 0, 9], site.server.address());
@@ -53,7 +54,7 @@ fn a_client_with_too_many_connections_gets_no_further_one_until_it_closes_one() 
         assert_eq!(wire.get("/a.txt").text(), "content");
     }
     let mut refused = site.connect();
-    assert!(refused.is_closed_within(Duration::from_secs(20)));
+    refused.expect_close();
     site.server
         .wait_for_log("the client has as many connections as `client_connections` allows");
     let mut other = Wire::connect_from([127, 0, 0, 9], site.server.address());
@@ -62,7 +63,7 @@ fn a_client_with_too_many_connections_gets_no_further_one_until_it_closes_one() 
     wait_until("there is room again", || {
         let mut wire = site.connect();
         wire.try_send("GET /a.txt HTTP/1.1\r\nHost: x\r\n\r\n");
-        wire.within(Duration::from_millis(200)).ends_with(b"content")
+        wire.rest_or_reply() == b"content"
     });
     for wire in &mut wires {
         assert_eq!(wire.get("/a.txt").text(), "content");
@@ -76,14 +77,11 @@ fn an_idle_crowd_makes_room_for_new_visitors_at_once() {
     for wire in &mut crowd {
         assert_eq!(wire.get("/a.txt").text(), "content");
     }
-    // Some of the crowd have not said a word since they connected.
-    let began = Instant::now();
+    // None of the crowd goes by itself within the hour.
     for _ in 0..100 {
         assert_eq!(site.get("/a.txt").text(), "content");
     }
-    // An hour's patience is not needed.
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
-    assert!(crowd[0].is_closed_within(Duration::from_secs(20)), "the longest idle went first");
+    crowd[0].expect_close(); // The longest idle went first.
 }
 
 #[test]
@@ -125,18 +123,17 @@ fn a_body_that_drips_is_given_up() {
             ..Options::default()
         },
     );
+    let began = Instant::now();
     let mut wire = site.connect();
     wire.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n");
-    let began = Instant::now();
-    // Without the rate, each byte would renew body_timeout, which is 30 seconds.
-    while began.elapsed() < Duration::from_secs(60) && wire.try_send("x") {
+    // Without the rate, each byte would renew body_timeout.
+    wait_until("it is given up", || {
+        wire.try_send("x");
         std::thread::sleep(Duration::from_millis(500));
-        if !site.log_lines("more slowly than body_rate").is_empty() {
-            break;
-        }
-    }
-    let took = began.elapsed();
-    assert!((15..40).contains(&took.as_secs()), "{took:?}");
+        !site.log_lines("more slowly than body_rate").is_empty()
+    });
+    // Every body has 20 seconds.
+    assert!(began.elapsed() >= Duration::from_secs(19), "{:?}", began.elapsed());
     assert_eq!(wire.reply("POST").status, 408);
 }
 
@@ -146,19 +143,15 @@ fn a_reader_that_drips_is_given_up() {
     site.file("big.bin", vec![b'x'; 64 << 20]);
     let mut wire = site.connect();
     wire.request("GET", "/big.bin", &[], b"");
-    let began = Instant::now();
     // Much is taken within each second, but far less than the rate.
     let mut taken = 0;
-    while taken < 60 << 20 {
-        let bytes = wire.within(Duration::from_millis(1)).len();
-        taken += bytes.max(1);
-        if !site.access_log().is_empty() {
-            break;
-        }
+    while site.access_log().is_empty() {
+        wire.read_some(1 << 20);
+        taken += wire.take_input().len();
+        assert!(taken < 60 << 20, "a reader that drips gets all of it");
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
-    wait_until("it is given up", || site.access_log().contains(" 200 "));
+    assert!(site.access_log().contains(" 200 "), "{}", site.access_log());
 }
 
 #[test]
@@ -183,15 +176,15 @@ fn a_low_limit_of_open_files_is_said_and_kept() {
     }
     let server = setup.start();
     server.wait_for_log("connections at once, not 16384");
+    let ask = |wire: &mut Wire| wire.try_send("GET /a.txt HTTP/1.1\r\nHost: x\r\n\r\n");
     let mut crowd: Vec<Wire> = (0..300).map(|_| Wire::connect(server.address())).collect();
-    let mut answered = 0;
-    for wire in &mut crowd {
-        if wire.try_send("GET /a.txt HTTP/1.1\r\nHost: x\r\n\r\n")
-            && wire.within(Duration::from_millis(200)).ends_with(b"content")
-        {
-            answered += 1;
-        }
-    }
+    crowd.iter_mut().for_each(|wire| _ = ask(wire));
+    // Idle ones are closed for those that wait.
+    let answered = crowd.iter_mut().filter_map(|wire| {
+        let reply = wire.rest_or_reply();
+        (reply == b"content").then_some(())
+    });
+    let answered = answered.count();
     assert!(answered >= 50, "{answered}");
     assert_eq!(Wire::connect(server.address()).get("/a.txt").text(), "content");
     assert!(!server.log().contains("cannot accept"), "{}", server.log());

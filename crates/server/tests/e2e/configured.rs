@@ -87,23 +87,19 @@ fn a_site_has_error_pages_of_its_own() {
     }
     let told = "<?php echo implode(' ', array_map(fn($name) => $_SERVER[$name] ?? '-', ['REDIRECT_STATUS', \
                 'REDIRECT_URL', 'REDIRECT_QUERY_STRING', 'REQUEST_URI', 'REQUEST_METHOD']));";
-    let site = Site::with(
-        &[
-            ("404.html", "nothing here"),
-            ("oops.php", told),
-            ("closed/.htaccess", "Require all denied\n"),
-            ("closed/a.txt", "x"),
-            ("own/.htaccess", "ErrorDocument 404 \"of the folder\"\n"),
-            ("killed.php", "<?php posix_kill(getmypid(), 9);"),
-            ("long.php", "<?php usleep(30_000_000);"),
-            ("said.php", "<?php http_response_code(404); echo 'of the script';"),
-        ],
-        &Options {
-            site: "error_pages = { 404 = \"/404.html\", 403 = \"/oops.php\", 502 = \"/oops.php\", 504 = \"/404.html\", 500 = \"/none.html\" }",
-            php: "request_timeout = \"1s\"",
-            ..Options::default()
-        },
-    );
+    let files = [
+        ("404.html", "nothing here"),
+        ("oops.php", told),
+        ("closed/.htaccess", "Require all denied\n"),
+        ("closed/a.txt", "x"),
+        ("own/.htaccess", "ErrorDocument 404 \"of the folder\"\n"),
+        ("killed.php", "<?php posix_kill(getmypid(), 9);"),
+        ("long.php", "<?php sleep(600);"),
+        ("said.php", "<?php http_response_code(404); echo 'of the script';"),
+    ];
+    let pages = "error_pages = { 404 = \"/404.html\", 403 = \"/oops.php\", 502 = \"/oops.php\", \
+                 504 = \"/404.html\", 500 = \"/none.html\" }";
+    let site = Site::with(&files, &Options { site: pages, ..Options::default() });
     let mut wire = site.connect();
     for round in 0..2 {
         let missing = wire.get("/none?x=1");
@@ -118,7 +114,9 @@ fn a_site_has_error_pages_of_its_own() {
     let killed = wire.get("/killed.php");
     assert_eq!(killed.status, 502);
     assert!(killed.text().starts_with("502 /killed.php"), "{}", killed.text());
-    let long = wire.get("/long.php");
+    let php = "request_timeout = \"1s\"";
+    let impatient = Site::with(&files, &Options { site: pages, php, ..Options::default() });
+    let long = impatient.get("/long.php");
     assert_eq!((long.status, long.text()), (504, "nothing here"));
 }
 

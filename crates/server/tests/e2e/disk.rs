@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{Folder, Server, Setup, has_php, is_root, wait_until};
+use crate::site::far_limits;
+use crate::support::{Folder, Server, Setup, has_php, is_root, status, wait_until};
 use crate::wire::Wire;
 
 /// More than the sockets of both ends hold.
@@ -36,12 +37,14 @@ impl Sites {
             format!(
                 "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n{more}\n\
                  [site.php]\nworkers = 4\nstate_dir = \"state-{name}\"\n\
+                 queue_timeout = \"5m\"\nrequest_timeout = \"5m\"\n\
                  ini = {{ post_max_size = \"100M\", memory_limit = \"256M\" }}\n"
             )
         };
         let text = format!(
-            "listen = [\"127.0.0.1:0\"]\nthreads = 2\ncontrol = \"control\"\n[limits]\n{limits}\n\
+            "listen = [\"127.0.0.1:0\"]\nthreads = 2\ncontrol = \"control\"\n[limits]\n{}{limits}\n\
              [log]\naccess = \"off\"\n{}{}",
+            far_limits(limits),
             site("shop", shop),
             site("blog", "")
         );
@@ -76,14 +79,9 @@ impl Sites {
         reply.status
     }
 
-    fn status(&self) -> String {
-        let file = self.config.to_str().unwrap();
-        Setup::with(&["status", "--config", file]).run().1
-    }
-
     /// The bytes of temporary files, and their limit.
     fn usage(&self) -> (u64, u64) {
-        let told = self.status();
+        let told = status(&self.config);
         let (_, rest) = told.split_once("temporary files: ").unwrap_or_else(|| panic!("{told}"));
         let (used, rest) = rest.split_once(" of ").unwrap();
         (used.parse().unwrap(), rest.split_once(' ').unwrap().0.parse().unwrap())
@@ -267,7 +265,7 @@ fn an_upload_counts_for_as_long_as_its_script_has_it_even_if_the_client_is_gone(
         room[..count].windows(5).any(|part| part == b"begun")
     });
     drop(wire);
-    wait_until("the client is gone", || sites.status().contains("connections 0 + 0"));
+    wait_until("the client is gone", || status(&sites.config).contains("connections 0 + 0"));
     for _ in 0..20 {
         assert!(sites.usage().0 >= 1_000_000, "{:?}", sites.usage());
     }

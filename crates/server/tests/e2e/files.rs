@@ -1,7 +1,7 @@
 //! Files: types, parts, validators, and files that are never sent.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::site::{Options, Site};
 use crate::support::{has_php, wait_until};
@@ -247,7 +247,6 @@ fn a_file_that_changes_is_seen_to_change() {
     let first = wire.get("/a.txt");
     assert_eq!((first.text(), wire.get("/b.txt").text()), ("one", "one"));
     site.file("a.txt", "the second");
-    let soon = Instant::now();
     wait_until("the new content is sent", || wire.get("/a.txt").text() == "the second");
     // Replaced as editors and deployments do it.
     fs::rename(site.file("b.new", "replaced"), site.root().join("b.txt")).unwrap();
@@ -260,7 +259,6 @@ fn a_file_that_changes_is_seen_to_change() {
     wait_until("the file has moved", || {
         wire.get("/a.txt").status == 404 && wire.get("/c.txt").text() == "back"
     });
-    assert!(soon.elapsed() < Duration::from_secs(8), "{:?} for five changes", soon.elapsed());
     assert_ne!(first.field("etag"), wire.get("/c.txt").field("etag"));
 }
 

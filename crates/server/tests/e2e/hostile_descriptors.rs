@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::site::Site;
-use crate::support::{has_php, wait_until};
+use crate::support::{Process, has_php, wait_until};
 use crate::wire::Reply;
 
 /// Functions of the C library, for scripts of the site `evil`.
@@ -22,20 +22,30 @@ const LIBC: (&str, &str) = (
      }
      const F_SETFL = 4;",
 );
+/// Less than the time after which the system takes a lease away.
+const LEASE_BREAK: Duration = Duration::from_secs(40);
 const OK: (&str, &str) = ("ok.php", "<?php echo 'ok';");
 
 /// Two sites with a pool each. Only `evil` may call C.
 fn two_sites(files: &[(&str, &str)], top: &str) -> Site {
+    two_sites_with("5m", files, top)
+}
+
+/// The same, where the scripts of `evil` have this time.
+fn two_sites_with(request_timeout: &str, files: &[(&str, &str)], top: &str) -> Site {
     let entry = |name: &str, more: &str| {
         format!(
             "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n[site.php]\nworkers = 2\n\
-             request_timeout = \"5s\"\nstate_dir = \"state-{name}\"\n{more}\n"
+             queue_timeout = \"1m\"\nstate_dir = \"state-{name}\"\n{more}\n"
         )
     };
+    let evil = format!(
+        "request_timeout = \"{request_timeout}\"\nadmin_ini = {{ \"ffi.enable\" = \"1\" }}"
+    );
     let config = format!(
         "listen = [\"127.0.0.1:0\"]\nthreads = 2\ncontrol = \"control\"\n{top}\n[log]\naccess = \"off\"\n{}{}",
-        entry("evil", "admin_ini = { \"ffi.enable\" = \"1\" }"),
-        entry("good", "")
+        entry("evil", &evil),
+        entry("good", "request_timeout = \"5m\"")
     );
     let files: Vec<_> = [LIBC, OK].iter().chain(files).copied().collect();
     Site::configured(&files, &config)
@@ -45,13 +55,13 @@ fn ask(site: &Site, host: &str, target: &str) -> Reply {
     site.connect().ask("GET", target, &[("Host", host)], b"")
 }
 
-/// Every thread of the front answers, at once.
-fn assert_alive(site: &Site, what: &str) {
+/// Every thread of the front answers. A thread that waits for a pool answers nobody, and a front
+/// with such a thread is replaced.
+fn assert_alive(site: &Site, front: Process, what: &str) {
     for _ in 0..20 {
-        let began = Instant::now();
         assert_eq!(ask(site, "good.example", "/ok.php").text(), "ok", "{what}");
-        assert!(began.elapsed() < Duration::from_secs(2), "{what}: {:?}", began.elapsed());
     }
+    assert_eq!(site.server.front(), front, "{what}");
 }
 
 /// The counters of the doorbells are full, and writing to them waits. Then workers die, which the
@@ -75,20 +85,20 @@ fn full_and_blocking_doorbells_do_not_stop_the_front() {
         posix_kill(getmypid(), isset($hit) ? 9 : 11);
         sleep(9);";
     let site = two_sites(&[("fill.php", fill)], "");
+    let front = site.server.front();
     for _ in 0..3 {
         assert_eq!(ask(&site, "evil.example", "/fill.php").status, 502);
-        assert_alive(&site, "the bells are full");
+        assert_alive(&site, front, "the bells are full");
     }
+    site.server.wait_for_log("SIGKILL");
     assert!(!site.server.log().contains("SIGSEGV"), "the script found no doorbell");
-    let front = site.server.front();
     // More deaths, each of which the front tells all threads.
     for zygote in site.server.zygotes() {
         for worker in zygote.children() {
             worker.signal(howdah_sys::signal::SIGKILL);
         }
     }
-    assert_alive(&site, "workers die");
-    assert_eq!(site.server.front(), front);
+    assert_alive(&site, front, "workers die");
 }
 
 /// A worker has no descriptor through which it could stop the front or answer in its place.
@@ -178,14 +188,15 @@ fn forged_messages_of_a_zygote_do_not_stop_the_front() {
         for ($i = 0; $i < 2000; $i++) $c->write($front, $message, strlen($message));
         $c->fcntl($front, F_SETFL, 0);
         echo 'sent';";
-    let site = two_sites(&[("forge.php", forge)], "");
+    let site = two_sites_with("5s", &[("forge.php", forge)], "");
+    let front = site.server.front();
     for how in ["nonsense", "long", "empty", "deaths", "many"] {
         let reply = ask(&site, "evil.example", &format!("/forge.php?how={how}"));
         if reply.text() == "refused" {
             eprintln!("skipped: this kernel or its policy does not let a worker take descriptors");
             return;
         }
-        assert_alive(&site, how);
+        assert_alive(&site, front, how);
         wait_until("the pool serves again", || ask(&site, "evil.example", "/ok.php").status == 200);
     }
 }
@@ -207,7 +218,8 @@ fn a_leased_file_does_not_stop_the_front() {
         }
         while (ob_get_level()) ob_end_flush();
         flush();
-        sleep(4);
+        touch(\"$folder/leased\");
+        while (!file_exists($_GET['in'] . '/end')) usleep(1000);
         foreach ($leased as $fd) $c->close($fd);";
     let site = two_sites(&[("lease.php", lease)], "");
     let folder = site.root().join("own");
@@ -218,25 +230,26 @@ fn a_leased_file_does_not_stop_the_front() {
         let mut wire = site.connect();
         let target = format!("/lease.php?in={}&folder={name}&files={files}", folder.display());
         wire.request("GET", &target, &[("Host", "evil.example")], b"");
-        wait_until("the files are leased", || {
-            files.split(',').all(|file| folder.join(name).join(file).exists())
-        });
-        std::thread::sleep(Duration::from_millis(200));
+        wait_until("the files are leased", || folder.join(name).join("leased").exists());
         wire
     };
+    let front = site.server.front();
     let page = leased("page", "page.html,other.html");
     let rules = leased("rules", ".htaccess,page.html");
+    let began = Instant::now();
     for _ in 0..8 {
-        let began = Instant::now();
-        let reply = ask(&site, "good.example", "/own/page/page.html");
-        assert_eq!(reply.status, 503, "{reply:?}");
-        assert!(reply.field("Retry-After").is_some(), "{reply:?}");
+        let page = ask(&site, "good.example", "/own/page/page.html");
         // The rules cannot be read, therefore nothing that they cover is served.
-        let reply = ask(&site, "good.example", "/own/rules/page.html");
-        assert!([403, 503].contains(&reply.status), "{reply:?}");
-        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        let covered = ask(&site, "good.example", "/own/rules/page.html");
+        if began.elapsed() > LEASE_BREAK {
+            break;
+        }
+        assert_eq!(page.status, 503, "{page:?}");
+        assert!(page.field("Retry-After").is_some(), "{page:?}");
+        assert!([403, 503].contains(&covered.status), "{covered:?}");
     }
-    assert_alive(&site, "files are leased");
+    assert_alive(&site, front, "files are leased");
+    std::fs::write(folder.join("end"), "").unwrap();
     for mut wire in [page, rules] {
         assert_eq!(wire.reply("GET").text(), "00".repeat(2), "the script had its leases");
     }

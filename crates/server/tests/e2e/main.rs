@@ -30,6 +30,7 @@ mod sendfile;
 mod site;
 mod site_logs;
 mod sites;
+mod tls;
 mod transfers;
 mod types;
 mod uploads;

@@ -1,10 +1,11 @@
 //! A server with one site, or a configuration of the test's own.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use howdah_sys::signal::SIGHUP;
 
-use crate::support::{Folder, Server, Setup, wait_until};
+use crate::support::{Folder, Server, Setup, status, wait_until};
 use crate::wire::{Reply, Wire};
 
 /// For scripts: `await('step')` ends when the test has called [`Site::allow`] with that name. Tests
@@ -71,9 +72,11 @@ impl Site {
         } else {
             "access = \"access.log\""
         };
+        let far_limits = far_limits(limits);
+        let far_php = far(php, &["queue_timeout", "request_timeout"]);
         let config = format!(
-            "listen = [\"127.0.0.1:0\"]\nthreads = 2\ncontrol = \"control\"\n{top}\n[limits]\n{limits}\n[log]\n{access}\n\
-             {log}\n[[site]]\n{root}\n{site}\n[site.php]\n{workers}\n{state}\n{php}\n"
+            "listen = [\"127.0.0.1:0\"]\nthreads = 2\ncontrol = \"control\"\n{top}\n[limits]\n{far_limits}{limits}\n\
+             [log]\n{access}\n{log}\n[[site]]\n{root}\n{site}\n[site.php]\n{workers}\n{state}\n{far_php}{php}\n"
         );
         Site::configured(files, &config)
     }
@@ -133,12 +136,32 @@ impl Site {
         std::fs::write(self.scratch().join(step), "").unwrap();
     }
 
-    /// Asks for [`HELD`], and comes back when it runs.
+    /// Asks for [`HELD`], and comes back when it runs. Where a worker comes too late for
+    /// `queue_timeout`, asks again.
     pub fn hold_worker(&self) -> Wire {
-        let mut wire = self.connect();
-        wire.request("GET", &self.awaiting("/held.php"), &[], b"");
-        wait_until("the script has begun", || self.scratch().join("begun").exists());
+        let begun = self.scratch().join("begun");
+        let ask = || {
+            let mut wire = self.connect();
+            wire.request("GET", &self.awaiting("/held.php"), &[], b"");
+            wire
+        };
+        let mut wire = ask();
+        wait_until("the script has begun", || {
+            let has_begun = begun.exists();
+            if !has_begun && !wire.is_silent_for(Duration::from_millis(1)) {
+                wire = ask();
+            }
+            has_begun
+        });
         wire
+    }
+
+    /// Returns the number of connections of clients that the server has open.
+    pub fn connections(&self) -> usize {
+        let told = status(&self.folder.path().join("howdah.toml"));
+        let line = told.lines().find_map(|line| line.strip_prefix("connections "));
+        let counts = line.unwrap_or_else(|| panic!("{told}")).split(" + ");
+        counts.map(|count| count.parse::<usize>().unwrap()).sum()
     }
 
     pub fn connect(&self) -> Wire {
@@ -177,6 +200,17 @@ impl Site {
     pub fn access_log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("access.log")).unwrap_or_default()
     }
+}
+
+/// Lines for `[limits]` with the time limits of connections that are not in `lines`: limits that a
+/// test does not provoke are far away from what a busy machine takes.
+pub fn far_limits(lines: &str) -> String {
+    far(lines, &["head_timeout", "body_timeout", "send_timeout", "keep_alive_timeout"])
+}
+
+fn far(lines: &str, keys: &[&str]) -> String {
+    let unset = keys.iter().filter(|key| !lines.contains(**key));
+    unset.map(|key| format!("{key} = \"5m\"\n")).collect()
 }
 
 impl Drop for Site {

@@ -1,8 +1,10 @@
 //! A client that sends a test's bytes unchanged, and checks every byte of the response.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
+
+use rustls::ClientConnection;
 
 use crate::support::PATIENCE;
 
@@ -10,6 +12,8 @@ use crate::support::PATIENCE;
 #[derive(Debug)]
 pub struct Wire {
     stream: TcpStream,
+    /// The encryption of what goes over the stream.
+    tls: Option<Box<ClientConnection>>,
     /// Received and not yet read.
     input: Vec<u8>,
     sent: Vec<u8>,
@@ -66,10 +70,45 @@ impl Wire {
         stream.set_nodelay(true).unwrap();
         Wire {
             stream,
+            tls: None,
             input: Vec::new(),
             sent: Vec::new(),
             received: Vec::new(),
             ended: false,
+        }
+    }
+
+    /// Over TLS. The handshake is made with the first bytes.
+    pub fn encrypted(address: SocketAddr, tls: ClientConnection) -> Wire {
+        Wire::connect(address).encrypt(tls)
+    }
+
+    /// Goes on over TLS.
+    pub fn encrypt(mut self, tls: ClientConnection) -> Wire {
+        self.tls = Some(Box::new(tls));
+        self
+    }
+
+    /// The encryption.
+    pub fn tls(&self) -> &ClientConnection {
+        self.tls.as_ref().unwrap()
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.tls {
+            None => self.stream.write_all(bytes),
+            Some(tls) => {
+                let mut stream = rustls::Stream::new(&mut **tls, &mut self.stream);
+                stream.write_all(bytes)?;
+                stream.flush()
+            }
+        }
+    }
+
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            None => self.stream.read(room),
+            Some(tls) => rustls::Stream::new(&mut **tls, &mut self.stream).read(room),
         }
     }
 
@@ -86,13 +125,13 @@ impl Wire {
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
         note(&mut self.sent, bytes);
-        self.stream.write_all(bytes).unwrap();
+        self.write_all(bytes).unwrap();
     }
 
     /// Sends bytes to a server that may have closed already.
     pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         note(&mut self.sent, bytes.as_ref());
-        self.stream.write_all(bytes.as_ref()).is_ok()
+        self.write_all(bytes.as_ref()).is_ok()
     }
 
     /// Sends a request; a body gets its Content-Length.
@@ -114,6 +153,11 @@ impl Wire {
     /// Reads that many bytes of a reply, whatever they are.
     pub fn read_some(&mut self, count: usize) {
         while self.input.len() < count && self.fill() {}
+    }
+
+    /// Returns what was read and not yet looked at.
+    pub fn take_input(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.input)
     }
 
     /// Sends a request and reads the reply.
@@ -243,23 +287,20 @@ impl Wire {
         }
     }
 
-    /// Whether the server closes the connection, without a byte more, within `patience`.
-    pub fn is_closed_within(&mut self, patience: Duration) -> bool {
-        self.stream.set_read_timeout(Some(patience)).unwrap();
-        let mut byte = [0];
-        let closed = match self.stream.read(&mut byte) {
-            Ok(0) => true,
-            Ok(_) => panic!("a byte came where the end of the connection was expected"),
-            Err(error) => error.kind() == ErrorKind::ConnectionReset,
-        };
-        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        closed && self.input.is_empty()
-    }
-
-    /// The server must close now, without a byte more.
+    /// The server must close the connection, without a byte more.
     pub fn expect_close(&mut self) {
         assert!(self.input.is_empty(), "left over: {:?}", String::from_utf8_lossy(&self.input));
-        assert!(self.is_closed_within(PATIENCE), "the connection stays open");
+        let more = self.fill();
+        assert!(!more, "{:?} instead of the end", String::from_utf8_lossy(&self.input));
+    }
+
+    /// Returns whether nothing arrives for so long, neither a byte nor the end of the connection.
+    pub fn is_silent_for(&self, time: Duration) -> bool {
+        self.stream.set_read_timeout(Some(time)).unwrap();
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let waited = [ErrorKind::WouldBlock, ErrorKind::TimedOut];
+        peeked.is_err_and(|error| waited.contains(&error.kind()))
     }
 
     /// Everything until the connection ends, whether by close or by reset.
@@ -325,14 +366,14 @@ impl Wire {
     fn fill(&mut self) -> bool {
         match self.fill_some() {
             Some(more) => more,
-            None => panic!("nothing comes any more"),
+            None => panic!("nothing comes, and the connection stays open"),
         }
     }
 
     /// As `fill`; `None` if nothing came in time.
     fn fill_some(&mut self) -> Option<bool> {
         let mut room = [0; 64 * 1024];
-        match self.stream.read(&mut room) {
+        match self.read(&mut room) {
             Ok(0) => self.ended = true,
             Ok(count) => {
                 note(&mut self.received, &room[..count]);

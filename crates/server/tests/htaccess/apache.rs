@@ -2,7 +2,7 @@
 //! ended with the suite.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use howdah_sys::signal;
 
 use crate::report::say;
-use crate::support::{PATIENCE, Process};
+use crate::support::{PATIENCE, Process, free_address};
 
 const PROGRAM: &str = "/usr/sbin/apache2";
 const MODULES: &str = "/usr/lib/apache2/modules";
@@ -151,13 +151,7 @@ fn php_module() -> Option<PathBuf> {
 
 /// Of five digits, so that it cannot be mistaken for another number in an answer.
 fn free_port() -> u16 {
-    loop {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        if port >= 10_000 {
-            return port;
-        }
-    }
+    free_address().port()
 }
 
 fn text(folder: &Path, port: u16, hosts: &[Host]) -> String {

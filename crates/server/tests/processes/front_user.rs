@@ -67,7 +67,7 @@ fn a_pool_with_the_user_of_the_front_is_refused() {
     }
     server.signal(SIGHUP);
     server.wait_for_log("the reload is refused");
-    assert!(server.log().contains(&place), "{}", server.log());
+    server.wait_for_log(&place);
     assert_eq!(server.front(), front);
     assert_who(&server.get("/"));
     good();
@@ -111,8 +111,8 @@ fn without_a_user_howdah_the_front_takes_a_number_that_is_no_user_s() {
     let (front, pool) = (server.front(), server.zygote());
     assert!((61184..=65519).contains(&front.uid()), "{}", front.uid());
     assert_eq!((pool.uid(), front.status("Gid"), true), (33, pool.status("Gid"), true));
-    let log = server.log();
-    assert!(log.contains("there is no user howdah") && log.contains("adduser --system"), "{log}");
+    server.wait_for_log("there is no user howdah");
+    server.wait_for_log("adduser --system");
     let uid = front.uid();
     server.kill_front();
     assert_who(&server.get("/"));

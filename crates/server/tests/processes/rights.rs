@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use crate::support::{Folder, Process, Setup, has_php, is_root};
+use crate::support::{Folder, Process, Setup, has_php, is_root, wait_until};
 use crate::{WHO, assert_who, config};
 
 /// `nobody` on every Linux.
@@ -76,7 +76,7 @@ fn php_as_root_is_for_those_who_say_so() {
         Setup::config(&config(&folder, "", "[site.php]\nuser = \"root\"\nworkers = 1")).start();
     assert_eq!(server.get("/").text(), "0");
     assert_ne!(server.front().uid(), 0);
-    assert!(server.log().contains("warning site shop: PHP runs as root"), "{}", server.log());
+    server.wait_for_log("warning site shop: PHP runs as root");
     server.stop();
 }
 
@@ -88,9 +88,8 @@ fn an_ordinary_user_runs_everything_itself() {
     let folder = Folder::with_script(WHO);
     let server = Setup::folder(&folder).user(NOBODY).start();
     assert_who(&server.get("/"));
-    let processes = server.processes();
-    assert_eq!(processes.len(), 5, "{processes:?}");
-    for process in processes {
+    wait_until("all processes are there", || server.processes().len() == 5);
+    for process in server.processes() {
         assert_plain(&process, NOBODY, NOBODY);
     }
     server.kill_zygote();

@@ -2,16 +2,16 @@
 
 use howdah_sys::signal::{SIGHUP, SIGKILL};
 
-use crate::support::{Folder, Load, Process, Server, Setup, has_php, wait_until};
+use crate::support::{Folder, Load, Process, Server, Setup, has_php, status, wait_until};
 use crate::{WHO, assert_who, config, is_who};
 
 /// Waits until a zygote stands by, and PHP has started in it.
 fn standby(server: &Server, folder: &Folder) -> Process {
     let file = folder.path().join("howdah.toml");
-    let status = || Setup::with(&["status", "--config", file.to_str().unwrap()]).run().1;
     wait_until("a zygote stands by", || {
         let standbys = server.supervisor().standbys();
-        standbys.len() == 1 && status().contains(&format!("{} stands by", standbys[0].number()))
+        standbys.len() == 1
+            && status(&file).contains(&format!("{} stands by", standbys[0].number()))
     });
     let standby = server.supervisor().standbys()[0];
     // PHP has started when the zygote waits for messages alone.
@@ -38,9 +38,8 @@ fn the_zygote_that_stands_by_replaces_one_that_died() {
         let zygote = server.kill_zygote();
         assert_who(&server.get("/"));
         assert_eq!(server.zygote(), standby);
-        assert_eq!(server.workers().len(), 2);
-        let log = server.log();
-        assert!(log.contains(&format!("its new zygote {} is ready", standby.number())), "{log}");
+        wait_until("both workers are there", || server.workers().len() == 2);
+        server.wait_for_log(&format!("its new zygote {} is ready", standby.number()));
         assert!(!zygote.lives());
     }
     server.stop();
@@ -109,7 +108,7 @@ fn a_zygote_that_stands_by_dies_with_its_generation_and_is_replaced_alone() {
     wait_until("it has gone", || !first.lives());
     let second = standby(&server, &folder);
     assert_ne!(first, second);
-    assert!(server.log().contains("that stood by was killed by SIGKILL"), "{}", server.log());
+    server.wait_for_log("that stood by was killed by SIGKILL");
     assert_eq!((server.front(), server.zygote()), (front, zygote));
 
     server.signal(SIGHUP);

@@ -9,9 +9,10 @@ pub mod processes;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use howdah_sys::process::Pid;
@@ -24,8 +25,24 @@ pub use processes::{Process, wait_until};
 
 /// The program under test.
 pub const HOWDAH: &str = env!("CARGO_BIN_EXE_howdah");
-/// The time limit for steps that are slow on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// The time limit for steps that must happen. No test is about this time: a busy machine may stand
+/// still for seconds.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Returns what `attempt` returned the first time that it took less than `limit`. For tests that have
+/// to be faster than a time limit of the server: an attempt during which the machine stood still
+/// shows nothing. A slow attempt may find anything, so only the caller may fail the test.
+pub fn faster_than<T>(limit: Duration, mut attempt: impl FnMut() -> T) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let began = Instant::now();
+        let result = attempt();
+        if began.elapsed() < limit {
+            return result;
+        }
+        assert!(Instant::now() < until, "no attempt was faster than {limit:?}");
+    }
+}
 
 /// Returns whether `howdah-php` was built with PHP. If not, prints that; the test then has nothing
 /// to do. This is for machines without PHP: if `howdah-php` was not built, or in CI, the test
@@ -61,6 +78,36 @@ pub fn is_root() -> bool {
         eprintln!("skipped: only root can start processes of other users");
     }
     root
+}
+
+/// Returns what `howdah status` says of the server with this configuration. Asks again while the
+/// front has not answered the supervisor in time.
+pub fn status(config: &Path) -> String {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let (code, told, errors) =
+            Setup::with(&["status", "--config", &config.display().to_string()]).run();
+        if code == Some(0) && !told.contains("the front has not answered") {
+            return told;
+        }
+        assert!(Instant::now() < until, "`howdah status` says: {told}{errors}");
+    }
+}
+
+/// Returns an address of this machine that nothing listens on. The port is none of those that the
+/// system gives away by itself, so that no connection or server of another test takes it meanwhile.
+pub fn free_address() -> SocketAddr {
+    const FIRST: u32 = 10_000;
+    const FOR_EACH_PROGRAM: u32 = 100;
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let first = FIRST + std::process::id() % 200 * FOR_EACH_PROGRAM;
+    loop {
+        let number = first + COUNT.fetch_add(1, Ordering::Relaxed) % FOR_EACH_PROGRAM;
+        let port = u16::try_from(number).expect("ports below 30000");
+        if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            return listener.local_addr().unwrap();
+        }
+    }
 }
 
 /// How to start a server.
@@ -146,7 +193,8 @@ impl Setup {
                 panic!("howdah ended with {status} before it listened"); // dropping `server` prints its log
             }
             server.output.push_str(&line);
-            if let Some(address) = line.trim().strip_prefix("howdah: listening on http://")
+            let url = line.trim().strip_prefix("howdah: listening on ");
+            if let Some((_, address)) = url.and_then(|url| url.split_once("://"))
                 && !address.starts_with("unix:")
             {
                 server.addresses.push(address.parse().unwrap());

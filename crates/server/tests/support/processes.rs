@@ -67,6 +67,23 @@ impl Process {
             .collect()
     }
 
+    /// Returns the processor time of its threads whose names `is_meant`; `None` where the system does
+    /// not count that.
+    pub fn time_of_threads(&self, is_meant: impl Fn(&str) -> bool) -> Option<Duration> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.0)).ok()?;
+        let tasks = tasks.map(|task| Some(task.ok()?.path())).collect::<Option<Vec<_>>>()?;
+        let meant = tasks.into_iter().filter(|task| {
+            fs::read_to_string(task.join("comm")).is_ok_and(|name| is_meant(name.trim_end()))
+        });
+        meant
+            .map(|task| {
+                let times = fs::read_to_string(task.join("schedstat")).ok()?;
+                let nanoseconds = times.split(' ').next()?.parse().ok()?;
+                Some(Duration::from_nanos(nanoseconds))
+            })
+            .sum()
+    }
+
     /// Its effective user.
     pub fn uid(&self) -> u32 {
         self.status("Uid").unwrap().split_whitespace().nth(1).unwrap().parse().unwrap()

@@ -79,7 +79,7 @@ impl Apache {
     /// Sends `request` and reads the reply to its end.
     pub fn ask(&self, port: u16, request: &str) -> (Reply, Ends) {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(90))).unwrap();
         let ends = Ends {
             remote: stream.local_addr().unwrap(),
             local: stream.peer_addr().unwrap(),
@@ -98,7 +98,7 @@ impl Apache {
     }
 
     fn wait(&mut self) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(90);
         while TcpStream::connect((Ipv4Addr::LOCALHOST, self.rewritten)).is_err() {
             let log = || fs::read_to_string(self.folder.join("error.log")).unwrap_or_default();
             assert!(self.child.try_wait().unwrap().is_none(), "Apache ended: {}", log());
@@ -116,11 +116,17 @@ impl Drop for Apache {
     }
 }
 
+/// A port that nothing listens on, and none of those that the system gives away by itself.
 fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .and_then(|listener| listener.local_addr())
-        .unwrap()
-        .port()
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let first = 10_000 + std::process::id() % 200 * 100;
+    loop {
+        let number = first + COUNT.fetch_add(1, Ordering::Relaxed) % 100;
+        let port = u16::try_from(number).expect("ports below 30000");
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 fn make_tree(root: &Path) {

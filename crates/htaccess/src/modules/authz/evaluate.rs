@@ -123,6 +123,9 @@ impl Evaluation<'_, '_> {
             }
             RequirementKind::Method(methods) => granted(methods.meets(self.method)),
             RequirementKind::Tls => granted(client.scheme() == Scheme::Https),
+            RequirementKind::TlsClient => {
+                granted(client.tls().is_some_and(|tls| !tls.client.is_empty()))
+            }
             RequirementKind::Expression { condition, wants_user } => {
                 match condition.holds(self.tx, self.context, &mut Captures::default()) {
                     Ok(true) => AuthzStatus::Granted,

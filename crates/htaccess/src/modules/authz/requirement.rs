@@ -51,6 +51,8 @@ pub(super) enum RequirementKind {
     FileGroup,
     /// `ssl`: the connection is encrypted.
     Tls,
+    /// `ssl-verify-client`: the client has shown a certificate that was verified.
+    TlsClient,
 }
 
 /// Names that may hold `%{…}`.
@@ -98,12 +100,13 @@ impl Requirement {
             b"file-owner" => RequirementKind::FileOwner,
             b"file-group" => RequirementKind::FileGroup,
             b"ssl" if rest.is_empty() => RequirementKind::Tls,
+            b"ssl-verify-client" if rest.is_empty() => RequirementKind::TlsClient,
             other if ELSEWHERE.iter().any(|known| known.as_bytes() == other) => {
                 let message = format!("\"Require {shown}\" is not supported");
                 return Err(Complaint::new(message).refused());
             }
             _ => {
-                let hint = "all, ip, host, local, env, method, expr, user, group, valid-user, file-owner, file-group or ssl";
+                let hint = "all, ip, host, local, env, method, expr, user, group, valid-user, file-owner, file-group, ssl or ssl-verify-client";
                 return Err(Complaint::new(format!(
                     "there is no provider for \"Require {shown}\""
                 ))
@@ -115,8 +118,7 @@ impl Requirement {
     }
 }
 
-/// Providers that Debian's Apache has and Howdah has not: databases, directories, client
-/// certificates.
+/// Providers that Debian's Apache has and Howdah has not: databases and directories.
 const ELSEWHERE: &[&str] = &[
     "dbd-group",
     "dbd-login",
@@ -129,7 +131,6 @@ const ELSEWHERE: &[&str] = &[
     "ldap-group",
     "ldap-search",
     "ldap-user",
-    "ssl-verify-client",
 ];
 
 impl Names {

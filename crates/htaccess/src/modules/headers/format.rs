@@ -138,15 +138,24 @@ fn render_part(
         }
         Part::Environment(name) => {
             let value = tx.state.env.value(name).unwrap_or(b"(null)");
-            out.extend(value.iter().map(|&byte| match byte {
-                b'\r' | b'\n' => b' ',
-                other => other,
-            }));
+            out.extend(in_one_line(value));
             Ok(())
         }
-        // Without TLS there are no such variables; Apache writes the same text.
-        Part::Tls(_) => out.write_all(b"(null)"),
+        Part::Tls(name) => {
+            let value = tx.client.tls().and_then(|tls| tls.variable(name));
+            // A certificate has line feeds.
+            out.extend(in_one_line(value.unwrap_or("(null)").as_bytes()));
+            Ok(())
+        }
     };
+}
+
+/// Replaces the ends of lines, which no field can have.
+fn in_one_line(value: &[u8]) -> impl Iterator<Item = u8> {
+    value.iter().map(|&byte| match byte {
+        b'\r' | b'\n' => b' ',
+        other => other,
+    })
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ pub(super) enum Variable {
     Field(Box<[u8]>),
     /// `ENV:name`.
     Environment(Box<[u8]>),
+    /// `SSL:name`: a variable of TLS.
+    Tls(Box<[u8]>),
     /// `LA-U:variable`: the value after a sub-request for the URL.
     OfUrl(Box<Variable>),
     /// `LA-F:variable`: the value after a sub-request for the file.
@@ -36,10 +38,10 @@ impl Variable {
             return match name[..3].to_ascii_uppercase().as_slice() {
                 _ if name.len() == 4 => Variable::Unknown,
                 b"ENV" => Variable::Environment(name[4..].into()),
-                // Without TLS there is nothing else to tell.
                 b"SSL" if name[4..].eq_ignore_ascii_case(b"HTTPS") => {
                     Variable::Server(Server::Https)
                 }
+                b"SSL" => Variable::Tls(name[4..].to_ascii_uppercase().into()),
                 _ => Variable::Unknown,
             };
         }
@@ -94,6 +96,10 @@ impl Variable {
                 Some(value) => Cow::Borrowed(value),
                 None => context.host().variable(name).unwrap_or_default().into(),
             },
+            Variable::Tls(name) => {
+                let tls = transaction.client.tls();
+                Cow::Borrowed(tls.and_then(|tls| tls.variable(name)).unwrap_or_default().as_bytes())
+            }
             Variable::OfUrl(variable) => expansion.ahead.value(false, variable, expansion, context),
             Variable::OfFile(variable) => expansion.ahead.value(true, variable, expansion, context),
             Variable::Unknown => Cow::Borrowed(b""),

@@ -161,7 +161,7 @@ mod tests {
             disk.run(1, Box::new(move || done.send(number).unwrap()));
         }
         for _ in 0..100 {
-            ended.recv_timeout(Duration::from_secs(20)).unwrap();
+            ended.recv_timeout(Duration::from_secs(90)).unwrap();
         }
         drop(go);
         assert!(disk.0.queue().threads <= THREADS);

@@ -41,7 +41,7 @@ impl Elsewhere {
             shared: Arc::clone(&context.thread.shared),
             site: site.number(),
             request: context.request.clone(),
-            peer: *context.peer,
+            peer: context.peer.clone(),
             arrival: context.arrival,
             compared: context.compared.clone(),
         }

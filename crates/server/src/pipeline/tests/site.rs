@@ -39,7 +39,7 @@ pub(super) fn on_thread<F: Future<Output = ()> + 'static>(serve: impl FnOnce(Rc<
         .expect("an event loop");
     runtime.block_on(async {
         let thread = thread_for_tests(config).expect("a thread");
-        let served = tokio::time::timeout(Duration::from_secs(20), serve(thread)).await;
+        let served = tokio::time::timeout(Duration::from_secs(90), serve(thread)).await;
         served.expect("it ends");
     });
 }

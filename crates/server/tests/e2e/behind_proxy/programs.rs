@@ -1,13 +1,13 @@
 //! The recipes of docs/behind-a-proxy.md with the programs themselves.
 
 use std::io::Read;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::site::Site;
-use crate::support::wait_until;
+use crate::support::{free_address, wait_until};
 use crate::wire::Wire;
 
 /// The page with the recipes.
@@ -63,10 +63,6 @@ fn find(name: &str) -> Option<PathBuf> {
 fn recipe(heading: &str, number: usize) -> &'static str {
     let section = PAGE.split("\n## ").find(|section| section.starts_with(heading)).unwrap();
     section.split("```").nth(2 * number + 1).unwrap().split_once('\n').unwrap().1
-}
-
-fn free_address() -> SocketAddr {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
 }
 
 /// A server with the recipe's settings, and what its rules see of clients.

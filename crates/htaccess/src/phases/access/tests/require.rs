@@ -42,6 +42,7 @@ fn what_needs_no_user() {
         ),
         ("Require method", &[("GET", 403)]),
         ("Require ssl", &[("GET", 403), ("GET https", 200)]),
+        ("Require ssl-verify-client", &[("GET", 403), ("GET https", 403)]),
     ]);
 }
 
@@ -258,7 +259,6 @@ fn what_apache_has_and_howdah_has_not_is_refused() {
     for text in [
         "Require ldap-user ann",
         "Require dbm-group x",
-        "Require ssl-verify-client",
         "AuthBasicProvider ldap",
         "AuthDigestProvider dbd",
         "AuthDigestNcCheck On",

@@ -1,0 +1,237 @@
+//! A site's certificates, and versions and ciphers of TLS.
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::{Problem, Table, ValueKind, quoted, read_string, wrong_type};
+use crate::diagnostic::MistakeCollector;
+use crate::settings::SiteTls;
+use crate::values::{CertificateSource, CipherPolicy, ClientVerify, TlsVersion};
+
+/// `[site.tls]`, a list of tables with a certificate and a key each, or `false`.
+pub(crate) struct TlsTable;
+
+impl ValueKind for TlsTable {
+    type Value = SiteTls;
+
+    fn name() -> String {
+        "`\"internal\"`, `false`, a table `[site.tls]`, or a list of tables with `cert` and `key`"
+            .to_owned()
+    }
+
+    fn show(_: &SiteTls) -> String {
+        "false".to_owned()
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<SiteTls> {
+        match value.get_ref() {
+            DeValue::Boolean(false) => Some(SiteTls::default()),
+            DeValue::String(_) => {
+                let source = Source::read(value, report)?;
+                Some(SiteTls { source, ..SiteTls::default() })
+            }
+            DeValue::Array(tables) => {
+                let mut all = SiteTls::default();
+                for table in tables {
+                    let one = read_table(table, report)?;
+                    let (mut cert, mut key) = (all.cert, all.key);
+                    cert.extend(one.cert.iter().cloned());
+                    key.extend(one.key.iter().cloned());
+                    all = SiteTls { cert, key, ..one };
+                }
+                Some(all)
+            }
+            DeValue::Table(_) => read_table(value, report),
+            other => {
+                wrong_type(value, other, report, &Self::name());
+                None
+            }
+        }
+    }
+}
+
+fn read_table(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<SiteTls> {
+    const HELP: &str =
+        "write `tls = { cert = \"/path/to/fullchain.pem\", key = \"/path/to/privkey.pem\" }`";
+    let read = Table::<SiteTls>::read(value, report)?;
+    if read.source == CertificateSource::Internal && read.cert.is_empty() && read.key.is_empty() {
+        return Some(read);
+    }
+    let message = match (read.cert.len(), read.key.len()) {
+        _ if read.source == CertificateSource::Internal => {
+            "the certificates come from the local authority, and from files as well"
+        }
+        (0, 0) if value.get_ref().get("cert").is_some() => return Some(read),
+        (0, 0) => "the table has no certificate",
+        (_, 0) => "the certificate has no key",
+        (0, _) => "the key has no certificate",
+        (certificates, keys) if certificates != keys => "each certificate needs a key of its own",
+        _ => return Some(read),
+    };
+    report.add(value.span(), message, Some(HELP.to_owned()));
+    None
+}
+
+/// `"files"` or `"internal"`.
+pub(crate) struct Source;
+
+impl ValueKind for Source {
+    type Value = CertificateSource;
+
+    fn name() -> String {
+        "`\"files\"` or `\"internal\"`".to_owned()
+    }
+
+    fn show(value: &CertificateSource) -> String {
+        quoted(match value {
+            CertificateSource::Files => "files",
+            CertificateSource::Internal => "internal",
+        })
+    }
+
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<CertificateSource> {
+        read_string(value, report, &Self::name(), |text| match text {
+            "files" => Ok(CertificateSource::Files),
+            "internal" => Ok(CertificateSource::Internal),
+            other => Err(Problem::new(
+                format!("`{other}` is no source of certificates"),
+                "give `\"internal\"`, or `{ cert = \"FILE\", key = \"FILE\" }`",
+            )),
+        })
+    }
+}
+
+/// `"1.2"` or `"1.3"`.
+pub(crate) struct OldestTls;
+
+impl ValueKind for OldestTls {
+    type Value = TlsVersion;
+
+    fn name() -> String {
+        "`\"1.2\"` or `\"1.3\"`".to_owned()
+    }
+
+    fn show(value: &TlsVersion) -> String {
+        quoted(match value {
+            TlsVersion::Tls12 => "1.2",
+            TlsVersion::Tls13 => "1.3",
+        })
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<TlsVersion> {
+        read_string(value, report, &Self::name(), |text| match text {
+            "1.2" => Ok(TlsVersion::Tls12),
+            "1.3" => Ok(TlsVersion::Tls13),
+            "1.0" | "1.1" => Err(Problem::new(
+                format!("TLS {text} is broken, and this server does not have it"),
+                format!("give {}", Self::name()),
+            )),
+            other => Err(Problem::new(
+                format!("`{other}` is no version of TLS"),
+                format!("give {}", Self::name()),
+            )),
+        })
+    }
+}
+
+/// `"modern"` or `"intermediate"`.
+pub(crate) struct Ciphers;
+
+impl ValueKind for Ciphers {
+    type Value = CipherPolicy;
+
+    fn name() -> String {
+        "`\"modern\"` or `\"intermediate\"`".to_owned()
+    }
+
+    fn show(value: &CipherPolicy) -> String {
+        quoted(match value {
+            CipherPolicy::Modern => "modern",
+            CipherPolicy::Intermediate => "intermediate",
+        })
+    }
+
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<CipherPolicy> {
+        read_string(value, report, &Self::name(), |text| match text {
+            "modern" => Ok(CipherPolicy::Modern),
+            "intermediate" => Ok(CipherPolicy::Intermediate),
+            other => Err(Problem::new(
+                format!("`{other}` is no list of ciphers"),
+                format!("give {}", Self::name()),
+            )),
+        })
+    }
+}
+
+/// `"require"` or `"optional"`.
+pub(crate) struct Verify;
+
+impl ValueKind for Verify {
+    type Value = ClientVerify;
+
+    fn name() -> String {
+        "`\"require\"` or `\"optional\"`".to_owned()
+    }
+
+    fn show(value: &ClientVerify) -> String {
+        quoted(match value {
+            ClientVerify::Require => "require",
+            ClientVerify::Optional => "optional",
+        })
+    }
+
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<ClientVerify> {
+        read_string(value, report, &Self::name(), |text| match text {
+            "require" => Ok(ClientVerify::Require),
+            "optional" => Ok(ClientVerify::Optional),
+            other => Err(Problem::new(
+                format!("`{other}` says nothing about clients without a certificate"),
+                format!("give {}", Self::name()),
+            )),
+        })
+    }
+}
+
+/// A value of Strict-Transport-Security (RFC 6797 §6.1).
+pub(crate) struct TransportSecurity;
+
+impl ValueKind for TransportSecurity {
+    type Value = String;
+
+    fn name() -> String {
+        "a value such as `\"max-age=31536000; includeSubDomains\"`".to_owned()
+    }
+
+    fn show(value: &String) -> String {
+        quoted(value)
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
+        read_string(value, report, &Self::name(), |text| {
+            let mut parts = text.split(';').map(|part| part.trim().to_ascii_lowercase());
+            let is_age = |part: &String| {
+                let seconds = part.strip_prefix("max-age=");
+                seconds.is_some_and(|seconds| seconds.parse::<u64>().is_ok())
+            };
+            let is_known = |part: &String| {
+                is_age(part) || matches!(part.as_str(), "includesubdomains" | "preload")
+            };
+            if parts.clone().filter(is_age).count() == 1 && parts.all(|part| is_known(&part)) {
+                return Ok(text.to_owned());
+            }
+            Err(Problem::new(
+                format!("`{text}` is no value of Strict-Transport-Security"),
+                format!("give {}", Self::name()),
+            ))
+        })
+    }
+}

@@ -1,0 +1,37 @@
+//! Certificates and keys that the supervisor sends while the front serves.
+
+use std::os::fd::OwnedFd;
+
+use super::Control;
+use crate::log::Level;
+use crate::supervisor::front_protocol;
+
+impl Control {
+    /// Uses other certificates of a site for the handshakes to come.
+    pub(super) fn replace_certificates(&self, site: usize, file: Option<OwnedFd>) {
+        let (Some(tls), Some(file)) = (&self.shared.tls, file) else {
+            return;
+        };
+        let replaced = front_protocol::read_pairs(file)
+            .map_err(|error| error.to_string())
+            .and_then(|pairs| tls.certificates.replace(site, &pairs));
+        if let Err(why) = replaced {
+            let what = format!("a new certificate cannot be used, and the former one stays: {why}");
+            self.shared.log.say(Level::Error, None, &what);
+        }
+    }
+
+    /// Uses other keys for session tickets.
+    pub(super) fn replace_ticket_keys(&self, file: Option<OwnedFd>) {
+        let (Some(tls), Some(file)) = (&self.shared.tls, file) else {
+            return;
+        };
+        match front_protocol::read_ticket_keys(file) {
+            Ok(keys) => tls.tickets.replace(&keys),
+            Err(error) => {
+                let what = format!("session tickets keep their former keys: {error}");
+                self.shared.log.say(Level::Error, None, &what);
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! A request in the clear on a listener with TLS.
+
+use std::rc::Rc;
+
+use howdah_http::{Refusal, Status};
+
+use super::connection::{After, Connection, HeadRead};
+use crate::front::Thread;
+use crate::net::{Peer, Transport};
+
+/// Answers the first request of a connection with a page that says to use https.
+pub(crate) async fn refuse_plain<T: Transport>(thread: Rc<Thread>, transport: T, peer: Peer) {
+    let mut connection = Connection::new(thread, transport, peer).await;
+    let thread = connection.thread.clone();
+    let mut work = thread.lend();
+    let refusal = match connection.read_head(&mut work).await {
+        HeadRead::Complete(parsed) => {
+            work.input.consume(parsed.head_length);
+            PLAIN
+        }
+        HeadRead::Refused(refusal) if refusal.status == Status::REQUEST_TIMEOUT => refusal,
+        // The bytes are neither TLS nor HTTP.
+        HeadRead::Refused(_) => PLAIN,
+        HeadRead::Nothing | HeadRead::Closed => return thread.give_back(work),
+    };
+    let after = connection.refuse(&mut work, refusal).await;
+    thread.give_back(work);
+    if after == After::Linger {
+        connection.wire.linger().await;
+    }
+}
+
+/// The refusal of a request in the clear.
+pub(super) const PLAIN: Refusal = Refusal {
+    status: Status::BAD_REQUEST,
+    why: "the request is not encrypted, and the port is for https",
+};

@@ -1,0 +1,57 @@
+//! What encrypted connections change: redirects to https, connections for another site, and the
+//! promise to use https alone.
+
+use howdah_config::ClientVerify;
+use howdah_http::{Method, Scheme, Status};
+use howdah_site::Site;
+
+use super::{RequestContext, Response};
+use crate::observe::RequestError;
+use crate::tls::Tls;
+
+/// Returns the response to a request that came over the wrong connection: one in the clear, one whose
+/// client has seen the certificate of another site, or one whose client has shown no certificate
+/// where the site wants one.
+pub(super) fn settle(context: &RequestContext<'_, '_>, tls: &Tls, site: &Site) -> Option<Response> {
+    let response = wrong_connection(context, tls, site);
+    let settings = &site.config().tls;
+    let asks_for_certificates =
+        settings.client_ca.is_some() && settings.client_verify == ClientVerify::Require;
+    if response.is_none() && asks_for_certificates && context.peer.tls.is_none() {
+        let refused = RequestError::forbidden(context.situation(), Status::FORBIDDEN);
+        context.thread.report(&refused);
+        return Some(Response::error(Status::FORBIDDEN));
+    }
+    response
+}
+
+fn wrong_connection(context: &RequestContext<'_, '_>, tls: &Tls, site: &Site) -> Option<Response> {
+    let (peer, request) = (context.peer, &*context.request);
+    match &peer.tls {
+        Some(established) => established
+            .is_misdirected(context.thread, site, request.host(), peer.is_proxy)
+            .then(|| Response::error(Status::MISDIRECTED_REQUEST)),
+        None if request.scheme == Scheme::Http => {
+            let url = tls.https_ports.redirect(tls, site, request)?;
+            let status = match request.method {
+                Method::Get | Method::Head => Status::MOVED_PERMANENTLY,
+                // The method stays.
+                _ => Status::PERMANENT_REDIRECT,
+            };
+            Some(Response::redirect(status, &url))
+        }
+        _ => None,
+    }
+}
+
+/// Adds Strict-Transport-Security where the site wants it.
+pub(super) fn promise(response: &mut Response, site: &Site) {
+    const NAME: &[u8] = b"Strict-Transport-Security";
+    let Some(value) = &site.config().tls.hsts else {
+        return;
+    };
+    if response.head.get().fields.value(NAME).is_none() {
+        response.own_head();
+        response.push(NAME, value.as_bytes());
+    }
+}

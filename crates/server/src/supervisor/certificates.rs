@@ -1,0 +1,252 @@
+//! The files of certificates and keys, which are read again when they change.
+//!
+//! The supervisor compares them with the disk once a second, because the front's user may not read
+//! them. A certificate and its key are two files, which change one after the other: they are read
+//! when neither has changed for one look. A pair that cannot be used leaves the former one in use.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use howdah_config::{CertificateSource, Config, Site};
+
+use super::Supervisor;
+use super::front_protocol::{self, ToFront};
+use super::generation::GenerationPhase;
+use super::generation_plan::GenerationPlan;
+use crate::log::Level;
+use crate::tls::{self, LocalAuthority, PairText, TICKET_LIFETIME};
+
+/// The time between two looks.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The files of all sites' certificates, as they were at the last look.
+#[derive(Debug, Default)]
+pub(super) struct CertificateFiles {
+    sites: Vec<SiteFiles>,
+    /// The time of the next look; `None` if there are no files.
+    due: Option<Instant>,
+}
+
+/// The files of one site.
+#[derive(Debug)]
+struct SiteFiles {
+    /// Index in the configuration.
+    site: usize,
+    paths: Vec<PathBuf>,
+    stamps: Vec<Option<Stamp>>,
+    /// The last look has found a change.
+    is_changing: bool,
+}
+
+/// What tells one state of a file from another: device, number, size, time of content and of
+/// attributes.
+type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
+
+impl CertificateFiles {
+    /// The files that `config` names, as they are now.
+    pub(super) fn of(config: &Config) -> CertificateFiles {
+        let with_files =
+            config.sites.iter().enumerate().filter(|(_, site)| !site.tls.cert.is_empty());
+        let sites: Vec<SiteFiles> = with_files
+            .map(|(number, site)| {
+                let pairs = site.tls.pairs();
+                let paths: Vec<PathBuf> =
+                    pairs.flat_map(|(cert, key)| [cert.to_owned(), key.to_owned()]).collect();
+                SiteFiles {
+                    site: number,
+                    stamps: paths.iter().map(|path| stamp(path)).collect(),
+                    paths,
+                    is_changing: false,
+                }
+            })
+            .collect();
+        let due = (!sites.is_empty()).then(|| Instant::now() + LOOK);
+        CertificateFiles { sites, due }
+    }
+
+    /// The time of the next look.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Looks at the files if it is time. Returns the sites whose files have changed, and have not
+    /// changed since the look before.
+    fn look(&mut self, now: Instant) -> Vec<usize> {
+        if self.due.is_none_or(|due| now < due) {
+            return Vec::new();
+        }
+        self.due = Some(now + LOOK);
+        let settled = |files: &mut SiteFiles| {
+            let stamps: Vec<_> = files.paths.iter().map(|path| stamp(path)).collect();
+            let has_changed = stamps != files.stamps;
+            files.stamps = stamps;
+            let was_changing = std::mem::replace(&mut files.is_changing, has_changed);
+            (was_changing && !has_changed).then_some(files.site)
+        };
+        self.sites.iter_mut().filter_map(settled).collect()
+    }
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let found = fs::metadata(path).ok()?;
+    let content = (found.mtime(), found.mtime_nsec());
+    let attributes = (found.ctime(), found.ctime_nsec());
+    Some((found.dev(), found.ino(), found.size(), content, attributes))
+}
+
+impl Supervisor {
+    /// Reads certificates again whose files have changed, and hands them to the front.
+    pub(super) fn look_at_certificates(&mut self, now: Instant) {
+        for site in self.certificate_files.look(now) {
+            let Some(current) = &self.current else { return };
+            let Some(settings) = current.config.sites.get(site) else {
+                continue;
+            };
+            let (level, what) = match read(settings) {
+                Ok((pairs, remarks)) => {
+                    let name = settings.name.clone();
+                    for remark in remarks {
+                        self.say(Level::Warning, &remark);
+                    }
+                    match self.replace_certificates(site, pairs) {
+                        Ok(()) => {
+                            (Level::Notice, format!("site {name}: its new certificate is in use"))
+                        }
+                        Err(error) => (
+                            Level::Error,
+                            format!(
+                                "site {name}: the front does not get the new certificate: {error}; `howdah reload` \
+                                     hands it over"
+                            ),
+                        ),
+                    }
+                }
+                Err(why) => (
+                    Level::Error,
+                    format!("site {}: the former certificate stays in use: {why}", settings.name),
+                ),
+            };
+            self.say(level, &what);
+        }
+    }
+
+    /// Gives session tickets another key, in every front that accepts connections.
+    ///
+    /// # Errors
+    /// The system has no random numbers, or no more descriptors.
+    pub(super) fn rotate_ticket_keys(&mut self, now: Instant) -> Result<(), String> {
+        self.ticket_keys_due = Some(now + TICKET_LIFETIME);
+        self.ticket_keys = self.ticket_keys.rotated()?;
+        let told = || -> std::io::Result<()> {
+            let memory = front_protocol::write_ticket_keys(&self.ticket_keys)?;
+            // A front of another program may not know the message.
+            let own = self.generations.iter().filter(|generation| generation.config.is_some());
+            for front in own.filter_map(|generation| generation.front.as_ref()) {
+                front.tell(&ToFront::TicketKeys, &[memory.try_clone()?])?;
+            }
+            Ok(())
+        };
+        told().map_err(|error| format!("a front does not get the new key: {error}"))
+    }
+
+    /// Replaces the certificates of a site in the front that serves, and for fronts to come.
+    fn replace_certificates(&mut self, site: usize, pairs: Vec<PairText>) -> std::io::Result<()> {
+        let message = ToFront::Certificates { site };
+        let memory = front_protocol::write_pairs(&pairs)?;
+        if let Some(current) = &mut self.current
+            && let Some(place) = Arc::make_mut(&mut current.certificates).get_mut(site)
+        {
+            *place = pairs;
+        }
+        let serving = |phase| phase == GenerationPhase::Serving;
+        let fronts = self.generations.iter().filter(|generation| serving(generation.phase));
+        for front in fronts.filter_map(|generation| generation.front.as_ref()) {
+            front.tell(&message, &[memory.try_clone()?])?;
+        }
+        Ok(())
+    }
+}
+
+impl Supervisor {
+    /// Makes the certificates of the local authority, where sites want them.
+    ///
+    /// # Errors
+    /// The authority's files cannot be read or made.
+    pub(super) fn certify(&self, generation_plan: &mut GenerationPlan) -> Result<(), String> {
+        let config = Arc::clone(&generation_plan.config);
+        let is_internal = |site: &Site| site.tls.source == CertificateSource::Internal;
+        if !config.sites.iter().any(is_internal) {
+            return Ok(());
+        }
+        let folder = self.environment.server_state(&config)?.join("authority");
+        let authority = LocalAuthority::open(&folder)?;
+        let all = Arc::make_mut(&mut generation_plan.certificates);
+        for (pairs, site) in all.iter_mut().zip(&config.sites).filter(|(_, site)| is_internal(site))
+        {
+            *pairs = vec![authority.certify(&config, site)?];
+        }
+        generation_plan.notices.push(authority.advice());
+        Ok(())
+    }
+}
+
+/// Reads the certificates of a site. Returns them with remarks about them.
+///
+/// # Errors
+/// The first mistake.
+pub(super) fn read(site: &Site) -> Result<(Vec<PairText>, Vec<String>), String> {
+    let (mut pairs, mut remarks) = (Vec::new(), Vec::new());
+    for (certificate, key) in site.tls.pairs() {
+        let text = PairText::read(certificate, key)?;
+        remarks.extend(text.parse()?.remarks(site, SystemTime::now()));
+        pairs.push(text);
+    }
+    Ok((pairs, remarks))
+}
+
+/// Reads the authorities of a site's clients; `None` where clients are asked for nothing.
+pub(super) fn read_authorities(site: &Site) -> Option<Result<Vec<u8>, String>> {
+    let path = site.tls.client_ca.as_deref()?;
+    Some(tls::read(path).and_then(|text| match tls::clients(&text, site.tls.client_verify) {
+        Ok(_) => Ok(text),
+        Err(why) => Err(format!("{}: {why}", path.display())),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_when_they_have_come_to_rest() {
+        let none: [usize; 0] = [];
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("a.pem"), "1").unwrap();
+        fs::write(at("a.key"), "1").unwrap();
+        let text = "listen = [{ address = \"127.0.0.1:0\", tls = true }]\n[[site]]\nroot = \"/srv\"\n\
+                    tls = { cert = \"a.pem\", key = \"a.key\" }\n";
+        let config = Config::parse(text, at("howdah.toml").to_str().unwrap()).unwrap();
+        let mut files = CertificateFiles::of(&config);
+        let mut look = || {
+            let due = files.due().unwrap();
+            assert_eq!(files.look(due - Duration::from_millis(1)), none, "too early");
+            files.look(due)
+        };
+        assert_eq!(look(), none);
+        fs::write(at("a.pem"), "22").unwrap();
+        assert_eq!(look(), none, "the key may follow");
+        fs::write(at("a.key"), "22").unwrap();
+        assert_eq!(look(), none);
+        assert_eq!(look(), [0]);
+        assert_eq!(look(), none, "once");
+        fs::remove_file(at("a.key")).unwrap();
+        assert_eq!(look(), none);
+        assert_eq!(look(), [0]);
+        let nothing = Config::parse("[[site]]\nroot = \"/srv\"\n", "howdah.toml").unwrap();
+        assert_eq!(CertificateFiles::of(&nothing).due(), None);
+    }
+}

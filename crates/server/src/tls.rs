@@ -1,0 +1,31 @@
+//! TLS: the sites' certificates, and the handshake that makes an encrypted transport of a socket.
+//!
+//! The supervisor reads certificates and keys ([`PairText`]), because the front's user may not. The
+//! front gets the bytes with its start and with each change, and makes [`Certificates`] of them.
+//! Private keys are therefore in the memory of both processes, and in no other: pools are started
+//! by `exec`, and neither process can be dumped or looked into by other users.
+
+mod certificate;
+mod certificates;
+mod client;
+mod der;
+mod established;
+mod facts;
+mod handshake;
+mod internal;
+mod pair;
+mod policy;
+mod tickets;
+
+pub(crate) use self::established::{Established, may_redirect};
+pub(crate) use self::handshake::{accept, is_hello};
+pub(crate) use self::internal::LocalAuthority;
+pub(crate) use self::pair::{PairText, SitePairs, read};
+pub(crate) use self::policy::{Tls, TlsStart, clients};
+pub(crate) use self::tickets::{LIFETIME as TICKET_LIFETIME, TicketKeys};
+
+/// The protocols that clients may choose between (ALPN), the preferred one first.
+const PROTOCOLS: &[&[u8]] = &[HTTP1];
+
+/// HTTP/1.1 in ALPN.
+const HTTP1: &[u8] = b"http/1.1";

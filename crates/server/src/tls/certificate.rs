@@ -1,0 +1,100 @@
+//! What a certificate says: for which names it is, and for which time.
+
+use std::net::IpAddr;
+
+use super::der::{AlternativeName, Certificate, Malformed};
+
+/// The names and the time of a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// Host names in lower case; a wildcard begins with `*.`.
+    names: Vec<String>,
+    addresses: Vec<IpAddr>,
+    /// Seconds since 1970.
+    pub(crate) begins: i64,
+    /// Seconds since 1970.
+    pub(crate) ends: i64,
+}
+
+impl Facts {
+    /// Reads a certificate in DER.
+    ///
+    /// # Errors
+    /// It is malformed.
+    pub(crate) fn read(certificate: &[u8]) -> Result<Facts, String> {
+        let read = Certificate::read(certificate)
+            .map_err(|Malformed| "the certificate is malformed".to_owned())?;
+        let (mut names, mut addresses) = (Vec::new(), Vec::new());
+        for name in read.alternatives.iter().flatten() {
+            match name {
+                AlternativeName::Host(name) => names.push(name.to_ascii_lowercase()),
+                AlternativeName::Address(address) => addresses.push(*address),
+                AlternativeName::Mail(_) => {}
+            }
+        }
+        if read.alternatives.is_none() {
+            // Certificates of one's own are still made so.
+            let common = read.subject.iter().filter(|attribute| attribute.kind == COMMON_NAME);
+            names.extend(common.map(|attribute| attribute.value.to_ascii_lowercase()));
+        }
+        Ok(Facts {
+            names,
+            addresses,
+            begins: read.begins,
+            ends: read.ends,
+        })
+    }
+
+    /// Returns whether the certificate is for a host: a name or an address, in lower case.
+    pub(crate) fn covers(&self, host: &str) -> bool {
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        if let Ok(address) = bare.unwrap_or(host).parse::<IpAddr>() {
+            return self.addresses.contains(&address.to_canonical());
+        }
+        let above = host.split_once('.').map(|(_, above)| above);
+        self.names.iter().any(|name| match name.strip_prefix("*.") {
+            // A wildcard is one label (RFC 9525 §6.3).
+            Some(name) => above == Some(name),
+            None => name == host,
+        })
+    }
+
+    /// The names and addresses, for a message.
+    pub(crate) fn shown(&self) -> String {
+        let addresses = self.addresses.iter().map(ToString::to_string);
+        self.names.iter().cloned().chain(addresses).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The object identifier of commonName, 2.5.4.3.
+const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_covered_as_browsers_do() {
+        let facts = Facts {
+            names: vec!["example.org".into(), "*.example.org".into()],
+            addresses: vec![[127, 0, 0, 1].into(), "::1".parse().unwrap()],
+            begins: 0,
+            ends: 1,
+        };
+        for (host, expected) in [
+            ("example.org", true),
+            ("www.example.org", true),
+            ("a.www.example.org", false),
+            ("example.com", false),
+            ("xexample.org", false),
+            ("127.0.0.1", true),
+            ("[::1]", true),
+            ("::1", true),
+            ("127.0.0.2", false),
+            ("", false),
+        ] {
+            assert_eq!(facts.covers(host), expected, "{host}");
+        }
+        assert_eq!(facts.shown(), "example.org, *.example.org, 127.0.0.1, ::1");
+    }
+}

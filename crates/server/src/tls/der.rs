@@ -1,0 +1,275 @@
+//! Reads the parts of a certificate that Howdah looks at (RFC 5280 §4.1). Signatures are rustls'
+//! business.
+
+use std::net::IpAddr;
+
+/// A certificate. Texts that are not UTF-8 are read with replacement characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Certificate {
+    /// 3 for every certificate of today.
+    pub(super) version: u8,
+    pub(super) serial: Vec<u8>,
+    pub(super) issuer: Vec<Attribute>,
+    pub(super) subject: Vec<Attribute>,
+    /// Seconds since 1970.
+    pub(super) begins: i64,
+    /// Seconds since 1970.
+    pub(super) ends: i64,
+    /// The names of the subject; `None` if the certificate has no such extension.
+    pub(super) alternatives: Option<Vec<AlternativeName>>,
+}
+
+/// A part of a distinguished name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Attribute {
+    /// The kind, as the bytes of an object identifier.
+    pub(super) kind: Vec<u8>,
+    pub(super) value: String,
+}
+
+/// A name of the subject. Kinds that nobody asks for are left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum AlternativeName {
+    Host(String),
+    Mail(String),
+    Address(IpAddr),
+}
+
+/// The bytes are no certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Malformed;
+
+const BOOLEAN: u8 = 0x01;
+const INTEGER: u8 = 0x02;
+const OCTETS: u8 = 0x04;
+const OBJECT: u8 = 0x06;
+const UTC_TIME: u8 = 0x17;
+const TIME: u8 = 0x18;
+const SEQUENCE: u8 = 0x30;
+const SET: u8 = 0x31;
+const VERSION: u8 = 0xa0;
+const EXTENSIONS: u8 = 0xa3;
+/// The object identifier of subjectAltName, 2.5.29.17.
+const ALTERNATIVES: &[u8] = &[0x55, 0x1d, 0x11];
+
+impl Certificate {
+    /// Reads a certificate in DER.
+    pub(super) fn read(bytes: &[u8]) -> Result<Certificate, Malformed> {
+        let mut outer = Reader(Reader(bytes).expect(SEQUENCE)?);
+        let mut fields = Reader(outer.expect(SEQUENCE)?);
+        let version = match fields.take_if(VERSION)? {
+            None => 1,
+            Some(version) => {
+                let number = Reader(version).expect(INTEGER)?;
+                number.first().copied().unwrap_or(0).saturating_add(1)
+            }
+        };
+        let serial = fields.expect(INTEGER)?.to_vec();
+        fields.expect(SEQUENCE)?;
+        let issuer = name(fields.expect(SEQUENCE)?)?;
+        let mut validity = Reader(fields.expect(SEQUENCE)?);
+        let (begins, ends) = (validity.time()?, validity.time()?);
+        let subject = name(fields.expect(SEQUENCE)?)?;
+        fields.expect(SEQUENCE)?;
+        let mut alternatives = None;
+        while let Some((tag, content)) = fields.next()? {
+            if tag == EXTENSIONS {
+                let mut extensions = Reader(Reader(content).expect(SEQUENCE)?);
+                while let Some((_, extension)) = extensions.next()? {
+                    let mut extension = Reader(extension);
+                    if extension.expect(OBJECT)? == ALTERNATIVES {
+                        extension.take_if(BOOLEAN)?;
+                        alternatives = Some(names(extension.expect(OCTETS)?)?);
+                    }
+                }
+            }
+        }
+        Ok(Certificate {
+            version,
+            serial,
+            issuer,
+            subject,
+            begins,
+            ends,
+            alternatives,
+        })
+    }
+}
+
+/// Reads a distinguished name: a sequence of sets of pairs.
+fn name(content: &[u8]) -> Result<Vec<Attribute>, Malformed> {
+    let (mut sets, mut all) = (Reader(content), Vec::new());
+    while !sets.0.is_empty() {
+        let mut pairs = Reader(sets.expect(SET)?);
+        while !pairs.0.is_empty() {
+            let mut pair = Reader(pairs.expect(SEQUENCE)?);
+            let kind = pair.expect(OBJECT)?.to_vec();
+            let (_, value) = pair.next()?.ok_or(Malformed)?;
+            let value = String::from_utf8_lossy(value).into_owned();
+            all.push(Attribute { kind, value });
+        }
+    }
+    Ok(all)
+}
+
+/// Reads the names of a subject.
+fn names(content: &[u8]) -> Result<Vec<AlternativeName>, Malformed> {
+    let (mut all, mut names) = (Vec::new(), Reader(Reader(content).expect(SEQUENCE)?));
+    while let Some((tag, value)) = names.next()? {
+        let text = || String::from_utf8_lossy(value).into_owned();
+        match tag {
+            0x81 => all.push(AlternativeName::Mail(text())),
+            0x82 => all.push(AlternativeName::Host(text())),
+            0x87 => all.extend(address(value).map(AlternativeName::Address)),
+            _ => {}
+        }
+    }
+    Ok(all)
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    if let Ok(four) = <[u8; 4]>::try_from(bytes) {
+        return Some(four.into());
+    }
+    <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from)
+}
+
+/// Reads elements one after the other.
+struct Reader<'b>(&'b [u8]);
+
+impl<'b> Reader<'b> {
+    /// Returns tag and content of the next element; `None` at the end.
+    fn next(&mut self) -> Result<Option<(u8, &'b [u8])>, Malformed> {
+        let Some((&tag, rest)) = self.0.split_first() else {
+            return Ok(None);
+        };
+        let (&first, mut rest) = rest.split_first().ok_or(Malformed)?;
+        let length = match first {
+            0..=0x7f => usize::from(first),
+            // At most four bytes of length; no certificate has more.
+            0x81..=0x84 => {
+                let count = usize::from(first - 0x80);
+                let (bytes, behind) = rest.split_at_checked(count).ok_or(Malformed)?;
+                rest = behind;
+                bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte))
+            }
+            _ => return Err(Malformed),
+        };
+        let (content, behind) = rest.split_at_checked(length).ok_or(Malformed)?;
+        self.0 = behind;
+        Ok(Some((tag, content)))
+    }
+
+    /// Returns the content of the next element, which has this tag.
+    fn expect(&mut self, tag: u8) -> Result<&'b [u8], Malformed> {
+        match self.next()? {
+            Some((found, content)) if found == tag => Ok(content),
+            _ => Err(Malformed),
+        }
+    }
+
+    /// Returns the content of the next element if it has this tag, and leaves it otherwise.
+    fn take_if(&mut self, tag: u8) -> Result<Option<&'b [u8]>, Malformed> {
+        match self.0.first() {
+            Some(found) if *found == tag => self.expect(tag).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Reads a time, as seconds since 1970.
+    fn time(&mut self) -> Result<i64, Malformed> {
+        let (tag, digits) = self.next()?.ok_or(Malformed)?;
+        let (year, rest) = match tag {
+            UTC_TIME => {
+                let year = number(digits.get(..2))?;
+                // RFC 5280 §4.1.2.5.1.
+                (if year < 50 { 2000 + year } else { 1900 + year }, digits.get(2..))
+            }
+            TIME => (number(digits.get(..4))?, digits.get(4..)),
+            _ => return Err(Malformed),
+        };
+        let rest = rest.filter(|rest| rest.len() == 11 && rest[10] == b'Z').ok_or(Malformed)?;
+        let part = |place: usize| number(rest.get(2 * place..2 * place + 2));
+        let (month, day) = (part(0)?, part(1)?);
+        if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+            return Err(Malformed);
+        }
+        let seconds = part(2)? * 3600 + part(3)? * 60 + part(4)?;
+        Ok(days(year, month, day) * 86_400 + seconds)
+    }
+}
+
+fn number(digits: Option<&[u8]>) -> Result<i64, Malformed> {
+    let digits = digits.ok_or(Malformed)?;
+    digits.iter().try_fold(0, |number, digit| match digit {
+        b'0'..=b'9' => Ok(number * 10 + i64::from(digit - b'0')),
+        _ => Err(Malformed),
+    })
+}
+
+/// Returns the days from 1970-01-01 to a day of the Gregorian calendar.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    // A year of this count begins in March, so that the leap day is its last.
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    365 * year + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, DnType, KeyPair, SanType};
+
+    use super::*;
+
+    fn certificate() -> Vec<u8> {
+        let names = ["a.example".to_owned(), "*.a.example".to_owned(), "127.0.0.1".to_owned()];
+        let mut params = CertificateParams::new(names).unwrap();
+        let mail = "ann@a.example".to_owned().try_into().unwrap();
+        params.subject_alt_names.push(SanType::Rfc822Name(mail));
+        params.distinguished_name.push(DnType::CommonName, "ann");
+        params.not_before = rcgen::date_time_ymd(2000, 2, 29);
+        params.not_after = rcgen::date_time_ymd(2100, 3, 1);
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec()
+    }
+
+    #[test]
+    fn a_certificate_is_read() {
+        let read = Certificate::read(&certificate()).unwrap();
+        assert_eq!(read.version, 3);
+        assert!(!read.serial.is_empty());
+        // `date -u -d 2000-02-29 +%s`, `date -u -d 2100-03-01 +%s`
+        assert_eq!((read.begins, read.ends), (951_782_400, 4_107_542_400));
+        assert_eq!(read.subject[0].value, "ann");
+        assert_eq!(read.subject, read.issuer);
+        let expected = vec![
+            AlternativeName::Host("a.example".into()),
+            AlternativeName::Host("*.a.example".into()),
+            AlternativeName::Address([127, 0, 0, 1].into()),
+            AlternativeName::Mail("ann@a.example".into()),
+        ];
+        assert_eq!(read.alternatives, Some(expected));
+    }
+
+    #[test]
+    fn no_damage_makes_a_panic() {
+        let whole = certificate();
+        for end in 0..whole.len() {
+            // What is cut off is a part of the outermost element.
+            assert_eq!(Certificate::read(&whole[..end]), Err(Malformed));
+        }
+        let mut random: u32 = 0x9e37_79b9;
+        for _ in 0..20_000 {
+            random ^= random << 13;
+            random ^= random >> 17;
+            random ^= random << 5;
+            let mut damaged = whole.clone();
+            let place = random as usize % damaged.len();
+            damaged[place] = (random >> 20) as u8;
+            let _ = Certificate::read(&damaged);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! An established connection, as the pipeline sees it.
+
+use howdah_config::RootTemplate;
+use howdah_site::Site;
+
+use super::Tls;
+use crate::front::Thread;
+
+/// What is known of a connection after its handshake.
+#[derive(Debug)]
+pub(crate) struct Established {
+    /// What rules and scripts may know.
+    pub(crate) facts: howdah_http::Tls,
+    /// The site whose certificate the client has seen.
+    pub(crate) site: usize,
+}
+
+impl Established {
+    /// Whether a request for `host` of `site` must not be answered on this connection: the client
+    /// has seen a certificate of another site, which is not for that host (RFC 9110 §7.4).
+    pub(crate) fn is_misdirected(
+        &self,
+        thread: &Thread,
+        site: &Site,
+        host: &[u8],
+        is_proxy: bool,
+    ) -> bool {
+        let own = &thread.config().sites[self.site].tls;
+        let wanted = &site.config().tls;
+        if (&own.client_ca, own.client_verify) != (&wanted.client_ca, wanted.client_verify) {
+            // Another site asks its clients for other certificates.
+            return true;
+        }
+        let Some(name) = self.facts.server_name.as_deref().filter(|_| !is_proxy) else {
+            // The client did not say which certificate it expects, or is a proxy, whose connection
+            // carries requests for many sites.
+            return false;
+        };
+        let is_same_site = site.number() == self.site;
+        let has_own_root = matches!(site.config().root, RootTemplate::PerHost { .. });
+        if host.eq_ignore_ascii_case(name.as_bytes()) || (is_same_site && !has_own_root) {
+            return false;
+        }
+        let host = String::from_utf8_lossy(host).to_ascii_lowercase();
+        let tls = thread.shared.tls.as_ref();
+        !tls.is_some_and(|tls| tls.certificates.covers(self.site, &host))
+    }
+}
+
+/// Where requests in the clear are sent to: the port for https of each site.
+#[derive(Debug, Default)]
+pub(crate) struct HttpsPorts(Vec<Option<u16>>);
+
+impl HttpsPorts {
+    /// Finds the port of each site that redirects to https: 443, if the site answers there, else the
+    /// first of its listeners with TLS. `ports` are the actual ports of the listeners.
+    pub(crate) fn of(config: &howdah_config::Config, ports: &[Option<u16>]) -> HttpsPorts {
+        let of_site = |site: &howdah_config::Site| {
+            let listeners = config.listen.iter().zip(ports);
+            let encrypted: Vec<u16> = listeners
+                .filter(|(listener, _)| listener.tls && site.answers_on(listener))
+                .filter_map(|(_, port)| *port)
+                .collect();
+            let usual = encrypted.iter().find(|port| **port == howdah_config::HTTPS_PORT);
+            usual
+                .or(encrypted.first())
+                .copied()
+                .filter(|_| site.tls.is_on() && site.tls.redirect)
+        };
+        HttpsPorts(config.sites.iter().map(of_site).collect())
+    }
+
+    /// Returns the URL for a request in the clear; `None` if the request is answered as it is.
+    pub(crate) fn redirect(
+        &self,
+        tls: &Tls,
+        site: &Site,
+        request: &howdah_http::Request,
+    ) -> Option<Vec<u8>> {
+        let port = (*self.0.get(site.number())?)?;
+        let host = std::str::from_utf8(request.host()).ok()?.to_ascii_lowercase();
+        let target = &request.target;
+        if host.is_empty() || !may_redirect(site, request) || !tls.is_for(site, &host) {
+            return None;
+        }
+        let mut url = format!("https://{host}");
+        if port != howdah_config::HTTPS_PORT {
+            url.push_str(&format!(":{port}"));
+        }
+        Some([url.as_bytes(), target].concat())
+    }
+}
+
+/// Whether a request in the clear is redirected to https, if the site has a certificate for its host.
+pub(crate) fn may_redirect(site: &Site, request: &howdah_http::Request) -> bool {
+    let (tls, target) = (&site.config().tls, &request.target);
+    let is_in_the_clear = request.scheme == howdah_http::Scheme::Http;
+    let is_exempt = !target.starts_with(b"/") || target.starts_with(CHALLENGES);
+    tls.is_on() && tls.redirect && is_in_the_clear && !is_exempt
+}
+
+/// The URLs of ACME's HTTP-01 challenges (RFC 8555 §8.3), which are asked for over http.
+const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";

@@ -1,0 +1,223 @@
+//! The handshake: the first bytes of a connection on a listener with TLS.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+use rustls::server::{Accepted, Acceptor};
+use rustls::{ServerConfig, ServerConnection};
+use tokio::net::TcpStream;
+
+use super::certificates::NoCertificate;
+use super::established::Established;
+use super::facts;
+use crate::front::Thread;
+use crate::log::Level;
+use crate::net::{Encrypted, Peer, Watch};
+
+/// Bytes of the client's first flight that are read at once.
+const ROOM: usize = 4096;
+/// The type of a record with handshake messages (RFC 8446 §5.1). No method of HTTP begins with it.
+const HANDSHAKE: u8 = 22;
+/// A fatal alert, `unrecognized_name` (RFC 6066 §3).
+const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
+
+/// The reason why a handshake failed.
+enum Failure {
+    /// The client went away before it sent a byte, as monitors do.
+    Nothing,
+    /// The client took too long.
+    TooSlow,
+    NoCertificate(NoCertificate),
+    Tls(rustls::Error),
+    Broken(io::Error),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Nothing => f.write_str("the client has sent nothing"),
+            Failure::TooSlow => f.write_str("it took longer than handshake_timeout"),
+            Failure::NoCertificate(why) => fmt::Display::fmt(why, f),
+            Failure::Tls(error) => fmt::Display::fmt(error, f),
+            Failure::Broken(error) => match error.get_ref() {
+                Some(inner) if inner.is::<rustls::Error>() => fmt::Display::fmt(inner, f),
+                _ => write!(f, "the connection broke ({error})"),
+            },
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Broken(error)
+    }
+}
+
+/// Waits for the first byte of a connection, without taking it, and returns whether a handshake
+/// begins with it. `None`: the client sent nothing.
+pub(crate) async fn is_hello(thread: &Thread, socket: &TcpStream) -> Option<bool> {
+    let watch = watch(thread).await;
+    let mut first = [0];
+    let length = before(&watch, async { Ok(socket.peek(&mut first).await?) }).await.ok()?;
+    (length > 0).then_some(first[0] == HANDSHAKE)
+}
+
+/// Performs the handshake of a new connection. Returns the transport, and the peer with the facts
+/// about the connection. `None`: the handshake failed, and the reason is logged.
+///
+/// A connection without a request may be closed at any time, therefore also one in its handshake.
+pub(crate) async fn accept(
+    thread: &Rc<Thread>,
+    socket: TcpStream,
+    peer: Peer,
+) -> Option<(Encrypted, Peer)> {
+    let watch = watch(thread).await;
+    let remote = peer.remote;
+    let result = before(&watch, perform(thread, socket, peer)).await;
+    match result {
+        Ok(made) => Some(made),
+        Err(Failure::Nothing) => None,
+        Err(failure) => {
+            let what = format!("the TLS handshake failed: {failure}");
+            thread.shared.log.say_of_client(Level::Info, None, remote, &what);
+            None
+        }
+    }
+}
+
+async fn perform(
+    thread: &Thread,
+    socket: TcpStream,
+    peer: Peer,
+) -> Result<(Encrypted, Peer), Failure> {
+    let (accepted, rest) = hello(&socket).await?;
+    let (site, settings) = match settings(thread, &peer, accepted.client_hello().server_name()) {
+        Ok(found) => found,
+        Err(why) => {
+            // Nothing was sent yet, so the few bytes fit. A client that is gone needs none.
+            let _ = socket.try_write(&UNRECOGNIZED_NAME);
+            return Err(Failure::NoCertificate(why));
+        }
+    };
+    let session = begin(accepted, settings, &socket, &rest)?;
+    let mut transport = Encrypted::new(socket, session);
+    poll_fn(|context| transport.poll_handshake(context)).await?;
+    let tls = Established { facts: transport.facts(facts::of), site };
+    let peer = Peer {
+        scheme: howdah_http::Scheme::Https,
+        tls: Some(Arc::new(tls)),
+        ..peer
+    };
+    Ok((transport, peer))
+}
+
+/// Reads the client's first message. Returns it with the bytes that came behind it.
+async fn hello(socket: &TcpStream) -> Result<(Accepted, Vec<u8>), Failure> {
+    let mut acceptor = Acceptor::default();
+    let mut received = 0;
+    loop {
+        socket.readable().await?;
+        let mut room = [0; ROOM];
+        let mut bytes = match socket.try_read(&mut room) {
+            Ok(0) if received == 0 => return Err(Failure::Nothing),
+            Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            Ok(count) => &room[..count],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(error) => return Err(error.into()),
+        };
+        received += bytes.len();
+        while !bytes.is_empty() {
+            acceptor.read_tls(&mut bytes)?;
+            match acceptor.accept() {
+                Ok(Some(accepted)) => return Ok((accepted, bytes.to_vec())),
+                Ok(None) => {}
+                Err((error, mut alert)) => {
+                    let _ = alert.write_all(&mut Once(socket));
+                    return Err(Failure::Tls(error));
+                }
+            }
+        }
+    }
+}
+
+fn begin(
+    accepted: Accepted,
+    settings: Arc<ServerConfig>,
+    socket: &TcpStream,
+    mut rest: &[u8],
+) -> Result<ServerConnection, Failure> {
+    let mut session = accepted.into_connection(settings).map_err(|(error, mut alert)| {
+        let _ = alert.write_all(&mut Once(socket));
+        Failure::Tls(error)
+    })?;
+    while !rest.is_empty() {
+        session.read_tls(&mut rest)?;
+        if let Err(error) = session.process_new_packets() {
+            let _ = session.write_tls(&mut Once(socket));
+            return Err(Failure::Tls(error));
+        }
+    }
+    Ok(session)
+}
+
+/// Returns the site for a client that asks for `name`, and its settings: the site that has the name,
+/// if the site has a certificate for it or lists the name itself.
+fn settings(
+    thread: &Thread,
+    peer: &Peer,
+    name: Option<&str>,
+) -> Result<(usize, Arc<ServerConfig>), NoCertificate> {
+    let name = name.map(str::to_ascii_lowercase);
+    let none = || name.clone().map_or(NoCertificate::NoName, NoCertificate::Name);
+    let tls = thread.shared.tls.as_ref().ok_or_else(none)?;
+    let address = peer.local.ip().to_canonical().to_string();
+    let host = name.as_deref().unwrap_or(&address);
+    let site = thread.sites().find_on(peer.listener, host.as_bytes()).ok_or_else(none)?;
+    let number = site.number();
+    let has_one = match name {
+        Some(_) => tls.is_for(site, host),
+        None => tls.certificates.has_any(number),
+    };
+    let settings = tls.settings(number).filter(|_| has_one);
+    settings.map(|settings| (number, Arc::clone(settings))).ok_or_else(none)
+}
+
+/// Sends an alert to a client to which nothing was sent yet.
+struct Once<'s>(&'s TcpStream);
+
+impl io::Write for Once<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns a watch with the deadline of a handshake.
+async fn watch(thread: &Thread) -> Rc<Watch> {
+    let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+    let watch = thread.watches().add(waker);
+    watch.arm(Instant::now(), thread.config().limits.handshake_timeout);
+    watch.set_idle(true);
+    watch
+}
+
+/// Waits for `work`, at most until the deadline of `watch`.
+async fn before<R>(
+    watch: &Watch,
+    work: impl Future<Output = Result<R, Failure>>,
+) -> Result<R, Failure> {
+    let mut work = std::pin::pin!(work);
+    poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Pending if watch.is_expired() => Poll::Ready(Err(Failure::TooSlow)),
+        other => other,
+    })
+    .await
+}

@@ -1,0 +1,188 @@
+//! A certificate with its key: read by the supervisor as text, parsed by both processes.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use howdah_config::{HostPattern, Site};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+
+use super::certificate::Facts;
+use super::policy::provider;
+
+/// A certificate and its key in PEM, with the names of their files.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct PairText {
+    pub(crate) certificate_name: String,
+    pub(crate) key_name: String,
+    pub(crate) certificate: Vec<u8>,
+    pub(crate) key: Vec<u8>,
+}
+
+/// The pairs of each site, by site.
+pub(crate) type SitePairs = Vec<Vec<PairText>>;
+
+/// A certificate that can be used.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) certified: Arc<CertifiedKey>,
+    pub(crate) facts: Facts,
+}
+
+/// The longest file that is read: a hundred certificates.
+const LONGEST: u64 = 1 << 20;
+
+impl PairText {
+    /// Reads both files.
+    ///
+    /// # Errors
+    /// The file that cannot be read, and why.
+    pub(crate) fn read(certificate: &Path, key: &Path) -> Result<PairText, String> {
+        Ok(PairText {
+            certificate_name: certificate.display().to_string(),
+            key_name: key.display().to_string(),
+            certificate: read(certificate)?,
+            key: read(key)?,
+        })
+    }
+
+    /// Parses certificate and key, and checks that they belong together.
+    ///
+    /// # Errors
+    /// The file with the mistake, and advice.
+    pub(crate) fn parse(&self) -> Result<Pair, String> {
+        let of_certificate = |why: String| format!("{}: {why}", self.certificate_name);
+        let of_key = |why: String| format!("{}: {why}", self.key_name);
+        let chain = chain(&self.certificate).map_err(of_certificate)?;
+        let facts = Facts::read(&chain[0]).map_err(of_certificate)?;
+        let key = key(&self.key).map_err(of_key)?;
+        let signs = provider().key_provider.load_private_key(key).map_err(|error| {
+            of_key(format!("the key cannot be used ({error}); use an ECDSA key (P-256) or an RSA key of 2048 bits or more"))
+        })?;
+        let certified = CertifiedKey::new(chain, signs);
+        match certified.keys_match() {
+            Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
+            Err(_) => {
+                return Err(of_key(format!(
+                    "the key does not belong to the certificate in {}; name the key that the certificate was made with, \
+                     and put the server's own certificate first in its file",
+                    self.certificate_name
+                )));
+            }
+        }
+        Ok(Pair { certified: Arc::new(certified), facts })
+    }
+}
+
+impl Pair {
+    /// Returns what is wrong with the certificate for `site` at `now`: browsers will refuse it.
+    pub(crate) fn remarks(&self, site: &Site, now: SystemTime) -> Vec<String> {
+        let (name, facts) = (&site.name, &self.facts);
+        let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
+        let mut remarks = Vec::new();
+        if facts.ends <= now {
+            remarks.push(format!(
+                "site {name}: its certificate for {} is expired; get a new one",
+                facts.shown()
+            ));
+        }
+        if facts.begins > now {
+            remarks.push(format!(
+                "site {name}: its certificate for {} is not valid yet; look at the clock of this machine",
+                facts.shown()
+            ));
+        }
+        let is_missing = |host: &&HostPattern| match host {
+            HostPattern::Exact(host) => !facts.covers(host),
+            HostPattern::Wildcard(host) => !facts.covers(&format!("any.{host}")),
+            HostPattern::Default => false,
+        };
+        // Another certificate of the site may have the other names.
+        if site.hosts.iter().all(|host| is_missing(&host)) && !site.hosts.is_empty() {
+            remarks.push(format!(
+                "site {name}: its certificate is for {}, and for none of the site's `hosts`; browsers will refuse it",
+                facts.shown()
+            ));
+        }
+        remarks
+    }
+}
+
+/// The key is not shown.
+impl fmt::Debug for PairText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PairText")
+            .field("certificate_name", &self.certificate_name)
+            .field("key_name", &self.key_name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads a file of certificates or keys.
+///
+/// # Errors
+/// The file cannot be read, with advice.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let shown = path.display();
+    let length = match fs::metadata(path) {
+        Ok(found) if !found.is_file() => return Err(format!("{shown}: this is not a file")),
+        Ok(found) => found.len(),
+        Err(error) => return Err(unreadable(path, &error)),
+    };
+    if length > LONGEST {
+        return Err(format!("{shown}: the file has more than {LONGEST} bytes; name a PEM file"));
+    }
+    fs::read(path).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> String {
+    let advice = match error.kind() {
+        io::ErrorKind::NotFound => "give the path of a PEM file",
+        io::ErrorKind::PermissionDenied => {
+            "the user that starts the server must be able to read it"
+        }
+        _ => "the file cannot be read",
+    };
+    format!("{}: {error}; {advice}", path.display())
+}
+
+/// Returns the certificates of a file, of which there is at least one.
+pub(super) fn chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let all: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(text).collect();
+    match all {
+        Ok(all) if !all.is_empty() => Ok(all),
+        Ok(_) if text.first() == Some(&0x30) => Err(
+            "the certificate is in DER; convert it: openssl x509 -inform DER -in FILE -out FILE.pem"
+                .to_owned(),
+        ),
+        Ok(_) => Err("there is no certificate in it; it must have a line \
+                      `-----BEGIN CERTIFICATE-----`"
+            .to_owned()),
+        Err(error) => Err(format!("the file is no PEM ({error})")),
+    }
+}
+
+fn key(text: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
+    let has = |part: &[u8]| text.windows(part.len()).any(|window| window == part);
+    if has(b"BEGIN ENCRYPTED PRIVATE KEY") || has(b"Proc-Type: 4,ENCRYPTED") {
+        return Err("the key is encrypted, and nobody is asked for its passphrase; decrypt it: \
+                    openssl pkey -in FILE -out KEY.pem, readable by root alone"
+            .to_owned());
+    }
+    match PrivateKeyDer::from_pem_slice(text) {
+        Ok(key) => Ok(key),
+        Err(pem::Error::NoItemsFound) if text.first() == Some(&0x30) => {
+            Err("the key is in DER; convert it: openssl pkey -inform DER -in FILE -out FILE.pem"
+                .to_owned())
+        }
+        Err(pem::Error::NoItemsFound) => Err("there is no private key in it; it must have a line \
+                                              `-----BEGIN PRIVATE KEY-----`"
+            .to_owned()),
+        Err(error) => Err(format!("the file is no PEM ({error})")),
+    }
+}

@@ -1,0 +1,180 @@
+//! The settings of TLS, by site.
+
+use std::sync::{Arc, OnceLock};
+
+use howdah_config::{CipherPolicy, ClientVerify, Config, Site as SiteSettings, TlsVersion};
+use howdah_site::Site;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{CipherSuite, RootCertStore, ServerConfig, SupportedProtocolVersion, version};
+
+use super::PROTOCOLS;
+use super::certificates::Certificates;
+use super::established::HttpsPorts;
+use super::pair::{self, SitePairs};
+use super::tickets::{SiteTickets, TicketKeys, Tickets};
+
+/// What a front starts with for encrypted connections.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TlsStart {
+    /// The certificates and keys of the sites.
+    pub(crate) pairs: SitePairs,
+    /// By site, the authorities of clients in PEM; `None` where clients are asked for nothing.
+    pub(crate) client_authorities: Vec<Option<Vec<u8>>>,
+    pub(crate) ticket_keys: TicketKeys,
+}
+
+/// All that a front needs for encrypted connections.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    pub(crate) certificates: Arc<Certificates>,
+    pub(crate) tickets: Arc<Tickets>,
+    pub(crate) https_ports: HttpsPorts,
+    /// By site; `None` for a site without certificates.
+    settings: Vec<Option<Arc<ServerConfig>>>,
+}
+
+impl Tls {
+    /// Makes the settings of every site. `None` if no site has a certificate. `ports` are the actual
+    /// ports of the listeners.
+    ///
+    /// # Errors
+    /// The first mistake in the certificates.
+    pub(crate) fn of(
+        config: &Config,
+        start: &TlsStart,
+        ports: &[Option<u16>],
+    ) -> Result<Option<Tls>, String> {
+        let TlsStart { pairs, client_authorities, ticket_keys } = start;
+        if pairs.iter().all(Vec::is_empty) {
+            return Ok(None);
+        }
+        let certificates = Arc::new(Certificates::parse(pairs)?);
+        let tickets = Arc::new(Tickets::default());
+        tickets.replace(ticket_keys);
+        let of_site = |(number, site): (usize, &SiteSettings)| {
+            let resolver = SiteCertificates {
+                certificates: Arc::clone(&certificates),
+                site: number,
+            };
+            let authorities = client_authorities.get(number).and_then(Option::as_deref);
+            let made = || settings(site, resolver, authorities, &tickets).map(Arc::new);
+            site.tls.is_on().then(made).transpose()
+        };
+        let settings = config.sites.iter().enumerate().map(of_site).collect::<Result<_, _>>();
+        let settings = settings?;
+        Ok(Some(Tls {
+            certificates,
+            tickets,
+            https_ports: HttpsPorts::of(config, ports),
+            settings,
+        }))
+    }
+
+    /// Returns whether the site has a certificate for `host`, which is in lower case: the site lists
+    /// the host, or one of its certificates is for the host.
+    pub(crate) fn is_for(&self, site: &Site, host: &str) -> bool {
+        let number = site.number();
+        self.certificates.covers(number, host)
+            || (self.certificates.has_any(number)
+                && site.config().hosts.iter().any(|pattern| pattern.lists(host)))
+    }
+
+    /// Returns the settings of a site; `None` if it has no certificates.
+    pub(crate) fn settings(&self, site: usize) -> Option<&Arc<ServerConfig>> {
+        self.settings.get(site)?.as_ref()
+    }
+}
+
+fn settings(
+    site: &SiteSettings,
+    resolver: SiteCertificates,
+    authorities: Option<&[u8]>,
+    tickets: &Arc<Tickets>,
+) -> Result<ServerConfig, String> {
+    const BOTH: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
+    let versions = match site.tls.min_version {
+        TlsVersion::Tls12 => BOTH,
+        TlsVersion::Tls13 => &BOTH[..1],
+    };
+    let provider = match site.tls.ciphers {
+        CipherPolicy::Intermediate => Arc::clone(provider()),
+        CipherPolicy::Modern => modern(),
+    };
+    let builder = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions)
+        .map_err(|error| error.to_string())?;
+    let builder = match authorities {
+        None => builder.with_no_client_auth(),
+        Some(text) => builder.with_client_cert_verifier(clients(text, site.tls.client_verify)?),
+    };
+    let mut settings = builder.with_cert_resolver(Arc::new(resolver));
+    settings.ticketer = Arc::new(SiteTickets {
+        tickets: Arc::clone(tickets),
+        demands: authorities.map(<[u8]>::to_vec).unwrap_or_default(),
+    });
+    settings.alpn_protocols = PROTOCOLS.iter().map(|protocol| protocol.to_vec()).collect();
+    Ok(settings)
+}
+
+/// Returns the check of clients' certificates by these authorities.
+///
+/// # Errors
+/// The mistake in the text of the authorities.
+pub(crate) fn clients(
+    authorities: &[u8],
+    verify: ClientVerify,
+) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let mut roots = RootCertStore::empty();
+    for authority in pair::chain(authorities)? {
+        roots
+            .add(authority)
+            .map_err(|error| format!("an authority cannot be used ({error})"))?;
+    }
+    let builder =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider()));
+    let builder = match verify {
+        ClientVerify::Require => builder,
+        ClientVerify::Optional => builder.allow_unauthenticated(),
+    };
+    builder
+        .build()
+        .map_err(|error| format!("the authorities cannot be used ({error})"))
+}
+
+/// Every cipher suite of the library: all have forward secrecy and authenticated encryption.
+pub(super) fn provider() -> &'static Arc<CryptoProvider> {
+    static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
+    PROVIDER.get_or_init(|| Arc::new(aws_lc_rs::default_provider()))
+}
+
+/// Those of TLS 1.3, and of TLS 1.2 with ECDSA.
+fn modern() -> Arc<CryptoProvider> {
+    let mut provider = aws_lc_rs::default_provider();
+    provider.cipher_suites.retain(|suite| {
+        suite.tls13().is_some()
+            || matches!(
+                suite.suite(),
+                CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+                    | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
+                    | CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256
+            )
+    });
+    Arc::new(provider)
+}
+
+/// Chooses the certificate for a handshake with a site.
+#[derive(Debug)]
+struct SiteCertificates {
+    certificates: Arc<Certificates>,
+    site: usize,
+}
+
+impl ResolvesServerCert for SiteCertificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.certificates
+            .choose(self.site, hello.server_name(), hello.signature_schemes())
+    }
+}

@@ -1,0 +1,236 @@
+//! An authority of the tests' own, and clients that trust it.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair, PKCS_RSA_SHA256,
+};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme, version,
+};
+
+use crate::support::{Folder, PATIENCE};
+use crate::wire::Wire;
+
+/// A certificate authority.
+pub struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// A certificate with its key.
+pub struct Certified {
+    pub certificate: String,
+    pub key: String,
+    der: Vec<u8>,
+}
+
+/// What a client can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    Tls13,
+    /// TLS 1.2 alone.
+    Tls12,
+    /// It checks only signatures with RSA keys, and trusts every certificate.
+    OnlyRsa,
+}
+
+/// A client, which remembers its sessions.
+pub struct TlsClient(Arc<ClientConfig>);
+
+impl Authority {
+    pub fn new() -> Authority {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "Authority of the tests");
+        let key = KeyPair::generate().unwrap();
+        Authority {
+            issuer: CertifiedIssuer::self_signed(params, key).unwrap(),
+        }
+    }
+
+    /// Its certificate in PEM.
+    pub fn pem(&self) -> String {
+        self.issuer.pem()
+    }
+
+    /// A certificate for these names, with an ECDSA key.
+    pub fn certify(&self, names: &[&str]) -> Certified {
+        self.sign(names, KeyPair::generate().unwrap(), |_| {})
+    }
+
+    /// A certificate for these names, with an RSA key.
+    pub fn certify_rsa(&self, names: &[&str]) -> Certified {
+        self.sign(names, KeyPair::generate_for(&PKCS_RSA_SHA256).unwrap(), |_| {})
+    }
+
+    /// A certificate whose time is over, with an RSA key.
+    pub fn certify_expired(&self, names: &[&str]) -> Certified {
+        self.sign(names, KeyPair::generate_for(&PKCS_RSA_SHA256).unwrap(), |params| {
+            params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+            params.not_after = rcgen::date_time_ymd(2001, 4, 1);
+        })
+    }
+
+    /// A certificate for a client.
+    pub fn certify_client(&self, name: &str) -> Certified {
+        self.sign(&[], KeyPair::generate().unwrap(), |params| {
+            params.distinguished_name = DistinguishedName::new();
+            params.distinguished_name.push(DnType::OrganizationName, "Example, Inc.");
+            params.distinguished_name.push(DnType::CommonName, name);
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        })
+    }
+
+    fn sign(
+        &self,
+        names: &[&str],
+        key: KeyPair,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Certified {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        change(&mut params);
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        Certified {
+            certificate: certificate.pem() + &self.issuer.pem(),
+            key: key.serialize_pem(),
+            der: certificate.der().to_vec(),
+        }
+    }
+
+    /// A client that trusts the authority.
+    pub fn client(&self, trust: Trust) -> TlsClient {
+        TlsClient::trusting(self.issuer.pem().as_bytes(), trust)
+    }
+
+    /// A connection of a new client that asks for `name`.
+    pub fn connect(&self, address: SocketAddr, name: &str, trust: Trust) -> Wire {
+        self.client(trust).connect(address, name)
+    }
+}
+
+impl Certified {
+    /// The certificate itself.
+    pub fn der(&self) -> &[u8] {
+        &self.der
+    }
+}
+
+impl TlsClient {
+    /// A client that trusts this authority, whose certificate is in PEM.
+    pub fn trusting(authority: &[u8], trust: Trust) -> TlsClient {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let versions: &[_] = match trust {
+            Trust::Tls12 => &[&version::TLS12],
+            Trust::Tls13 | Trust::OnlyRsa => &[&version::TLS13, &version::TLS12],
+        };
+        let builder = ClientConfig::builder_with_provider(provider);
+        let builder = builder.with_protocol_versions(versions).unwrap();
+        let config = if trust == Trust::OnlyRsa {
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(OnlyRsa))
+                .with_no_client_auth()
+        } else {
+            let mut roots = RootCertStore::empty();
+            roots.add(CertificateDer::from_pem_slice(authority).unwrap()).unwrap();
+            builder.with_root_certificates(roots).with_no_client_auth()
+        };
+        TlsClient(Arc::new(config))
+    }
+
+    /// A client that trusts this authority and shows this certificate.
+    pub fn showing(authority: &Authority, own: &Certified) -> TlsClient {
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.issuer.der().clone()).unwrap();
+        let chain = vec![CertificateDer::from(own.der.clone())];
+        let key = PrivateKeyDer::from_pem_slice(own.key.as_bytes()).unwrap();
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider);
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        let config = builder.with_root_certificates(roots).with_client_auth_cert(chain, key);
+        TlsClient(Arc::new(config.unwrap()))
+    }
+
+    /// A connection that asks for `name`.
+    pub fn connect(&mut self, address: SocketAddr, name: &str) -> Wire {
+        Wire::encrypted(address, self.session(name))
+    }
+
+    /// The client's side of a handshake.
+    pub fn session(&self, name: &str) -> ClientConnection {
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        ClientConnection::new(Arc::clone(&self.0), name).unwrap()
+    }
+
+    /// Returns the reason why a handshake fails.
+    pub fn refused(&self, address: SocketAddr, name: &str) -> String {
+        let mut session = self.session(name);
+        let mut socket = TcpStream::connect_timeout(&address, PATIENCE).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut stream = rustls::Stream::new(&mut session, &mut socket);
+        let sent = stream.write_all(b"GET / HTTP/1.1\r\n\r\n").and_then(|()| stream.flush());
+        // In TLS 1.3 the server's refusal may come after the client's last word.
+        match sent.and_then(|()| stream.read(&mut [0])) {
+            Ok(_) => panic!("the handshake with {name} was not refused"),
+            Err(error) => error.to_string(),
+        }
+    }
+}
+
+/// Writes `NAME.pem` and `NAME.key` of each pair.
+pub fn files(pairs: &[(&str, &Certified)]) -> Folder {
+    let folder = Folder::new();
+    for (name, pair) in pairs {
+        folder.file(&format!("{name}.pem"), &pair.certificate);
+        folder.file(&format!("{name}.key"), &pair.key);
+    }
+    folder
+}
+
+#[derive(Debug)]
+struct OnlyRsa;
+
+impl ServerCertVerifier for OnlyRsa {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, &algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, &algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::RSA_PSS_SHA256, SignatureScheme::RSA_PKCS1_SHA256]
+    }
+}

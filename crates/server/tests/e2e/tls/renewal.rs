@@ -1,0 +1,98 @@
+//! Certificates and keys that change while the server runs.
+
+use std::net::SocketAddr;
+
+use howdah_sys::signal::{SIGHUP, SIGUSR2};
+
+use super::LISTEN;
+use super::client::{self, Authority, Certified, TlsClient, Trust};
+use crate::site::Site;
+use crate::support::{Folder, wait_until};
+
+fn site(folder: &Folder) -> Site {
+    Site::configured(
+        &[("a.txt", "x")],
+        &format!(
+            "{LISTEN}[[site]]\nname = \"shop\"\nhosts = [\"a.example\"]\nroot = \"public\"\nphp = false\n\
+             tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\" }}\n",
+            folder.path().display()
+        ),
+    )
+}
+
+fn write(folder: &Folder, pair: &Certified) {
+    folder.file("a.pem", &pair.certificate);
+    folder.file("a.key", &pair.key);
+}
+
+/// The certificate that a new client is shown.
+fn shown(authority: &Authority, address: SocketAddr) -> Vec<u8> {
+    let mut wire = authority.connect(address, "a.example", Trust::Tls13);
+    assert_eq!(wire.get("/a.txt").text(), "x");
+    wire.tls().peer_certificates().unwrap()[0].to_vec()
+}
+
+fn is_resumed(client: &mut TlsClient, address: SocketAddr) -> bool {
+    let mut wire = client.connect(address, "a.example");
+    assert_eq!(wire.get("/a.txt").text(), "x");
+    wire.tls().handshake_kind() == Some(rustls::HandshakeKind::Resumed)
+}
+
+#[test]
+fn a_new_certificate_is_used_without_a_reload() {
+    let authority = Authority::new();
+    let (first, second) = (authority.certify(&["a.example"]), authority.certify(&["a.example"]));
+    let folder = client::files(&[("a", &first)]);
+    let site = site(&folder);
+    let address = site.server.addresses()[1];
+    let mut kept = authority.connect(address, "a.example", Trust::Tls13);
+    assert_eq!(kept.get("/a.txt").text(), "x");
+    assert_eq!(shown(&authority, address), first.der());
+    let front = site.server.front();
+    write(&folder, &second);
+    wait_until("the new certificate is shown", || shown(&authority, address) == second.der());
+    assert_eq!(kept.get("/a.txt").text(), "x", "the connection goes on");
+    site.server.wait_for_log("site shop: its new certificate is in use");
+    assert_eq!(site.server.front(), front, "the same process");
+}
+
+#[test]
+fn a_new_pair_that_cannot_be_used_leaves_the_former_one() {
+    let authority = Authority::new();
+    let (first, second) = (authority.certify(&["a.example"]), authority.certify(&["a.example"]));
+    let folder = client::files(&[("a", &first)]);
+    let site = site(&folder);
+    let address = site.server.addresses()[1];
+    folder.file("a.key", &second.key);
+    site.server.wait_for_log("site shop: the former certificate stays in use: ");
+    site.server.wait_for_log("the key does not belong to the certificate");
+    assert_eq!(shown(&authority, address), first.der());
+    // Neither is a reload accepted with it.
+    site.server.signal(SIGHUP);
+    site.server.wait_for_log("the reload is refused, and what was served goes on");
+    assert_eq!(shown(&authority, address), first.der());
+    write(&folder, &second);
+    wait_until("the new certificate is shown", || shown(&authority, address) == second.der());
+}
+
+#[test]
+fn clients_continue_their_sessions_after_a_reload_and_under_a_new_program() {
+    let authority = Authority::new();
+    let folder = client::files(&[("a", &authority.certify(&["a.example"]))]);
+    let site = site(&folder);
+    let address = site.server.addresses()[1];
+    for trust in [Trust::Tls13, Trust::Tls12] {
+        let mut client = authority.client(trust);
+        assert!(!is_resumed(&mut client, address));
+        for signal in [SIGHUP, SIGUSR2] {
+            let front = site.server.front();
+            site.server.signal(signal);
+            wait_until("another front serves alone", || {
+                let mut fronts = site.server.processes();
+                fronts.retain(|process| process.name() == "howdah-front");
+                fronts.len() == 1 && fronts[0] != front
+            });
+            assert!(is_resumed(&mut client, address), "{trust:?} {signal}");
+        }
+    }
+}

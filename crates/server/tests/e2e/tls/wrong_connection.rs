@@ -1,0 +1,108 @@
+//! Requests over the wrong connection: in the clear, or with the certificate of another site.
+
+use super::LISTEN;
+use super::client::{self, Authority, Trust};
+use crate::site::Site;
+
+#[test]
+fn requests_in_the_clear_are_redirected_to_https() {
+    let authority = Authority::new();
+    let pair = authority.certify(&["a.example", "c.example"]);
+    let folder = client::files(&[("a", &pair)]);
+    let tls = format!("cert = \"{0}/a.pem\", key = \"{0}/a.key\"", folder.path().display());
+    let site = Site::configured(
+        &[("a.txt", "x"), (".well-known/acme-challenge/token", "challenge")],
+        &format!(
+            "{LISTEN}trusted_proxies = [\"127.0.0.9\"]\n[[site]]\nhosts = [\"a.example\", \"b.example\"]\n\
+             root = \"public\"\nphp = false\ntls = {{ {tls} }}\n\
+             [[site]]\nhosts = [\"c.example\"]\nroot = \"public\"\nphp = false\ntls = {{ {tls}, redirect = false }}\n"
+        ),
+    );
+    let port = site.server.addresses()[1].port();
+    let to = |host: &str, target: &str| format!("https://{host}:{port}{target}");
+    for (method, host, target, status, location) in [
+        ("GET", "a.example", "/a.txt?b=%20c", 301, Some(to("a.example", "/a.txt?b=%20c"))),
+        ("HEAD", "A.EXAMPLE:8080", "/a.txt", 301, Some(to("a.example", "/a.txt"))),
+        ("POST", "b.example", "/none", 308, Some(to("b.example", "/none"))),
+        ("GET", "a.example", "/.well-known/acme-challenge/token", 200, None),
+        ("GET", "c.example", "/a.txt", 200, None),
+        ("GET", "nobody.example", "/a.txt", 200, None),
+    ] {
+        let reply = site.ask(method, target, &[("Host", host)], b"");
+        assert_eq!(reply.status, status, "{method} {host} {target}");
+        assert_eq!(reply.field("location"), location.as_deref(), "{method} {host} {target}");
+    }
+    // What a trusted proxy has received over https is where it belongs.
+    let mut proxy = crate::wire::Wire::connect_from([127, 0, 0, 9], site.server.address());
+    for (scheme, status) in [("https", 200), ("http", 301)] {
+        let fields = [("Host", "a.example"), ("X-Forwarded-Proto", scheme)];
+        assert_eq!(proxy.ask("GET", "/a.txt", &fields, b"").status, status, "{scheme}");
+    }
+    let mut wire = authority.connect(site.server.addresses()[1], "a.example", Trust::Tls13);
+    assert_eq!(wire.ask("GET", "/a.txt", &[("Host", "a.example")], b"").status, 200);
+}
+
+#[test]
+fn a_request_for_a_site_with_another_certificate_is_misdirected() {
+    let authority = Authority::new();
+    let folder = client::files(&[
+        ("a", &authority.certify(&["a.example", "shared.example"])),
+        ("b", &authority.certify(&["b.example"])),
+    ]);
+    let table = |name: &str, hosts: &str| {
+        format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [{hosts}]\nroot = \"public/{name}\"\nphp = false\n\
+             tls = {{ cert = \"{0}/{name}.pem\", key = \"{0}/{name}.key\" }}\n",
+            folder.path().display()
+        )
+    };
+    let site = Site::configured(
+        &[("a/a.txt", "of a"), ("b/a.txt", "of b")],
+        &format!(
+            "{LISTEN}{}{}",
+            table("a", "\"a.example\""),
+            table("b", "\"b.example\", \"shared.example\"")
+        ),
+    );
+    let address = site.server.addresses()[1];
+    let mut wire = authority.connect(address, "a.example", Trust::Tls13);
+    for (host, status, text) in [
+        ("a.example", 200, "of a"),
+        ("b.example", 421, ""),
+        // The certificate that the client has seen is for this name, too.
+        ("shared.example", 200, "of b"),
+        ("A.example", 200, "of a"),
+    ] {
+        let reply = wire.ask("GET", "/a.txt", &[("Host", host)], b"");
+        assert_eq!(reply.status, status, "{host}");
+        assert!(status != 200 || reply.text() == text, "{host}: {}", reply.text());
+    }
+}
+
+#[test]
+fn responses_over_https_promise_to_use_it_alone() {
+    let authority = Authority::new();
+    let folder = client::files(&[("a", &authority.certify(&["a.example"]))]);
+    let value = "max-age=31536000; includeSubDomains";
+    let site = Site::configured(
+        &[
+            ("a.txt", "x"),
+            ("own/.htaccess", "Header set Strict-Transport-Security max-age=1\n"),
+            ("own/a.txt", "y"),
+        ],
+        &format!(
+            "{LISTEN}[[site]]\nhosts = [\"a.example\"]\nroot = \"public\"\nphp = false\n\
+             tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\", redirect = false, hsts = \"{value}\" }}\n",
+            folder.path().display()
+        ),
+    );
+    let mut wire = authority.connect(site.server.addresses()[1], "a.example", Trust::Tls13);
+    for (target, expected) in
+        [("/a.txt", value), ("/a.txt", value), ("/none", value), ("/own/a.txt", "max-age=1")]
+    {
+        let reply = wire.ask("GET", target, &[("Host", "a.example")], b"");
+        assert_eq!(reply.field("strict-transport-security"), Some(expected), "{target}");
+    }
+    let plain = site.ask("GET", "/a.txt", &[("Host", "a.example")], b"");
+    assert_eq!((plain.status, plain.field("strict-transport-security")), (200, None));
+}
