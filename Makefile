@@ -13,7 +13,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 BIN := $(DESTDIR)$(PREFIX)/bin
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 
-.PHONY: help serve build release lab test lint fuzz-check doc unit loom deny sanitize miri mutants attacks chaos install uninstall bench clean
+.PHONY: help serve build release lab test lint fuzz-check doc unit loom h2spec deny sanitize miri mutants attacks chaos install uninstall bench clean
 
 help:
 	@echo 'make serve     build and serve the demo at http://$(LISTEN) and https://$(LISTEN_HTTPS)'
@@ -21,6 +21,7 @@ help:
 	@echo 'make lint      formatting, clippy, the rules between the crates, packages, documentation, fuzz targets, the demo'
 	@echo 'make unit      unit and end-to-end tests'
 	@echo 'make loom      the shared-memory protocol under the loom model checker'
+	@echo 'make h2spec    HTTP/2 against the cases of h2spec, a conformance test of RFC 9113; needs Go'
 	@echo 'make doc       the documentation of every item, warnings as errors'
 	@echo 'make sanitize  the tests of shared memory and system calls under the address and thread sanitizers'
 	@echo 'make miri      the tests of the shared-memory protocol under Miri (nightly with miri)'
@@ -81,7 +82,7 @@ fuzz-check:
 # `build` comes first because the end-to-end tests start both binaries: built together with the tests, with the same
 # features, they are built once.
 unit: build
-	$(CARGO) test --workspace --no-fail-fast
+	scripts/run-tests
 
 # Its own target folder: another RUSTFLAGS would throw the whole build away twice.
 loom:
@@ -92,6 +93,7 @@ loom:
 TOOLS := $(TARGET)/tools
 CARGO_DENY := 0.20.2
 CARGO_MUTANTS := 27.1.0
+H2SPEC := v2.6.0+incompatible
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 
 $(TOOLS)/bin/cargo-deny:
@@ -99,6 +101,13 @@ $(TOOLS)/bin/cargo-deny:
 
 $(TOOLS)/bin/cargo-mutants:
 	$(CARGO) install cargo-mutants --locked --version $(CARGO_MUTANTS) --root $(TOOLS)
+
+$(TOOLS)/bin/h2spec:
+	GOBIN=$(abspath $(TOOLS))/bin go install github.com/summerwind/h2spec/cmd/h2spec@$(H2SPEC)
+
+# The test is part of `make unit`, too, once the program is there.
+h2spec: $(TOOLS)/bin/h2spec build
+	$(CARGO) test --package howdah-server --test e2e http2::programs::h2spec -- --nocapture
 
 deny: $(TOOLS)/bin/cargo-deny
 	$(TOOLS)/bin/cargo-deny check licenses bans sources

@@ -7,15 +7,15 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::diagnostic::MistakeCollector;
+use crate::diagnostic::{MistakeCollector, Position};
 use crate::listener::Listener;
 use crate::settings::{Config, FRONT_USER, POOL_USER, Site};
 use crate::values::{ForwardedField, HostPattern, RootTemplate, Sandbox};
 
-/// Reports the mistakes of `config` as a whole. `document` is the text that `config` was read from.
+/// Reports the mistakes of `config` as a whole. `documents` are the files that `config` was read from.
 pub(crate) fn cross_check(
     config: &Config,
-    document: &Spanned<DeTable<'_>>,
+    documents: &[Spanned<DeTable<'_>>],
     report: &mut MistakeCollector<'_>,
 ) {
     if config.sites.is_empty() {
@@ -25,7 +25,7 @@ pub(crate) fn cross_check(
         );
         return;
     }
-    let places = SettingPositions { document: document.get_ref() };
+    let places = SettingPositions::new(documents);
     names(config, &places, report);
     users(config, &places, report);
     hosts(config, &places, report);
@@ -53,7 +53,7 @@ fn sandbox(
         ("writable", !php.writable.is_empty()),
     ];
     for (key, _) in given.iter().filter(|(_, is_given)| *is_given) {
-        report.add(
+        report.add_at(
             places.php_key(number, key),
             format!("`{key}` has no effect with `sandbox = \"off\"`"),
             Some(format!("leave `{key}` out, or give `sandbox = \"standard\"`")),
@@ -71,13 +71,11 @@ fn names(config: &Config, places: &SettingPositions<'_, '_>, report: &mut Mistak
             Entry::Occupied(first)
                 if places.has(number, "name") || !same_first_host(config, *first.get(), number) =>
             {
-                let line = report.line_of(places.site(*first.get()).start);
-                report.add(
-                    places.key(number, "name"),
-                    format!(
-                        "two sites are called `{}`; the first is at line {line}",
-                        site.name
-                    ),
+                let place = places.key(number, "name");
+                let line = report.line_of(&places.site(*first.get()), place.file);
+                report.add_at(
+                    place,
+                    format!("two sites are called `{}`; the first is at {line}", site.name),
                     Some(
                         "give each site a `name` of its own: logs and the PHP pool are called by it"
                             .to_owned(),
@@ -115,7 +113,7 @@ fn users(config: &Config, places: &SettingPositions<'_, '_>, report: &mut Mistak
             Some(place) => (place, "name another user"),
             None => (places.top("user"), "leave `user` out, or set `user` in [site.php]"),
         };
-        report.add(
+        report.add_at(
             place,
             format!("the pool of site {} would run as {front}, the front's user", site.name),
             Some(format!("{help}: a script could stop a front of its own user")),
@@ -132,20 +130,22 @@ fn hosts(config: &Config, places: &SettingPositions<'_, '_>, report: &mut Mistak
                 *other == number || share_a_listener(&config.sites[*other], site)
             };
             if let Some((first_number, first_position)) = earlier.iter().find(same) {
-                let line = report.line_of(places.host(*first_number, *first_position).start);
+                let place = places.host(number, position);
+                let first = places.host(*first_number, *first_position);
+                let line = report.line_of(&first, place.file);
                 let (message, help) = match pattern {
                     HostPattern::Default => (
                         format!(
-                            "two sites answer for every other host (`*`); the first is at line {line}"
+                            "two sites answer for every other host (`*`); the first is at {line}"
                         ),
                         "name the hosts of one of them: `hosts = [\"example.org\"]`",
                     ),
                     _ => (
-                        format!("the host `{pattern}` is listed twice; first at line {line}"),
+                        format!("the host `{pattern}` is listed twice; first at {line}"),
                         "a host belongs to one site, or to one on each listener with `listen`",
                     ),
                 };
-                report.add(places.host(number, position), message, Some(help.to_owned()));
+                report.add_at(place, message, Some(help.to_owned()));
             }
             earlier.push((number, position));
         }
@@ -163,7 +163,7 @@ fn listeners(
             .iter()
             .filter(|address| !config.listen.iter().any(|listener| listener.address == **address));
         if let Some(address) = strange.next() {
-            report.add(
+            report.add_at(
                 places.key(number, "listen"),
                 format!("no listener has the address {address}"),
                 Some("add it to `listen` at the top of the file".to_owned()),
@@ -173,7 +173,7 @@ fn listeners(
     for (number, site) in config.sites.iter().enumerate() {
         let is_encrypted = |listener: &&Listener| listener.tls && site.answers_on(listener);
         if site.tls.is_on() && !config.listen.iter().any(|listener| is_encrypted(&listener)) {
-            report.add(
+            report.add_at(
                 places.key(number, "tls"),
                 format!(
                     "the site {} has a certificate, and answers on no listener with TLS",
@@ -187,14 +187,14 @@ fn listeners(
         let address = &listener.address;
         let answers = |site: &Site| site.answers_on(listener);
         if !config.sites.iter().any(answers) {
-            report.add(
+            report.add_at(
                 places.top("listen"),
                 format!("no site answers on {address}"),
                 Some("add the address to the `listen` of a site, or leave it out".to_owned()),
             );
         }
         if listener.tls && !config.sites.iter().any(|site| answers(site) && site.tls.is_on()) {
-            report.add(
+            report.add_at(
                 places.top("listen"),
                 format!("{address} is for TLS, and no site that answers there has a certificate"),
                 Some(
@@ -205,7 +205,7 @@ fn listeners(
             );
         }
         if listener.proxy_protocol && config.trusted_on(listener).is_empty() {
-            report.add(
+            report.add_at(
                 places.top("listen"),
                 format!("no peer is trusted to send the PROXY protocol on {address}"),
                 Some(
@@ -225,7 +225,7 @@ fn forwarded(
 ) {
     let fields = &config.forwarded_fields;
     if fields.contains(&ForwardedField::Forwarded) && fields.len() > 1 {
-        report.add(
+        report.add_at(
             places.top("forwarded_fields"),
             "Forwarded beside other fields",
             Some(
@@ -245,7 +245,7 @@ fn root(
 ) {
     let only_exact = site.hosts.iter().all(|pattern| matches!(pattern, HostPattern::Exact(_)));
     if matches!(site.root, RootTemplate::PerHost { .. }) && only_exact && site.hosts.len() == 1 {
-        report.add(
+        report.add_at(
             places.key(number, "root"),
             "`{host}` in the root of a site with a single host",
             Some(
@@ -256,24 +256,51 @@ fn root(
     }
 }
 
-/// Finds the positions of a site's settings in the text.
+/// Finds the positions of settings in the files.
 struct SettingPositions<'d, 'i> {
-    document: &'d DeTable<'i>,
+    documents: &'d [Spanned<DeTable<'i>>],
+    /// For each site: the number of its file, and of the site in the file.
+    sites: Vec<(usize, usize)>,
 }
 
-impl SettingPositions<'_, '_> {
-    /// The position of the value of a top-level key.
-    fn top(&self, key: &str) -> Range<usize> {
-        self.document.get(key).map_or(0..0, Spanned::span)
+impl<'d, 'i> SettingPositions<'d, 'i> {
+    fn new(documents: &'d [Spanned<DeTable<'i>>]) -> SettingPositions<'d, 'i> {
+        let count = |document: &Spanned<DeTable<'_>>| {
+            let sites = document.get_ref().get("site").and_then(|sites| sites.get_ref().as_array());
+            sites.map_or(0, |sites| sites.len())
+        };
+        let files = documents.iter().enumerate();
+        SettingPositions {
+            documents,
+            sites: files
+                .flat_map(|(file, document)| (0..count(document)).map(move |at| (file, at)))
+                .collect(),
+        }
     }
 
-    fn value(&self, number: usize) -> Option<&Spanned<DeValue<'_>>> {
-        self.document.get("site")?.get_ref().as_array()?.get(number)
+    /// The position of the value of a top-level key.
+    fn top(&self, key: &str) -> Position {
+        let value = self.documents.first().and_then(|document| document.get_ref().get(key));
+        Position {
+            file: 0,
+            span: value.map_or(0..0, Spanned::span),
+        }
+    }
+
+    fn value(&self, number: usize) -> Option<&'d Spanned<DeValue<'i>>> {
+        let (file, at) = self.sites.get(number)?;
+        self.documents.get(*file)?.get_ref().get("site")?.get_ref().as_array()?.get(*at)
+    }
+
+    /// Returns a position in the file of a site.
+    fn at(&self, number: usize, span: Range<usize>) -> Position {
+        let file = self.sites.get(number).map_or(0, |(file, _)| *file);
+        Position { file, span }
     }
 
     /// The position of the site's `[[site]]` line.
-    fn site(&self, number: usize) -> Range<usize> {
-        self.value(number).map_or(0..0, Spanned::span)
+    fn site(&self, number: usize) -> Position {
+        self.at(number, self.value(number).map_or(0..0, Spanned::span))
     }
 
     fn has(&self, number: usize, key: &str) -> bool {
@@ -281,30 +308,30 @@ impl SettingPositions<'_, '_> {
     }
 
     /// The position of the value of a site's key, or of its `[[site]]` line if the key is missing.
-    fn key(&self, number: usize, key: &str) -> Range<usize> {
+    fn key(&self, number: usize, key: &str) -> Position {
         let value = self.value(number).and_then(|site| site.get_ref().get(key));
-        value.map_or_else(|| self.site(number), Spanned::span)
+        value.map_or_else(|| self.site(number), |value| self.at(number, value.span()))
     }
 
     /// The position of the value of a key in `[site.php]`.
-    fn php_key(&self, number: usize, key: &str) -> Range<usize> {
+    fn php_key(&self, number: usize, key: &str) -> Position {
         let php = self.value(number).and_then(|site| site.get_ref().get("php"));
         let value = php.and_then(|php| php.get_ref().get(key));
-        value.map_or_else(|| self.key(number, "php"), Spanned::span)
+        value.map_or_else(|| self.key(number, "php"), |value| self.at(number, value.span()))
     }
 
     /// The position of the `user` of a site's pool; `None` if the key is missing.
-    fn pool_user(&self, number: usize) -> Option<Range<usize>> {
+    fn pool_user(&self, number: usize) -> Option<Position> {
         let user = self.value(number)?.get_ref().get("php")?.get_ref().get("user")?;
-        Some(user.span())
+        Some(self.at(number, user.span()))
     }
 
     /// The position of one of the site's hosts.
-    fn host(&self, number: usize, position: usize) -> Range<usize> {
+    fn host(&self, number: usize, position: usize) -> Position {
         let hosts = self.value(number).and_then(|site| site.get_ref().get("hosts"));
         let item = hosts
             .and_then(|hosts| hosts.get_ref().as_array())
             .and_then(|items| items.get(position));
-        item.map_or_else(|| self.key(number, "hosts"), Spanned::span)
+        item.map_or_else(|| self.key(number, "hosts"), |item| self.at(number, item.span()))
     }
 }

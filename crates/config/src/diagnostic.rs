@@ -90,48 +90,82 @@ impl fmt::Display for Errors {
 
 impl Error for Errors {}
 
-/// Collects the mistakes of one text.
+/// A file of a configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceText {
+    /// Its name in messages.
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+/// A place in the files of a configuration.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Position {
+    /// The number of the file.
+    pub(crate) file: usize,
+    /// The bytes of its text.
+    pub(crate) span: Range<usize>,
+}
+
+/// Collects the mistakes in the files of a configuration.
 pub(crate) struct MistakeCollector<'t> {
-    file: &'t str,
-    text: &'t str,
-    found: Vec<(usize, Diagnostic)>,
+    sources: &'t [SourceText],
+    /// The number of the file that is read.
+    file: usize,
+    found: Vec<((usize, usize), Diagnostic)>,
 }
 
 impl<'t> MistakeCollector<'t> {
-    pub(crate) fn new(file: &'t str, text: &'t str) -> Self {
-        MistakeCollector { file, text, found: Vec::new() }
+    pub(crate) fn new(sources: &'t [SourceText]) -> Self {
+        MistakeCollector { sources, file: 0, found: Vec::new() }
+    }
+
+    /// Says which file is read from now on.
+    pub(crate) fn begin(&mut self, file: usize) {
+        self.file = file;
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// Adds a mistake at `span` of the text.
+    /// Adds a mistake at `span` of the file that is read.
     pub(crate) fn add(
         &mut self,
         span: Range<usize>,
         message: impl Into<String>,
         help: Option<String>,
     ) {
-        let place = place(self.text, &span);
+        self.add_at(Position { file: self.file, span }, message, help);
+    }
+
+    /// Adds a mistake.
+    pub(crate) fn add_at(
+        &mut self,
+        position: Position,
+        message: impl Into<String>,
+        help: Option<String>,
+    ) {
+        let Position { file, span } = position;
+        let source = &self.sources[file];
         let diagnostic = Diagnostic {
-            file: self.file.to_owned(),
-            place: Some(place),
+            file: source.name.clone(),
+            place: Some(place(&source.text, &span)),
             message: message.into(),
             help,
         };
-        self.found.push((span.start, diagnostic));
+        self.found.push(((file, span.start), diagnostic));
     }
 
     /// Adds a mistake of the whole file.
     pub(crate) fn add_without_place(&mut self, message: &str, help: &str) {
         let diagnostic = Diagnostic {
-            file: self.file.to_owned(),
+            file: self.sources[0].name.clone(),
             place: None,
             message: message.to_owned(),
             help: Some(help.to_owned()),
         };
-        self.found.push((usize::MAX, diagnostic));
+        self.found.push(((usize::MAX, 0), diagnostic));
     }
 
     /// Adds the mistake that the TOML parser has found.
@@ -161,22 +195,29 @@ impl<'t> MistakeCollector<'t> {
         }
     }
 
-    /// Returns the number, from 1, of the line that contains `offset`.
-    pub(crate) fn line_of(&self, offset: usize) -> usize {
-        place(self.text, &(offset..offset)).line
+    /// Returns the line of `position` in words, for a message about a place in `file`: `line 3`, or
+    /// `sites/b.toml:3` where that is another file.
+    pub(crate) fn line_of(&self, position: &Position, file: usize) -> String {
+        let source = &self.sources[position.file];
+        let line = place(&source.text, &position.span).line;
+        match position.file == file {
+            true => format!("line {line}"),
+            false => format!("{}:{line}", source.name),
+        }
     }
 
-    /// Returns the place of `offset` as `file:line:column`.
+    /// Returns the place of `offset` of the file that is read, as `file:line:column`.
     pub(crate) fn place_of(&self, offset: usize) -> String {
-        let Place { line, column, .. } = place(self.text, &(offset..offset));
-        format!("{}:{line}:{column}", self.file)
+        let source = &self.sources[self.file];
+        let Place { line, column, .. } = place(&source.text, &(offset..offset));
+        format!("{}:{line}:{column}", source.name)
     }
 
     pub(crate) fn finish(mut self) -> Result<(), Errors> {
         if self.found.is_empty() {
             return Ok(());
         }
-        self.found.sort_by_key(|(offset, _)| *offset);
+        self.found.sort_by_key(|(place, _)| *place);
         Err(Errors(self.found.into_iter().map(|(_, diagnostic)| diagnostic).collect()))
     }
 }

@@ -19,13 +19,15 @@ use std::marker::PhantomData;
 use toml::Spanned;
 use toml::de::DeValue;
 
-pub(crate) use amounts::{AtLeast, AutoSize, Counted, RateLimit, Size, Span, Within};
+pub(crate) use amounts::{AtLeast, AutoSize, Counted, RateLimit, Size, SizeWithin, Span, Within};
 pub(crate) use fields::{
     Charset, ErrorPages, FieldName, FieldRules, FieldTable, NameGlob, TypeGlob,
 };
 pub(crate) use isolation::{ConnectTo, FunctionName, SandboxLevel};
 pub(crate) use logs::{Access, Errors, Format, Level};
-pub(crate) use names::{Extension, Hosts, NamePattern, PlainName, SapiName, Text, User};
+pub(crate) use names::{
+    Extension, Hosts, ModuleName, NamePattern, PlainName, SapiName, Text, User,
+};
 pub use network::listen_addresses;
 pub(crate) use network::{
     Address, AddressField, Addresses, Forwarded, Listeners, Mode, Proxies, Trusted,
@@ -33,7 +35,7 @@ pub(crate) use network::{
 pub(crate) use overrides::{DirectiveName, Overrides, Rules};
 pub(crate) use paths::{File, Root, SymlinkPolicy, Try};
 pub(crate) use sending::{Accel, Coding, MadeCoding};
-pub(crate) use tables::{Environment, Ini, PhpTable, Sites, Table};
+pub(crate) use tables::{Environment, Include, Ini, PhpTable, Sites, Table};
 pub(crate) use tls::{Ciphers, OldestTls, Source, TlsTable, TransportSecurity, Verify};
 pub(crate) use upstreams::UpstreamUrl;
 

@@ -5,12 +5,13 @@
 //! manual all come from that one declaration. All mistakes of a file are reported together, each
 //! with file, line, column and what to do.
 //!
-//! The crate is pure except for [`Config::load`], which reads one file.
+//! The crate is pure except for [`Config::load`], which reads a file and those that it includes.
 
 #![forbid(unsafe_code)]
 
 mod check;
 mod diagnostic;
+mod include;
 mod kinds;
 mod listener;
 mod log_format;
@@ -21,7 +22,6 @@ pub mod settings;
 mod system_log;
 pub mod values;
 
-use std::fs;
 use std::path::Path;
 
 use toml::Spanned;
@@ -33,55 +33,69 @@ pub use listener::{HTTPS_PORT, ListenAddress, Listener, Network, TrustedProxies}
 pub use log_format::{LogFormat, LogPart, LogValue};
 pub use section::Key;
 pub use settings::{
-    Config, FRONT_USER, FieldRule, Limits, Log, POOL_USER, Php, ResourceLimits, Site, SiteTls,
+    Config, FRONT_USER, FieldRule, Http2, Limits, Log, POOL_USER, Php, ResourceLimits, Site,
+    SiteTls,
 };
 pub use system_log::{LogDaemon, SystemLog};
 pub use values::{
     AccessFormat, AccessTarget, AllowOverride, CertificateSource, CipherPolicy, ClientVerify,
-    ContentCoding, Count, Destination, ErrorTarget, ForwardedField, HostPattern, LogLevel,
-    OverrideClass, Rate, RootTemplate, Sandbox, Sapi, Symlinks, TlsVersion, TryStep, Upstream,
-    UserName,
+    ContentCoding, Count, Destination, ErrorTarget, ForwardedField, HostPattern, Includes,
+    LogLevel, OverrideClass, Rate, RootTemplate, Sandbox, Sapi, Symlinks, TlsVersion, TryStep,
+    Upstream, UserName,
 };
 
 use diagnostic::MistakeCollector;
+use include::Files;
 use section::Section;
 
 impl Config {
-    /// Reads and checks the file at `path`. No other function of the crate accesses the disk.
+    /// Reads and checks the file at `path`, and the files that it includes. No other function of the
+    /// crate accesses the disk.
     ///
     /// # Errors
-    /// The file cannot be read, or all mistakes in it.
+    /// The file cannot be read, or all mistakes in all files.
     pub fn load(path: &Path) -> Result<Config, Errors> {
-        let file_name = path.display().to_string();
-        let text = fs::read(path)
-            .map_err(|error| Errors::unreadable(&file_name, format!("cannot be read: {error}")))?;
-        let text = String::from_utf8(text).map_err(|error| {
-            let at = error.utf8_error().valid_up_to();
-            Errors::unreadable(
-                &file_name,
-                format!("is not UTF-8 text (first bad byte at offset {at})"),
-            )
-        })?;
-        Config::parse(&text, &file_name)
+        Config::of_files(&Files::load(path)?)
     }
 
     /// Parses and checks `text`. `file_name` is the file's name in errors. Relative paths start at
-    /// its folder.
+    /// its folder. What the text includes is not read.
     ///
     /// # Errors
     /// All mistakes in the text.
     pub fn parse(text: &str, file_name: &str) -> Result<Config, Errors> {
-        let (document, syntax_errors) = DeTable::parse_recoverable(text);
-        let mut report = MistakeCollector::new(file_name, text);
-        for error in &syntax_errors {
-            report.syntax(error);
+        Config::of_files(&Files::of_text(text, file_name))
+    }
+
+    fn of_files(files: &Files) -> Result<Config, Errors> {
+        let mut report = MistakeCollector::new(&files.sources);
+        let mut documents = Vec::with_capacity(files.sources.len());
+        let mut config = Config::default();
+        for (number, source) in files.sources.iter().enumerate() {
+            let (document, syntax_errors) = DeTable::parse_recoverable(&source.text);
+            report.begin(number);
+            for error in &syntax_errors {
+                report.syntax(error);
+            }
+            let folder = Path::new(&source.name).parent().unwrap_or(Path::new(""));
+            if number == 0 {
+                config = read(&document, &mut report);
+                config.sites.iter_mut().for_each(|site| site.anchor(folder));
+            } else {
+                let mut sites = section::included_sites(document.get_ref(), &mut report);
+                sites.iter_mut().for_each(|site| site.anchor(folder));
+                config.sites.append(&mut sites);
+                config.include.files.push(source.name.clone().into());
+            }
+            documents.push(document);
         }
-        let mut config = read(&document, &mut report);
+        files.report(&mut report);
         if report.is_empty() {
-            check::cross_check(&config, &document, &mut report);
+            check::cross_check(&config, &documents, &mut report);
         }
         report.finish()?;
-        if let Some(folder) = Path::new(file_name).parent() {
+        let folder = files.sources.first().and_then(|first| Path::new(&first.name).parent());
+        if let Some(folder) = folder {
             config.anchor(folder);
         }
         Ok(config)

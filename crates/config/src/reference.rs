@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::section::{Key, Section};
 use crate::settings::{
-    Config, FieldRule, Limits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls,
+    Config, FieldRule, Http2, Limits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls,
 };
 
 /// The command that writes the manual.
@@ -37,6 +37,7 @@ pub fn chapters() -> Vec<Chapter> {
         chapter::<Config>(""),
         chapter::<ListenerTable>(LISTENERS),
         chapter::<Limits>("[limits]"),
+        chapter::<Http2>("[http2]"),
         chapter::<Log>("[log]"),
         chapter::<Site>("[[site]]"),
         chapter::<FieldRule>("[[site.fields]]"),

@@ -4,6 +4,8 @@
 use toml::de::DeTable;
 
 use crate::diagnostic::MistakeCollector;
+use crate::kinds::{Include, Sites, ValueKind};
+use crate::settings::{Config, Site};
 
 /// A table of the configuration file.
 pub(crate) trait Section: Default {
@@ -31,6 +33,27 @@ pub struct Key {
     pub why: &'static str,
     /// The effect of the key.
     pub doc: &'static str,
+}
+
+/// Reads the sites of an included file, which holds nothing else but `include`.
+pub(crate) fn included_sites(table: &DeTable<'_>, report: &mut MistakeCollector<'_>) -> Vec<Site> {
+    for key in table.keys() {
+        let name: &str = key.get_ref();
+        if ["include", "site"].contains(&name) {
+            continue;
+        }
+        let help = match Config::keys().iter().any(|known| known.name == name) {
+            true => format!("write `{name}` in the file that includes this one"),
+            false => "a file that is included holds `[[site]]` tables and `include`".to_owned(),
+        };
+        report.add(key.span(), format!("`{name}` in an included file"), Some(help));
+    }
+    if let Some(value) = table.get("include") {
+        // The patterns were followed already; here wrong values are reported.
+        let _ = Include::read(value, report);
+    }
+    let sites = table.get("site").and_then(|value| Sites::read(value, report));
+    sites.unwrap_or_default()
 }
 
 /// Declares a section: `name (its key in the file): Type as Kind = default, "why that default";`.

@@ -1,25 +1,28 @@
 //! Every key of the configuration file, each declared once.
 
+mod http2;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use self::http2::Http2;
 use crate::kinds::{
     Accel, Access, Address, AddressField, Addresses, AtLeast, AutoSize, Charset, Ciphers, Coding,
     ConnectTo, Counted, DirectiveName, Environment, ErrorPages, Errors, Extension, FieldName,
-    FieldRules, FieldTable, File, Flag, Format, Forwarded, FunctionName, Hosts, Ini, Level, List,
-    Listeners, MadeCoding, Mode, NameGlob, NamePattern, OldestTls, Optional, Overrides, PhpTable,
-    PlainName, Proxies, RateLimit, Root, Rules, SandboxLevel, SapiName, Sites, Size, Source, Span,
-    SymlinkPolicy, Table, Text, TlsTable, TransportSecurity, Trusted, Try, TypeGlob, UpstreamUrl,
-    User, Verify, Within,
+    FieldRules, FieldTable, File, Flag, Format, Forwarded, FunctionName, Hosts, Include, Ini,
+    Level, List, Listeners, MadeCoding, Mode, ModuleName, NameGlob, NamePattern, OldestTls,
+    Optional, Overrides, PhpTable, PlainName, Proxies, RateLimit, Root, Rules, SandboxLevel,
+    SapiName, Sites, Size, Source, Span, SymlinkPolicy, Table, Text, TlsTable, TransportSecurity,
+    Trusted, Try, TypeGlob, UpstreamUrl, User, Verify, Within,
 };
 use crate::listener::{ListenAddress, Listener, SOCKET_MODE, TrustedProxies};
 use crate::section::section;
 use crate::system_log::{LogDaemon, SystemLog};
 use crate::values::{
     AccessFormat, AccessTarget, AllowOverride, CertificateSource, CipherPolicy, ClientVerify,
-    ContentCoding, Count, Destination, ErrorTarget, ForwardedField, HostPattern, LogLevel, Rate,
-    RootTemplate, Sandbox, Sapi, Symlinks, TlsVersion, TryStep, Upstream, UserName,
+    ContentCoding, Count, Destination, ErrorTarget, ForwardedField, HostPattern, Includes,
+    LogLevel, Rate, RootTemplate, Sandbox, Sapi, Symlinks, TlsVersion, TryStep, Upstream, UserName,
 };
 
 /// The front's user if `user` is unset.
@@ -38,6 +41,13 @@ section! {
         listen ("listen"): Vec<Listener> as Listeners =
             vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)).into()],
             "A server that nobody has configured yet should not be reachable from other machines.";
+        /// Further files with sites, as `["sites/*.toml"]`: `*` stands for any characters of a name,
+        /// `?` for one. Paths start at the folder of the file. An included file has `[[site]]` tables
+        /// and perhaps `include`; its own relative paths start at its folder. The sites of this file
+        /// come first, then those of the others in the order of their names. A pattern with `*` or
+        /// `?` may match no file.
+        include ("include"): Includes as Include = Includes::default(),
+            "One file holds a server with a few sites.";
         /// Event-loop threads of the front.
         threads ("threads"): Count as Counted = Count::Auto,
             "`auto` is one per processor. An event loop never waits, so more threads would only take turns.";
@@ -103,6 +113,9 @@ section! {
         /// Limits on what a client may send, and on the time that it may take.
         limits ("limits"): Limits as Table<Limits> = Limits::default(),
             "See `[limits]` below.";
+        /// What a connection of HTTP/2 may do.
+        http2 ("http2"): Http2 as Table<Http2> = Http2::default(),
+            "See `[http2]` below.";
         /// Where logs go.
         log ("log"): Log as Table<Log> = Log::default(),
             "See `[log]` below.";
@@ -332,6 +345,12 @@ section! {
         refuse ("refuse"): Vec<String> as List<NamePattern> =
             [".ht*", ".user.ini", ".env*", ".git*", ".svn", ".hg", ".bzr"].map(str::to_owned).to_vec(),
             "Apache's own rule for `.ht*`, and names that have leaked passwords and sources elsewhere.";
+        /// Whether back-ups of PHP programs are refused (403), where no directive makes PHP run them:
+        /// files that editors, package managers and people leave, such as `x.php~`, `x.php.bak`,
+        /// `.x.php.swp`, `x.php.dpkg-old`, `x.php.1`, `x.php.txt` and `x.phar.gz`, and `x.inc`.
+        /// `x.php.html` is none.
+        refuse_backups ("refuse_backups"): bool as Flag = true,
+            "Their source would be sent as text, with the passwords in it.";
         /// Whether `.htaccess` files are read: Apache's directives, for the folder that the file is
         /// in and all below it. What they may say is in [htaccess.md](htaccess.md).
         htaccess ("htaccess"): bool as Flag = true,
@@ -349,6 +368,10 @@ section! {
         /// such a file adds to them. `htaccess` and `allow_override` say nothing about them.
         rules ("rules"): Option<String> as Optional<Rules> = None,
             "Most sites have their own in `.htaccess`.";
+        /// Modules of Apache that `<IfModule>` finds besides the usual ones: `"brotli"`,
+        /// `"substitute"`. [htaccess.md](htaccess.md) lists the usual ones.
+        modules ("modules"): Vec<String> as List<ModuleName> = Vec::new(),
+            "Debian's Apache has them off, and a `.htaccess` file from there was written without them.";
         /// Servers that `RewriteRule … [P]` may hand requests on to: `"http://127.0.0.1:3000"`, or
         /// on a socket `"unix:/run/app.sock|http://app"`. A rule whose URL begins with none of them
         /// is answered with 403.
@@ -684,7 +707,7 @@ impl Config {
         listener.trusted.as_ref().unwrap_or(&self.trusted_proxies)
     }
 
-    /// Makes every relative path start at `folder`.
+    /// Makes every relative path start at `folder`, except those of [sites](Site::anchor).
     pub(crate) fn anchor(&mut self, folder: &Path) {
         let optional = |path: &mut Option<PathBuf>| {
             if let Some(path) = path {
@@ -712,23 +735,6 @@ impl Config {
         }
         if let ErrorTarget::File(path) = &mut self.log.error {
             *path = folder.join(&*path);
-        }
-        for site in &mut self.sites {
-            optional(&mut site.tls.client_ca);
-            site.root.anchor(folder);
-            let accel = site.accel.iter_mut().map(|(_, path)| path);
-            let pairs = site.tls.cert.iter_mut().chain(&mut site.tls.key);
-            for path in site.sendfile_roots.iter_mut().chain(accel).chain(pairs) {
-                *path = folder.join(&*path);
-            }
-            if let Some(php) = &mut site.php {
-                optional(&mut php.program);
-                optional(&mut php.ini_file);
-                optional(&mut php.state_dir);
-                for path in php.readable.iter_mut().chain(&mut php.writable) {
-                    *path = folder.join(&*path);
-                }
-            }
         }
     }
 }
@@ -775,6 +781,24 @@ impl SiteTls {
 }
 
 impl Site {
+    /// Makes every relative path of the site start at `folder`, except those of listeners.
+    pub(crate) fn anchor(&mut self, folder: &Path) {
+        self.root.anchor(folder);
+        let accel = self.accel.iter_mut().map(|(_, path)| path);
+        let tls = &mut self.tls;
+        let pairs = tls.cert.iter_mut().chain(&mut tls.key).chain(&mut tls.client_ca);
+        for path in self.sendfile_roots.iter_mut().chain(accel).chain(pairs) {
+            *path = folder.join(&*path);
+        }
+        if let Some(php) = &mut self.php {
+            let named = [&mut php.program, &mut php.ini_file, &mut php.state_dir];
+            let listed = php.readable.iter_mut().chain(&mut php.writable);
+            for path in named.into_iter().flatten().chain(listed) {
+                *path = folder.join(&*path);
+            }
+        }
+    }
+
     /// Whether the site answers on a listener.
     pub fn answers_on(&self, listener: &Listener) -> bool {
         self.listen.is_empty() || self.listen.contains(&listener.address)

@@ -1,6 +1,8 @@
+mod includes;
 mod mistakes;
 
 use super::*;
+use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -50,6 +52,20 @@ fn every_key_reaches_its_field() {
         spill_file = "8M"
         spill_total = "9M"
 
+        [http2]
+        enabled = false
+        streams = 11
+        header_list = "8K"
+        stream_window = "32K"
+        connection_window = "1M"
+        resets = 12
+        pings = 13
+        settings = 14
+        empty_frames = 15
+        continuations = 16
+        window_updates = 17
+        other_frames = 18
+
         [log]
         access = "off"
         format = "json"
@@ -68,6 +84,8 @@ fn every_key_reaches_its_field() {
         symlinks = "inside"
         dot_names = [".a", ".b*"]
         refuse = ["x"]
+        refuse_backups = false
+        modules = "brotli"
         htaccess = false
         allow_override = ["FileInfo", "Options=Indexes"]
         allow_override_list = "Redirect"
@@ -168,6 +186,21 @@ fn every_key_reaches_its_field() {
         spill_total: Some(9 << 20),
     };
     assert_eq!(config.limits, limits);
+    let http2 = Http2 {
+        enabled: false,
+        streams: 11,
+        header_list: 8 << 10,
+        stream_window: 32 << 10,
+        connection_window: 1 << 20,
+        resets: 12,
+        pings: 13,
+        settings: 14,
+        empty_frames: 15,
+        continuations: 16,
+        window_updates: 17,
+        other_frames: 18,
+    };
+    assert_eq!(config.http2, http2);
     let log = Log {
         access: AccessTarget::Off,
         format: AccessFormat::Json,
@@ -267,6 +300,8 @@ fn every_key_reaches_its_field() {
         symlinks: Symlinks::Inside,
         dot_names: vec![".a".into(), ".b*".into()],
         refuse: vec!["x".into()],
+        refuse_backups: false,
+        modules: vec!["brotli".into()],
         htaccess: false,
         allow_override: AllowOverride {
             classes: vec![OverrideClass::FileInfo, OverrideClass::Options],

@@ -28,6 +28,15 @@ impl Count {
     }
 }
 
+/// The files that a configuration includes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Includes {
+    /// The patterns, as written.
+    pub patterns: Vec<String>,
+    /// The files that were found and read, those included by included files among them.
+    pub files: Vec<PathBuf>,
+}
+
 /// A number of events in a time, or no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {

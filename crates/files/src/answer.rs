@@ -296,7 +296,7 @@ fn tag_of(parts: EtagParts, stat: &Stat) -> Option<Text> {
 #[inline]
 pub(crate) fn answer(document: &Document, request: &Request, now: u64) -> Answer {
     let body = match request.method {
-        Method::Get => document.body(0, document.size()),
+        Method::Get | Method::Post => document.body(0, document.size()),
         Method::Head => FileBody::None,
         // `site` lets nothing else through.
         _ => return Answer::Status(Status::METHOD_NOT_ALLOWED),

@@ -160,6 +160,7 @@ impl DirectiveCache {
         let mistake = Box::new(mistake);
         (self.tell)(site, &Flaw::Mistake(mistake.clone()));
         Some(Arc::new(Compiled {
+            is_server: false,
             file,
             settings: Settings::default(),
             mistake: Some(mistake),

@@ -250,7 +250,8 @@ fn paths_that_are_no_files() {
         assert_eq!(counter.kind(name), PathKind::Missing, "{name}");
         assert_eq!(counter.get(name).status, 404, "{name}");
     }
-    assert_eq!(counter.request(Method::Post, "folder/a.txt", &[]).status, 405);
+    assert_eq!(counter.request(Method::Post, "folder/a.txt", &[]).status, 200);
+    assert_eq!(counter.request(Method::Put, "folder/a.txt", &[]).status, 405);
 }
 
 #[test]

@@ -16,7 +16,8 @@ use crate::scope::CompileContext;
 use crate::settings::Settings;
 
 pub use conditional::VERSION;
-pub use provided::{PROVIDED, Provided, is_provided};
+pub(crate) use provided::named;
+pub use provided::{PROVIDED, Presence, Provided, is_provided};
 pub use sections::{SECTIONS, Section};
 
 pub(crate) use conditional::ConditionAnswers;
@@ -26,6 +27,8 @@ pub(crate) use conditional::ConditionAnswers;
 pub struct Compiled {
     /// The name of the file in messages.
     pub file: Arc<str>,
+    /// Whether these are the directives of a site's configuration.
+    pub is_server: bool,
     /// The settings for the file's folder.
     pub settings: Settings,
     /// The first mistake. Where there is one, everything below the folder is answered with 500.
@@ -61,6 +64,7 @@ pub fn compile_asking(
     let (mistake, remarks) = compiler.finish();
     Compiled {
         file: Arc::clone(&context.file),
+        is_server: context.is_server,
         settings,
         mistake,
         remarks,

@@ -4,7 +4,7 @@ mod syntax;
 
 use std::fmt::{self, Write};
 
-use crate::compile::{PROVIDED, SECTIONS, VERSION};
+use crate::compile::{PROVIDED, Presence, SECTIONS, VERSION};
 use crate::directive::{Overrides, Support};
 use crate::mistake::MistakeKind;
 use crate::registry::{self, Registered};
@@ -44,12 +44,15 @@ fn sections(page: &mut String) -> fmt::Result {
         )?;
     }
     write!(page, "\n`<IfVersion>` compares with {major}.{minor}.{patch}. {IFMODULE_INTRODUCTION}")?;
-    let names: Vec<String> = PROVIDED
-        .iter()
-        .filter(|module| crate::compile::is_provided(module.file.as_bytes()))
-        .map(|module| format!("`{}` (`{}`)", module.file, module.identifier))
-        .collect();
-    writeln!(page, "{}.\n{DIFFERENCES}", names.join(", "))
+    writeln!(page)?;
+    for (presence, why) in PRESENCES {
+        let modules = PROVIDED.iter().filter(|module| module.presence == presence);
+        let names: Vec<String> = modules
+            .map(|module| format!("`{}` (`{}`)", module.file, module.identifier))
+            .collect();
+        writeln!(page, "- {why}: {}.", names.join(", "))?;
+    }
+    writeln!(page, "{DIFFERENCES}")
 }
 
 fn modules(page: &mut String) -> fmt::Result {
@@ -118,8 +121,24 @@ const SECTIONS_INTRODUCTION: &str = "
 |---|---|---|
 ";
 
-const IFMODULE_INTRODUCTION: &str = "`<IfModule>` holds for the modules that Howdah provides, by file and by identifier: \
+const IFMODULE_INTRODUCTION: &str = "`<IfModule>` is decided when a file is \
+compiled. It holds for these modules, by file and by identifier, and for no others:
 ";
+
+/// Why `<IfModule>` finds modules.
+const PRESENCES: [(Presence, &str); 4] = [
+    (Presence::Debian, "On in Debian's Apache with mod_php"),
+    (Presence::Hosts, "Off in Debian's Apache, but on at nearly every host"),
+    (
+        Presence::Protects,
+        "Off in Debian's Apache, but a section that is skipped could have kept people out",
+    ),
+    (
+        Presence::Chosen,
+        "Only if the site's `modules` names it (`modules = [\"brotli\"]`), since Debian's Apache \
+         has it off",
+    ),
+];
 
 #[cfg(test)]
 mod tests {

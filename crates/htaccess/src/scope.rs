@@ -18,6 +18,8 @@ pub struct CompileContext {
     /// The folder of the file, absolute, with a slash at its end. For a site's inline rules: the
     /// site's root.
     pub folder: Box<[u8]>,
+    /// Whether these are the directives of a site's configuration, which act as in `<VirtualHost>`.
+    pub is_server: bool,
     /// The folder that relative paths in `<IfFile>` start from (Apache's ServerRoot), absolute.
     pub root: Box<[u8]>,
     /// The classes that `AllowOverride` allows.
@@ -28,6 +30,8 @@ pub struct CompileContext {
     pub options: Option<Vec<Box<str>>>,
     /// The names that are defined for `<IfDefine>`.
     pub defines: Vec<Box<str>>,
+    /// The modules that `<IfModule>` finds besides the usual ones: `brotli`.
+    pub modules: Vec<Box<str>>,
     /// The values of `${name}`. Apache takes its `Define`s and the server's environment.
     pub variables: Vec<Variable>,
     /// The upstreams that rules may name, as `http://host:port` or `unix:/socket|http://host`, for

@@ -2,6 +2,7 @@
 //! configuration.
 
 mod sections;
+mod server;
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use crate::mistake::Mistake;
 use crate::modules::all_modules;
 
 pub use sections::{Branch, ConditionalSection, FilesSection, Names};
+pub use server::ServerSettings;
 
 macro_rules! settings {
     ($($(#[$doc:meta])* $field:ident: $module:ident,)*) => {

@@ -90,6 +90,8 @@ pub struct State {
 pub struct RewriteNotes {
     /// Whether a rule with `END` has applied.
     pub ended: bool,
+    /// Whether the site's own rules have led to the present path.
+    pub by_site: bool,
     /// The names of the cookies that rules have set.
     pub cookies: Vec<Box<[u8]>>,
 }

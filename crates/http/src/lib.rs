@@ -2,7 +2,7 @@
 //!
 //! The types that every protocol version and every way of answering share are at the root:
 //! [`Request`], [`ResponseHead`], [`Fields`], [`Status`], [`Limits`]. [`h1`] turns bytes into a
-//! request and a response head into bytes; HTTP/2 and HTTP/3 will fill the same types. [`date`],
+//! request and a response head into bytes; [`h2`] fills the same types from decoded frames. [`date`],
 //! [`etag`], [`conditional`] and [`range`] decide how a stored representation answers.
 //!
 //! No function allocates per request once its buffers have grown: a [`Request`] is reused.
@@ -30,6 +30,8 @@ pub mod date;
 pub mod etag;
 pub mod forwarded;
 pub mod h1;
+pub mod h2;
+pub mod priority;
 #[cfg(any(test, fuzzing))]
 pub mod properties;
 pub mod proxy_protocol;

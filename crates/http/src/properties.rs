@@ -12,7 +12,10 @@ use crate::{
     range::{self, Multipart, Ranges, Span},
 };
 
+mod http2;
 mod reference;
+
+pub use http2::{h2_frames, h2_request};
 
 /// A header of the PROXY protocol never takes a byte behind its end, and gets the same verdict
 /// however the bytes come.
@@ -135,7 +138,12 @@ fn accepted_head(head: &[u8], parsed: h1::Parsed, request: &Request) {
         }
     }
     assert!(count(b"host") == 1 || (count(b"host") == 0 && request.version == Version::Http10));
-    assert!(request.target.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#'));
+    assert!(
+        request
+            .target
+            .iter()
+            .all(|byte| (byte.is_ascii_graphic() && *byte != b'#') || *byte >= 0x80)
+    );
     assert!(
         request.target.starts_with(b"/")
             || matches!(request.method, Method::Options | Method::Connect)

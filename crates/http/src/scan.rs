@@ -8,7 +8,8 @@ const TOKEN: u8 = 1;
 /// Bit: a byte of a field value: tab, space, visible ASCII, obs-text (RFC 9110 §5.5).
 const VALUE: u8 = 2;
 /// Bit: a byte of a request target: visible ASCII but `#`, since no form of the target has a
-/// fragment.
+/// fragment, and bytes beyond ASCII, which RFC 3986 does not allow and clients send nevertheless
+/// (Apache and nginx accept them, too).
 const TARGET: u8 = 4;
 /// Bit: a byte of a host name: letters, digits, hyphen, dot, and the underscore that some names
 /// have in spite of DNS.
@@ -25,7 +26,7 @@ const CLASS: [u8; 256] = {
         if b == b'\t' || (b >= b' ' && b != 0x7f) {
             class[byte] |= VALUE;
         }
-        if b.is_ascii_graphic() && b != b'#' {
+        if (b.is_ascii_graphic() && b != b'#') || b >= 0x80 {
             class[byte] |= TARGET;
         }
         if b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_') {
@@ -195,10 +196,10 @@ mod word {
         below(word, b' ') | equal(word, 0x7f)
     }
 
-    /// Marks all that is not visible ASCII, and `#`.
+    /// Marks control bytes, the space and `#`.
     #[inline(always)]
     pub fn target_stops(word: u64) -> u64 {
-        below(word, b'!') | equal(word, 0x7f) | equal(word, b'#') | (word & HIGH)
+        below(word, b'!') | equal(word, 0x7f) | equal(word, b'#')
     }
 
     /// Marks all but letters, digits and hyphen, which is what field names are made of.
@@ -257,7 +258,10 @@ mod tests {
         assert_eq!(members(TOKEN), token);
         assert_eq!(
             members(TARGET),
-            (0x21..=0x7e).filter(|byte| *byte != b'#').collect::<Vec<u8>>()
+            (0x21..=0x7e)
+                .filter(|byte| *byte != b'#')
+                .chain(0x80..=0xff)
+                .collect::<Vec<u8>>()
         );
         assert_eq!(
             members(VALUE),

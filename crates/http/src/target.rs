@@ -4,7 +4,7 @@ use crate::{Method, Refusal, Request, Scheme, Status, authority::check_authority
 
 /// Parses `target` by the form that the request's method allows. Fills the target, and for the
 /// absolute form and CONNECT the authority, which then overrules Host (RFC 9112 §3.2.2). `target`
-/// is visible ASCII without `#`.
+/// has no control byte, no space and no `#`.
 #[inline]
 pub(crate) fn read(target: &[u8], into: &mut Request) -> Result<(), Refusal> {
     if into.method == Method::Connect {

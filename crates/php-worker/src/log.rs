@@ -81,7 +81,13 @@ fn lines(level: Level, message: &[u8], about: Option<LogContext<'_>>) -> Vec<Vec
         escape(&mut text, &shortened(about.method));
         text.push(b' ');
         escape(&mut text, &shortened(about.host));
-        escape(&mut text, &shortened(about.uri));
+        // A client chooses these bytes: the log gets no others than ASCII.
+        for &byte in shortened(about.uri).iter() {
+            match byte {
+                b' '..=b'~' => text.push(byte),
+                other => drop(write!(text, "\\x{other:02x}")),
+            }
+        }
     }
     let mut lines = Vec::new();
     let mut prefix = format!("{}: ", level.name()).into_bytes();
@@ -131,10 +137,10 @@ mod tests {
             script: b"/srv/a.php",
             method: b"GET",
             host: b"a.example",
-            uri: b"/a.php?x=\x1b",
+            uri: b"/a.php?x=\x1b\xc3\xa9",
         };
         let lines = lines(Level::Error, b"PHP Fatal error:  x\n#0 {main}", Some(about));
-        let expected = "error: PHP Fatal error:  x\\n#0 {main}, while running /srv/a.php for GET a.example/a.php?x=\\x1b\n";
+        let expected = "error: PHP Fatal error:  x\\n#0 {main}, while running /srv/a.php for GET a.example/a.php?x=\\x1b\\xc3\\xa9\n";
         assert_eq!(String::from_utf8(lines.concat()).unwrap(), expected);
     }
 

@@ -9,7 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use howdah_config::{Config, RootTemplate};
-use howdah_htaccess::{CompileContext, Complaint, Mistake, MistakeKind, Place, Severity, lint};
+use howdah_htaccess::{
+    CompileContext, Complaint, Mistake, MistakeKind, Place, Severity, compile, lint,
+};
 use howdah_site::{Site, Sites};
 
 pub(crate) use show::{json, text};
@@ -19,6 +21,8 @@ pub(crate) use show::{json, text};
 pub(crate) struct Findings {
     /// Number of `.htaccess` files that were read.
     pub(crate) files: usize,
+    /// For each site whose `rules` act before every `.htaccess` file: what they are, in words.
+    pub(crate) site_rules: Vec<String>,
     /// The mistakes, file by file, in the order of their lines.
     pub(crate) remarks: Vec<Mistake>,
 }
@@ -34,6 +38,7 @@ impl Findings {
 pub(crate) fn directives(config: &Config) -> Findings {
     let mut findings = Findings::default();
     for site in Sites::compile(config).iter() {
+        findings.site_rules.extend(site_rules(site));
         for root in roots(&site.config().root) {
             if let Some((rules, context)) = site.rules(&with_slash(&root)) {
                 let own = site.config().rules.as_deref().map_or(0, |rules| rules.lines().count());
@@ -47,6 +52,25 @@ pub(crate) fn directives(config: &Config) -> Findings {
         }
     }
     findings
+}
+
+/// Says which directives of a site's `rules` act before every `.htaccess` file.
+fn site_rules(site: &Site) -> Option<String> {
+    let (text, context) = site.rules(b"/")?;
+    let compiled = compile(text.as_bytes(), &context);
+    let (server, _) = compiled.settings.split_server();
+    let server = server?;
+    let parts = [
+        (server.setenvif.is_some(), "SetEnvIf"),
+        (server.rewrite.is_some(), "RewriteRule"),
+        (server.alias.is_some(), "Redirect"),
+    ];
+    let names: Vec<_> = parts.iter().filter(|(is_there, _)| *is_there).map(|part| part.1).collect();
+    Some(format!(
+        "site {}: {} of `rules` act before every .htaccess file, which cannot switch them off",
+        site.name(),
+        names.join(", ")
+    ))
 }
 
 impl Findings {

@@ -262,7 +262,7 @@ impl CheckArguments {
         let (name, config, found) = match self.look() {
             Ok(looked) => looked,
             Err(refusal) if json => {
-                say(&check::json(&Findings::default(), &[refusal.to_string()], &[]));
+                say(&check::json(&Findings::default(), &[], &[refusal.to_string()], &[]));
                 return ExitCode::FAILURE;
             }
             Err(refusal) => {
@@ -273,7 +273,7 @@ impl CheckArguments {
         let findings = check::directives(&config);
         let is_good = found.is_ok() && findings.count(Severity::Error) == 0;
         match json {
-            true => say(&report(&findings, &found)),
+            true => say(&report(&config, &findings, &found)),
             false => tell(&name, &config, &findings, &found),
         }
         if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -293,10 +293,14 @@ impl CheckArguments {
 /// The plan of the configuration, or all errors in its users, programs and folders.
 type PlanResult = Result<GenerationPlan, Vec<String>>;
 
-fn report(findings: &Findings, found: &PlanResult) -> String {
+fn report(config: &Config, findings: &Findings, found: &PlanResult) -> String {
+    let files = &config.include.files;
     match found {
-        Ok(found) => check::json(findings, &[], &[&found.warnings[..], &found.notices].concat()),
-        Err(errors) => check::json(findings, errors, &[]),
+        Ok(found) => {
+            let warnings = [&found.warnings[..], &found.notices].concat();
+            check::json(findings, files, &[], &warnings)
+        }
+        Err(errors) => check::json(findings, files, errors, &[]),
     }
 }
 
@@ -316,6 +320,12 @@ fn tell(name: &str, config: &Config, findings: &Findings, found: &PlanResult) {
             if findings.count(Severity::Error) == 0 {
                 let (sites, pools) = (config.sites.len(), found.pools.len());
                 say(&format!("howdah: {name} is good: sites {sites}, of which with PHP {pools}"));
+                for file in &config.include.files {
+                    say(&format!("  includes {}", file.display()));
+                }
+                for rules in &findings.site_rules {
+                    say(&format!("  {rules}"));
+                }
                 for pool in &found.pools {
                     say(&format!("  pool {}: {}", pool.settings.pool, pool.isolation.summary()));
                 }
@@ -323,8 +333,9 @@ fn tell(name: &str, config: &Config, findings: &Findings, found: &PlanResult) {
         }
         Err(errors) => {
             for error in errors {
-                // An error with its place in the file has the name already.
-                match error.starts_with(name) {
+                // An error with its place in a file has the name already.
+                let is_in = |file: &PathBuf| error.starts_with(&*file.to_string_lossy());
+                match error.starts_with(name) || config.include.files.iter().any(is_in) {
                     true => eprintln!("howdah: {error}"),
                     false => eprintln!("howdah: {name}: {error}"),
                 }

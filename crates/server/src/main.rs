@@ -11,6 +11,7 @@ mod crew;
 mod explain;
 mod front;
 mod h1;
+mod h2;
 mod host;
 mod log;
 mod net;

@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use howdah_http::{Scheme, Status};
 use howdah_site::{Resolution, Resolved, Site};
 
-pub(crate) use self::context::{Arrival, Deadlines, RequestContext, ScratchBuffers};
+pub(crate) use self::context::{Arrival, RequestContext, ScratchBuffers};
 pub(crate) use self::directives::{CostlySites, adjust, list};
 pub(crate) use self::response::{Head, Response};
 use crate::body;

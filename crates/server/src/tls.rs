@@ -25,7 +25,10 @@ pub(crate) use self::policy::{Tls, TlsStart, clients};
 pub(crate) use self::tickets::{LIFETIME as TICKET_LIFETIME, TicketKeys};
 
 /// The protocols that clients may choose between (ALPN), the preferred one first.
-const PROTOCOLS: &[&[u8]] = &[HTTP1];
+const PROTOCOLS: &[&[u8]] = &[HTTP2, HTTP1];
+
+/// HTTP/2 in ALPN.
+pub(crate) const HTTP2: &[u8] = b"h2";
 
 /// HTTP/1.1 in ALPN.
 const HTTP1: &[u8] = b"http/1.1";

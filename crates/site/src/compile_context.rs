@@ -27,12 +27,12 @@ impl Site {
             OverrideClass::Limit => Overrides::LIMIT,
             OverrideClass::Options => Overrides::OPTIONS,
         });
-        let texts = |texts: &[String]| texts.iter().map(|text| text.as_str().into()).collect();
         CompileContext {
             file: format!("{}.htaccess", String::from_utf8_lossy(folder)).into(),
             folder: folder.into(),
             overrides: classes.fold(Overrides::NONE, Overrides::or),
             override_list: texts(&config.allow_override_list),
+            modules: texts(&config.modules),
             options: config.allow_override.options.as_deref().map(texts),
             upstreams: Some(self.upstreams()),
             ..CompileContext::default()
@@ -47,6 +47,8 @@ impl Site {
             file: Arc::from(format!("rules of site {}", self.name())),
             folder: folder.into(),
             overrides: Overrides::ALL,
+            is_server: true,
+            modules: texts(&self.config().modules),
             upstreams: Some(self.upstreams()),
             ..CompileContext::default()
         };
@@ -66,5 +68,10 @@ impl Site {
             && self.reads_htaccess() == other.reads_htaccess()
             && ours.allow_override == theirs.allow_override
             && ours.allow_override_list == theirs.allow_override_list
+            && ours.modules == theirs.modules
     }
+}
+
+fn texts(texts: &[String]) -> Vec<Box<str>> {
+    texts.iter().map(|text| text.as_str().into()).collect()
 }

@@ -1,5 +1,7 @@
 //! Decisions by a file's name alone: whether the file is PHP, and whether it may be served at all.
 
+mod backups;
+
 use howdah_config::{Php, Site};
 use howdah_http::Status;
 
@@ -12,6 +14,8 @@ pub(crate) enum FileClass {
     Php,
     /// Neither sent nor run: the source of a PHP program.
     Refused,
+    /// As [`Refused`](FileClass::Refused): a back-up of a PHP program.
+    Backup,
 }
 
 /// The rules of a site for names.
@@ -23,6 +27,7 @@ pub(crate) struct Names {
     dot_names: Vec<Pattern>,
     /// Whether some pattern of `refuse` can match a name that does not start with a dot.
     refuse_undotted: bool,
+    refuse_backups: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -39,6 +44,7 @@ impl Names {
             run: extensions.iter().map(|extension| extension.as_bytes().into()).collect(),
             refuse: site.refuse.iter().map(|text| Pattern::new(text)).collect(),
             dot_names: site.dot_names.iter().map(|text| Pattern::new(text)).collect(),
+            refuse_backups: site.refuse_backups,
             refuse_undotted: site.refuse.iter().any(|text| !text.starts_with('.')),
         }
     }
@@ -57,6 +63,8 @@ impl Names {
             FileClass::Php
         } else if is_php_source(name) {
             FileClass::Refused
+        } else if self.refuse_backups && backups::is_backup(name) {
+            FileClass::Backup
         } else {
             FileClass::Plain
         }
@@ -148,7 +156,7 @@ mod tests {
 
     #[test]
     fn classes_by_name() {
-        use FileClass::{Php, Plain, Refused};
+        use FileClass::{Backup, Php, Plain, Refused};
         let rows = [
             ("index.php", Php),
             ("a.phtml", Php),
@@ -162,8 +170,10 @@ mod tests {
             ("a.Phtml", Refused),
             ("a.php5", Refused),
             ("a.pht", Refused),
-            ("a.php.bak", Plain),
-            ("a.php~", Plain),
+            ("a.php.bak", Backup),
+            ("a.php~", Backup),
+            (".a.php.swp", Backup),
+            ("a.inc", Backup),
             ("php", Plain),
             ("aphp", Plain),
             ("a.ph", Plain),
@@ -176,7 +186,10 @@ mod tests {
         ];
         let with = Names::new(&Site::default());
         let without = Names::new(&Site { php: None, ..Site::default() });
+        let allowing = Names::new(&Site { refuse_backups: false, ..Site::default() });
         for (name, class) in rows {
+            let allowed = if class == Backup { Plain } else { class };
+            assert_eq!(allowing.class(name.as_bytes()), allowed, "{name} with back-ups");
             assert_eq!(with.class(name.as_bytes()), class, "{name}");
             let class = if class == Php { Refused } else { class };
             assert_eq!(without.class(name.as_bytes()), class, "{name} without PHP");

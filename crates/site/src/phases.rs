@@ -1,8 +1,9 @@
 //! Apache's phases, for a request to which directives apply.
 //!
 //! ```text
-//! translate   the URL's path, decoded and normal, below the document root
-//! folders     what is there, and which rules are in force; where a file of them is broken: 500
+//! translate   the URL's path, decoded and normal, below the document root; what is there
+//! site rules  SetEnvIf, RewriteRule and Redirect of the site's configuration; perhaps another path
+//! folders     which rules are in force; where a file of them is broken: 500
 //! sections    <Files>, then <If>
 //! header      SetEnvIf                                                         (not of sub-requests)
 //! access      names that are never served, Require, AuthType                   (not again under the same rules)
@@ -28,6 +29,7 @@ mod request;
 mod respond;
 mod rounds;
 mod sections;
+mod site_rules;
 mod sub_request;
 mod target;
 mod types;
@@ -138,13 +140,18 @@ impl<'a, 'r, H: DocumentHost> Evaluation<'a, 'r, H> {
         if request.look.is_none() {
             self.translate(request, path)?;
         }
-        self.walk_folders(request)?;
+        self.find_file(request);
+        self.obey_site(request)?;
+        self.enter_folder(request)?;
         self.check_links(request)?;
         self.walk_sections(request);
         if !request.tx.state.is_subrequest {
             self.parse_headers(request)?;
         }
         self.check_access(request, before)?;
+        if request.proxied.is_some() {
+            return self.fix_up_proxied(request);
+        }
         self.find_type(request)?;
         self.fix_up(request)
     }

@@ -103,9 +103,9 @@ pub enum Resolution {
         /// or, from a directive, a whole URL.
         location: Vec<u8>,
     },
-    /// The list of allowed methods: 204 for OPTIONS, 405 for a method that is not allowed.
+    /// The list of allowed methods: 200 for OPTIONS, 405 for a method that is not allowed.
     Allow {
-        /// 204 or 405.
+        /// 200 or 405.
         status: Status,
         /// The value of Allow.
         methods: &'static str,

@@ -1,7 +1,7 @@
 //! Resolves a request's path.
 //!
 //! ```text
-//! method ─ TRACE, CONNECT: 405 · OPTIONS *: 204
+//! method ─ TRACE, CONNECT: 405 · OPTIONS *: 200
 //! path ─── normalise (400, 404) ─ names that are never served (403, 404)
 //! try ──── $uri     file ─────── by its name: run, refused (403), or sent
 //!                   folder ───── index file; without its final slash: 301
@@ -431,11 +431,17 @@ impl<'a> PathSearch<'a> {
 
     fn finish(self, verdict: Verdict) -> Resolution {
         match verdict {
+            Verdict::Status(Status::NOT_FOUND) => {
+                self.plain(|_| Resolution::Status(Status::NOT_FOUND))
+            }
             Verdict::Status(status) => Resolution::Status(status),
             Verdict::AddSlash => Resolution::Redirect {
                 status: Status::MOVED_PERMANENTLY,
                 location: redirect::to_directory(&self.path, self.query),
             },
+            Verdict::Folder if self.request.method == Method::Post => {
+                Resolution::Status(Status::NOT_FOUND)
+            }
             Verdict::Folder => self.plain(|path| Resolution::Directory { path }),
             Verdict::File { path_info } => match self.site.names.class(self.path.file_name()) {
                 FileClass::Php => Resolution::Php(Script {
@@ -447,15 +453,16 @@ impl<'a> PathSearch<'a> {
                     let file = self.file;
                     self.plain(|path| Resolution::File { path, file })
                 }
-                FileClass::Refused => Resolution::Status(Status::FORBIDDEN),
+                FileClass::Refused | FileClass::Backup => Resolution::Status(Status::FORBIDDEN),
             },
         }
     }
 
-    /// Files and folders have only the methods that read.
+    /// Files, and what is not there, have only the methods that change nothing, as with Apache's
+    /// `default_handler`. The answer to a POST, such as a payment service sends it, is the file.
     fn plain(self, resolution: impl FnOnce(DocumentPath) -> Resolution) -> Resolution {
         match self.request.method {
-            Method::Get | Method::Head => resolution(self.path),
+            Method::Get | Method::Head | Method::Post => resolution(self.path),
             Method::Options => options(ALLOW_FILE),
             _ => not_allowed(ALLOW_FILE),
         }
@@ -463,7 +470,7 @@ impl<'a> PathSearch<'a> {
 }
 
 pub(crate) fn options(methods: &'static str) -> Resolution {
-    Resolution::Allow { status: Status::NO_CONTENT, methods }
+    Resolution::Allow { status: Status::OK, methods }
 }
 
 fn not_allowed(methods: &'static str) -> Resolution {
@@ -473,7 +480,8 @@ fn not_allowed(methods: &'static str) -> Resolution {
     }
 }
 
-pub(crate) const ALLOW_FILE: &str = "GET, HEAD, OPTIONS";
+/// The methods of files, in Apache's words.
+pub(crate) const ALLOW_FILE: &str = "GET,POST,OPTIONS,HEAD";
 
 /// Scripts get every method that has no meaning of its own to a server.
 const ALLOW_SCRIPT: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use howdah_htaccess::modules::core::Options;
-use howdah_htaccess::settings::{ConditionalSection, FilesSection};
+use howdah_htaccess::settings::{ConditionalSection, FilesSection, ServerSettings};
 use howdah_htaccess::{Compiled, Mistake, Settings};
 
 use crate::phases::handler::ABOVE;
@@ -18,6 +18,8 @@ use crate::phases::handler::ABOVE;
 pub struct Rules {
     above: Option<Rc<Rules>>,
     own: Arc<Compiled>,
+    /// The directives of the site's configuration that act before those of any folder.
+    server: Option<Rc<ServerSettings>>,
     /// The broken file, the first from the top.
     broken: Option<Arc<Compiled>>,
     folder: Rc<SettingsInForce>,
@@ -49,15 +51,21 @@ impl Rules {
     /// Returns the rules of a folder with the directives `own` below the rules `above`. Folders
     /// without directives of their own have the rules of the folder above.
     pub fn below(above: Option<&Rc<Rules>>, own: Arc<Compiled>) -> Rc<Rules> {
+        let (server, rest) = match own.is_server {
+            // What cannot be understood answers 500, and nothing before it acts.
+            true if own.mistake.is_none() => own.settings.split_server(),
+            _ => (None, own.settings.clone()),
+        };
         let settings = match above {
-            Some(above) => above.folder.settings.merge(&own.settings),
-            None => own.settings.clone(),
+            Some(above) => above.folder.settings.merge(&rest),
+            None => rest,
         };
         let broken = above.and_then(|above| above.broken.clone());
         let options = settings.core.as_ref().map(|core| core.options(ABOVE));
         let forbids = options.is_some_and(|options| !options.has(Options::FOLLOW_SYM_LINKS));
         Rc::new(Rules {
             restricts_links: forbids || above.is_some_and(|above| above.restricts_links),
+            server: server.map(Rc::new).or_else(|| above?.server.clone()),
             above: above.cloned(),
             broken: broken.or_else(|| own.mistake.is_some().then(|| Arc::clone(&own))),
             own,
@@ -69,6 +77,17 @@ impl Rules {
     /// Returns the rules of the next folder above that has directives.
     pub fn above(&self) -> Option<&Rc<Rules>> {
         self.above.as_ref()
+    }
+
+    /// Returns the directives of the site's configuration that act before those of any folder.
+    pub(crate) fn server(&self) -> Option<&Rc<ServerSettings>> {
+        self.server.as_ref()
+    }
+
+    /// Returns the rules of the outermost folder, which the site's configuration has made if there
+    /// is a [`server`](Rules::server).
+    pub(crate) fn outermost(&self) -> &Rules {
+        self.above.as_ref().map_or(self, |above| above.outermost())
     }
 
     /// Returns the closest file of directives.

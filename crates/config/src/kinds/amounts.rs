@@ -178,6 +178,37 @@ impl<T: TryFrom<u64> + TryInto<u64> + Copy> ValueKind for Size<T> {
     }
 }
 
+/// A number of bytes as [`Size`], from `MIN` to `MAX`.
+pub(crate) struct SizeWithin<const MIN: u64, const MAX: u64>;
+
+impl<const MIN: u64, const MAX: u64> ValueKind for SizeWithin<MIN, MAX> {
+    type Value = u64;
+
+    fn name() -> String {
+        let [least, most] = [MIN, MAX].map(|bytes| Size::<u64>::show(&bytes));
+        format!("a size from `{least}` to `{most}`")
+    }
+
+    fn show(value: &u64) -> String {
+        Size::<u64>::show(value)
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<u64> {
+        let bytes = Size::<u64>::read(value, report)?;
+        if (MIN..=MAX).contains(&bytes) {
+            return Some(bytes);
+        }
+        let what = if bytes < MIN { "small" } else { "large" };
+        let shown = Self::show(&bytes);
+        report.add(
+            value.span(),
+            format!("{shown} is too {what}"),
+            Some(format!("give {}", Self::name())),
+        );
+        None
+    }
+}
+
 /// A number of bytes as [`Size`], or `"auto"`, which is `None`.
 pub(crate) struct AutoSize;
 

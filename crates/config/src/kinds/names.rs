@@ -92,6 +92,24 @@ text_kind!(
 );
 
 text_kind!(
+    /// A file to include, perhaps several.
+    IncludePattern, "a path, perhaps with `*` and `?` in its names", |text| super::paths::check_path(text)
+);
+
+text_kind!(
+    /// A module of Apache that is off unless it is named.
+    ModuleName, "`\"brotli\"` or `\"substitute\"`", |text| {
+        if ["brotli", "substitute"].contains(&text) {
+            return Ok(());
+        }
+        Err(Problem::new(
+            format!("`{text}` is not a module that can be turned on"),
+            "give `\"brotli\"` or `\"substitute\"`; all others are on, or not there",
+        ))
+    }
+);
+
+text_kind!(
     /// The ending of a file name, from the dot on.
     Extension, "a file name's ending", |text| {
         let body = text.strip_prefix('.').unwrap_or_default();

@@ -5,10 +5,14 @@ use std::marker::PhantomData;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Problem, ValueKind, quoted, wrong_type};
+use super::names::IncludePattern;
+use super::{List, Problem, ValueKind, quoted, wrong_type};
 use crate::diagnostic::MistakeCollector;
 use crate::section::Section;
-use crate::settings::{FieldRule, Limits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls};
+use crate::settings::{
+    FieldRule, Http2, Limits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls,
+};
+use crate::values::Includes;
 
 /// A `[section]` of the file.
 pub(crate) struct Table<S>(PhantomData<S>);
@@ -20,6 +24,10 @@ pub(crate) trait Headed: Section {
 
 impl Headed for Limits {
     const HEADING: &'static str = "[limits]";
+}
+
+impl Headed for Http2 {
+    const HEADING: &'static str = "[http2]";
 }
 
 impl Headed for Log {
@@ -105,6 +113,26 @@ impl ValueKind for Sites {
         });
         let sites: Vec<_> = sites.collect();
         sites.into_iter().collect()
+    }
+}
+
+/// Files to include.
+pub(crate) struct Include;
+
+impl ValueKind for Include {
+    type Value = Includes;
+
+    fn name() -> String {
+        List::<IncludePattern>::name()
+    }
+
+    fn show(value: &Includes) -> String {
+        List::<IncludePattern>::show(&value.patterns)
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<Includes> {
+        let patterns = List::<IncludePattern>::read(value, report)?;
+        Some(Includes { patterns, files: Vec::new() })
     }
 }
 

@@ -56,7 +56,7 @@ impl<'a> ConditionAnswers<'a> {
         };
         let defines = &self.context.defines;
         match section {
-            "<ifmodule" => is_provided(argument),
+            "<ifmodule" => is_provided(argument, &self.context.modules),
             "<ifdefine" => defines.iter().any(|name| name.as_bytes() == argument),
             "<iffile" => self.file(argument),
             "<ifdirective" => known(&String::from_utf8_lossy(argument)),

@@ -366,13 +366,36 @@ fn chains_of_conditions() {
     assert_eq!(&*compiled.settings.conditions[0].branches[2].text, "<Else>");
 }
 
+/// As on Debian, where `a2query -m` lists neither.
+#[test]
+fn modules_that_are_off_unless_they_are_chosen() {
+    let text = "<IfModule mod_brotli.c>\n<If true>\n</If>\n</IfModule>\n\
+                <IfModule !brotli_module>\n<If true>\n</If>\n<If true>\n</If>\n</IfModule>";
+    for (chosen, sections) in [("substitute", 2), ("brotli", 1)] {
+        let context = CompileContext {
+            modules: vec![chosen.into()],
+            ..context()
+        };
+        assert_eq!(compile(text.as_bytes(), &context).settings.conditions.len(), sections);
+    }
+    for module in super::PROVIDED {
+        let is_found = super::is_provided(module.file.as_bytes(), &[]);
+        assert_eq!(is_found, !matches!(module.name(), "brotli" | "substitute"), "{module:?}");
+    }
+}
+
 #[test]
 fn every_module_with_directives_is_provided() {
+    let chosen = ["brotli", "substitute"].map(Box::from);
     for directive in crate::registry::all() {
         let file = match directive.module {
             "core" => "core.c".to_owned(),
             module => format!("{module}.c"),
         };
-        assert!(super::is_provided(file.as_bytes()), "{file}, which has {}", directive.name);
+        assert!(
+            super::is_provided(file.as_bytes(), &chosen),
+            "{file}, which has {}",
+            directive.name
+        );
     }
 }

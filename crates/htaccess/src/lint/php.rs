@@ -1,6 +1,8 @@
-//! Settings of PHP that reveal too much, and files that are run though they are no scripts.
+//! Settings of PHP that reveal too much, files that are run though they are no scripts, and sections
+//! for modules that are off.
 
 use super::{File, Report, Scope, Use};
+use crate::compile::{Presence, named};
 use crate::mistake::{Complaint, MistakeKind};
 
 pub(super) fn check(file: &File<'_>, missing: &[(u32, u32, Vec<u8>)], report: &mut Report<'_>) {
@@ -13,6 +15,7 @@ pub(super) fn check(file: &File<'_>, missing: &[(u32, u32, Vec<u8>)], report: &m
         }
     }
     passed_over(file, missing, report);
+    not_chosen(missing, report);
 }
 
 fn setting(directive: &Use<'_>, report: &mut Report<'_>) {
@@ -89,6 +92,21 @@ fn handler_by_extension(directive: &Use<'_>, report: &mut Report<'_>) {
             "runs every file that has the extension anywhere in its name: `picture.php.jpg` too";
         let hint = "use <FilesMatch \"\\.php$\"> with SetHandler";
         report.say(MistakeKind::Dangerous, directive.item, Complaint::about(0, message).hint(hint));
+    }
+}
+
+/// Sections for modules that the site's configuration has not chosen.
+fn not_chosen(missing: &[(u32, u32, Vec<u8>)], report: &mut Report<'_>) {
+    for (line, column, name) in missing {
+        let Some(module) = named(name).filter(|module| module.presence == Presence::Chosen) else {
+            continue;
+        };
+        let name = module.name();
+        let message = format!("is skipped: mod_{name} is off, as in Debian's Apache");
+        let hint = format!("`modules = [\"{name}\"]` in the site's configuration turns it on");
+        let complaint = Complaint::new(message).hint(hint);
+        let mistake = report.excerpt.mistake_at(*line, *column, MistakeKind::Ignored, complaint);
+        report.remarks.push(mistake);
     }
 }
 

@@ -13,9 +13,14 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
     for directive in &file.uses {
         let place = places.entry(directive.scope).or_default();
         match &*directive.name {
-            "rewritecond" => condition(directive, place, report),
+            "rewritecond" => {
+                condition(directive, place, report);
+                if file.context.is_server {
+                    too_early(directive, report);
+                }
+            }
             "rewriterule" => {
-                rule(directive, place, report);
+                rule(directive, place, file.context.is_server, report);
                 upstream(directive, file, report);
             }
             _ => {}
@@ -112,14 +117,20 @@ fn condition<'f>(directive: &'f Use<'f>, place: &mut Place<'f>, report: &mut Rep
     place.conditions.push((directive, test));
 }
 
-fn rule<'f>(directive: &'f Use<'f>, place: &mut Place<'f>, report: &mut Report<'_>) {
+fn rule<'f>(
+    directive: &'f Use<'f>,
+    place: &mut Place<'f>,
+    is_server: bool,
+    report: &mut Report<'_>,
+) {
     let conditions = std::mem::take(&mut place.conditions);
     let Some(words) = arguments::split(&directive.item.raw) else {
         return;
     };
     let flags = Flags::read(words.flags);
     let pattern = words.first;
-    never_matches(directive.item, pattern, report);
+    never_matches(directive.item, pattern, is_server, report);
+    joined_to_host(directive.item, pattern, words.second, report);
     shadowed(directive.item, pattern, &flags, place, report);
     let certain = conditions.is_empty() && place.uncertain == 0 && !pattern.starts_with(b"!");
     place.uncertain = place.uncertain.saturating_sub(1);
@@ -202,11 +213,41 @@ fn shadowed(
     }
 }
 
-fn never_matches(item: &Item, pattern: &[u8], report: &mut Report<'_>) {
+/// A condition on what is only known after access was checked.
+fn too_early(condition: &Use<'_>, report: &mut Report<'_>) {
+    let Some(words) = arguments::split(&condition.item.raw) else {
+        return;
+    };
+    let known_late = [&b"%{REMOTE_USER}"[..], b"%{AUTH_TYPE}", b"%{REMOTE_IDENT}"];
+    if known_late.iter().any(|name| memchr::memmem::find(words.first, name).is_some()) {
+        let message = "is empty here: `rules` act before a password is asked for";
+        let hint = "use %{LA-U:REMOTE_USER}, which looks ahead";
+        report.say(MistakeKind::Doubtful, condition.item, Complaint::about(0, message).hint(hint));
+    }
+}
+
+/// A redirect to another host whose name goes on with the path: the path begins without a slash.
+fn joined_to_host(item: &Item, pattern: &[u8], target: &[u8], report: &mut Report<'_>) {
+    let pattern = pattern.strip_prefix(b"^").unwrap_or(pattern);
+    let is_from_start = [&b"(.*)"[..], b"(.+)"].iter().any(|group| pattern.starts_with(group));
+    let Some(at) = memchr::memmem::find(target, b"://").filter(|_| is_from_start) else {
+        return;
+    };
+    let host = &target[at + 3..];
+    let end = host.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(host.len());
+    let joined = host[..end].windows(2).position(|two| two == b"$1");
+    if joined.is_some_and(|joined| joined > 0) {
+        let message = "joins the path to the host's name: the path begins without a slash";
+        let hint = "write a slash before `$1`";
+        report.say(MistakeKind::Dangerous, item, Complaint::about(1, message).hint(hint));
+    }
+}
+
+fn never_matches(item: &Item, pattern: &[u8], is_server: bool, report: &mut Report<'_>) {
     let anchored = pattern.strip_prefix(b"^/").filter(|rest| {
         !matches!(rest.first(), Some(b'?' | b'*' | b'{')) && !pattern.contains(&b'|')
     });
-    if anchored.is_some() {
+    if anchored.is_some() && !is_server {
         let message = "never matches: in a .htaccess the path begins behind the folder's own slash";
         let hint = "write `^` without the slash";
         report.say(MistakeKind::Shadowed, item, Complaint::about(0, message).hint(hint));

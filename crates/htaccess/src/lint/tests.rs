@@ -5,8 +5,11 @@ use crate::scope::CompileContext;
 
 /// The remarks, as `line:column kind message` up to the first colon or comma.
 fn said(text: &str) -> Vec<String> {
-    let context = CompileContext::new("f", b"/site/");
-    check(text.as_bytes(), &context, &mut |path| path == b"/site/home.html")
+    said_in(text, &CompileContext::new("f", b"/site/"))
+}
+
+fn said_in(text: &str, context: &CompileContext) -> Vec<String> {
+    check(text.as_bytes(), context, &mut |path| path == b"/site/home.html")
         .iter()
         .map(|remark| {
             let message = remark.message.split([':', ',']).next().unwrap();
@@ -95,6 +98,40 @@ fn rules_that_never_act() {
     ]);
 }
 
+/// Rules of a site's configuration act as in `<VirtualHost>`.
+#[test]
+fn rules_of_the_configuration() {
+    let rows = [
+        ("RewriteRule ^/a$ /b", None, Some("3:13 shadowed never matches")),
+        (
+            "RewriteCond %{REMOTE_USER} !=a\nRewriteRule ^ - [F]",
+            Some("3:13 doubtful is empty here"),
+            None,
+        ),
+        (
+            "RewriteRule ^(.*)$ https://www.example.org$1 [R]",
+            Some("3:20 dangerous joins the path to the host's name"),
+            Some("3:20 dangerous joins the path to the host's name"),
+        ),
+        ("RewriteRule ^(.*)$ https://www.example.org/$1 [R]", None, None),
+        ("RewriteRule ^(.*)$ https://$1 [R]", None, None),
+        ("RewriteRule ^(.*)$ https://www.example.org%{REQUEST_URI} [R]", None, None),
+        ("RewriteCond %{LA-U:REMOTE_USER} a\nRewriteRule ^ - [F]", None, None),
+    ];
+    for (rule, of_server, of_folder) in rows {
+        let text = format!("# one\nRewriteEngine On\n{rule}");
+        for (is_server, expected) in [(true, of_server), (false, of_folder)] {
+            let context = CompileContext {
+                is_server,
+                ..CompileContext::new("f", b"/site/")
+            };
+            let found = said_in(&text, &context);
+            let expected: Vec<&str> = expected.into_iter().collect();
+            assert_eq!(found, expected, "{rule} {is_server}");
+        }
+    }
+}
+
 #[test]
 fn redirects_that_never_act() {
     assert_all(&[
@@ -171,6 +208,9 @@ fn php_that_tells_or_runs_too_much() {
         ("AddType application/x-httpd-php .php .html", &[]),
         ("AddHandler application/x-httpd-php .php", &["1:12 dangerous runs every file that has"]),
         ("<IfModule mod_php7.c>\nphp_flag a on\n</IfModule>", &["1:1 ignored is skipped"]),
+        ("<IfModule mod_brotli.c>\n</IfModule>", &["1:1 ignored is skipped"]),
+        ("<IfModule !mod_brotli.c>\n</IfModule>", &[]),
+        ("<IfModule mod_pagespeed.c>\n</IfModule>", &[]),
         (
             "<IfModule mod_php7.c>\n</IfModule>\n<IfModule mod_php.c>\nphp_flag a on\n</IfModule>",
             &[],

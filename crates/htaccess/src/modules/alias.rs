@@ -62,6 +62,20 @@ impl Merge for Config {
 }
 
 impl Config {
+    /// Whether there is a redirect.
+    pub(crate) fn redirects(&self) -> bool {
+        self.everything.is_some() || !self.redirects.is_empty()
+    }
+
+    /// Returns what is left for folders without the redirects.
+    pub(crate) fn without_redirects(&self) -> Option<Arc<Config>> {
+        let relative = self.relative?;
+        Some(Arc::new(Config {
+            relative: Some(relative),
+            ..Config::default()
+        }))
+    }
+
     /// Makes what the first request would have to wait for.
     pub(crate) fn prepare(&self) {
         self.redirects.prepare();

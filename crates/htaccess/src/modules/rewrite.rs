@@ -33,7 +33,7 @@ use crate::merge::Merge;
 use crate::work::{self, Meter};
 use condition::Condition;
 pub(crate) use directives::DIRECTIVES;
-pub use fixup::fixup;
+pub use fixup::{fixup, translate};
 use index::Index;
 use rule::Rule;
 
@@ -147,6 +147,28 @@ impl Config {
     /// Makes what the first request would have to wait for.
     pub(crate) fn prepare(&self) {
         self.rules.index(Meter::unlimited());
+    }
+
+    /// Returns the configuration for rules that act before those of any folder; `None` without
+    /// rules. Substitutions without a slash at their beginning are below the root.
+    pub(crate) fn of_server(&self) -> Option<Arc<Config>> {
+        if self.rules.list.is_empty() {
+            return None;
+        }
+        let base = self.base.clone().unwrap_or_else(|| Arc::from(&b"/"[..]));
+        Some(Arc::new(Config { base: Some(base), ..self.clone() }))
+    }
+
+    /// Returns what is left for folders without the rules. As in Apache, `RewriteEngine` and
+    /// `RewriteOptions` of the server hold for folders that do not say otherwise.
+    pub(crate) fn without_rules(&self) -> Option<Arc<Config>> {
+        let config = Config {
+            engine: self.engine,
+            options: self.options,
+            options_set: self.options_set,
+            ..Config::default()
+        };
+        (config.engine.is_some() || config.options_set).then(|| Arc::new(config))
     }
 
     fn take_conditions(&mut self) -> Vec<Arc<Condition>> {

@@ -149,7 +149,7 @@ fn status_line(out: &mut Vec<u8>, head: &ResponseHead) {
 #[inline]
 fn own_fields(out: &mut Vec<u8>, head: &ResponseHead, with_length: bool) {
     for (name, value) in head.fields.iter() {
-        if is_ours(name) || !scan::is_token(name) || !scan::is_field_value(value) {
+        if is_of_connection(name) || !scan::is_token(name) || !scan::is_field_value(value) {
             continue;
         }
         out.extend_from_slice(name);
@@ -165,9 +165,9 @@ fn own_fields(out: &mut Vec<u8>, head: &ResponseHead, with_length: bool) {
     }
 }
 
-/// Whether the field is this connection's business and not the content's.
+/// Whether the field is the connection's business and not the content's, in HTTP/1 and HTTP/2.
 #[inline]
-fn is_ours(name: &[u8]) -> bool {
+pub(crate) fn is_of_connection(name: &[u8]) -> bool {
     let ours: &[&[u8]] = match name.len() {
         2 => &[b"te"],
         4 => &[b"date"],

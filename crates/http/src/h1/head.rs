@@ -248,7 +248,6 @@ fn bad_target(byte: u8, empty: bool) -> Refusal {
         b'\r' | b'\n' => "request line without a version",
         b'#' => "fragment in the target",
         0 => "NUL in the target",
-        0x80.. => "byte beyond ASCII in the target",
         _ => "control byte in the target",
     })
 }

@@ -1,6 +1,7 @@
 //! Formats findings, as text for people and as JSON for programs.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use howdah_htaccess::{Mistake, Severity};
 use serde_json::{Value, json};
@@ -69,8 +70,15 @@ fn plural(number: usize, name: &str) -> String {
     format!("{number} {name}{}", if number == 1 { "" } else { "s" })
 }
 
-/// All findings as JSON. `refusals` are the errors in the configuration.
-pub(crate) fn json(findings: &Findings, refusals: &[String], warnings: &[String]) -> String {
+/// All findings as JSON. `included` are the files that the configuration includes, `refusals` the
+/// errors in the configuration.
+pub(crate) fn json(
+    findings: &Findings,
+    included: &[PathBuf],
+    refusals: &[String],
+    warnings: &[String],
+) -> String {
+    let included: Vec<_> = included.iter().map(|file| file.to_string_lossy()).collect();
     let remarks: Vec<Value> = findings
         .remarks
         .iter()
@@ -88,7 +96,8 @@ pub(crate) fn json(findings: &Findings, refusals: &[String], warnings: &[String]
         })
         .collect();
     let page = json!({
-        "configuration": { "errors": refusals, "warnings": warnings },
+        "configuration": { "included": included, "errors": refusals, "warnings": warnings },
+        "site_rules": findings.site_rules,
         "files": findings.files,
         "errors": findings.count(Severity::Error),
         "warnings": findings.count(Severity::Warning),
@@ -117,6 +126,7 @@ mod tests {
         };
         Findings {
             files: 1,
+            site_rules: Vec::new(),
             remarks: vec![
                 remark("\tÄ Bogus\u{1b}[1m", 5, MistakeKind::Unknown, Some("did you mean it?")),
                 remark("", 1, MistakeKind::Ignored, None),
@@ -146,7 +156,7 @@ howdah: 1 .htaccess file: 1 error, 1 warning, 1 note";
     #[test]
     fn for_programs() {
         let page: Value =
-            serde_json::from_str(&json(&findings(), &["bad".to_owned()], &[])).unwrap();
+            serde_json::from_str(&json(&findings(), &[], &["bad".to_owned()], &[])).unwrap();
         assert_eq!(page["errors"], 1);
         assert_eq!(page["configuration"]["errors"][0], "bad");
         let first = &page["remarks"][0];

@@ -15,6 +15,7 @@ use howdah_site::{ResolutionCache, Site, Sites};
 use howdah_sys::credentials::Identity;
 use howdah_sys::readiness::Readable;
 use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::clock::Clock;
@@ -105,6 +106,8 @@ pub(crate) struct Thread {
     /// The number of connections that are working.
     working: Cell<usize>,
     stage: Cell<Stage>,
+    /// Tells connections that carry several requests at once that the stage has changed.
+    stage_changes: Notify,
 }
 
 /// The most bytes of compressed content of files.
@@ -209,6 +212,7 @@ impl Thread {
             workspaces: RefCell::new(Vec::new()),
             working: Cell::new(0),
             stage: Cell::new(Stage::Serving),
+            stage_changes: Notify::new(),
             shared,
         }
     }
@@ -307,6 +311,11 @@ impl Thread {
     /// Whether connections end with their present response.
     pub(crate) fn is_draining(&self) -> bool {
         self.stage.get() != Stage::Serving
+    }
+
+    /// Waits until connections should end, if they do not yet.
+    pub(crate) fn drains(&self) -> Notified<'_> {
+        self.stage_changes.notified()
     }
 
     /// The accounts of all clients.
@@ -453,6 +462,7 @@ impl Thread {
                     self.stage.set(if changed.is_ok() { *stage.borrow_and_update() } else { Stage::Over });
                     let acceptors = std::mem::take(&mut acceptors);
                     self.close(acceptors, listeners.take().unwrap_or_default()).await;
+                    self.stage_changes.notify_waiters();
                     if self.closes_idle() {
                         self.watches.expire_idle();
                     }

@@ -9,13 +9,13 @@
 //! idle connection owns a transport and a watch, no buffers: ten thousand of them cost what ten
 //! thousand sockets cost.
 
-use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use howdah_http::h1::{self, Parsed, Progress};
+use howdah_http::h2::PREFACE;
 use howdah_http::{Refusal, Status};
 
 use super::head;
@@ -26,10 +26,10 @@ use howdah_site::Site;
 
 use crate::body::{self, Body, PumpError, Source};
 use crate::front::{Thread, Workspace};
-use crate::host::Compared;
+use crate::h2;
 use crate::net::{ConnectionError, Patience, Peer, Timed, Transport, forwarded};
 use crate::observe::{ConnectionFacts, Phase, RecordedResponse, RequestError, Situation};
-use crate::pipeline::{self, Arrival, Deadlines, Outcome, RequestContext, Response, Served};
+use crate::pipeline::{self, Arrival, Outcome, RequestContext, Response, Served};
 
 /// How long a connection stays ready for the next request before its buffers are taken from it.
 const GRACE: Duration = Duration::from_secs(1);
@@ -51,7 +51,7 @@ pub(super) struct Connection<T> {
 }
 
 /// The state of the connection after a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum After {
     /// It goes on with the next request.
     Next,
@@ -59,12 +59,16 @@ pub(super) enum After {
     Close,
     /// It is closed. Before that, unread content is read for a while.
     Linger,
+    /// It is one of HTTP/2. These bytes were received.
+    Http2(Vec<u8>),
 }
 
 /// The result of reading a head.
 pub(super) enum HeadRead {
     Complete(Parsed),
     Refused(Refusal),
+    /// The preface of HTTP/2 (RFC 9113 §3.3).
+    Http2,
     /// The client sent nothing.
     Nothing,
     /// Closed, or too slow with nothing to answer.
@@ -80,6 +84,10 @@ pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Pe
             After::Next => {}
             After::Close => break,
             After::Linger => return Box::pin(connection.wire.linger()).await,
+            After::Http2(received) => {
+                let Connection { thread, wire, peer, .. } = connection;
+                return Box::pin(h2::serve(thread, wire, peer, received)).await;
+            }
         }
     }
     if T::KEEPS_BYTES {
@@ -182,6 +190,7 @@ impl<T: Transport> Connection<T> {
                     }
                 }
                 HeadRead::Refused(refusal) => return self.refuse(work, refusal).await,
+                HeadRead::Http2 => return After::Http2(work.input.bytes().to_vec()),
                 HeadRead::Nothing => return After::Next,
                 HeadRead::Closed => return After::Close,
             }
@@ -198,7 +207,11 @@ impl<T: Transport> Connection<T> {
                 match h1::parse_request(work.input.bytes(), limits, &mut work.request) {
                     Ok(Progress::Complete(parsed)) => return HeadRead::Complete(parsed),
                     Ok(Progress::Incomplete) => {}
-                    Err(refusal) => return HeadRead::Refused(refusal),
+                    Err(refusal) => match self.preface(work.input.bytes()) {
+                        Some(true) => return HeadRead::Http2,
+                        Some(false) => {}
+                        None => return HeadRead::Refused(refusal),
+                    },
                 }
             }
             seen = work.input.bytes().len();
@@ -226,6 +239,15 @@ impl<T: Transport> Connection<T> {
         }
     }
 
+    /// Returns whether `input`, which no request begins with, holds the whole preface of HTTP/2;
+    /// `None`: it begins no such preface.
+    #[cold]
+    fn preface(&self, input: &[u8]) -> Option<bool> {
+        let begins = input.starts_with(PREFACE) || PREFACE.starts_with(input);
+        let may_be = self.served == 0 && self.thread.config().http2.enabled && begins;
+        may_be.then_some(input.len() >= PREFACE.len())
+    }
+
     /// Serves the request that `work` holds, for the client that the proxy names.
     async fn serve_for_proxy(&mut self, work: &mut Workspace, parsed: Parsed) -> After {
         let Some(proxy) = self.proxy.as_deref().cloned() else {
@@ -246,11 +268,7 @@ impl<T: Transport> Connection<T> {
     /// Serves the request that `work` holds.
     async fn serve(&mut self, work: &mut Workspace, parsed: Parsed) -> After {
         let (thread, peer) = (self.thread.clone(), self.peer.clone());
-        let arrival = Arrival {
-            began: thread.clock().now(),
-            started: Instant::now(),
-        };
-        let limits = &thread.config().limits;
+        let arrival = Arrival::now(&thread);
         let version = work.request.version;
         let mut stream = RequestBody {
             wire: &mut self.wire,
@@ -262,25 +280,9 @@ impl<T: Transport> Connection<T> {
             is_waiting: false,
             interim: Vec::new(),
         };
-        let mut context = RequestContext {
-            thread: &thread,
-            peer: &peer,
-            site: None,
-            arrival,
-            deadlines: Deadlines {
-                body: Patience {
-                    silence: limits.body_timeout,
-                    rate: limits.body_rate,
-                },
-            },
-            request: &mut work.request,
-            stream: &mut stream,
-            scratch: &mut work.scratch,
-            phase: Cell::new(Phase::Resolving),
-            prepared: None,
-            compared: Compared::default(),
-            is_content_discarded: false,
-        };
+        let (request, scratch) = (&mut work.request, &mut work.scratch);
+        let mut context =
+            RequestContext::new(&thread, &peer, arrival, request, &mut stream, scratch);
         let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
         let Some(mut response) = response else {
             return After::Close;
@@ -305,10 +307,7 @@ impl<T: Transport> Connection<T> {
     pub(super) async fn refuse(&mut self, work: &mut Workspace, refusal: Refusal) -> After {
         let thread = self.thread.clone();
         self.wire.watch.disarm();
-        let arrival = Arrival {
-            began: thread.clock().now(),
-            started: Instant::now(),
-        };
+        let arrival = Arrival::now(&thread);
         let situation = Situation {
             phase: Phase::ReadingHead,
             ..self.situation(work, None)

@@ -18,9 +18,9 @@ use tokio::task::JoinHandle;
 
 use super::{Accepted, Listener, Peer, Stream, Transport, proxy_header};
 use crate::front::Thread;
-use crate::h1;
 use crate::log::Level;
 use crate::tls;
+use crate::{h1, h2};
 
 /// How long accepting pauses after an error, and at the limit of connections where no connection of
 /// the thread is idle.
@@ -192,7 +192,10 @@ fn spawn_encrypted(counted: Counted, mut stream: TcpStream, mut peer: Peer) {
         let Some((stream, peer)) = Box::pin(tls::accept(thread, stream, peer)).await else {
             return;
         };
-        h1::run(thread.clone(), stream, peer).await;
+        match stream.facts(|tls| tls.alpn_protocol() == Some(tls::HTTP2)) {
+            true => Box::pin(h2::run(thread.clone(), stream, peer)).await,
+            false => h1::run(thread.clone(), stream, peer).await,
+        }
     });
 }
 

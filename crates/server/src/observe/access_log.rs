@@ -240,7 +240,7 @@ fn bytes_or_dash(out: &mut Vec<u8>, sent: u64) {
     }
 }
 
-/// One JSON object. Bytes that are not UTF-8 become U+FFFD.
+/// One JSON object in ASCII. Bytes that are not UTF-8 become U+FFFD.
 fn json(out: &mut Vec<u8>, record: &Record<'_>) {
     let request = record.request;
     let text = |bytes: &[u8]| json_text(&String::from_utf8_lossy(bytes));
@@ -273,10 +273,12 @@ fn json_text(text: &str) -> String {
         match character {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
-            control if control.is_control() => {
-                out.push_str(&format!("\\u{:04x}", u32::from(control)))
+            ' '..='~' => out.push(character),
+            other => {
+                for unit in other.encode_utf16(&mut [0; 2]) {
+                    out.push_str(&format!("\\u{unit:04x}"));
+                }
             }
-            plain => out.push(plain),
         }
     }
     out.push('"');
@@ -371,8 +373,23 @@ mod tests {
             line.contains("\"status\":404,\"sent\":12,\"complete\":true,\"microseconds\":1500"),
             "{line}"
         );
-        assert!(line.contains("\"user_agent\":\"x\\\"y\\\\\u{fffd}\\u000a\""), "{line}");
+        assert!(line.contains("\"user_agent\":\"x\\\"y\\\\\\ufffd\\u000a\""), "{line}");
         assert_eq!(line.matches('\n').count(), 1);
+    }
+
+    #[test]
+    fn no_byte_beyond_ascii_gets_into_a_line() {
+        let mut request = Request {
+            target: b"/\xe9\xc3\xa9\xf0\x9f\x90\x98?\x80".to_vec(),
+            ..Request::new()
+        };
+        request.fields.push(b"Referer", b"\xc3\xa9");
+        let line = lines(json, &request, 1);
+        let expected = r#""target":"/\ufffd\u00e9\ud83d\udc18?\ufffd""#;
+        assert!(line.contains(expected) && line.is_ascii(), "{line}");
+        let line = lines(combined, &request, 1);
+        let expected = r#""GET /\xe9\xc3\xa9\xf0\x9f\x90\x98?\x80 HTTP/1.1""#;
+        assert!(line.contains(expected) && line.is_ascii(), "{line}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Errors of requests. This module alone decides who is at fault, which status the client gets, and
 //! what the log says.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -239,10 +240,11 @@ impl RequestError {
         situation: Situation<'_>,
         (place, what): &DirectiveMessage,
     ) -> RequestError {
+        let what = in_ascii(what);
         match place {
             Some(place) => situation.error(Culprit::Site, None, &format!("{place}: {what}")),
             // A message without a place is about the request, such as a wrong password.
-            None => situation.error_of_client(Culprit::Site, None, what),
+            None => situation.error_of_client(Culprit::Site, None, &what),
         }
     }
 
@@ -315,6 +317,25 @@ impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
+}
+
+/// Returns a text that may hold parts of a URL with bytes beyond ASCII as `\xHH`, as Apache's log
+/// has them.
+fn in_ascii(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return text.into();
+    }
+    let mut escaped = String::with_capacity(2 * text.len());
+    for character in text.chars() {
+        if character.is_ascii() {
+            escaped.push(character);
+            continue;
+        }
+        for byte in character.encode_utf8(&mut [0; 4]).bytes() {
+            escaped.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    escaped.into()
 }
 
 /// The most bytes of a target in a message. The access log has the whole target.

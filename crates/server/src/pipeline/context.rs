@@ -63,6 +63,50 @@ pub(crate) struct ScratchBuffers {
     pub(crate) content: Vec<u8>,
 }
 
+impl Arrival {
+    /// Now.
+    pub(crate) fn now(thread: &Thread) -> Arrival {
+        Arrival {
+            began: thread.clock().now(),
+            started: Instant::now(),
+        }
+    }
+}
+
+impl<'t, 'c> RequestContext<'t, 'c> {
+    /// The context of a request whose head a protocol has read.
+    #[inline]
+    pub(crate) fn new(
+        thread: &'t Rc<Thread>,
+        peer: &'t Peer,
+        arrival: Arrival,
+        request: &'c mut Request,
+        stream: &'c mut dyn RequestStream,
+        scratch: &'c mut ScratchBuffers,
+    ) -> RequestContext<'t, 'c> {
+        let limits = &thread.config().limits;
+        RequestContext {
+            thread,
+            peer,
+            site: None,
+            arrival,
+            deadlines: Deadlines {
+                body: Patience {
+                    silence: limits.body_timeout,
+                    rate: limits.body_rate,
+                },
+            },
+            request,
+            stream,
+            scratch,
+            phase: Cell::new(Phase::Resolving),
+            prepared: None,
+            compared: Compared::default(),
+            is_content_discarded: false,
+        }
+    }
+}
+
 impl RequestContext<'_, '_> {
     /// The sender of the request, as rules and scripts see it.
     pub(crate) fn client(&self) -> Client<'_> {
@@ -106,6 +150,20 @@ impl RequestContext<'_, '_> {
             }
             result => result.map(drop),
         }
+    }
+
+    /// Receives and discards all of the content, for a response that does not need it. The next
+    /// request can follow on the connection.
+    ///
+    /// # Errors
+    /// See [`receive`](crate::body::receive).
+    pub(crate) async fn skip_content(&mut self) -> Result<(), BodyError> {
+        if self.request.content == howdah_http::Content::None || self.is_content_discarded {
+            return Ok(());
+        }
+        let received = self.receive_as(u64::MAX, Keep::Nothing).await;
+        self.is_content_discarded = true;
+        received.map(drop)
     }
 
     async fn receive_as(&mut self, most: u64, keep: Keep<'_>) -> Result<Received, BodyError> {

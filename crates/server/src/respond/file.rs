@@ -12,19 +12,25 @@ use howdah_site::{DocumentPath, FileHandle, Ruled, Site};
 use super::codings;
 use super::prepared::Conditions;
 use crate::body::{Body, coding};
-use crate::observe::RespondError;
+use crate::observe::{RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};
 
-/// Responds with the file at `path`.
+/// Responds with the file at `path`. Content of the request, such as a form that is posted to a
+/// page, is received first and discarded.
 ///
 /// # Errors
-/// The status of an error without fields of its own.
+/// The status of an error without fields of its own, or the content cannot be received.
 pub(crate) async fn respond(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     ruled: Option<&mut Rc<Ruled>>,
     (path, file): (DocumentPath, FileHandle),
 ) -> Result<Response, RespondError> {
+    // Behind an error, such as 413, the rest of the content is not waited for.
+    let is_error = ruled.as_ref().is_some_and(|ruled| ruled.state.status != Status::OK);
+    if !is_error && let Err(error) = context.skip_content().await {
+        return Err(RequestError::body(context.situation(), &error).into());
+    }
     let (path, file, variant) = if site.config().precompressed.is_empty() {
         (path, file, Variant::Only)
     } else {

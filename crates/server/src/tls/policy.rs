@@ -10,11 +10,11 @@ use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{CipherSuite, RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 
-use super::PROTOCOLS;
 use super::certificates::Certificates;
 use super::established::HttpsPorts;
 use super::pair::{self, SitePairs};
 use super::tickets::{SiteTickets, TicketKeys, Tickets};
+use super::{HTTP2, PROTOCOLS};
 
 /// What a front starts with for encrypted connections.
 #[derive(Debug, Clone, Default)]
@@ -60,7 +60,12 @@ impl Tls {
                 site: number,
             };
             let authorities = client_authorities.get(number).and_then(Option::as_deref);
-            let made = || settings(site, resolver, authorities, &tickets).map(Arc::new);
+            let speaks = |protocol: &[u8]| config.http2.enabled || protocol != HTTP2;
+            let made = || {
+                let mut made = settings(site, resolver, authorities, &tickets)?;
+                made.alpn_protocols.retain(|protocol| speaks(protocol));
+                Ok::<_, String>(Arc::new(made))
+            };
             site.tls.is_on().then(made).transpose()
         };
         let settings = config.sites.iter().enumerate().map(of_site).collect::<Result<_, _>>();

@@ -1,7 +1,6 @@
 //! Files: types, parts, validators, and files that are never sent.
 
 use std::fs;
-use std::time::Duration;
 
 use crate::site::{Options, Site};
 use crate::support::{has_php, wait_until};
@@ -202,26 +201,6 @@ fn head_of_a_file_has_its_length() {
     assert_eq!(head.field("content-length"), Some("7"));
     for name in ["etag", "last-modified", "content-type"] {
         assert_eq!(head.field(name), get.field(name), "{name}");
-    }
-}
-
-#[test]
-fn files_are_read_not_written() {
-    let site = Site::new(&[("a.txt", "content")]);
-    let mut wire = site.connect();
-    for method in ["POST", "PUT", "DELETE", "PATCH"] {
-        let reply = wire.ask(method, "/a.txt", &[], b"");
-        assert_eq!(reply.status, 405, "{method}");
-        assert!(reply.field("allow").unwrap().contains("GET"));
-    }
-    assert_eq!(wire.ask("OPTIONS", "/a.txt", &[], b"").status / 100, 2);
-    assert_eq!(wire.ask("OPTIONS", "*", &[], b"").status / 100, 2);
-    // An unread body does not become the next request.
-    let mut wire = site.connect();
-    let reply = wire.ask("POST", "/a.txt", &[], b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    assert_eq!(reply.status, 405);
-    if !reply.is_last() {
-        assert!(wire.within(Duration::from_millis(200)).is_empty());
     }
 }
 

@@ -63,7 +63,6 @@ const fn answer(
     }
 }
 
-const NO_CONTENT: &str = "a file takes no content; nginx says so, too";
 const UNTYPED: &str =
     "without a type a browser guesses, and a visitor's upload could become a page of the site";
 const UTF_8: &str = "messages are in the encoding in which files are written today";
@@ -87,23 +86,18 @@ pub const DECIDED: &[Decided] = &[
     line("*", "", "$HTTP_AUTHORIZATION=*", "scripts see it without the rules that every application carries for that"),
     line("*", "", "content-type: application/octet-stream", UNTYPED),
     line("*", "content-type: application/x-trash", "", "mime.types has a type for backups; nothing else knows it"),
-    line("*", "allow: *", "allow: get, head, options", NO_TRACE),
+    line("*", "allow: *", "allow: get, head, options, post", NO_TRACE),
     line("*", "content-type: text/html; charset=iso-8859-1", "content-type: text/html; charset=utf-8", UTF_8),
     line("*", "x-*text/html; charset=iso-8859-1*", "x-*text/html; charset=utf-8*", UTF_8),
     line("*", "$PATH_TRANSLATED=redirect:*", "$PATH_TRANSLATED={root}*", ITS_PATH),
     line("*", "$PATH_TRANSLATED={root}/*", "$PATH_TRANSLATED={root}*", ITS_PATH),
-    answer("*", "POST *", "as a file", "405", NO_CONTENT),
     answer("*", "*", "body: <?php*", "403", "a script that PHP is not to run is not sent as text"),
     answer("*", "*", "before it: *", "413", "content that is too long is refused, and not given to the script as well"),
     part("*", "*%00*", "404", "400", "a NUL is never meant; 400 says whose mistake it is"),
-    part("*", "OPTIONS *", "200", "204", "an answer that has no content says so"),
     part("*", "OPTIONS *", "content-type: *", "", "nor does it have a type"),
     part("corpus: *roundcube*", "OPTIONS *", "vary: accept-encoding", "", "what has no content is not compressed"),
 
     // Methods and names.
-    answer("core: methods on files", "OPTIONS /none", "200", "404", "nothing can be said of the methods of what is not there"),
-    part("core: methods on files", "* /none", "405", "404", "nothing can be said of the methods of what is not there"),
-    part("core: methods on files", "* /none", "allow: *", "", "nothing can be said of the methods of what is not there"),
     part("core: methods on files", "FOO *", "501", "405", "the method is known well enough to be refused for a file"),
     line("core: ErrorDocument 405*", "allow: trace", "", NO_TRACE),
     part("core: a file of rules in a folder *", "*.ht*", "404", "403", "a name that is refused is refused whether it is there or not"),
@@ -127,6 +121,7 @@ pub const DECIDED: &[Decided] = &[
     answer("php: *", "*Status:+404", "200", "404", "Status is the status, as with every other way to run PHP"),
 
     // Files, their fields and their filters.
+    answer("filters: *BROTLI_COMPRESS*", "*Accept-Encoding: *", "200", "content-encoding: gzip", "a client that takes gzip and no Brotli gets gzip"),
     answer("filters: *", "*Range: *", "206", "200", "ranges of what is compressed anew each time fit no other answer's"),
     answer("headers: headers on *", "*Range: bytes=99-", "416", "416", "the length is told instead of a page (RFC 9110, section 15.5.17)"),
     answer("headers: Header always set Content-Length 5", "*", "*", "*", "a length that is not the content's would break the connection: it is left out"),
@@ -149,8 +144,6 @@ pub const DECIDED: &[Decided] = &[
     // Random rules.
     line("random: *", "$PATH_TRANSLATED=http:*", "$PATH_TRANSLATED={root}*", ITS_PATH),
     line("random: *", "", "$PATH_TRANSLATED={root}*", "the path of a path, also where Apache has no sub-request left to find it by"),
-    answer("random: *", "POST *", "as a file", "301", NO_CONTENT),
-    answer("random: *", "POST *", "accept-ranges: bytes", "405", NO_CONTENT),
     part("random: *", "/dump.php/info", "$SCRIPT_NAME=/dump.php/info", "", "a script's name is its path, also where DPI has left out the path behind it"),
     part("random: *", "/dump.php/info", "set-cookie: *", "", "no rules are asked for PATH_TRANSLATED"),
     part("random: *", "*", "302", "500", "rules that go on for ever: Apache ends with a redirect that leads nowhere"),

@@ -191,7 +191,7 @@ fn site(number: usize, overrides: &str, forest: &Forest) -> String {
     let workers = if overrides.is_empty() { 3 } else { 1 };
     format!(
         "[[site]]\nname = \"o{number}\"\nhosts = [\"*.o{number}.test\"]\nroot = \"{}\"\nsymlinks = \"follow\"\n\
-         dot_names = [\".*\"]\nrefuse = [\".ht*\"]\n{}[site.php]\nworkers = {workers}\nstate_dir = \"state{number}\"\n\
+         dot_names = [\".*\"]\nmodules = [\"brotli\", \"substitute\"]\nrefuse = [\".ht*\"]\nrefuse_backups = false\n{}[site.php]\nworkers = {workers}\nstate_dir = \"state{number}\"\n\
          request_timeout = \"5m\"\nqueue_timeout = \"5m\"\n",
         root.display(),
         allow_override(overrides),

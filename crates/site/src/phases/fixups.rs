@@ -28,6 +28,17 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         self.change_request(request)
     }
 
+    /// The fixups of a request that the site's own rules hand on to an upstream.
+    pub(super) fn fix_up_proxied(
+        &mut self,
+        request: &mut PhaseRequest<'r>,
+    ) -> Result<(), PhaseEnd> {
+        request.tx.state.handler = Some(PROXY.to_vec());
+        self.set_environment(request);
+        self.fake_authorization(request)?;
+        self.change_request(request)
+    }
+
     /// SetHandler and ForceType. Debian's Apache gives PHP its files by a `<FilesMatch>` with
     /// SetHandler, which comes before the folders' handlers and after those of their sections.
     fn set_handler(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
@@ -56,6 +67,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// RewriteRule. The new URL takes effect after the other fixups, and only if none of them
     /// objects.
     fn rewrite(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
+        force(request);
         let Some(config) = request.settings.rewrite.clone() else {
             return Ok(());
         };
@@ -91,7 +103,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     }
 
     /// Returns the upstream of a URL, and the target to ask it for.
-    fn upstream_of(
+    pub(super) fn upstream_of(
         &self,
         request: &mut PhaseRequest<'r>,
         url: &[u8],
@@ -116,11 +128,20 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
 
     /// Redirect and RedirectMatch.
     fn redirect(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
-        let Some(config) = request.settings.alias.clone() else {
-            return Ok(());
-        };
+        match request.settings.alias.clone() {
+            Some(config) => self.redirect_by(request, &config),
+            None => Ok(()),
+        }
+    }
+
+    /// Applies these redirects.
+    pub(super) fn redirect_by(
+        &mut self,
+        request: &mut PhaseRequest<'r>,
+        config: &alias::Config,
+    ) -> Result<(), PhaseEnd> {
         let mut context = PhaseContext::new(self, &request.path, request.kind);
-        match alias::fixup(&mut request.tx, &config, &mut context) {
+        match alias::fixup(&mut request.tx, config, &mut context) {
             None => Ok(()),
             Some(alias::Outcome::Status(status)) => Err(PhaseEnd::Status(status)),
             Some(alias::Outcome::Redirect { status, location }) => {
@@ -155,5 +176,20 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             headers::request_fixup(&mut request.tx, config, &mut context)?;
         }
         Ok(())
+    }
+}
+
+/// Sets the handler and the type that the site's own rules have forced.
+fn force(request: &mut PhaseRequest<'_>) {
+    let Some(forced) = request.forced.take() else {
+        return;
+    };
+    let state = &mut request.tx.state;
+    if forced.handler.is_some() {
+        state.handler = forced.handler;
+    }
+    if forced.content_type.is_some() {
+        state.content_type = forced.content_type;
+        state.charset = forced.charset;
     }
 }

@@ -94,7 +94,9 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// Whether one question to the host shows that a sub-request for `name` finds nothing.
     fn is_plainly_missing(&mut self, request: &mut PhaseRequest<'r>, name: &[u8]) -> bool {
         let settings = &request.settings;
-        let is_watched = settings.rewrite.is_some()
+        let has_site_rules = request.rules.as_ref().is_some_and(|rules| rules.server().is_some());
+        let is_watched = has_site_rules
+            || settings.rewrite.is_some()
             || settings.alias.is_some()
             || settings.negotiation.is_some()
             || settings.core.is_some()

@@ -24,7 +24,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     }
 
     /// Finds the file. The path keeps the first missing component; the rest becomes PATH_INFO.
-    pub(super) fn walk_folders(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
+    pub(super) fn find_file(&mut self, request: &mut PhaseRequest<'r>) {
         request.tx.state.path_info.clear();
         let known = request.look.take();
         let mut look = known.unwrap_or_else(|| self.look(request));
@@ -34,12 +34,20 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         request.rules = look.rules;
         request.kind = look.kind;
         request.file = look.file;
+        self.note_filename(request);
+        note_path(request);
+    }
+
+    /// Puts the rules of the file's folder into force.
+    ///
+    /// # Errors
+    /// The file may not be read, or a file of rules is broken.
+    pub(super) fn enter_folder(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
         if let Some(rules) = &request.rules {
             request.settings.clone_from(rules.settings());
         } else {
             request.settings.clone_from(self.site.bare_settings());
         }
-        self.note_filename(request);
         note_files(request);
         if request.kind == PathKind::Forbidden {
             let path = request.path.absolute().display();
@@ -131,6 +139,13 @@ fn note_files(request: &mut PhaseRequest<'_>) {
     }
     for event in files.into_iter().rev() {
         request.tx.trace(|| event);
+    }
+}
+
+/// Tells `explain` what is at the path.
+fn note_path(request: &mut PhaseRequest<'_>) {
+    if !request.tx.is_traced() {
+        return;
     }
     let state = &request.tx.state;
     let found = match request.kind {

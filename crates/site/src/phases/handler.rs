@@ -144,19 +144,19 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         if has_stray_path_info(request) {
             return Err(PhaseEnd::Status(Status::NOT_FOUND));
         }
-        if !request.reads() {
-            return Err(PhaseEnd::Status(Status::METHOD_NOT_ALLOWED));
-        }
         match self.site.names.class(request.path.file_name()) {
             FileClass::Plain => Ok(Resolution::File {
                 path: request.take_path(),
                 file: request.file,
             }),
-            FileClass::Php | FileClass::Refused => {
-                let text = format!(
-                    "{}: the source of a program is not sent",
-                    shown(&request.tx.state.filename)
-                );
+            class => {
+                let what = match class {
+                    FileClass::Backup => {
+                        "a back-up of a PHP program is not sent (`refuse_backups`)"
+                    }
+                    _ => "the source of a program is not sent",
+                };
+                let text = format!("{}: {what}", shown(&request.tx.state.filename));
                 request.tx.complain(None, text);
                 Err(PhaseEnd::FORBIDDEN)
             }
@@ -172,6 +172,14 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             format!("{}: no index file, and Options -Indexes", shown(&request.tx.state.filename));
         request.tx.complain(None, text);
         Err(PhaseEnd::FORBIDDEN)
+    }
+
+    /// Whether the file of a request is a program, or a back-up of one, that would neither run nor be
+    /// sent.
+    pub(super) fn withholds(&self, request: &PhaseRequest<'r>) -> bool {
+        request.kind == PathKind::File
+            && Handler::of(request) != Handler::Php
+            && self.site.names.class(request.path.file_name()) != FileClass::Plain
     }
 
     fn discard_content(&mut self, request: &PhaseRequest<'r>) -> Result<(), PhaseEnd> {

@@ -13,6 +13,7 @@ use self::folder_page::{Folder, Order, wants_json};
 use super::evaluation_context::PhaseContext;
 use super::{Evaluation, target};
 use crate::documents::{DocumentHost, PathKind};
+use crate::names::FileClass;
 use crate::path::{DocumentPath, Scratch};
 use crate::ruled::Ruled;
 use crate::sites::Site;
@@ -141,6 +142,10 @@ impl<H: DocumentHost> Evaluation<'_, '_, H> {
                 // Only nested sub-requests are limited: a folder may have many entries.
                 self.lookups = before;
             }
+            let status = match status == Status::OK && self.withholds(&found) {
+                true => Status::FORBIDDEN,
+                false => status,
+            };
             let seen = found.tx.state;
             self.scratch.reuse(found.path);
             let is_shown = match status {
@@ -172,7 +177,7 @@ impl<H: DocumentHost> Evaluation<'_, '_, H> {
         let content_type = seen.content_type.or_else(|| media_type::<H>(name))?;
         // The source of a script is not sent.
         if seen.handler.is_some()
-            || self.site.names.runs(name)
+            || self.site.names.class(name) != FileClass::Plain
             || !content_type.starts_with(b"text/")
         {
             return None;

@@ -50,12 +50,22 @@ pub(crate) struct PhaseRequest<'r> {
     /// The path and the query of the URL that replaces this request's after the fixups; they have
     /// to be parsed as a URL.
     pub(super) internal: Option<(Vec<u8>, Option<Vec<u8>>)>,
+    /// The handler and the type that the site's own rules have forced.
+    pub(super) forced: Option<Box<Forced>>,
     /// The number of the upstream that the request is for, and the target to ask it for.
     pub(super) proxied: Option<(usize, Vec<u8>)>,
     /// Whether a sub-request has taken its place.
     pub(super) has_become_other: bool,
     /// The URL for which a `try` step of the site has chosen this file.
     pub(super) redirect_url: Option<Vec<u8>>,
+}
+
+/// A handler and a media type that rules have forced (`H=`, `T=`).
+#[derive(Default)]
+pub(super) struct Forced {
+    pub(super) handler: Option<Vec<u8>>,
+    pub(super) content_type: Option<Vec<u8>>,
+    pub(super) charset: Option<Vec<u8>>,
 }
 
 impl<'r> PhaseRequest<'r> {
@@ -79,6 +89,7 @@ impl<'r> PhaseRequest<'r> {
             section_sets_handler: false,
             is_first: false,
             internal: None,
+            forced: None,
             proxied: None,
             has_become_other: false,
             redirect_url: None,

@@ -356,6 +356,7 @@ fn redirected(old: &mut State, args: Option<&[u8]>) -> State {
     {
         fields.push(b"Location", location);
     }
+    old.rewriting.by_site = false;
     State {
         method: old.method.clone(),
         document_root: Arc::clone(&old.document_root),

@@ -109,6 +109,7 @@ fn below(from: &mut State) -> State {
         complaints: std::mem::take(&mut from.complaints),
         rewriting: RewriteNotes {
             cookies: std::mem::take(&mut from.rewriting.cookies),
+            by_site: from.rewriting.by_site,
             ..RewriteNotes::default()
         },
         ..State::default()

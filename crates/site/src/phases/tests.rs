@@ -5,6 +5,7 @@ mod errors;
 mod folders;
 mod handlers;
 mod rewriting;
+mod site_rules;
 pub(crate) mod tree;
 mod work;
 

@@ -24,7 +24,7 @@ pub fn directives(data: &[u8]) {
     let mut parts = data.splitn(3, |&byte| byte == 0);
     let mut part = || parts.next().unwrap_or_default();
     let (target, root, folder) = (part(), part(), part());
-    if target.contains(&b' ') || target.iter().any(|byte| !byte.is_ascii_graphic()) {
+    if target.iter().any(|byte| !byte.is_ascii_graphic() && byte.is_ascii()) {
         return;
     }
     let request = Request {

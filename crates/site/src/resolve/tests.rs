@@ -92,7 +92,7 @@ fn files_and_scripts() {
             ("/dir/../a.txt", "file a.txt"),
             ("/b\\s.txt", "file b\\s.txt"),
             ("/b%5cs.txt", "file b\\s.txt"),
-            ("/a.php.bak", "file a.php.bak"),
+            ("/a.php.bak", "403"),
             ("/dump.php", "php dump.php"),
             ("/x.phtml", "php x.phtml"),
             ("/sub.php/in.php", "php sub.php/in.php"),
@@ -303,12 +303,16 @@ fn a_suffix_does_not_reach_what_is_refused() {
 fn methods() {
     let rows = [
         ("HEAD", "/a.txt", "file a.txt"),
-        ("OPTIONS", "/a.txt", "204 GET, HEAD, OPTIONS"),
-        ("POST", "/a.txt", "405 GET, HEAD, OPTIONS"),
-        ("PUT", "/a.txt", "405 GET, HEAD, OPTIONS"),
-        ("PROPFIND", "/a.txt", "405 GET, HEAD, OPTIONS"),
-        ("get", "/a.txt", "405 GET, HEAD, OPTIONS"),
-        ("POST", "/empty/", "405 GET, HEAD, OPTIONS"),
+        ("OPTIONS", "/a.txt", "200 GET,POST,OPTIONS,HEAD"),
+        ("POST", "/a.txt", "file a.txt"),
+        ("PUT", "/a.txt", "405 GET,POST,OPTIONS,HEAD"),
+        ("PROPFIND", "/a.txt", "405 GET,POST,OPTIONS,HEAD"),
+        ("get", "/a.txt", "405 GET,POST,OPTIONS,HEAD"),
+        ("POST", "/empty/", "404"),
+        ("PUT", "/empty/", "405 GET,POST,OPTIONS,HEAD"),
+        ("OPTIONS", "/empty/", "200 GET,POST,OPTIONS,HEAD"),
+        ("PUT", "/none", "405 GET,POST,OPTIONS,HEAD"),
+        ("OPTIONS", "/none", "200 GET,POST,OPTIONS,HEAD"),
         ("POST", "/none", "404"),
         ("POST", "/dir", "301 /dir/"),
         ("POST", "/dump.php", "php dump.php"),
@@ -319,7 +323,7 @@ fn methods() {
         ("TRACE", "/dump.php", "405 GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
         ("TRACE", "/a.txt", "405 GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
         ("CONNECT", "h:80", "405 GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
-        ("OPTIONS", "*", "204 GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
+        ("OPTIONS", "*", "200 GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
     ];
     for (method, target, expected) in rows {
         let found = resolved(&site(|_| ()), method, target, &mut Tree::new(&TREE));
@@ -338,7 +342,7 @@ fn without_php_its_files_are_refused() {
             ("/x.phps", "403"),
             ("/dump.php/x", "404"),
             ("/a.txt", "file a.txt"),
-            ("/a.php.bak", "file a.php.bak"),
+            ("/a.php.bak", "403"),
             ("/static/", "file static/index.html"),
         ],
     );

@@ -54,6 +54,11 @@ impl Clone for Part {
 }
 
 impl List {
+    /// Whether there is no redirect.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
     /// Adds a redirect at the end, while a file is read.
     pub fn push(list: &mut Arc<List>, redirect: Redirect) {
         let list = Arc::make_mut(list);

@@ -209,7 +209,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         overrides: Overrides::AUTH_CONFIG,
         arguments: Arguments::Flag,
         summary: "Says whether scripts see the Authorization field.",
-        support: Support::Ignored("PHP sees it always, as with mod_php"),
+        support: Support::Ignored("PHP sees it always"),
         apply: nothing,
     },
     Directive {

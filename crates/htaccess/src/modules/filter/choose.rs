@@ -134,7 +134,7 @@ fn consider(
     };
     match kind {
         FilterKind::Deflate => deflate(tx, head, length),
-        FilterKind::Brotli => brotli(tx, head),
+        FilterKind::Brotli => brotli(tx, head, length),
         FilterKind::Inflate => inflate(tx, head),
         FilterKind::Substitute => {
             head.fields.remove(b"Content-Length");
@@ -224,8 +224,9 @@ fn deflate(tx: &mut Transaction<'_>, head: &mut ResponseHead, length: Option<u64
     Ok(Filter::Deflate)
 }
 
-/// Checks mod_brotli's conditions.
-fn brotli(tx: &mut Transaction<'_>, head: &mut ResponseHead) -> Considered {
+/// Checks mod_brotli's conditions. Unlike with Apache, a client that takes gzip and no Brotli gets
+/// gzip.
+fn brotli(tx: &mut Transaction<'_>, head: &mut ResponseHead, length: Option<u64>) -> Considered {
     if tx.state.is_subrequest || head.status.code() == 204 {
         return Err("a part of something, or nothing at all");
     }
@@ -233,8 +234,12 @@ fn brotli(tx: &mut Transaction<'_>, head: &mut ResponseHead) -> Considered {
         return Err("no-brotli is set");
     }
     let coded = coded(tx, head)?;
+    let is_part = head.fields.contains(b"content-range");
+    if !is_part && !accepts(tx, b"br") && accepts(tx, b"gzip") {
+        return deflate(tx, head, length).inspect_err(|_| vary(head));
+    }
     vary(head);
-    if head.fields.contains(b"content-range") {
+    if is_part {
         return Err("a range of a file is sent as it is");
     }
     if !accepts(tx, b"br") {

@@ -97,6 +97,24 @@ fn which_filters() {
 }
 
 #[test]
+fn a_client_without_brotli_gets_gzip() {
+    let brotli = "brotli Accept-Encoding br \"a-br\" -";
+    let rows = [
+        ("SetOutputFilter BROTLI_COMPRESS", "gzip", ZIPPED),
+        ("AddOutputFilterByType BROTLI_COMPRESS text/html", "gzip, br;q=0", ZIPPED),
+        ("SetOutputFilter BROTLI_COMPRESS;DEFLATE", "gzip", ZIPPED),
+        ("SetOutputFilter BROTLI_COMPRESS", "gzip, br", brotli),
+        ("SetOutputFilter BROTLI_COMPRESS", "zstd", BUT_VARY),
+        ("SetOutputFilter BROTLI_COMPRESS", "gzip;q=0", BUT_VARY),
+    ];
+    for (directives, accepted, expected) in rows {
+        let fields = format!("Accept-Encoding: {accepted}");
+        let asked = Asked { fields: &fields, ..PLAIN };
+        assert_eq!(chosen(directives, &asked), expected, "{directives} {accepted}");
+    }
+}
+
+#[test]
 fn when_a_response_is_compressed() {
     let rows: [(Asked<'_>, &str); 15] = [
         (Asked { fields: "", ..PLAIN }, BUT_VARY),

@@ -125,6 +125,8 @@ fn condition(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complai
 fn rule(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let config = config(call, shared);
     let conditions = config.take_conditions();
-    config.push_rule(Rule::new(call.raw, call.kept_place(), conditions)?);
+    let rule = Rule::new(call.raw, call.kept_place(), conditions)?;
+    let is_server = call.scope.context.is_server;
+    config.push_rule(if is_server { rule.of_server() } else { rule });
     Ok(())
 }

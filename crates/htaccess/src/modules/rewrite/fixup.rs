@@ -15,7 +15,8 @@ pub fn fixup(
     config: &Config,
     context: &mut dyn EvaluationContext,
 ) -> Outcome {
-    if config.engine != Some(true) {
+    // The configuration of the server alone has no folder.
+    if config.engine != Some(true) || config.directory.is_empty() {
         return Outcome::Declined;
     }
     if let Some(why) = standing_off(&transaction.state, config) {
@@ -33,7 +34,24 @@ pub fn fixup(
     }
     let mut run = Run::new(transaction, config, context);
     match run.all() {
-        Ok(outcome) => result(&mut run, config, outcome),
+        Ok(outcome) => result(&mut run, config, outcome, internal),
+        Err(_) => Outcome::Status(Status::INTERNAL_SERVER_ERROR),
+    }
+}
+
+/// Rewrites a request by the rules of a site's configuration, before those of any folder. An
+/// [`Outcome::Internal`] is a path, decoded, of the same request: the rules do not see it again.
+pub fn translate(
+    transaction: &mut Transaction<'_>,
+    config: &Config,
+    context: &mut dyn EvaluationContext,
+) -> Outcome {
+    if config.engine != Some(true) || has_ended(&transaction.state) {
+        return Outcome::Declined;
+    }
+    let mut run = Run::new(transaction, config, context);
+    match run.all() {
+        Ok(outcome) => result(&mut run, config, outcome, new_path),
         Err(_) => Outcome::Status(Status::INTERNAL_SERVER_ERROR),
     }
 }
@@ -44,14 +62,21 @@ fn standing_off(state: &State, config: &Config) -> Option<&'static str> {
     if is_folder_itself && !config.options.has(Options::ALLOW_NO_SLASH) {
         return Some("not applied: the URL of the folder lacks its slash");
     }
-    let mut states = std::iter::successors(Some(state), |state| state.previous.as_deref());
-    states
-        .any(|state| state.rewriting.ended)
-        .then_some("not applied: a rule with END has applied before")
+    has_ended(state).then_some("not applied: a rule with END has applied before")
 }
 
-/// Returns the meaning of the rules' result.
-fn result(run: &mut Run<'_, '_>, config: &Config, outcome: RulesOutcome) -> Outcome {
+fn has_ended(state: &State) -> bool {
+    let mut states = std::iter::successors(Some(state), |state| state.previous.as_deref());
+    states.any(|state| state.rewriting.ended)
+}
+
+/// Returns the meaning of the rules' result. `path`: that of a path of this server.
+fn result(
+    run: &mut Run<'_, '_>,
+    config: &Config,
+    outcome: RulesOutcome,
+    path: fn(&mut Run<'_, '_>, &Config) -> Outcome,
+) -> Outcome {
     let state = &run.transaction.state;
     let scheme = url::scheme(&state.filename);
     let escape = match outcome {
@@ -81,7 +106,7 @@ fn result(run: &mut Run<'_, '_>, config: &Config, outcome: RulesOutcome) -> Outc
     if let Some(scheme) = scheme {
         return redirect(run, config, scheme, escape);
     }
-    internal(run, config)
+    path(run, config)
 }
 
 /// Returns a URL for mod_proxy. Its path is escaped as mod_proxy does, unless `NE` is on.
@@ -139,13 +164,30 @@ fn redirect(run: &mut Run<'_, '_>, config: &Config, scheme: url::Scheme, escape:
     }
 }
 
+/// Returns the path that rules of a site's configuration lead to.
+fn new_path(run: &mut Run<'_, '_>, config: &Config) -> Outcome {
+    let name = passed_through(&run.transaction.state);
+    if !name.starts_with(b"/") {
+        return Outcome::Status(Status::BAD_REQUEST);
+    }
+    let original = run.take_original().unwrap_or_default();
+    let state = &mut run.transaction.state;
+    state.filename = original;
+    let uri = as_url(name, state, config);
+    let args = state.args.clone();
+    force_type(run, Outcome::Internal { uri, args })
+}
+
+fn passed_through(state: &State) -> Vec<u8> {
+    match state.filename.strip_prefix(PASS_THROUGH) {
+        Some(rest) if !rest.is_empty() => rest.to_vec(),
+        _ => state.filename.clone(),
+    }
+}
+
 /// Returns an internal redirect to a path of this server.
 fn internal(run: &mut Run<'_, '_>, config: &Config) -> Outcome {
-    let name = &run.transaction.state.filename;
-    let name = match name.strip_prefix(PASS_THROUGH) {
-        Some(rest) if !rest.is_empty() => rest.to_vec(),
-        _ => name.clone(),
-    };
+    let name = passed_through(&run.transaction.state);
     if !name.starts_with(b"/") {
         return Outcome::Status(Status::BAD_REQUEST);
     }

@@ -15,14 +15,20 @@ use crate::work::Meter;
 pub(super) struct Index {
     /// The rules with a pattern such as `^old\.html$`, by its text in small letters.
     exact: HashMap<Box<[u8]>, Vec<u32>>,
-    /// The other rules with known words, …
-    set: PatternSet,
-    /// … and their places, in order.
-    set_places: Box<[u32]>,
+    /// The other rules with known words: those that see the path without its first slash, and those
+    /// that see the whole path.
+    sets: [RuleSet; 2],
     /// The rules that must be tried: those with `!`.
     always: Box<[u32]>,
     /// Whether a rule follows one with `C`.
     chained: Box<[bool]>,
+}
+
+/// Rules with known words, and their places, in order.
+#[derive(Debug)]
+struct RuleSet {
+    patterns: PatternSet,
+    places: Box<[u32]>,
 }
 
 /// The rules that may match a path. Reused, it allocates nothing.
@@ -40,38 +46,50 @@ impl Index {
     /// Of the rules of a folder, in order.
     pub fn new(rules: &[Arc<Rule>]) -> Index {
         let mut exact: HashMap<Box<[u8]>, Vec<u32>> = HashMap::new();
-        let (mut patterns, mut set_places, mut always) = (Vec::new(), Vec::new(), Vec::new());
+        let mut sets = [(Vec::new(), Vec::new()), (Vec::new(), Vec::new())];
+        let mut always = Vec::new();
         for (place, rule) in rules.iter().enumerate() {
             let place = place as u32;
             if rule.negated {
                 always.push(place);
             } else if let Some(text) = exact_text(rule.pattern.text()) {
+                let text = match rule.sees_slash {
+                    true => text.strip_prefix(b"/").unwrap_or(&text),
+                    false => &text,
+                };
                 exact.entry(text.into()).or_default().push(place);
             } else {
-                set_places.push(place);
+                let (patterns, places) = &mut sets[usize::from(rule.sees_slash)];
+                places.push(place);
                 patterns.push(rule.pattern.clone());
             }
         }
         let behind_chain = |place: usize| place > 0 && rules[place - 1].has(Switches::CHAIN);
         Index {
             exact,
-            set: PatternSet::new(patterns),
-            set_places: set_places.into(),
+            sets: sets.map(|(patterns, places)| RuleSet {
+                patterns: PatternSet::new(patterns),
+                places: places.into(),
+            }),
             always: always.into(),
             chained: (0..rules.len()).map(behind_chain).collect(),
         }
     }
 
-    /// Finds the rules that may match a path.
-    pub fn chart(&self, subject: &[u8], matching: &mut MatchingRules, meter: Meter<'_>) {
+    /// Finds the rules that may match a path, which is given without and with its first slash.
+    pub fn chart(&self, subjects: [&[u8]; 2], matching: &mut MatchingRules, meter: Meter<'_>) {
         let MatchingRules { places, lower, candidates } = matching;
         lower.clear();
-        lower.extend(subject.iter().map(u8::to_ascii_lowercase));
+        lower.extend(subjects[0].iter().map(u8::to_ascii_lowercase));
         places.clear();
         places.extend_from_slice(&self.always);
         places.extend_from_slice(self.exact.get(&**lower).map_or(&[], Vec::as_slice));
-        let found = self.set.candidates(subject, candidates, meter);
-        places.extend(found.iter().map(|&found| self.set_places[found as usize]));
+        for (set, subject) in self.sets.iter().zip(subjects) {
+            if !set.places.is_empty() {
+                let found = set.patterns.candidates(subject, candidates, meter);
+                places.extend(found.iter().map(|&found| set.places[found as usize]));
+            }
+        }
         meter.note(places.len() as u64);
         places.sort_unstable();
     }

@@ -20,6 +20,8 @@ pub(super) struct Rule {
     pub text: Box<[u8]>,
     /// Its pattern.
     pub pattern: Arc<Pattern>,
+    /// Whether the pattern is compared with the whole path, its first slash included.
+    pub sees_slash: bool,
     /// Whether it applies where the pattern does not match.
     pub negated: bool,
     /// The conditions that have to hold, too.
@@ -194,6 +196,7 @@ impl Rule {
             alternatives: alternatives::find(&conditions),
             place,
             text: line.into(),
+            sees_slash: false,
             pattern: Arc::new(pattern),
             negated,
             conditions: conditions.into(),
@@ -201,6 +204,17 @@ impl Rule {
             substitution,
             effects,
         })
+    }
+
+    /// Compares the pattern with the whole path if it begins with a slash, as patterns in
+    /// `<VirtualHost>` do: `^/a`, `/a`, `^(/a)`. Other patterns see the path without its first
+    /// slash, as in a `.htaccess` file.
+    pub fn of_server(mut self) -> Rule {
+        let text = self.pattern.text();
+        let text = text.strip_prefix(b"^").unwrap_or(text);
+        let group = text.strip_prefix(b"(").map(|text| text.strip_prefix(b"?:").unwrap_or(text));
+        self.sees_slash = group.unwrap_or(text).starts_with(b"/");
+        self
     }
 
     /// Whether all of these flags are on.

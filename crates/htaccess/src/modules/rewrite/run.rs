@@ -200,7 +200,7 @@ impl<'a, 'r> Run<'a, 'r> {
 
     /// Applies one rule (`apply_rewrite_rule`).
     fn one(&mut self, rule: &Rule) -> Result<Applied, RewriteError> {
-        let subject = self.subject();
+        let subject = self.subject(rule.sees_slash);
         let length = subject.len();
         let matches = rule.pattern.is_match(subject, self.transaction.client.meter())?;
         self.charge(length)?;
@@ -247,8 +247,8 @@ impl<'a, 'r> Run<'a, 'r> {
             self.by_rule.clear();
             return Ok(());
         }
-        let base = whole(&self.transaction.state, &self.joined);
-        let subject = base.strip_prefix(&*self.config.directory).unwrap_or(base);
+        let whole = whole(&self.transaction.state, &self.joined);
+        let subject = below(whole, &self.config.directory, rule.sees_slash);
         let meter = self.transaction.client.meter();
         rule.pattern.captures(subject, &mut self.by_rule, meter)?;
         Ok(())
@@ -269,15 +269,15 @@ impl<'a, 'r> Run<'a, 'r> {
         self.is_stale = false;
         if let Some(index) = index {
             let whole = whole(state, &self.joined);
-            let subject = whole.strip_prefix(&*self.config.directory).unwrap_or(whole);
-            index.chart(subject, &mut self.matching, self.transaction.client.meter());
+            let subjects = [false, true].map(|slash| below(whole, &self.config.directory, slash));
+            index.chart(subjects, &mut self.matching, self.transaction.client.meter());
         }
     }
 
-    /// Returns the subject of the rules: the path below their folder.
-    fn subject(&self) -> &[u8] {
+    /// Returns the subject of rules: the path below their folder, with or without its first slash.
+    fn subject(&self, slash: bool) -> &[u8] {
         let whole = whole(&self.transaction.state, &self.joined);
-        whole.strip_prefix(&*self.config.directory).unwrap_or(whole)
+        below(whole, &self.config.directory, slash)
     }
 
     /// Returns the values that strings are expanded from, and the parts that change meanwhile.
@@ -337,7 +337,7 @@ impl<'a, 'r> Run<'a, 'r> {
         if matches {
             self.capture(rule)?;
         }
-        let subject = self.subject().to_vec();
+        let subject = self.subject(rule.sees_slash).to_vec();
         trace::pattern(self.transaction, rule, &subject, matches, &self.by_rule);
         Ok(())
     }
@@ -347,6 +347,16 @@ impl<'a, 'r> Run<'a, 'r> {
 pub(super) const PROXY: &[u8] = b"proxy:";
 /// The prefix of the result of a rule with `PT`.
 pub(super) const PASS_THROUGH: &[u8] = b"passthrough:";
+
+/// Returns the part of a path below a folder, with or without the slash before it. `directory` ends
+/// in that slash.
+fn below<'p>(path: &'p [u8], directory: &[u8], slash: bool) -> &'p [u8] {
+    let directory = match directory {
+        [before @ .., b'/'] if slash => before,
+        whole => whole,
+    };
+    path.strip_prefix(directory).unwrap_or(path)
+}
 
 fn whole<'s>(state: &'s State, joined: &'s [u8]) -> &'s [u8] {
     if state.path_info.is_empty() {

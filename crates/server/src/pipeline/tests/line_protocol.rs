@@ -1,21 +1,20 @@
 //! A protocol for tests. A request is a line: a host and a target. A response is a line with
 //! status, type and length, then frames, each a length, a colon and content, and a final dot.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::{Future, ready};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use howdah_http::{Request, ResponseHead};
 
 use crate::body::{self, BodyError, RequestStream, Source};
 use crate::front::Thread;
-use crate::host::Compared;
-use crate::net::{Patience, Peer, Piece, SendError};
+use crate::net::{Peer, Piece, SendError};
 use crate::observe::{ConnectionFacts, Phase, RecordedResponse, Situation};
-use crate::pipeline::{self, Arrival, Deadlines, RequestContext, ScratchBuffers, Served};
+use crate::pipeline::{self, Arrival, RequestContext, ScratchBuffers, Served};
 
 /// Both ends of one request's stream.
 #[derive(Default)]
@@ -37,26 +36,10 @@ pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, line: &str, stream: 
         ..Request::default()
     };
     let mut scratch = ScratchBuffers::default();
-    let arrival = Arrival {
-        began: thread.clock().now(),
-        started: Instant::now(),
-    };
-    let mut context = RequestContext {
-        thread,
-        peer,
-        site: None,
-        arrival,
-        deadlines: Deadlines {
-            body: Patience { silence: Duration::from_secs(1), rate: 0 },
-        },
-        request: &mut request,
-        stream: &mut NoContent,
-        scratch: &mut scratch,
-        phase: Cell::new(Phase::Resolving),
-        prepared: None,
-        compared: Compared::default(),
-        is_content_discarded: false,
-    };
+    let arrival = Arrival::now(thread);
+    let mut content = NoContent;
+    let mut context =
+        RequestContext::new(thread, peer, arrival, &mut request, &mut content, &mut scratch);
     let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
     let mut response = response.expect("the client is there");
     let status = response.status();

@@ -113,7 +113,7 @@ impl Tree {
         }
         let above = match folder.rsplit_once('/') {
             Some((above, _)) => self.rules(above),
-            None if folder.is_empty() => None,
+            None if folder.is_empty() => self.site_rules(),
             None => self.rules(""),
         };
         let rules = match self.htaccess.get(folder) {
@@ -128,6 +128,12 @@ impl Tree {
         };
         self.rules.borrow_mut().insert(folder.to_owned(), rules.clone());
         rules
+    }
+
+    fn site_rules(&self) -> Option<Rc<Rules>> {
+        let site = self.sites.iter().next().unwrap();
+        let (text, context) = site.rules(format!("{ROOT}/").as_bytes())?;
+        Some(Rules::below(None, Arc::new(compile(text.as_bytes(), &context))))
     }
 
     pub fn get(&mut self, target: &str) -> String {

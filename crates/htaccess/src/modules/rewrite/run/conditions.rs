@@ -110,7 +110,7 @@ impl Run<'_, '_> {
         if !template.looks_ahead(false) && !template.looks_ahead(true) {
             return;
         }
-        let subject = self.subject().to_vec();
+        let subject = self.subject(false).to_vec();
         self.ahead =
             look_ahead::look(template, &subject, self.config, self.transaction, self.context);
     }

@@ -1,0 +1,322 @@
+//! The meter of a client's frames (RFC 9113 §4.1, §10.5).
+//!
+//! A frame without content costs its sender nine bytes, and the server a table entry, an answer or
+//! a search. The meter reads the headers of the frames as they pass and counts the kinds that a
+//! client needs seldom. It decides nothing about their meaning.
+
+use std::time::Duration;
+
+/// The bytes that begin a client's side of a connection (RFC 9113 §3.4).
+pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// The time in which the numbers of [`FrameLimits`] hold.
+pub const PERIOD: Duration = Duration::from_secs(10);
+
+/// The most frames of each kind that a client may send within [`PERIOD`]; of CONTINUATION, within
+/// one head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameLimits {
+    /// RST_STREAM: requests that the client gives up.
+    pub resets: u32,
+    /// PING, without the answers to ours.
+    pub pings: u32,
+    /// SETTINGS, without the answers to ours.
+    pub settings: u32,
+    /// DATA, HEADERS and CONTINUATION without a byte that end nothing.
+    pub empty_frames: u32,
+    /// PRIORITY, PRIORITY_UPDATE, and frames of unknown kinds.
+    pub other_frames: u32,
+    /// WINDOW_UPDATE, beside one for each [`PER_WINDOW_UPDATE`] bytes that the client was sent.
+    pub window_updates: u32,
+    /// CONTINUATION frames of one head.
+    pub continuations: u32,
+}
+
+/// A limit that a client has exceeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Excess {
+    /// More than [`FrameLimits::resets`].
+    Resets,
+    /// More than [`FrameLimits::pings`].
+    Pings,
+    /// More than [`FrameLimits::settings`].
+    Settings,
+    /// More than [`FrameLimits::empty_frames`].
+    EmptyFrames,
+    /// More than [`FrameLimits::other_frames`].
+    OtherFrames,
+    /// More than [`FrameLimits::window_updates`].
+    WindowUpdates,
+    /// More than [`FrameLimits::continuations`].
+    Continuations,
+}
+
+impl Excess {
+    /// The key of the configuration that names the limit.
+    pub fn key(self) -> &'static str {
+        match self {
+            Excess::Resets => "resets",
+            Excess::Pings => "pings",
+            Excess::Settings => "settings",
+            Excess::EmptyFrames => "empty_frames",
+            Excess::OtherFrames => "other_frames",
+            Excess::WindowUpdates => "window_updates",
+            Excess::Continuations => "continuations",
+        }
+    }
+}
+
+/// Counts the frames of one connection.
+#[derive(Debug)]
+pub struct FrameMeter {
+    limits: FrameLimits,
+    /// Bytes of the preface that have not passed yet.
+    preface: usize,
+    header: [u8; HEADER],
+    /// Bytes of `header` that are there.
+    filled: usize,
+    /// Bytes of the present frame's payload that have not passed yet.
+    payload: usize,
+    /// The beginning of the present period.
+    since: Duration,
+    /// Bytes that the client had been sent at that time.
+    sent: u64,
+    resets: u32,
+    pings: u32,
+    settings: u32,
+    empty_frames: u32,
+    other_frames: u32,
+    window_updates: u32,
+    /// CONTINUATION frames since the last frame of another kind.
+    continuations: u32,
+}
+
+impl FrameMeter {
+    /// Returns the meter of a connection whose first byte, that of the preface, is yet to come.
+    pub fn new(limits: FrameLimits) -> FrameMeter {
+        FrameMeter {
+            limits,
+            preface: PREFACE.len(),
+            header: [0; HEADER],
+            filled: 0,
+            payload: 0,
+            since: Duration::ZERO,
+            sent: 0,
+            resets: 0,
+            pings: 0,
+            settings: 0,
+            empty_frames: 0,
+            other_frames: 0,
+            window_updates: 0,
+            continuations: 0,
+        }
+    }
+
+    /// Counts the frames in the next `bytes` of the client, which came at `now` (counted from any
+    /// fixed time) when the client had been sent `sent` bytes.
+    ///
+    /// # Errors
+    /// The limit that was exceeded. The connection should end.
+    pub fn read(&mut self, mut bytes: &[u8], now: Duration, sent: u64) -> Result<(), Excess> {
+        if now >= self.since + PERIOD {
+            self.begin_period(now, sent);
+        }
+        let skipped = self.preface.min(bytes.len());
+        self.preface -= skipped;
+        bytes = &bytes[skipped..];
+        while !bytes.is_empty() {
+            if self.payload > 0 {
+                let passed = self.payload.min(bytes.len());
+                self.payload -= passed;
+                bytes = &bytes[passed..];
+                continue;
+            }
+            let count = (HEADER - self.filled).min(bytes.len());
+            self.header[self.filled..self.filled + count].copy_from_slice(&bytes[..count]);
+            self.filled += count;
+            bytes = &bytes[count..];
+            if self.filled == HEADER {
+                self.filled = 0;
+                self.count(sent)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_period(&mut self, now: Duration, sent: u64) {
+        let FrameMeter {
+            limits,
+            preface,
+            header,
+            filled,
+            payload,
+            continuations,
+            ..
+        } = *self;
+        *self = FrameMeter {
+            preface,
+            header,
+            filled,
+            payload,
+            continuations,
+            since: now,
+            sent,
+            ..FrameMeter::new(limits)
+        };
+    }
+
+    /// Counts the frame in `header`.
+    fn count(&mut self, sent: u64) -> Result<(), Excess> {
+        let [high, middle, low, kind, flags, ..] = self.header;
+        self.payload = u32::from_be_bytes([0, high, middle, low]) as usize;
+        let is_empty = self.payload == 0 && flags & END == 0;
+        if kind != CONTINUATION {
+            self.continuations = 0;
+        }
+        let limits = &self.limits;
+        match kind {
+            DATA | HEADERS if is_empty => {
+                note(&mut self.empty_frames, limits.empty_frames, Excess::EmptyFrames)
+            }
+            DATA | HEADERS | PUSH_PROMISE | GOAWAY => Ok(()),
+            RST_STREAM => note(&mut self.resets, limits.resets, Excess::Resets),
+            SETTINGS | PING if flags & ACK != 0 => Ok(()),
+            SETTINGS => note(&mut self.settings, limits.settings, Excess::Settings),
+            PING => note(&mut self.pings, limits.pings, Excess::Pings),
+            WINDOW_UPDATE => {
+                let earned = sent.saturating_sub(self.sent) / PER_WINDOW_UPDATE;
+                let earned = u32::try_from(earned).unwrap_or(u32::MAX);
+                let most = limits.window_updates.saturating_add(earned);
+                note(&mut self.window_updates, most, Excess::WindowUpdates)
+            }
+            CONTINUATION => {
+                if is_empty {
+                    note(&mut self.empty_frames, limits.empty_frames, Excess::EmptyFrames)?;
+                }
+                note(&mut self.continuations, limits.continuations, Excess::Continuations)
+            }
+            _ => note(&mut self.other_frames, limits.other_frames, Excess::OtherFrames),
+        }
+    }
+}
+
+fn note(count: &mut u32, most: u32, excess: Excess) -> Result<(), Excess> {
+    *count = count.saturating_add(1);
+    match *count > most {
+        true => Err(excess),
+        false => Ok(()),
+    }
+}
+
+/// Bytes sent that a client may follow with a WINDOW_UPDATE. Usual clients send one for the stream
+/// and one for the connection after half of a window, which has 65,535 bytes or more.
+pub const PER_WINDOW_UPDATE: u64 = 1024;
+
+/// Bytes of a frame's header.
+const HEADER: usize = 9;
+
+// Kinds of frames (RFC 9113 §6).
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PUSH_PROMISE: u8 = 5;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
+const CONTINUATION: u8 = 9;
+
+/// END_STREAM or END_HEADERS: a frame without a byte may be needed for it.
+const END: u8 = 1 | 4;
+const ACK: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: FrameLimits = FrameLimits {
+        resets: 3,
+        pings: 3,
+        settings: 3,
+        empty_frames: 3,
+        other_frames: 3,
+        window_updates: 3,
+        continuations: 3,
+    };
+
+    fn frame(kind: u8, flags: u8, length: usize) -> Vec<u8> {
+        let mut frame = vec![0, (length >> 8) as u8, length as u8, kind, flags, 0, 0, 0, 1];
+        frame.resize(HEADER + length, 7);
+        frame
+    }
+
+    fn read(frames: &[Vec<u8>], step: usize) -> Result<(), Excess> {
+        let mut meter = FrameMeter::new(LIMITS);
+        let bytes = [PREFACE.to_vec(), frames.concat()].concat();
+        bytes.chunks(step).try_for_each(|part| meter.read(part, Duration::ZERO, 0))
+    }
+
+    #[test]
+    fn each_kind_has_its_own_limit_however_the_bytes_come() {
+        let rows = [
+            (frame(RST_STREAM, 0, 4), Some(Excess::Resets)),
+            (frame(PING, 0, 8), Some(Excess::Pings)),
+            (frame(PING, ACK, 8), None),
+            (frame(SETTINGS, 0, 0), Some(Excess::Settings)),
+            (frame(SETTINGS, 0, 6), Some(Excess::Settings)),
+            (frame(SETTINGS, ACK, 0), None),
+            (frame(DATA, 0, 0), Some(Excess::EmptyFrames)),
+            (frame(DATA, 1, 0), None),
+            (frame(DATA, 0, 1), None),
+            (frame(HEADERS, 0, 0), Some(Excess::EmptyFrames)),
+            (frame(HEADERS, 5, 300), None),
+            (frame(CONTINUATION, 0, 9), Some(Excess::Continuations)),
+            (frame(CONTINUATION, 0, 0), Some(Excess::EmptyFrames)),
+            (frame(WINDOW_UPDATE, 0, 4), Some(Excess::WindowUpdates)),
+            (frame(2, 0, 5), Some(Excess::OtherFrames)),
+            (frame(0x10, 0, 6), Some(Excess::OtherFrames)),
+            (frame(0xbe, 0, 0), Some(Excess::OtherFrames)),
+        ];
+        for (frame, excess) in rows {
+            for step in [1, 5, usize::MAX] {
+                assert_eq!(read(&vec![frame.clone(); 3], step), Ok(()), "{frame:?}");
+                let result = read(&vec![frame.clone(); 4], step).err();
+                assert_eq!(result, excess, "{frame:?} in steps of {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_period_begins_anew() {
+        let mut meter = FrameMeter::new(LIMITS);
+        meter.read(PREFACE, Duration::ZERO, 0).unwrap();
+        for period in 0..5 {
+            for _ in 0..3 {
+                meter.read(&frame(PING, 0, 8), PERIOD * period, 0).unwrap();
+            }
+        }
+        assert_eq!(meter.read(&frame(PING, 0, 8), PERIOD * 4, 0), Err(Excess::Pings));
+    }
+
+    #[test]
+    fn continuations_are_counted_for_each_head_whatever_the_time() {
+        let mut meter = FrameMeter::new(LIMITS);
+        meter.read(PREFACE, Duration::ZERO, 0).unwrap();
+        let part = frame(CONTINUATION, 0, 9);
+        for _ in 0..9 {
+            meter.read(&frame(HEADERS, 0, 9), Duration::ZERO, 0).unwrap();
+            meter.read(&part.repeat(3), Duration::ZERO, 0).unwrap();
+        }
+        assert_eq!(meter.read(&part, PERIOD * 9, 0), Err(Excess::Continuations));
+    }
+
+    #[test]
+    fn what_the_client_was_sent_earns_window_updates() {
+        let mut meter = FrameMeter::new(LIMITS);
+        meter.read(PREFACE, Duration::ZERO, 0).unwrap();
+        let update = frame(WINDOW_UPDATE, 0, 4);
+        meter.read(&update.repeat(13), Duration::ZERO, 10 * PER_WINDOW_UPDATE).unwrap();
+        let next = meter.read(&update, Duration::ZERO, 10 * PER_WINDOW_UPDATE);
+        assert_eq!(next, Err(Excess::WindowUpdates));
+    }
+}

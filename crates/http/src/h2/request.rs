@@ -1,0 +1,496 @@
+//! The head of a request: pseudo-fields and field lines (RFC 9113 §8.2, §8.3).
+
+use crate::{
+    Content, Limits, Method, Refusal, Request, Scheme, Status, Version, authority::check_authority,
+    members, scan, target,
+};
+
+/// The pseudo-fields of a request (RFC 9113 §8.3.1). `:path` and `:scheme` are absent from CONNECT
+/// alone.
+#[derive(Clone, Copy, Debug)]
+pub struct PseudoFields<'h> {
+    /// `:method`.
+    pub method: &'h [u8],
+    /// `:scheme`. `None` also where the connection does not decide on the scheme: a trusted proxy
+    /// has received the request elsewhere.
+    pub scheme: Option<&'h [u8]>,
+    /// `:authority`.
+    pub authority: Option<&'h [u8]>,
+    /// `:path`.
+    pub path: Option<&'h [u8]>,
+    /// `:protocol` of an extended CONNECT (RFC 8441).
+    pub protocol: Option<&'h [u8]>,
+}
+
+/// Reads a head into `into`, whose memory is reused and whose scheme is kept. `fields` are the
+/// lines in order, `ends` says that no content follows. Returns whether the client waits for 100
+/// (Continue).
+///
+/// The lines of Cookie become one (RFC 9113 §8.2.3), and a Host line is added where there is
+/// `:authority` alone, so that directives and scripts find what they know from HTTP/1. Names are
+/// written as HTTP/1 writes them (`Accept-Language`), as Apache does.
+///
+/// On a refusal `into` holds the known part of the request line, for the log, and no fields.
+///
+/// # Errors
+/// The status to refuse the request with. The connection goes on.
+pub fn read_request<'h>(
+    pseudo: &PseudoFields<'h>,
+    fields: impl Iterator<Item = (&'h [u8], &'h [u8])>,
+    ends: bool,
+    limits: &Limits,
+    into: &mut Request,
+) -> Result<bool, Refusal> {
+    into.reset();
+    into.version = Version::Http2;
+    let outcome = read_head(pseudo, fields, ends, limits, into);
+    if outcome.is_err() {
+        into.fields.clear();
+    }
+    outcome
+}
+
+fn read_head<'h>(
+    pseudo: &PseudoFields<'h>,
+    fields: impl Iterator<Item = (&'h [u8], &'h [u8])>,
+    ends: bool,
+    limits: &Limits,
+    into: &mut Request,
+) -> Result<bool, Refusal> {
+    request_line(pseudo, limits, into)?;
+    let mut seen = Seen::default();
+    for (name, value) in fields {
+        seen.note(name, value, limits, into)?;
+    }
+    seen.conclude(pseudo, ends, limits, into)
+}
+
+/// The pseudo-fields that HTTP/1 has in its request line. The limit counts the line that HTTP/1
+/// would send.
+fn request_line(
+    pseudo: &PseudoFields<'_>,
+    limits: &Limits,
+    into: &mut Request,
+) -> Result<(), Refusal> {
+    into.method =
+        Method::from_bytes(pseudo.method).ok_or(Refusal::bad("method that is no token"))?;
+    if pseudo.protocol.is_some() {
+        return Err(Refusal {
+            status: Status::NOT_IMPLEMENTED,
+            why: "extended CONNECT, which was not offered",
+        });
+    }
+    let is_connect = into.method == Method::Connect;
+    let path = match (is_connect, pseudo.path, pseudo.authority) {
+        (false, Some(path), _) | (true, None, Some(path)) => path,
+        (false, None, _) => return Err(Refusal::bad("request without :path")),
+        (true, Some(_), _) => return Err(Refusal::bad("CONNECT with :path")),
+        (true, None, None) => return Err(Refusal::bad("CONNECT without :authority")),
+    };
+    if pseudo.method.len() + path.len() + LINE_OVERHEAD > limits.request_line {
+        return Err(Refusal {
+            status: Status::URI_TOO_LONG,
+            why: "method and :path over the limit of a request line",
+        });
+    }
+    if scan::target_run(path) < path.len() {
+        return Err(Refusal::bad("byte in :path that no target has"));
+    }
+    if !is_connect && path != b"*" && !path.starts_with(b"/") {
+        return Err(Refusal::bad(":path that does not begin with a slash"));
+    }
+    let is_https = pseudo.scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"https"));
+    if is_https && into.scheme == Scheme::Http {
+        // RFC 9110 §4.3.3: an https resource is not served over a connection without TLS.
+        return Err(Refusal {
+            status: Status::MISDIRECTED_REQUEST,
+            why: "https request on a connection in the clear",
+        });
+    }
+    target::read(path, into)
+}
+
+/// What the field lines say together.
+#[derive(Default)]
+struct Seen<'h> {
+    /// Lines and bytes, as HTTP/1 would count them.
+    lines: usize,
+    bytes: usize,
+    host: Option<&'h [u8]>,
+    content_length: Option<u64>,
+    cookie: Vec<u8>,
+    expects: bool,
+    expects_other: bool,
+}
+
+impl<'h> Seen<'h> {
+    /// Checks one line and appends it to `into`.
+    fn note(
+        &mut self,
+        name: &'h [u8],
+        value: &'h [u8],
+        limits: &Limits,
+        into: &mut Request,
+    ) -> Result<(), Refusal> {
+        let length = name.len() + value.len() + COLON;
+        self.bytes = self.bytes.saturating_add(length + CRLF);
+        if self.bytes > limits.fields_total {
+            return Err(too_large("field lines over their limit together"));
+        }
+        if length > limits.field_line {
+            return Err(too_large("field line over its limit"));
+        }
+        check_line(name, value)?;
+        if name == b"cookie" {
+            return self.note_cookie(value, limits);
+        }
+        self.note_special(name, value)?;
+        self.count_line(limits)?;
+        push_named(name, value, into);
+        Ok(())
+    }
+
+    fn note_cookie(&mut self, value: &[u8], limits: &Limits) -> Result<(), Refusal> {
+        if value.is_empty() {
+            return Ok(());
+        }
+        if self.cookie.is_empty() {
+            self.count_line(limits)?;
+        } else {
+            self.cookie.extend_from_slice(b"; ");
+        }
+        self.cookie.extend_from_slice(value);
+        if self.cookie.len() + COOKIE.len() + COLON > limits.field_line {
+            return Err(too_large("Cookie over the limit of a field line"));
+        }
+        Ok(())
+    }
+
+    fn count_line(&mut self, limits: &Limits) -> Result<(), Refusal> {
+        self.lines += 1;
+        match self.lines > limits.field_count {
+            true => Err(too_large("more field lines than the limit")),
+            false => Ok(()),
+        }
+    }
+
+    /// Lines that matter to the protocol.
+    fn note_special(&mut self, name: &'h [u8], value: &'h [u8]) -> Result<(), Refusal> {
+        match name {
+            b"host" if self.host.replace(value).is_some() => {
+                Err(Refusal::bad("more than one Host"))
+            }
+            b"content-length" => {
+                let length =
+                    scan::decimal(value).ok_or(Refusal::bad("Content-Length that is no number"))?;
+                match self.content_length.replace(length) {
+                    None => Ok(()),
+                    Some(_) => Err(Refusal::bad("more than one Content-Length")),
+                }
+            }
+            b"expect" => {
+                for expectation in members(value) {
+                    let known = expectation.eq_ignore_ascii_case(b"100-continue");
+                    self.expects |= known;
+                    self.expects_other |= !known;
+                }
+                Ok(())
+            }
+            b"te" if !value.eq_ignore_ascii_case(b"trailers") => {
+                Err(Refusal::bad("TE with more than `trailers`"))
+            }
+            // RFC 9113 §8.2.2: fields of an HTTP/1 connection.
+            b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding"
+            | b"upgrade" => Err(Refusal::bad("field of an HTTP/1 connection")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the whole head.
+    fn conclude(
+        self,
+        pseudo: &PseudoFields<'_>,
+        ends: bool,
+        limits: &Limits,
+        into: &mut Request,
+    ) -> Result<bool, Refusal> {
+        self.conclude_host(pseudo, into)?;
+        if !self.cookie.is_empty() {
+            into.fields.push(COOKIE, &self.cookie);
+        }
+        into.content = match (self.content_length, ends) {
+            (None, true) => Content::None,
+            (None, false) => Content::Unknown,
+            (Some(1..), true) => return Err(Refusal::bad("Content-Length without content")),
+            (Some(length), _) if limits.body_exceeded_by(length) => {
+                return Err(Refusal {
+                    status: Status::CONTENT_TOO_LARGE,
+                    why: "Content-Length over the body limit",
+                });
+            }
+            (Some(length), _) => Content::Length(length),
+        };
+        if self.expects_other {
+            return Err(Refusal {
+                status: Status::EXPECTATION_FAILED,
+                why: "expectation other than 100-continue",
+            });
+        }
+        Ok(self.expects && !ends)
+    }
+
+    /// RFC 9113 §8.3.1: `:authority` takes the place of Host, which must not name another one.
+    fn conclude_host(&self, pseudo: &PseudoFields<'_>, into: &mut Request) -> Result<(), Refusal> {
+        let Some(authority) = pseudo.authority else {
+            let host = self.host.ok_or(Refusal::bad("neither :authority nor Host"))?;
+            return check_authority(host, &mut into.authority).map_err(Refusal::bad);
+        };
+        if into.authority.is_empty() {
+            // The target of CONNECT has filled it.
+            check_authority(authority, &mut into.authority).map_err(Refusal::bad)?;
+        }
+        let Some(host) = self.host else {
+            into.fields.push(b"Host", authority);
+            return Ok(());
+        };
+        let mut named = Vec::with_capacity(host.len());
+        check_authority(host, &mut named).map_err(Refusal::bad)?;
+        match named == into.authority {
+            true => Ok(()),
+            false => Err(Refusal::bad("Host that differs from :authority")),
+        }
+    }
+}
+
+/// RFC 9113 §8.2.1.
+fn check_line(name: &[u8], value: &[u8]) -> Result<(), Refusal> {
+    if !scan::is_token(name) {
+        return Err(Refusal::bad("field name that is no token"));
+    }
+    if name.iter().any(u8::is_ascii_uppercase) {
+        return Err(Refusal::bad("capital letter in a field name"));
+    }
+    if !scan::is_field_value(value) {
+        return Err(Refusal::bad("control byte in a field value"));
+    }
+    if scan::trim(value).len() < value.len() {
+        return Err(Refusal::bad("white space around a field value"));
+    }
+    Ok(())
+}
+
+/// Appends the line with its name as HTTP/1 writes names.
+fn push_named(name: &[u8], value: &[u8], into: &mut Request) {
+    let mut written = [0; LONGEST_WRITTEN];
+    let Some(written) = written.get_mut(..name.len()) else {
+        return into.fields.push(name, value);
+    };
+    let mut begins = true;
+    for (to, &byte) in written.iter_mut().zip(name) {
+        *to = if begins { byte.to_ascii_uppercase() } else { byte };
+        begins = byte == b'-';
+    }
+    into.fields.push(written, value);
+}
+
+#[cold]
+fn too_large(why: &'static str) -> Refusal {
+    Refusal {
+        status: Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        why,
+    }
+}
+
+const COOKIE: &[u8] = b"Cookie";
+/// Bytes of `: ` in a line of HTTP/1.
+const COLON: usize = 2;
+const CRLF: usize = 2;
+/// Bytes of HTTP/1's request line beside method and target.
+const LINE_OVERHEAD: usize = " ".len() + " HTTP/1.1".len();
+/// Longer names keep their small letters.
+const LONGEST_WRITTEN: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GET: PseudoFields<'static> = PseudoFields {
+        method: b"GET",
+        scheme: Some(b"http"),
+        authority: Some(b"Example.org"),
+        path: Some(b"/a?b"),
+        protocol: None,
+    };
+
+    fn read(
+        pseudo: &PseudoFields<'_>,
+        fields: &[(&str, &str)],
+        ends: bool,
+    ) -> Result<Request, Refusal> {
+        let mut request = Request::new();
+        let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        read_request(pseudo, fields, ends, &Limits::default(), &mut request)?;
+        Ok(request)
+    }
+
+    fn lines(request: &Request) -> Vec<String> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let lines = request.fields.iter();
+        lines.map(|(name, value)| format!("{}: {}", text(name), text(value))).collect()
+    }
+
+    #[test]
+    fn a_head_is_read_as_http1_would_bring_it() {
+        let fields = [
+            ("accept-language", "de"),
+            ("cookie", "a=1"),
+            ("x-y", ""),
+            ("cookie", "b=2"),
+            ("te", "trailers"),
+        ];
+        let request = read(&GET, &fields, true).unwrap();
+        assert_eq!(
+            (&request.target[..], &request.authority[..], request.version, request.content),
+            (&b"/a?b"[..], &b"example.org"[..], Version::Http2, Content::None)
+        );
+        assert_eq!(
+            lines(&request),
+            [
+                "Accept-Language: de",
+                "X-Y: ",
+                "Te: trailers",
+                "Host: Example.org",
+                "Cookie: a=1; b=2"
+            ]
+        );
+    }
+
+    #[test]
+    fn host_serves_where_there_is_no_authority() {
+        let pseudo = PseudoFields { authority: None, ..GET };
+        let request = read(&pseudo, &[("host", "H.org:81")], true).unwrap();
+        assert_eq!(request.authority, b"h.org:81");
+        assert_eq!(lines(&request), ["Host: H.org:81"]);
+        let request = read(&GET, &[("host", "example.ORG.")], true).unwrap();
+        assert_eq!(lines(&request), ["Host: example.ORG."]);
+    }
+
+    #[test]
+    fn content_follows_what_the_head_and_the_stream_say() {
+        let rows = [
+            (None, true, Content::None),
+            (None, false, Content::Unknown),
+            (Some("0"), true, Content::Length(0)),
+            (Some("12"), false, Content::Length(12)),
+        ];
+        for (length, ends, expected) in rows {
+            let fields: Vec<_> =
+                length.map(|length| ("content-length", length)).into_iter().collect();
+            assert_eq!(read(&GET, &fields, ends).unwrap().content, expected, "{length:?} {ends}");
+        }
+    }
+
+    #[test]
+    fn connect_has_an_authority_and_nothing_else() {
+        let connect = PseudoFields {
+            method: b"CONNECT",
+            scheme: None,
+            path: None,
+            ..GET
+        };
+        let with_port = PseudoFields { authority: Some(b"H:443"), ..connect };
+        let request = read(&with_port, &[], false).unwrap();
+        assert_eq!((&request.target[..], &request.authority[..]), (&b"h:443"[..], &b"h:443"[..]));
+        assert!(read(&connect, &[], false).is_err(), "without a port");
+        assert!(read(&PseudoFields { path: Some(b"/"), ..with_port }, &[], false).is_err());
+        assert!(read(&PseudoFields { authority: None, ..connect }, &[], false).is_err());
+        let extended = PseudoFields { protocol: Some(b"websocket"), ..GET };
+        assert_eq!(read(&extended, &[], false).unwrap_err().status, Status::NOT_IMPLEMENTED);
+    }
+
+    #[test]
+    fn what_could_be_understood_differently_is_refused() {
+        let field = |name, value| vec![(name, value)];
+        type Row<'r> = (PseudoFields<'r>, Vec<(&'r str, &'r str)>, u16);
+        let rows: Vec<Row<'_>> = vec![
+            (GET, field("host", "elsewhere.org"), 400),
+            (GET, field("host", "example.org:81"), 400),
+            (GET, vec![("host", "example.org"), ("host", "example.org")], 400),
+            (GET, field("connection", "close"), 400),
+            (GET, field("transfer-encoding", "chunked"), 400),
+            (GET, field("upgrade", "h2c"), 400),
+            (GET, field("keep-alive", "1"), 400),
+            (GET, field("proxy-connection", "close"), 400),
+            (GET, field("te", "gzip"), 400),
+            (GET, field("Accept", "x"), 400),
+            (GET, field("a b", "x"), 400),
+            (GET, field(":path", "/x"), 400),
+            (GET, field("", "x"), 400),
+            (GET, field("a", "x\r\nb: c"), 400),
+            (GET, field("a", " x"), 400),
+            (GET, field("a", "x\t"), 400),
+            (GET, field("content-length", "5"), 400),
+            (GET, field("content-length", "+0"), 400),
+            (GET, vec![("content-length", "0"), ("content-length", "0")], 400),
+            (GET, field("expect", "200-ok"), 417),
+            (PseudoFields { authority: None, ..GET }, vec![], 400),
+            (PseudoFields { authority: Some(b""), ..GET }, vec![], 400),
+            (PseudoFields { authority: Some(b"u@h"), ..GET }, vec![], 400),
+            (PseudoFields { path: Some(b"a"), ..GET }, vec![], 400),
+            (PseudoFields { path: Some(b""), ..GET }, vec![], 400),
+            (PseudoFields { path: Some(b"*"), ..GET }, vec![], 400),
+            (
+                PseudoFields {
+                    path: Some(b"http://example.org/"),
+                    ..GET
+                },
+                vec![],
+                400,
+            ),
+            (PseudoFields { path: Some(b"/\xc3\xa9"), ..GET }, vec![], 400),
+            (PseudoFields { path: Some(b"/a b"), ..GET }, vec![], 400),
+            (PseudoFields { path: None, ..GET }, vec![], 400),
+            (PseudoFields { method: b"G T", ..GET }, vec![], 400),
+            (PseudoFields { scheme: Some(b"https"), ..GET }, vec![], 421),
+        ];
+        for (pseudo, fields, status) in rows {
+            let refusal =
+                read(&pseudo, &fields, true).expect_err(&format!("{pseudo:?} {fields:?}"));
+            assert_eq!(refusal.status.code(), status, "{pseudo:?} {fields:?}: {}", refusal.why);
+        }
+    }
+
+    #[test]
+    fn the_limits_of_http1_hold() {
+        let limits = Limits {
+            request_line: 40,
+            field_line: 30,
+            fields_total: 100,
+            field_count: 3,
+            body: 10,
+        };
+        let long = "x".repeat(40);
+        let path = format!("/{}", "x".repeat(26));
+        let too_long = format!("{path}x");
+        type Row<'r> = (&'r str, Vec<(&'r str, &'r str)>, bool, Option<u16>);
+        let rows: Vec<Row<'_>> = vec![
+            (&path, vec![], true, None),
+            (&too_long, vec![], true, Some(414)),
+            ("/", vec![("a", &long)], true, Some(431)),
+            ("/", vec![("a", "1"); 3], true, None),
+            ("/", vec![("a", "1"); 4], true, Some(431)),
+            ("/", vec![("a", "12345678901234567890"); 4], true, Some(431)),
+            ("/", vec![("cookie", "a=1"); 4], true, None),
+            ("/", vec![("cookie", "a=1"); 6], true, Some(431)),
+            ("/", vec![("content-length", "10")], false, None),
+            ("/", vec![("content-length", "11")], false, Some(413)),
+        ];
+        for (path, fields, ends, expected) in rows {
+            let pseudo = PseudoFields { path: Some(path.as_bytes()), ..GET };
+            let lines = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+            let result = read_request(&pseudo, lines, ends, &limits, &mut Request::new());
+            let status = result.err().map(|refusal| refusal.status.code());
+            assert_eq!(status, expected, "{path} {fields:?}");
+        }
+    }
+}

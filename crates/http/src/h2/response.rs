@@ -1,0 +1,70 @@
+//! The head of a response (RFC 9113 §8.3.2).
+
+use crate::{Method, ResponseHead, Status, h1, scan};
+
+/// Returns the field lines of `head` that are sent, in order. Date, Server and Content-Length come
+/// from the protocol alone; the fields of an HTTP/1 connection, and those that cannot be sent, are
+/// left out.
+pub fn fields_to_send(head: &ResponseHead) -> impl Iterator<Item = (&[u8], &[u8])> {
+    head.fields.iter().filter(|(name, value)| {
+        !h1::is_of_connection(name) && scan::is_token(name) && scan::is_field_value(value)
+    })
+}
+
+/// Returns the Content-Length of a response to `method` whose content has `length` bytes (`None`:
+/// not known yet). As in HTTP/1, the head's own Content-Length is sent where no content follows and
+/// GET would have got some.
+pub fn content_length(method: &Method, head: &ResponseHead, length: Option<u64>) -> Option<u64> {
+    match (head.status, length) {
+        (Status::NO_CONTENT, _) => None,
+        (status, _) if status.is_informational() => None,
+        (status, _) if status.forbids_content() => head.content_length(),
+        (_, None) if *method == Method::Head => head.content_length(),
+        (_, length) => length,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_the_connection_are_left_out() {
+        let mut head = ResponseHead::new(Status::OK);
+        for (name, value) in [
+            ("Content-Type", "text/html"),
+            ("Connection", "close"),
+            ("Keep-Alive", "timeout=5"),
+            ("Transfer-Encoding", "chunked"),
+            ("Upgrade", "h2c"),
+            ("Proxy-Connection", "close"),
+            ("Trailer", "x"),
+            ("Date", "x"),
+            ("Server", "x"),
+            ("Content-Length", "7"),
+            ("bad name", "x"),
+            ("X-Split", "a\r\nb: c"),
+            ("Set-Cookie", "a=1"),
+            ("set-cookie", "b=2"),
+        ] {
+            head.fields.push(name.as_bytes(), value.as_bytes());
+        }
+        let sent: Vec<_> = fields_to_send(&head).map(|(_, value)| value).collect();
+        assert_eq!(sent, [&b"text/html"[..], b"a=1", b"b=2"]);
+    }
+
+    #[test]
+    fn content_length_is_that_of_http1() {
+        let mut head = ResponseHead::new(Status::OK);
+        head.fields.push(b"Content-Length", b"7");
+        let of = |status, method, length| {
+            content_length(&method, &ResponseHead { status, ..head.clone() }, length)
+        };
+        assert_eq!(of(Status::OK, Method::Get, Some(5)), Some(5));
+        assert_eq!(of(Status::OK, Method::Get, None), None);
+        assert_eq!(of(Status::OK, Method::Head, Some(5)), Some(5));
+        assert_eq!(of(Status::OK, Method::Head, None), Some(7));
+        assert_eq!(of(Status::NOT_MODIFIED, Method::Get, Some(0)), Some(7));
+        assert_eq!(of(Status::NO_CONTENT, Method::Get, Some(0)), None);
+    }
+}

@@ -1,0 +1,24 @@
+//! HTTP/2 connections (RFC 9113): frames to requests, responses to frames. The `h2` crate keeps the
+//! protocol's state; no other part of the front knows it.
+//!
+//! ```text
+//! connection   one task: accepts requests, ends the connection
+//! wire         the transport, as the crate reads and writes it: counts frames, collects output
+//! stream       one task per request: head → RequestContext; Response → head and content
+//! request_body the request's content and interim responses (RequestStream)
+//! sink         the response's content (body::Sink)
+//! outbox       content that the crate holds, and whose turn it is
+//! ```
+//! All of them run on the connection's thread. Content is taken from its source only while the
+//! client's windows and the transport take it: what a connection holds is bounded by constants of
+//! `outbox` and `wire`, and for requests by `connection_window`.
+
+mod connection;
+mod head;
+mod outbox;
+mod request_body;
+mod sink;
+mod stream;
+mod wire;
+
+pub(crate) use self::connection::{run, serve};

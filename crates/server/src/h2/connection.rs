@@ -1,0 +1,347 @@
+//! A connection of HTTP/2: its task.
+//!
+//! ```text
+//!   preface ──▶ Idle ──request──▶ Working ──last response──▶ Flushing ──▶ Idle …
+//!                 │                  │
+//!                 │            draining, or as many requests as a connection may have:
+//!                 │            GOAWAY twice (RFC 9113 §6.8), then its last streams
+//!                 └── nothing for keep_alive_timeout: GOAWAY, closed
+//! ```
+//! The task reads and answers frames. Each request has a task of its own on the same thread.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use ::h2::server::{Builder, SendResponse};
+use ::h2::{Reason, RecvStream};
+use howdah_config::Http2;
+use howdah_http::h2::{Excess, FrameLimits};
+
+use super::outbox::{CHUNK, Chunk, Outbox};
+use super::stream;
+use super::wire::{Io, LINGER, Wire};
+use crate::front::Thread;
+use crate::log::Level;
+use crate::net::{Patience, Peer, Timed, Transport, Watch};
+
+/// The state that the streams of a connection share.
+pub(super) struct Shared {
+    pub(super) thread: Rc<Thread>,
+    /// The client, or the trusted proxy that the connection belongs to.
+    pub(super) peer: Peer,
+    pub(super) outbox: Rc<Outbox>,
+    /// Requests whose tasks have not ended.
+    open: Cell<u64>,
+    /// The connection's task.
+    task: RefCell<Waker>,
+}
+
+/// One client's connection.
+struct Connection<T> {
+    frames: ::h2::server::Connection<Io<T>, Chunk>,
+    wire: Rc<RefCell<Wire<T>>>,
+    watch: Rc<Watch>,
+    shared: Rc<Shared>,
+    served: u64,
+    state: State,
+    is_draining: bool,
+}
+
+/// What a connection waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Responses that are being made.
+    Working,
+    /// The client to take what is left of its responses, while so many chunks have moved.
+    Flushing(u64),
+    /// The next request.
+    Idle,
+    /// The end, which was announced.
+    Closing,
+}
+
+/// Serves one connection, whose client has chosen HTTP/2 before its first byte, to its end. The
+/// caller has counted the connection as its client's.
+pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Peer) {
+    let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+    let watch = thread.watches().add(waker);
+    let limits = &thread.config().limits;
+    let patience = Patience {
+        silence: limits.send_timeout,
+        rate: limits.send_rate,
+    };
+    let timed = Timed::new(transport, watch, patience);
+    serve(thread, timed, peer, Vec::new()).await;
+}
+
+/// Serves one connection to its end. `received` are the bytes that the client has sent so far. The
+/// caller has counted the connection as its client's.
+pub(crate) async fn serve<T: Transport>(
+    thread: Rc<Thread>,
+    timed: Timed<T>,
+    peer: Peer,
+    received: Vec<u8>,
+) {
+    let watch = Rc::clone(&timed.watch);
+    let wire = Rc::new(RefCell::new(Wire::new(timed, received, limits(&thread.config().http2))));
+    let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+    let shared = Rc::new(Shared {
+        thread: Rc::clone(&thread),
+        peer,
+        outbox: Rc::default(),
+        open: Cell::new(0),
+        task: RefCell::new(task),
+    });
+    let Some(frames) = shake_hands(&thread, &wire, &watch).await else {
+        return;
+    };
+    let mut connection = Connection {
+        frames,
+        wire,
+        watch,
+        shared: Rc::clone(&shared),
+        served: 0,
+        state: State::Working,
+        is_draining: false,
+    };
+    let mut drains = pin!(thread.drains());
+    let result = poll_fn(|context| {
+        if !connection.is_draining
+            && (drains.as_mut().poll(context).is_ready() || thread.is_draining())
+        {
+            connection.drain();
+        }
+        connection.poll(context)
+    })
+    .await;
+    if let Err(error) = result
+        && !error.is_io()
+    {
+        shared.say(&format!("HTTP/2 connection closed: {error}"));
+    }
+    // The requests that are left find their client gone.
+    drop(connection);
+    poll_fn(|_| match shared.open.get() {
+        0 => Poll::Ready(()),
+        _ => Poll::Pending,
+    })
+    .await;
+}
+
+/// Exchanges the prefaces. `None`: the client sent none in time, or something else.
+async fn shake_hands<T: Transport>(
+    thread: &Thread,
+    wire: &Rc<RefCell<Wire<T>>>,
+    watch: &Watch,
+) -> Option<::h2::server::Connection<Io<T>, Chunk>> {
+    let limits = &thread.config().limits;
+    let handshake = builder(&thread.config().http2).handshake(Io(Rc::clone(wire)));
+    let mut handshake = pin!(handshake);
+    watch.arm(Instant::now(), limits.head_timeout);
+    poll_fn(|context| {
+        let shaken = handshake.as_mut().poll(context);
+        let written = wire.borrow_mut().poll_drain(context);
+        match (shaken, written) {
+            (_, Poll::Ready(Err(_))) => Poll::Ready(None),
+            (Poll::Ready(frames), _) => Poll::Ready(frames.ok()),
+            (Poll::Pending, _) if watch.is_expired() || thread.closes_idle() => Poll::Ready(None),
+            (Poll::Pending, _) => {
+                if watch.is_disarmed() {
+                    watch.arm(Instant::now(), limits.head_timeout);
+                }
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
+impl<T: Transport> Connection<T> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ::h2::Error>> {
+        loop {
+            match self.frames.poll_accept(context) {
+                Poll::Ready(Some(Ok((request, respond)))) => {
+                    self.begin(request, respond);
+                    continue;
+                }
+                Poll::Ready(Some(Err(error))) if self.state != State::Closing => {
+                    let excess = self.wire.borrow().excess();
+                    return Poll::Ready(match excess {
+                        // The crate has noticed the same.
+                        Some(excess) => {
+                            self.shared.say_excess(excess);
+                            Ok(())
+                        }
+                        None => Err(error),
+                    });
+                }
+                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(Ok(())),
+                Poll::Pending => {}
+            }
+            let mut wire = self.wire.borrow_mut();
+            let written = wire.poll_drain(context);
+            let excess = wire.excess();
+            drop(wire);
+            match (written, excess) {
+                // The client is gone, or takes nothing.
+                (Poll::Ready(Err(_)), _) => return Poll::Ready(Ok(())),
+                (_, Some(excess)) if self.state != State::Closing => {
+                    self.shared.say_excess(excess);
+                    self.close(Reason::ENHANCE_YOUR_CALM);
+                }
+                (written, _) => {
+                    if !self.wait(written.is_ready()) {
+                        return Poll::Pending;
+                    }
+                    if self.state == State::Closing {
+                        return Poll::Ready(Ok(()));
+                    }
+                    self.close(Reason::NO_ERROR);
+                }
+            }
+        }
+    }
+
+    /// Begins a request's task.
+    fn begin(&mut self, request: http::Request<RecvStream>, respond: SendResponse<Chunk>) {
+        if self.state != State::Closing {
+            self.enter(State::Working);
+        }
+        self.served += 1;
+        if self.served == self.shared.thread.config().limits.keep_alive_requests {
+            self.drain();
+        }
+        let open = Open::new(&self.shared);
+        tokio::task::spawn_local(async move {
+            stream::serve(&open.0, request, respond).await;
+        });
+    }
+
+    /// Has the client send further requests elsewhere. Those that it has sent are answered.
+    fn drain(&mut self) {
+        if !std::mem::replace(&mut self.is_draining, true) {
+            self.frames.graceful_shutdown();
+        }
+    }
+
+    /// Ends the connection, whatever is under way.
+    fn close(&mut self, reason: Reason) {
+        self.frames.abrupt_shutdown(reason);
+        self.enter(State::Closing);
+    }
+
+    /// Sets the time limit of what the connection waits for. `is_drained`: all output was written.
+    /// Returns whether the limit has passed.
+    fn wait(&mut self, is_drained: bool) -> bool {
+        let outbox = &self.shared.outbox;
+        let state = match self.state {
+            State::Closing => State::Closing,
+            _ if self.shared.open.get() > 0 || !is_drained => State::Working,
+            State::Flushing(moved) if self.frames.has_streams() && moved == outbox.moved() => {
+                State::Flushing(moved)
+            }
+            _ if self.frames.has_streams() => State::Flushing(outbox.moved()),
+            _ => State::Idle,
+        };
+        self.enter(state);
+        if self.state == State::Working {
+            // The wire has its own time limit while the client takes nothing.
+            return false;
+        }
+        let closes = self.state == State::Idle && self.shared.thread.closes_idle();
+        if self.watch.is_disarmed() {
+            self.watch.arm(Instant::now(), self.patience());
+        }
+        closes || self.watch.is_expired()
+    }
+
+    fn enter(&mut self, state: State) {
+        if self.state == state {
+            return;
+        }
+        self.state = state;
+        self.watch.disarm();
+        self.watch.set_idle(state == State::Idle);
+        if state == State::Idle {
+            self.wire.borrow_mut().release();
+            self.shared.outbox.release();
+        }
+    }
+
+    /// Returns how long the connection waits in its present state.
+    fn patience(&self) -> Duration {
+        let limits = &self.shared.thread.config().limits;
+        match self.state {
+            State::Closing => LINGER,
+            State::Working | State::Flushing(_) => limits.send_timeout,
+            State::Idle if self.served == 0 => limits.head_timeout,
+            State::Idle => limits.keep_alive_timeout,
+        }
+    }
+}
+
+impl Shared {
+    fn say_excess(&self, excess: Excess) {
+        let key = excess.key();
+        self.say(&format!(
+            "HTTP/2 connection closed: the client sends more frames than `{key}` of [http2] allows"
+        ));
+    }
+
+    /// Logs an event of the connection.
+    fn say(&self, what: &str) {
+        self.thread.shared.log.say_of_client(Level::Info, None, self.peer.remote, what);
+    }
+}
+
+/// A request's task in its connection's count, also if it panics.
+struct Open(Rc<Shared>);
+
+impl Open {
+    fn new(shared: &Rc<Shared>) -> Open {
+        shared.open.set(shared.open.get() + 1);
+        Open(Rc::clone(shared))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.set(self.0.open.get() - 1);
+        if self.0.open.get() == 0 {
+            self.0.task.borrow().wake_by_ref();
+        }
+    }
+}
+
+fn builder(config: &Http2) -> Builder {
+    let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    let streams = usize::try_from(config.streams).unwrap_or(usize::MAX);
+    let mut builder = Builder::new();
+    builder
+        .max_concurrent_streams(number(config.streams))
+        .max_header_list_size(number(config.header_list))
+        .initial_window_size(number(config.stream_window))
+        .initial_connection_window_size(number(config.connection_window))
+        .max_send_buffer_size(4 * CHUNK)
+        // A client may cancel all that it has asked for at once; `resets` bounds how often.
+        .max_pending_accept_reset_streams(streams)
+        .max_concurrent_reset_streams(streams);
+    builder
+}
+
+fn limits(config: &Http2) -> FrameLimits {
+    let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    FrameLimits {
+        resets: number(config.resets),
+        pings: number(config.pings),
+        settings: number(config.settings),
+        empty_frames: number(config.empty_frames),
+        other_frames: number(config.other_frames),
+        window_updates: number(config.window_updates),
+        continuations: number(config.continuations),
+    }
+}

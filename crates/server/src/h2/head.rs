@@ -1,0 +1,75 @@
+//! Heads in the types of the `h2` crate.
+
+use howdah_http::h2::{PseudoFields, content_length, fields_to_send, read_request};
+use howdah_http::{Limits, Method, Refusal, Request, ResponseHead};
+use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, SERVER};
+use http::request::Parts;
+use http::{Response, StatusCode};
+
+/// Reads the head of a request into `into`. `ends`: no content follows. `is_proxied`: a trusted
+/// proxy brings the request. Returns whether the client waits for 100 (Continue).
+///
+/// # Errors
+/// The request is refused.
+pub(super) fn read(
+    head: &Parts,
+    ends: bool,
+    is_proxied: bool,
+    limits: &Limits,
+    into: &mut Request,
+) -> Result<bool, Refusal> {
+    let uri = &head.uri;
+    let protocol = head.extensions.get::<::h2::ext::Protocol>();
+    let pseudo = PseudoFields {
+        method: head.method.as_str().as_bytes(),
+        scheme: uri.scheme_str().filter(|_| !is_proxied).map(str::as_bytes),
+        authority: uri.authority().map(|authority| authority.as_str().as_bytes()),
+        path: uri.path_and_query().map(|path| path.as_str().as_bytes()),
+        protocol: protocol.map(|protocol| protocol.as_str().as_bytes()),
+    };
+    let fields = head.headers.iter();
+    let fields = fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+    read_request(&pseudo, fields, ends, limits, into)
+}
+
+/// Returns the head of a response to `method` whose content has `length` bytes; `None`: not known
+/// yet.
+pub(super) fn response(
+    head: &ResponseHead,
+    method: &Method,
+    length: Option<u64>,
+    date: &[u8],
+) -> Response<()> {
+    let mut made = interim(head);
+    let fields = made.headers_mut();
+    fields.insert(SERVER, HeaderValue::from_static("Howdah"));
+    if let Ok(date) = HeaderValue::from_bytes(date) {
+        fields.insert(DATE, date);
+    }
+    if let Some(length) = content_length(method, head, length) {
+        fields.insert(CONTENT_LENGTH, length.into());
+    }
+    made
+}
+
+/// Returns the head of an interim response, which has its own fields only.
+pub(super) fn interim(head: &ResponseHead) -> Response<()> {
+    let mut made = Response::new(());
+    *made.status_mut() =
+        StatusCode::from_u16(head.status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut fields = HeaderMap::with_capacity(head.fields.len().min(MOST_FIELDS) + 3);
+    for (name, value) in fields_to_send(head) {
+        // Both were checked. A head with more fields than the map takes is sent without the rest.
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
+            && fields.try_append(name, value).is_err()
+        {
+            break;
+        }
+    }
+    *made.headers_mut() = fields;
+    made
+}
+
+/// Fields for which room is made at once.
+const MOST_FIELDS: usize = 1000;

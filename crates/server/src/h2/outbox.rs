@@ -1,0 +1,232 @@
+//! Content on its way from the sinks of a connection to its wire, and the order of the sinks.
+//!
+//! The `h2` crate sends content in the order in which it gets it. The outbox gives it little at a
+//! time, and lets the sink with the highest priority (RFC 9218) go first. A sink without a window
+//! has no place in the order, so it holds up no other.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Buf;
+use howdah_http::priority::Priority;
+
+/// Bytes of content that a sink hands over at a time: a frame as every client takes it.
+pub(super) const CHUNK: usize = 16 * 1024;
+/// Bytes of content that the crate holds, for all streams together. Beyond it sinks wait.
+const MOST: usize = 4 * CHUNK;
+/// Buffers that are kept for the next chunks.
+const SPARE: usize = 4;
+
+/// The outbox of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    /// Bytes that the crate holds.
+    held: Cell<usize>,
+    spare: RefCell<Vec<Vec<u8>>>,
+    /// Sinks that have content and a window, and wait for their turn.
+    waiting: RefCell<Vec<Waiting>>,
+    /// Turns so far.
+    turns: Cell<u64>,
+    /// Chunks that were sent or dropped so far.
+    moved: Cell<u64>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    place: Place,
+    waker: Waker,
+}
+
+/// The place of a sink in the order. Lower ones go first: by urgency, then streams that are sent in
+/// one run by their number, then incremental ones in turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    urgency: u8,
+    is_incremental: bool,
+    /// The turn that an incremental stream had last; 0 for all others.
+    last: u64,
+    stream: u32,
+}
+
+/// A piece of content that the crate holds.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    bytes: Vec<u8>,
+    /// Bytes that were sent.
+    sent: usize,
+    outbox: Rc<Outbox>,
+}
+
+impl Place {
+    pub(super) fn new(stream: u32, priority: Priority) -> Place {
+        Place {
+            urgency: priority.urgency,
+            is_incremental: priority.is_incremental,
+            last: 0,
+            stream,
+        }
+    }
+}
+
+impl Outbox {
+    /// Waits for the turn of the sink at `place`. Ready: the sink may hand over a chunk now.
+    pub(super) fn poll_turn(&self, place: &mut Place, context: &mut Context<'_>) -> Poll<()> {
+        let mut waiting = self.waiting.borrow_mut();
+        let own = waiting.iter().position(|other| other.place.stream == place.stream);
+        let first = waiting.iter().map(|other| other.place).min();
+        let has_room = self.held.get() < MOST;
+        if has_room && first.is_none_or(|first| *place <= first) {
+            own.into_iter().for_each(|own| drop(waiting.swap_remove(own)));
+            let turn = self.turns.get() + 1;
+            self.turns.set(turn);
+            if place.is_incremental {
+                place.last = turn;
+            }
+            return Poll::Ready(());
+        }
+        let entry = Waiting {
+            place: *place,
+            waker: context.waker().clone(),
+        };
+        match own {
+            Some(own) => waiting[own] = entry,
+            None => waiting.push(entry),
+        }
+        drop(waiting);
+        if has_room {
+            self.call_next();
+        }
+        Poll::Pending
+    }
+
+    /// Ends the wait of a stream that has ended or has no window.
+    pub(super) fn leave(&self, place: &Place) {
+        let mut waiting = self.waiting.borrow_mut();
+        let before = waiting.len();
+        waiting.retain(|other| other.place.stream != place.stream);
+        let has_left = waiting.len() < before;
+        drop(waiting);
+        if has_left {
+            self.call_next();
+        }
+    }
+
+    /// Wakes the sink whose turn it is, if there is room.
+    pub(super) fn call_next(&self) {
+        if self.held.get() < MOST
+            && let Some(next) = self.waiting.borrow().iter().min_by_key(|waiting| waiting.place)
+        {
+            next.waker.wake_by_ref();
+        }
+    }
+
+    /// The number of chunks that have left the crate. While it stays the same, nothing moves.
+    pub(super) fn moved(&self) -> u64 {
+        self.moved.get()
+    }
+
+    /// Returns a buffer of `length` bytes for a chunk.
+    pub(super) fn buffer(&self, length: usize) -> Vec<u8> {
+        let mut buffer = self.spare.borrow_mut().pop().unwrap_or_default();
+        buffer.resize(length, 0);
+        buffer
+    }
+
+    /// Makes a chunk of `bytes`, which the crate holds from now on.
+    pub(super) fn chunk(self: &Rc<Outbox>, bytes: Vec<u8>) -> Chunk {
+        self.held.set(self.held.get() + bytes.len());
+        Chunk { bytes, sent: 0, outbox: Rc::clone(self) }
+    }
+
+    /// Releases the memory of an idle connection.
+    pub(super) fn release(&self) {
+        *self.spare.borrow_mut() = Vec::new();
+        *self.waiting.borrow_mut() = Vec::new();
+    }
+}
+
+impl Buf for Chunk {
+    fn remaining(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+
+    fn chunk(&self) -> &[u8] {
+        &self.bytes[self.sent..]
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.sent += count;
+        debug_assert!(self.sent <= self.bytes.len());
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        let outbox = &self.outbox;
+        outbox.held.set(outbox.held.get() - self.bytes.len());
+        outbox.moved.set(outbox.moved.get() + 1);
+        let mut spare = outbox.spare.borrow_mut();
+        if spare.len() < SPARE && self.bytes.capacity() > 0 {
+            spare.push(std::mem::take(&mut self.bytes));
+        }
+        drop(spare);
+        outbox.call_next();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(stream: u32, urgency: u8, is_incremental: bool) -> Place {
+        Place::new(stream, Priority { urgency, is_incremental })
+    }
+
+    /// Has `places` send `count` chunks as they get their turns, one chunk leaving the crate at a
+    /// time. Returns the streams in the order of their chunks.
+    fn order(places: &mut [Place], count: usize) -> Vec<u32> {
+        let outbox = Rc::new(Outbox::default());
+        let mut context = Context::from_waker(Waker::noop());
+        // The crate holds as much as it may.
+        let mut held = vec![outbox.chunk(vec![0; MOST])];
+        let mut order = Vec::new();
+        while order.len() < count {
+            for place in places.iter_mut() {
+                assert!(outbox.poll_turn(place, &mut context).is_pending());
+            }
+            held.clear();
+            for place in places.iter_mut() {
+                while order.len() < count && outbox.poll_turn(place, &mut context).is_ready() {
+                    order.push(place.stream);
+                    held.push(outbox.chunk(vec![0; MOST]));
+                }
+            }
+        }
+        order
+    }
+
+    #[test]
+    fn the_urgent_go_first_then_each_in_one_run_then_the_others_in_turns() {
+        let mut places = [place(1, 3, true), place(3, 3, true), place(5, 3, true)];
+        assert_eq!(order(&mut places, 6), [1, 3, 5, 1, 3, 5]);
+        let mut places = [place(3, 3, false), place(1, 3, false), place(5, 0, true)];
+        assert_eq!(order(&mut places, 3), [5, 5, 5]);
+        let mut places = [place(3, 3, false), place(1, 3, false), place(5, 3, true)];
+        assert_eq!(order(&mut places, 3), [1, 1, 1]);
+    }
+
+    #[test]
+    fn one_that_leaves_lets_the_next_go() {
+        let outbox = Rc::new(Outbox::default());
+        let mut context = Context::from_waker(Waker::noop());
+        let held = outbox.chunk(vec![0; MOST]);
+        let (mut urgent, mut usual) = (place(3, 0, false), place(1, 3, false));
+        assert!(outbox.poll_turn(&mut urgent, &mut context).is_pending());
+        assert!(outbox.poll_turn(&mut usual, &mut context).is_pending());
+        drop(held);
+        assert!(outbox.poll_turn(&mut usual, &mut context).is_pending());
+        outbox.leave(&urgent);
+        assert!(outbox.poll_turn(&mut usual, &mut context).is_ready());
+    }
+}

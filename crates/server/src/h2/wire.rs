@@ -1,0 +1,227 @@
+//! The transport as the `h2` crate reads and writes it.
+//!
+//! The crate would write each frame by itself. The wire collects the frames of all streams that had
+//! something to say, and the connection writes them together.
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use howdah_http::h2::{Excess, FrameLimits, FrameMeter};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::net::{ConnectionError, Piece, SendError, Timed, Transport};
+
+/// Bytes of frames that wait for the transport before further ones wait in the crate.
+const ROOM: usize = 64 * 1024;
+/// How long a connection that ends waits for the client to close it, so that the last frames are
+/// not lost (RFC 9113 §6.8).
+pub(super) const LINGER: Duration = Duration::from_secs(2);
+/// The most bytes that are read and discarded meanwhile.
+const LINGER_BYTES: usize = 1 << 20;
+
+/// A connection's transport with its buffers.
+pub(super) struct Wire<T> {
+    timed: Timed<T>,
+    /// Bytes that were received before the connection was one of HTTP/2.
+    received: Vec<u8>,
+    output: Vec<u8>,
+    /// Bytes of `output` that the transport has taken.
+    taken: usize,
+    /// Bytes that the transport has taken of the whole connection.
+    sent: u64,
+    meter: FrameMeter,
+    started: Instant,
+    excess: Option<Excess>,
+    /// Bytes that may still be read and discarded; `None` until our side has ended.
+    lingering: Option<usize>,
+}
+
+/// The crate's end of a wire.
+pub(super) struct Io<T>(pub(super) Rc<RefCell<Wire<T>>>);
+
+impl<T: Transport> Wire<T> {
+    /// The wire of a connection that has sent `received` so far.
+    pub(super) fn new(timed: Timed<T>, received: Vec<u8>, limits: FrameLimits) -> Wire<T> {
+        Wire {
+            timed,
+            received,
+            output: Vec::new(),
+            taken: 0,
+            sent: 0,
+            meter: FrameMeter::new(limits),
+            started: Instant::now(),
+            excess: None,
+            lingering: None,
+        }
+    }
+
+    /// Returns the limit that the client has exceeded. From then on nothing is read.
+    pub(super) fn excess(&self) -> Option<Excess> {
+        self.excess
+    }
+
+    /// Whether all output was written.
+    pub(super) fn is_drained(&self) -> bool {
+        self.taken == self.output.len()
+    }
+
+    /// Writes the output that waits.
+    ///
+    /// # Errors
+    /// The connection is broken, or the client took nothing for too long.
+    pub(super) fn poll_drain(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), ConnectionError>> {
+        while !self.is_drained() {
+            ready!(self.poll_write_once(context))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Releases the memory of an idle connection.
+    pub(super) fn release(&mut self) {
+        debug_assert!(self.is_drained());
+        self.output = Vec::new();
+        self.taken = 0;
+    }
+
+    fn poll_write_once(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+        let waiting = &self.output[self.taken..];
+        let nothing = Piece::Memory(b"");
+        let count = match ready!(self.timed.poll_send(waiting, nothing, b"", context)) {
+            Ok(count) => count,
+            Err(SendError::Connection(error)) => return Poll::Ready(Err(error)),
+            Err(SendError::ShortFile) => return Poll::Ready(Err(ConnectionError::Broken)),
+        };
+        self.taken += count;
+        self.sent += count as u64;
+        if self.is_drained() {
+            self.output.clear();
+            self.taken = 0;
+            self.timed.begin_response();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Waits until `count` more bytes may be collected.
+    fn poll_room(
+        &mut self,
+        count: usize,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), ConnectionError>> {
+        while !self.is_drained() && self.output.len() - self.taken + count > ROOM {
+            ready!(self.poll_write_once(context))?;
+        }
+        if self.taken > ROOM {
+            self.output.drain(..self.taken);
+            self.taken = 0;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.excess.is_some() {
+            return Poll::Pending;
+        }
+        let start = room.filled().len();
+        if self.received.is_empty() {
+            ready!(self.timed.transport.poll_read(context, room))?;
+        } else {
+            let count = room.remaining().min(self.received.len());
+            room.put_slice(&self.received[..count]);
+            self.received.drain(..count);
+            if self.received.is_empty() {
+                self.received = Vec::new();
+            }
+        }
+        let read = self.meter.read(&room.filled()[start..], self.started.elapsed(), self.sent);
+        self.excess = read.err();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Ends our side, and waits for a while until the client has ended its own.
+    fn poll_close(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+        if self.lingering.is_none() {
+            ready!(self.poll_drain(context))?;
+            if ready!(self.timed.transport.poll_shutdown(context)).is_err() {
+                return Poll::Ready(Err(ConnectionError::Broken));
+            }
+            self.timed.watch.arm(Instant::now(), LINGER);
+        }
+        let left = self.lingering.get_or_insert(LINGER_BYTES);
+        let mut discarded = [0; 2048];
+        while *left > 0 {
+            let mut room = ReadBuf::new(&mut discarded);
+            match self.timed.transport.poll_read(context, &mut room) {
+                Poll::Ready(Ok(())) if !room.filled().is_empty() => {
+                    *left = left.saturating_sub(room.filled().len());
+                }
+                Poll::Ready(_) => break,
+                Poll::Pending if self.timed.watch.is_expired() => break,
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: Transport> AsyncRead for Io<T> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.0.borrow_mut().poll_read(context, room)
+    }
+}
+
+impl<T: Transport> AsyncWrite for Io<T> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut wire = self.0.borrow_mut();
+        let count = parts.iter().map(|part| part.len()).sum();
+        ready!(wire.poll_room(count, context)).map_err(broken)?;
+        parts.iter().for_each(|part| wire.output.extend_from_slice(part));
+        Poll::Ready(Ok(count))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// The connection writes what was collected, once the crate has nothing more to say.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.borrow_mut().poll_close(context).map_err(broken)
+    }
+}
+
+fn broken(error: ConnectionError) -> io::Error {
+    match error {
+        ConnectionError::TimedOut => io::ErrorKind::TimedOut.into(),
+        ConnectionError::Broken => io::ErrorKind::BrokenPipe.into(),
+    }
+}

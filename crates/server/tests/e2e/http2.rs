@@ -1,0 +1,9 @@
+//! HTTP/2: requests and responses, streams beside each other, limits, and the end of connections.
+
+mod attacks;
+mod client;
+mod frames;
+mod head;
+mod life;
+mod programs;
+mod streams;

@@ -1,0 +1,192 @@
+//! Attacks with frames. Each meets the limit that is for it; other clients notice nothing.
+
+use super::client::Http2;
+use super::frames::*;
+use crate::site::{Options, Site};
+
+/// A site with these lines in `[http2]`.
+fn site(http2: &str) -> Site {
+    let limits = format!("send_timeout = \"1s\"\n[http2]\n{http2}");
+    let large = "x".repeat(300_000);
+    let files = [("a.txt", "hello"), ("large.txt", large.as_str())];
+    Site::with(&files, &Options { limits: &limits, ..Options::default() })
+}
+
+/// Sends `bytes` until the server ends the connection, which it has to do for this key.
+fn flood(key: &str, bytes: &[u8]) {
+    let site = site(&format!("{key} = 50"));
+    let other = Http2::connect(&site);
+    assert_eq!(other.get("/a.txt").text(), "hello");
+    let mut frames = Frames::connect(&site, &[]);
+    let mut rounds = 0;
+    while frames.write(bytes) && rounds < 200 {
+        rounds += 1;
+    }
+    site.server.wait_for_log(&format!("the client sends more frames than `{key}`"));
+    assert_eq!(frames.goodbye(), Some(ENHANCE_YOUR_CALM), "{key}");
+    assert_eq!(other.get("/a.txt").text(), "hello");
+    assert_eq!(site.get("/a.txt").text(), "hello");
+}
+
+#[test]
+fn a_flood_of_pings() {
+    flood("pings", &frame(PING, 0, 0, b"12345678"));
+}
+
+#[test]
+fn a_flood_of_settings() {
+    flood("settings", &frame(SETTINGS, 0, 0, &[]));
+}
+
+#[test]
+fn a_flood_of_priorities() {
+    flood("other_frames", &frame(PRIORITY, 0, 1, &[0, 0, 0, 3, 7]));
+}
+
+#[test]
+fn a_flood_of_unknown_frames() {
+    flood("other_frames", &frame(0xbe, 0, 0, b""));
+}
+
+#[test]
+fn a_flood_of_window_updates() {
+    flood("window_updates", &frame(WINDOW_UPDATE, 0, 0, &1_u32.to_be_bytes()));
+}
+
+#[test]
+fn a_flood_of_empty_content() {
+    let site = site("empty_frames = 50");
+    let mut frames = Frames::connect(&site, &[]);
+    frames.send(HEADERS, END_HEADERS, 1, &get("/a.txt"));
+    for _ in 0..200 {
+        frames.send(DATA, 0, 1, b"");
+    }
+    site.server.wait_for_log("the client sends more frames than `empty_frames`");
+    assert_eq!(frames.goodbye(), Some(ENHANCE_YOUR_CALM));
+    assert_eq!(site.get("/a.txt").text(), "hello");
+}
+
+#[test]
+fn requests_that_are_reset_at_once() {
+    let site = site("resets = 200");
+    let other = Http2::connect(&site);
+    assert_eq!(other.get("/a.txt").text(), "hello");
+    let mut frames = Frames::connect(&site, &[]);
+    for stream in (1..4000).step_by(2) {
+        let request = frame(HEADERS, END_STREAM | END_HEADERS, stream, &get("/large.txt"));
+        let reset = frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes());
+        if !frames.write(&[request, reset].concat()) {
+            break;
+        }
+        // Each of them is read by itself, and begun.
+        if stream % 20 == 1 {
+            std::thread::yield_now();
+        }
+    }
+    assert_eq!(frames.goodbye(), Some(ENHANCE_YOUR_CALM));
+    site.server.wait_for_log("HTTP/2 connection closed: ");
+    assert_eq!(other.get("/a.txt").text(), "hello");
+    assert_eq!(site.get("/a.txt").text(), "hello");
+}
+
+#[test]
+fn a_head_that_never_ends() {
+    let site = site("continuations = 8");
+    let mut frames = Frames::connect(&site, &[]);
+    frames.send(HEADERS, END_STREAM, 1, &get("/a.txt"));
+    let part = frame(CONTINUATION, 0, 1, &field("x", "y"));
+    for _ in 0..100 {
+        frames.write(&part);
+    }
+    assert_eq!(frames.goodbye(), Some(ENHANCE_YOUR_CALM));
+    site.server.wait_for_log("HTTP/2 connection closed: ");
+    assert_eq!(site.get("/a.txt").text(), "hello");
+}
+
+#[test]
+fn a_small_head_that_decodes_to_a_large_one() {
+    let site = site("");
+    let mut frames = Frames::connect(&site, &[]);
+    // A field of 4000 bytes goes into the table once; each further byte repeats it.
+    let mut head = get("/a.txt");
+    head.extend_from_slice(&[0x40, 1, b'x', 0x7f, 0xa1, 0x1e]);
+    head.extend_from_slice(&[b'y'; 4000]);
+    head.extend_from_slice(&[0xbe; 8000]);
+    frames.send(HEADERS, END_STREAM | END_HEADERS, 1, &head);
+    // 431, or the connection ends where it is far too large; never the file.
+    let answer = loop {
+        let frame = frames.next().expect("an answer");
+        if frame.stream == 1 || frame.kind == GOAWAY {
+            break frame;
+        }
+    };
+    assert!(answer.kind != HEADERS || !answer.payload.starts_with(&[0x88]), "{answer:?}");
+    assert_eq!(site.get("/a.txt").text(), "hello");
+}
+
+#[test]
+fn more_streams_than_allowed_are_refused() {
+    let site = site("streams = 3");
+    let mut frames = Frames::connect(&site, &[(4, 0)]);
+    for stream in [1, 3, 5, 7, 9] {
+        frames.send_get(stream, "/large.txt");
+    }
+    let refused: Vec<u32> = (0..2)
+        .map(|_| {
+            let reset = frames.next_of(RST_STREAM).expect("a refusal");
+            assert_eq!(reset.payload, 7_u32.to_be_bytes(), "REFUSED_STREAM");
+            reset.stream
+        })
+        .collect();
+    assert_eq!(refused, [7, 9]);
+}
+
+#[test]
+fn a_stream_whose_window_stays_closed_is_ended() {
+    let site = site("");
+    let mut frames = Frames::connect(&site, &[(4, 0)]);
+    frames.send_get(1, "/large.txt");
+    let reset = frames.next_of(RST_STREAM).expect("it is given up");
+    assert_eq!((reset.stream, &reset.payload[..]), (1, &8_u32.to_be_bytes()[..]), "CANCEL");
+    // The connection goes on.
+    frames.send(PING, 0, 0, b"12345678");
+    assert_eq!(frames.next_of(PING).expect("a pong").payload, b"12345678");
+}
+
+#[test]
+fn a_window_that_closes_over_content_ends_the_connection() {
+    let site = site("");
+    let mut frames = Frames::connect(&site, &[(4, 20_000)]);
+    frames.send_get(1, "/large.txt");
+    let first = frames.next_of(DATA).expect("content");
+    assert_eq!(first.stream, 1);
+    frames.send_settings(&[(4, 0)]);
+    let mut last = None;
+    while let Some(frame) = frames.next() {
+        last = Some(frame);
+        if last.as_ref().is_some_and(|frame| frame.kind == RST_STREAM) {
+            break;
+        }
+    }
+    let last = last.expect("a word");
+    assert!(last.kind == RST_STREAM || last.kind == GOAWAY, "{last:?}");
+}
+
+#[test]
+fn a_connection_that_takes_nothing_is_ended() {
+    let site = site("");
+    let mut frames = Frames::connect(&site, &[(4, 1 << 30)]);
+    frames.send(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
+    frames.send(PING, 0, 0, b"12345678");
+    frames.next_of(PING).expect("a pong");
+    // Requests for far more than the system buffers, and nobody reads.
+    for stream in (1..120).step_by(2) {
+        frames.send_get(stream, "/large.txt");
+    }
+    crate::support::wait_until("the responses were given up", || {
+        site.access_log().matches("/large.txt").count() == 60
+    });
+    // What the system has buffered, and then nothing.
+    while frames.next().is_some() {}
+    assert_eq!(site.get("/a.txt").text(), "hello");
+}

@@ -1,0 +1,282 @@
+//! Streams beside each other: flow control, uploads, cancelled requests, interim responses.
+
+use bytes::Bytes;
+use h2::client::Builder;
+
+use super::client::{Http2, body, reply, send};
+use super::frames::{DATA, END_STREAM, Frames, HEADERS, SETTINGS, WINDOW_UPDATE, get};
+use crate::site::{AWAIT, HELD, Options, Site};
+use crate::support::has_php;
+
+#[test]
+fn many_requests_share_a_connection() {
+    let large = "0123456789abcdef".repeat(20_000);
+    let site = Site::new(&[("large.txt", &large), ("small.txt", "small")]);
+    let client = Http2::connect(&site);
+    client.run(async {
+        let mut pending = Vec::new();
+        for number in 0..60 {
+            let target = if number % 3 == 0 { "/large.txt" } else { "/small.txt" };
+            pending.push((target, tokio::spawn(reply(client.begin_get(target).await))));
+        }
+        for (target, pending) in pending {
+            let reply = pending.await.unwrap();
+            let expected = if target == "/large.txt" { &large } else { "small" };
+            assert_eq!((reply.status, reply.reset), (200, None));
+            assert!(reply.text() == expected, "{target}: {} bytes", reply.body.len());
+        }
+    });
+}
+
+#[test]
+fn a_slow_stream_holds_neither_the_others_nor_a_worker() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php for ($i = 0; $i < 2000; $i++) echo str_repeat(chr(65 + $i % 26), 1000);";
+    let files = [("big.php", script), ("small.php", "<?php echo 'x';"), ("a.txt", "hello")];
+    let site = Site::with_php(&files, "workers = 1");
+    let mut builder = Builder::new();
+    builder.initial_window_size(10_000).initial_connection_window_size(1 << 20);
+    let client = Http2::with(site.server.address(), &builder);
+    client.run(async {
+        // Nobody reads this one. Its window is full at once, and the worker goes on.
+        let slow = client.begin_get("/big.php").await.await.unwrap();
+        for _ in 0..20 {
+            assert_eq!(reply(client.begin_get("/small.php").await).await.text(), "x");
+            assert_eq!(reply(client.begin_get("/a.txt").await).await.text(), "hello");
+        }
+        let (content, reset) = body(&mut slow.into_body()).await;
+        assert_eq!((content.len(), reset), (2_000_000, None));
+        let right = content
+            .chunks(1000)
+            .enumerate()
+            .all(|(part, chunk)| chunk.iter().all(|&byte| usize::from(byte) == 65 + part % 26));
+        assert!(right, "each byte arrives at its place");
+    });
+}
+
+#[test]
+fn output_comes_as_it_is_made() {
+    if !has_php() {
+        return;
+    }
+    let script = format!(
+        "<?php {AWAIT} header('Content-Type: text/event-stream');
+         for ($i = 0; $i < 3; $i++) {{ echo \"data: $i\\n\\n\"; flush(); await(\"seen$i\"); }}"
+    );
+    let site = Site::with_php(&[("events.php", &script)], "ini = { output_buffering = 0 }");
+    let target = site.awaiting("/events.php");
+    let client = Http2::connect(&site);
+    client.run(async {
+        let mut content = client.begin_get(&target).await.await.unwrap().into_body();
+        for event in 0..3 {
+            let part = content.data().await.expect("an event").unwrap();
+            assert_eq!(part, format!("data: {event}\n\n"));
+            site.allow(&format!("seen{event}"));
+        }
+        assert!(content.data().await.is_none_or(|end| end.unwrap().is_empty()));
+    });
+}
+
+#[test]
+fn uploads_arrive_whole_whatever_their_length() {
+    if !has_php() {
+        return;
+    }
+    let script =
+        "<?php echo $_SERVER['CONTENT_LENGTH'] ?? '-', ' ', md5(file_get_contents('php://input'));";
+    let site = Site::new(&[("index.php", script)]);
+    let client = Http2::connect(&site);
+    let large: Vec<u8> = (0..3_000_000_u32).map(|number| (number * 7) as u8).collect();
+    let hash = site.ask("POST", "/", &[], &large);
+    let length = large.len().to_string();
+    for fields in [&[][..], &[("content-length", length.as_str())]] {
+        let reply = client.ask("POST", "/", fields, &large);
+        assert_eq!(reply.text(), hash.text());
+    }
+    let small = client.ask("POST", "/", &[], b"x");
+    assert_eq!(
+        small.text(),
+        format!("1 {}", site.ask("POST", "/", &[], b"x").text().split(' ').nth(1).unwrap())
+    );
+    // Content without a byte.
+    client.run(async {
+        let request = client.request("POST", "/", &[]);
+        let (pending, mut stream) = client.begin(request, false).await;
+        stream.send_data(Bytes::new(), true).unwrap();
+        assert!(reply(pending).await.text().starts_with("0 "));
+    });
+    // Trailers are read and forgotten.
+    client.run(async {
+        let request = client.request("POST", "/", &[]);
+        let (pending, mut stream) = client.begin(request, false).await;
+        stream.send_data(Bytes::from_static(b"x"), false).unwrap();
+        let mut trailers = http::HeaderMap::new();
+        trailers.insert("x-trailer", http::HeaderValue::from_static("y"));
+        stream.send_trailers(trailers).unwrap();
+        assert_eq!(reply(pending).await.text(), small.text());
+    });
+}
+
+#[test]
+fn an_upload_that_is_too_large_is_answered_before_it_was_sent() {
+    if !has_php() {
+        return;
+    }
+    let options = Options {
+        limits: "body = 100000",
+        ..Options::default()
+    };
+    let site = Site::with(&[("index.php", "<?php echo 'x';"), ("a.txt", "hello")], &options);
+    let client = Http2::connect(&site);
+    client.run(async {
+        let (pending, mut stream) = client.begin(client.request("POST", "/", &[]), false).await;
+        // The window takes more than the limit. The rest is never sent.
+        stream.reserve_capacity(120_000);
+        let mut sent = 0;
+        while sent < 110_000 {
+            let room = std::future::poll_fn(|context| stream.poll_capacity(context)).await;
+            let room = room.unwrap().unwrap();
+            stream.send_data(Bytes::from(vec![b'x'; room]), false).unwrap();
+            sent += room;
+        }
+        let reply = reply(pending).await;
+        assert_eq!(reply.status, 413);
+        // Nothing more is wanted (RFC 9113 §8.1), which is no error.
+        let reason = std::future::poll_fn(|context| stream.poll_reset(context)).await.unwrap();
+        assert_eq!(reason, h2::Reason::NO_ERROR);
+    });
+    assert_eq!(client.get("/a.txt").text(), "hello");
+}
+
+#[test]
+fn a_file_that_is_asked_for_with_content_needs_none_of_it() {
+    let site = Site::new(&[("a.txt", "hello")]);
+    let client = Http2::connect(&site);
+    // More than all windows together, again and again: they open for what nobody reads, too.
+    let content = vec![b'x'; 700_000];
+    for _ in 0..5 {
+        let reply = client.run(async {
+            let (pending, stream) = client.begin(client.request("GET", "/a.txt", &[]), false).await;
+            tokio::join!(reply(pending), send(stream, &content)).0
+        });
+        assert_eq!((reply.status, reply.text()), (200, "hello"));
+    }
+}
+
+#[test]
+fn a_client_that_waits_is_told_to_continue() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php echo file_get_contents('php://input');";
+    let site = Site::new(&[("index.php", script), ("a.txt", "hello")]);
+    let client = Http2::connect(&site);
+    client.run(async {
+        let request = client.request("POST", "/", &[("expect", "100-continue")]);
+        let (mut pending, mut stream) = client.begin(request, false).await;
+        let interim = std::future::poll_fn(|context| pending.poll_informational(context)).await;
+        assert_eq!(interim.unwrap().unwrap().status(), 100);
+        stream.send_data(Bytes::from_static(b"content"), true).unwrap();
+        assert_eq!(reply(pending).await.text(), "content");
+        // A file does not need the content.
+        let request = client.request("GET", "/a.txt", &[("expect", "100-continue")]);
+        let (pending, _stream) = client.begin(request, false).await;
+        let reply = reply(pending).await;
+        assert_eq!((reply.text(), reply.interim.len()), ("hello", 0));
+    });
+}
+
+#[test]
+fn early_hints_precede_the_response() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php header('Link: </style.css>; rel=preload; as=style'); headers_send(103);
+        header_remove('Link'); header('X-Final: 1'); echo 'page';";
+    let site = Site::new(&[("index.php", script)]);
+    let link = ("link".to_owned(), "</style.css>; rel=preload; as=style".to_owned());
+    let reply = Http2::connect(&site).get("/");
+    assert_eq!((reply.status, reply.text(), reply.field("x-final")), (200, "page", Some("1")));
+    assert_eq!(reply.interim, [(103, vec![link])]);
+    let reply = site.get("/");
+    assert_eq!((reply.status, reply.text(), reply.interim[0].0), (200, "page", 103));
+}
+
+#[test]
+fn a_cancelled_request_is_given_up() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php touch($_GET['in'] . '/ran' . $_GET['id']); echo 'ran';";
+    let site = Site::with_php(&[HELD, ("mark.php", script)], "workers = 1");
+    let mut held = site.hold_worker();
+    let client = Http2::connect(&site);
+    let target = |id: u32| format!("{}&id={id}", site.awaiting("/mark.php"));
+    client.run(async {
+        let mut waiting = Vec::new();
+        for id in 0..8 {
+            waiting.push(client.begin_get(&target(id)).await);
+        }
+        assert_eq!(reply(client.begin_get("/none").await).await.status, 404);
+        drop(waiting);
+        // The answer shows that the server has read what was sent before.
+        assert_eq!(reply(client.begin_get("/none").await).await.status, 404);
+    });
+    site.allow("end");
+    assert_eq!(held.reply("GET").text(), "done");
+    assert_eq!(client.get(&target(100)).text(), "ran");
+    // Two may have been handed to the pool already: it has twice as many places as workers.
+    let ran = (0..8).filter(|id| site.scratch().join(format!("ran{id}")).exists()).count();
+    assert!(ran <= 2, "{ran} cancelled requests ran");
+}
+
+#[test]
+fn a_window_of_a_byte_gets_a_byte() {
+    let site = Site::new(&[("a.txt", "hello")]);
+    let mut frames = Frames::connect(&site, &[(4, 1)]);
+    frames.send(HEADERS, END_STREAM | 4, 1, &get("/a.txt"));
+    let mut content = Vec::new();
+    while content.len() < 5 {
+        let part = frames.next_of(DATA).expect("the window is open");
+        assert!(part.payload.len() == 1, "{part:?}");
+        content.extend_from_slice(&part.payload);
+        frames.send(WINDOW_UPDATE, 0, 1, &1_u32.to_be_bytes());
+    }
+    assert_eq!(content, b"hello");
+}
+
+#[test]
+fn the_urgent_is_sent_first() {
+    let large = "x".repeat(2_000_000);
+    let site = Site::new(&[("slow.txt", &large), ("fast.txt", &large)]);
+    // Windows that are never full.
+    let mut frames = Frames::connect(&site, &[(4, 1 << 30)]);
+    frames.send(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
+    let head =
+        |target, priority| [get(target), super::frames::field("priority", priority)].concat();
+    let ends = END_STREAM | super::frames::END_HEADERS;
+    frames.send(HEADERS, ends, 1, &head("/slow.txt", "u=7"));
+    // The server sends it until the client's buffers are full.
+    while frames.next().expect("a frame").kind != DATA {}
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    frames.send(HEADERS, ends, 3, &head("/fast.txt", "u=0"));
+    let (mut slow_after, mut ended) = (0, Vec::new());
+    let mut has_begun = false;
+    while ended.len() < 2 {
+        let frame = frames.next().expect("a frame");
+        has_begun |= frame.stream == 3 && frame.kind == DATA;
+        if frame.kind == DATA && frame.stream == 1 && has_begun && !ended.contains(&3) {
+            slow_after += frame.payload.len();
+        }
+        if frame.kind == DATA && frame.flags & END_STREAM != 0 {
+            ended.push(frame.stream);
+        }
+        assert_ne!((frame.kind, frame.flags), (SETTINGS, 2));
+    }
+    assert!(
+        slow_after <= 128 * 1024,
+        "{slow_after} bytes of the other between those of the urgent"
+    );
+}

@@ -1,0 +1,206 @@
+//! Back-ups of PHP programs, recognised by their names. A server that does not run them sends their
+//! source, and with it the passwords in it.
+//!
+//! ```text
+//! x.php~  x.php.~1~  #x.php#  .x.php.swp  x.php.un~     Emacs, vim, nano, GNU cp
+//! x.php.bak  x.php_old  x.phpsave  x.php-2.copy         people, and nano's x.php.save.1
+//! x.php.orig  x.php.rej  x.php.mine  x.php.r12          patch, git, Subversion
+//! x.php.dpkg-old  x.php.ucf-dist  x.php.rpmsave         package managers
+//! x.php.suspected  x.php.disabled  x.php.filepart       hosts, plugins, transfers
+//! x.php.1  x.php-2026-11-22  x.php (2)  x.php.txt       numbers, dates, renamed to be seen
+//! x.php.gz  x.phar.zip  x.php.bak.tar.gz                packed
+//! x.inc                                                 the old ending of included files
+//! ```
+//!
+//! `x.php.html` (a report about x.php), `x.php.png` and `x.php.js` are none.
+
+/// Whether a file of that name is a back-up of a PHP program, or an `.inc` file.
+#[inline]
+pub(super) fn is_backup(name: &[u8]) -> bool {
+    memchr::memchr_iter(b'.', name).any(|dot| is_backup_at(name, dot))
+}
+
+/// Whether a PHP program's ending begins at the dot, and only marks of back-ups follow.
+#[inline]
+fn is_backup_at(name: &[u8], dot: usize) -> bool {
+    let rest = &name[dot + 1..];
+    let Some(begin) = rest.first_chunk::<2>() else {
+        return false;
+    };
+    let begin = begin.map(|byte| byte | 0x20);
+    (begin == *b"ph" || begin == *b"in") && is_marked(rest)
+}
+
+#[cold]
+fn is_marked(rest: &[u8]) -> bool {
+    let rest = rest.to_ascii_lowercase();
+    if rest == INCLUDED {
+        return true;
+    }
+    ENDINGS.iter().any(|ending| {
+        rest.strip_prefix(*ending)
+            .is_some_and(|marks| !marks.is_empty() && are_marks(marks))
+    })
+}
+
+/// Whether the bytes are marks of back-ups, one after the other: words, numbers, and what parts
+/// them.
+fn are_marks(mut rest: &[u8]) -> bool {
+    // A version's digit, as in `.php5`, is no mark: `x.php5` is the program itself.
+    if rest.iter().all(u8::is_ascii_digit) && rest.len() == 1 {
+        return false;
+    }
+    while let Some(first) = rest.first() {
+        let length = match first {
+            byte if SEPARATORS.contains(byte) => 1,
+            b'0'..=b'9' => run(rest, u8::is_ascii_digit),
+            _ => {
+                let word = run(rest, u8::is_ascii_alphabetic);
+                if WORDS.binary_search(&&rest[..word]).is_err() {
+                    return false;
+                }
+                word
+            }
+        };
+        rest = &rest[length..];
+    }
+    true
+}
+
+fn run(bytes: &[u8], is_part: fn(&u8) -> bool) -> usize {
+    bytes.iter().position(|byte| !is_part(byte)).unwrap_or(bytes.len())
+}
+
+/// The ending of files that PHP programs include.
+const INCLUDED: &[u8] = b"inc";
+
+/// The endings of PHP programs.
+const ENDINGS: [&[u8]; 6] = [b"php", b"phtml", b"phar", b"phps", b"pht", INCLUDED];
+
+/// Bytes between the parts of a back-up's name.
+const SEPARATORS: &[u8] = b".~_- #()+,@";
+
+/// The words in the names of back-ups, sorted.
+#[rustfmt::skip]
+const WORDS: &[&[u8]] = &[
+    b"archive", b"back", b"backup", b"bad", b"bak", b"base", b"bck", b"bk", b"bkp", b"bkup",
+    b"broken", b"bu", b"bz", b"conflict", b"copia", b"copie", b"copy", b"deactivated", b"default",
+    b"deleted", b"disable", b"disabled", b"dist", b"dpkg", b"example", b"filepart", b"gz",
+    b"hacked", b"inactive", b"infected", b"jb", b"kate", b"kopie", b"local", b"lz", b"lzma",
+    b"mine", b"new", b"off", b"old", b"orig", b"original", b"other", b"ours", b"pacnew",
+    b"pacsave", b"part", b"prev", b"previous", b"r", b"rar", b"rej", b"remote", b"removed",
+    b"rpmnew", b"rpmorig", b"rpmsave", b"sample", b"sav", b"save", b"saved", b"source",
+    b"suspected", b"swm", b"swn", b"swo", b"swp", b"swpx", b"swx", b"tar", b"tbz", b"temp",
+    b"template", b"tgz", b"theirs", b"this", b"tmp", b"txt", b"txz", b"ucf", b"un", b"unused",
+    b"working", b"xz", b"z", b"zip", b"zst",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_backups() {
+        let backups = [
+            "x.php~",
+            "x.php.~1~",
+            "x.php~1~",
+            "#x.php#",
+            ".x.php.swp",
+            "x.php.swo",
+            ".x.php.un~",
+            ".x.php.kate-swp",
+            "x.php___jb_tmp___",
+            "x.php.bak",
+            "x.php.BAK",
+            "X.PHP.Bak",
+            "x.php.bak2",
+            "x.php_bak",
+            "x.php-bak",
+            "x.phpbak",
+            "x.php.old",
+            "x.php_old_1",
+            "x.php.save",
+            "x.php.save.1",
+            "x.php.orig",
+            "x.php.rej",
+            "x.php.mine",
+            "x.php.r12",
+            "x.php.dpkg-old",
+            "x.php.dpkg-dist",
+            "x.php.ucf-new",
+            "x.php.rpmsave",
+            "x.php.pacnew",
+            "x.php.suspected",
+            "x.php.disabled",
+            "x.php.filepart",
+            "x.php.1",
+            "x.php.12",
+            "x.php-2026-11-22",
+            "x.php.20261122",
+            "x.php (2)",
+            "x.php - copy",
+            "x.php.txt",
+            "x.php.gz",
+            "x.phar.gz",
+            "x.php.tar.gz",
+            "x.php.bz2",
+            "x.php.7z",
+            "x.php.zip",
+            "x.php5.bak",
+            "x.phtml~",
+            "x.pht.old",
+            "x.phps.gz",
+            "x.inc",
+            "x.INC",
+            "x.inc.bak",
+            "x.class.php.bak",
+            "a.php.b.php.bak",
+            "wp-config.php.sample",
+        ];
+        for name in backups {
+            assert!(is_backup(name.as_bytes()), "{name}");
+        }
+        let others = [
+            "x.php",
+            "x.php5",
+            "x.phtml",
+            "x.php.html",
+            "x.php.png",
+            "x.php.js",
+            "x.php.css",
+            "x.php.json",
+            "x.phpx",
+            "x.phpt",
+            "x.phar.asc",
+            "x.phar.sha256",
+            "x.bak",
+            "x.txt",
+            "x.gz",
+            "x.inch",
+            "x.ini",
+            "x.info",
+            "photo.phone",
+            "php",
+            "php.txt",
+            "xphp.bak",
+            "x.ph",
+            "x.",
+            "",
+            ".",
+            "~",
+            "x.include",
+            "x.inc.css",
+            "old.html",
+            "x.php.bakery",
+        ];
+        for name in others {
+            assert!(!is_backup(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn words_are_sorted() {
+        assert!(WORDS.is_sorted());
+    }
+}
