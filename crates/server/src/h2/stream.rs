@@ -88,7 +88,8 @@ impl Stream<'_> {
             return;
         };
         let length = response.length();
-        let outcome = self.send(work, site, &mut response).await;
+        let mut outcome = self.send(work, site, &mut response).await;
+        outcome.connection.received = body.received;
         // The client need not send the rest of a content that nobody has read (RFC 9113 §8.1).
         drop(body);
         let situation = self.situation(work, site, Phase::Sending);
