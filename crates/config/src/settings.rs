@@ -242,7 +242,7 @@ section! {
         /// On stop and reload: how long requests in flight may take to finish. Beyond it they are
         /// cut off.
         drain_timeout ("drain_timeout"): Duration as Span = Duration::from_secs(60),
-            "The same as a site's `request_timeout`, so that every request that may still run can finish.";
+            "The same as a site's `request_timeout`: all but scripts that asked for more can finish.";
         /// Bytes of one request body or of one response to a slow reader that are held in memory.
         /// Beyond it they go to an unlinked temporary file.
         spill_memory ("spill_memory"): usize as Size<usize> = 64 << 10,
@@ -548,10 +548,18 @@ section! {
         /// How long a request may wait for a free worker. Beyond it: 503 with Retry-After.
         queue_timeout ("queue_timeout"): Duration as Span = Duration::from_secs(15),
             "Few visitors wait longer, and what they no longer want is not worth running.";
-        /// How long a script may run, in wall-clock time. Beyond it the worker is killed:
-        /// 504.
+        /// How long a script may run without a sign of life, in wall-clock time. Output that
+        /// leaves PHP's buffers is a sign of life. So is `set_time_limit()`, which gives the script
+        /// the time that it names if that is longer. Beyond it the worker is killed: 504. A
+        /// `max_execution_time` in a `.htaccess` or `.user.ini` file counts as if the script had set
+        /// it at its start; that of `ini` and php.ini does not.
         request_timeout ("request_timeout"): Duration as Span = Duration::from_secs(60),
             "nginx's fastcgi_read_timeout. PHP's `max_execution_time` counts only processor time and ends earlier.";
+        /// How long a script may run, whatever its signs of life. Beyond it the worker is killed:
+        /// 504, or an end of the output that the client notices.
+        request_terminate_timeout ("request_terminate_timeout"):
+            Option<Duration> as Optional<Span> = None,
+            "Unset is one hour, or `request_timeout` if that is longer: imports, updates and backups run as on Apache, and a worker that is stuck after `set_time_limit(0)` comes back.";
         /// Requests after which a worker is replaced by a fresh one; 0 is never.
         max_requests ("max_requests"): u64 as AtLeast<u64, 0> = 100_000,
             "Bounds what a leaking extension can take; forking a worker that seldom costs nothing measurable.";
@@ -828,6 +836,12 @@ impl Site {
 }
 
 impl Php {
+    /// How long a script may run, whatever its signs of life.
+    pub fn longest_request(&self) -> Duration {
+        let usual = Duration::from_secs(3600).max(self.request_timeout);
+        self.request_terminate_timeout.unwrap_or(usual)
+    }
+
     /// How many workers `auto` means on a machine with this many processors.
     pub fn worker_count(&self, processors: usize) -> usize {
         self.workers.resolve(processors.saturating_mul(4))

@@ -117,6 +117,7 @@ fn every_key_reaches_its_field() {
         queue = 9
         queue_timeout = "10s"
         request_timeout = "11s"
+        request_terminate_timeout = "2h"
         max_requests = 12
         standby = false
         memory = "1G"
@@ -223,6 +224,7 @@ fn every_key_reaches_its_field() {
         queue: 9,
         queue_timeout: seconds(10),
         request_timeout: seconds(11),
+        request_terminate_timeout: Some(seconds(7200)),
         max_requests: 12,
         standby: false,
         memory: Some(1 << 30),

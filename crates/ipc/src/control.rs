@@ -35,6 +35,8 @@ pub struct PoolSettings {
     pub pcntl: bool,
     /// The name under which PHP says that it runs; empty for the usual one.
     pub sapi: String,
+    /// Apache's modules whose directives have an effect, separated by spaces, for scripts.
+    pub modules: String,
     /// Whether other processes of the same user may not look into the zygote and its workers.
     pub is_opaque: bool,
     /// Whether a worker may send signals only to itself and its children.
@@ -172,6 +174,7 @@ impl ToZygote {
                 out.text(&settings.state_dir);
                 out.number(settings.pcntl.into());
                 out.text(&settings.sapi);
+                out.text(&settings.modules);
                 out.number(settings.is_opaque.into());
                 out.number(settings.separates_workers.into());
                 out.number(settings.processor_seconds);
@@ -222,6 +225,7 @@ impl ToZygote {
                 state_dir: input.text()?,
                 pcntl: input.flag()?,
                 sapi: input.text()?,
+                modules: input.text()?,
                 is_opaque: input.flag()?,
                 separates_workers: input.flag()?,
                 processor_seconds: input.number()?,
@@ -399,6 +403,7 @@ mod tests {
                 state_dir: "/tmp/x".into(),
                 pcntl: true,
                 sapi: "fpm-fcgi".into(),
+                modules: "core mod_rewrite".into(),
                 is_opaque: true,
                 separates_workers: false,
                 processor_seconds: 60,

@@ -1,6 +1,7 @@
 //! The front's side of a pool's region.
 
 mod deaths;
+mod signs;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,6 +17,8 @@ use crate::layout::{Geometry, SlotPhase};
 use crate::queue::Producer;
 use crate::region::Region;
 use crate::sync::{Ordering, fence};
+
+pub use signs::SignsOfLife;
 
 /// The front's side of a region, shared by all of its threads.
 #[derive(Debug)]
@@ -283,10 +286,7 @@ impl Front {
         }
         self.region.write_request(slot.index(), encoded);
         let words = self.region.slot(slot.index());
-        words.thread.store(thread as u32, Ordering::Relaxed);
-        words.written.store(0, Ordering::Relaxed);
-        words.ended.store(0, Ordering::Relaxed);
-        words.flow_control.reset();
+        words.reset(thread);
         words.state.submit(slot.generation);
         let mut state = self.state();
         let entry = &mut state.slots[slot.index()];

@@ -181,6 +181,7 @@ pub(crate) mod slot_line {
     pub(crate) const STARVED: usize = 20;
     pub(crate) const TOOK: usize = 24;
     pub(crate) const SHARE: usize = 28;
+    pub(crate) const GRANT: usize = 32;
     pub(crate) const CONSUMED: usize = 64;
     pub(crate) const ABORTED: usize = 72;
     pub(crate) const THREAD: usize = 76;

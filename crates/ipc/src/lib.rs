@@ -10,7 +10,7 @@
 //! | idle set | one bit per worker | worker sets its own; front, or the worker itself, clears it |
 //! | worker line | `wake` (futex), `requests` | `wake`: front and zygote set, worker clears; the rest: worker |
 //! | thread line | `sleeping`, ready set (one bit per slot) | front thread sets `sleeping` and clears bits; workers clear `sleeping`, set bits |
-//! | slot line | `state`, `thread`, `written`, `consumed`, `ended`, `aborted`, `starved` (futex), `took`, `share` | see below |
+//! | slot line | `state`, `thread`, `written`, `consumed`, `ended`, `aborted`, `starved` (futex), `took`, `share`, `grant` | see below |
 //! | request area | one per slot | front, while the slot is free |
 //! | response ring | one per slot | the worker that took the slot |
 //!
@@ -28,7 +28,7 @@
 //!    └─────────────────────────┴──── front, privately ──────────┴────────────────────────────┘
 //! ```
 //!
-//! | phase | request area | ring, `written`, `ended`, `took`, `share` | `consumed`, `aborted` | may end it |
+//! | phase | request area | ring, `written`, `ended`, `took`, `share`, `grant` | `consumed`, `aborted` | may end it |
 //! |---|---|---|---|---|
 //! | Free | front writes | nobody | nobody | front: submit |
 //! | Queued | nobody writes | nobody | front: `aborted` | worker: take; front: cancel |
@@ -109,6 +109,7 @@ pub mod layout;
 pub mod queue;
 pub mod slot;
 mod sync;
+pub mod time_grant;
 
 #[cfg(not(loom))]
 pub mod control;

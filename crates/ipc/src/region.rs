@@ -9,7 +9,7 @@ use crate::flow_control::FlowControl;
 use crate::layout::{Geometry, Layout, slot_line, thread_line, worker_line};
 use crate::queue::{Doorbell, IdleSet, Queue};
 use crate::slot::StateWord;
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// A pool's shared memory, mapped into one process.
 #[derive(Debug)]
@@ -91,6 +91,7 @@ impl Region {
             ended: self.word(line + slot_line::ENDED),
             took: self.word(line + slot_line::TOOK),
             share: self.word(line + slot_line::SHARE),
+            grant: self.long(line + slot_line::GRANT),
             flow_control: FlowControl {
                 consumed: self.long(line + slot_line::CONSUMED),
                 starved: self.word(line + slot_line::STARVED),
@@ -219,6 +220,19 @@ pub(crate) struct SlotWords<'r> {
     pub(crate) ended: &'r AtomicU32,
     pub(crate) took: &'r AtomicU32,
     pub(crate) share: &'r AtomicU32,
+    pub(crate) grant: &'r AtomicU64,
     pub(crate) flow_control: FlowControl<'r>,
     pub(crate) thread: &'r AtomicU32,
+}
+
+impl SlotWords<'_> {
+    /// Front: prepares the words for a request whose events go to a front thread. The slot must be
+    /// free.
+    pub(crate) fn reset(&self, thread: usize) {
+        self.thread.store(thread as u32, Ordering::Relaxed);
+        self.written.store(0, Ordering::Relaxed);
+        self.ended.store(0, Ordering::Relaxed);
+        self.grant.store(0, Ordering::Relaxed);
+        self.flow_control.reset();
+    }
 }

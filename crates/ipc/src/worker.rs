@@ -16,6 +16,7 @@ use crate::region::Region;
 use crate::request::DecodedRequest;
 use crate::response::{HeadEncoder, HeadKind};
 use crate::sync::Ordering;
+use crate::time_grant::TimeGrant;
 
 /// Bytes after which the front is notified of new output, to let the front send while the script
 /// runs.
@@ -403,6 +404,13 @@ impl ResponseWriter<'_> {
     pub fn end(&mut self) {
         self.shared.region.slot(self.slot).ended.store(1, Ordering::Release);
         self.tell();
+    }
+
+    /// Tells the front the time limit that the script has set; 0 and less is no limit.
+    pub fn grant(&mut self, seconds: i64) {
+        let word = self.shared.region.slot(self.slot).grant;
+        let former = TimeGrant::unpack(word.load(Ordering::Relaxed));
+        word.store(former.followed_by(seconds).pack(), Ordering::Relaxed);
     }
 
     /// Returns whether the response is aborted.

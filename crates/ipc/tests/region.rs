@@ -507,3 +507,23 @@ fn pipe() -> (OwnedFd, OwnedFd) {
     // SAFETY: both are fresh and ours.
     unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) }
 }
+
+#[test]
+fn a_worker_tells_the_time_limits_that_its_script_sets() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    for _ in 0..2 {
+        let slot = submit(&front, SMALL);
+        let limit = || {
+            let grant = front.signs_of_life(slot.index()).grant;
+            (grant.count, grant.limit())
+        };
+        assert_eq!(limit(), (0, None), "nothing is left of the last request");
+        let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+        job.writer.grant(30);
+        assert_eq!(limit(), (1, Some(Duration::from_secs(30))));
+        job.writer.grant(0);
+        assert_eq!(limit(), (2, None));
+        drop(job);
+        let _ = front.release(slot);
+    }
+}

@@ -1,42 +1,44 @@
 /*
- * Functions for scripts, and the environment that they can change.
+ * Functions for scripts. Rust knows the answers.
  */
 #include "php.h"
 #include "SAPI.h"
 #include "php_output.h"
 #include "ext/standard/head.h"
 
+#include "functions_arginfo.h"
 #include "shim_internal.h"
-
-static HashTable *script_environment; /* variables that apache_setenv() has set in this request */
 
 char *shim_getenv(const char *name, size_t length)
 {
-	if (!current) {
-		return getenv(name);
-	}
-	if (script_environment) {
-		zval *value = zend_hash_str_find(script_environment, name, length);
-		if (value) {
-			return Z_STRVAL_P(value);
+	return current ? (char *) rust->variable(current->context, name, length) : getenv(name);
+}
+
+static struct howdah_text text_of(const zend_string *text)
+{
+	return (struct howdah_text) { .at = text ? ZSTR_VAL(text) : NULL, .length = text ? ZSTR_LEN(text) : 0 };
+}
+
+/* Returns a list from Rust, as an array. */
+static void return_list(zval *return_value, int list, const zend_string *about)
+{
+	struct howdah_pair pair;
+	zval value;
+
+	array_init(return_value);
+	for (int first = 1; current && rust->next_listed(current->context, list, text_of(about), first, &pair); first = 0) {
+		if (pair.value.at) {
+			ZVAL_STRINGL(&value, pair.value.at, pair.value.length);
+		} else {
+			ZVAL_LONG(&value, (zend_long) pair.value.length);
+		}
+		if (pair.name.at) {
+			add_assoc_zval_ex(return_value, pair.name.at, pair.name.length, &value);
+		} else {
+			add_next_index_zval(return_value, &value);
 		}
 	}
-	return (char *) rust->variable(current->context, name, length);
 }
-
-int shim_deactivate(void)
-{
-	if (script_environment) {
-		zend_hash_destroy(script_environment);
-		FREE_HASHTABLE(script_environment);
-		script_environment = NULL;
-	}
-	return SUCCESS;
-}
-
-/* {{{ fastcgi_finish_request(): bool */
-ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_finish_request, 0, 0, _IS_BOOL, 0)
-ZEND_END_ARG_INFO()
 
 PHP_FUNCTION(fastcgi_finish_request)
 {
@@ -49,26 +51,38 @@ PHP_FUNCTION(fastcgi_finish_request)
 	php_header();
 	RETURN_BOOL(rust->end(current->context));
 }
-/* }}} */
-
-/* {{{ getallheaders(): array, apache_request_headers(): array */
-ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_headers, 0, 0, IS_ARRAY, 0)
-ZEND_END_ARG_INFO()
 
 PHP_FUNCTION(apache_request_headers)
 {
-	struct howdah_pair pair;
-
 	ZEND_PARSE_PARAMETERS_NONE();
 
-	array_init(return_value);
-	for (int first = 1; current && rust->next_field(current->context, first, &pair); first = 0) {
-		add_assoc_stringl_ex(return_value, pair.name.at, pair.name.length, pair.value.at, pair.value.length);
-	}
+	return_list(return_value, HOWDAH_FIELDS, NULL);
 }
-/* }}} */
 
-/* {{{ apache_response_headers(): array */
+PHP_FUNCTION(apache_get_modules)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+
+	return_list(return_value, HOWDAH_MODULES, NULL);
+}
+
+PHP_FUNCTION(apache_lookup_uri)
+{
+	zend_string *uri;
+
+	if (zend_parse_parameters(ZEND_NUM_ARGS(), "P", &uri) == FAILURE) {
+		RETURN_THROWS();
+	}
+	return_list(return_value, HOWDAH_URI, uri);
+	if (zend_hash_num_elements(Z_ARRVAL_P(return_value)) > 0) {
+		convert_to_object(return_value);
+		return;
+	}
+	zval_ptr_dtor(return_value);
+	php_error_docref(NULL, E_WARNING, "Unable to include '%s' - error finding URI", ZSTR_VAL(uri));
+	RETURN_FALSE;
+}
+
 PHP_FUNCTION(apache_response_headers)
 {
 	zend_llist_position at;
@@ -86,81 +100,73 @@ PHP_FUNCTION(apache_response_headers)
 		}
 	}
 }
-/* }}} */
-
-/* {{{ apache_setenv(string $variable, string $value, bool $walk_to_top = false): bool */
-ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_apache_setenv, 0, 2, _IS_BOOL, 0)
-	ZEND_ARG_TYPE_INFO(0, variable, IS_STRING, 0)
-	ZEND_ARG_TYPE_INFO(0, value, IS_STRING, 0)
-	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, walk_to_top, _IS_BOOL, 0, "false")
-ZEND_END_ARG_INFO()
 
 PHP_FUNCTION(apache_setenv)
 {
 	zend_string *variable, *value;
 	bool walk_to_top; /* only Apache's subrequests use it */
 
-	ZEND_PARSE_PARAMETERS_START(2, 3)
-		Z_PARAM_STR(variable)
-		Z_PARAM_STR(value)
-		Z_PARAM_OPTIONAL
-		Z_PARAM_BOOL(walk_to_top)
-	ZEND_PARSE_PARAMETERS_END();
-
-	(void) walk_to_top;
-	if (!script_environment) {
-		ALLOC_HASHTABLE(script_environment);
-		zend_hash_init(script_environment, 8, NULL, ZVAL_PTR_DTOR, 0);
+	if (zend_parse_parameters(ZEND_NUM_ARGS(), "SS|b", &variable, &value, &walk_to_top) == FAILURE) {
+		RETURN_THROWS();
 	}
-	zval copy;
-	ZVAL_STR_COPY(&copy, value);
-	zend_hash_update(script_environment, variable, &copy);
+	if (current) {
+		rust->set_variable(current->context, text_of(variable), text_of(value));
+	}
 	RETURN_TRUE;
 }
-/* }}} */
 
-/* {{{ apache_getenv(string $variable, bool $walk_to_top = false): string|false */
-ZEND_BEGIN_ARG_WITH_RETURN_TYPE_MASK_EX(arginfo_apache_getenv, 0, 1, MAY_BE_STRING | MAY_BE_FALSE)
-	ZEND_ARG_TYPE_INFO(0, variable, IS_STRING, 0)
-	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, walk_to_top, _IS_BOOL, 0, "false")
-ZEND_END_ARG_INFO()
+static void return_variable(zval *return_value, const char *name, size_t length)
+{
+	char *value = current ? shim_getenv(name, length) : NULL;
+
+	if (!value) {
+		RETURN_FALSE;
+	}
+	RETURN_STRING(value);
+}
 
 PHP_FUNCTION(apache_getenv)
 {
 	zend_string *variable;
 	bool walk_to_top;
 
-	ZEND_PARSE_PARAMETERS_START(1, 2)
-		Z_PARAM_STR(variable)
-		Z_PARAM_OPTIONAL
-		Z_PARAM_BOOL(walk_to_top)
-	ZEND_PARSE_PARAMETERS_END();
+	if (zend_parse_parameters(ZEND_NUM_ARGS(), "S|b", &variable, &walk_to_top) == FAILURE) {
+		RETURN_THROWS();
+	}
+	return_variable(return_value, ZSTR_VAL(variable), ZSTR_LEN(variable));
+}
 
-	(void) walk_to_top;
-	char *value = current ? shim_getenv(ZSTR_VAL(variable), ZSTR_LEN(variable)) : NULL;
-	if (!value) {
+PHP_FUNCTION(apache_get_version)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+
+	return_variable(return_value, ZEND_STRL("SERVER_SOFTWARE"));
+}
+
+PHP_FUNCTION(apache_note)
+{
+	zend_string *name, *value = NULL;
+	struct howdah_text former;
+
+	if (zend_parse_parameters(ZEND_NUM_ARGS(), "S|S!", &name, &value) == FAILURE) {
+		RETURN_THROWS();
+	}
+	if (!current || !rust->note(current->context, text_of(name), text_of(value), &former)) {
 		RETURN_FALSE;
 	}
-	RETURN_STRING(value);
+	RETURN_STRINGL(former.at, former.length);
 }
-/* }}} */
 
-/* {{{ headers_send(int $status = 200): int
+/* headers_send(int $status = 200): int
  * With a status of 1xx the header lines so far go out as an interim response and stay for the final one; with any other
  * the response's own head goes out. The name and the meaning are FrankenPHP's. */
-ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_headers_send, 0, 0, IS_LONG, 0)
-	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, status, IS_LONG, 0, "200")
-ZEND_END_ARG_INFO()
-
 PHP_FUNCTION(headers_send)
 {
 	zend_long status = 200;
 
-	ZEND_PARSE_PARAMETERS_START(0, 1)
-		Z_PARAM_OPTIONAL
-		Z_PARAM_LONG(status)
-	ZEND_PARSE_PARAMETERS_END();
-
+	if (zend_parse_parameters(ZEND_NUM_ARGS(), "|l", &status) == FAILURE) {
+		RETURN_THROWS();
+	}
 	if (status < 100 || status > 599 || status == 101) {
 		zend_argument_value_error(1, "must be between 100 and 599, and not 101");
 		RETURN_THROWS();
@@ -180,15 +186,19 @@ PHP_FUNCTION(headers_send)
 	}
 	RETURN_LONG(sapi_send_headers() == SUCCESS ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED);
 }
-/* }}} */
 
 const zend_function_entry shim_functions[] = {
-	ZEND_FE(fastcgi_finish_request, arginfo_finish_request)
+	/* SHIM_APACHE_FUNCTIONS that only Apache's module has. */
+	ZEND_FE(apache_get_modules, arginfo_headers)
+	ZEND_FE(apache_get_version, arginfo_apache_get_version)
+	ZEND_FE(apache_getenv, arginfo_apache_getenv)
+	ZEND_FE(apache_lookup_uri, arginfo_apache_lookup_uri)
+	ZEND_FE(apache_note, arginfo_apache_note)
+	ZEND_FE(apache_setenv, arginfo_apache_setenv)
 	ZEND_FE(apache_request_headers, arginfo_headers)
 	ZEND_FALIAS(getallheaders, apache_request_headers, arginfo_headers)
 	ZEND_FE(apache_response_headers, arginfo_headers)
-	ZEND_FE(apache_setenv, arginfo_apache_setenv)
-	ZEND_FE(apache_getenv, arginfo_apache_getenv)
+	ZEND_FE(fastcgi_finish_request, arginfo_finish_request)
 	ZEND_FE(headers_send, arginfo_headers_send)
 	ZEND_FE_END
 };

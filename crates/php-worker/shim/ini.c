@@ -12,6 +12,11 @@ static zend_ini_entry *shim_ini_entry(const char *name, size_t length)
 	return zend_hash_str_find_ptr(EG(ini_directives), name, length);
 }
 
+static bool tell(zend_ini_entry *entry, zend_string *value, int stage)
+{
+	return !entry->on_modify || entry->on_modify(entry, value, entry->mh_arg1, entry->mh_arg2, entry->mh_arg3, stage) == SUCCESS;
+}
+
 const char *howdah_ini_value(const char *name)
 {
 	zend_ini_entry *entry = shim_ini_entry(name, strlen(name));
@@ -35,13 +40,9 @@ void howdah_disable_functions(const char *list)
 	zend_disable_functions(list);
 }
 
-void howdah_disable_classes(const char *list)
+void howdah_disable_class(const char *name)
 {
-	for (const char *at = list + strspn(list, ", "); *at; at += strspn(at, ", ")) {
-		size_t length = strcspn(at, ", ");
-		zend_disable_class(at, length);
-		at += length;
-	}
+	zend_disable_class(name, strlen(name));
 }
 
 /* ---- Of php.ini and .user.ini ---- */
@@ -113,6 +114,56 @@ static void shim_apply_files(const struct howdah_request *request)
 	shim_apply_user_ini(request->context);
 }
 
+/* ---- Settings that are watched ---- */
+
+static ZEND_INI_MH((*update_time_limit));
+static ZEND_INI_MH((*update_basedir));
+static const char *own_folders; /* of the pool, in open_basedir's form */
+static zend_string *basedir; /* PHP keeps a pointer to its text */
+
+static ZEND_INI_MH(shim_update_time_limit)
+{
+	int result = update_time_limit(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
+
+	if (current && result == SUCCESS && stage != PHP_INI_STAGE_DEACTIVATE) {
+		rust->time_limit(current->context, EG(timeout_seconds));
+	}
+	return result;
+}
+
+/* The setting itself keeps the value that was set, for scripts to read. */
+static ZEND_INI_MH(shim_update_basedir)
+{
+	zend_string *all = NULL;
+
+	if (new_value && ZSTR_LEN(new_value) > 0) {
+		all = zend_string_alloc(ZSTR_LEN(new_value) + 1 + strlen(own_folders), 1);
+		snprintf(ZSTR_VAL(all), ZSTR_LEN(all) + 1, "%s:%s", ZSTR_VAL(new_value), own_folders);
+	}
+	int result = update_basedir(entry, all ? all : new_value, mh_arg1, mh_arg2, mh_arg3, stage);
+	zend_string *unused = result == SUCCESS ? basedir : all;
+	basedir = result == SUCCESS ? all : basedir;
+	if (unused) {
+		zend_string_release(unused);
+	}
+	return result;
+}
+
+void shim_watch_ini(const char *folders)
+{
+	zend_ini_entry *entry = shim_ini_entry(ZEND_STRL("max_execution_time"));
+
+	update_time_limit = entry->on_modify;
+	entry->on_modify = shim_update_time_limit;
+	if (folders) {
+		own_folders = folders;
+		entry = shim_ini_entry(ZEND_STRL("open_basedir"));
+		update_basedir = entry->on_modify;
+		entry->on_modify = shim_update_basedir;
+		tell(entry, entry->value, PHP_INI_STAGE_STARTUP);
+	}
+}
+
 /* ---- Of directives: php_value and php_flag ---- */
 
 /*
@@ -122,15 +173,12 @@ static void shim_apply_files(const struct howdah_request *request)
  * each request.
  */
 #define MOST_KEPT 16
-#define LONGEST_LIST 1024
 
 static struct kept {
 	zend_ini_entry *entry;
 	zend_string *value; /* not allocated in the request's memory */
 } kept[MOST_KEPT];
 static size_t kept_count;
-static char known[LONGEST_LIST]; /* the values as the request had them, encoded */
-static size_t known_length;
 static bool has_others; /* whether some of those values are not kept */
 
 static bool is_copied(const zend_ini_entry *entry)
@@ -148,11 +196,6 @@ static struct kept *find_kept(const zend_ini_entry *entry)
 		}
 	}
 	return NULL;
-}
-
-static bool tell(zend_ini_entry *entry, zend_string *value, int stage)
-{
-	return !entry->on_modify || entry->on_modify(entry, value, entry->mh_arg1, entry->mh_arg2, entry->mh_arg3, stage) == SUCCESS;
 }
 
 /* For a process that runs no request. The former value is not freed. */
@@ -212,7 +255,6 @@ void shim_forget_ini(void)
 		undo(kept[kept_count].entry);
 		zend_string_release(kept[kept_count].value);
 	}
-	known_length = 0;
 	has_others = false;
 }
 
@@ -287,30 +329,19 @@ void shim_let_sessions_collect(bool now)
 	}
 }
 
-static bool is_known(const struct howdah_text *ini)
-{
-	return ini->length == known_length && memcmp(ini->at, known, known_length) == 0;
-}
-
 void shim_apply_ini(const struct howdah_request *request)
 {
-	bool is_new = !is_known(&request->ini);
-
-	if (is_new) {
+	if (request->ini != HOWDAH_INI_AS_BEFORE) {
 		shim_forget_ini();
 	}
 	shim_apply_files(request);
-	if (!is_new) {
+	if (request->ini == HOWDAH_INI_AS_BEFORE) {
 		shim_settle_ini(); /* A file may have set the same setting. */
 		if (has_others) {
 			apply_list(request, false);
 		}
-	} else if (request->ini.length <= LONGEST_LIST) {
-		apply_list(request, true);
-		memcpy(known, request->ini.at, request->ini.length);
-		known_length = request->ini.length;
 	} else {
-		apply_list(request, false);
+		apply_list(request, request->ini == HOWDAH_INI_TO_KEEP);
 	}
 	if (kept_count > 0 && !EG(modified_ini_directives)) {
 		/* Without this table, ini_restore() treats no setting as modified. */

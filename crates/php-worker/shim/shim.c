@@ -4,7 +4,6 @@
  * This file only translates. Rust (src/sapi.rs) decides about requests, output and .user.ini files. This file, ini.c and
  * functions.c know PHP's interface. A bail-out of PHP (zend_bailout, a longjmp) starts and ends within these files.
  */
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -14,7 +13,6 @@
 #include "php_main.h"
 #include "php_output.h"
 #include "php_variables.h"
-#include "ext/standard/info.h"
 #include "zend_exceptions.h"
 #include "zend_extensions.h"
 #include "zend_ini.h"
@@ -155,7 +153,6 @@ static sapi_module_struct shim_module = {
 	.pretty_name = "Howdah",
 	.startup = shim_startup,
 	.shutdown = php_module_shutdown_wrapper,
-	.deactivate = shim_deactivate,
 	.ub_write = shim_write,
 	.flush = shim_flush,
 	.getenv = shim_getenv,
@@ -172,14 +169,6 @@ static sapi_module_struct shim_module = {
 
 /* ---- The extension ---- */
 
-PHP_MINFO_FUNCTION(howdah)
-{
-	(void) zend_module;
-	php_info_print_table_start();
-	php_info_print_table_row(2, "Howdah", "active");
-	php_info_print_table_end();
-}
-
 static zend_result shim_post_deactivate(void)
 {
 	/* The front keeps what is left of the request's body; without this, PHP would read it to the end to throw it away. */
@@ -192,8 +181,6 @@ static zend_result shim_post_deactivate(void)
 static zend_module_entry shim_extension = {
 	STANDARD_MODULE_HEADER,
 	.name = "howdah",
-	.functions = shim_functions,
-	.info_func = PHP_MINFO(howdah),
 	.version = PHP_VERSION,
 	.post_deactivate_func = shim_post_deactivate,
 	STANDARD_MODULE_PROPERTIES_EX
@@ -247,6 +234,7 @@ int howdah_start(const struct howdah_settings *settings)
 	rust = settings->callbacks;
 	has_pcntl = settings->has_pcntl;
 	shim_module.name = (char *) settings->sapi;
+	shim_extension.functions = shim_functions + (settings->is_apache ? 0 : SHIM_APACHE_FUNCTIONS);
 	php_register_internal_extensions_func = shim_register_extensions;
 	shim_module.php_ini_path_override = (char *) settings->ini_file;
 
@@ -265,6 +253,7 @@ int howdah_start(const struct howdah_settings *settings)
 #endif
 	/* The script's folder is the working directory throughout the request: one chdir() instead of a getcwd() and two. */
 	SG(options) |= SAPI_OPTION_NO_CHDIR;
+	shim_watch_ini(settings->own_folders);
 	next_interrupt = zend_interrupt_function;
 	zend_interrupt_function = shim_interrupt;
 	return 0;
@@ -311,35 +300,17 @@ static bool shim_open_script(const char *path, zend_file_handle *file)
 	return opened;
 }
 
-static void shim_refuse(int status, const char *why, const char *page)
+/* Answers for a script that PHP did not open. Returns whether this worker can open the next one. */
+static bool shim_refuse(void)
 {
+	const char *page;
+	int status = rust->refuse(current->context, &page);
+
 	SG(sapi_headers).http_response_code = status;
-	rust->log(current->context, LOG_NOTICE, why);
 	zend_try {
 		PHPWRITE(page, strlen(page));
 	} zend_end_try();
-}
-
-/* Answers for a script that PHP did not open. Returns false if no script can be opened by this worker any more. */
-static bool shim_refuse_script(const char *path)
-{
-	int again = open(path, O_RDONLY | O_CLOEXEC);
-	int why = again < 0 ? errno : 0; /* 0: refused by PHP itself, for example for open_basedir */
-
-	if (again >= 0) {
-		close(again);
-	}
-	if (why == EMFILE || why == ENFILE) {
-		shim_refuse(503, "too many files are open, left by earlier scripts; the worker is replaced",
-			"Service Unavailable.\n");
-		return false;
-	}
-	if (why == EACCES) {
-		shim_refuse(403, "script is not readable", "Access denied.\n");
-	} else {
-		shim_refuse(404, "script not found", "File not found.\n");
-	}
-	return true;
+	return status != 503;
 }
 
 static bool shim_run_script(const char *path)
@@ -348,11 +319,10 @@ static bool shim_run_script(const char *path)
 	bool is_sound = true;
 
 	if (shim_open_script(path, &file)) {
-		VCWD_CHDIR_FILE(path);
 		EG(exit_status) = 0;
 		php_execute_script(&file);
 	} else {
-		is_sound = shim_refuse_script(path);
+		is_sound = shim_refuse();
 	}
 	zend_destroy_file_handle(&file);
 	return is_sound;
@@ -385,27 +355,24 @@ static void shim_finish(void)
 	SG(request_info).content_length = 0;
 }
 
-/* ext/session, where it is there, is asked by its own functions: its structures are not the same in all versions. */
-static bool shim_had_session(void)
+/* Returns the number that a PHP expression has. The present script, which may have been cut short, has ended. */
+static int shim_evaluate(const char *expression, int otherwise)
 {
-	volatile bool had = false;
-	zval function, id;
+	volatile int number = otherwise;
+	zval value;
 
-	if (!zend_hash_str_exists(CG(function_table), ZEND_STRL("session_id"))) {
-		return false;
-	}
-	/* After a script that was cut short this leads nowhere. */
 	EG(current_execute_data) = NULL;
-	ZVAL_STRING(&function, "session_id");
-	ZVAL_UNDEF(&id);
 	zend_try {
-		had = call_user_function(NULL, NULL, &function, &id, 0, NULL) == SUCCESS
-			&& Z_TYPE(id) == IS_STRING && Z_STRLEN(id) > 0;
+		if (zend_eval_string(expression, &value, "howdah") == SUCCESS) {
+			number = (int) zval_get_long(&value);
+			zval_ptr_dtor(&value);
+		}
 	} zend_end_try();
-	zval_ptr_dtor(&id);
-	zval_ptr_dtor(&function);
-	return had;
+	return number;
 }
+
+/* ext/session, where it is there, is asked by its own functions: its structures are not the same in all versions. */
+#define HAD_SESSION "(int) (function_exists('session_id') && session_id() !== '')"
 
 int howdah_execute(const struct howdah_request *request)
 {
@@ -413,6 +380,7 @@ int howdah_execute(const struct howdah_request *request)
 
 	zend_first_try {
 		shim_begin(request);
+		VCWD_CHDIR_FILE(request->script); /* A relative open_basedir means the script's folder from here on. */
 		shim_apply_ini(request);
 		if (request->collects_sessions) {
 			shim_let_sessions_collect(true);
@@ -424,7 +392,7 @@ int howdah_execute(const struct howdah_request *request)
 			if (!shim_run_script(request->script)) {
 				outcome = HOWDAH_BROKEN;
 			}
-			if (request->collects_sessions && shim_had_session()) {
+			if (request->collects_sessions && shim_evaluate(HAD_SESSION, 0)) {
 				outcome |= HOWDAH_COLLECTED;
 			}
 		} else {
@@ -453,6 +421,9 @@ int howdah_exit_status(void)
 	return EG(exit_status);
 }
 
+#define OPCACHE_STATUS \
+	"function_exists('opcache_get_status') ? (int) (opcache_get_status(false)['opcache_enabled'] ?? false) : -1"
+
 /* Asks opcache whether it caches, in a request without a client. */
 int howdah_opcache(void)
 {
@@ -463,18 +434,7 @@ int howdah_opcache(void)
 	zend_first_try {
 		SG(request_info).path_translated = (char *) allowed;
 		if (php_request_startup() == SUCCESS) {
-			zval function, scripts, status;
-			ZVAL_STRING(&function, "opcache_get_status");
-			ZVAL_FALSE(&scripts);
-			ZVAL_UNDEF(&status);
-			if (zend_hash_str_exists(CG(function_table), ZEND_STRL("opcache_get_status"))
-					&& call_user_function(NULL, NULL, &function, &status, 1, &scripts) == SUCCESS) {
-				zval *enabled = Z_TYPE(status) == IS_ARRAY
-					? zend_hash_str_find(Z_ARRVAL(status), ZEND_STRL("opcache_enabled")) : NULL;
-				answer = enabled && zend_is_true(enabled) ? HOWDAH_OPCACHE_ON : HOWDAH_OPCACHE_OFF;
-			}
-			zval_ptr_dtor(&status);
-			zval_ptr_dtor(&function);
+			answer = shim_evaluate(OPCACHE_STATUS, HOWDAH_OPCACHE_MISSING);
 		}
 		php_request_shutdown(NULL);
 	} zend_end_try();

@@ -20,6 +20,13 @@ struct howdah_pair {
 	struct howdah_text value;
 };
 
+/* Values of howdah_request's `ini`. */
+enum {
+	HOWDAH_INI_AS_BEFORE,
+	HOWDAH_INI_TO_KEEP, /* others, and the next request probably has the same */
+	HOWDAH_INI_TO_FORGET, /* others, for this request alone */
+};
+
 /* One request. All pointers stay valid until howdah_execute returns. */
 struct howdah_request {
 	void *context; /* belongs to Rust; never null; passed to every callback */
@@ -32,7 +39,7 @@ struct howdah_request {
 	const char *authorization;
 	int64_t content_length;
 	double time; /* seconds since 1970 */
-	struct howdah_text ini; /* all values of next_ini, encoded by Rust: equal values have equal bytes; empty for no values */
+	int ini; /* how the values of next_ini differ from those of the last request, see below */
 	int status;             /* initial status of the response; 0 means 200 */
 	int collects_sessions;  /* a session that the script starts deletes old sessions, unless the script says otherwise */
 };
@@ -57,19 +64,34 @@ struct howdah_callbacks {
 	size_t (*read_body)(void *context, char *room, size_t length);
 	/* Stores the next entry of $_SERVER, or the first one if `first`. Returns 0 at the end. */
 	int (*next_variable)(void *context, int first, struct howdah_pair *pair);
-	/* As above, for the request's fields, with names as the client wrote them. Without NULs; valid until the next call. */
-	int (*next_field)(void *context, int first, struct howdah_pair *pair);
+	/* As above, for one of the lists below. Without NULs; valid until the next call. A null name: the value alone. A null
+	 * value: its length is a number. */
+	int (*next_listed)(void *context, int list, struct howdah_text about, int first, struct howdah_pair *pair);
 	const char *(*variable)(void *context, const char *name, size_t length);
+	void (*set_variable)(void *context, struct howdah_text name, struct howdah_text value);
+	/* Stores the former note of that name, or returns 0. A null value changes nothing. */
+	int (*note)(void *context, struct howdah_text name, struct howdah_text value, struct howdah_text *former);
 	/* Stores the next ini value of this request, as above. */
 	int (*next_ini)(void *context, int first, struct howdah_pair *pair);
+	/* Logs why PHP did not open the script. Returns the status of the response, and stores its content. */
+	int (*refuse)(void *context, const char **page);
 	/* Returns 0 if no .user.ini can apply. */
 	int (*user_ini)(void *context, int64_t seconds_to_live, struct howdah_user_ini *plan);
 	/* `context` may be null: no request is running. `level` is one of syslog's. */
 	void (*log)(void *context, int level, const char *message);
+	/* max_execution_time was set for this request, by whatever means; 0 and less is no limit. */
+	void (*time_limit)(void *context, int64_t seconds);
 	/* Returns whether a time-out signal that just arrived can be meant for this request. */
 	int (*is_overdue)(void *context);
 	/* Returns whether this process is a child that a script has forked. */
 	int (*is_child)(void);
+};
+
+/* Lists for scripts. */
+enum {
+	HOWDAH_FIELDS,  /* the request's fields, with names as the client wrote them */
+	HOWDAH_MODULES, /* Apache's modules whose directives have an effect */
+	HOWDAH_URI,     /* what a URI of this site leads to */
 };
 
 struct howdah_settings {
@@ -78,6 +100,8 @@ struct howdah_settings {
 	const struct howdah_callbacks *callbacks;
 	int has_pcntl;           /* scripts have the functions of ext/pcntl, if PHP was built with it */
 	const char *sapi;        /* the name of the server interface */
+	int is_apache;           /* scripts have the functions of Apache's module */
+	const char *own_folders; /* allowed by every open_basedir, whose form they have; or null */
 };
 
 /* Bits of howdah_execute's result. */
@@ -104,7 +128,7 @@ const char *howdah_ini_value(const char *name);
 int howdah_ini_set(const char *name, const char *value); /* a default for all requests; -1: refused */
 int howdah_ini_protect(const char *name); /* scripts cannot change it any more; -1: no such setting */
 void howdah_disable_functions(const char *list);
-void howdah_disable_classes(const char *list);
+void howdah_disable_class(const char *name);
 void howdah_user_ini_free(void *table);
 /* Async-signal-safe: asks the running script to end with a fatal error. */
 void howdah_time_out(void);

@@ -18,8 +18,8 @@ extern const struct howdah_request *current __attribute__((visibility("hidden"))
 int shim_send_head(sapi_headers_struct *headers, int interim);
 
 extern const zend_function_entry shim_functions[] __attribute__((visibility("hidden")));
+#define SHIM_APACHE_FUNCTIONS 6
 char *shim_getenv(const char *name, size_t length);
-int shim_deactivate(void);
 
 /* Before a request starts: what php.ini has for its host and folder, what .user.ini files have, and what directives have. */
 void shim_apply_ini(const struct howdah_request *request);
@@ -27,6 +27,8 @@ void shim_apply_ini(const struct howdah_request *request);
 void shim_let_sessions_collect(bool now);
 /* After it, when PHP has restored its ini values. */
 void shim_settle_ini(void);
+/* After PHP's start: Rust hears of every time limit, and open_basedir always lets the pool's own folders in. */
+void shim_watch_ini(const char *own_folders);
 /* Before PHP's module ends. */
 void shim_forget_ini(void);
 

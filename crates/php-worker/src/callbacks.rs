@@ -30,11 +30,15 @@ pub static CALLBACKS: raw::Callbacks = raw::Callbacks {
     end: on_end,
     read_body: on_read_body,
     next_variable: on_next_variable,
-    next_field: on_next_field,
+    next_listed: on_next_listed,
     variable: on_variable,
+    set_variable: on_set_variable,
+    note: on_note,
     next_ini: on_next_ini,
+    refuse: on_refuse,
     user_ini: on_user_ini,
     log: on_log,
+    time_limit: on_time_limit,
     is_overdue: on_is_overdue,
     is_child: on_is_child,
 };
@@ -142,13 +146,36 @@ unsafe extern "C" fn on_next_variable(
     barrier(0, || unsafe { store(request_of(context).next_variable(first != 0), pair) })
 }
 
-unsafe extern "C" fn on_next_field(
+unsafe extern "C" fn on_next_listed(
     context: *mut c_void,
+    list: c_int,
+    about: raw::Text,
     first: c_int,
     pair: *mut raw::Pair,
 ) -> c_int {
-    // SAFETY: called by the shim during `execute`, with into for a pair.
-    barrier(0, || unsafe { store(request_of(context).next_field(first != 0), pair) })
+    barrier(0, || {
+        let first = (first != 0).then(|| about.as_ref());
+        // SAFETY: called by the shim during `execute`, with room for a pair.
+        unsafe { store(request_of(context).next_listed(list, first), pair) }
+    })
+}
+
+unsafe extern "C" fn on_set_variable(context: *mut c_void, name: raw::Text, value: raw::Text) {
+    // SAFETY: called by the shim during `execute`.
+    barrier((), || unsafe { request_of(context).set_variable(name.as_ref(), value.as_ref()) });
+}
+
+unsafe extern "C" fn on_note(
+    context: *mut c_void,
+    name: raw::Text,
+    value: raw::Text,
+    former: *mut raw::Text,
+) -> c_int {
+    barrier(0, || {
+        let new = (!value.at.is_null()).then(|| value.as_ref());
+        // SAFETY: called by the shim during `execute`, with room for a text.
+        unsafe { store(request_of(context).note(name.as_ref(), new), former) }
+    })
 }
 
 unsafe extern "C" fn on_variable(
@@ -158,7 +185,7 @@ unsafe extern "C" fn on_variable(
 ) -> *const c_char {
     barrier(ptr::null(), || {
         // SAFETY: called by the shim during `execute`, with a text that PHP holds meanwhile.
-        let value = unsafe { request_of(context).variable(bytes(name, length)) };
+        let value = unsafe { request_of(context).environment(bytes(name, length)) };
         value.map_or(ptr::null(), |value| value.as_ptr().cast())
     })
 }
@@ -170,6 +197,18 @@ unsafe extern "C" fn on_next_ini(
 ) -> c_int {
     // SAFETY: called by the shim during `execute`, with into for a pair.
     barrier(0, || unsafe { store(request_of(context).next_ini(first != 0), pair) })
+}
+
+unsafe extern "C" fn on_refuse(context: *mut c_void, page: *mut *const c_char) -> c_int {
+    barrier(500, || {
+        // SAFETY: called by the shim during `execute`, with room for a pointer.
+        unsafe {
+            page.write(c"".as_ptr());
+            let (status, content) = request_of(context).refuse();
+            page.write(content.as_ptr());
+            status
+        }
+    })
 }
 
 unsafe extern "C" fn on_user_ini(
@@ -193,6 +232,11 @@ unsafe extern "C" fn on_log(context: *mut c_void, level: c_int, message: *const 
             unsafe { request_of(context) }.log(level, message);
         }
     });
+}
+
+unsafe extern "C" fn on_time_limit(context: *mut c_void, seconds: i64) {
+    // SAFETY: called by the shim during `execute`.
+    barrier((), || unsafe { request_of(context).time_limit(seconds) });
 }
 
 unsafe extern "C" fn on_is_overdue(context: *mut c_void) -> c_int {

@@ -47,6 +47,28 @@ impl PoolIni {
     }
 }
 
+/// Returns the settings whose values PHP has not taken: name, value, and the value that `present`
+/// knows instead. Of lists with the same setting the last one counts.
+pub fn refused<'g>(
+    given: &[&'g [Pair]],
+    present: impl Fn(&str) -> Option<String>,
+) -> Vec<(&'g str, &'g str, String)> {
+    // PHP calculates the first one; the others are lists that are added to.
+    let is_other = |name: &str| {
+        matches!(name, "error_reporting" | "disable_functions" | "disable_classes")
+            || is_loader(name)
+    };
+    let mut refused = Vec::new();
+    for (index, pairs) in given.iter().enumerate() {
+        for (name, value) in pairs.iter().filter(|(name, _)| !is_other(name)) {
+            let is_last = is_open(name, &given[index + 1..]);
+            let kept = present(name).filter(|kept| is_last && kept != value);
+            refused.extend(kept.map(|kept| (name.as_str(), value.as_str(), kept)));
+        }
+    }
+    refused
+}
+
 /// Returns whether `given` does not contain the setting.
 fn is_open(name: &str, given: &[&[Pair]]) -> bool {
     !given.iter().any(|pairs| pairs.iter().any(|(known, _)| known == name))
@@ -82,6 +104,14 @@ pub fn folders(state_dir: &str, given: &[&[Pair]]) -> Vec<Pair> {
         pairs.push(("session.gc_probability".to_owned(), "0".to_owned()));
     }
     pairs
+}
+
+/// Returns the pool's own folders among the values of [`folders`], in the form of `open_basedir`.
+/// Such a list cannot have a folder with `:`.
+pub fn own_folders(state_dir: &str, folders: &[Pair]) -> String {
+    let values = folders.iter().map(|(_, value)| value.as_str());
+    let own = values.filter(|value| value.starts_with(state_dir) && !value.contains(':'));
+    own.collect::<Vec<_>>().join(":")
 }
 
 /// The ini setting for the folder of uploaded files.
@@ -162,6 +192,30 @@ mod tests {
     }
 
     #[test]
+    fn values_that_php_did_not_take_are_found() {
+        let ini = [
+            pair("session.save_handler", "user"),
+            pair("memory_limit", "1M"),
+            pair("precision", "3"),
+            pair("error_reporting", "E_ALL"),
+            pair("no.such", "1"),
+        ];
+        let admin = [pair("memory_limit", "64M"), pair("disable_functions", "exec")];
+        let present = |name: &str| {
+            let value = match name {
+                "session.save_handler" => "files",
+                "memory_limit" => "64M",
+                "precision" => "3",
+                "no.such" => return None,
+                _ => "other",
+            };
+            Some(value.to_owned())
+        };
+        let expected = vec![("session.save_handler", "user", "files".to_owned())];
+        assert_eq!(refused(&[&ini, &admin], present), expected);
+    }
+
+    #[test]
     fn folders_yield_to_what_is_given() {
         let given = [pair("session.save_path", "tcp://cache")];
         let names: Vec<_> = folders("/x", &[&given]).into_iter().map(|(name, _)| name).collect();
@@ -172,5 +226,8 @@ mod tests {
         assert_eq!(own_sessions("/x", &[]).as_deref(), Some("/x/sessions"));
         assert_eq!(folders("/x", &[]).len(), 4);
         assert_eq!(folders("/x", &[])[0].1, "/x/tmp");
+        assert_eq!(own_folders("/x", &folders("/x", &[])), "/x/tmp:/x/uploads:/x/sessions");
+        assert_eq!(own_folders("/x", &folders("/x", &[&given])), "/x/tmp:/x/uploads");
+        assert_eq!(own_folders("/x:y", &folders("/x:y", &[])), "");
     }
 }

@@ -20,11 +20,17 @@ mod head;
 #[cfg(not(no_php))]
 mod ini;
 #[cfg(not(no_php))]
+mod listed;
+#[cfg(not(no_php))]
 mod log;
+#[cfg(not(no_php))]
+mod lookup;
 #[cfg(not(no_php))]
 mod php_request;
 #[cfg(not(no_php))]
 mod process;
+#[cfg(not(no_php))]
+mod refusal;
 #[cfg(not(no_php))]
 mod run;
 #[cfg(not(no_php))]
@@ -32,6 +38,8 @@ mod sapi;
 mod session_gc;
 #[cfg(not(no_php))]
 mod start;
+#[cfg(not(no_php))]
+mod text_table;
 #[cfg(not(no_php))]
 mod uploads;
 #[cfg(not(no_php))]

@@ -1,8 +1,9 @@
 //! One PHP request: passes the request to PHP, and PHP's response to a [`ResponseSink`].
 
-use std::borrow::Cow;
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr, c_int};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr;
 use std::time::{Duration, Instant};
 
@@ -12,8 +13,12 @@ use howdah_ipc::response::{HeadKind, MOST_HEAD};
 use crate::body::BodyReader;
 use crate::children;
 use crate::head::ScriptHead;
+use crate::listed::{self, Listed, ListedValue};
 use crate::log::{self, Level, LogContext};
+use crate::lookup;
+use crate::refusal::Refusal;
 use crate::sapi::raw;
+use crate::text_table::TextTable;
 use crate::user_ini::UserIniCache;
 
 /// The client has gone; the rest of the response is not wanted.
@@ -58,6 +63,8 @@ pub trait ResponseSink {
     fn flush(&mut self) -> Result<(), ClientGone>;
     /// Marks the response as complete.
     fn end(&mut self);
+    /// Tells how many seconds the script has given itself from now; 0 and less is no limit.
+    fn time_limit(&mut self, seconds: i64);
 }
 
 /// WorkerFacts about the worker that PHP and the script need.
@@ -70,6 +77,8 @@ pub struct WorkerFacts<'f> {
     pub served: u64,
     /// A session that the script starts deletes old sessions.
     pub collects_sessions: bool,
+    /// Apache's modules whose directives have an effect, separated by spaces.
+    pub modules: &'f str,
 }
 
 /// A PHP request that is about to run or is running.
@@ -81,9 +90,14 @@ pub struct PhpRequest<'c> {
     stage: ResponseStage,
     begun: Instant,
     variables: VariableCursor<'c>,
-    /// The request's fields and the position in them, once a script has asked for them.
-    fields: Option<std::vec::IntoIter<RequestField<'c>>>,
-    field: Option<RequestField<'c>>,
+    /// The list that the script has asked for last, and the position in it.
+    list: std::vec::IntoIter<Listed<'c>>,
+    listed: Option<Listed<'c>>,
+    /// Variables that the script has set with `apache_setenv()`.
+    changed: TextTable,
+    /// The texts that the script has set with `apache_note()`.
+    notes: TextTable,
+    former_note: Option<Vec<u8>>,
     ini: Option<Pairs<'c>>,
     /// Buffer for the text of `PHP_SELF`.
     php_self: Vec<u8>,
@@ -131,8 +145,11 @@ impl<'c> PhpRequest<'c> {
             stage: ResponseStage::Head,
             begun: Instant::now(),
             variables: VariableCursor::Done,
-            fields: None,
-            field: None,
+            list: Vec::new().into_iter(),
+            listed: None,
+            changed: TextTable::default(),
+            notes: TextTable::default(),
+            former_note: None,
             ini: None,
             php_self: Vec::new(),
             served: [0; 24],
@@ -140,7 +157,8 @@ impl<'c> PhpRequest<'c> {
         }
     }
 
-    /// The request as the shim's C structure, except for its context, which the caller sets.
+    /// The request as the shim's C structure, except for its context and `ini`, which the caller
+    /// sets.
     pub(crate) fn raw_request(&self) -> raw::Request {
         let text = |which| {
             self.request
@@ -158,10 +176,15 @@ impl<'c> PhpRequest<'c> {
             authorization: text(FixedText::Authorization),
             content_length: i64::try_from(self.request.body_length).unwrap_or(i64::MAX),
             time: self.request.time as f64 / 1e6,
-            ini: raw_bytes(self.request.ini_bytes()),
+            ini: raw::INI_AS_BEFORE,
             status: self.request.status.into(),
             collects_sessions: self.facts.collects_sessions.into(),
         }
+    }
+
+    /// The ini values of the request in encoded form.
+    pub(crate) fn ini_bytes(&self) -> &'c [u8] {
+        self.request.ini_bytes()
     }
 
     pub(crate) fn log(&self, level: Level, message: &[u8]) {
@@ -180,6 +203,30 @@ impl<'c> PhpRequest<'c> {
             .variables()
             .find(|(name, _)| *name == wanted)
             .map(|(_, value)| value)
+    }
+
+    /// The environment variable that a script gets by this name, followed by a NUL. Apache's table
+    /// ignores case.
+    pub(crate) fn environment(&self, wanted: &[u8]) -> Option<&[u8]> {
+        self.changed.find(wanted).or_else(|| {
+            let mut variables = self.request.variables();
+            let found = variables.find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+            found.map(|(_, value)| value)
+        })
+    }
+
+    pub(crate) fn set_variable(&mut self, name: &[u8], value: &[u8]) {
+        self.changed.set(name, value);
+    }
+
+    /// Sets a note, unless `value` is `None`. Returns the former one; it is valid until the next
+    /// call.
+    pub(crate) fn note(&mut self, name: &[u8], value: Option<&[u8]>) -> Option<raw::Text> {
+        self.former_note = self.notes.find(name).map(<[u8]>::to_vec);
+        if let Some(value) = value {
+            self.notes.set(name, value);
+        }
+        self.former_note.as_deref().map(raw_bytes)
     }
 
     pub(crate) fn head(
@@ -265,6 +312,14 @@ impl<'c> PhpRequest<'c> {
         true
     }
 
+    /// Passes on the time limit that was set for the script: by itself, a `.htaccess` file or a
+    /// `.user.ini` file.
+    pub(crate) fn time_limit(&mut self, seconds: i64) {
+        if children::is_worker() {
+            self.client.time_limit(seconds);
+        }
+    }
+
     pub(crate) fn next_variable(&mut self, first: bool) -> Option<raw::Pair> {
         if first {
             self.variables = VariableCursor::Sent(self.request.variables());
@@ -290,18 +345,42 @@ impl<'c> PhpRequest<'c> {
         Some(raw::Pair { name: raw_text(name.to_bytes()), value })
     }
 
-    /// Returns the next field of the request, with its name as the client wrote it. The pair is
-    /// valid until the next call; it has no NULs.
-    pub(crate) fn next_field(&mut self, first: bool) -> Option<raw::Pair> {
-        if first {
-            self.fields = Some(merged(self.request.fields()).into_iter());
+    /// Returns the next entry of a list of the shim's. `first` is what the list is about, and asks
+    /// for its first entry. The pair is valid until the next call; it has no NULs.
+    pub(crate) fn next_listed(&mut self, list: c_int, first: Option<&[u8]>) -> Option<raw::Pair> {
+        if let Some(about) = first {
+            let entries = match list {
+                raw::FIELDS => listed::fields(self.request.fields()),
+                raw::MODULES => self.facts.modules.split(' ').filter_map(Listed::value).collect(),
+                _ => self.look_up(about),
+            };
+            self.list = entries.into_iter();
         }
-        self.field = self.fields.as_mut()?.next();
-        let (name, value) = self.field.as_ref()?;
+        self.listed = self.list.next();
+        let Listed { name, value } = self.listed.as_ref()?;
+        let none = raw::Text { at: ptr::null(), length: 0 };
         Some(raw::Pair {
-            name: raw_bytes(name),
-            value: raw_bytes(value),
+            name: if name.is_empty() { none } else { raw_bytes(name) },
+            value: match value {
+                ListedValue::Text(text) => raw_bytes(text),
+                ListedValue::Number(number) => raw::Text { length: *number as usize, ..none },
+            },
         })
+    }
+
+    /// What a URI leads to, for `apache_lookup_uri()`.
+    fn look_up(&self, uri: &[u8]) -> Vec<Listed<'c>> {
+        let text = |which| self.request.fixed(which).unwrap_or_default();
+        lookup::properties(
+            &lookup::Asker {
+                root: text(FixedText::DocumentRoot),
+                uri: text(FixedText::RequestUri),
+                method: text(FixedText::Method),
+                protocol: self.variable(b"SERVER_PROTOCOL").unwrap_or_default(),
+                time: self.request.time / 1_000_000,
+            },
+            uri,
+        )
     }
 
     /// SCRIPT_NAME followed by PATH_INFO.
@@ -338,6 +417,14 @@ impl<'c> PhpRequest<'c> {
         self.ini.as_mut()?.next().map(raw_pair)
     }
 
+    /// Logs why PHP did not open the script. Returns the status and the content of the response.
+    pub(crate) fn refuse(&self) -> (c_int, &'static CStr) {
+        let script = self.request.fixed(FixedText::Script).unwrap_or_default();
+        let refusal = Refusal::of(Path::new(OsStr::from_bytes(script)));
+        self.log(Level::Notice, refusal.reason.as_bytes());
+        (refusal.status, refusal.page)
+    }
+
     pub(crate) fn plan_user_ini(&mut self, seconds_to_live: i64) -> Option<raw::UserIni> {
         let script = self.request.fixed(FixedText::Script)?;
         let root = self.request.fixed(FixedText::DocumentRoot).unwrap_or_default();
@@ -356,25 +443,6 @@ impl<'c> PhpRequest<'c> {
 
 /// Content of the response that replaces one with too long a head.
 const TOO_LONG: &[u8] = b"The header fields of this page are too long to be sent.\n";
-
-/// Name and value of a field whose lines were joined.
-type RequestField<'c> = (&'c [u8], Cow<'c, [u8]>);
-
-/// Joins the lines of each field, as Apache does, under the name of the first line.
-fn merged<'c>(lines: impl Iterator<Item = Field<'c>>) -> Vec<RequestField<'c>> {
-    let mut fields: Vec<RequestField<'c>> = Vec::new();
-    for (name, value) in lines {
-        match fields.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
-            Some((_, values)) => {
-                let is_cookie = name.eq_ignore_ascii_case(b"cookie");
-                let separator: &[u8] = if is_cookie { b"; " } else { b", " };
-                values.to_mut().extend_from_slice(&[separator, value].concat());
-            }
-            None => fields.push((name, Cow::Borrowed(value))),
-        }
-    }
-    fields
-}
 
 /// Minimum age of a request that the front's time-out signal can be meant for. A signal that
 /// reaches a younger request was sent for the previous request and arrived late.

@@ -220,6 +220,7 @@ fn run(options: &RunOptions) -> Result<(), String> {
             ini_file: options.ini_file.as_deref(),
             has_pcntl: options.has_pcntl,
             sapi: options.sapi.as_deref().unwrap_or_default(),
+            own_folders: "",
         },
         &PoolIni::new(&options.ini, &options.admin_ini),
     )?;
@@ -255,6 +256,7 @@ fn run(options: &RunOptions) -> Result<(), String> {
                 pool: c"run",
                 served,
                 collects_sessions: false,
+                modules: "",
             },
         );
         if engine.execute(call) == RequestOutcome::Broken {
@@ -326,6 +328,8 @@ impl ResponseSink for OutputOptions {
     }
 
     fn end(&mut self) {}
+
+    fn time_limit(&mut self, _seconds: i64) {}
 }
 
 impl OutputOptions {

@@ -43,7 +43,7 @@ pub mod raw {
         pub authorization: *const c_char,
         pub content_length: i64,
         pub time: c_double,
-        pub ini: Text,
+        pub ini: c_int,
         pub status: c_int,
         pub collects_sessions: c_int,
     }
@@ -68,11 +68,15 @@ pub mod raw {
         pub end: unsafe extern "C" fn(Context) -> c_int,
         pub read_body: unsafe extern "C" fn(Context, *mut c_char, usize) -> usize,
         pub next_variable: unsafe extern "C" fn(Context, c_int, *mut Pair) -> c_int,
-        pub next_field: unsafe extern "C" fn(Context, c_int, *mut Pair) -> c_int,
+        pub next_listed: unsafe extern "C" fn(Context, c_int, Text, c_int, *mut Pair) -> c_int,
         pub variable: unsafe extern "C" fn(Context, *const c_char, usize) -> *const c_char,
+        pub set_variable: unsafe extern "C" fn(Context, Text, Text),
+        pub note: unsafe extern "C" fn(Context, Text, Text, *mut Text) -> c_int,
         pub next_ini: unsafe extern "C" fn(Context, c_int, *mut Pair) -> c_int,
+        pub refuse: unsafe extern "C" fn(Context, *mut *const c_char) -> c_int,
         pub user_ini: unsafe extern "C" fn(Context, i64, *mut UserIni) -> c_int,
         pub log: unsafe extern "C" fn(Context, c_int, *const c_char),
+        pub time_limit: unsafe extern "C" fn(Context, i64),
         pub is_overdue: unsafe extern "C" fn(Context) -> c_int,
         pub is_child: unsafe extern "C" fn() -> c_int,
     }
@@ -85,8 +89,20 @@ pub mod raw {
         pub callbacks: *const Callbacks,
         pub has_pcntl: c_int,
         pub sapi: *const c_char,
+        pub is_apache: c_int,
+        pub own_folders: *const c_char,
     }
 
+    /// `HOWDAH_INI_AS_BEFORE`
+    pub const INI_AS_BEFORE: c_int = 0;
+    /// `HOWDAH_INI_TO_KEEP`
+    pub const INI_TO_KEEP: c_int = 1;
+    /// `HOWDAH_INI_TO_FORGET`
+    pub const INI_TO_FORGET: c_int = 2;
+    /// `HOWDAH_FIELDS`
+    pub const FIELDS: c_int = 0;
+    /// `HOWDAH_MODULES`
+    pub const MODULES: c_int = 1;
     /// `HOWDAH_BROKEN`
     pub const BROKEN: c_int = 1;
     /// `HOWDAH_COLLECTED`
@@ -107,7 +123,7 @@ pub mod raw {
         pub fn howdah_ini_set(name: *const c_char, value: *const c_char) -> c_int;
         pub fn howdah_ini_protect(name: *const c_char) -> c_int;
         pub fn howdah_disable_functions(list: *const c_char);
-        pub fn howdah_disable_classes(list: *const c_char);
+        pub fn howdah_disable_class(name: *const c_char);
         pub fn howdah_user_ini_free(table: *mut c_void);
         pub fn howdah_time_out();
     }
@@ -117,10 +133,13 @@ pub mod raw {
 #[derive(Debug)]
 pub struct Engine {
     user_ini: UserIniCache,
+    /// The ini values of the last request, encoded, if the shim keeps them.
+    known_ini: Vec<u8>,
     /// PHP keeps pointers to this text.
     _ini_file: Option<CString>,
     _ini_entries: CString,
     _sapi: CString,
+    _own_folders: Option<CString>,
     not_send: std::marker::PhantomData<*mut ()>,
 }
 
@@ -134,10 +153,19 @@ pub struct EngineOptions<'o> {
     /// The name of the server interface, `PHP_SAPI`; empty for that of Apache's module. Opcache
     /// before PHP 8.5 starts only under names that it knows.
     pub sapi: &'o str,
+    /// The pool's own folders, which every `open_basedir` allows, in the form of that setting;
+    /// empty for none.
+    pub own_folders: &'o str,
 }
+
+/// Functions of PHP's embed library that Apache's module and php-fpm do not have.
+const ABSENT_FUNCTIONS: &str = "chroot";
 
 /// The name of Apache's module: scripts and `.htaccess` files find what they find there.
 const USUAL_SAPI: &str = "apache2handler";
+
+/// Bytes of a request's ini values, encoded, up to which they are kept for the next request.
+const LONGEST_KEPT: usize = 1024;
 
 /// The state of PHP after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,12 +195,17 @@ impl Engine {
             options.sapi
         };
         let sapi = c_string(name.as_bytes())?;
+        let own_folders = (!options.own_folders.is_empty())
+            .then(|| c_string(options.own_folders.as_bytes()))
+            .transpose()?;
         let settings = raw::Settings {
             ini_file: ini_file.as_ref().map_or(std::ptr::null(), |path| path.as_ptr()),
             ini_entries: ini_entries.as_ptr(),
             callbacks: &raw const callbacks::CALLBACKS,
             has_pcntl: options.has_pcntl.into(),
             sapi: sapi.as_ptr(),
+            is_apache: (name == USUAL_SAPI).into(),
+            own_folders: own_folders.as_ref().map_or(std::ptr::null(), |list| list.as_ptr()),
         };
         // SAFETY: the texts live in the engine, the callbacks for ever; `settings` itself is not
         // kept.
@@ -183,20 +216,24 @@ impl Engine {
         let user_ini = UserIniCache::new(|table| unsafe { raw::howdah_user_ini_free(table) });
         let engine = Engine {
             user_ini,
+            known_ini: Vec::new(),
             _ini_file: ini_file,
             _ini_entries: ini_entries,
             _sapi: sapi,
+            _own_folders: own_folders,
             not_send: std::marker::PhantomData,
         };
-        for list in &pool.disabled_functions {
+        let lists = pool.disabled_functions.iter().map(String::as_str);
+        for list in lists.chain([ABSENT_FUNCTIONS]) {
             let list = c_string(list.as_bytes())?;
             // SAFETY: PHP runs, and copies what it needs of the list.
             unsafe { raw::howdah_disable_functions(list.as_ptr()) };
         }
-        for list in &pool.disabled_classes {
-            let list = c_string(list.as_bytes())?;
+        let classes = pool.disabled_classes.iter().flat_map(|list| list.split([',', ' ']));
+        for name in classes.filter(|name| !name.is_empty()) {
+            let name = c_string(name.as_bytes())?;
             // SAFETY: as above.
-            unsafe { raw::howdah_disable_classes(list.as_ptr()) };
+            unsafe { raw::howdah_disable_class(name.as_ptr()) };
         }
         for name in &pool.protected {
             let name = c_string(name.as_bytes())?;
@@ -255,6 +292,7 @@ impl Engine {
     pub fn execute(&mut self, mut call: PhpRequest<'_>) -> RequestOutcome {
         call.user_ini = Some(&raw mut self.user_ini);
         let mut request = call.raw_request();
+        request.ini = self.compare_ini(call.ini_bytes());
         request.context = (&raw mut call).cast();
         // SAFETY: PHP runs and no other request does. `request` and the `PhpRequest` behind
         // `context` outlive the call of the function, and nobody else uses them meanwhile: the
@@ -272,6 +310,20 @@ impl Engine {
         } else {
             RequestOutcome::Ready
         }
+    }
+
+    /// Compares the ini values of a request with those of the last one. Equal values have equal
+    /// bytes.
+    fn compare_ini(&mut self, encoded: &[u8]) -> c_int {
+        if encoded == self.known_ini {
+            return raw::INI_AS_BEFORE;
+        }
+        self.known_ini.clear();
+        if encoded.len() > LONGEST_KEPT {
+            return raw::INI_TO_FORGET;
+        }
+        self.known_ini.extend_from_slice(encoded);
+        raw::INI_TO_KEEP
     }
 
     /// Shuts the PHP module down before the process exits normally.

@@ -21,8 +21,11 @@ const FOR_PHP: [&str; 2] = ["PHPRC", "PHP_INI_SCAN_DIR"];
 /// The reason, as text for a person.
 pub fn php(settings: &PoolSettings) -> Result<(Engine, String), String> {
     let mut given = settings.ini.clone();
+    let mut own_folders = String::new();
     if !settings.state_dir.is_empty() {
-        given.extend(state_folders(settings)?);
+        let folders = state_folders(settings)?;
+        own_folders = ini::own_folders(&settings.state_dir, &folders);
+        given.extend(folders);
     }
     let pool_ini = PoolIni::new(&given, &settings.admin_ini);
     let ini_file = (!settings.ini_file.is_empty()).then(|| Path::new(&settings.ini_file));
@@ -40,6 +43,7 @@ pub fn php(settings: &PoolSettings) -> Result<(Engine, String), String> {
         ini_file,
         has_pcntl: settings.pcntl,
         sapi: &settings.sapi,
+        own_folders: &own_folders,
     };
     let engine = Engine::start(&options, &pool_ini)?;
     process::replace_environment(&settings.environment);
@@ -50,6 +54,19 @@ pub fn php(settings: &PoolSettings) -> Result<(Engine, String), String> {
             format!(
                 "an ini setting has no effect: this PHP has no setting {name:?}; \
                  check the name, or install the extension"
+            )
+            .as_bytes(),
+            None,
+        );
+    }
+    let refused =
+        ini::refused(&[&settings.ini, &settings.admin_ini], |name| engine.ini_value(name));
+    for (name, value, kept) in refused {
+        log::write(
+            Level::Error,
+            format!(
+                "PHP refuses the value {value:?} of the ini setting {name:?} and uses {kept:?}; \
+                 see PHP's message before this one, and correct the site's `ini` or `admin_ini`"
             )
             .as_bytes(),
             None,

@@ -41,6 +41,8 @@ pub struct WorkerOrders<'z> {
     pub uploads: Option<&'z UploadFolder>,
     /// Scripts have the functions of `pcntl`.
     pub has_pcntl: bool,
+    /// See [`WorkerFacts::modules`].
+    pub modules: &'z str,
     /// Process of the zygote.
     pub parent: Pid,
 }
@@ -121,6 +123,7 @@ fn serve(
             pool: orders.pool,
             served,
             collects_sessions: session_gc.is_due(),
+            modules: orders.modules,
         };
         let outcome = run(engine, job, facts);
         signals.iter().for_each(SignalState::restore);
@@ -187,5 +190,9 @@ impl ResponseSink for ResponseWriter<'_> {
 
     fn end(&mut self) {
         ResponseWriter::end(self);
+    }
+
+    fn time_limit(&mut self, seconds: i64) {
+        self.grant(seconds);
     }
 }

@@ -90,6 +90,7 @@ struct Zygote {
     pool: CString,
     max_requests: u64,
     has_pcntl: bool,
+    modules: String,
     /// See [`WorkerOrders`].
     separates_workers: bool,
     /// See [`WorkerOrders`].
@@ -167,6 +168,7 @@ impl Zygote {
             pool: CString::new(settings.pool).map_err(|error| error.to_string())?,
             max_requests: settings.max_requests,
             has_pcntl: settings.pcntl,
+            modules: settings.modules,
             separates_workers: settings.separates_workers,
             processor_seconds: settings.processor_seconds,
             sessions: sessions.map(PathBuf::from),
@@ -334,6 +336,7 @@ impl Zygote {
             pool,
             max_requests,
             has_pcntl,
+            modules,
             separates_workers,
             processor_seconds,
             sessions,
@@ -359,6 +362,7 @@ impl Zygote {
                 sessions: sessions.as_deref(),
                 uploads: uploads.as_ref(),
                 has_pcntl,
+                modules: &modules,
                 parent,
             },
         )

@@ -10,7 +10,8 @@ use std::task::{Context, Poll};
 use howdah_ipc::response::{self, HeadKind, ResponseHead};
 use howdah_ipc::{Corrupt, SlotPhase};
 
-use crate::waiters::{Overdue, Waiters};
+use crate::deadlines::Overdue;
+use crate::waiters::Waiters;
 use crate::zygote::Lease;
 
 /// A request that was handed to a pool, and its response as it comes.
@@ -40,7 +41,10 @@ pub enum ExchangeError {
     NotTaken,
     /// No worker began the request within the pool's `queue_timeout`.
     NotBegun,
-    /// The script ran longer than the pool's `request_timeout`. The worker is killed.
+    /// The script gave no sign of life for the pool's `request_timeout`, or for the time limit
+    /// that it had set. The worker is killed.
+    Silent,
+    /// The script ran longer than the pool's `request_terminate_timeout`. The worker is killed.
     TimedOut,
     /// The worker's bytes are no response.
     Malformed(Corrupt),
@@ -111,9 +115,13 @@ impl Exchange {
                     self.cancelled = true;
                     return Err(ExchangeError::NotBegun);
                 }
-                (Some(Overdue::Running), SlotPhase::Taken) => {
+                (Some(late @ (Overdue::Silent | Overdue::Running)), SlotPhase::Taken) => {
                     self.kill = true;
-                    return Err(ExchangeError::TimedOut);
+                    return Err(if late == Overdue::Silent {
+                        ExchangeError::Silent
+                    } else {
+                        ExchangeError::TimedOut
+                    });
                 }
                 _ => {}
             }

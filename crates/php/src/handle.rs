@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use howdah_ipc::front::SubmitError;
 
 use crate::RequestEncoder;
+use crate::deadlines::Deadlines;
 use crate::exchange::Exchange;
 use crate::pool::{DispatchError, Pool};
-use crate::waiters::{Deadlines, Waiters};
+use crate::waiters::Waiters;
 use crate::zygote::Zygote;
 
 /// How often the pool's unused memory is given back.
@@ -87,11 +88,8 @@ impl PoolHandle {
                     } else {
                         waiters.zygote.front.wake_worker();
                     }
-                    let (now, limits) = (Instant::now(), self.pool.limits());
-                    let deadlines = Deadlines {
-                        begun_by: asked.unwrap_or(now) + limits.queue_timeout,
-                        done_by: now + limits.request_timeout,
-                    };
+                    let now = Instant::now();
+                    let deadlines = Deadlines::new(asked.unwrap_or(now), now, self.pool.limits());
                     waiters.register(lease.index(), deadlines);
                     return Ok(Exchange::new(waiters, lease));
                 }
@@ -127,8 +125,7 @@ impl PoolHandle {
     /// a second.
     pub fn sweep(&self, now: Instant) {
         self.trim(now);
-        let request_timeout = self.pool.limits().request_timeout;
-        self.each_table(|waiters| waiters.sweep(now, request_timeout));
+        self.each_table(|waiters| waiters.sweep(now));
         self.former.borrow_mut().retain(|waiters| waiters.open.get() > 0);
     }
 
@@ -164,7 +161,8 @@ impl PoolHandle {
     fn present(&self) -> Option<Rc<Waiters>> {
         if self.pool.version() != self.version.get() {
             let (version, zygote) = self.pool.zygote();
-            let waiters = zygote.and_then(|zygote| Waiters::open(zygote, self.thread).ok());
+            let limits = *self.pool.limits();
+            let waiters = zygote.and_then(|zygote| Waiters::open(zygote, self.thread, limits).ok());
             self.version.set(version);
             let before = std::mem::replace(&mut *self.waiters.borrow_mut(), waiters);
             self.former.borrow_mut().extend(before.filter(|waiters| waiters.open.get() > 0));

@@ -9,6 +9,7 @@
 
 mod awake;
 mod control;
+mod deadlines;
 mod exchange;
 mod handle;
 mod pool;

@@ -32,8 +32,11 @@ pub struct PoolLimits {
     pub queue: usize,
     /// How long a request waits for a worker before it is refused.
     pub queue_timeout: Duration,
-    /// How long a worker may take for one request, in wall-clock time, even if the client has gone.
+    /// How long a script may run without a sign of life, in wall-clock time, even if the client
+    /// has gone. Output is a sign of life, and so is `set_time_limit()`.
     pub request_timeout: Duration,
+    /// How long a script may run, whatever its signs of life.
+    pub request_terminate_timeout: Duration,
 }
 
 /// Why a request was not handed over. The answer is 503 unless a variant says otherwise.

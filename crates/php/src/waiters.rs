@@ -11,6 +11,8 @@ use howdah_ipc::SlotPhase;
 use howdah_sys::readiness::Readable;
 use tokio::task::JoinHandle;
 
+use crate::deadlines::{Deadlines, Overdue};
+use crate::pool::PoolLimits;
 use crate::zygote::{Lease, Zygote};
 use crate::{KILL_SIGNAL, SOFT_TIMEOUT_SIGNAL};
 
@@ -29,6 +31,7 @@ const STUCK: &str = "no worker took a request within `queue_timeout`, and none r
 pub(crate) struct Waiters {
     pub(crate) zygote: Arc<Zygote>,
     thread: usize,
+    limits: PoolLimits,
     /// By slot.
     entries: RefCell<Vec<Entry>>,
     /// Slots that this thread has handed over and not got back.
@@ -50,10 +53,11 @@ enum Entry {
         deadlines: Deadlines,
         overdue: Option<Overdue>,
     },
-    /// The exchange was dropped while a worker ran the script. The script keeps its deadline.
+    /// The exchange was dropped while a worker ran the script. The script keeps its deadlines.
     Abandoned {
         lease: Lease,
-        soft_at: Option<Instant>,
+        /// `None` once the script was told to end.
+        deadlines: Option<Deadlines>,
         kill_at: Option<Instant>,
         /// Number of times that the worker was killed.
         kills: u32,
@@ -70,33 +74,20 @@ enum Wait {
     TooLong,
 }
 
-/// The deadlines of a request.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Deadlines {
-    /// When a worker must have begun the request.
-    pub(crate) begun_by: Instant,
-    /// When the script must have ended. Moved while the request waits for a worker.
-    pub(crate) done_by: Instant,
-}
-
-/// The deadline that a request has missed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Overdue {
-    /// No worker began it.
-    Waiting,
-    /// Its worker has not finished.
-    Running,
-}
-
 impl Waiters {
     /// Makes the table, and starts two tasks of this thread: one listens to the thread's bell, the
     /// other one to the alarms.
-    pub(crate) fn open(zygote: Arc<Zygote>, thread: usize) -> io::Result<Rc<Waiters>> {
+    pub(crate) fn open(
+        zygote: Arc<Zygote>,
+        thread: usize,
+        limits: PoolLimits,
+    ) -> io::Result<Rc<Waiters>> {
         let slots = zygote.front.geometry().slots;
         let entries = RefCell::new((0..slots).map(|_| Entry::Unused).collect());
         let waiters = Rc::new(Waiters {
             zygote,
             thread,
+            limits,
             entries,
             open: Cell::new(0),
             watching: Cell::new(false),
@@ -162,17 +153,24 @@ impl Waiters {
     /// the response; `kill` ends it.
     pub(crate) fn leave(&self, mut lease: Lease, kill: bool) {
         let slot = lease.index();
-        let done_by = self.vacate(slot);
+        let mut deadlines = self.vacate(slot);
         if is_over(&mut lease) || self.zygote.front.cancel(lease.slot_ref()) {
             self.close(lease);
             return;
         }
         self.zygote.front.abort(lease.slot_ref());
-        let soft_at = if kill { Some(Instant::now()) } else { done_by };
-        self.entries.borrow_mut()[slot] =
-            Entry::Abandoned { lease, soft_at, kill_at: None, kills: 0 };
+        let now = Instant::now();
         if kill {
-            self.sweep_slot(slot, Instant::now(), Duration::ZERO);
+            deadlines.iter_mut().for_each(|deadlines| deadlines.expire(now));
+        }
+        self.entries.borrow_mut()[slot] = Entry::Abandoned {
+            lease,
+            deadlines,
+            kill_at: None,
+            kills: 0,
+        };
+        if kill {
+            self.sweep_slot(slot, now);
         }
     }
 
@@ -188,18 +186,22 @@ impl Waiters {
         if is_over(&mut lease) {
             self.leave(lease, false);
         } else {
-            let soft_at = self.vacate(slot);
-            self.entries.borrow_mut()[slot] =
-                Entry::Abandoned { lease, soft_at, kill_at: None, kills: 0 };
+            let deadlines = self.vacate(slot);
+            self.entries.borrow_mut()[slot] = Entry::Abandoned {
+                lease,
+                deadlines,
+                kill_at: None,
+                kills: 0,
+            };
             // The worker may wait for space already.
             self.news(slot);
         }
     }
 
-    /// Removes the slot's entry. Returns the deadline of its script.
-    fn vacate(&self, slot: usize) -> Option<Instant> {
+    /// Removes the slot's entry. Returns its deadlines.
+    fn vacate(&self, slot: usize) -> Option<Deadlines> {
         match std::mem::take(&mut self.entries.borrow_mut()[slot]) {
-            Entry::Waiting { deadlines, .. } => Some(deadlines.done_by),
+            Entry::Waiting { deadlines, .. } => Some(deadlines),
             _ => None,
         }
     }
@@ -247,12 +249,12 @@ impl Waiters {
         }
     }
 
-    pub(crate) fn sweep(&self, now: Instant, request_timeout: Duration) {
+    pub(crate) fn sweep(&self, now: Instant) {
         if self.open.get() == 0 {
             return;
         }
         let slots = 0..self.zygote.front.geometry().slots;
-        let waits = slots.map(|slot| self.sweep_slot(slot, now, request_timeout)).max();
+        let waits = slots.map(|slot| self.sweep_slot(slot, now)).max();
         let (_, taken) = self.zygote.front.queued();
         if self.taken.replace(taken) != taken {
             return;
@@ -266,17 +268,17 @@ impl Waiters {
     }
 
     /// Enforces the slot's deadlines. Returns whether its request waits for a worker.
-    fn sweep_slot(&self, slot: usize, now: Instant, request_timeout: Duration) -> Wait {
+    fn sweep_slot(&self, slot: usize, now: Instant) -> Wait {
         let mut entries = self.entries.borrow_mut();
+        let signs = || self.zygote.front.signs_of_life(slot);
         match &mut entries[slot] {
             Entry::Unused => Wait::None,
             Entry::Waiting { waker, deadlines, overdue } => {
                 let waits = self.zygote.front.is_queued(slot);
                 let late = if waits {
-                    deadlines.done_by = now + request_timeout;
-                    (deadlines.begun_by <= now).then_some(Overdue::Waiting)
+                    deadlines.postpone(now, &self.limits)
                 } else {
-                    (deadlines.done_by <= now).then_some(Overdue::Running)
+                    deadlines.count(signs(), now, &self.limits)
                 };
                 if late.is_some() && *overdue != late {
                     *overdue = late;
@@ -288,14 +290,17 @@ impl Waiters {
                     _ => Wait::None,
                 }
             }
-            Entry::Abandoned { lease, soft_at, kill_at, kills } => {
+            Entry::Abandoned { lease, deadlines, kill_at, kills } => {
                 let worker =
                     self.zygote.front.slot_status(lease.slot()).ok().and_then(|look| look.worker);
                 let Some(worker) = worker else {
                     return Wait::None;
                 };
                 let pid = self.zygote.pid(worker);
-                if soft_at.take_if(|at| *at <= now).is_some() {
+                let is_late = |deadlines: &mut Deadlines| {
+                    deadlines.count(signs(), now, &self.limits).is_some()
+                };
+                if deadlines.take_if(is_late).is_some() {
                     self.zygote.kill(worker, pid, SOFT_TIMEOUT_SIGNAL);
                     *kill_at = Some(now + GRACE);
                 } else if kill_at.take_if(|at| *at <= now).is_some() {

@@ -104,6 +104,7 @@ fn serve(
             queue: php.queue,
             queue_timeout: php.queue_timeout,
             request_timeout: php.request_timeout,
+            request_terminate_timeout: php.longest_request(),
         };
         pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads));
     }

@@ -90,6 +90,14 @@ pub const PROVIDED: &[Provided] = &[
     module("mod_php.c", "php_module", Some("php_value"), Debian),
 ];
 
+/// Returns the names of the modules as PHP's `apache_get_modules()` has them, `mod_rewrite`,
+/// separated by spaces. `chosen`: the modules that the site's configuration names.
+pub fn module_names(chosen: &[Box<str>]) -> String {
+    let found = PROVIDED.iter().filter(|module| module.is_found(chosen));
+    let names: Vec<_> = found.filter_map(|module| module.file.strip_suffix(".c")).collect();
+    names.join(" ")
+}
+
 /// Whether `<IfModule name>` holds. `chosen`: the modules that the site's configuration names.
 pub fn is_provided(name: &[u8], chosen: &[Box<str>]) -> bool {
     named(name).is_some_and(|module| module.is_found(chosen))

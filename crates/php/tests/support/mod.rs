@@ -92,6 +92,7 @@ pub fn limits() -> PoolLimits {
         queue: 100,
         queue_timeout: Duration::from_secs(300),
         request_timeout: Duration::from_secs(300),
+        request_terminate_timeout: Duration::from_secs(600),
     }
 }
 

@@ -216,9 +216,10 @@ impl RequestError {
             ExchangeError::PoolDied | ExchangeError::NotTaken => {
                 (Status::BAD_GATEWAY, "its pool's zygote died".to_owned())
             }
+            ExchangeError::Silent => (Status::GATEWAY_TIMEOUT, SILENT.to_owned()),
             ExchangeError::TimedOut => (
                 Status::GATEWAY_TIMEOUT,
-                "it ran longer than request_timeout; its worker is ended".to_owned(),
+                "it ran longer than request_terminate_timeout; its worker is ended".to_owned(),
             ),
             ExchangeError::Malformed(corrupt) => (Status::BAD_GATEWAY, corrupt.to_string()),
         };
@@ -311,6 +312,8 @@ impl RequestError {
 }
 
 const CLOSED: &str = "the client closed the connection";
+const SILENT: &str = "it sent nothing for longer than request_timeout, and than the time limit that \
+                      it may have set; its worker is ended";
 const NOT_BEGUN: &str = "no worker became free within queue_timeout";
 
 impl fmt::Display for RequestError {

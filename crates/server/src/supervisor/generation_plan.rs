@@ -246,6 +246,11 @@ impl Finder<'_> {
                 state_dir: self.text(site, "state_dir", &state_dir)?,
                 pcntl: php.pcntl,
                 sapi: php.sapi.name().to_owned(),
+                modules: {
+                    let chosen: Vec<Box<str>> =
+                        site.modules.iter().map(|name| name.as_str().into()).collect();
+                    howdah_htaccess::compile::module_names(&chosen)
+                },
                 is_opaque: isolation.is_opaque(),
                 separates_workers: isolation.separates_workers(),
                 processor_seconds: php

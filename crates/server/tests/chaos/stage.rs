@@ -70,6 +70,7 @@ impl Stage {
              [limits]\ndrain_timeout = \"{drain}\"\n[log]\naccess = \"off\"\n\
              [[site]]\nname = \"chaos\"\nroot = \"public\"\n\
              [site.php]\npcntl = true\nworkers = {WORKERS}\nrequest_timeout = \"{request}\"\n\
+             request_terminate_timeout = \"{request}\"\n\
              queue_timeout = \"{queue}\"\nstate_dir = \"room/state\"\n\
              ini_file = \"{}\"\nadmin_ini = {{ \"session.save_path\" = \"{}\" }}\n",
             ini.display(),

@@ -226,7 +226,8 @@ fn without_a_setting_half_of_the_free_disk_is_enough() {
     let mut slow: Vec<Wire> = (0..2).map(|_| sites.slow()).collect();
     sites.server.wait_for_log("a script waits for its slow client");
     let (used, limit) = sites.usage();
-    assert!(used <= limit && limit <= 4 << 20, "{used} of {limit}");
+    // Half of the disk, and of what was counted and not yet written when the disk was asked.
+    assert!(used <= limit && limit <= 5 << 20, "{used} of {limit}");
     assert_eq!(sites.upload("blog", 500_000), 200);
     slow.iter_mut().for_each(is_complete);
     sites.is_returned();

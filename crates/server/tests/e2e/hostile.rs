@@ -40,7 +40,7 @@ fn two_pools() -> Site {
     let entry = |name: &str, request_timeout: &str| {
         format!(
             "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n[site.php]\nworkers = 2\n\
-             request_timeout = \"{request_timeout}\"\nqueue_timeout = \"{request_timeout}\"\n\
+             request_timeout = \"{request_timeout}\"\nrequest_terminate_timeout = \"{request_timeout}\"\nqueue_timeout = \"{request_timeout}\"\n\
              state_dir = \"state-{name}\"\nsandbox = \"off\"\n"
         )
     };

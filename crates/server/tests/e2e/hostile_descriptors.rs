@@ -40,7 +40,7 @@ fn two_sites_with(request_timeout: &str, files: &[(&str, &str)], top: &str) -> S
         )
     };
     let evil = format!(
-        "request_timeout = \"{request_timeout}\"\nadmin_ini = {{ \"ffi.enable\" = \"1\" }}"
+        "request_timeout = \"{request_timeout}\"\nrequest_terminate_timeout = \"{request_timeout}\"\nadmin_ini = {{ \"ffi.enable\" = \"1\" }}"
     );
     let config = format!(
         "listen = [\"127.0.0.1:0\"]\nthreads = 2\ncontrol = \"control\"\n{top}\n[log]\naccess = \"off\"\n{}{}",

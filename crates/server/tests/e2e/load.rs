@@ -117,7 +117,7 @@ fn a_stuck_script_whose_client_has_left_is_ended_too() {
             ("behind.php", &format!("<?php echo 'answered'; fastcgi_finish_request(); {stuck}")),
             OK,
         ],
-        "workers = 1\nrequest_timeout = \"1s\"",
+        "workers = 1\nrequest_terminate_timeout = \"1s\"",
     );
     for target in ["/stuck.php", "/behind.php"] {
         if target == "/behind.php" {

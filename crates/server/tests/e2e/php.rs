@@ -2,6 +2,7 @@
 
 mod children;
 mod failures;
+mod functions;
 mod headers;
 mod ranges;
 mod request;

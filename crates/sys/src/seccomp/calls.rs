@@ -118,36 +118,14 @@ pub const HARDWARE: &[Number] = calls![SYS_iopl, SYS_ioperm, SYS_modify_ldt, SYS
 #[cfg(not(target_arch = "x86_64"))]
 pub const HARDWARE: &[Number] = &[];
 
-/// Executing programs, creating processes, signals to others, and changes of identity.
+/// Old calls that create a process. Newer architectures have only `clone` and `clone3`.
 #[cfg(target_arch = "x86_64")]
-pub const PROGRAMS_AND_IDENTITIES: &[Number] = calls![
-    SYS_execve,
-    SYS_execveat,
-    SYS_fork,
-    SYS_vfork,
-    SYS_kill,
-    SYS_tkill,
-    SYS_rt_sigqueueinfo,
-    SYS_rt_tgsigqueueinfo,
-    SYS_pidfd_send_signal,
-    SYS_pidfd_open,
-    SYS_setuid,
-    SYS_setgid,
-    SYS_setreuid,
-    SYS_setregid,
-    SYS_setresuid,
-    SYS_setresgid,
-    SYS_setgroups,
-    SYS_setfsuid,
-    SYS_setfsgid,
-    SYS_capset,
-    SYS_setsid,
-    SYS_setpgid,
-    SYS_bind,
-    SYS_listen,
-];
-/// Executing programs, signals to others, and changes of identity.
+pub const OLD_FORKS: &[Number] = calls![SYS_fork, SYS_vfork];
+/// Old calls that create a process: none.
 #[cfg(not(target_arch = "x86_64"))]
+pub const OLD_FORKS: &[Number] = &[];
+
+/// Executing programs, signals to others, and changes of identity.
 pub const PROGRAMS_AND_IDENTITIES: &[Number] = calls![
     SYS_execve,
     SYS_execveat,

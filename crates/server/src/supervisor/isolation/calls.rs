@@ -41,6 +41,7 @@ pub(super) fn of_front() -> Rules {
         rules = rules.set(group, &Verdict::NOT_PERMITTED);
     }
     rules
+        .set(calls::OLD_FORKS, &Verdict::NOT_PERMITTED)
         .set(calls::PROGRAMS_AND_IDENTITIES, &Verdict::NOT_PERMITTED)
         .set(calls::SERVER, &Verdict::Allow)
         .set(calls::SERVER_OLD, &Verdict::Allow)

@@ -88,6 +88,30 @@ fn a_request_that_php_cannot_start_is_500_and_names_the_reason() {
     assert!(!site.server.log().contains("nonsense"));
 }
 
+/// PHP goes on with another value, and the administrator learns it.
+#[test]
+fn a_value_of_the_configuration_that_php_refuses_is_named_in_the_log() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[("a.php", "<?php echo ini_get('session.save_handler');")],
+        "workers = 1\nini = { session.save_handler = \"user\", display_errors = \"0\", log_errors = \"1\" }",
+    );
+    assert_eq!(site.get("/a.php").text(), "files");
+    wait_for_line(&site, &["error default:", "PHP Fatal error", "Session save handler"]);
+    wait_for_line(
+        &site,
+        &[
+            "error default:",
+            "refuses the value \"user\"",
+            "session.save_handler",
+            "correct the site's",
+        ],
+    );
+    assert!(!site.server.log().contains("nonsense"));
+}
+
 #[test]
 fn a_page_that_shows_its_errors_is_the_pages_own_output() {
     if !has_php() {
@@ -167,19 +191,22 @@ fn request_timeout_ends_a_script_whatever_it_does() {
             ),
             OK,
         ],
-        "workers = 1\nrequest_timeout = \"1s\"",
+        "workers = 1\nrequest_timeout = \"1s\"\nrequest_terminate_timeout = \"2s\"",
     );
     let out = site.scratch().join("shutdown");
-    for target in
-        ["/sleeps.php", "/busy.php", "/deaf.php", &format!("/shut.php?out={}", out.display())]
-    {
+    for (target, limit, least) in [
+        ("/sleeps.php", "request_timeout", 1),
+        // Without a limit of their own, nothing but the last one ends them.
+        ("/busy.php", "request_terminate_timeout", 2),
+        ("/deaf.php", "request_timeout", 1),
+        (&format!("/shut.php?out={}", out.display()), "request_terminate_timeout", 2),
+    ] {
         let began = Instant::now();
         let reply = site.get(target);
-        let took = began.elapsed();
         assert_eq!(reply.status, 504, "{target}");
-        assert!(took >= Duration::from_millis(990), "{target} took {took:?}");
+        assert!(began.elapsed() >= Duration::from_secs(least), "{target}: {:?}", began.elapsed());
         let path = target.split('?').next().unwrap();
-        wait_for_line(&site, &["request_timeout", path]);
+        wait_for_line(&site, &[limit, path]);
         serves_again(&site);
     }
     wait_until("what a script has to put in order, it may", || {
@@ -191,6 +218,63 @@ fn request_timeout_ends_a_script_whatever_it_does() {
     });
 }
 
+/// Imports, backups and updates ask for more time, or show their progress.
+#[test]
+fn a_script_that_shows_signs_of_life_outlives_request_timeout() {
+    if !has_php() {
+        return;
+    }
+    let sleeps = "<?php usleep(4_200_000); echo 'done';";
+    let site = Site::with_php(
+        &[
+            ("asks.php", "<?php set_time_limit(600); usleep(4_200_000); echo 'done';"),
+            (
+                "asks_for_all.php",
+                "<?php ini_set('max_execution_time', 0); usleep(4_200_000); echo 'done';",
+            ),
+            (
+                "prints.php",
+                "<?php for ($i = 0; $i < 84; $i++) { usleep(50_000); echo ' '; flush(); } echo 'done';",
+            ),
+            (
+                "leaves.php",
+                "<?php fastcgi_finish_request(); set_time_limit(600); usleep(4_200_000); touch($_GET['in'] . '/left');",
+            ),
+            ("htaccess/.htaccess", "php_value max_execution_time 600"),
+            ("htaccess/sleeps.php", sleeps),
+            ("user_ini/.user.ini", "max_execution_time = 600"),
+            ("user_ini/sleeps.php", sleeps),
+            ("sleeps.php", sleeps),
+        ],
+        "workers = 8\nrequest_timeout = \"2s\"\nini = { output_buffering = 0, max_execution_time = 600 }",
+    );
+    let (leaves, left) = (site.awaiting("/leaves.php"), site.scratch().join("left"));
+    // A machine that stands still may end a script before it has asked; a script that is not believed
+    // never gets to its end.
+    std::thread::scope(|scope| {
+        for target in [
+            "/asks.php",
+            "/asks_for_all.php",
+            "/prints.php",
+            "/htaccess/sleeps.php",
+            "/user_ini/sleeps.php",
+        ] {
+            let ends = || site.get(target).text().trim_start() == "done";
+            scope.spawn(move || wait_until(&format!("{target} gets to its end"), ends));
+        }
+        scope.spawn(|| {
+            wait_until("what goes on without a client gets to its end", || {
+                site.get(&leaves);
+                std::thread::sleep(Duration::from_secs(5)); // It has a worker for that long.
+                left.exists()
+            });
+        });
+        // The value of the configuration, which also has the site's `request_timeout`.
+        assert_eq!(site.get("/sleeps.php").status, 504);
+    });
+    wait_for_line(&site, &["request_timeout", "/sleeps.php"]);
+}
+
 #[test]
 fn a_stream_that_runs_too_long_is_broken_off() {
     if !has_php() {
@@ -198,7 +282,7 @@ fn a_stream_that_runs_too_long_is_broken_off() {
     }
     let site = Site::with_php(
         &[("stream.php", "<?php while (true) { echo 'x'; flush(); usleep(50_000); }"), OK],
-        "workers = 1\nrequest_timeout = \"1s\"\nini = { output_buffering = 0 }",
+        "workers = 1\nrequest_terminate_timeout = \"1s\"\nini = { output_buffering = 0 }",
     );
     wait_until("it has begun in time", || {
         let mut wire = site.connect();
@@ -209,7 +293,7 @@ fn a_stream_that_runs_too_long_is_broken_off() {
         assert!(!wire.rest().ends_with(b"0\r\n\r\n"), "it must not look whole");
         true
     });
-    wait_for_line(&site, &["request_timeout", "/stream.php"]);
+    wait_for_line(&site, &["request_terminate_timeout", "/stream.php"]);
     serves_again(&site);
 }
 

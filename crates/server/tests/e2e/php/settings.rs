@@ -204,3 +204,92 @@ fn the_sites_sapi_is_the_name_that_scripts_see() {
         site.server.wait_for_log("opcache on");
     }
 }
+
+/// Creates a file in each folder of the pool's own, and tries to leave the permitted ones.
+const USES_FOLDERS: &str = "<?php
+    if (isset($_GET['set'])) ini_set('open_basedir', $_GET['set']);
+    $name = tempnam(sys_get_temp_dir(), 'x');
+    echo json_encode([
+        'basedir' => ini_get('open_basedir'),
+        'temporary' => file_put_contents($name, 'x') === 1 && unlink($name) && dirname($name) === sys_get_temp_dir(),
+        'upload' => file_get_contents($_FILES['f']['tmp_name'] ?? '') ,
+        'session' => session_start() && session_write_close() && file_exists(session_save_path() . '/sess_' . session_id()),
+        'outside' => @file_get_contents('/etc/hostname') ?: @file_get_contents('/etc/passwd') ?: 'closed',
+        'unset' => @ini_set('open_basedir', '/'),
+    ]);";
+
+#[test]
+fn open_basedir_leaves_the_pools_own_folders_open() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[
+            ("a.php", USES_FOLDERS),
+            ("b/a.php", USES_FOLDERS),
+            ("c/a.php", USES_FOLDERS),
+            ("d/a.php", USES_FOLDERS),
+        ],
+        "workers = 1\nini = { display_errors = \"1\", html_errors = \"0\" }",
+    );
+    let root = site.root().display().to_string();
+    site.file("b/.htaccess", format!("php_value open_basedir {root}/b"));
+    site.file("c/.user.ini", format!("open_basedir = {root}/c"));
+    let upload = "--x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\ncontent\r\n--x--\r\n";
+    let form = ("Content-Type", "multipart/form-data; boundary=x");
+    let ask = |target: &str, basedir: &str| {
+        let reply = site.ask("POST", target, &[form], upload.as_bytes());
+        let expected = json!({
+            "basedir": basedir, "temporary": true, "upload": "content", "session": true, "outside": "closed", "unset": false,
+        });
+        assert_eq!(reply.json(), expected, "{target}: {}", reply.text());
+    };
+    for _ in 0..2 {
+        ask(&format!("/d/a.php?set={root}/d"), &format!("{root}/d"));
+        ask("/b/a.php", &format!("{root}/b"));
+        ask("/c/a.php", &format!("{root}/c"));
+        let free = site.ask("POST", "/a.php", &[form], upload.as_bytes()).json();
+        assert_eq!(free["basedir"], "", "the next request has no open_basedir");
+        assert_ne!(free["outside"], "closed");
+    }
+    let config = std::fs::read_to_string(site.path().join("howdah.toml")).unwrap();
+    for table in ["ini", "admin_ini"] {
+        let value = format!("{root}:/nowhere");
+        let line = format!("\n{table} = {{ open_basedir = \"{value}\" }}\n");
+        site.reconfigure(
+            &config.replace("\nini = { display_errors = \"1\", html_errors = \"0\" }\n", &line),
+        );
+        crate::support::wait_until("the new configuration holds", || {
+            site.ask("POST", "/a.php", &[form], upload.as_bytes()).json()["basedir"] == value
+        });
+        ask("/a.php", &value);
+        let narrower = format!("{root}/d");
+        if table == "ini" {
+            ask(&format!("/d/a.php?set={narrower}"), &narrower);
+        }
+    }
+}
+
+/// Apache's module changes to the script's folder before the first check.
+#[test]
+fn a_relative_open_basedir_means_the_scripts_folder() {
+    if !has_php() {
+        return;
+    }
+    let reads = "<?php echo @file_get_contents('data.txt') ?: 'closed', ' ', @file_get_contents('../data.txt') ?: 'closed';";
+    let site = Site::with_php(
+        &[
+            ("data.txt", "above"),
+            ("a/.htaccess", "php_value open_basedir ."),
+            ("a/a.php", reads),
+            ("a/data.txt", "here"),
+            ("b/a.php", reads),
+            ("b/data.txt", "there"),
+        ],
+        "workers = 1",
+    );
+    for _ in 0..3 {
+        assert_eq!(site.get("/a/a.php").text(), "here closed");
+        assert_eq!(site.get("/b/a.php").text(), "there above");
+    }
+}

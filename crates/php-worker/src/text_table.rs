@@ -1,0 +1,39 @@
+//! Texts that a script sets for the rest of its request.
+
+/// A table of texts by name. Names compare without case, as in Apache's tables.
+#[derive(Debug, Default)]
+pub struct TextTable(Vec<(Vec<u8>, Vec<u8>)>);
+
+impl TextTable {
+    /// Returns the text of that name. A NUL follows it in memory.
+    pub fn find(&self, wanted: &[u8]) -> Option<&[u8]> {
+        let found = self.0.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        found.map(|(_, text)| &text[..text.len() - 1])
+    }
+
+    /// Sets the text of a name. The text ends before its first NUL.
+    pub fn set(&mut self, name: &[u8], text: &[u8]) {
+        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+        let text = [text, b"\0"].concat();
+        match self.0.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            Some((_, known)) => *known = text,
+            None => self.0.push((name.to_vec(), text)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_found_by_its_name_in_any_case() {
+        let mut table = TextTable::default();
+        assert_eq!(table.find(b"a"), None);
+        table.set(b"Name", b"one");
+        table.set(b"NAME", b"two\0three");
+        table.set(b"other", b"");
+        assert_eq!(table.find(b"name"), Some(&b"two"[..]));
+        assert_eq!(table.find(b"other"), Some(&b""[..]));
+    }
+}

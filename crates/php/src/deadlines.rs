@@ -1,0 +1,164 @@
+//! When a request must have been begun, and when its script must have ended.
+
+use std::time::Instant;
+
+use howdah_ipc::front::SignsOfLife;
+
+use crate::pool::PoolLimits;
+
+/// The deadlines of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadlines {
+    /// When a worker must have begun the request.
+    begun_by: Instant,
+    /// When the script must have ended or given another sign of life.
+    alive_by: Instant,
+    /// When the script must have ended.
+    done_by: Instant,
+    /// The signs of life that `alive_by` counts in.
+    signs: SignsOfLife,
+}
+
+/// The deadline that a request has missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Overdue {
+    /// No worker began it.
+    Waiting,
+    /// Its script gave no sign of life for too long.
+    Silent,
+    /// Its script runs for too long.
+    Running,
+}
+
+impl Deadlines {
+    /// The deadlines of a request that arrived at `asked` and was queued at `now`.
+    pub(crate) fn new(asked: Instant, now: Instant, limits: &PoolLimits) -> Deadlines {
+        Deadlines {
+            begun_by: asked + limits.queue_timeout,
+            alive_by: now + limits.request_timeout,
+            done_by: now + limits.request_terminate_timeout,
+            signs: SignsOfLife::default(),
+        }
+    }
+
+    /// Moves the script's deadlines, because the request still waits for a worker. Returns whether
+    /// it has waited for too long.
+    pub(crate) fn postpone(&mut self, now: Instant, limits: &PoolLimits) -> Option<Overdue> {
+        self.alive_by = now + limits.request_timeout;
+        self.done_by = now + limits.request_terminate_timeout;
+        (self.begun_by <= now).then_some(Overdue::Waiting)
+    }
+
+    /// Counts the signs of life that the script has given until `now`. Returns the deadline that
+    /// the script has missed.
+    ///
+    /// New output, and each limit that the script sets with `set_time_limit()`, is worth
+    /// `request_timeout`. Such a limit is worth itself if it is longer, and no limit is worth
+    /// everything up to `request_terminate_timeout`, which nothing exceeds.
+    pub(crate) fn count(
+        &mut self,
+        signs: SignsOfLife,
+        now: Instant,
+        limits: &PoolLimits,
+    ) -> Option<Overdue> {
+        let next = now + limits.request_timeout;
+        if signs.grant != self.signs.grant {
+            self.alive_by = match signs.grant.limit() {
+                Some(limit) => now.checked_add(limit).map_or(self.done_by, |by| by.max(next)),
+                None => self.done_by,
+            };
+        } else if signs.written != self.signs.written {
+            self.alive_by = self.alive_by.max(next);
+        }
+        self.signs = signs;
+        if self.done_by <= now {
+            Some(Overdue::Running)
+        } else {
+            (self.alive_by <= now).then_some(Overdue::Silent)
+        }
+    }
+
+    /// Lets the script miss its deadline at `now`.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        self.done_by = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use howdah_ipc::time_grant::TimeGrant;
+
+    use super::*;
+
+    const LIMITS: PoolLimits = PoolLimits {
+        workers: 1,
+        queue: 1,
+        queue_timeout: Duration::from_secs(15),
+        request_timeout: Duration::from_secs(60),
+        request_terminate_timeout: Duration::from_secs(3600),
+    };
+
+    /// What a script does at a second, or what the deadlines say then.
+    #[derive(Debug, Clone, Copy)]
+    enum Event {
+        Prints,
+        SetsLimit(i64),
+        Is(Option<Overdue>),
+    }
+    use Event::{Is, Prints, SetsLimit};
+
+    fn play(events: &[(u64, Event)]) {
+        let began = Instant::now();
+        let mut deadlines = Deadlines::new(began, began, &LIMITS);
+        let mut signs = SignsOfLife::default();
+        for (second, event) in events {
+            let now = began + Duration::from_secs(*second);
+            match event {
+                Prints => signs.written += 1,
+                SetsLimit(seconds) => signs.grant = signs.grant.followed_by(*seconds),
+                Is(_) => {}
+            }
+            let missed = deadlines.count(signs, now, &LIMITS);
+            if let Is(expected) = event {
+                assert_eq!(missed, *expected, "second {second} of {events:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_silent_script_has_the_request_timeout() {
+        play(&[(59, Is(None)), (60, Is(Some(Overdue::Silent)))]);
+        play(&[(50, Prints), (109, Is(None)), (110, Is(Some(Overdue::Silent)))]);
+    }
+
+    #[test]
+    fn a_limit_that_the_script_sets_counts_from_then() {
+        play(&[(30, SetsLimit(600)), (629, Is(None)), (630, Is(Some(Overdue::Silent)))]);
+        play(&[(30, SetsLimit(1)), (89, Is(None)), (90, Is(Some(Overdue::Silent)))]);
+        // The later limit replaces the earlier one, output does not shorten it.
+        play(&[(0, SetsLimit(600)), (10, SetsLimit(1)), (70, Is(Some(Overdue::Silent)))]);
+        play(&[(0, SetsLimit(600)), (10, Prints), (599, Is(None))]);
+    }
+
+    #[test]
+    fn nothing_exceeds_the_last_deadline() {
+        for seconds in [0, -1, 1_000_000, i64::MAX] {
+            play(&[(0, SetsLimit(seconds)), (3599, Is(None)), (3600, Is(Some(Overdue::Running)))]);
+        }
+        play(&[(3599, SetsLimit(0)), (3600, Is(Some(Overdue::Running)))]);
+        play(&[(3599, Prints), (3600, Is(Some(Overdue::Running)))]);
+        let began = Instant::now();
+        let mut deadlines = Deadlines::new(began, began, &LIMITS);
+        for word in [u64::MAX, 1 << 63, u64::from(u32::MAX)] {
+            let signs = SignsOfLife {
+                written: u64::MAX,
+                grant: TimeGrant::unpack(word),
+            };
+            assert_eq!(deadlines.count(signs, began, &LIMITS), None);
+        }
+        let end = began + LIMITS.request_terminate_timeout;
+        assert_eq!(deadlines.count(SignsOfLife::default(), end, &LIMITS), Some(Overdue::Running));
+    }
+}

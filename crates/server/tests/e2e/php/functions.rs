@@ -1,0 +1,112 @@
+//! The functions that scripts find, compared with those of Apache's module.
+
+use serde_json::json;
+
+use crate::site::Site;
+use crate::support::has_php;
+
+#[test]
+fn scripts_find_the_functions_of_their_interface() {
+    if !has_php() {
+        return;
+    }
+    let names = [
+        "apache_get_modules",
+        "apache_get_version",
+        "apache_getenv",
+        "apache_lookup_uri",
+        "apache_note",
+        "apache_setenv",
+        "apache_request_headers",
+        "apache_response_headers",
+        "getallheaders",
+        "fastcgi_finish_request",
+        // The library that PHP is loaded from has it, Apache's module does not.
+        "chroot",
+        "virtual",
+    ];
+    let list = names.map(|name| format!("'{name}'")).join(",");
+    let script =
+        format!("<?php echo json_encode(array_values(array_filter([{list}], 'function_exists')));");
+    for (sapi, has) in [("apache2handler", 0..10), ("fpm-fcgi", 6..10)] {
+        let site = Site::with_php(&[("a.php", &script)], &format!("sapi = \"{sapi}\""));
+        assert_eq!(site.get("/a.php").json(), json!(names[has]), "{sapi}");
+    }
+}
+
+#[test]
+fn scripts_are_told_of_apaches_modules_and_version() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[(
+            "a.php",
+            "<?php $all = apache_get_modules(); echo json_encode([array_is_list($all), count($all) > 20,
+                array_values(array_intersect($all, ['core', 'mod_rewrite', 'mod_headers', 'mod_php', 'prefork', 'mod_security2', 'mod_rewrite.c', ''])),
+                apache_get_version() === $_SERVER['SERVER_SOFTWARE']]);",
+        )],
+        "",
+    );
+    let expected =
+        json!([true, true, ["core", "prefork", "mod_rewrite", "mod_headers", "mod_php"], true]);
+    assert_eq!(site.get("/a.php").json(), expected);
+}
+
+#[test]
+fn notes_and_variables_last_as_long_as_the_request() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[(
+            "a.php",
+            "<?php echo json_encode([apache_note('a'), apache_note('a', 'one'), apache_note('A', 'two'), apache_note('a'), apache_note('a', null),
+                apache_note('a', ''), apache_note('a'), apache_setenv('NEW', '1'), apache_getenv('NEW'), getenv('NEW'), apache_getenv('OTHER'),
+                apache_setenv('NEW', '2'), apache_getenv('new')]);",
+        )],
+        "workers = 1",
+    );
+    let expected =
+        json!([false, false, "one", "two", "two", "two", "", true, "1", "1", false, true, "2"]);
+    for _ in 0..2 {
+        assert_eq!(site.get("/a.php").json(), expected);
+    }
+}
+
+#[test]
+fn scripts_look_up_what_a_uri_leads_to() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[
+            (
+                "in/a.php",
+                "<?php $found = @apache_lookup_uri($_GET['uri']); echo json_encode($found === false ? false
+                    : [$found->status, $found->uri, $found->filename, $found->path_info, $found->args ?? null, $found->unparsed_uri, $found->method, get_class($found)]);",
+            ),
+            ("page.html", ""),
+        ],
+        "",
+    );
+    let root = site.root().display().to_string();
+    let found = |uri: &str, file: &str, path_info: &str, args: Option<&str>, whole: &str| {
+        json!([200, uri, format!("{root}{file}"), path_info, args, whole, "GET", "stdClass"])
+    };
+    let cases = [
+        ("/page.html", found("/page.html", "/page.html", "", None, "/page.html")),
+        (
+            "a.php/more%3Fx=1",
+            found("/in/a.php/more", "/in/a.php", "/more", Some("x=1"), "/in/a.php/more?x=1"),
+        ),
+        ("../none/x", found("/none/x", "/none", "/x", None, "/in/../none/x")),
+        ("./", found("/in/", "/in/", "", None, "/in/./")),
+        // A folder without its slash is redirected, and such an escape is refused.
+        ("/in", json!(false)),
+        ("/a%2500", json!(false)),
+    ];
+    for (uri, expected) in cases {
+        assert_eq!(site.get(&format!("/in/a.php?uri={uri}")).json(), expected, "{uri}");
+    }
+}
