@@ -90,7 +90,6 @@ pub(crate) async fn send(
 ) -> (u64, Result<(), PumpError>) {
     let mut pump = Pump {
         body,
-        turn: 0,
         has_ended: false,
         left: promised.unwrap_or(u64::MAX),
         sent: 0,
@@ -98,22 +97,13 @@ pub(crate) async fn send(
         filtering: (!filters.is_empty()).then(|| Box::new(Filtering::new(filters))),
         failure: None,
     };
-    let result = loop {
-        match poll_fn(|context| pump.poll(sink, context)).await {
-            // The event loop looks at all other connections before it comes back.
-            Ok(Polled::TurnOver) => tokio::task::yield_now().await,
-            Ok(Polled::Ended) => break Ok(()),
-            Err(error) => break Err(error),
-        }
-    };
+    let result = poll_fn(|context| pump.poll(sink, context)).await;
     (pump.sent, result)
 }
 
 /// The state of one response's content while it is sent.
 struct Pump<'b> {
     body: &'b mut Body,
-    /// Bytes that were sent or spooled in the present turn.
-    turn: usize,
     /// The source has ended.
     has_ended: bool,
     /// Bytes that the head promised and that the client has not taken yet; `u64::MAX` if the head
@@ -133,16 +123,10 @@ struct Filtering {
     output: Vec<u8>,
     /// The filters hold nothing back.
     is_shown: bool,
+    /// The filters have just worked: other connections get their turn first.
+    is_resting: bool,
     /// Runs while the source is silent.
     silence: Option<Pin<Box<Sleep>>>,
-}
-
-/// The end of a call of [`Pump::poll`].
-enum Polled {
-    /// Other connections get their turn; then there is more to send.
-    TurnOver,
-    /// All content was sent.
-    Ended,
 }
 
 /// The pump's next step.
@@ -158,23 +142,18 @@ impl Pump<'_> {
         &mut self,
         sink: &mut impl Sink,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Polled, PumpError>> {
-        self.turn = 0;
+    ) -> Poll<Result<(), PumpError>> {
         loop {
             let is_clear = self.send_spooled(sink, context)?;
-            if self.has_ended && is_clear {
+            if self.has_ended {
+                if !is_clear {
+                    return Poll::Pending;
+                }
                 if self.failure.is_none() {
-                    ready!(sink.poll_finish(context))?;
-                    return Poll::Ready(Ok(Polled::Ended));
+                    return sink.poll_finish(context).map_err(PumpError::from);
                 }
                 ready!(sink.poll_flush(context))?;
-                return Poll::Ready(self.failure.take().map_or(Ok(Polled::Ended), Err));
-            }
-            if self.turn >= TURN {
-                return Poll::Ready(Ok(Polled::TurnOver));
-            }
-            if self.has_ended {
-                return Poll::Pending;
+                return Poll::Ready(self.failure.take().map_or(Ok(()), Err));
             }
             let step = match self.step(sink, is_clear, context) {
                 Ok(step) => step,
@@ -195,14 +174,13 @@ impl Pump<'_> {
         }
     }
 
-    /// Sends what is spooled, as far as the turn lasts. Returns whether all of it went, so that
-    /// content may follow directly.
+    /// Sends what is spooled. Returns whether all of it went, so that content may follow directly.
     fn send_spooled(
         &mut self,
         sink: &mut impl Sink,
         context: &mut Context<'_>,
     ) -> Result<bool, PumpError> {
-        while self.turn < TURN {
+        loop {
             let Poll::Ready(next) = self.spool.poll_next(context).map_err(PumpError::Spool)? else {
                 return Ok(false);
             };
@@ -216,9 +194,7 @@ impl Pump<'_> {
             let count = count?;
             self.spool.advance(count);
             self.sent += count as u64;
-            self.turn += count;
         }
-        Ok(false)
     }
 
     fn step(
@@ -262,15 +238,12 @@ impl Pump<'_> {
             return self.end_of(available);
         }
         if is_clear {
-            let bytes = available.bytes.min(TURN - self.turn);
-            let is_last = available.is_last && bytes == available.bytes;
-            let piece = self.body.piece().first(bytes as u64);
-            if let Poll::Ready(count) = sink.poll_send(piece, is_last, context) {
+            let piece = self.body.piece().first(available.bytes as u64);
+            if let Poll::Ready(count) = sink.poll_send(piece, available.is_last, context) {
                 let count = count?;
                 self.take(count);
                 self.sent += count as u64;
-                self.turn += count;
-                if is_last && count == bytes {
+                if available.is_last && count == available.bytes {
                     self.end()?;
                 }
                 return Ok(Step::Again);
@@ -282,7 +255,6 @@ impl Pump<'_> {
         let (piece, most) = (self.body.piece(), available.bytes.min(STEP));
         let count = self.spool.fill(most, |buffer| piece.read(buffer)).map_err(of_file)?;
         self.take(count);
-        self.turn += count;
         if available.is_last && count == available.bytes {
             self.end()?;
         }
@@ -297,6 +269,10 @@ impl Pump<'_> {
         is_clear: bool,
         context: &mut Context<'_>,
     ) -> Result<Step, PumpError> {
+        if std::mem::take(&mut filtering.is_resting) {
+            context.waker().wake_by_ref();
+            return Ok(Step::Wait);
+        }
         let Some(available) = self.available(context)? else {
             if !is_clear || filtering.is_shown {
                 return flush(sink, context);
@@ -328,8 +304,7 @@ impl Pump<'_> {
         self.take(count);
         filtering.chain.push(&filtering.input[..count], &mut filtering.output)?;
         filtering.is_shown = false;
-        // Filters take much longer than a socket.
-        self.turn = TURN;
+        filtering.is_resting = true;
         filtering.silence = None;
         Ok(self.spool_output(filtering))
     }
@@ -405,6 +380,7 @@ impl Filtering {
             input: Vec::new(),
             output: Vec::new(),
             is_shown: true,
+            is_resting: false,
             silence: None,
         }
     }
@@ -428,9 +404,6 @@ pub(super) fn of_file(error: io::Error) -> PumpError {
 
 /// Bytes that are copied or filtered at a time.
 const STEP: usize = 64 * 1024;
-/// Bytes of one response that are moved before other connections get their turn: some fifty
-/// microseconds.
-const TURN: usize = 256 * 1024;
 
 #[cfg(test)]
 mod tests;

@@ -217,7 +217,6 @@ fn urgent_content_is_taken_from_the_source_while_the_client_takes_nothing() {
             body = Scripted::body(&steps[1..]);
         }
         let mut pump = Pump {
-            turn: 0,
             body: &mut body,
             has_ended: false,
             left: u64::MAX,
@@ -323,46 +322,4 @@ fn a_tee_needs_no_change_of_the_pump() {
         (pumped.text().as_bytes(), &copy.borrow()[..]),
         (&b"abcdefgh"[..], &b"abcdefgh"[..])
     );
-}
-
-#[test]
-fn a_long_response_leaves_turns_for_other_connections() {
-    let content = vec![b'x'; 4 * TURN];
-    let scripted = Scripted {
-        ready: content.clone(),
-        is_last: true,
-        ..Scripted::default()
-    };
-    let cases: [(&str, Body, &[Filter]); 3] = [
-        ("memory", Body::whole(content.clone().into()), &[]),
-        ("source", Body::Stream(Box::new(scripted)), &[]),
-        ("filter", Body::whole(content.into()), &[Filter::Deflate, Filter::Inflate]),
-    ];
-    for (name, mut body, filters) in cases {
-        let mut sink = Slow {
-            taken: Vec::new(),
-            step: 8 * TURN,
-            refuses: 0,
-            flushes: 0,
-            is_finished: false,
-        };
-        let turns = Rc::new(RefCell::new(0));
-        let limits = limits();
-        let runtime = Builder::new_current_thread()
-            .build_local(tokio::runtime::LocalOptions::default())
-            .expect("an event loop");
-        runtime.block_on(async {
-            let counter = Rc::clone(&turns);
-            tokio::task::spawn_local(async move {
-                loop {
-                    *counter.borrow_mut() += 1;
-                    tokio::task::yield_now().await;
-                }
-            });
-            let (bytes, result) = send(&mut body, filters, None, &limits, &mut sink).await;
-            assert_eq!((bytes, result.is_ok()), (4 * TURN as u64, true), "{name}");
-        });
-        assert!(sink.taken.iter().all(|piece| piece.len() <= TURN), "{name}");
-        assert!(*turns.borrow() >= 3, "{name}: {turns:?}");
-    }
 }
