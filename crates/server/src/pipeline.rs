@@ -81,7 +81,7 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
         context.thread.report(&refused);
     }
 
-    // RecordedResponse and adjust: a file, a script or a status makes the response, directives change it.
+    // Answer and adjust: a file, a script or a status makes the response, directives change it.
     let mut notes = None;
     let (mut response, user) = answer(context, site, resolved, &mut notes).await;
 

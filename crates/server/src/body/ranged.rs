@@ -52,9 +52,10 @@ impl Ranged {
             let count = available.bytes.min(missing);
             self.content.consume(count);
             self.position += count as u64;
-            // A script that writes as fast as its output is discarded does not keep the thread: its
-            // next output wakes the task.
+            // A script that writes as fast as its output is discarded does not keep the thread:
+            // other connections get their turn.
             if self.position < first && !available.is_last {
+                context.waker().wake_by_ref();
                 return Poll::Pending;
             }
         }

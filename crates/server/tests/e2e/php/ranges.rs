@@ -102,27 +102,39 @@ fn a_part_is_sent_only_where_the_script_leaves_that_to_the_server() {
     if !has_php() {
         return;
     }
-    let code = "<?php
+    let code = format!(
+        "<?php {AWAIT}
         foreach (explode('|', $_GET['h'] ?? '') as $line) if ($line !== '') header($line);
         if (isset($_GET['status'])) http_response_code((int) $_GET['status']);
         echo '0123';
-        if (isset($_GET['flush'])) { ob_flush(); flush(); usleep(1000); }
-        echo '456789';";
-    let site = Site::new(&[("h.php", code)]);
+        if (isset($_GET['flush'])) {{ ob_flush(); flush(); await($_GET['flush']); }}
+        echo '456789';"
+    );
+    let site = Site::new(&[("h.php", &code)]);
+    let target = |query: &str| format!("{}&{query}", site.awaiting("/h.php"));
     let mut wire = site.connect();
     for query in [
         "h=Accept-Ranges:none",
         "h=Content-Range:bytes%200-9/100&status=206",
         "status=201",
         "status=404",
-        // The length is not known when the head is sent.
-        "flush",
     ] {
-        let reply = ask(&mut wire, &format!("/h.php?{query}"), "bytes=1-2");
+        let reply = ask(&mut wire, &target(query), "bytes=1-2");
         assert_ne!(reply.field("content-range"), Some("bytes 1-2/10"), "{query}");
         assert_eq!(reply.text(), "0123456789", "{query}");
     }
-    let reply = ask(&mut wire, "/h.php?flush&h=Content-Length:10", "bytes=3-5");
+    // The length is not known when the head is sent.
+    let fields = [("Range", "bytes=1-2"), ("Connection", "close")];
+    let mut wire = site.connect();
+    wire.request("GET", &target("flush=unknown"), &fields, b"");
+    let (status, _, fields) = wire.head();
+    assert_eq!(status, 200, "{fields:?}");
+    site.allow("unknown");
+    let rest = String::from_utf8(wire.rest()).unwrap();
+    assert!(rest.contains("0123") && rest.contains("456789"), "{rest}");
+    site.allow("known");
+    let target = target("flush=known&h=Content-Length:10");
+    let reply = ask(&mut site.connect(), &target, "bytes=3-5");
     assert_eq!((reply.status, reply.text()), (206, "345"));
 }
 
