@@ -3,6 +3,7 @@
 
 mod clock;
 mod keys;
+mod media_types;
 pub(crate) mod pulse;
 mod room;
 mod thread;
@@ -28,6 +29,7 @@ use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::{Notify, mpsc, watch};
 
 pub(crate) use self::clock::Now;
+pub(crate) use self::media_types::use_media_types;
 use self::pulse::Pulse;
 use self::room::Room;
 use self::thread::Stage;
@@ -295,25 +297,6 @@ fn directives(
         log.say(Level::Error, Some(site.name()), &flaw.to_string());
     };
     DirectiveCache::new(sites, config.limits.htaccess_size, Box::new(tell))
-}
-
-/// Takes the media types of `mime_types` for this process. A missing file has none.
-///
-/// # Errors
-/// The file cannot be read: what happened, for the log. The built-in types are used.
-pub(crate) fn use_media_types(config: &Config) -> Result<(), String> {
-    let path = &config.mime_types;
-    match std::fs::read(path) {
-        Ok(text) => howdah_files::use_system_types(&text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => {
-            let path = path.display();
-            return Err(format!(
-                "the media types in {path} cannot be read: {error}; the built-in types are used"
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// Logs a warning for each site whose document root the front's user cannot read: such a site
