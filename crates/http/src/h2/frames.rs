@@ -26,7 +26,7 @@ pub struct FrameLimits {
     pub empty_frames: u32,
     /// PRIORITY, PRIORITY_UPDATE, and frames of unknown kinds.
     pub other_frames: u32,
-    /// WINDOW_UPDATE, beside one for each [`PER_WINDOW_UPDATE`] bytes that the client was sent.
+    /// WINDOW_UPDATE, beside one for each `PER_WINDOW_UPDATE` bytes that the client was sent.
     pub window_updates: u32,
     /// CONTINUATION frames of one head.
     pub continuations: u32,

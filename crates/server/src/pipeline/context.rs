@@ -153,12 +153,16 @@ impl RequestContext<'_, '_> {
     }
 
     /// Receives and discards all of the content, for a response that does not need it. The next
-    /// request can follow on the connection.
+    /// request can follow on the connection. A client that waits for leave to send (Expect) is
+    /// answered at once instead, without its content.
     ///
     /// # Errors
     /// See [`receive`](crate::body::receive).
     pub(crate) async fn skip_content(&mut self) -> Result<(), BodyError> {
-        if self.request.content == howdah_http::Content::None || self.is_content_discarded {
+        if self.request.content == howdah_http::Content::None
+            || self.is_content_discarded
+            || self.request.fields.contains(b"expect")
+        {
             return Ok(());
         }
         let received = self.receive_as(u64::MAX, Keep::Nothing).await;
