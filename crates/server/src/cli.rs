@@ -493,7 +493,7 @@ mod tests {
             (&["--port", "1"], "unexpected argument"),
             (&["--tls", "auto"], "internal"),
             (&["--listen", "https://unix:/run/a.sock"], "a Unix socket has no TLS"),
-            (&["--access-log", ""], "give a file"),
+            (&["--access-log", ""], "a file, syslog:FACILITY:TAG"),
         ] {
             let error = serve(arguments).unwrap_err();
             assert!(error.contains(why), "{error}");
