@@ -1,7 +1,7 @@
 //! The access logs of all sites.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 
 use howdah_config::{AccessTarget, Config};
 
@@ -109,7 +109,7 @@ fn open(config: &Config, target: &AccessTarget) -> Result<Option<LogTarget>, Str
 ///
 /// # Errors
 /// Text for the operator.
-pub(crate) fn open_file(path: &PathBuf) -> Result<LogTarget, String> {
+pub(crate) fn open_file(path: &Path) -> Result<LogTarget, String> {
     LogTarget::file(path).map_err(|error| {
         format!("cannot open the log {}: {error}; create its folder", path.display())
     })
