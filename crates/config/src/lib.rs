@@ -20,6 +20,7 @@ mod near;
 pub mod reference;
 mod section;
 pub mod settings;
+mod system_log;
 pub mod values;
 
 use std::path::Path;
@@ -37,6 +38,7 @@ pub use settings::{
     Config, FRONT_USER, FieldRule, Http2, Limits, Log, POOL_USER, Php, ResourceLimits, Site,
     SiteTls,
 };
+pub use system_log::{LogDaemon, SystemLog};
 pub use values::{
     AccessFormat, AccessTarget, AcmeChallenge, AllowOverride, CertificateSource, CipherPolicy,
     ClientVerify, ContentCoding, Count, Destination, ErrorTarget, ForwardedField, HostPattern,

@@ -31,6 +31,12 @@ pub enum LogValue {
     Bytes,
     /// `%b`: the same, `-` for 0.
     BytesOrDash,
+    /// `%O`: all bytes that were sent, with the head.
+    AllBytesSent,
+    /// `%I`: all bytes of the request that were received, with its head.
+    AllBytesReceived,
+    /// `%S`: `%I` and `%O` together.
+    AllBytes,
     /// `%T`, `%{s}T`: how long the request took, in seconds.
     Seconds,
     /// `%{ms}T`: in milliseconds.
@@ -39,6 +45,20 @@ pub enum LogValue {
     Microseconds,
     /// `%{NAME}i`: a field of the request.
     Field(String),
+    /// `%{NAME}o`: a field of the response.
+    ResponseField(String),
+    /// `%{NAME}C`: a cookie of the request.
+    Cookie(String),
+    /// `%{NAME}e`: an environment variable that directives have set.
+    Environment(String),
+    /// `%f`: the file that was found for the request.
+    File,
+    /// `%R`: the handler of that file.
+    Handler,
+    /// `%k`: requests that came before on the connection.
+    Earlier,
+    /// `%P`, `%{pid}P`: the number of the front's process.
+    Process,
     /// `%H`: the protocol version.
     Protocol,
     /// `%m`: the method.
@@ -113,6 +133,16 @@ impl LogFormat {
         Ok(LogFormat { text: text.to_owned(), parts })
     }
 
+    /// Returns whether a line tells how the request was resolved: its file, handler or environment.
+    pub fn tells_resolution(&self) -> bool {
+        self.parts.iter().any(|part| {
+            matches!(
+                part,
+                LogPart::Value(LogValue::Environment(_) | LogValue::File | LogValue::Handler)
+            )
+        })
+    }
+
     /// Returns the parts of a line, in order.
     pub fn parts(&self) -> &[LogPart] {
         &self.parts
@@ -168,6 +198,16 @@ fn value(letter: char, argument: Option<&str>) -> Result<Option<LogValue>, (Stri
         ('T', Some("ms")) => LogValue::Milliseconds,
         ('T', None | Some("s")) => LogValue::Seconds,
         ('i', Some(name)) if !name.is_empty() => LogValue::Field(name.to_owned()),
+        ('o', Some(name)) if !name.is_empty() => LogValue::ResponseField(name.to_owned()),
+        ('C', Some(name)) if !name.is_empty() => LogValue::Cookie(name.to_owned()),
+        ('e', Some(name)) if !name.is_empty() => LogValue::Environment(name.to_owned()),
+        ('f', None) => LogValue::File,
+        ('R', None) => LogValue::Handler,
+        ('k', None) => LogValue::Earlier,
+        ('P', None | Some("pid")) => LogValue::Process,
+        ('O', None) => LogValue::AllBytesSent,
+        ('I', None) => LogValue::AllBytesReceived,
+        ('S', None) => LogValue::AllBytes,
         ('H', None) => LogValue::Protocol,
         ('m', None) => LogValue::Method,
         ('p', None | Some("canonical")) => LogValue::Port,
@@ -187,9 +227,9 @@ fn value(letter: char, argument: Option<&str>) -> Result<Option<LogValue>, (Stri
         ('X', None) => LogValue::Completion,
         // The name that identd gives.
         ('l', None) => return Ok(None),
-        ('I' | 'O' | 'S', None) => {
-            let message = format!("`%{letter}` in a log format: bytes of heads are not counted");
-            return Err(mistake(&message, "write `%B` for the bytes of content"));
+        ('n', Some(_)) => {
+            let message = format!("`%{{…}}{letter}` in a log format: notes stay with their script");
+            return Err(mistake(&message, "let the script set a field and write `%{NAME}o`"));
         }
         _ => {
             let argument = argument.map(|inner| format!("{{{inner}}}")).unwrap_or_default();
@@ -205,8 +245,9 @@ fn mistake(message: &str, help: &str) -> (String, String) {
 
 const LINES: &str = "a record is one line; leave it out";
 
-const WORDS: &str = "the words are %h %a %{c}a %A %B %b %D %T %{ms}T %{NAME}i %H %l %m %p %{local}p \
-                     %{remote}p %q %r %>s %t %{sec}t %{msec}t %{usec}t %u %U %v %V %X %%";
+const WORDS: &str = "the words are %h %a %{c}a %A %B %b %{NAME}C %D %{NAME}e %f %H %{NAME}i %I \
+                     %k %l %m %{NAME}o %O %p %{local}p %{remote}p %P %q %r %R %>s %S %t \
+                     %{sec}t %{msec}t %{usec}t %T %{ms}T %u %U %v %V %X %%";
 
 #[cfg(test)]
 mod tests {
@@ -223,6 +264,22 @@ mod tests {
             ("%>s%<s", vec![value(LogValue::Status), value(LogValue::Status)]),
             ("\\\"%r\\\"\\t", vec![text("\""), value(LogValue::RequestLine), text("\"\t")]),
             ("%{User-Agent}i", vec![value(LogValue::Field("User-Agent".to_owned()))]),
+            ("%{X-Y}o", vec![value(LogValue::ResponseField("X-Y".to_owned()))]),
+            (
+                "%{id}C%{A}e",
+                vec![
+                    value(LogValue::Cookie("id".to_owned())),
+                    value(LogValue::Environment("A".to_owned())),
+                ],
+            ),
+            (
+                "%I%O%S",
+                vec![
+                    value(LogValue::AllBytesReceived),
+                    value(LogValue::AllBytesSent),
+                    value(LogValue::AllBytes),
+                ],
+            ),
             ("%>{c}a%{c}>a", vec![value(LogValue::Hop), value(LogValue::Hop)]),
             (
                 "%{us}T%{msec}t",
@@ -238,11 +295,11 @@ mod tests {
             ("%", "ends in `%`"),
             ("%{a", "without its `}`"),
             ("%z", "`%z` is not known"),
-            ("%{X}o", "`%{X}o` is not known"),
+            ("%{X}n", "notes stay with their script"),
+            ("%o", "`%o` is not known"),
             ("%i", "`%i` is not known"),
             ("%{}i", "`%{}i` is not known"),
             ("%400{Referer}i", "a condition"),
-            ("%O", "`%B` for the bytes"),
             ("a\\nb", "`\\n`"),
             ("a\nb", "a control character"),
             ("%{%H:%M}t", "is not known"),

@@ -19,6 +19,7 @@ use crate::kinds::{
 };
 use crate::listener::{ListenAddress, Listener, Network, SOCKET_MODE, TrustedProxies};
 use crate::section::section;
+use crate::system_log::{LogDaemon, SystemLog};
 use crate::values::{
     AccessFormat, AccessTarget, AllowOverride, CertificateSource, CipherPolicy, ClientVerify,
     ContentCoding, Count, Destination, ErrorTarget, ForwardedField, HostPattern, Includes,
@@ -118,6 +119,12 @@ section! {
         /// X-Forwarded-For or Forwarded: `"CF-Connecting-IP"`, `"X-Real-IP"`.
         client_address_header ("client_address_header"): Option<String> as Optional<AddressField> = None,
             "Unset is the address of `forwarded_fields`.";
+        /// The file with the media types of file name extensions, in the format of Debian's
+        /// `/etc/mime.types` and of Apache's TypesConfig. Its types come before the built-in ones;
+        /// `AddType` comes before both. Read at the start and at every reload. A missing file is no
+        /// error.
+        mime_types ("mime_types"): PathBuf as File = PathBuf::from("/etc/mime.types"),
+            "Apache on Debian has its types from there.";
         /// Whether PCRE2 translates the patterns of directives to machine code.
         pcre_jit ("pcre_jit"): bool as Flag = false,
             "Site owners write these patterns. Without it the front never makes memory executable; costly patterns take up to eight times as long.";
@@ -282,18 +289,29 @@ section! {
 section! {
     /// Where logs go.
     pub struct Log {
-        /// The access log: `"off"`, `"-"` for standard output, or a file that lines are added to.
+        /// The access log: `"off"`, `"-"` for standard output, a file that lines are added to, or the
+        /// system's log. `"syslog:FACILITY:TAG"` sends the lines to `/dev/log`, `"journald:TAG"` to
+        /// systemd's journal; both parts may be left out (`"syslog:"` is `"syslog:local7:howdah"`).
+        /// While the system's log does not run, lines are lost and counted.
         access ("access"): AccessTarget as Access = AccessTarget::Stdout,
             "journald and Docker collect standard output, and a server without a log is hard to operate.";
         /// How a line of the access log looks: the name of a format, or a format of your own in the
         /// words of Apache's `LogFormat`: `'%h %l %u %t "%r" %>s %b %D'`. `%{c}a` is the address of
-        /// the proxy, `%v` the site. Sizes are those of the content.
+        /// the proxy, `%v` the site. `%b` and `%B` are bytes of content; `%I` and `%O` are all bytes
+        /// of the request and of the response.
         format ("format"): AccessFormat as Format = AccessFormat::Combined,
             "The format that all log analysers read.";
-        /// The error log: `"-"` for standard error, or a file that lines are added to. PHP's errors
-        /// go there too.
+        /// The error log: `"-"` for standard error, a file that lines are added to, or the system's
+        /// log as in `access`. PHP's errors go there too.
         error ("error"): ErrorTarget as Errors = ErrorTarget::Stderr,
             "Visible in a terminal, and collected by service managers.";
+        /// The socket of the system's log, for `"syslog:…"`.
+        syslog_socket ("syslog_socket"): PathBuf as File = PathBuf::from("/dev/log"),
+            "Where every syslog daemon listens.";
+        /// The socket of systemd's journal, for `"journald:…"`.
+        journald_socket ("journald_socket"): PathBuf as File =
+            PathBuf::from("/run/systemd/journal/socket"),
+            "Where the journal listens for its own protocol.";
         /// The least serious lines that the error log gets: `"error"` (a request, a process or a
         /// site failed), `"warning"` (something needs attention), `"notice"` (a start, a reload) or
         /// `"info"` (mistakes of clients and other ordinary events). Ten lines of one kind are
@@ -456,6 +474,12 @@ section! {
         /// sites. `"auto"` is half of what is still free for all other sites together.
         spill_total ("spill_total"): Option<u64> as AutoSize = None,
             "A site alone may use a third; however many sites take all they may, the next one finds room.";
+        /// The site's access log, as `access` of `[log]`. Sites may share a file.
+        access_log ("access_log"): Option<AccessTarget> as Optional<Access> = None,
+            "Unset is the server's access log.";
+        /// How a line of the site's access log looks, as `format` of `[log]`.
+        access_log_format ("access_log_format"): Option<AccessFormat> as Optional<Format> = None,
+            "Unset is the format of `[log]`.";
         /// PHP: `false` for none, or a `[site.php]` table.
         php ("php"): Option<Php> as PhpTable = Some(Php::default()),
             "Howdah is a server for PHP sites. Without PHP its files are refused, never sent as text.";
@@ -751,12 +775,48 @@ impl Config {
         optional(&mut self.pid_file);
         optional(&mut self.acme.ca_file);
         optional(&mut self.acme.state_dir);
-        if let AccessTarget::File(path) = &mut self.log.access {
+        for path in
+            [&mut self.mime_types, &mut self.log.syslog_socket, &mut self.log.journald_socket]
+        {
             *path = folder.join(&*path);
+        }
+        let site_logs = self.sites.iter_mut().filter_map(|site| site.access_log.as_mut());
+        for target in site_logs.chain([&mut self.log.access]) {
+            if let AccessTarget::File(path) = target {
+                *path = folder.join(&*path);
+            }
         }
         if let ErrorTarget::File(path) = &mut self.log.error {
             *path = folder.join(&*path);
         }
+    }
+}
+
+impl Log {
+    /// Returns the path of the socket that a daemon listens at.
+    pub fn daemon_socket(&self, daemon: LogDaemon) -> PathBuf {
+        match daemon {
+            LogDaemon::Syslog => self.syslog_socket.clone(),
+            LogDaemon::Journald => self.journald_socket.clone(),
+        }
+    }
+
+    /// Returns the system's logs that `sites` or the server write to, each with the path of its
+    /// daemon's socket.
+    pub fn daemon_sockets<'l>(
+        &'l self,
+        sites: &'l [Site],
+    ) -> impl Iterator<Item = (&'l SystemLog, PathBuf)> {
+        let access = sites.iter().filter_map(|site| site.access_log.as_ref());
+        let access = access.chain([&self.access]).filter_map(|target| match target {
+            AccessTarget::System(log) => Some(log),
+            AccessTarget::Off | AccessTarget::Stdout | AccessTarget::File(_) => None,
+        });
+        let error = match &self.error {
+            ErrorTarget::System(log) => Some(log),
+            ErrorTarget::Stderr | ErrorTarget::File(_) => None,
+        };
+        access.chain(error).map(|log| (log, self.daemon_socket(log.daemon)))
     }
 }
 

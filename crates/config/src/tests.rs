@@ -72,6 +72,8 @@ fn every_key_reaches_its_field() {
         access = "off"
         format = "json"
         error = "/var/log/e"
+        syslog_socket = "/s/syslog"
+        journald_socket = "/s/journald"
         level = "warning"
 
         [[site]]
@@ -102,6 +104,8 @@ fn every_key_reaches_its_field() {
         sendfile_roots = ["/srv/files", "more"]
         accel = { "/protected/" = "/srv/files" }
         spill_total = "10M"
+        access_log = "syslog:local3:shop"
+        access_log_format = "json"
         client_requests = "off"
         client_burst = 4
         rules = """
@@ -210,6 +214,8 @@ fn every_key_reaches_its_field() {
         access: AccessTarget::Off,
         format: AccessFormat::Json,
         error: ErrorTarget::File("/var/log/e".into()),
+        syslog_socket: "/s/syslog".into(),
+        journald_socket: "/s/journald".into(),
         level: LogLevel::Warning,
     };
     assert_eq!(config.log, log);
@@ -351,6 +357,12 @@ fn every_key_reaches_its_field() {
         spill_total: Some(10 << 20),
         client_requests: Some(Rate::OFF),
         client_burst: Some(4),
+        access_log: Some(AccessTarget::System(SystemLog {
+            daemon: LogDaemon::Syslog,
+            facility: 19,
+            tag: "shop".into(),
+        })),
+        access_log_format: Some(AccessFormat::Json),
         php: Some(php),
     };
     assert_eq!(config.sites, [site]);

@@ -7,6 +7,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use crate::log_format::LogFormat;
+use crate::system_log::SystemLog;
 
 /// A number of things, or as many as suit the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -514,6 +515,8 @@ pub enum AccessTarget {
     Stdout,
     /// The end of this file.
     File(PathBuf),
+    /// The system's log.
+    System(SystemLog),
 }
 
 /// How a line of the access log looks.
@@ -534,6 +537,8 @@ pub enum ErrorTarget {
     Stderr,
     /// The end of this file.
     File(PathBuf),
+    /// The system's log.
+    System(SystemLog),
 }
 
 /// How serious a line of the error log is, the most serious first.

@@ -88,6 +88,7 @@ mod named;
 mod readable;
 mod representation;
 mod store;
+mod system_types;
 mod watches;
 
 pub use answer::{Answer, Manner, ScriptManner, Variant};
@@ -98,3 +99,4 @@ pub use media_type::media_type;
 pub use named::Listed;
 pub use representation::{Coding, CompressedCache, Representation};
 pub use store::{Figures, Store};
+pub use system_types::use_system_types;

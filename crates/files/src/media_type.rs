@@ -1,8 +1,12 @@
-//! Content types, by the end of a file's name.
+//! Content types, by the end of a file's name: those of the system's file, then those of a built-in
+//! table.
+
+use crate::system_types;
 
 /// Returns the media type for a file of that name.
 ///
-/// Only the last extension counts, in any case: `page.html.bak` is not a page. An unknown extension
+/// Only the last extension counts, in any case: `page.html.bak` is not a page. The types of
+/// [`use_system_types`](crate::use_system_types) come before the built-in ones. An unknown extension
 /// gives `application/octet-stream`, as with nginx: without any type (Apache's way) a browser
 /// guesses from the bytes, and what a visitor uploaded could become a page of the site.
 ///
@@ -14,6 +18,11 @@ pub fn media_type(name: &[u8]) -> &'static str {
 
 /// The type that goes with an extension, which has no dot.
 pub(crate) fn of_extension(extension: &str) -> Option<&'static str> {
+    system_types::of_extension(extension).or_else(|| built_in(extension))
+}
+
+/// The type of the built-in table.
+fn built_in(extension: &str) -> Option<&'static str> {
     if NONE.iter().any(|none| none.eq_ignore_ascii_case(extension)) {
         return None;
     }

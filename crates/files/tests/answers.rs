@@ -176,7 +176,9 @@ fn ranges() {
                 "{range}"
             );
         }
-        assert_eq!(counter.request(Method::Head, name, &[("Range", "bytes=0-4")]).status, 200);
+        let head = counter.request(Method::Head, name, &[("Range", "bytes=0-4")]);
+        let range = format!("bytes 0-4/{length}");
+        assert_eq!((head.status, head.field("content-range")), (206, Some(&*range)));
     }
 }
 

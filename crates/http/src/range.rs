@@ -32,11 +32,12 @@ impl Span {
     }
 }
 
-/// Returns the bytes that a request asks for, of a representation of `length` bytes. Only GET has
-/// ranges (RFC 9110 §14.2). Preconditions and If-Range have to be checked before:
+/// Returns the bytes that a request asks for, of a representation of `length` bytes. Ranges are for
+/// GET (RFC 9110 §14.2); the response to HEAD tells what GET would get, as with Apache and nginx.
+/// Preconditions and If-Range have to be checked before:
 /// [`conditional`](crate::conditional).
 pub fn requested(method: &Method, fields: &Fields, length: u64) -> Ranges {
-    if *method != Method::Get {
+    if !matches!(method, Method::Get | Method::Head) {
         return Ranges::Whole;
     }
     let mut values = fields.values(b"range");
@@ -308,12 +309,12 @@ mod tests {
     }
 
     #[test]
-    fn only_one_range_field_of_a_get_counts() {
+    fn only_one_range_field_of_a_get_or_head_counts() {
         let mut fields = Fields::new();
         assert_eq!(requested(&Method::Get, &fields, 10), Ranges::Whole);
         fields.push(b"Range", b"bytes=1-2");
         assert_eq!(requested(&Method::Get, &fields, 10), Ranges::One(Span { first: 1, last: 2 }));
-        assert_eq!(requested(&Method::Head, &fields, 10), Ranges::Whole);
+        assert_eq!(requested(&Method::Head, &fields, 10), Ranges::One(Span { first: 1, last: 2 }));
         assert_eq!(requested(&Method::Post, &fields, 10), Ranges::Whole);
         fields.push(b"Range", b"bytes=1-2");
         assert_eq!(requested(&Method::Get, &fields, 10), Ranges::Whole);

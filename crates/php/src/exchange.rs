@@ -1,5 +1,6 @@
 //! One request on its way through a worker.
 
+use std::any::Any;
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -192,6 +193,12 @@ impl Exchange {
         let lease = self.lease.as_mut().expect("held until dropped");
         let zygote = lease.zygote.clone();
         zygote.front.consume(lease.slot(), length as u64);
+    }
+
+    /// Keeps something that the worker uses, such as a file, until no worker has the request any
+    /// more, even if the reader of the response is gone before.
+    pub fn keep(&mut self, kept: Box<dyn Any + Send>) {
+        self.lease.as_mut().expect("held until dropped").keep(kept);
     }
 
     /// Lets the script run to its end without a reader. The rest of its output is thrown away, and

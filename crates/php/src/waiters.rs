@@ -197,6 +197,8 @@ impl Waiters {
                 kill_at: None,
                 kills: 0,
             };
+            // The worker may wait for space already.
+            self.news(slot);
         }
     }
 

@@ -1,5 +1,6 @@
 //! A zygote with its workers, as the front sees them: shared memory, control socket, slots.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -61,6 +62,8 @@ pub(crate) struct Lease {
     slot: Option<Slot>,
     /// The figures of the request, once its script has ended and it was counted.
     pub(crate) figures: Option<RequestFigures>,
+    /// What the slot's worker uses; dropped with the lease.
+    kept: Option<Box<dyn Any + Send>>,
 }
 
 impl Lease {
@@ -74,6 +77,10 @@ impl Lease {
 
     pub(crate) fn index(&self) -> usize {
         self.slot_ref().index()
+    }
+
+    pub(crate) fn keep(&mut self, kept: Box<dyn Any + Send>) {
+        self.kept = Some(kept);
     }
 }
 
@@ -251,6 +258,7 @@ impl Zygote {
             zygote: self.clone(),
             slot: Some(slot),
             figures: None,
+            kept: None,
         })
     }
 

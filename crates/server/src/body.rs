@@ -8,6 +8,7 @@
 
 mod filters;
 mod pump;
+mod ranged;
 mod receive;
 mod settle;
 mod source;
@@ -16,6 +17,7 @@ mod storage;
 
 pub(crate) use self::filters::coding;
 pub(crate) use self::pump::{PumpError, Sink, send};
+pub(crate) use self::ranged::{Ranged, Segment};
 pub(crate) use self::receive::{BodyError, Keep, Received, RequestStream, receive};
 pub(crate) use self::settle::settle;
 pub(crate) use self::source::{Available, Body, PAUSE, Source, SourceError};

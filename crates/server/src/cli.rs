@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -481,12 +481,9 @@ fn count(text: &str) -> Result<Count, String> {
 }
 
 fn access_log(text: &str) -> Result<AccessTarget, String> {
-    match text {
-        "" => Err("give a file, - or off".to_owned()),
-        "-" => Ok(AccessTarget::Stdout),
-        "off" => Ok(AccessTarget::Off),
-        file => Ok(AccessTarget::File(Path::new(file).to_owned())),
-    }
+    // The advice is written for the configuration file, where values are in quotes.
+    AccessTarget::parse(text)
+        .map_err(|(what, help)| format!("{what}; {}", help.replace(['`', '"'], "")))
 }
 
 #[cfg(test)]
@@ -549,7 +546,7 @@ mod tests {
             (&["--port", "1"], "unexpected argument"),
             (&["--tls", "auto"], "internal"),
             (&["--listen", "https://unix:/run/a.sock"], "a Unix socket has no TLS"),
-            (&["--access-log", ""], "give a file"),
+            (&["--access-log", ""], "a file, syslog:FACILITY:TAG"),
         ] {
             let error = serve(arguments).unwrap_err();
             assert!(error.contains(why), "{error}");

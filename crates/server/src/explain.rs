@@ -25,6 +25,7 @@ use howdah_site::{
     server_variables,
 };
 
+use crate::front::use_media_types;
 use crate::host::{Compared, FrontHost, Passwords};
 use crate::net::{Peer, forwarded};
 use crate::respond::{codings, set_content_type};
@@ -109,6 +110,9 @@ pub(crate) fn explain(config: &Config, question: &Question) -> Result<Explanatio
         .find_anywhere(request.host())
         .ok_or_else(|| format!("no site answers for the host {host}: it would get 421"))?;
     let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+    if let Err(warning) = use_media_types(config) {
+        told.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(warning);
+    }
     let directives = {
         let told = Arc::clone(&told);
         let tell = move |_: &Site, flaw: &Flaw| {

@@ -4,6 +4,7 @@
 mod challenges;
 mod clock;
 mod keys;
+mod media_types;
 pub(crate) mod pulse;
 mod room;
 mod thread;
@@ -31,6 +32,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use self::challenges::Challenges;
 pub(crate) use self::clock::Now;
+pub(crate) use self::media_types::use_media_types;
 use self::pulse::Pulse;
 use self::room::Room;
 pub(crate) use self::thread::{Shared, Stage, Thread};
@@ -39,7 +41,7 @@ use crate::admin::{self, Questions};
 use crate::body::{Refusal, Storage, StorageLimits};
 use crate::crew::{Bounds, Crew};
 use crate::host::Passwords;
-use crate::log::{self, ErrorLog, Level, LogWriter, WaitStatus};
+use crate::log::{self, ErrorLog, Level, LogWriter, SiteLogs, WaitStatus};
 use crate::net::{Accepted, Clients, Listener};
 #[cfg(test)]
 use crate::observe::Ledger;
@@ -66,7 +68,7 @@ pub(crate) fn run(start: FrontStart) -> ExitCode {
     if let Err(error) = &result {
         log.say(Level::Error, None, &format!("the front cannot go on: {error}"));
     }
-    access.iter().for_each(LogWriter::finish);
+    access.all().for_each(LogWriter::finish);
     log.finish();
     if result.is_ok() {
         ExitCode::SUCCESS
@@ -76,16 +78,16 @@ pub(crate) fn run(start: FrontStart) -> ExitCode {
 }
 
 /// Starts the threads that write the logs.
-fn log_threads(start: &FrontStart) -> io::Result<(Arc<ErrorLog>, Option<LogWriter>)> {
+fn log_threads(start: &FrontStart) -> io::Result<(Arc<ErrorLog>, SiteLogs<LogWriter>)> {
     let log = Arc::new(start.log.on_thread()?);
-    let access = start.access.clone().map(|target| log::access_log(target, &log)).transpose()?;
+    let access = start.access.clone().try_map(|target| log::access_log(target, &log))?;
     Ok((log, access))
 }
 
 fn serve(
     start: FrontStart,
     log: Arc<ErrorLog>,
-    access: Option<LogWriter>,
+    access: SiteLogs<LogWriter>,
     threads: usize,
 ) -> io::Result<()> {
     let FrontStart {
@@ -120,6 +122,9 @@ fn serve(
         pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads));
     }
     warn_of_unreadable_roots(&config, &log);
+    if let Err(warning) = use_media_types(&config) {
+        log.say(Level::Warning, None, &warning);
+    }
     let (shared, mut receivers) = share(
         config,
         (pools.clone(), users),
@@ -192,7 +197,7 @@ type Inbox = mpsc::UnboundedReceiver<Accepted>;
 fn share(
     config: Arc<Config>,
     (pools, pool_users): SitePools,
-    (log, access): (Arc<ErrorLog>, Option<LogWriter>),
+    (log, access): (Arc<ErrorLog>, SiteLogs<LogWriter>),
     tls: Option<Tls>,
     (threads, pulse): (usize, Arc<Pulse>),
     (counters, facts): (Arc<FrontCounters>, ServerFacts),
@@ -298,8 +303,14 @@ pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
         generation: 1,
         ledger: Ledger::default(),
     };
-    let (shared, _) =
-        share(Arc::new(config), pools, (log, None), None, (1, pulse), (counters, facts))?;
+    let (shared, _) = share(
+        Arc::new(config),
+        pools,
+        (log, SiteLogs::default()),
+        None,
+        (1, pulse),
+        (counters, facts),
+    )?;
     Ok(Rc::new(Thread::new(shared, 0)))
 }
 
@@ -425,7 +436,9 @@ impl Control {
                     }
                     self.tell(&FromFront::StatusTaken { id });
                 }
-                ToFront::ReopenLogs => self.replace_logs(received.descriptors),
+                ToFront::ReopenLogs { first } => {
+                    self.replace_logs(first, received.descriptors);
+                }
                 ToFront::Present { id, answer } => {
                     self.shared.challenges.present(id, &answer);
                     self.tell(&FromFront::Presented { id });
@@ -514,15 +527,15 @@ impl Control {
         let _ = self.channel.send_now(&message.encode(), &[]);
     }
 
-    fn replace_logs(&self, descriptors: Vec<OwnedFd>) {
-        let access = self.shared.access.as_ref().map(LogWriter::target);
-        let replaced = front_protocol::replace_logs(&self.shared.log, access, descriptors);
-        if let Err(error) = replaced {
-            self.shared.log.say(
-                Level::Error,
-                None,
-                &format!("the new log files cannot be used: {error}"),
-            );
+    /// Replaces log files, from the one at `first` on.
+    fn replace_logs(&self, first: usize, descriptors: Vec<OwnedFd>) {
+        let access = self.shared.access.all().map(LogWriter::target);
+        let files = front_protocol::log_files(&self.shared.log, access);
+        for (target, descriptor) in files.skip(first).zip(descriptors) {
+            if let Err(error) = target.replace(descriptor) {
+                let what = format!("a new log file cannot be used: {error}");
+                self.shared.log.say(Level::Error, None, &what);
+            }
         }
     }
 

@@ -6,6 +6,8 @@
 
 mod line;
 mod repeats;
+mod site_logs;
+mod system_log;
 mod target;
 mod writer;
 
@@ -22,6 +24,8 @@ use howdah_sys::process::Exit;
 pub(crate) use self::line::timestamp;
 use self::line::{Subject, line};
 use self::repeats::{About, Repeats};
+pub(crate) use self::site_logs::{SiteLogs, open_file};
+pub(crate) use self::system_log::LineKind;
 pub(crate) use self::target::LogTarget;
 pub(crate) use self::writer::LogWriter;
 
@@ -64,7 +68,10 @@ impl ErrorLog {
     /// The thread cannot be started.
     pub(crate) fn on_thread(&self) -> io::Result<ErrorLog> {
         let target = self.target().clone();
-        let tell = move |lost| target.write(&lost_lines("error log", lost));
+        let tell = move |lost| {
+            // A system's log that is still missing loses this line, too.
+            target.write(&lost_lines("error log", lost), Duration::ZERO);
+        };
         let writer = LogWriter::start(self.target().clone(), tell)?;
         Ok(ErrorLog::with(self.level, LogOutput::Thread(writer)))
     }
@@ -164,11 +171,12 @@ impl ErrorLog {
                     lost.fetch_add(1, Ordering::Relaxed);
                     return;
                 }
-                target.write(line);
-                let lines = lost.load(Ordering::Relaxed);
+                let lines = lost.load(Ordering::Relaxed) + target.write(line, patience);
+                lost.store(lines, Ordering::Relaxed);
                 if lines > 0 && target.takes_a_line(Duration::ZERO) {
-                    lost.store(0, Ordering::Relaxed);
-                    target.write(&lost_lines("error log", lines));
+                    let is_told =
+                        target.write(&lost_lines("error log", lines), Duration::ZERO) == 0;
+                    lost.store(if is_told { 0 } else { lines }, Ordering::Relaxed);
                 }
             }
         }

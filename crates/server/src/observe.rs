@@ -7,7 +7,9 @@ mod directive_messages;
 mod phase;
 mod request_error;
 
-pub(crate) use self::access_log::{AccessLog, Record};
+pub(crate) use self::access_log::{
+    AccessLog, AccessLogs, ConnectionFacts, Record, RecordedResponse, ResolutionNotes,
+};
 pub(crate) use self::counters::{
     Ended, FrontCounters, Histogram, Ledger, NO_SITE, SiteTotals, ThreadCounters, Totals,
 };

@@ -11,6 +11,8 @@ mod secure;
 #[cfg(test)]
 mod tests;
 
+use std::os::unix::ffi::OsStrExt;
+
 use howdah_http::{Scheme, Status};
 use howdah_site::{Resolution, Resolved, Site};
 
@@ -19,8 +21,11 @@ pub(crate) use self::directives::{CostlySites, adjust, list};
 pub(crate) use self::response::{Head, Response};
 use crate::body;
 use crate::front::Thread;
-use crate::observe::{Ended, Phase, Record, RequestError, Situation};
-use crate::respond::{challenge, file, listing, pool_status, script, upstream};
+use crate::observe::{
+    AccessLog, ConnectionFacts, Ended, Phase, Record, RecordedResponse, RequestError,
+    ResolutionNotes, Situation,
+};
+use crate::respond::{challenge, file, listing, pool_status, script, script_ranges, upstream};
 
 /// A response, with the site and the user for the request's record.
 #[derive(Debug)]
@@ -31,6 +36,8 @@ pub(crate) struct Served<'t> {
     pub(crate) site: Option<&'t Site>,
     /// The user who has authenticated.
     pub(crate) user: Option<Vec<u8>>,
+    /// How the request was resolved, where the site's access log tells so.
+    pub(crate) notes: Option<Box<ResolutionNotes>>,
 }
 
 /// Makes the response to a request. Read this function and [`answer`] first.
@@ -46,7 +53,12 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
     let Some(site) = context.thread.sites().find_on(context.peer.listener, context.request.host())
     else {
         let response = Some(Response::error(Status::MISDIRECTED_REQUEST));
-        return Served { response, site: None, user: None };
+        return Served {
+            response,
+            site: None,
+            user: None,
+            notes: None,
+        };
     };
     context.site = Some(site);
     if let Some(tls) = &context.thread.shared.tls
@@ -56,13 +68,19 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
             response: Some(response),
             site: Some(site),
             user: None,
+            notes: None,
         };
     }
     let client = context.peer.remote.ip();
     if let Err(wait) = context.thread.clients().request(client, site.number()) {
         context.thread.report(&RequestError::too_many(context.situation()));
         let response = Some(Response::too_many_requests(wait));
-        return Served { response, site: Some(site), user: None };
+        return Served {
+            response,
+            site: Some(site),
+            user: None,
+            notes: None,
+        };
     }
     let resolved = directives::resolve(context, site).await;
     if resolved.is_forbidden() {
@@ -71,7 +89,8 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
     }
 
     // Answer and adjust: a file, a script or a status makes the response, directives change it.
-    let (mut response, user) = answer(context, site, resolved).await;
+    let mut notes = None;
+    let (mut response, user) = answer(context, site, resolved, &mut notes).await;
 
     // Settle: short content passes its filters before the head states its length.
     if let Some(response) = &mut response
@@ -80,11 +99,16 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
     {
         settle(context, response).await;
     }
+    if response.as_ref().is_some_and(|response| response.takes_ranges) {
+        let now = context.arrival.began.seconds();
+        response = response.map(|whole| script_ranges::select(context.request, whole, now));
+    }
+    response.iter_mut().for_each(Response::drop_description);
     if let (Some(response), Scheme::Https) = (&mut response, context.request.scheme) {
         secure::promise(response, site);
     }
     context.phase.set(Phase::Sending);
-    Served { response, site: Some(site), user }
+    Served { response, site: Some(site), user, notes }
 }
 
 /// The result of sending a response.
@@ -93,6 +117,7 @@ pub(crate) struct Outcome {
     /// Bytes of content that the client took.
     pub(crate) bytes: u64,
     pub(crate) result: Result<(), body::PumpError>,
+    pub(crate) connection: ConnectionFacts,
 }
 
 /// Records a request that has ended: counts it, and writes one line in the access log, and one in
@@ -102,14 +127,13 @@ pub(crate) fn record(
     thread: &Thread,
     situation: Situation<'_>,
     arrival: Arrival,
-    user: Option<&[u8]>,
-    status: Status,
+    response: RecordedResponse<'_>,
     outcome: Outcome,
 ) {
     let complete = outcome.result.is_ok();
     let took = arrival.started.elapsed();
     let ended = Ended {
-        status,
+        status: response.status,
         bytes: outcome.bytes,
         took,
         is_complete: complete,
@@ -120,17 +144,17 @@ pub(crate) fn record(
     {
         thread.report(&error);
     }
-    if let Some(access_log) = thread.access_log() {
+    if let Some(access_log) = thread.access_log(situation.site) {
         access_log.record(&Record {
             site: situation.site.map_or("-", |site| site.name()),
             peer: situation.peer,
-            user,
             began: arrival.began,
             took,
             request: situation.request,
-            status,
+            response,
             sent: outcome.bytes,
             complete,
+            connection: outcome.connection,
         });
     }
 }
@@ -141,13 +165,19 @@ async fn answer(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     mut resolved: Resolved,
+    notes: &mut Option<Box<ResolutionNotes>>,
 ) -> (Option<Response>, Option<Vec<u8>>) {
     if let Some(response) = pool_status::respond(context, site, &resolved) {
         return (Some(response), None);
     }
     let mut errors = 0;
+    let takes_notes =
+        context.thread.access_log(Some(site)).is_some_and(AccessLog::tells_resolution);
     loop {
         let is_error = errors > 0;
+        if takes_notes {
+            *notes = Some(notes_of(&resolved));
+        }
         let Resolved { resolution, mut ruled } = resolved;
         let rules = ruled.as_mut();
         let made = match resolution {
@@ -190,6 +220,24 @@ async fn answer(
         errors += 1;
         resolved = directives::error(context, site, ruled, status).await;
     }
+}
+
+/// Returns how the request was resolved, in Apache's words.
+fn notes_of(resolved: &Resolved) -> Box<ResolutionNotes> {
+    let state = resolved.ruled.as_ref().map(|ruled| &ruled.state);
+    let (file, handler): (_, &[u8]) = match &resolved.resolution {
+        Resolution::File { path, .. } => (Some(path), b""),
+        Resolution::Php(script) => (Some(script.path()), b"application/x-httpd-php"),
+        Resolution::Listing { path } => (Some(path), b"httpd/unix-directory"),
+        Resolution::Proxy { .. } => (None, b"proxy-server"),
+        _ => (None, b""),
+    };
+    let found = file.map(|path| path.absolute().as_os_str().as_bytes());
+    Box::new(ResolutionNotes {
+        file: found.unwrap_or_default().to_vec(),
+        handler: handler.to_vec(),
+        environment: state.map(|state| state.env.clone()).unwrap_or_default(),
+    })
 }
 
 /// Replaces the response by an error page if its content cannot be read at all.

@@ -10,6 +10,7 @@ mod page;
 pub(crate) mod pool_status;
 mod prepared;
 pub(crate) mod script;
+pub(crate) mod script_ranges;
 mod sendfile;
 pub(crate) mod upstream;
 

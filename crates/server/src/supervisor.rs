@@ -60,7 +60,7 @@ use self::orphans::OrphanSearch;
 use self::plan::ServePlan;
 use self::pool::PoolProcesses;
 use self::upgrade::ConfigCheck;
-use crate::log::{ErrorLog, Level, LogTarget};
+use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
 use crate::observe::{FrontCounters, Ledger};
 use crate::tls::TicketKeys;
 
@@ -87,7 +87,7 @@ struct Supervisor {
     /// The counters of all fronts since the start.
     ledger: Ledger,
     log: Arc<ErrorLog>,
-    access: Option<LogTarget>,
+    access: SiteLogs<LogTarget>,
     signals: Signals,
     listeners: Vec<Listener>,
     /// The listeners for monitors.

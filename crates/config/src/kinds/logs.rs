@@ -8,16 +8,17 @@ use toml::de::DeValue;
 use super::{Problem, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
 use crate::log_format::LogFormat;
+use crate::system_log::SystemLog;
 use crate::values::{AccessFormat, AccessTarget, ErrorTarget, LogLevel};
 
-/// `"off"`, `"-"` or a file.
+/// `"off"`, `"-"`, a file or the system's log.
 pub(crate) struct Access;
 
 impl ValueKind for Access {
     type Value = AccessTarget;
 
     fn name() -> String {
-        "`\"off\"`, `\"-\"` or a file".to_owned()
+        "`\"off\"`, `\"-\"`, a file, `\"syslog:FACILITY:TAG\"` or `\"journald:TAG\"`".to_owned()
     }
 
     fn show(value: &AccessTarget) -> String {
@@ -25,6 +26,7 @@ impl ValueKind for Access {
             AccessTarget::Off => quoted("off"),
             AccessTarget::Stdout => quoted("-"),
             AccessTarget::File(path) => quoted(&path.to_string_lossy()),
+            AccessTarget::System(log) => quoted(&log.to_string()),
         }
     }
 
@@ -33,38 +35,47 @@ impl ValueKind for Access {
         report: &mut MistakeCollector<'_>,
     ) -> Option<AccessTarget> {
         read_string(value, report, &Self::name(), |text| {
-            AccessTarget::parse(text)
-                .ok_or_else(|| empty("`\"off\"`, `\"-\"` for standard output, or a file"))
+            AccessTarget::parse(text).map_err(|(message, help)| Problem::new(message, help))
         })
     }
 }
 
 impl AccessTarget {
-    /// Parses `off`, `-` and a file's path; `None` for an empty text.
-    pub fn parse(text: &str) -> Option<AccessTarget> {
+    /// Parses `off`, `-`, a file's path, `syslog:FACILITY:TAG` and `journald:TAG`.
+    ///
+    /// # Errors
+    /// The mistake, and advice.
+    pub fn parse(text: &str) -> Result<AccessTarget, (String, String)> {
+        if let Some(log) = SystemLog::parse(text) {
+            return log.map(AccessTarget::System);
+        }
         match text {
-            "" => None,
-            "off" => Some(AccessTarget::Off),
-            "-" => Some(AccessTarget::Stdout),
-            path => Some(AccessTarget::File(PathBuf::from(path))),
+            "" => {
+                let help = format!("give {}", Access::name());
+                Err(("the log's place is empty".to_owned(), help))
+            }
+            "off" => Ok(AccessTarget::Off),
+            "-" => Ok(AccessTarget::Stdout),
+            path => Ok(AccessTarget::File(PathBuf::from(path))),
         }
     }
 }
 
-/// `"-"` or a file.
+/// `"-"`, a file or the system's log.
 pub(crate) struct Errors;
 
 impl ValueKind for Errors {
     type Value = ErrorTarget;
 
     fn name() -> String {
-        "`\"-\"` or a file".to_owned()
+        "`\"-\"`, a file, `\"syslog:FACILITY:TAG\"` or `\"journald:TAG\"`".to_owned()
     }
 
     fn show(value: &ErrorTarget) -> String {
         match value {
             ErrorTarget::Stderr => quoted("-"),
             ErrorTarget::File(path) => quoted(&path.to_string_lossy()),
+            ErrorTarget::System(log) => quoted(&log.to_string()),
         }
     }
 
@@ -72,19 +83,18 @@ impl ValueKind for Errors {
         value: &Spanned<DeValue<'_>>,
         report: &mut MistakeCollector<'_>,
     ) -> Option<ErrorTarget> {
-        read_string(value, report, &Self::name(), |text| match text {
-            "" => Err(empty("`\"-\"` for standard error, or a file")),
-            "off" => {
-                Err(Problem::new("the error log cannot be turned off", "give `\"-\"` or a file"))
-            }
-            "-" => Ok(ErrorTarget::Stderr),
-            path => Ok(ErrorTarget::File(PathBuf::from(path))),
+        let parse = |text: &str| match (text, SystemLog::parse(text)) {
+            ("", _) => Err("the log's place is empty"),
+            ("off", _) => Err("the error log cannot be turned off"),
+            ("-", _) => Ok(Ok(ErrorTarget::Stderr)),
+            (_, Some(log)) => Ok(log.map(ErrorTarget::System)),
+            (path, None) => Ok(Ok(ErrorTarget::File(PathBuf::from(path)))),
+        };
+        read_string(value, report, &Self::name(), |text| match parse(text) {
+            Ok(parsed) => parsed.map_err(|(message, help)| Problem::new(message, help)),
+            Err(message) => Err(Problem::new(message, format!("give {}", Self::name()))),
         })
     }
-}
-
-fn empty(help: &str) -> Problem {
-    Problem::new("the log's place is empty", format!("give {help}"))
 }
 
 /// The name of a format, or Apache's words.
@@ -131,8 +141,8 @@ impl ValueKind for Format {
 }
 
 const COMMON: &str = r#"%h %l %u %t "%r" %>s %b"#;
-/// With the bytes of content, where Debian's format has those of the head as well.
-const VHOST_COMBINED: &str = r#"%v:%p %h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#;
+/// As in Debian's `apache2.conf`.
+const VHOST_COMBINED: &str = r#"%v:%p %h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i""#;
 
 /// `"error"`, `"warning"`, `"notice"` or `"info"`.
 pub(crate) struct Level;

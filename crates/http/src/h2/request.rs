@@ -349,6 +349,8 @@ mod tests {
             ("te", "trailers"),
         ];
         let request = read(&GET, &fields, true).unwrap();
+        let raw = PseudoFields { path: Some(b"/\xc3\xa9"), ..GET };
+        assert_eq!(read(&raw, &[], true).unwrap().target, b"/\xc3\xa9");
         assert_eq!(
             (&request.target[..], &request.authority[..], request.version, request.content),
             (&b"/a?b"[..], &b"example.org"[..], Version::Http2, Content::None)
@@ -447,6 +449,7 @@ mod tests {
                 vec![],
                 400,
             ),
+            (PseudoFields { path: Some(b"/\x7f"), ..GET }, vec![], 400),
             (PseudoFields { path: Some(b"/a b"), ..GET }, vec![], 400),
             (PseudoFields { path: None, ..GET }, vec![], 400),
             (PseudoFields { method: b"G T", ..GET }, vec![], 400),

@@ -10,8 +10,6 @@ use std::time::Duration;
 use howdah_files::{FileBody, OpenFile};
 use howdah_php::{Exchange, ExchangeError};
 
-use super::receive::Received;
-use super::storage::StoredFile;
 use crate::net::Piece;
 use crate::respond::UpstreamError;
 
@@ -98,8 +96,6 @@ pub(crate) struct Script {
     available: usize,
     /// Bytes that the response's head promised.
     declared: Option<u64>,
-    /// The request's content where it is in a file, which the script may read until it ends.
-    request: Option<StoredFile>,
 }
 
 impl Body {
@@ -120,17 +116,12 @@ impl Body {
         Body::Shared(bytes, all)
     }
 
-    /// The output of a script that was given `request`. `declared` is the length that the script's
-    /// head declared, if it did.
-    pub(crate) fn script(exchange: Exchange, declared: Option<u64>, request: Received) -> Body {
+    /// The output of a script. `declared` is the length that the script's head declared, if it did.
+    pub(crate) fn script(exchange: Exchange, declared: Option<u64>) -> Body {
         Body::Script(Script {
             exchange: Some(exchange),
             available: 0,
             declared,
-            request: match request {
-                Received::File(file, _) => Some(file),
-                Received::Memory(_) => None,
-            },
         })
     }
 
@@ -164,7 +155,6 @@ impl Body {
     pub(super) fn release(&mut self) {
         if let Body::Script(script) = self {
             script.exchange = None;
-            script.request = None;
         }
     }
 

@@ -178,6 +178,11 @@ impl StoredFile {
         })
     }
 
+    /// Returns another handle of the same file, which is closed with the last one.
+    pub(crate) fn share(&self) -> StoredFile {
+        StoredFile(self.0.clone())
+    }
+
     /// Has a thread of the storage run `call`.
     fn job<T: Send + 'static>(&self, call: impl FnOnce() -> T + Send + 'static) -> Job<T> {
         let (result, job) = oneshot::channel();

@@ -25,11 +25,11 @@ use super::workspace::Workspace;
 use crate::body::{SpoolLimits, Storage};
 use crate::crew::Crew;
 use crate::host::{Compared, FrontHost, Passwords};
-use crate::log::{ErrorLog, Level};
+use crate::log::{ErrorLog, Level, LogWriter, SiteLogs};
 use crate::net::{Accepted, Clients, CountedConnection, Listener, Peer, SWEEP, Watches};
 use crate::observe::{
-    AccessLog, DirectiveMessage, FrontCounters, RecentMessages, RequestError, RespondError,
-    ThreadCounters,
+    AccessLog, AccessLogs, DirectiveMessage, FrontCounters, RecentMessages, RequestError,
+    RespondError, ThreadCounters,
 };
 use crate::pipeline::CostlySites;
 use crate::respond::Prepared;
@@ -59,7 +59,7 @@ pub(crate) struct Shared {
     /// zygotes, is the last to end.
     pub(crate) others: AtomicUsize,
     pub(crate) log: Arc<ErrorLog>,
-    pub(crate) access: Option<crate::log::LogWriter>,
+    pub(crate) access: SiteLogs<LogWriter>,
     /// The connections and requests of each client.
     pub(crate) clients: Clients,
     /// The challenges of authorities for certificates that are answered.
@@ -110,7 +110,7 @@ pub(crate) struct Thread {
     encoder: RefCell<RequestEncoder>,
     watches: Watches,
     clock: Clock,
-    access: Option<AccessLog>,
+    access: AccessLogs,
     /// Unused workspaces. They are boxed because they are moved with every request.
     workspaces: RefCell<Vec<Box<Workspace>>>,
     /// The number of connections that are working.
@@ -203,8 +203,7 @@ impl Thread {
             Some(PoolHandle::new(pool.clone()?, number, counters.pool(site).clone()))
         };
         let handles = shared.pools.iter().enumerate().map(handle).collect();
-        let access =
-            shared.access.clone().map(|log| AccessLog::new(config.log.format.clone(), log));
+        let access = AccessLogs::new(config, &shared.access);
         Thread {
             number,
             limits,
@@ -435,14 +434,14 @@ impl Thread {
         &self.counters
     }
 
-    /// The access log, where there is one.
+    /// The access log of a site, or of requests of no site. `None`: it is off.
     #[inline]
-    pub(crate) fn access_log(&self) -> Option<&AccessLog> {
-        self.access.as_ref()
+    pub(crate) fn access_log(&self, site: Option<&Site>) -> Option<AccessLog<'_>> {
+        self.access.of(site.map(Site::number))
     }
 
     fn flush_access(&self) {
-        self.access.iter().for_each(AccessLog::flush);
+        self.access.flush();
     }
 
     fn before_sleep(&self) {

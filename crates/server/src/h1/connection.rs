@@ -28,7 +28,7 @@ use crate::body::{self, Body, PumpError, Source};
 use crate::front::{Thread, Workspace};
 use crate::h2;
 use crate::net::{ConnectionError, Patience, Peer, Timed, Transport, forwarded};
-use crate::observe::{Phase, RequestError, Situation};
+use crate::observe::{ConnectionFacts, Phase, RecordedResponse, RequestError, Situation};
 use crate::pipeline::{self, Arrival, Outcome, RequestContext, Response, Served};
 
 /// How long a connection stays ready for the next request before its buffers are taken from it.
@@ -44,6 +44,8 @@ pub(super) struct Connection<T> {
     proxy: Option<Box<Peer>>,
     pub(super) thread: Rc<Thread>,
     served: u64,
+    /// Bytes of the present request that were received.
+    received: u64,
     /// The unread content of the present request. The next request begins behind it.
     remaining: Remaining,
 }
@@ -109,6 +111,7 @@ impl<T: Transport> Connection<T> {
             peer,
             thread,
             served: 0,
+            received: 0,
             remaining: Remaining::Length(0),
         }
     }
@@ -176,6 +179,7 @@ impl<T: Transport> Connection<T> {
                     self.wire.watch.disarm();
                     self.served += 1;
                     work.input.consume(parsed.head_length);
+                    self.received = parsed.head_length as u64;
                     self.remaining = Remaining::of(work.request.content, self.thread.limits());
                     let after = match self.proxy {
                         None => self.serve(work, parsed).await,
@@ -270,6 +274,7 @@ impl<T: Transport> Connection<T> {
             wire: &mut self.wire,
             input: &mut work.input,
             remaining: &mut self.remaining,
+            received: &mut self.received,
             version,
             expects_continue: parsed.expect_continue,
             is_waiting: false,
@@ -278,14 +283,20 @@ impl<T: Transport> Connection<T> {
         let (request, scratch) = (&mut work.request, &mut work.scratch);
         let mut context =
             RequestContext::new(&thread, &peer, arrival, request, &mut stream, scratch);
-        let Served { response, site, user } = pipeline::serve(&mut context).await;
+        let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
         let Some(mut response) = response else {
             return After::Close;
         };
+        let length = response.length();
         let (outcome, after) = self.send(work, site, &mut response, parsed.persistent).await;
         let situation = self.situation(work, site);
-        let status = response.status();
-        pipeline::record(&thread, situation, arrival, user.as_deref(), status, outcome);
+        let answer = RecordedResponse {
+            head: response.head.get(),
+            length,
+            user: user.as_deref(),
+            notes: notes.as_deref(),
+        };
+        pipeline::record(&thread, situation, arrival, answer, outcome);
         if let Body::Buffer(buffer, _) = response.body {
             work.scratch.content = buffer;
         }
@@ -304,13 +315,18 @@ impl<T: Transport> Connection<T> {
         thread.report(&RequestError::head(situation, refusal.status, refusal.why));
         // The following bytes are not read as another request.
         self.remaining = Remaining::Length(u64::MAX);
+        self.received = work.input.bytes().len() as u64;
+        self.served += 1;
         let mut response = match refusal == PLAIN {
             true => Response::for_https_only(&work.request),
             false => Response::error(refusal.status),
         };
+        let length = response.length();
         let (outcome, after) = self.send(work, None, &mut response, false).await;
         let situation = self.situation(work, None);
-        pipeline::record(&thread, situation, arrival, None, refusal.status, outcome);
+        let head = response.head.get();
+        let answer = RecordedResponse { head, length, user: None, notes: None };
+        pipeline::record(&thread, situation, arrival, answer, outcome);
         after
     }
 
@@ -335,7 +351,13 @@ impl<T: Transport> Connection<T> {
             (Ok(()), false) if self.remaining.is_done() => After::Close,
             (Ok(()), false) => After::Linger,
         };
-        (Outcome { bytes, result }, after)
+        let connection = ConnectionFacts {
+            received: self.received,
+            sent: self.wire.taken(),
+            earlier: self.served.saturating_sub(1),
+            persists: after == After::Next,
+        };
+        (Outcome { bytes, result, connection }, after)
     }
 
     /// Sends the head in `work.out`, and the content of `response` in that framing. Returns the

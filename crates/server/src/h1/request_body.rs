@@ -39,6 +39,8 @@ pub(super) struct RequestBody<'c, T> {
     pub(super) wire: &'c mut Timed<T>,
     pub(super) input: &'c mut Buffer,
     pub(super) remaining: &'c mut Remaining,
+    /// Bytes of the request that were received, with its head.
+    pub(super) received: &'c mut u64,
     pub(super) version: Version,
     /// Whether the client waits for a 100 (Continue) before it sends its content.
     pub(super) expects_continue: bool,
@@ -75,6 +77,7 @@ impl<T: Transport> RequestBody<'_, T> {
             }
         };
         self.input.consume(consumed);
+        *self.received += consumed as u64;
         Ok(Some(!self.remaining.is_done()))
     }
 }

@@ -16,7 +16,7 @@ use super::sink::Sink;
 use crate::body::{self, Body, PumpError, Source};
 use crate::front::Workspace;
 use crate::net::{ConnectionError, Peer, forwarded};
-use crate::observe::{Phase, RequestError, Situation};
+use crate::observe::{ConnectionFacts, Phase, RecordedResponse, RequestError, Situation};
 use crate::pipeline::{self, Arrival, Outcome, RequestContext, Response, Served};
 
 /// Serves a request of the connection.
@@ -83,16 +83,23 @@ impl Stream<'_> {
             &mut body,
             &mut work.scratch,
         );
-        let Served { response, site, user } = pipeline::serve(&mut context).await;
+        let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
         let Some(mut response) = response else {
             return;
         };
-        let outcome = self.send(work, site, &mut response).await;
+        let length = response.length();
+        let mut outcome = self.send(work, site, &mut response).await;
+        outcome.connection.received = body.received;
         // The client need not send the rest of a content that nobody has read (RFC 9113 §8.1).
         drop(body);
         let situation = self.situation(work, site, Phase::Sending);
-        let status = response.status();
-        pipeline::record(thread, situation, self.arrival, user.as_deref(), status, outcome);
+        let recorded = RecordedResponse {
+            head: response.head.get(),
+            length,
+            user: user.as_deref(),
+            notes: notes.as_deref(),
+        };
+        pipeline::record(thread, situation, self.arrival, recorded, outcome);
         if let Body::Buffer(buffer, _) = response.body {
             work.scratch.content = buffer;
         }
@@ -105,9 +112,12 @@ impl Stream<'_> {
         let situation = self.situation(work, None, Phase::ReadingHead);
         thread.report(&RequestError::head(situation, refusal.status, refusal.why));
         let mut response = Response::error(refusal.status);
+        let length = response.length();
         let outcome = self.send(work, None, &mut response).await;
         let situation = self.situation(work, None, Phase::Sending);
-        pipeline::record(thread, situation, self.arrival, None, refusal.status, outcome);
+        let head = response.head.get();
+        let recorded = RecordedResponse { head, length, user: None, notes: None };
+        pipeline::record(thread, situation, self.arrival, recorded, outcome);
     }
 
     /// Sends a response of `site` to the request in `work`.
@@ -130,11 +140,11 @@ impl Stream<'_> {
         let is_empty = filters.is_empty() && body.in_memory().is_some_and(<[u8]>::is_empty);
         let ends = !has_content || is_empty;
         let (stream, number) = match self.send_head(made, ends) {
-            Ok(_) if ends => return Outcome { bytes: 0, result: Ok(()) },
+            Ok(_) if ends => return self.outcome(0, Ok(())),
             Ok(sent) => sent,
             Err(_) => {
                 let result = Err(PumpError::Client(ConnectionError::Broken));
-                return Outcome { bytes: 0, result };
+                return self.outcome(0, result);
             }
         };
         let mut sink = Sink::new(thread, &self.shared.outbox, stream, Place::new(number, priority));
@@ -145,7 +155,18 @@ impl Stream<'_> {
             Err(PumpError::Client(_)) => sink.reset(Reason::CANCEL),
             Err(_) => sink.reset(Reason::INTERNAL_ERROR),
         }
-        Outcome { bytes, result }
+        self.outcome(bytes, result)
+    }
+
+    /// Heads are compressed with state of the connection: the bytes of content are counted alone.
+    fn outcome(&self, bytes: u64, result: Result<(), PumpError>) -> Outcome {
+        let connection = ConnectionFacts {
+            received: 0,
+            sent: bytes,
+            earlier: u64::from(self.respond.borrow().stream_id().as_u32() / 2),
+            persists: true,
+        };
+        Outcome { bytes, result, connection }
     }
 
     /// Returns the stream for the content, and its number.

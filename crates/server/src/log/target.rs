@@ -9,28 +9,36 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use howdah_config::SystemLog;
 use howdah_sys::{descriptor, open, poll};
+
+use super::system_log::{LineKind, SystemLogSocket};
 
 /// Bytes that a pipe accepts atomically (`PIPE_BUF` on Linux).
 pub(super) const ONE_PIECE: usize = 4096;
 
-/// The destination of a log: a standard stream, or the end of a file. Clones share one descriptor;
-/// replacing the file affects all of them.
+/// The destination of a log. Clones share one descriptor; replacing a file affects all of them.
 #[derive(Debug, Clone)]
-pub(crate) struct LogTarget {
-    /// `None` for a standard stream.
-    path: Option<PathBuf>,
-    file: Arc<File>,
+pub(crate) enum LogTarget {
+    /// A standard stream.
+    Stream(Arc<File>),
+    /// The end of the file at this path.
+    File(PathBuf, Arc<File>),
+    /// The system's log.
+    System(Arc<SystemLogSocket>),
 }
 
 impl LogTarget {
     /// The end of the file at `path`. A missing file is created.
     pub(crate) fn file(path: &Path) -> io::Result<LogTarget> {
         let file = append(path)?;
-        Ok(LogTarget {
-            path: Some(path.to_owned()),
-            file: Arc::new(file.into()),
-        })
+        Ok(LogTarget::File(path.to_owned(), Arc::new(file.into())))
+    }
+
+    /// The system's log, whose daemon listens at `path`. The daemon need not run.
+    pub(crate) fn system(log: &SystemLog, path: &Path, kind: LineKind) -> io::Result<LogTarget> {
+        let socket = SystemLogSocket::new(log.clone(), path.to_owned(), kind)?;
+        Ok(LogTarget::System(Arc::new(socket)))
     }
 
     /// Standard error.
@@ -44,57 +52,72 @@ impl LogTarget {
     }
 
     pub(super) fn stream(stream: BorrowedFd<'_>) -> io::Result<LogTarget> {
-        Ok(LogTarget {
-            path: None,
-            file: Arc::new(stream.try_clone_to_owned()?.into()),
-        })
+        Ok(LogTarget::Stream(Arc::new(stream.try_clone_to_owned()?.into())))
     }
 
-    /// Writes whole lines and waits until they are written. Errors are ignored, because a log that
-    /// cannot be written to is no reason to stop serving.
+    /// Writes whole lines. Returns the number of lines that were lost, where that is known. Errors
+    /// are ignored otherwise, because a log that cannot be written to is no reason to stop serving.
     ///
-    /// Lines for a file are written with one `write(2)`. Lines for a pipe or another stream are
-    /// written in groups that are accepted atomically. Lines of several processes never mix, except
-    /// lines longer than [`ONE_PIECE`].
-    pub(super) fn write(&self, mut lines: &[u8]) {
-        if self.file.metadata().is_ok_and(|file| file.is_file()) {
-            let _ = (&*self.file).write_all(lines);
-            return;
+    /// Files and streams take as long as they need; the system's log has `patience`. Lines for a
+    /// file are written with one `write(2)`. Lines for a pipe or another stream are written in
+    /// groups that are accepted atomically. Lines of several processes never mix, except lines
+    /// longer than [`ONE_PIECE`].
+    pub(super) fn write(&self, mut lines: &[u8], patience: Duration) -> u64 {
+        let file = match self {
+            LogTarget::System(socket) => return socket.send(lines, patience),
+            LogTarget::Stream(file) | LogTarget::File(_, file) => file,
+        };
+        if file.metadata().is_ok_and(|file| file.is_file()) {
+            let _ = (&**file).write_all(lines);
+            return 0;
         }
         while !lines.is_empty() {
             let (piece, rest) = lines.split_at(end_of_piece(lines));
-            let _ = (&*self.file).write_all(piece);
+            let _ = (&**file).write_all(piece);
             lines = rest;
+        }
+        0
+    }
+
+    /// Returns whether the log accepts a line within `patience`. A file always does. The system's
+    /// log tells only when it gets one.
+    pub(super) fn takes_a_line(&self, patience: Duration) -> bool {
+        match self {
+            LogTarget::System(_) => true,
+            LogTarget::Stream(file) | LogTarget::File(_, file) => {
+                poll::writable(file.as_fd(), patience).unwrap_or(true)
+            }
         }
     }
 
-    /// Returns whether the log accepts a line within `patience`. A file always does.
-    pub(super) fn takes_a_line(&self, patience: Duration) -> bool {
-        poll::writable(self.file.as_fd(), patience).unwrap_or(true)
-    }
-
-    /// The path of the file; `None` for a stream.
+    /// The path of the file; `None` for a stream and for the system's log.
     pub(crate) fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
+        match self {
+            LogTarget::File(path, _) => Some(path),
+            LogTarget::Stream(_) | LogTarget::System(_) => None,
+        }
     }
 
     /// Opens the path again, after the file was renamed.
     pub(crate) fn reopen(&self) -> io::Result<()> {
-        match &self.path {
-            None => Ok(()),
-            Some(path) => self.replace(append(path)?),
+        match self {
+            LogTarget::Stream(_) | LogTarget::System(_) => Ok(()),
+            LogTarget::File(path, _) => self.replace(append(path)?),
         }
     }
 
     /// Uses `file` from now on, which a process with more rights has opened.
     pub(crate) fn replace(&self, file: OwnedFd) -> io::Result<()> {
-        descriptor::replace(self.file.as_fd(), file.as_fd())
+        descriptor::replace(self.as_fd(), file.as_fd())
     }
 }
 
 impl AsFd for LogTarget {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        match self {
+            LogTarget::Stream(file) | LogTarget::File(_, file) => file.as_fd(),
+            LogTarget::System(socket) => socket.as_fd(),
+        }
     }
 }
 
@@ -146,11 +169,11 @@ mod tests {
         let (path, moved) = (folder.join("log"), folder.join("log.1"));
         let target = LogTarget::file(&path).unwrap();
         let clone = target.clone();
-        clone.write(b"one\n");
+        clone.write(b"one\n", Duration::ZERO);
         std::fs::rename(&path, &moved).unwrap();
-        clone.write(b"two\n");
+        clone.write(b"two\n", Duration::ZERO);
         target.reopen().unwrap();
-        clone.write(b"three\n");
+        clone.write(b"three\n", Duration::ZERO);
         assert_eq!(std::fs::read_to_string(&moved).unwrap(), "one\ntwo\n");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "three\n");
         std::fs::remove_dir_all(&folder).unwrap();

@@ -1,7 +1,7 @@
 //! The front's log threads, one per log: no event loop waits for a disk or a pipe.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use super::LogTarget;
@@ -13,13 +13,19 @@ const MOST_WAITING: usize = 1 << 20;
 const GATHER: Duration = Duration::from_millis(10);
 /// Maximum time that the end of the process waits for the log to be written.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
+/// Time that a batch of lines may take at the system's log. Lines that it has not taken by then are
+/// lost and counted.
+const DAEMON_PATIENCE: Duration = Duration::from_secs(1);
+/// Time between two messages about lines that the system's log has not taken.
+const TELL_AGAIN: Duration = Duration::from_secs(10);
 /// Maximum capacity of a buffer that is kept after use.
 const KEPT_BUFFER: usize = 128 << 10;
 
 /// A log that is written by its own thread. Clones share the thread.
 ///
 /// Lines of one thread are written in their order. Lines are lost only while [`MOST_WAITING`] bytes
-/// wait, or at the end of the process if the log accepts no bytes for [`LAST_PATIENCE`].
+/// wait, if the system's log takes none, or at the end of the process if the log accepts no bytes
+/// for [`LAST_PATIENCE`].
 #[derive(Debug, Clone)]
 pub(crate) struct LogWriter(Arc<Shared>);
 
@@ -95,6 +101,8 @@ impl Shared {
     /// Runs the thread until the process ends.
     fn run(&self, tell: &impl Fn(u64)) {
         let mut batch = Vec::new();
+        // Lines that the system's log has not taken, and the time at which that was told.
+        let (mut refused, mut told) = (0, None::<Instant>);
         loop {
             let mut queue = self.queue();
             while queue.lines.is_empty() && queue.lost == 0 {
@@ -106,9 +114,13 @@ impl Shared {
             std::mem::swap(&mut queue.lines, &mut batch);
             let lost = std::mem::take(&mut queue.lost);
             drop(queue);
-            self.target.write(&batch);
+            refused += self.target.write(&batch, DAEMON_PATIENCE);
             if lost > 0 {
                 tell(lost);
+            }
+            if refused > 0 && told.is_none_or(|told| told.elapsed() >= TELL_AGAIN) {
+                told = Some(Instant::now());
+                tell(std::mem::take(&mut refused));
             }
             batch.clear();
             if batch.capacity() > KEPT_BUFFER {

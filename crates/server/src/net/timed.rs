@@ -88,6 +88,11 @@ impl<T: Transport> Timed<T> {
         self.waits_since = None;
     }
 
+    /// Returns the bytes of the present response that the client has taken.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
     /// Reads once into `input`; 0 bytes are the end. The time limit starts now.
     ///
     /// # Errors

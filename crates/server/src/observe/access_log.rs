@@ -1,4 +1,4 @@
-//! The access log: one line per request.
+//! The access logs: one line per request, in the log of its site.
 
 mod own;
 
@@ -7,10 +7,11 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use howdah_config::AccessFormat;
-use howdah_http::{Request, Status, date};
+use howdah_config::{AccessFormat, Config};
+use howdah_http::{Fields, Request, ResponseHead, Status, date};
 
 use crate::front::Now;
+use crate::log::{LogWriter, SiteLogs};
 use crate::net::Peer;
 
 /// Bytes after which a busy thread hands its lines over.
@@ -22,17 +23,52 @@ pub(crate) struct Record<'r> {
     /// The site's name, `-` where the request belongs to none.
     pub(crate) site: &'r str,
     pub(crate) peer: &'r Peer,
-    /// The user who has authenticated.
-    pub(crate) user: Option<&'r [u8]>,
     pub(crate) began: Now,
     pub(crate) took: Duration,
     /// The request. Of a refused head, as much as is known.
     pub(crate) request: &'r Request,
-    pub(crate) status: Status,
+    pub(crate) response: RecordedResponse<'r>,
     /// Bytes of content that the client took.
     pub(crate) sent: u64,
     /// Whether the response was sent completely.
     pub(crate) complete: bool,
+    pub(crate) connection: ConnectionFacts,
+}
+
+/// The response of a record, and what led to it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecordedResponse<'r> {
+    pub(crate) head: &'r ResponseHead,
+    /// The length of the content, where the head states one.
+    pub(crate) length: Option<u64>,
+    /// The user who has authenticated.
+    pub(crate) user: Option<&'r [u8]>,
+    /// `None` where the log's format does not tell it.
+    pub(crate) notes: Option<&'r ResolutionNotes>,
+}
+
+/// How a request was resolved, for formats that tell so.
+#[derive(Debug, Default)]
+pub(crate) struct ResolutionNotes {
+    /// The file that was found; empty for none.
+    pub(crate) file: Vec<u8>,
+    /// Apache's name of the handler; empty for none.
+    pub(crate) handler: Vec<u8>,
+    /// The variables that directives have set.
+    pub(crate) environment: Fields,
+}
+
+/// What a connection has done for one request.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ConnectionFacts {
+    /// All bytes of the request that were received, with its head.
+    pub(crate) received: u64,
+    /// All bytes of the response that were sent, with its head.
+    pub(crate) sent: u64,
+    /// Requests that came before on the connection.
+    pub(crate) earlier: u64,
+    /// Whether another request may follow.
+    pub(crate) persists: bool,
 }
 
 impl Record<'_> {
@@ -40,45 +76,115 @@ impl Record<'_> {
     fn client(&self) -> IpAddr {
         self.peer.remote.ip()
     }
+
+    fn status(&self) -> Status {
+        self.response.head.status
+    }
 }
 
-/// One thread's lines. They are handed over together.
+/// One thread's access logs. The lines of each are handed over together.
 #[derive(Debug)]
-pub(crate) struct AccessLog {
-    format: AccessFormat,
-    lines: RefCell<Vec<u8>>,
-    log: crate::log::LogWriter,
+pub(crate) struct AccessLogs {
+    /// By site; the last one is for requests of no site. `None`: there is no log.
+    sites: Box<[Option<SiteFormat>]>,
+    logs: Box<[ThreadLines]>,
+    /// The logs that have lines.
+    waiting: RefCell<Vec<usize>>,
 }
 
-impl AccessLog {
-    pub(crate) fn new(format: AccessFormat, log: crate::log::LogWriter) -> AccessLog {
-        AccessLog {
-            format,
-            lines: RefCell::new(Vec::new()),
-            log,
+/// The log of a site, by its place, and the format of its lines.
+#[derive(Debug)]
+struct SiteFormat {
+    log: usize,
+    format: AccessFormat,
+}
+
+/// Lines of one log that are not handed over.
+#[derive(Debug)]
+struct ThreadLines {
+    lines: RefCell<Vec<u8>>,
+    writer: LogWriter,
+}
+
+/// The access log of one site.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AccessLog<'l> {
+    logs: &'l AccessLogs,
+    site: &'l SiteFormat,
+}
+
+impl AccessLogs {
+    pub(crate) fn new(config: &Config, logs: &SiteLogs<LogWriter>) -> AccessLogs {
+        let common = &config.log.format;
+        let own = config.sites.iter().map(|site| site.access_log_format.as_ref());
+        let formats = own.enumerate().map(|(site, format)| (Some(site), format.unwrap_or(common)));
+        let formats = formats.chain([(None, common)]);
+        AccessLogs {
+            sites: formats
+                .map(|(site, format)| {
+                    logs.index(site).map(|log| SiteFormat { log, format: format.clone() })
+                })
+                .collect(),
+            logs: logs
+                .all()
+                .map(|writer| ThreadLines {
+                    lines: RefCell::default(),
+                    writer: writer.clone(),
+                })
+                .collect(),
+            waiting: RefCell::default(),
         }
     }
 
-    /// Adds a line.
-    pub(crate) fn record(&self, record: &Record<'_>) {
+    /// Returns the log of the site with that number, or of requests of no site. `None`: it is off.
+    #[inline]
+    pub(crate) fn of(&self, site: Option<usize>) -> Option<AccessLog<'_>> {
+        let last = self.sites.len() - 1;
+        let site = self.sites[site.map_or(last, |site| site.min(last))].as_ref()?;
+        Some(AccessLog { logs: self, site })
+    }
+
+    /// Hands over the lines. Called before the thread sleeps, so that no line is held back.
+    #[inline]
+    pub(crate) fn flush(&self) {
+        for log in self.waiting.borrow_mut().drain(..) {
+            self.logs[log].hand_over();
+        }
+    }
+}
+
+impl ThreadLines {
+    fn hand_over(&self) {
         let mut lines = self.lines.borrow_mut();
-        match &self.format {
+        if !lines.is_empty() {
+            self.writer.write(&lines);
+            lines.clear();
+        }
+    }
+}
+
+impl AccessLog<'_> {
+    /// Returns whether the format tells how requests were resolved.
+    pub(crate) fn tells_resolution(self) -> bool {
+        matches!(&self.site.format, AccessFormat::Own(format) if format.tells_resolution())
+    }
+
+    /// Adds a line.
+    pub(crate) fn record(self, record: &Record<'_>) {
+        let log = &self.logs.logs[self.site.log];
+        let mut lines = log.lines.borrow_mut();
+        if lines.is_empty() {
+            self.logs.waiting.borrow_mut().push(self.site.log);
+        }
+        match &self.site.format {
             AccessFormat::Combined => combined(&mut lines, record),
             AccessFormat::Json => json(&mut lines, record),
             AccessFormat::Own(format) => own::line(&mut lines, format, record),
         }
-        if lines.len() >= FULL {
-            self.log.write(&lines);
-            lines.clear();
-        }
-    }
-
-    /// Hands over the lines. Called before the thread sleeps, so that no line is held back.
-    pub(crate) fn flush(&self) {
-        let mut lines = self.lines.borrow_mut();
-        if !lines.is_empty() {
-            self.log.write(&lines);
-            lines.clear();
+        let is_full = lines.len() >= FULL;
+        drop(lines);
+        if is_full {
+            log.hand_over();
         }
     }
 }
@@ -87,12 +193,12 @@ impl AccessLog {
 fn combined(out: &mut Vec<u8>, record: &Record<'_>) {
     let request = record.request;
     let _ = write!(out, "{} - ", record.client());
-    escape(out, record.user.filter(|user| !user.is_empty()).unwrap_or(b"-"));
+    escape(out, record.response.user.filter(|user| !user.is_empty()).unwrap_or(b"-"));
     out.push(b' ');
     time(out, record);
     out.extend_from_slice(b" \"");
     request_line(out, request);
-    let _ = write!(out, "\" {} ", record.status.code());
+    let _ = write!(out, "\" {} ", record.status().code());
     bytes_or_dash(out, record.sent);
     for name in [&b"referer"[..], b"user-agent"] {
         out.extend_from_slice(b" \"");
@@ -145,12 +251,12 @@ fn json(out: &mut Vec<u8>, record: &Record<'_>) {
         crate::log::timestamp(record.began.microseconds),
         json_text(record.site),
         record.client(),
-        record.user.map_or("null".to_owned(), text),
+        record.response.user.map_or("null".to_owned(), text),
         text(&request.authority),
         text(request.method.as_str().as_bytes()),
         text(&request.target),
         request.version.as_str(),
-        record.status.code(),
+        record.status().code(),
         record.sent,
         record.complete,
         record.took.as_micros(),
@@ -186,6 +292,11 @@ fn escape(out: &mut Vec<u8>, bytes: &[u8]) {
         match byte {
             b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
             b' '..=b'~' => out.push(byte),
+            b'\x08' => out.extend_from_slice(b"\\b"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\x0b' => out.extend_from_slice(b"\\v"),
+            b'\r' => out.extend_from_slice(b"\\r"),
             _ => {
                 let _ = write!(out, "\\x{byte:02x}");
             }
@@ -199,16 +310,37 @@ mod tests {
 
     fn lines(format: impl Fn(&mut Vec<u8>, &Record<'_>), request: &Request, sent: u64) -> String {
         let peer = Peer::new(([192, 0, 2, 7], 4000).into(), ([192, 0, 2, 1], 8080).into());
+        let mut head = ResponseHead::new(Status::NOT_FOUND);
+        head.fields.push(b"Content-Type", b"text/html; charset=utf-8");
+        head.fields.push(b"X-Own", b"a\tb");
+        let mut notes = ResolutionNotes {
+            file: b"/srv/a".to_vec(),
+            handler: b"application/x-httpd-php".to_vec(),
+            environment: Fields::new(),
+        };
+        notes.environment.push(b"SEEN", b"first");
+        notes.environment.push(b"SEEN", b"");
+        notes.environment.push(b"KIND", b"robot");
         let record = Record {
             site: "shop",
             peer: &peer,
-            user: None,
             began: Now { microseconds: 784_111_777_000_000 },
             took: Duration::from_micros(1500),
             request,
-            status: Status::NOT_FOUND,
+            response: RecordedResponse {
+                head: &head,
+                length: Some(sent),
+                user: None,
+                notes: Some(&notes),
+            },
             sent,
             complete: true,
+            connection: ConnectionFacts {
+                received: 100,
+                sent: sent + 200,
+                earlier: 2,
+                persists: true,
+            },
         };
         let mut out = Vec::new();
         format(&mut out, &record);
@@ -222,13 +354,14 @@ mod tests {
             ..Request::new()
         };
         request.fields.push(b"User-Agent", b"x\"y\\\xff\n");
+        request.fields.push(b"Cookie", b"a=1; b = two ;c");
         request
     }
 
     #[test]
     fn combined_is_what_apache_writes() {
         let expected = "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"GET /a?b=1 HTTP/1.1\" 404 12 \"-\" \
-                        \"x\\\"y\\\\\\xff\\x0a\"\n";
+                        \"x\\\"y\\\\\\xff\\n\"\n";
         assert_eq!(lines(combined, &request(), 12), expected);
         assert!(lines(combined, &request(), 0).contains(" 404 - "));
     }
@@ -278,8 +411,12 @@ mod tests {
             ("%{local}p %{remote}p %A %{c}a", "8080 4000 192.0.2.1 192.0.2.7"),
             ("%m %U %q %H", "GET /a ?b=1 HTTP/1.1"),
             ("%D %T %{ms}T %B %X", "1500 0 1 12 +"),
+            ("%I %O %S %k", "100 212 312 2"),
+            ("%{content-type}o %{Content-Length}o %{x-own}o %{None}o", "text/html 12 a\\tb -"),
+            ("%f %R [%{SEEN}e] %{KIND}e %{NONE}e", "/srv/a application/x-httpd-php [] robot -"),
+            ("%{a}C %{B}C %{c}C", "1 two -"),
             ("%{sec}t %{msec}t %{usec}t", "784111777 784111777000 784111777000000"),
-            ("100%% %{user-agent}i", "100% x\\\"y\\\\\\xff\\x0a"),
+            ("100%% %{user-agent}i", "100% x\\\"y\\\\\\xff\\n"),
         ];
         for (format, expected) in rows {
             assert_eq!(own(format, &request()), format!("{expected}\n"), "{format}");

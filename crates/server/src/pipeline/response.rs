@@ -23,6 +23,8 @@ pub(crate) struct Response {
     pub(crate) length_hint: Option<u64>,
     /// Whether the content is a page of the server's own: an error or a redirect.
     pub(crate) is_own: bool,
+    /// Whether a Range request gets a part of the content, once the length is known.
+    pub(crate) takes_ranges: bool,
 }
 
 /// Status and fields.
@@ -47,6 +49,7 @@ impl Response {
             length_hint: None,
             modified: None,
             is_own: false,
+            takes_ranges: false,
         }
     }
 
@@ -76,6 +79,15 @@ impl Response {
             self.body.length()
         } else {
             None
+        }
+    }
+
+    /// Removes the media type from a response that has no content by its status: 204 and 304.
+    pub(crate) fn drop_description(&mut self) {
+        if let Head::Own(head) = &mut self.head
+            && head.status.forbids_content()
+        {
+            head.fields.remove(b"content-type");
         }
     }
 

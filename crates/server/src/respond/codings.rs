@@ -73,11 +73,37 @@ pub(crate) fn compress(
     }
 }
 
+/// Gives the head of a 304 or a 206 the fields that the 200 of the same file would have because its
+/// content may be compressed (RFC 9110 §15.4.5): Vary, and with a 304 the entity tag. `whole` is the
+/// head of the plain 200, for `length` bytes; `fields` are those of the request.
+pub(crate) fn complete(
+    site: &Site,
+    fields: &Fields,
+    mut whole: ResponseHead,
+    length: u64,
+    head: &mut ResponseHead,
+) {
+    if varies(head) || !is_compressible(&whole, Some(length)) {
+        return;
+    }
+    head.fields.push(b"Vary", b"Accept-Encoding");
+    whole.fields.remove(b"etag");
+    let tag = head.fields.value(b"etag");
+    tag.into_iter().for_each(|tag| whole.fields.push(b"ETag", tag));
+    encode(site, fields, &mut whole);
+    // A client that has named the tag of its copy gets that tag.
+    if head.status == Status::NOT_MODIFIED
+        && !fields.contains(b"if-none-match")
+        && let Some(tag) = whole.fields.value(b"etag")
+    {
+        head.fields.set(b"ETag", tag);
+    }
+}
+
 /// Changes the head of compressible content to that of the coding which the client prefers. Returns
 /// the filter that makes the coding; `None` where the content is sent as it is.
 fn encode(site: &Site, fields: &Fields, head: &mut ResponseHead) -> Option<Filter> {
-    let has = |name: &[u8]| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding");
-    if !head.fields.values(b"vary").flat_map(members).any(has) {
+    if !varies(head) {
         head.fields.push(b"Vary", b"Accept-Encoding");
     }
     let offered: Vec<&str> = site.config().compress.iter().map(|coding| coding.token()).collect();
@@ -95,6 +121,12 @@ fn encode(site: &Site, fields: &Fields, head: &mut ResponseHead) -> Option<Filte
         head.fields.set(b"ETag", &tag);
     }
     Some(filter)
+}
+
+/// Returns whether Vary says that the response depends on Accept-Encoding.
+fn varies(head: &ResponseHead) -> bool {
+    let has = |name: &[u8]| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding");
+    head.fields.values(b"vary").flat_map(members).any(has)
 }
 
 /// What [`compress`] does to a head, for `howdah explain`.

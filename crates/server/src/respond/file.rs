@@ -69,7 +69,14 @@ fn respond_coded(
         is_error_page: false,
         tag: EtagParts::DEFAULT,
     };
-    let found = context.thread.store().answer_in_manner(context.request, &path, file, manner);
+    let ask = |manner| {
+        let mut store = context.thread.store();
+        store.answer_in_manner(context.request, &path, file, manner)
+    };
+    let found = ask(manner);
+    let whole = is_about_part(site, &found)
+        .then(|| whole_of(ask(Manner { is_error_page: true, ..manner })))
+        .flatten();
     context.scratch.paths.reuse(path);
     match found {
         files::Answer::Whole { representation, body }
@@ -87,10 +94,30 @@ fn respond_coded(
                 false => Ok(response),
             }
         }
-        files::Answer::Composed { head, body, .. } => {
+        files::Answer::Composed { mut head, body, .. } => {
+            if let Some(whole) = whole {
+                let (whole, length) = (whole.head().head().clone(), whole.head().length());
+                codings::complete(site, &context.request.fields, whole, length, &mut head);
+            }
             Ok(Response::new(Head::Own(head), body.into()))
         }
         files::Answer::Status(status) => Err(status),
+    }
+}
+
+/// Returns whether `found` is an answer about the content that the client has, or to a part of it,
+/// and the site has content compressed.
+fn is_about_part(site: &Site, found: &files::Answer) -> bool {
+    matches!(found.status(), Status::NOT_MODIFIED | Status::PARTIAL_CONTENT)
+        && codings::compresses(site, false)
+}
+
+/// Returns the file of an answer with the whole of it.
+fn whole_of(answer: files::Answer) -> Option<Rc<Representation>> {
+    match answer {
+        files::Answer::Whole { representation, .. }
+        | files::Answer::Retagged { representation, .. } => Some(representation),
+        files::Answer::Composed { .. } | files::Answer::Status(_) => None,
     }
 }
 
@@ -107,9 +134,13 @@ async fn respond_ruled(
         is_error_page: ruled.state.status != Status::OK,
         tag: core.map_or(EtagParts::DEFAULT, |core| core.etag_parts()),
     };
+    // Directives may remove Range and conditions.
+    let edited = ruled.state.request_fields.clone();
+    let edited = edited.map(|fields| Request { fields, ..context.request.clone() });
     let ask = |context: &RequestContext<'_, '_>, manner| {
         let mut host = context.thread.host(site, context.arrival.started, &context.compared);
-        host.store.answer_in_manner(context.request, &path, file, manner)
+        let request = edited.as_ref().unwrap_or(context.request);
+        host.store.answer_in_manner(request, &path, file, manner)
     };
     let mut found = ask(context, manner);
     let status = found.status();
@@ -127,8 +158,29 @@ async fn respond_ruled(
         (state.fields, state.error_fields) = kept;
         found = ask(context, manner);
     }
+    let is_known = found.status() == Status::NOT_MODIFIED;
+    let whole = (is_known || is_about_part(site, &found))
+        .then(|| whole_of(ask(context, Manner { is_error_page: true, ..manner })))
+        .flatten();
     context.scratch.paths.reuse(path);
-    adjusted(context, site, ruled, found).await
+    if let (files::Answer::Composed { head, .. }, Some(whole), true) =
+        (&mut found, &whole, is_known)
+    {
+        // For directives that depend on the type. The type itself is not sent.
+        let fields = &whole.head().head().fields;
+        let kind = fields.value(b"content-type");
+        kind.iter().for_each(|kind| head.fields.push(b"Content-Type", kind));
+    }
+    let whole = whole.filter(|_| codings::compresses(site, false));
+    let fields = whole.is_some().then(|| ruled.state.request_fields.clone()).flatten();
+    let mut response = adjusted(context, site, ruled, found).await?;
+    if let (Some(whole), Head::Own(head)) = (whole, &mut response.head) {
+        let (mut plain, length) = (whole.head().head().clone(), whole.head().length());
+        set_content_type(&mut plain, ruled);
+        let fields = fields.as_ref().unwrap_or(&context.request.fields);
+        codings::complete(site, fields, plain, length, head);
+    }
+    Ok(response)
 }
 
 /// Applies the directives to the answer for a file. The resulting head is kept if it depends on the
@@ -231,7 +283,7 @@ async fn composed(
         return Err(head.status.into());
     }
     let in_parts = matches!(body, FileBody::Multipart(_));
-    if head.status.is_success() && !in_parts {
+    if (head.status.is_success() || head.status == Status::NOT_MODIFIED) && !in_parts {
         set_content_type(&mut head, ruled);
     }
     let mut response = Response::new(Head::Own(head), body.into());

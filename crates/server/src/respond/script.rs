@@ -66,6 +66,10 @@ pub(crate) async fn respond(
             }
             None => return Err(RequestError::gone(context.situation()).into()),
         };
+        // The bytes of the file count for as long as the worker has it open.
+        if let Received::File(file, _) = &received {
+            exchange.keep(Box::new(file.share()));
+        }
         context.phase.set(Phase::WaitingForScript);
         let failure = match final_head(context, &mut exchange).await {
             Ok(head) if site.sendfile(&head.fields).is_some() => {
@@ -78,16 +82,19 @@ pub(crate) async fn respond(
                 let compresses = codings::compresses(site, true);
                 let length_hint = short_length(rules, compresses, &mut exchange).await;
                 let modified = rules.and_then(|ruled| modified(context, site, ruled, script));
-                let body = Body::script(exchange, head.content_length(), received);
+                let body = Body::script(exchange, head.content_length());
                 let response = Response::new(Head::Own(head), body);
                 let response = Response { length_hint, modified, ..response };
                 let edited = rules.and_then(|ruled| ruled.state.request_fields.clone());
-                let response = adjust(context, site, ruled.take(), response).await?;
+                let mut response = adjust(context, site, ruled.take(), response).await?;
+                let fields = edited.as_ref().unwrap_or(&context.request.fields);
+                response.takes_ranges = response.filters.is_empty() && fields.contains(b"range");
                 if !compresses || is_error {
                     return Ok(response);
                 }
-                let fields = edited.as_ref().unwrap_or(&context.request.fields);
-                return Ok(codings::compress(site, context.request, fields, response));
+                let mut response = codings::compress(site, context.request, fields, response);
+                response.takes_ranges &= response.filters.is_empty();
+                return Ok(response);
             }
             Err(NoHead::Gone) => {
                 return Err(RequestError::gone(context.situation()).into());

@@ -2,10 +2,11 @@
 //! one. If the start fails, the former generation continues.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use howdah_config::{AccessTarget, Config, ErrorTarget};
+use howdah_config::{Config, ErrorTarget};
 use howdah_sys::process;
 
 use super::certificates::CertificateFiles;
@@ -17,7 +18,7 @@ use super::listeners::{self, Listener};
 use super::plan::SiteSource;
 use super::pool::SpareZygote;
 use super::{CommandError, Supervisor, reach};
-use crate::log::{ErrorLog, Level, LogTarget};
+use crate::log::{self, ErrorLog, Level, LineKind, LogTarget, SiteLogs};
 
 /// The cause of a new generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub(super) struct GenerationChange {
     admin: Vec<Listener>,
     control: NextSocket,
     log: Arc<ErrorLog>,
-    access: Option<LogTarget>,
+    access: SiteLogs<LogTarget>,
 }
 
 /// The control socket after the change.
@@ -317,33 +318,33 @@ impl Supervisor {
         }
     }
 
-    fn logs_for(&self, config: &Config) -> Result<(Arc<ErrorLog>, Option<LogTarget>), String> {
-        let file = |path: &std::path::Path| {
-            LogTarget::file(path).map_err(|error| {
-                format!("cannot open the log {}: {error}; create its folder", path.display())
-            })
-        };
-        let stream = |error: std::io::Error| format!("cannot write a log: {error}");
+    fn logs_for(&self, config: &Config) -> Result<(Arc<ErrorLog>, SiteLogs<LogTarget>), String> {
+        let failed = |error: std::io::Error| format!("cannot write a log: {error}");
         let log = match &config.log.error {
             ErrorTarget::File(path) if self.log.target().path() == Some(path) => {
                 self.log.target().clone()
             }
-            ErrorTarget::File(path) => file(path)?,
-            ErrorTarget::Stderr => LogTarget::stderr().map_err(stream)?,
-        };
-        let log = Arc::new(ErrorLog::new(log, config.log.level));
-        let present = self.access.as_ref();
-        let access = match &config.log.access {
-            AccessTarget::Off => None,
-            AccessTarget::Stdout => Some(LogTarget::stdout().map_err(stream)?),
-            AccessTarget::File(path) => {
-                Some(match present.filter(|target| target.path() == Some(path)) {
-                    Some(present) => present.clone(),
-                    None => file(path)?,
-                })
+            ErrorTarget::File(path) => log::open_file(path)?,
+            ErrorTarget::Stderr => LogTarget::stderr().map_err(failed)?,
+            ErrorTarget::System(log) => {
+                let socket = config.log.daemon_socket(log.daemon);
+                LogTarget::system(log, &socket, LineKind::Error).map_err(failed)?
             }
         };
-        Ok((log, access))
+        let log = Arc::new(ErrorLog::new(log, config.log.level));
+        let mut missing: Vec<PathBuf> =
+            config.log.daemon_sockets(&config.sites).map(|(_, socket)| socket).collect();
+        missing.retain(|socket| !socket.exists());
+        missing.sort();
+        missing.dedup();
+        for socket in missing {
+            let socket = socket.display();
+            let what = format!(
+                "the system's log does not listen at {socket}; until it does, lines for it are lost"
+            );
+            log.say(Level::Warning, None, &what);
+        }
+        Ok((log, SiteLogs::open(config, &self.access)?))
     }
 
     /// Binds the control socket of the new configuration. Also returns a warning if there is no

@@ -120,7 +120,7 @@ impl FrontProcess {
 fn descriptors_of(start: &FrontStart) -> Vec<RawFd> {
     let listeners = start.listeners.iter().chain(&start.admin).map(AsRawFd::as_raw_fd);
     let zygotes = start.pools.iter().map(|pool| pool.zygote.as_raw_fd());
-    let logs = [Some(start.log.target()), start.access.as_ref()].into_iter().flatten();
+    let logs = [start.log.target()].into_iter().chain(start.access.all());
     let logs = logs.map(|target| target.as_fd().as_raw_fd());
     listeners
         .chain(zygotes)

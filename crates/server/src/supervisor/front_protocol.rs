@@ -17,7 +17,7 @@ use howdah_sys::memory;
 use howdah_sys::seqpacket::SeqPacket;
 
 use crate::front::pulse::Pulse;
-use crate::log::{ErrorLog, LogTarget};
+use crate::log::{ErrorLog, LogTarget, SiteLogs};
 use crate::net::Listener;
 use crate::observe::FrontCounters;
 use crate::status::ServerFacts;
@@ -35,8 +35,7 @@ pub(crate) struct FrontStart {
     pub(crate) log: Arc<ErrorLog>,
     /// Challenges that the front answers from its start, with their numbers.
     pub(crate) answers: Vec<(u64, Answer)>,
-    /// The access log; `None` if it is off.
-    pub(crate) access: Option<LogTarget>,
+    pub(crate) access: SiteLogs<LogTarget>,
     /// The heartbeats of the front's threads, for the supervisor.
     pub(crate) pulse: Arc<Pulse>,
     /// The listeners for monitors, set to non-blocking.
@@ -85,9 +84,11 @@ pub(crate) enum ToFront {
         /// Repeated in the answer.
         id: u64,
     },
-    /// Use new log files. Their descriptors are attached: first the error log if it is a file, then
-    /// the access log if it is a file.
-    ReopenLogs,
+    /// Use new log files. The descriptors of some of [`log_files`] are attached.
+    ReopenLogs {
+        /// The place of the first one among all of them.
+        first: usize,
+    },
     /// Answer a challenge of an authority for certificates from now on, and send
     /// [`FromFront::Presented`].
     Present {
@@ -158,18 +159,16 @@ pub(crate) struct PoolFacts {
     pub(crate) workers: usize,
 }
 
-/// Replaces the log files by those attached to [`ToFront::ReopenLogs`].
-pub(crate) fn replace_logs(
-    log: &ErrorLog,
-    access: Option<&LogTarget>,
-    descriptors: Vec<OwnedFd>,
-) -> io::Result<()> {
-    let files = [Some(log.target()), access].into_iter().flatten();
-    let files = files.filter(|target| target.path().is_some());
-    for (target, descriptor) in files.zip(descriptors) {
-        target.replace(descriptor)?;
-    }
-    Ok(())
+/// Returns the logs that are files, in the order of [`ToFront::ReopenLogs`]: the error log, then the
+/// access logs.
+pub(crate) fn log_files<'l>(
+    log: &'l ErrorLog,
+    access: impl Iterator<Item = &'l LogTarget>,
+) -> impl Iterator<Item = &'l LogTarget> {
+    [log.target()]
+        .into_iter()
+        .chain(access)
+        .filter(|target| target.path().is_some())
 }
 
 /// Writes certificates and keys to a memory file, which only its descriptors lead to.
@@ -245,7 +244,7 @@ impl ToFront {
             ToFront::Drain { keep_idle } => Writer::kind(1).number(u64::from(*keep_idle)).0,
             ToFront::PoolReplaced { pool } => Writer::kind(2).number(*pool as u64).0,
             ToFront::Status { id } => Writer::kind(3).number(*id).0,
-            ToFront::ReopenLogs => Writer::kind(4).0,
+            ToFront::ReopenLogs { first } => Writer::kind(4).number(*first as u64).0,
             ToFront::Present { id, answer } => {
                 let answer = String::from_utf8_lossy(&message::encode(answer)).into_owned();
                 Writer::kind(20).number(*id).text(&answer).0
@@ -267,7 +266,7 @@ impl ToFront {
             1 => ToFront::Drain { keep_idle: input.number()? != 0 },
             2 => ToFront::PoolReplaced { pool: input.size()? },
             3 => ToFront::Status { id: input.number()? },
-            4 => ToFront::ReopenLogs,
+            4 => ToFront::ReopenLogs { first: input.size()? },
             20 => ToFront::Present {
                 id: input.number()?,
                 answer: message::decode(input.text()?.as_bytes())?,
@@ -405,7 +404,7 @@ mod tests {
             ToFront::Drain { keep_idle: false },
             ToFront::PoolReplaced { pool: 3 },
             ToFront::Status { id: u64::MAX },
-            ToFront::ReopenLogs,
+            ToFront::ReopenLogs { first: 200 },
             ToFront::Present {
                 id: 9,
                 answer: Answer::Http { token: "a".into(), content: "a.b".into() },

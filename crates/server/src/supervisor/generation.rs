@@ -14,14 +14,14 @@ use howdah_sys::seqpacket::SeqPacket;
 
 use super::environment::Environment;
 use super::front_process::{FrontProcess, RunFront};
-use super::front_protocol::{FrontStart, PoolChannel, ToFront};
+use super::front_protocol::{FrontStart, PoolChannel, ToFront, log_files};
 use super::generation_plan::GenerationPlan;
 use super::heart::Heart;
 use super::listeners::Listener;
 use super::pool::{PoolProcesses, SpareZygote};
 use crate::front::processors;
 use crate::front::pulse::Pulse;
-use crate::log::{ErrorLog, LogTarget};
+use crate::log::{ErrorLog, LogTarget, SiteLogs};
 use crate::observe::{FrontCounters, Ledger};
 use crate::status::ServerFacts;
 use crate::tls::{TicketKeys, TlsStart};
@@ -38,9 +38,9 @@ pub(super) struct Generation {
     pub(super) number: u64,
     /// `None` if the generation was taken over from another program.
     pub(super) config: Option<Arc<Config>>,
-    /// The error log and the access log that the front writes to. `None` if the generation was
+    /// The error log and the access logs that the front writes to. `None` if the generation was
     /// taken over.
-    pub(super) logs: Option<(Arc<ErrorLog>, Option<LogTarget>)>,
+    pub(super) logs: Option<(Arc<ErrorLog>, SiteLogs<LogTarget>)>,
     pub(super) front: Option<FrontProcess>,
     pub(super) pools: Vec<PoolProcesses>,
     /// The zygotes' channels for the front, which is not forked yet.
@@ -82,7 +82,7 @@ impl Generation {
     pub(super) fn start(
         number: u64,
         generation_plan: &GenerationPlan,
-        (log, access): (Arc<ErrorLog>, Option<LogTarget>),
+        (log, access): (Arc<ErrorLog>, SiteLogs<LogTarget>),
         environment: &Environment,
         mut spares: HashMap<String, SpareZygote>,
     ) -> (Generation, Result<(), String>) {
@@ -270,20 +270,28 @@ impl Generation {
     }
 
     /// Reopens the log files, and sends them to the front, which may not be allowed to open them.
+    ///
+    /// # Errors
+    /// A file cannot be reopened, or the front does not take them. The other files were reopened.
     pub(super) fn reopen_logs(&self) -> io::Result<()> {
         let Some((log, access)) = &self.logs else {
             return Ok(());
         };
         let mut files = Vec::new();
-        for target in [Some(log.target()), access.as_ref()].into_iter().flatten() {
-            target.reopen()?;
-            if target.path().is_some() {
-                files.push(target.as_fd().try_clone_to_owned()?);
-            }
+        let mut result = Ok(());
+        for target in log_files(log, access.all()) {
+            // A file that stays as it was keeps its place in the list.
+            result = result.and(target.reopen());
+            files.push(target.as_fd().try_clone_to_owned()?);
         }
-        self.front
-            .as_ref()
-            .map_or(Ok(()), |front| front.tell(&ToFront::ReopenLogs, &files))
+        let Some(front) = &self.front else {
+            return result;
+        };
+        for (number, files) in files.chunks(FILES_AT_A_TIME).enumerate() {
+            let first = number * FILES_AT_A_TIME;
+            result = result.and(front.tell(&ToFront::ReopenLogs { first }, files));
+        }
+        result
     }
 
     /// Returns the part of the generation that the process is.
@@ -327,6 +335,9 @@ impl Generation {
         front.chain(zygotes).collect::<Vec<_>>().join(", ")
     }
 }
+
+/// Log files that are sent with one message; fewer than the kernel allows.
+const FILES_AT_A_TIME: usize = 200;
 
 /// Returns whether the exit is the one that was asked for.
 pub(super) fn is_orderly(exit: Exit) -> bool {

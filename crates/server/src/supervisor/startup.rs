@@ -28,7 +28,7 @@ use super::orphans::OrphanSearch;
 use super::plan::{ServePlan, SiteSource};
 use super::state;
 use super::takeover::Inheritance;
-use crate::log::{ErrorLog, Level, LogTarget};
+use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
 use crate::observe::Ledger;
 use crate::tls::{TICKET_LIFETIME, TicketKeys};
 
@@ -88,7 +88,7 @@ pub(crate) fn serve(
         ledger: Ledger::default(),
         admin: Vec::new(),
         log,
-        access: None,
+        access: SiteLogs::default(),
         signals,
         listeners: Vec::new(),
         control: None,

@@ -247,3 +247,48 @@ fn the_output_of_scripts_is_compressed_only_on_request_and_arrives_as_it_is_made
     flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut text).unwrap();
     assert!(text.ends_with("second"), "{text}");
 }
+
+#[test]
+fn a_304_has_the_fields_that_the_200_would_have() {
+    let text = "a line of text\n".repeat(100);
+    let rules = "rules = \"\"\"\nHeader set Cache-Control no-cache\nHeader set Content-Location /b.txt\n\
+                 ExpiresActive On\nExpiresByType text/plain 'access plus 1 hour'\n\"\"\"";
+    for (lines, has_rules) in [
+        ("compress = [\"br\", \"gzip\"]", false),
+        (&format!("compress = [\"br\", \"gzip\"]\n{rules}"), true),
+        ("precompressed = [\"gzip\"]", false),
+    ] {
+        let site = Site::with(
+            &[("a.txt", &text), ("a.txt.gz", "zipped"), ("a.png", &text)],
+            &Options { site: lines, ..Options::default() },
+        );
+        let now = SystemTime::now();
+        for name in ["a.txt", "a.txt.gz"] {
+            let file = File::options().write(true).open(site.root().join(name)).unwrap();
+            file.set_modified(now).unwrap();
+        }
+        let mut wire = site.connect();
+        for accept in [&[][..], &[GZIP]] {
+            let whole = ask(&mut wire, "/a.txt", accept);
+            let modified = whole.field("last-modified").unwrap().to_owned();
+            let since = [accept, &[("If-Modified-Since", modified.as_str())]].concat();
+            let known = ask(&mut wire, "/a.txt", &since);
+            assert_eq!((known.status, known.field("content-type")), (304, None), "{lines}");
+            let names = ["vary", "etag", "cache-control", "content-location"];
+            for name in names {
+                assert_eq!(known.field(name), whole.field(name), "{name} of {lines} {accept:?}");
+            }
+            assert_eq!(whole.field("vary"), Some("Accept-Encoding"), "{lines}");
+            assert!(known.field("date").is_some());
+            assert_eq!(known.field("expires").is_some(), has_rules);
+            assert_eq!(known.field("cache-control").is_some(), has_rules);
+        }
+        let part = ask(&mut wire, "/a.txt", &[("Range", "bytes=2-5")]);
+        assert_eq!((part.status, part.field("vary")), (206, Some("Accept-Encoding")), "{lines}");
+        // No coding is negotiated for pictures.
+        let picture = ask(&mut wire, "/a.png", &[]);
+        let modified = picture.field("last-modified").unwrap();
+        let known = ask(&mut wire, "/a.png", &[("If-Modified-Since", modified)]);
+        assert_eq!((known.status, known.field("vary")), (304, None), "{lines}");
+    }
+}

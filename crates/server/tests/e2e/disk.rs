@@ -11,11 +11,16 @@ use crate::wire::Wire;
 const LENGTH: usize = 20_000_000;
 const BIG: &str = "<?php for ($i = 0; $i < 4000; $i++) echo str_repeat(chr(97 + $i % 26), 5000);";
 
+/// Goes on, without a reader, until there is a file `end`.
+const HOLD: &str =
+    "<?php ignore_user_abort(true); while (ob_get_level()) ob_end_flush(); echo 'begun'; flush();
+                    while (!file_exists(__DIR__ . '/end')) { clearstatcache(); usleep(1000); }";
+
 /// Two sites, `shop` and `blog`, each with four workers.
 struct Sites {
     server: Server,
     config: PathBuf,
-    _folder: Folder,
+    folder: Folder,
 }
 
 impl Sites {
@@ -24,6 +29,7 @@ impl Sites {
         for (name, content) in [
             ("big.php", BIG),
             ("length.php", "<?php echo strlen(file_get_contents('php://input'));"),
+            ("hold.php", HOLD),
         ] {
             folder.file(&format!("public/{name}"), content);
         }
@@ -48,11 +54,7 @@ impl Sites {
             Some(path) => setup.environment("TMPDIR", path.to_str().unwrap()),
             None => setup,
         };
-        Sites {
-            server: setup.start(),
-            config,
-            _folder: folder,
-        }
+        Sites { server: setup.start(), config, folder }
     }
 
     /// A client that asks `shop` for much and reads nothing.
@@ -246,5 +248,28 @@ fn a_disk_that_was_full_takes_uploads_again() {
     assert_eq!(sites.upload("blog", 500_000), 507);
     std::fs::remove_file(filler).unwrap();
     wait_until("there is room again", || sites.upload("blog", 500_000) == 200);
+    sites.is_returned();
+}
+
+#[test]
+fn an_upload_counts_for_as_long_as_its_script_has_it_even_if_the_client_is_gone() {
+    if !has_php() {
+        return;
+    }
+    let sites = Sites::start("spill_total = \"32M\"", "", None);
+    let mut wire = Wire::connect(sites.server.address());
+    wire.request("POST", "/hold.php", &[("Host", "shop.example")], &vec![b'u'; 1_000_000]);
+    // The rest of the response stays unread, so that the kernel resets the connection.
+    wait_until("the script has begun", || {
+        let mut room = [0; 4096];
+        let count = wire.stream().peek(&mut room).unwrap();
+        room[..count].windows(5).any(|part| part == b"begun")
+    });
+    drop(wire);
+    wait_until("the client is gone", || status(&sites.config).contains("connections 0 + 0"));
+    for _ in 0..20 {
+        assert!(sites.usage().0 >= 1_000_000, "{:?}", sites.usage());
+    }
+    sites.folder.file("public/end", "");
     sites.is_returned();
 }

@@ -4,6 +4,7 @@ mod children;
 mod failures;
 mod functions;
 mod headers;
+mod ranges;
 mod request;
 mod response;
 mod sessions;

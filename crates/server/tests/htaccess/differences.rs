@@ -80,10 +80,12 @@ const NO_SCRIPT: &str = "there is no script of that name";
 /// All of them.
 #[rustfmt::skip] // One line each.
 pub const DECIDED: &[Decided] = &[
+    // Ranges.
+    line("ranges: *", "", "content-range: bytes */10", "a 416 tells the length (RFC 9110, section 15.5.17)"),
+    answer("ranges: *", "POST /a.txt*", "206", "200", "a range is for GET (RFC 9110, section 14.2)"),
     // All answers.
     line("*", "", "$HTTP_AUTHORIZATION=*", "scripts see it without the rules that every application carries for that"),
     line("*", "", "content-type: application/octet-stream", UNTYPED),
-    line("*", "content-type: application/x-trash", "", "mime.types has a type for backups; nothing else knows it"),
     line("*", "allow: *", "allow: get, head, options, post", NO_TRACE),
     line("*", "content-type: text/html; charset=iso-8859-1", "content-type: text/html; charset=utf-8", UTF_8),
     line("*", "x-*text/html; charset=iso-8859-1*", "x-*text/html; charset=utf-8*", UTF_8),
@@ -129,7 +131,6 @@ pub const DECIDED: &[Decided] = &[
     line("expressions: functions by their short form: a*b", "", "body: default page", HAS_PAGE),
     line("expressions: * HANDLER", "x-v: <*>", "x-v: <>", "no handler is made of a media type"),
     line("rewrite-flags: T: *", "content-type: text/plain;charset=utf-8", "content-type: text/plain; charset=utf-8", "a space"),
-    answer("negotiation: MultiViews of folders and indexes", "/html/", "content-location: index.html.bak", "200", "a backup has no media type here, so it is no variant of the page"),
     answer("negotiation: type maps", "/doc.var*", "200", "403", "type maps are not read, and not sent as text either"),
     line("autoindex: * ScanHTMLTitles", "body: listing *", "body: listing *", "files are not read for a listing"),
 

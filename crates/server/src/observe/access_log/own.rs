@@ -1,8 +1,10 @@
 //! Lines in a format of the operator's own.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use howdah_config::{LogFormat, LogPart, LogValue};
+use howdah_http::Fields;
 
 use super::{Record, bytes_or_dash, escape, request_line, time};
 
@@ -25,6 +27,13 @@ fn add(out: &mut Vec<u8>, value: &LogValue, record: &Record<'_>) {
         LogValue::Hop => write!(out, "{}", peer.hop.ip()),
         LogValue::LocalAddress => write!(out, "{}", peer.local.ip()),
         LogValue::Bytes => write!(out, "{}", record.sent),
+        LogValue::AllBytesReceived => write!(out, "{}", record.connection.received),
+        LogValue::AllBytesSent => write!(out, "{}", record.connection.sent),
+        LogValue::AllBytes => {
+            write!(out, "{}", record.connection.received + record.connection.sent)
+        }
+        LogValue::Earlier => write!(out, "{}", record.connection.earlier),
+        LogValue::Process => write!(out, "{}", std::process::id()),
         LogValue::Seconds => write!(out, "{}", record.took.as_secs()),
         LogValue::Milliseconds => write!(out, "{}", record.took.as_millis()),
         LogValue::Microseconds => write!(out, "{}", record.took.as_micros()),
@@ -32,7 +41,7 @@ fn add(out: &mut Vec<u8>, value: &LogValue, record: &Record<'_>) {
         LogValue::Port => write!(out, "{}", peer.client(request, 0).server_port()),
         LogValue::LocalPort => write!(out, "{}", peer.local.port()),
         LogValue::RemotePort => write!(out, "{}", peer.remote.port()),
-        LogValue::Status => write!(out, "{}", record.status.code()),
+        LogValue::Status => write!(out, "{}", record.status().code()),
         LogValue::TimeSeconds => write!(out, "{}", record.began.seconds()),
         LogValue::TimeMilliseconds => write!(out, "{}", record.began.microseconds / 1000),
         LogValue::TimeMicroseconds => write!(out, "{}", record.began.microseconds),
@@ -40,10 +49,20 @@ fn add(out: &mut Vec<u8>, value: &LogValue, record: &Record<'_>) {
         LogValue::Time => return time(out, record),
         LogValue::RequestLine => return request_line(out, request),
         LogValue::Method => return known(out, request.method.as_str().as_bytes()),
-        LogValue::Field(name) => {
-            return known(out, request.fields.value(name.as_bytes()).unwrap_or_default());
+        LogValue::Field(name) => return optional(out, joined(&request.fields, name).as_deref()),
+        LogValue::ResponseField(name) => return response_field(out, name, record),
+        LogValue::Cookie(name) => return optional(out, cookie(&request.fields, name)),
+        LogValue::Environment(name) => {
+            let set = record.response.notes.map(|notes| notes.environment.values(name.as_bytes()));
+            return optional(out, set.and_then(Iterator::last));
         }
-        LogValue::User => return known(out, record.user.unwrap_or_default()),
+        LogValue::File => {
+            return known(out, record.response.notes.map_or(b"", |notes| &notes.file));
+        }
+        LogValue::Handler => {
+            return known(out, record.response.notes.map_or(b"", |notes| &notes.handler));
+        }
+        LogValue::User => return known(out, record.response.user.unwrap_or_default()),
         LogValue::Path => return known(out, request.path()),
         LogValue::Host => return known(out, request.host()),
         LogValue::Site => return known(out, record.site.as_bytes()),
@@ -54,11 +73,65 @@ fn add(out: &mut Vec<u8>, value: &LogValue, record: &Record<'_>) {
             }
             None => Ok(()),
         },
-        LogValue::Completion => write!(out, "{}", if record.complete { '+' } else { 'X' }),
+        LogValue::Completion => {
+            out.push(match (record.complete, record.connection.persists) {
+                (false, _) => b'X',
+                (true, true) => b'+',
+                (true, false) => b'-',
+            });
+            return;
+        }
     };
 }
 
 /// Text that a client may have chosen; `-` where there is none.
 fn known(out: &mut Vec<u8>, text: &[u8]) {
     escape(out, if text.is_empty() { b"-" } else { text });
+}
+
+/// A value that may be empty; `-` where there is none.
+fn optional(out: &mut Vec<u8>, value: Option<&[u8]>) {
+    escape(out, value.unwrap_or(b"-"));
+}
+
+/// Returns the values of all lines of a field, as Apache joins them.
+fn joined<'f>(fields: &'f Fields, name: &'f str) -> Option<Cow<'f, [u8]>> {
+    let mut values = fields.values(name.as_bytes());
+    let first = values.next()?;
+    let mut rest = values.peekable();
+    if rest.peek().is_none() {
+        return Some(Cow::Borrowed(first));
+    }
+    let all: Vec<&[u8]> = [first].into_iter().chain(rest).collect();
+    Some(all.join(&b", "[..]).into())
+}
+
+/// The media type has no parameters in Apache's log. Of several lines the first one counts.
+fn response_field(out: &mut Vec<u8>, name: &str, record: &Record<'_>) {
+    let head = record.response.head;
+    if name.eq_ignore_ascii_case("content-length") {
+        let length = record.response.length.filter(|_| !head.status.forbids_content());
+        return match length {
+            Some(length) => write!(out, "{length}").unwrap_or_default(),
+            None => out.push(b'-'),
+        };
+    }
+    let found = head.fields.value(name.as_bytes());
+    if name.eq_ignore_ascii_case("content-type") {
+        let kind = found.and_then(|found| found.split(|byte| b"; \t".contains(byte)).next());
+        return optional(out, kind);
+    }
+    optional(out, found);
+}
+
+/// Returns the value of a cookie, whose name has no case here.
+fn cookie<'f>(fields: &'f Fields, name: &str) -> Option<&'f [u8]> {
+    let pairs = fields.values(b"cookie").flat_map(|line| line.split(|&byte| byte == b';'));
+    pairs
+        .filter_map(|pair| {
+            let equals = pair.iter().position(|&byte| byte == b'=')?;
+            Some((pair[..equals].trim_ascii(), pair[equals + 1..].trim_ascii()))
+        })
+        .find(|(known, value)| known.eq_ignore_ascii_case(name.as_bytes()) && !value.is_empty())
+        .map(|(_, value)| value)
 }

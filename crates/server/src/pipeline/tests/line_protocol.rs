@@ -13,7 +13,7 @@ use howdah_http::{Request, ResponseHead};
 use crate::body::{self, BodyError, RequestStream, Source};
 use crate::front::Thread;
 use crate::net::{Peer, Piece, SendError};
-use crate::observe::{Phase, Situation};
+use crate::observe::{ConnectionFacts, Phase, RecordedResponse, Situation};
 use crate::pipeline::{self, Arrival, RequestContext, ScratchBuffers, Served};
 
 /// Both ends of one request's stream.
@@ -40,7 +40,7 @@ pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, line: &str, stream: 
     let mut content = NoContent;
     let mut context =
         RequestContext::new(thread, peer, arrival, &mut request, &mut content, &mut scratch);
-    let Served { response, site, user } = pipeline::serve(&mut context).await;
+    let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
     let mut response = response.expect("the client is there");
     let status = response.status();
     let head = response.head.get();
@@ -60,8 +60,15 @@ pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, line: &str, stream: 
         phase: Phase::Sending,
         request: &request,
     };
-    let outcome = pipeline::Outcome { bytes, result };
-    pipeline::record(thread, situation, arrival, user.as_deref(), status, outcome);
+    let connection = ConnectionFacts::default();
+    let outcome = pipeline::Outcome { bytes, result, connection };
+    let answer = RecordedResponse {
+        head: response.head.get(),
+        length: promised,
+        user: user.as_deref(),
+        notes: notes.as_deref(),
+    };
+    pipeline::record(thread, situation, arrival, answer, outcome);
     assert_eq!(response.body.length(), Some(0), "all of it was consumed");
 }
 

@@ -1,6 +1,6 @@
 //! Bodies: whole, buffered, cut short, unwanted.
 
-use crate::site::Site;
+use crate::site::{Options, Site};
 use crate::support::{has_php, wait_until};
 use crate::wire::Framing;
 
@@ -286,4 +286,28 @@ fn md5(bytes: &[u8]) -> String {
     child.stdin.take().unwrap().write_all(bytes).unwrap();
     let output = child.wait_with_output().unwrap();
     String::from_utf8(output.stdout[..32].to_vec()).unwrap()
+}
+
+#[test]
+fn a_response_without_content_has_no_media_type() {
+    if !has_php() {
+        return;
+    }
+    let files =
+        [("status.php", "<?php http_response_code((int) $_GET['s']); header('X-Own: yes');")];
+    for rules in ["", "rules = \"RewriteRule ^none$ - [R=204]\"\n"] {
+        let rules = rules.replace("Rewrite", "RewriteEngine On\\nRewrite");
+        let site = Site::with(&files, &Options { site: &rules, ..Options::default() });
+        let mut wire = site.connect();
+        for status in [204, 304] {
+            let reply = wire.get(&format!("/status.php?s={status}"));
+            assert_eq!((reply.status, reply.field("content-type")), (status, None), "{rules}");
+            assert_eq!(reply.field("x-own"), Some("yes"));
+        }
+        assert!(wire.get("/status.php?s=200").field("content-type").is_some());
+        if !rules.is_empty() {
+            let reply = wire.get("/none");
+            assert_eq!((reply.status, reply.field("content-type")), (204, None));
+        }
+    }
 }

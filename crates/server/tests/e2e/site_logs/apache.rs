@@ -1,0 +1,113 @@
+//! An Apache whose access log has a format of the test's own.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use howdah_sys::signal;
+
+use crate::support::{Process, wait_until};
+
+const PROGRAM: &str = "/usr/sbin/apache2";
+const MODULES: &str = "/usr/lib/apache2/modules";
+
+pub struct Apache {
+    child: Child,
+    address: SocketAddr,
+    folder: PathBuf,
+}
+
+impl Apache {
+    /// Whether Apache and its module for PHP are installed. If not, says so.
+    pub fn is_here() -> bool {
+        let is_here = Path::new(PROGRAM).exists() && php_module().is_some();
+        if !is_here {
+            eprintln!("skipped: scripts/install-packages.sh test installs Apache with mod_php");
+        }
+        is_here
+    }
+
+    /// Serves `root` as the host `logs.test`. The state and the logs are in `folder`.
+    pub fn start(folder: &Path, root: &Path, format: &str) -> Apache {
+        fs::create_dir_all(folder).unwrap();
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let file = folder.join("apache.conf");
+        fs::write(&file, configuration(folder, root, format, address)).unwrap();
+        // Apache in the foreground ends all of its process group.
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "TERM", PROGRAM, "-D", "FOREGROUND", "-f"])
+            .arg(&file)
+            .env_clear()
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(folder.join("stderr")).unwrap())
+            .spawn()
+            .unwrap();
+        let mut apache = Apache {
+            child,
+            address,
+            folder: folder.to_owned(),
+        };
+        wait_until("Apache listens", || {
+            let ended = apache.child.try_wait().unwrap();
+            let said = fs::read_to_string(apache.folder.join("stderr")).unwrap();
+            assert!(ended.is_none(), "Apache ended: {said}");
+            TcpStream::connect(address).is_ok()
+        });
+        apache
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The access log, without the connections that only looked whether Apache listens.
+    pub fn access_log(&self) -> String {
+        fs::read_to_string(self.folder.join("access.log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Apache {
+    fn drop(&mut self) {
+        let process = Process::new(self.child.id());
+        let all = process.descendants();
+        process.signal(signal::SIGTERM);
+        let _ = self.child.wait();
+        for left in all.iter().filter(|process| process.lives()) {
+            left.signal(signal::SIGKILL);
+        }
+    }
+}
+
+fn php_module() -> Option<PathBuf> {
+    let entries = fs::read_dir(MODULES).ok()?;
+    let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    paths.find(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("libphp") && name.ends_with(".so")
+    })
+}
+
+fn configuration(folder: &Path, root: &Path, format: &str, address: SocketAddr) -> String {
+    let modules =
+        ["mpm_prefork", "authz_core", "dir", "env", "headers", "mime", "rewrite", "setenvif"];
+    let load = |name: &&str| format!("LoadModule {name}_module {MODULES}/mod_{name}.so\n");
+    let load: String = modules.iter().map(load).collect();
+    let php = php_module().unwrap_or_default();
+    let (folder, root, php) = (folder.display(), root.display(), php.display());
+    format!(
+        "ServerRoot {folder}\nServerName logs.test\nDefaultRuntimeDir {folder}\nPidFile {folder}/pid\n\
+         ErrorLog {folder}/error.log\nListen {address}\n{load}LoadModule php_module {php}\n\
+         User www-data\nGroup www-data\nStartServers 1\nMinSpareServers 1\nMaxSpareServers 2\n\
+         MaxKeepAliveRequests 0\nKeepAliveTimeout 60\nTypesConfig /etc/mime.types\n\
+         DirectoryIndex index.php index.html\nDocumentRoot {root}\n\
+         <Directory />\nOptions FollowSymLinks\nAllowOverride All\nRequire all granted\n</Directory>\n\
+         <FilesMatch \"\\.php$\">\nSetHandler application/x-httpd-php\n</FilesMatch>\n\
+         CustomLog {folder}/access.log '{format}'\n"
+    )
+}
