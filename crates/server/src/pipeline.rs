@@ -47,6 +47,7 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
             response: Some(response),
             site: None,
             user: None,
+            notes: None,
         };
     }
     // Resolve: find the site, and what the URL means there.
@@ -133,7 +134,7 @@ pub(crate) fn record(
     let complete = outcome.result.is_ok();
     let took = arrival.started.elapsed();
     let ended = Ended {
-        status: response.status,
+        status: response.head.status,
         bytes: outcome.bytes,
         took,
         is_complete: complete,
