@@ -124,7 +124,8 @@ impl Pool {
     }
 
     /// Attaches to the zygote at the other end of `control`, and passes its events to `report`
-    /// until it has ended. The supervisor then brings another zygote.
+    /// until it has ended, or another one has taken its place. The supervisor then brings another
+    /// zygote.
     ///
     /// # Errors
     /// The pool was given up: the zygote cannot be reached, or a worker wrote nonsense.
@@ -143,14 +144,18 @@ impl Pool {
         self.facts().started = Some(SystemTime::now());
         zygote.front.meter_processor(self.limits.meters_processor);
         if let Some(previous) = previous {
-            previous.condemn();
+            previous.replace();
         }
         let mut messages = Messages::of(zygote.control())?;
         let mut started = 0;
         loop {
             let message = tokio::select! {
                 message = messages.next() => message.inspect_err(|_| zygote.condemn())?,
-                () = zygote.condemned.notified() => return Err(io::Error::other(zygote.reason())),
+                () = zygote.condemned.notified() => {
+                    // Where another has taken its place, its end is only not read yet.
+                    let broken = || io::Error::other(zygote.reason());
+                    return if zygote.is_replaced() { Ok(()) } else { Err(broken()) };
+                }
             };
             match zygote.hear(message) {
                 Some(ZygoteEvent::Ready { php_version, opcache }) => {

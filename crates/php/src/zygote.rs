@@ -38,6 +38,7 @@ pub(crate) struct Zygote {
     awake: AwakeLimit,
     /// Told when the zygote dies.
     pub(crate) condemned: Notify,
+    replaced: AtomicBool,
     /// Why the zygote was given up, if it was not for nonsense.
     reason: OnceLock<&'static str>,
     state: Mutex<State>,
@@ -138,6 +139,7 @@ impl Zygote {
             alarms: (0..threads).map(|_| Notify::new()).collect(),
             awake: AwakeLimit::new(std::thread::available_parallelism().map_or(1, usize::from)),
             condemned: Notify::new(),
+            replaced: AtomicBool::new(false),
             reason: OnceLock::new(),
         }))
     }
@@ -161,6 +163,17 @@ impl Zygote {
     pub(crate) fn give_up(&self, reason: &'static str) {
         let _ = self.reason.set(reason); // The first reason counts.
         self.condemn();
+    }
+
+    /// Gives the zygote up because another one has taken its place, as after its death.
+    pub(crate) fn replace(&self) {
+        self.replaced.store(true, Ordering::Release);
+        self.condemn();
+    }
+
+    /// Whether another zygote has taken its place.
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.replaced.load(Ordering::Acquire)
     }
 
     /// Why the zygote was given up.

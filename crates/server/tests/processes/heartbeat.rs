@@ -57,8 +57,11 @@ fn one_thread_that_hangs_is_enough() {
         let order = orders.path().join("hang");
         let server = start(&folder, order.to_str().unwrap());
         let front = server.front();
-        fs::write(&order, how).unwrap();
-        fs::set_permissions(&order, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        // The front deletes the order as soon as it is there.
+        let unseen = orders.path().join("unseen");
+        fs::write(&unseen, how).unwrap();
+        fs::set_permissions(&unseen, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        fs::rename(&unseen, &order).unwrap();
         wait_until("the front is replaced", || !front.lives());
         assert_eq!(server.get("/a.txt").text(), "hello");
         server.wait_for_log("its thread 1 (task ");
