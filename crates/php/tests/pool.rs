@@ -228,19 +228,6 @@ fn a_dead_zygote_fails_what_runs_and_the_next_one_serves_what_waits() {
 }
 
 #[test]
-fn a_zygote_whose_successor_comes_before_its_end_is_not_broken() {
-    Front::new(1, limits()).run(async |front| {
-        front.replace_unnoticed();
-        let until = Instant::now() + PATIENCE;
-        while front.broken().is_empty() {
-            assert!(Instant::now() < until, "the former zygote is followed still");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        assert_eq!(front.broken(), [false]);
-    });
-}
-
-#[test]
 fn what_no_worker_had_begun_when_its_zygote_died_can_be_handed_over_again() {
     Front::new(1, limits()).run(async |front| {
         let gate = Gate::new();

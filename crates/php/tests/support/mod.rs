@@ -117,7 +117,6 @@ pub struct Stage {
     handle: Rc<PoolHandle>,
     zygote: RefCell<Zygote>,
     events: Rc<RefCell<Vec<PoolEvent>>>,
-    broken: Rc<RefCell<Vec<bool>>>,
 }
 
 thread_local! {
@@ -154,7 +153,6 @@ impl Front {
                 handle: handle.clone(),
                 zygote: RefCell::new(zygote),
                 events,
-                broken: Rc::default(),
             };
             stage.follow();
             tokio::task::spawn_local(async move {
@@ -199,18 +197,6 @@ impl Stage {
         }
     }
 
-    /// Another zygote takes the place of one whose end is not noticed yet.
-    pub fn replace_unnoticed(&self) {
-        let former = std::mem::replace(&mut *self.zygote.borrow_mut(), Zygote::start());
-        self.follow();
-        std::mem::forget(former); // Its socket stays open.
-    }
-
-    /// By zygote that is followed no longer: whether it was said to be broken.
-    pub fn broken(&self) -> Vec<bool> {
-        self.broken.borrow().clone()
-    }
-
     /// The zygote's socket closes, as when it dies; another takes its place.
     pub fn replace_zygote(&self) {
         self.zygote.borrow().die();
@@ -219,11 +205,10 @@ impl Stage {
     }
 
     fn follow(&self) {
-        let (pool, events, broken) = (self.pool.clone(), self.events.clone(), self.broken.clone());
+        let (pool, events) = (self.pool.clone(), self.events.clone());
         let socket = self.zygote.borrow_mut().front_end.take().unwrap();
         tokio::task::spawn_local(async move {
-            let ended = pool.follow(socket, |event| events.borrow_mut().push(event)).await;
-            broken.borrow_mut().push(ended.is_err());
+            let _ = pool.follow(socket, |event| events.borrow_mut().push(event)).await;
         });
     }
 }
