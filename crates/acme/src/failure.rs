@@ -66,7 +66,7 @@ impl fmt::Display for Failure {
 
 /// The patience with a rate limit whose end is not told.
 const USUAL_PATIENCE: Duration = Duration::from_secs(3600);
-/// What the types of all problems begin with.
+/// The beginning of the types of all problems.
 const NAMESPACE: &str = "urn:ietf:params:acme:error:";
 /// Bytes of an authority's text that are shown.
 const LONGEST_TEXT: usize = 500;

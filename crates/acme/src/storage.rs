@@ -273,7 +273,7 @@ const CERTIFICATE: &str = "certificate.pem";
 const ABOUT: &str = "about.json";
 const ACCOUNT: &str = "account.json";
 const ACCOUNT_KEY: &str = "account.pem";
-/// What the names of unfinished files begin with.
+/// The beginning of the names of unfinished files.
 const TEMPORARY: &str = ".new-";
 /// Bytes that a certificate with its key and chain takes at most.
 const ROOM: usize = 64 * 1024;

@@ -156,7 +156,7 @@ impl fmt::Display for LogFormat {
     }
 }
 
-/// What is never known is a dash, as in Apache's log.
+/// Returns the dash that stands for an unknown value, as in Apache's log.
 fn dash() -> LogPart {
     LogPart::Text("-".to_owned())
 }

@@ -135,7 +135,7 @@ section! {
         /// Limits on what a client may send, and on the time that it may take.
         limits ("limits"): Limits as Table<Limits> = Limits::default(),
             "See `[limits]` below.";
-        /// What a connection of HTTP/2 may do.
+        /// Limits of connections of HTTP/2.
         http2 ("http2"): Http2 as Table<Http2> = Http2::default(),
             "See `[http2]` below.";
         /// Where logs go.

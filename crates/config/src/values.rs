@@ -116,7 +116,7 @@ pub enum CertificateSource {
     Auto,
 }
 
-/// What becomes of a client without a certificate, where a site asks for one.
+/// The treatment of a client without a certificate, where a site asks for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientVerify {
     /// The handshake fails.

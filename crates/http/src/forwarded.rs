@@ -1,5 +1,5 @@
-//! What proxies say about their clients: the nodes of X-Forwarded-For and of similar fields, and the
-//! elements of Forwarded (RFC 7239).
+//! Fields in which proxies describe their clients: the nodes of X-Forwarded-For and of similar
+//! fields, and the elements of Forwarded (RFC 7239).
 //!
 //! These functions read. Whether a field is believed is the caller's decision.
 

@@ -1,6 +1,6 @@
 //! The priority of a response among others of its connection (RFC 9218).
 
-/// What a Priority field says.
+/// The value of a Priority field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Priority {
     /// 0 is sent first, 7 last; 3 is usual.

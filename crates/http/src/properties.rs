@@ -42,8 +42,8 @@ pub fn proxy_protocol(data: &[u8]) {
     }
 }
 
-/// What a proxy writes is read as it was meant: a node that was read is written and read again, and
-/// no element of Forwarded holds more than the line.
+/// Checks that fields of proxies are read as they were meant: a node that was read is written and
+/// read again, and no element of Forwarded holds more than the line.
 pub fn forwarded(data: &[u8]) {
     use crate::forwarded::{Element, Node, elements, members_from_the_end};
     if let Ok(Node::Address(address, port)) = Node::read(data) {

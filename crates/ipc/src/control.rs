@@ -79,7 +79,7 @@ pub enum ToZygote {
     Clean(Cleaning),
 }
 
-/// What the zygote does to an unused slot, because the front must not: these calls may wait for
+/// Cleaning of an unused slot by the zygote. The front must not clean it: these calls may wait for
 /// processes of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "the slot stays unusable until the zygote has cleaned it"]

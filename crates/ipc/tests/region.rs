@@ -323,7 +323,7 @@ fn a_body_that_no_worker_took_is_closed_by_the_zygote() {
     }
 }
 
-/// What the zygote and then the front do.
+/// Cleans as the zygote and then the front do.
 fn clean(front: &Front, zygote: &Attachment, cleaning: Cleaning) {
     zygote.clean(cleaning).unwrap();
     assert!(front.cleaned(cleaning.slot as usize));

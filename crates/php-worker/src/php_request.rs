@@ -370,7 +370,7 @@ impl<'c> PhpRequest<'c> {
         })
     }
 
-    /// What a URI leads to, for `apache_lookup_uri()`.
+    /// Looks up a URI for `apache_lookup_uri()`.
     fn look_up(&self, uri: &[u8]) -> Vec<Listed<'c>> {
         let text = |which| self.request.fixed(which).unwrap_or_default();
         lookup::properties(

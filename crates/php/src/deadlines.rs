@@ -101,7 +101,7 @@ mod tests {
         meters_processor: false,
     };
 
-    /// What a script does at a second, or what the deadlines say then.
+    /// An action of a script at a second, or the answer of the deadlines then.
     #[derive(Debug, Clone, Copy)]
     enum Event {
         Prints,

@@ -67,7 +67,7 @@ pub struct WorkerFacts {
     pub pid: u64,
     /// The time at which the process started.
     pub started: SystemTime,
-    /// What the worker says about itself.
+    /// The worker's own figures.
     pub figures: WorkerFigures,
 }
 

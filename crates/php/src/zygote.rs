@@ -63,7 +63,7 @@ pub(crate) struct Lease {
     slot: Option<Slot>,
     /// The figures of the request, once its script has ended and it was counted.
     pub(crate) figures: Option<RequestFigures>,
-    /// What the slot's worker uses; dropped with the lease.
+    /// A value that the slot's worker uses; dropped with the lease.
     kept: Option<Box<dyn Any + Send>>,
 }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 pub(crate) struct Imported {
     /// The configuration, as TOML.
     pub(crate) config: String,
-    /// What has no equal, each with its place in the file.
+    /// Settings without an equal, each with its place in the file.
     pub(crate) remarks: Vec<String>,
 }
 

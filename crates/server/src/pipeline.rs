@@ -40,48 +40,38 @@ pub(crate) struct Served<'t> {
     pub(crate) notes: Option<Box<ResolutionNotes>>,
 }
 
+impl<'t> Served<'t> {
+    /// A response that was made before the request was resolved.
+    fn early(response: Response, site: Option<&'t Site>) -> Served<'t> {
+        Served {
+            response: Some(response),
+            site,
+            user: None,
+            notes: None,
+        }
+    }
+}
+
 /// Makes the response to a request. Read this function and [`answer`] first.
 pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t> {
     if let Some(response) = challenge::respond(context) {
-        return Served {
-            response: Some(response),
-            site: None,
-            user: None,
-            notes: None,
-        };
+        return Served::early(response, None);
     }
     // Resolve: find the site, and what the URL means there.
     let Some(site) = context.thread.sites().find_on(context.peer.listener, context.request.host())
     else {
-        let response = Some(Response::error(Status::MISDIRECTED_REQUEST));
-        return Served {
-            response,
-            site: None,
-            user: None,
-            notes: None,
-        };
+        return Served::early(Response::error(Status::MISDIRECTED_REQUEST), None);
     };
     context.site = Some(site);
     if let Some(tls) = &context.thread.shared.tls
         && let Some(response) = secure::settle(context, tls, site)
     {
-        return Served {
-            response: Some(response),
-            site: Some(site),
-            user: None,
-            notes: None,
-        };
+        return Served::early(response, Some(site));
     }
     let client = context.peer.remote.ip();
     if let Err(wait) = context.thread.clients().request(client, site.number()) {
         context.thread.report(&RequestError::too_many(context.situation()));
-        let response = Some(Response::too_many_requests(wait));
-        return Served {
-            response,
-            site: Some(site),
-            user: None,
-            notes: None,
-        };
+        return Served::early(Response::too_many_requests(wait), Some(site));
     }
     let resolved = directives::resolve(context, site).await;
     if resolved.is_forbidden() {

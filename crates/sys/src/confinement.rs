@@ -1,4 +1,4 @@
-//! What a program may do, set by its parent between `fork(2)` and `execve(2)`.
+//! Restrictions of a program, set by its parent between `fork(2)` and `execve(2)`.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What this process uses: time on a processor and memory. And a clock that all processes share.
+//! The processor time and memory of this process, and a clock that all processes share.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! What is sent, and how: folders that scripts name.
+//! Settings of content that is sent: the folders that scripts may name.
 
 use std::path::PathBuf;
 

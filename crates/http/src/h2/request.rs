@@ -110,7 +110,7 @@ fn request_line(
     target::read(path, into)
 }
 
-/// What the field lines say together.
+/// The meaning of all field lines together.
 #[derive(Default)]
 struct Seen<'h> {
     /// Lines and bytes, as HTTP/1 would count them.

@@ -51,7 +51,7 @@ struct Connection<T> {
     is_draining: bool,
 }
 
-/// What a connection waits for.
+/// The event that a connection waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Responses that are being made.

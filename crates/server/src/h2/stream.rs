@@ -195,7 +195,7 @@ impl Stream<'_> {
     }
 }
 
-/// What the request asks for, and what a script says instead (RFC 9218 §8).
+/// Returns the priority that the request asks for, or the one of the script (RFC 9218 §8).
 fn priority(work: &Workspace, response: &Response) -> Priority {
     let asked = Priority::of_request(work.request.fields.value(b"priority"));
     match response.head.get().fields.value(b"priority") {

@@ -70,7 +70,7 @@ fn pool_of<'p>(pools: &'p mut Vec<Pool>, name: &str, file: &str) -> &'p mut Pool
     &mut pools[position]
 }
 
-/// What a setting of php-fpm as a whole is in Howdah.
+/// Returns the advice for a setting of php-fpm as a whole.
 fn of_the_server(key: &str, value: &str) -> String {
     let advice = match key {
         "include" => "is not followed; name the files of the pools themselves",

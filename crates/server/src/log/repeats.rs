@@ -34,7 +34,7 @@ pub(super) struct Repeats {
     next: Option<Instant>,
 }
 
-/// What a line is about.
+/// The subject of a line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct About<'l> {
     pub(super) level: Level,

@@ -12,7 +12,7 @@ use howdah_config::{LogDaemon, LogLevel, SystemLog};
 use howdah_http::date;
 use howdah_sys::zone;
 
-/// What the lines of a log are.
+/// The kind of a log's lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineKind {
     /// Requests.

@@ -157,15 +157,10 @@ fn is_waiting(listener: &impl AsFd) -> bool {
     poll::readable(&[listener.as_fd()], Some(Duration::ZERO)).is_ok_and(|ready| ready == [true])
 }
 
-fn spawn_connection<T: Transport + 'static>(counted: Counted, mut stream: T, mut peer: Peer) {
+fn spawn_connection<T: Transport + 'static>(counted: Counted, mut stream: T, peer: Peer) {
     tokio::task::spawn_local(async move {
         let thread = &counted.0;
-        if peer.has_proxy_header {
-            // On the heap: the connection's task keeps no room for what happens once.
-            let received = Box::pin(proxy_header::receive(thread, &mut stream, peer)).await;
-            let Some(named) = received else { return };
-            peer = named;
-        }
+        let Some(peer) = named(thread, &mut stream, peer).await else { return };
         let Ok(_admitted) = thread.admit_connection(&peer) else {
             return;
         };
@@ -174,14 +169,10 @@ fn spawn_connection<T: Transport + 'static>(counted: Counted, mut stream: T, mut
 }
 
 /// Serves a connection on a listener with TLS.
-fn spawn_encrypted(counted: Counted, mut stream: TcpStream, mut peer: Peer) {
+fn spawn_encrypted(counted: Counted, mut stream: TcpStream, peer: Peer) {
     tokio::task::spawn_local(async move {
         let thread = &counted.0;
-        if peer.has_proxy_header {
-            let received = Box::pin(proxy_header::receive(thread, &mut stream, peer)).await;
-            let Some(named) = received else { return };
-            peer = named;
-        }
+        let Some(peer) = named(thread, &mut stream, peer).await else { return };
         let Ok(_admitted) = thread.admit_connection(&peer) else {
             return;
         };
@@ -198,6 +189,16 @@ fn spawn_encrypted(counted: Counted, mut stream: TcpStream, mut peer: Peer) {
             false => h1::run(thread.clone(), stream, peer).await,
         }
     });
+}
+
+/// Returns the peer as the listener's PROXY protocol names it, where the listener expects one. `None`:
+/// the connection is to be closed.
+async fn named<T: Transport>(thread: &Rc<Thread>, stream: &mut T, peer: Peer) -> Option<Peer> {
+    match peer.has_proxy_header {
+        // On the heap: the connection's task keeps no room for what happens once.
+        true => Box::pin(proxy_header::receive(thread, stream, peer)).await,
+        false => Some(peer),
+    }
 }
 
 /// A connection in its thread's count, also if serving it panics.

@@ -1,4 +1,4 @@
-//! What each client's network may have: connections at once, and requests in a time.
+//! Limits of each client's network: connections at once, and requests in a time.
 //!
 //! A client is an IPv4 address or an IPv6 network. The tables are divided into shards with a lock
 //! each; a lock is held for one look-up. Where no rate is configured, a request touches none.

@@ -23,7 +23,7 @@ use super::Peer;
 /// An address, and the port where it is known.
 type End = (IpAddr, Option<u16>);
 
-/// What trusted proxies say about the client of a request. `None` is what they do not say.
+/// The client of a request as trusted proxies describe it. `None`: they do not say.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Claim<'f> {
     address: Option<End>,
@@ -75,8 +75,8 @@ struct Trusted<'c> {
 }
 
 impl Trusted<'_> {
-    /// That every peer of a listener is trusted says nothing about the addresses that the peers
-    /// name.
+    /// Returns whether `address` is a trusted proxy. Where every peer of a listener is trusted, the
+    /// addresses that the peers name are not.
     fn has(self, address: IpAddr) -> bool {
         self.own.contains(address) || self.all.contains(address)
     }
@@ -214,8 +214,8 @@ const BAD_PORT: &str = "a trusted proxy names a port that is no number from 1 to
 mod tests {
     use super::*;
 
-    /// What is seen of a request with these fields from a proxy at 10.0.0.1: the client, scheme and
-    /// authority.
+    /// Returns the client, scheme and authority of a request with these fields from a proxy at
+    /// 10.0.0.1.
     fn seen(config: &str, fields: &str) -> Result<String, &'static str> {
         let text = format!("{config}\n[[site]]\nroot = \"/srv\"");
         let config = Config::parse(&text, "x.toml").expect("the configuration is right");

@@ -81,7 +81,7 @@ impl<T: Transport> Timed<T> {
         }
     }
 
-    /// What the client takes from now on belongs to another response.
+    /// Begins another response: the client's pace is measured anew.
     pub(crate) fn begin_response(&mut self) {
         self.taken = 0;
         self.waited = Duration::ZERO;

@@ -58,7 +58,7 @@ pub(crate) struct ResolutionNotes {
     pub(crate) environment: Fields,
 }
 
-/// What a connection has done for one request.
+/// The share of a connection's work that belongs to one request.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ConnectionFacts {
     /// All bytes of the request that were received, with its head.

@@ -1,5 +1,5 @@
-//! What encrypted connections change: redirects to https, connections for another site, and the
-//! promise to use https alone.
+//! Responses that depend on encryption: redirects to https, 421 on a connection for another site, and
+//! the promise to use https alone.
 
 use howdah_config::ClientVerify;
 use howdah_http::{Method, Scheme, Status};
@@ -13,16 +13,18 @@ use crate::tls::Tls;
 /// client has seen the certificate of another site, or one whose client has shown no certificate
 /// where the site wants one.
 pub(super) fn settle(context: &RequestContext<'_, '_>, tls: &Tls, site: &Site) -> Option<Response> {
-    let response = wrong_connection(context, tls, site);
+    if let Some(response) = wrong_connection(context, tls, site) {
+        return Some(response);
+    }
     let settings = &site.config().tls;
     let asks_for_certificates =
         settings.client_ca.is_some() && settings.client_verify == ClientVerify::Require;
-    if response.is_none() && asks_for_certificates && context.peer.tls.is_none() {
-        let refused = RequestError::forbidden(context.situation(), Status::FORBIDDEN);
-        context.thread.report(&refused);
-        return Some(Response::error(Status::FORBIDDEN));
+    if !asks_for_certificates || context.peer.tls.is_some() {
+        return None;
     }
-    response
+    let refused = RequestError::forbidden(context.situation(), Status::FORBIDDEN);
+    context.thread.report(&refused);
+    Some(Response::error(Status::FORBIDDEN))
 }
 
 fn wrong_connection(context: &RequestContext<'_, '_>, tls: &Tls, site: &Site) -> Option<Response> {

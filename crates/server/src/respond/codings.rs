@@ -129,7 +129,7 @@ fn varies(head: &ResponseHead) -> bool {
     head.fields.values(b"vary").flat_map(members).any(has)
 }
 
-/// What [`compress`] does to a head, for `howdah explain`.
+/// Describes the effect of [`compress`] on a head, for `howdah explain`.
 pub(crate) fn explained(
     site: &Site,
     fields: &Fields,

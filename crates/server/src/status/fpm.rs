@@ -16,7 +16,7 @@ pub(crate) enum FpmFormat {
     OpenMetrics,
 }
 
-/// What a query asks for.
+/// The page that a query asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FpmQuery {
     pub(crate) format: FpmFormat,

@@ -13,7 +13,7 @@ use crate::front::Shared;
 use crate::log::WaitStatus;
 use crate::observe::{Histogram, Ledger, NO_SITE, SiteTotals, Totals};
 
-/// What a front knows about its server from its start on.
+/// Facts about the server that a front has from its start on.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerFacts {
     /// The process of the supervisor.
@@ -150,7 +150,7 @@ pub(crate) struct PoolSnapshot {
     pub(crate) opcache: String,
 }
 
-/// What a worker does.
+/// The activity of a worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum WorkerState {

@@ -41,8 +41,8 @@ struct SiteFiles {
     is_changing: bool,
 }
 
-/// What tells one state of a file from another: device, number, size, time of content and of
-/// attributes.
+/// The attributes that distinguish two states of a file: device, number, size, time of content and
+/// of attributes.
 type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
 
 impl CertificateFiles {

@@ -23,7 +23,7 @@ const MOST_SILENT: u32 = 5;
 /// takes longer than [`MOST_SILENT`] looks.
 const LOOPING: Duration = Duration::from_millis(2500);
 
-/// What the supervisor knows of the heartbeats of one front.
+/// The heartbeats of one front, as the supervisor sees them.
 #[derive(Debug)]
 pub(super) struct Heart {
     pulse: Arc<Pulse>,

@@ -33,7 +33,7 @@ use self::files::Reach;
 /// The shared folders for temporary files, and the folders of a pool's state that replace them.
 const TEMPORARY: [(&str, &str); 2] = [("/tmp", "tmp"), ("/var/tmp", "var-tmp")];
 
-/// What this machine and the supervisor's user allow.
+/// The means of isolation that this machine and the supervisor's user allow.
 #[derive(Debug, Clone)]
 pub(crate) struct Abilities {
     pub(crate) landlock: Option<Landlock>,

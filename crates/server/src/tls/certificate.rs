@@ -1,4 +1,4 @@
-//! What a certificate says: for which names it is, and for which time.
+//! The content of a certificate: its names and its time of validity.
 
 use std::net::IpAddr;
 

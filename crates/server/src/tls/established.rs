@@ -6,10 +6,10 @@ use howdah_site::Site;
 use super::Tls;
 use crate::front::Thread;
 
-/// What is known of a connection after its handshake.
+/// An encrypted connection after its handshake.
 #[derive(Debug)]
 pub(crate) struct Established {
-    /// What rules and scripts may know.
+    /// The facts for rules and scripts.
     pub(crate) facts: howdah_http::Tls,
     /// The site whose certificate the client has seen.
     pub(crate) site: usize,

@@ -115,7 +115,7 @@ fn make() -> Result<(String, String), rcgen::Error> {
     Ok((certificate.pem(), key.serialize_pem()))
 }
 
-/// What the authority's certificate says.
+/// Returns the content of the authority's certificate.
 fn authority(now: SystemTime) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));

@@ -18,7 +18,7 @@ use super::pair::{self, SitePairs};
 use super::tickets::{SiteTickets, TicketKeys, Tickets};
 use super::{HTTP2, PROTOCOLS};
 
-/// What a front starts with for encrypted connections.
+/// Certificates, keys and ticket keys that a front starts with.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TlsStart {
     /// The certificates and keys of the sites.

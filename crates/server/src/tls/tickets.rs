@@ -93,8 +93,7 @@ impl Tickets {
 /// The tickets of one site.
 pub(super) struct SiteTickets {
     pub(super) tickets: Arc<Tickets>,
-    /// What the site demands of its clients. A ticket does not continue a session under other
-    /// demands.
+    /// The site's demands on its clients. A ticket does not continue a session under other demands.
     pub(super) demands: Vec<u8>,
 }
 

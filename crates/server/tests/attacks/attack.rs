@@ -1,4 +1,4 @@
-//! What an attack of the catalogue is, and its file.
+//! An attack of the catalogue, and its file.
 
 use std::fs;
 use std::path::PathBuf;

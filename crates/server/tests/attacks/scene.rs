@@ -47,7 +47,7 @@ struct Users {
     _only: UnixListener,
 }
 
-/// What an attack did.
+/// The effects of an attack.
 pub struct Outcome {
     /// Everything that must not have happened.
     pub failures: Vec<String>,

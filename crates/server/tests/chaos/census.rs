@@ -25,7 +25,7 @@ impl Census {
         Census::now(stage)
     }
 
-    /// What is more than in this census, or is left over, once the server rests again.
+    /// Returns what is more than in this census, or is left over, once the server rests again.
     pub fn differences(&self, stage: &Stage) -> Vec<String> {
         let mut differences = settle(stage);
         if !differences.is_empty() {

@@ -1,4 +1,4 @@
-//! What is done to the server, one event after the other, in random order.
+//! Events that happen to the server, one after the other, in random order.
 
 use std::fs;
 use std::net::TcpStream;

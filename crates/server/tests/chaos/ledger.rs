@@ -1,4 +1,4 @@
-//! What happened to requests, and which event accounts for each that failed.
+//! The fates of requests, and the event that accounts for each that failed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::loads::{Load, Seen};
 
-/// What became of a request.
+/// The fate of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
     Right,

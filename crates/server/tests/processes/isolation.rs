@@ -1,4 +1,4 @@
-//! What code that runs in one site can do to the machine, to other sites and to other workers. The
+//! Attempts of code in one site on the machine, on other sites and on other workers. The
 //! scripts are the attackers.
 
 mod files;

@@ -29,7 +29,7 @@ pub struct Program {
     pub descriptor_limit: Option<(u64, u64)>,
     /// Signal that the kernel sends to the program when this process dies.
     pub death_signal: Option<i32>,
-    /// What the program may do.
+    /// The restrictions of the program.
     pub confinement: Confinement,
 }
 

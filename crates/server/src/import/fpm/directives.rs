@@ -19,7 +19,7 @@ pub(super) enum Equal {
     Limit(&'static str, String),
     /// The document root, probably.
     Root(String),
-    /// What Howdah does without a setting.
+    /// Howdah does so without a setting.
     Default,
     /// Nothing, with the reason.
     None(&'static str),

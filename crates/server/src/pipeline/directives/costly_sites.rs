@@ -11,7 +11,7 @@ const LONG: Duration = Duration::from_millis(1);
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(64);
 
-/// What one event loop knows of the cost of its sites' directives, by the number of the site.
+/// The cost of the sites' directives as one event loop has met it, by the number of the site.
 #[derive(Debug, Default)]
 pub(crate) struct CostlySites(RefCell<Vec<Option<Mark>>>);
 

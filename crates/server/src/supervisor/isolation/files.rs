@@ -72,7 +72,7 @@ const WRITTEN: [&str; 8] = [
     "/proc",
 ];
 
-/// What a pool may reach.
+/// The files that a pool may reach.
 #[derive(Debug, Clone)]
 pub(super) struct Reach {
     level: Sandbox,

@@ -12,7 +12,7 @@ use super::calls;
 
 /// Confines this process and the threads that it will start. It must have `no_new_privs` set.
 ///
-/// What the kernel does not know is left out; the supervisor has said so.
+/// Rules that the kernel does not know are left out; the supervisor has said so.
 ///
 /// # Errors
 /// The kernel refuses.

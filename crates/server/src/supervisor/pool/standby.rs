@@ -27,7 +27,7 @@ pub(in crate::supervisor) struct Standby {
     backoff: Backoff,
 }
 
-/// What a new generation takes over from a pool whose front has died.
+/// The zygote that a new generation takes over from a pool whose front has died.
 #[derive(Debug)]
 pub(in crate::supervisor) struct SpareZygote {
     pub(super) ready: ReadyZygote,

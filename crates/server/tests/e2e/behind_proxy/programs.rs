@@ -76,7 +76,7 @@ fn site(settings: &str, address: SocketAddr) -> Site {
     Site::configured(&[("a.txt", "a")], &config)
 }
 
-/// What a client forges.
+/// Fields that a client forges.
 const FORGED: [(&str, &str); 8] = [
     ("Host", "shop.example"),
     ("X-Forwarded-For", "203.0.113.66"),

@@ -28,7 +28,7 @@ fn two_sites() -> Site {
     Site::configured(&files, &config)
 }
 
-/// What a client saw of a site: responses by status, and bytes of content.
+/// Counts of a client for a site: responses by status, and bytes of content.
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
     codes: BTreeMap<String, u64>,

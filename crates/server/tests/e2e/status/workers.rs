@@ -1,4 +1,4 @@
-//! What `howdah status` shows of workers and their requests.
+//! Workers and their requests in `howdah status`.
 
 use super::{TOP, named, wait_for_status};
 use crate::site::{HELD, Site};

@@ -31,7 +31,7 @@ pub struct Certified {
     der: Vec<u8>,
 }
 
-/// What a client can do.
+/// The abilities of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
     Tls13,
