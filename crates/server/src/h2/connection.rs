@@ -185,7 +185,11 @@ impl<T: Transport> Connection<T> {
             let mut wire = self.wire.borrow_mut();
             let written = wire.poll_drain(context);
             let excess = wire.excess();
+            let lingers = wire.lingers();
             drop(wire);
+            if lingers {
+                return Poll::Pending;
+            }
             match (written, excess) {
                 // The client is gone, or takes nothing.
                 (Poll::Ready(Err(_)), _) => return Poll::Ready(Ok(())),
@@ -208,7 +212,7 @@ impl<T: Transport> Connection<T> {
 
     /// Begins a request's task.
     fn begin(&mut self, request: http::Request<RecvStream>, respond: SendResponse<Chunk>) {
-        if self.state != State::Closing {
+        if self.state != State::Closing && !self.wire.borrow().lingers() {
             self.enter(State::Working);
         }
         self.served += 1;

@@ -69,6 +69,11 @@ impl<T: Transport> Wire<T> {
         self.taken == self.output.len()
     }
 
+    /// Whether our side has ended, and the client's is waited for. The wire bounds that by itself.
+    pub(super) fn lingers(&self) -> bool {
+        self.lingering.is_some()
+    }
+
     /// Writes the output that waits.
     ///
     /// # Errors

@@ -90,6 +90,24 @@ fn requests_that_are_reset_at_once() {
 }
 
 #[test]
+fn requests_that_are_reset_before_they_begin() {
+    let site = site("resets = 10000\nstreams = 20");
+    let mut frames = Frames::connect(&site, &[]);
+    let requests: Vec<u8> = (1..400)
+        .step_by(2)
+        .flat_map(|stream| {
+            let request = frame(HEADERS, END_STREAM | END_HEADERS, stream, &get("/a.txt"));
+            [request, frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes())].concat()
+        })
+        .collect();
+    frames.write(&requests);
+    assert_eq!(frames.goodbye(), Some(ENHANCE_YOUR_CALM));
+    // The client keeps its side open; the server does not wait for it.
+    site.server.wait_for_log("HTTP/2 connection closed: ");
+    assert_eq!(site.get("/a.txt").text(), "hello");
+}
+
+#[test]
 fn a_head_that_never_ends() {
     let site = site("continuations = 8");
     let mut frames = Frames::connect(&site, &[]);
