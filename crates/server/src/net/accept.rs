@@ -160,7 +160,9 @@ fn is_waiting(listener: &impl AsFd) -> bool {
 fn spawn_connection<T: Transport + 'static>(counted: Counted, mut stream: T, peer: Peer) {
     tokio::task::spawn_local(async move {
         let thread = &counted.0;
-        let Some(peer) = named(thread, &mut stream, peer).await else { return };
+        let Some(peer) = named(thread, &mut stream, peer).await else {
+            return;
+        };
         let Ok(_admitted) = thread.admit_connection(&peer) else {
             return;
         };
@@ -172,7 +174,9 @@ fn spawn_connection<T: Transport + 'static>(counted: Counted, mut stream: T, pee
 fn spawn_encrypted(counted: Counted, mut stream: TcpStream, peer: Peer) {
     tokio::task::spawn_local(async move {
         let thread = &counted.0;
-        let Some(peer) = named(thread, &mut stream, peer).await else { return };
+        let Some(peer) = named(thread, &mut stream, peer).await else {
+            return;
+        };
         let Ok(_admitted) = thread.admit_connection(&peer) else {
             return;
         };

@@ -19,7 +19,7 @@ pub(super) enum Equal {
     Limit(&'static str, String),
     /// The document root, probably.
     Root(String),
-    /// Howdah does so without a setting.
+    /// No setting: Howdah always behaves so.
     Default,
     /// Nothing, with the reason.
     None(&'static str),

@@ -1,0 +1,69 @@
+//! The keys of `[site.tls]`.
+
+use std::path::{Path, PathBuf};
+
+use crate::kinds::{
+    Ciphers, File, Flag, List, OldestTls, Optional, Source, TransportSecurity, Verify,
+};
+use crate::section::section;
+use crate::values::{CertificateSource, CipherPolicy, ClientVerify, TlsVersion};
+
+section! {
+    /// A site's certificates, and what the site demands of encrypted connections.
+    pub struct SiteTls {
+        /// Where the certificates come from: `"files"` are those of `cert` and `key`; `"auto"` are
+        /// ordered from the authorities of `[acme]`; `"internal"` is the local authority, which makes
+        /// certificates for development. `tls = "auto"` is short for `tls = { from = "auto" }`.
+        source ("from"): CertificateSource as Source = CertificateSource::Files,
+            "Browsers trust the certificates of known authorities; the local one must be trusted by hand.";
+        /// Files with a certificate in PEM, each followed by the certificates of the authorities
+        /// between it and the root. Several certificates, for example with an ECDSA and an RSA key,
+        /// stand side by side; the client's abilities choose. Changed files are read again.
+        cert ("cert"): Vec<PathBuf> as List<File> = Vec::new(),
+            "A site without a certificate is not reachable over https.";
+        /// Files with the keys of `cert` in PEM, in the same order. The supervisor reads them
+        /// before it gives up its rights; the front's user needs no right to read them.
+        key ("key"): Vec<PathBuf> as List<File> = Vec::new(),
+            "Each certificate has a key of its own.";
+        /// The oldest version of TLS that clients of this site may use: `"1.2"` or `"1.3"`.
+        min_version ("min_version"): TlsVersion as OldestTls = TlsVersion::Tls12,
+            "All browsers since 2014 know TLS 1.2. Older versions are broken, and not there.";
+        /// The cipher suites: `"intermediate"` are those that all clients with TLS 1.2 and forward
+        /// secrecy know, `"modern"` those of TLS 1.3 and, with `min_version = "1.2"`, of TLS 1.2
+        /// with ECDSA keys.
+        ciphers ("ciphers"): CipherPolicy as Ciphers = CipherPolicy::Intermediate,
+            "No suite of either list is known to be weak.";
+        /// A file with the certificates of authorities in PEM. Clients are asked for a certificate
+        /// of one of them. Rules and scripts see it in mod_ssl's variables `SSL_CLIENT_…`. The file
+        /// is read with a reload.
+        client_ca ("client_ca"): Option<PathBuf> as Optional<File> = None,
+            "Visitors have no certificates.";
+        /// With `client_ca`: `"require"` refuses clients without a certificate, also those over
+        /// http; `"optional"` serves them.
+        client_verify ("client_verify"): ClientVerify as Verify = ClientVerify::Require,
+            "Who names authorities wants their clients alone.";
+        /// Whether requests over http for a name of the site are redirected to https: with 301 for
+        /// GET and HEAD, and 308 for others. Paths below `/.well-known/acme-challenge/` are not,
+        /// nor requests that a trusted proxy has received over https.
+        redirect ("redirect"): bool as Flag = true,
+            "A site with a certificate is meant to be used over https.";
+        /// The field Strict-Transport-Security of responses over https, such as `"max-age=31536000;
+        /// includeSubDomains"`. For that many seconds browsers use https alone, and let nobody go
+        /// on after a warning. A response that has the field already keeps its own.
+        hsts ("hsts"): Option<String> as Optional<TransportSecurity> = None,
+            "A browser that has seen the field cannot go back to http. That is the operator's decision.";
+    }
+}
+
+impl SiteTls {
+    /// Whether the site has certificates.
+    pub fn is_on(&self) -> bool {
+        self.source != CertificateSource::Files || !self.cert.is_empty()
+    }
+
+    /// Returns the files of each certificate and of its key.
+    pub fn pairs(&self) -> impl Iterator<Item = (&Path, &Path)> {
+        let keys = self.key.iter().map(PathBuf::as_path);
+        self.cert.iter().map(PathBuf::as_path).zip(keys)
+    }
+}
