@@ -43,7 +43,7 @@ pub use values::{
     AccessFormat, AccessTarget, AcmeChallenge, AllowOverride, CertificateSource, CipherPolicy,
     ClientVerify, ContentCoding, Count, Destination, ErrorTarget, ForwardedField, HostPattern,
     Includes, LogLevel, OverrideClass, Rate, RootTemplate, Sandbox, Sapi, Symlinks, TlsVersion,
-    TryStep, Upstream, UserName,
+    TryStep, Upstream, UpstreamScheme, UserName,
 };
 
 use diagnostic::MistakeCollector;
