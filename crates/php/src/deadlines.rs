@@ -99,6 +99,7 @@ mod tests {
         request_timeout: Duration::from_secs(60),
         request_terminate_timeout: Duration::from_secs(3600),
         meters_processor: false,
+        scaling: crate::Scaling::Static,
     };
 
     /// An action of a script at a second, or the answer of the deadlines then.

@@ -270,7 +270,7 @@ fn pool_gauges(page: &mut MetricsPage, pools: &[Pool<'_>]) {
 }
 
 fn pool_counters(page: &mut MetricsPage, pools: &[Pool<'_>]) {
-    let counters: [(&str, &str, Counter); 10] = [
+    let counters: [(&str, &str, Counter); 11] = [
         ("howdah_pool_requests", "Requests that were handed to workers.", |pool| pool.requests),
         ("howdah_pool_timeouts", "Scripts that ran for too long.", |pool| pool.timeouts),
         ("howdah_pool_queue_timeouts", "Requests that waited for too long.", |pool| {
@@ -282,6 +282,7 @@ fn pool_counters(page: &mut MetricsPage, pools: &[Pool<'_>]) {
         ("howdah_pool_workers_recycled", "Workers that ended as they should.", |pool| {
             pool.recycled
         }),
+        ("howdah_pool_workers_dismissed", "Workers that were not needed.", |pool| pool.dismissed),
         ("howdah_pool_workers_failed", "Workers that ended with an error.", |pool| pool.failed),
         ("howdah_pool_zygotes_lost", "Zygotes that ended with their workers.", |pool| {
             pool.zygotes_lost
