@@ -96,6 +96,7 @@ pub fn limits() -> PoolLimits {
         request_timeout: Duration::from_secs(300),
         meters_processor: false,
         request_terminate_timeout: Duration::from_secs(600),
+        slow_after: None,
     }
 }
 

@@ -202,7 +202,8 @@ mod tests {
     fn what_has_an_equal_is_written() {
         let text = "[blog]\nuser = $pool\ngroup = \"www-data\"\nlisten = /run/php/$pool.sock\n\
                     pm = dynamic\npm.max_children = 7 ; as many\npm.max_requests = 500\n\
-                    request_terminate_timeout = 2m\nrequest_slowlog_timeout = 0\n\
+                    request_terminate_timeout = 2m\nrequest_slowlog_timeout = 5\n\
+                    request_slowlog_trace_depth = 30\n\
                     pm.status_path = /fpm\nsecurity.limit_extensions = .php .php5\n\
                     rlimit_files = 2048\nenv[TMP] = /tmp\nphp_flag[display_errors] = off\n\
                     php_admin_value[opcache.memory_consumption] = 128\n";
@@ -214,6 +215,8 @@ mod tests {
             "workers = 7",
             "max_requests = 500",
             "request_timeout = \"2m\"",
+            "slow_after = \"5s\"",
+            "slow_trace_depth = 30",
             "status_path = \"/fpm\"",
             "extensions = [\".php\", \".php5\"]",
             "nofile = 2048",
