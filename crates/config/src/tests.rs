@@ -115,7 +115,12 @@ fn every_key_reaches_its_field() {
         [site.php]
         program = "/opt/howdah-php"
         ini_file = "/etc/php.ini"
+        mode = "dynamic"
         workers = 8
+        start_workers = 3
+        min_spare_workers = 2
+        max_spare_workers = 4
+        idle_timeout = "13s"
         queue = 9
         queue_timeout = "10s"
         status_path = "/fpm-status"
@@ -230,7 +235,12 @@ fn every_key_reaches_its_field() {
     let php = Php {
         program: Some("/opt/howdah-php".into()),
         ini_file: Some("/etc/php.ini".into()),
+        mode: PoolMode::Dynamic,
         workers: Count::Exactly(8),
+        start_workers: Some(3),
+        min_spare_workers: Some(2),
+        max_spare_workers: Some(4),
+        idle_timeout: Some(seconds(13)),
         queue: 9,
         queue_timeout: seconds(10),
         status_path: Some("/fpm-status".into()),

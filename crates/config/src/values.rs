@@ -214,6 +214,31 @@ impl PartialEq for UserName {
     }
 }
 
+/// How many workers a pool keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolMode {
+    /// All of them.
+    Static,
+    /// As many as are busy, and some that are free.
+    Dynamic,
+    /// As many as requests need.
+    OnDemand,
+}
+
+impl PoolMode {
+    /// Every mode.
+    pub const ALL: [PoolMode; 3] = [PoolMode::Static, PoolMode::Dynamic, PoolMode::OnDemand];
+
+    /// The name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            PoolMode::Static => "static",
+            PoolMode::Dynamic => "dynamic",
+            PoolMode::OnDemand => "ondemand",
+        }
+    }
+}
+
 /// The name under which PHP says that it runs: `PHP_SAPI`, `php_sapi_name()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sapi {

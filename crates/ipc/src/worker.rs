@@ -240,7 +240,8 @@ impl Worker {
     fn is_surplus(&self, own: usize) -> bool {
         let region = &self.shared.region;
         let limit = region.awake_limit().load(Ordering::Relaxed) as usize;
-        limit > 0 && region.geometry().workers.saturating_sub(region.idle().count()) >= limit + own
+        let present = region.present().load(Ordering::Relaxed) as usize;
+        limit > 0 && present.saturating_sub(region.idle().count()) >= limit + own
     }
 
     /// Sleeps until the front wakes this worker, and leaves queued requests to the other workers.

@@ -100,6 +100,7 @@ mod tests {
         request_terminate_timeout: Duration::from_secs(3600),
         slow_after: None,
         meters_processor: false,
+        scaling: crate::Scaling::Static,
     };
 
     /// An action of a script at a second, or the answer of the deadlines then.

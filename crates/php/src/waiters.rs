@@ -127,7 +127,7 @@ impl Waiters {
                     return;
                 }
                 if before.replace(taken) == Some(taken) {
-                    (0..queued).for_each(|_| waiters.zygote.front.wake_worker());
+                    waiters.zygote.unstick(queued);
                 }
             }
         });
@@ -303,7 +303,10 @@ impl Waiters {
         match waits {
             Some(Wait::TooLong) if !self.zygote.front.is_any_taken() => self.zygote.give_up(STUCK),
             // Resting workers are woken only if the others take nothing from the queue.
-            Some(Wait::InTime | Wait::TooLong) => self.zygote.front.wake_all(),
+            Some(Wait::InTime | Wait::TooLong) => {
+                self.zygote.front.wake_all();
+                self.zygote.unstick(self.zygote.front.queued().0);
+            }
             Some(Wait::None) | None => {}
         }
     }

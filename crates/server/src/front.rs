@@ -7,6 +7,7 @@ mod keys;
 mod media_types;
 pub(crate) mod pulse;
 mod room;
+mod scaling;
 mod thread;
 mod workspace;
 
@@ -113,6 +114,7 @@ fn serve(
         };
         let limits = PoolLimits {
             workers: php.worker_count(processors()),
+            scaling: scaling::of(php, processors()),
             queue: php.queue,
             queue_timeout: php.queue_timeout,
             request_timeout: php.request_timeout,
@@ -481,6 +483,7 @@ impl Control {
                     self.tell_ready();
                 }
                 PoolEvent::WorkerStarted => counters.count(PoolCounter::Started),
+                PoolEvent::WorkerDismissed => counters.count(PoolCounter::Dismissed),
                 PoolEvent::WorkerDied { status: 0, .. } => counters.count_end(0),
                 PoolEvent::WorkerDied { pid, status } => {
                     counters.count_end(status);

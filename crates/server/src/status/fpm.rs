@@ -85,7 +85,7 @@ fn pool_figures(name: &str, pool: &PoolSnapshot, now: f64) -> Figures {
     let number = |number: usize| Figure::Number(number as u64);
     vec![
         ("pool", Figure::Text(name.to_owned())),
-        ("process manager", Figure::Text("static".to_owned())),
+        ("process manager", Figure::Text(process_manager(pool).to_owned())),
         ("start time", Figure::Time(pool.started as u64)),
         ("start since", Figure::Number(since(pool.started, now))),
         ("accepted conn", Figure::Number(pool.requests)),
@@ -99,6 +99,14 @@ fn pool_figures(name: &str, pool: &PoolSnapshot, now: f64) -> Figures {
         ("max children reached", Figure::Number(pool.exhausted)),
         ("slow requests", Figure::Number(pool.slow)),
     ]
+}
+
+/// The name of the pool's mode, as php-fpm has it.
+fn process_manager(pool: &PoolSnapshot) -> &str {
+    match pool.mode.as_str() {
+        "" => "static",
+        mode => mode,
+    }
 }
 
 fn worker_figures(worker: &WorkerSnapshot, now: f64) -> Figures {
@@ -268,7 +276,11 @@ fn escaped(text: &str) -> String {
 
 /// The families of php-fpm's metrics, in its order: name, type, description, value.
 fn openmetrics(name: &str, pool: &PoolSnapshot, now: f64) -> String {
-    let up = format!("Could pool {} using a static PM on PHP-FPM be reached?", escaped(name));
+    let up = format!(
+        "Could pool {} using a {} PM on PHP-FPM be reached?",
+        escaped(name),
+        process_manager(pool)
+    );
     let families: [(&str, &str, &str, u64); 12] = [
         ("up", "gauge", &up, 1),
         (

@@ -266,7 +266,7 @@ fn pool_gauges(page: &mut MetricsPage, pools: &[Pool<'_>]) {
 }
 
 fn pool_counters(page: &mut MetricsPage, pools: &[Pool<'_>]) {
-    let counters: [(&str, &str, Counter); 11] = [
+    let counters: [(&str, &str, Counter); 12] = [
         ("howdah_pool_requests", "Requests that were handed to workers.", |pool| pool.requests),
         ("howdah_pool_timeouts", "Scripts that ran for too long.", |pool| pool.timeouts),
         ("howdah_pool_slow_scripts", "Scripts that ran for `slow_after`.", |pool| pool.slow),
@@ -279,6 +279,7 @@ fn pool_counters(page: &mut MetricsPage, pools: &[Pool<'_>]) {
         ("howdah_pool_workers_recycled", "Workers that ended as they should.", |pool| {
             pool.recycled
         }),
+        ("howdah_pool_workers_dismissed", "Workers that were not needed.", |pool| pool.dismissed),
         ("howdah_pool_workers_failed", "Workers that ended with an error.", |pool| pool.failed),
         ("howdah_pool_zygotes_lost", "Zygotes that ended with their workers.", |pool| {
             pool.zygotes_lost

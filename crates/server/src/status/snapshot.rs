@@ -102,14 +102,18 @@ pub(crate) struct SiteSnapshot {
 /// A site's PHP pool.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct PoolSnapshot {
-    /// `ready`, or `starting` while no worker lives.
+    /// `ready`, or `starting` while requests wait for a zygote or for its first worker.
     pub(crate) state: String,
     pub(crate) php: String,
     /// Seconds since 1970 at the start of the present zygote; 0 before it.
     pub(crate) started: f64,
     /// Requests that were handed to workers.
     pub(crate) requests: u64,
+    /// The mode of the pool, as in the configuration.
+    pub(crate) mode: String,
     pub(crate) workers: Vec<WorkerSnapshot>,
+    /// Number of workers that the pool wants at this moment.
+    pub(crate) wanted_workers: usize,
     pub(crate) idle: usize,
     pub(crate) active: usize,
     pub(crate) most_workers: usize,
@@ -142,6 +146,8 @@ pub(crate) struct PoolSnapshot {
     pub(crate) spawned: u64,
     /// Workers that ended as they should, to be replaced.
     pub(crate) recycled: u64,
+    /// Workers that ended because they were not needed.
+    pub(crate) dismissed: u64,
     /// Workers that ended with an error.
     pub(crate) failed: u64,
     /// Zygotes that ended with all their workers.
@@ -272,7 +278,9 @@ impl PoolSnapshot {
         let active = workers.iter().filter(is_active).count();
         let name = |(signal, count): (usize, u64)| (signal_name(signal), count);
         PoolSnapshot {
-            state: if workers.is_empty() { "starting" } else { "ready" }.to_owned(),
+            state: if pool.is_ready() { "ready" } else { "starting" }.to_owned(),
+            mode: pool.limits().scaling.name().to_owned(),
+            wanted_workers: figures.wanted,
             php: figures.zygote.php_version.clone(),
             started: figures.zygote.started.map_or(0.0, seconds),
             requests: counted.of(PoolCounter::Requests),
@@ -294,6 +302,7 @@ impl PoolSnapshot {
             exhausted: counted.of(PoolCounter::Exhausted),
             spawned: counted.of(PoolCounter::Started),
             recycled: counted.of(PoolCounter::Recycled),
+            dismissed: counted.of(PoolCounter::Dismissed),
             failed: counted.of(PoolCounter::Failed),
             zygotes_lost: counted.of(PoolCounter::Zygotes),
             deaths: counted.deaths().map(name).collect(),

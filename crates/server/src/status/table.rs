@@ -87,6 +87,7 @@ fn sentence(pool: &PoolSnapshot) -> String {
         (pool.refused, "refused"),
         (pool.lost, "lost"),
         (pool.recycled, "workers recycled"),
+        (pool.dismissed, "workers dismissed"),
         (pool.failed, "workers failed"),
     ] {
         if count > 0 {
@@ -96,6 +97,7 @@ fn sentence(pool: &PoolSnapshot) -> String {
     for (signal, count) in &pool.deaths {
         let _ = write!(text, ", {count} workers ended by {signal}");
     }
+    let _ = write!(text, "; mode {}, at most {} workers", pool.mode, pool.most_workers);
     text
 }
 
