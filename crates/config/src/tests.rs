@@ -135,6 +135,8 @@ fn every_key_reaches_its_field() {
         status_allow = ["10.0.0.0/8"]
         request_timeout = "11s"
         request_terminate_timeout = "2h"
+        slow_after = "1500ms"
+        slow_trace_depth = 40
         max_requests = 12
         standby = false
         memory = "1G"
@@ -256,6 +258,8 @@ fn every_key_reaches_its_field() {
         },
         request_timeout: seconds(11),
         request_terminate_timeout: Some(seconds(7200)),
+        slow_after: Some(Duration::from_millis(1500)),
+        slow_trace_depth: 40,
         max_requests: 12,
         standby: false,
         memory: Some(1 << 30),

@@ -120,6 +120,7 @@ fn serve(
             queue_timeout: php.queue_timeout,
             request_timeout: php.request_timeout,
             request_terminate_timeout: php.longest_request(),
+            slow_after: php.slow_after(),
             meters_processor: php.status_path.is_some(),
         };
         pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads));

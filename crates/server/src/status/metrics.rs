@@ -270,9 +270,10 @@ fn pool_gauges(page: &mut MetricsPage, pools: &[Pool<'_>]) {
 }
 
 fn pool_counters(page: &mut MetricsPage, pools: &[Pool<'_>]) {
-    let counters: [(&str, &str, Counter); 11] = [
+    let counters: [(&str, &str, Counter); 12] = [
         ("howdah_pool_requests", "Requests that were handed to workers.", |pool| pool.requests),
         ("howdah_pool_timeouts", "Scripts that ran for too long.", |pool| pool.timeouts),
+        ("howdah_pool_slow_scripts", "Scripts that ran for `slow_after`.", |pool| pool.slow),
         ("howdah_pool_queue_timeouts", "Requests that waited for too long.", |pool| {
             pool.queue_timeouts
         }),

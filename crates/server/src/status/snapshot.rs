@@ -144,6 +144,8 @@ pub(crate) struct PoolSnapshot {
     pub(crate) memory: u64,
     /// Scripts that ran for longer than `request_timeout`.
     pub(crate) timeouts: u64,
+    /// Scripts that ran for as long as `slow_after`.
+    pub(crate) slow: u64,
     /// Requests that no worker began within `queue_timeout`.
     pub(crate) queue_timeouts: u64,
     /// Requests that found the queue full.
@@ -304,6 +306,7 @@ impl PoolSnapshot {
             duration: Histogram::of(counted.took()),
             memory: workers.iter().filter_map(|worker| worker.pss).sum(),
             timeouts: counted.of(PoolCounter::Timeouts),
+            slow: counted.of(PoolCounter::Slow),
             queue_timeouts: counted.of(PoolCounter::QueueTimeouts),
             refused: counted.of(PoolCounter::QueueFull),
             lost: counted.of(PoolCounter::Lost),

@@ -272,7 +272,7 @@ impl Finder<'_> {
             pids: php.pids,
             cpu_weight: php.cpu_weight,
         };
-        self.look_at_limits(site, workers, limits);
+        self.look_at_limits(site, (workers, php.slow_after().is_some()), limits);
         Some(PoolPlan {
             site: number,
             program,
@@ -301,6 +301,10 @@ impl Finder<'_> {
                 },
                 is_opaque: isolation.is_opaque(),
                 separates_workers: isolation.separates_workers(),
+                slow_milliseconds: php
+                    .slow_after()
+                    .map_or(0, |after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
+                slow_trace_depth: php.slow_trace_depth,
                 processor_seconds: php
                     .rlimits
                     .cpu
@@ -311,9 +315,16 @@ impl Finder<'_> {
     }
 
     /// Refuses limits with which PHP could not even start.
-    fn look_at_limits(&mut self, site: &Site, workers: usize, limits: PoolLimits) {
+    fn look_at_limits(
+        &mut self,
+        site: &Site,
+        (workers, has_slow_log): (usize, bool),
+        limits: PoolLimits,
+    ) {
         let name = &site.name;
-        let needed = workers as u64 + ZYGOTES;
+        // Each worker has a thread for its slow scripts.
+        let each = if has_slow_log { 2 } else { 1 };
+        let needed = workers as u64 * each + ZYGOTES;
         if let Some(pids) = limits.pids.filter(|pids| *pids < needed) {
             self.errors.push(format!(
                 "site {name}: `php.pids` = {pids} is too few for {workers} workers and {ZYGOTES} zygotes; give at least {needed}, \
