@@ -9,7 +9,7 @@ use tokio::io::ReadBuf;
 use super::connection::{After, Connection};
 use crate::body::{self, Carried, PumpError, Tunnel, TunnelEnd};
 use crate::front::Workspace;
-use crate::net::{Buffer, ConnectionError, Timed, Transport};
+use crate::net::{ConnectionError, Timed, Transport};
 use crate::observe::ConnectionFacts;
 use crate::pipeline::{Outcome, Response};
 
@@ -30,7 +30,7 @@ impl<T: Transport> Connection<T> {
             return (self.outcome(0, 0, result), After::Close);
         }
         // A tunnel may be idle for hours: it has no buffers of a request's size.
-        let input = std::mem::replace(&mut work.input, Buffer::default());
+        let input = std::mem::take(&mut work.input);
         let mut end = End {
             wire: &mut self.wire,
             early: input.bytes().to_vec(),
