@@ -32,7 +32,7 @@ use crate::observe::{
     RespondError, ThreadCounters,
 };
 use crate::pipeline::CostlySites;
-use crate::respond::Prepared;
+use crate::respond::{KeptConnections, Prepared};
 use crate::status::ServerFacts;
 use crate::tls::{Tls, UpstreamSettings};
 
@@ -81,6 +81,8 @@ pub(crate) struct Shared {
     pub(crate) facts: ServerFacts,
     /// Certificates; `None` if no listener is for TLS.
     pub(crate) tls: Option<Tls>,
+    /// Whether any site has upstreams.
+    pub(crate) has_upstreams: bool,
     /// By site, the settings of TLS to its upstreams.
     pub(crate) upstream_tls: UpstreamSettings,
 }
@@ -111,6 +113,7 @@ pub(crate) struct Thread {
     counters: ThreadCounters,
     encoder: RefCell<RequestEncoder>,
     watches: Watches,
+    kept: KeptConnections,
     clock: Clock,
     access: AccessLogs,
     /// Unused workspaces. They are boxed because they are moved with every request.
@@ -220,6 +223,7 @@ impl Thread {
             counters,
             encoder: RefCell::new(RequestEncoder::default()),
             watches: Watches::new(),
+            kept: KeptConnections::default(),
             clock: Clock::new(),
             access,
             workspaces: RefCell::new(Vec::new()),
@@ -310,6 +314,11 @@ impl Thread {
 
     pub(crate) fn watches(&self) -> &Watches {
         &self.watches
+    }
+
+    /// The connections to upstreams that wait for their next request.
+    pub(crate) fn kept(&self) -> &KeptConnections {
+        &self.kept
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -522,6 +531,7 @@ impl Thread {
             super::pulse::hang_if_told();
         }
         self.watches.sweep(now);
+        self.kept.sweep(now, self.is_draining());
         if self.number == 0 {
             self.shared.log.report_repeats(now);
         }
