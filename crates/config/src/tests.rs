@@ -121,6 +121,7 @@ fn every_key_reaches_its_field() {
         min_spare_workers = 2
         max_spare_workers = 4
         idle_timeout = "13s"
+        memory_share = 40
         queue = 9
         queue_timeout = "10s"
         status_path = "/fpm-status"
@@ -239,6 +240,7 @@ fn every_key_reaches_its_field() {
         min_spare_workers: Some(2),
         max_spare_workers: Some(4),
         idle_timeout: Some(seconds(13)),
+        memory_share: 40,
         queue: 9,
         queue_timeout: seconds(10),
         status_path: Some("/fpm-status".into()),

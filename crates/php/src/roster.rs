@@ -69,6 +69,19 @@ impl Roster {
         }
     }
 
+    /// Does not want this many workers any more, whatever they do, those with the highest places
+    /// first. Returns their number.
+    pub(crate) fn dismiss_highest(&mut self, count: usize) -> usize {
+        let wanted = self.0.iter_mut().rev().filter(|place| place.is_wanted).take(count);
+        wanted.map(|place| place.is_wanted = false).count()
+    }
+
+    /// The workers that live.
+    pub(crate) fn living(&self) -> impl Iterator<Item = usize> + '_ {
+        let all = self.0.iter().enumerate();
+        all.filter(|(_, place)| place.pid != 0).map(|(index, _)| index)
+    }
+
     /// Records the start of a worker.
     pub(crate) fn started(&mut self, worker: usize, pid: u64) {
         if let Some(place) = self.0.get_mut(worker) {
@@ -139,6 +152,8 @@ mod tests {
         assert_eq!(roster.wanted(), [1, 2].into_iter().collect(), "worker 0 has not ended");
         roster.want_more(9);
         assert_eq!(roster.wanted(), WorkerSet::first(4));
+        assert_eq!((roster.dismiss_highest(3), roster.dismiss_highest(3)), (3, 1));
+        assert_eq!(roster.living().collect::<Vec<_>>(), [0, 1]);
     }
 
     #[test]
