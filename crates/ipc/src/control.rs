@@ -44,6 +44,10 @@ pub struct PoolSettings {
     pub separates_workers: bool,
     /// Processor time after which a worker is replaced, in seconds; 0: any.
     pub processor_seconds: u64,
+    /// Milliseconds after which a running script is logged with its backtrace; 0: never.
+    pub slow_milliseconds: u64,
+    /// Frames of such a backtrace.
+    pub slow_trace_depth: u64,
 }
 
 /// A message from the supervisor or from the front to the zygote.
@@ -176,6 +180,8 @@ impl ToZygote {
                 out.number(settings.is_opaque.into());
                 out.number(settings.separates_workers.into());
                 out.number(settings.processor_seconds);
+                out.number(settings.slow_milliseconds);
+                out.number(settings.slow_trace_depth);
             }
             ToZygote::Attach { geometry, total } => {
                 out.kind(2);
@@ -228,6 +234,8 @@ impl ToZygote {
                 is_opaque: input.flag()?,
                 separates_workers: input.flag()?,
                 processor_seconds: input.number()?,
+                slow_milliseconds: input.number()?,
+                slow_trace_depth: input.number()?,
             }),
             2 => ToZygote::Attach {
                 geometry: Geometry {
@@ -410,6 +418,8 @@ mod tests {
                 is_opaque: true,
                 separates_workers: false,
                 processor_seconds: 60,
+                slow_milliseconds: 1500,
+                slow_trace_depth: 20,
             }),
             ToZygote::Attach {
                 geometry: Geometry::for_pool(4, 2),

@@ -440,6 +440,12 @@ impl ResponseWriter<'_> {
         words.last_took.store(took, Ordering::Relaxed);
     }
 
+    /// The time at which the request began, and how long it had waited for that, in nanoseconds.
+    pub fn times(&self) -> (u64, u64) {
+        let queued = self.shared.region.slot(self.slot).queued.load(Ordering::Relaxed);
+        (self.began, self.began.saturating_sub(queued))
+    }
+
     /// Bytes written until now, heads included.
     pub fn written(&self) -> u64 {
         self.written

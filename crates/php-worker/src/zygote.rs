@@ -26,6 +26,7 @@ use crate::ini;
 use crate::log::{self, Level};
 use crate::process::{self, Fork, Pid};
 use crate::sapi::Engine;
+use crate::slow_log::SlowLog;
 use crate::start;
 use crate::uploads::UploadFolder;
 use crate::worker::{self, WorkerOrders};
@@ -92,6 +93,7 @@ struct Zygote {
     max_requests: u64,
     has_pcntl: bool,
     modules: String,
+    slow_log: Option<SlowLog>,
     /// See [`WorkerOrders`].
     separates_workers: bool,
     /// See [`WorkerOrders`].
@@ -170,6 +172,10 @@ impl Zygote {
             max_requests: settings.max_requests,
             has_pcntl: settings.pcntl,
             modules: settings.modules,
+            slow_log: (settings.slow_milliseconds > 0).then(|| SlowLog {
+                after: Duration::from_millis(settings.slow_milliseconds),
+                depth: usize::try_from(settings.slow_trace_depth).unwrap_or(usize::MAX),
+            }),
             separates_workers: settings.separates_workers,
             processor_seconds: settings.processor_seconds,
             sessions: sessions.map(PathBuf::from),
@@ -338,6 +344,7 @@ impl Zygote {
             max_requests,
             has_pcntl,
             modules,
+            slow_log,
             separates_workers,
             processor_seconds,
             sessions,
@@ -364,6 +371,7 @@ impl Zygote {
                 uploads: uploads.as_ref(),
                 has_pcntl,
                 modules: &modules,
+                slow_log,
                 parent,
             },
         )

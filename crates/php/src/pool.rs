@@ -48,6 +48,8 @@ pub struct PoolLimits {
     pub request_timeout: Duration,
     /// How long a script may run, whatever its signs of life.
     pub request_terminate_timeout: Duration,
+    /// How long a script runs that is counted as slow.
+    pub slow_after: Option<Duration>,
     /// Workers measure the processor time of each request.
     pub meters_processor: bool,
 }

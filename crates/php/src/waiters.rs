@@ -224,6 +224,13 @@ impl Waiters {
         {
             lease.figures = Some(figures);
             self.counters.count_figures(&figures);
+            if self
+                .limits
+                .slow_after
+                .is_some_and(|after| figures.took >= after.as_nanos() as u64)
+            {
+                self.counters.count(PoolCounter::Slow);
+            }
         }
     }
 
@@ -233,6 +240,10 @@ impl Waiters {
             ExchangeError::NotBegun => self.counters.count(PoolCounter::QueueTimeouts),
             ExchangeError::Silent | ExchangeError::TimedOut => {
                 self.counters.count(PoolCounter::Timeouts);
+                // Its worker is replaced, and tells no figures.
+                if self.limits.slow_after.is_some() {
+                    self.counters.count(PoolCounter::Slow);
+                }
             }
             ExchangeError::WorkerDied(_) | ExchangeError::PoolDied => {
                 self.counters.count(PoolCounter::Lost);

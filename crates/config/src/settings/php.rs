@@ -90,6 +90,13 @@ section! {
         request_terminate_timeout ("request_terminate_timeout"):
             Option<Duration> as Optional<Span> = None,
             "Unset is one hour, or `request_timeout` if that is longer: imports, updates and backups run as on Apache, and a worker that is stuck after `set_time_limit(0)` comes back.";
+        /// Time after which a running script is written to the error log, once, with its backtrace,
+        /// URL, memory, and the time that it has waited and run. The script goes on. `"0s"` is never.
+        slow_after ("slow_after"): Option<Duration> as Optional<Span> = None,
+            "Unset is never: each worker has a thread for it. php-fpm's `request_slowlog_timeout`.";
+        /// Functions of a backtrace that are written: the innermost ones.
+        slow_trace_depth ("slow_trace_depth"): u64 as Within<1, 1000> = 20,
+            "php-fpm's `request_slowlog_trace_depth`. It counts for scripts that are ended after a time-out, too.";
         /// Requests after which a worker is replaced by a fresh one; 0 is never.
         max_requests ("max_requests"): u64 as AtLeast<u64, 0> = 100_000,
             "Bounds what a leaking extension can take; forking a worker that seldom costs nothing measurable.";
@@ -229,6 +236,11 @@ impl Php {
     pub fn longest_request(&self) -> Duration {
         let usual = Duration::from_secs(3600).max(self.request_timeout);
         self.request_terminate_timeout.unwrap_or(usual)
+    }
+
+    /// Time after which a running script is logged; `None` for never.
+    pub fn slow_after(&self) -> Option<Duration> {
+        self.slow_after.filter(|after| !after.is_zero())
     }
 
     /// Free workers at least and at most of a pool with `mode = "dynamic"` and `workers` workers at

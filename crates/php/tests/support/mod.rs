@@ -97,6 +97,7 @@ pub fn limits() -> PoolLimits {
         meters_processor: false,
         scaling: Scaling::Static,
         request_terminate_timeout: Duration::from_secs(600),
+        slow_after: None,
     }
 }
 

@@ -215,7 +215,8 @@ mod tests {
                     pm = dynamic\npm.max_children = 7 ; as many\npm.max_requests = 500\n\
                     pm.start_servers = 3\npm.min_spare_servers = 2\npm.max_spare_servers = 4\n\
                     pm.process_idle_timeout = 10s\n\
-                    request_terminate_timeout = 2m\nrequest_slowlog_timeout = 0\n\
+                    request_terminate_timeout = 2m\nrequest_slowlog_timeout = 5\n\
+                    request_slowlog_trace_depth = 30\n\
                     pm.status_path = /fpm\nsecurity.limit_extensions = .php .php5\n\
                     rlimit_files = 2048\nenv[TMP] = /tmp\nphp_flag[display_errors] = off\n\
                     php_admin_value[opcache.memory_consumption] = 128\n";
@@ -231,6 +232,8 @@ mod tests {
             "max_spare_workers = 4",
             "max_requests = 500",
             "request_timeout = \"2m\"",
+            "slow_after = \"5s\"",
+            "slow_trace_depth = 30",
             "status_path = \"/fpm\"",
             "extensions = [\".php\", \".php5\"]",
             "nofile = 2048",

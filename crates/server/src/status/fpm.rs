@@ -97,8 +97,7 @@ fn pool_figures(name: &str, pool: &PoolSnapshot, now: f64) -> Figures {
         ("total processes", number(pool.workers.len())),
         ("max active processes", number(pool.most_active)),
         ("max children reached", Figure::Number(pool.exhausted)),
-        // As php-fpm without `request_slowlog_timeout`.
-        ("slow requests", Figure::Number(0)),
+        ("slow requests", Figure::Number(pool.slow)),
     ]
 }
 
@@ -342,7 +341,7 @@ fn openmetrics(name: &str, pool: &PoolSnapshot, now: f64) -> String {
             "slow_requests",
             "counter",
             "The number of requests that exceeded your 'request_slowlog_timeout' value.",
-            0,
+            pool.slow,
         ),
     ];
     let mut page = String::new();

@@ -81,6 +81,7 @@ fn sentence(pool: &PoolSnapshot) -> String {
     );
     let _ = write!(text, ", {} since the start", pool.requests);
     for (count, what) in [
+        (pool.slow, "slow scripts"),
         (pool.timeouts, "time-outs"),
         (pool.queue_timeouts, "waited for too long"),
         (pool.refused, "refused"),

@@ -75,12 +75,12 @@ directives! {
     "access.log" => |_| Equal::None("`access` in `[log]` is the log of all sites"),
     "access.format" => |_| Equal::None("`format` in `[log]` has Apache's words"),
     "access.suppress_path" => |_| Equal::None("the access log has every request"),
-    "slowlog" => |_| Equal::None(SLOW),
-    "request_slowlog_timeout" => |value| match value {
+    "slowlog" => |_| Equal::None("the error log has slow scripts, as lines of the site"),
+    "request_slowlog_timeout" => |value| match value.trim_end_matches(['s', 'm', 'h', 'd']) {
         "0" => Equal::Default,
-        _ => Equal::None(SLOW),
+        _ => duration("slow_after", value, ""),
     },
-    "request_slowlog_trace_depth" => |_| Equal::None(SLOW),
+    "request_slowlog_trace_depth" => |value| number("slow_trace_depth", value),
     "request_terminate_timeout" => |value| {
         duration("request_timeout", value, "a script may run for 60 s, or `request_timeout`")
     },
@@ -128,7 +128,6 @@ directives! {
 }
 
 const SOCKET: &str = "no socket is between the server and its PHP processes";
-const SLOW: &str = "there is no slow log; `status_path` shows what runs for how long";
 
 /// A switch of php-fpm; `None` for another value.
 fn is_on(value: &str) -> Option<bool> {
