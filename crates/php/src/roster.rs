@@ -14,6 +14,8 @@ struct Place {
     /// Process id, 0 for none.
     pid: u64,
     started: SystemTime,
+    /// The worker has slept or taken a request since its start.
+    is_settled: bool,
     /// The time from which on the worker has slept, as far as it was looked at.
     asleep: Option<Instant>,
     /// Requests that the worker had served then.
@@ -27,6 +29,7 @@ impl Roster {
             is_wanted: index < wanted,
             pid: 0,
             started: SystemTime::UNIX_EPOCH,
+            is_settled: false,
             asleep: None,
             served: 0,
         };
@@ -47,6 +50,24 @@ impl Roster {
     /// Number of workers that are wanted and live.
     pub(crate) fn present(&self) -> usize {
         self.0.iter().filter(|place| place.is_wanted && place.pid != 0).count()
+    }
+
+    /// Number of workers that are wanted and have not settled: they live for requests that wait
+    /// already, or will sleep. `has_settled` is asked for those that live.
+    pub(crate) fn starting(&mut self, has_settled: impl Fn(usize) -> bool) -> usize {
+        let mut starting = 0;
+        for (index, place) in self.0.iter_mut().enumerate().filter(|(_, place)| place.is_wanted) {
+            if place.pid != 0 && !place.is_settled {
+                place.is_settled = has_settled(index);
+            }
+            starting += usize::from(place.pid == 0 || !place.is_settled);
+        }
+        starting
+    }
+
+    /// Number of workers that are wanted and do not live yet.
+    pub(crate) fn unborn(&self) -> usize {
+        self.count() - self.present()
     }
 
     /// Wants this many workers more. Places whose former worker has ended are taken first, and of
@@ -87,6 +108,7 @@ impl Roster {
         if let Some(place) = self.0.get_mut(worker) {
             place.pid = pid;
             place.started = SystemTime::now();
+            place.is_settled = false;
             place.asleep = None;
         }
     }
@@ -144,8 +166,11 @@ mod tests {
     fn the_lowest_free_place_is_taken_first() {
         let mut roster = Roster::new(4, 2);
         assert_eq!((roster.count(), roster.present()), (2, 0));
+        assert_eq!(roster.starting(|_| true), 2);
         roster.started(0, 7);
         roster.started(1, 8);
+        assert_eq!(roster.starting(|worker| worker == 0), 1);
+        assert_eq!(roster.starting(|_| false), 1, "once is enough");
         roster.dismiss(0);
         assert_eq!((roster.count(), roster.present()), (1, 1));
         roster.want_more(1);

@@ -32,6 +32,11 @@ impl Front {
         self.region.idle().has(worker)
     }
 
+    /// Whether a worker says that it has taken a request.
+    pub fn has_worked(&self, worker: usize) -> bool {
+        self.region.worker(worker).last_slot.load(Ordering::Relaxed) > 0
+    }
+
     /// Number of requests that a worker says it has served.
     pub fn requests_served(&self, worker: usize) -> u64 {
         self.region.worker(worker).requests.load(Ordering::Relaxed)

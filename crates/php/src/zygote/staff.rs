@@ -41,7 +41,7 @@ impl Zygote {
         self.look_at_memory(&mut state, now.is_some());
         let most = self.front.geometry().workers;
         let room = state.memory.map_or(most, |sum| sum.room.min(most));
-        let mut demand = self.demand(&state.roster, now.is_some());
+        let mut demand = self.demand(&mut state.roster, now.is_some());
         let affordable = state.memory.map_or(most, |sum| self.memory.affordable(&sum));
         let most = room.min(demand.wanted.saturating_add(affordable));
         let grown = self.grow(&mut state.roster, demand, most);
@@ -74,7 +74,8 @@ impl Zygote {
     }
 
     /// `is_due`: requests count that found no worker before there was room for one.
-    fn demand(&self, roster: &Roster, is_due: bool) -> Demand {
+    fn demand(&self, roster: &mut Roster, is_due: bool) -> Demand {
+        let front = &self.front;
         let wanted = roster.count();
         let (queued, _) = self.front.queued();
         let idle = self.front.idle_workers().min(wanted);
@@ -83,7 +84,7 @@ impl Zygote {
         let all_lack = wanted == 0 || is_due && idle == 0 && !self.holds_back();
         Demand {
             wanted,
-            starting: wanted - roster.present(),
+            starting: roster.starting(|worker| front.is_idle(worker) || front.has_worked(worker)),
             idle,
             queued,
             lacking: if all_lack { queued } else { lacking },
@@ -95,7 +96,8 @@ impl Zygote {
         let room = room.saturating_sub(demand.wanted);
         let useful = match self.is_stuck.swap(false, Ordering::Relaxed) {
             true => usize::MAX,
-            false => self.awake.room(self.front.awake_workers() + demand.starting),
+            // Those that start and live are counted as awake already.
+            false => self.awake.room(self.front.awake_workers() + roster.unborn()),
         };
         let grown = self.scaling.growth(demand, useful).min(room);
         roster.want_more(grown);

@@ -118,8 +118,10 @@ fn a_dynamic_pool_keeps_spare_workers_between_the_limits() {
     }
     let numbers = "start_workers = 2\nmin_spare_workers = 2\nmax_spare_workers = 3\n";
     let site = shop(&format!("mode = \"dynamic\"\nworkers = 6\n{numbers}"));
-    let pool = wait_for_pool(&site, "the pool has started", |pool| pool["idle"] == 2);
-    assert_eq!((&pool["mode"], count(&pool)), (&"dynamic".into(), 2), "{pool:#}");
+    let pool = wait_for_pool(&site, "the pool has started", |pool| {
+        (2..=3).contains(&pool["idle"].as_u64().unwrap())
+    });
+    assert_eq!(pool["mode"], "dynamic", "{pool:#}");
     let mut wires = ask(&site, 0..3);
     wait_until_begun(&site, 0..3);
     let pool = wait_for_pool(&site, "two are free again", |pool| {
@@ -133,9 +135,10 @@ fn a_dynamic_pool_keeps_spare_workers_between_the_limits() {
     for wire in &mut wires {
         assert_eq!(wire.reply("GET").text(), "done");
     }
-    let pool = wait_for_pool(&site, "three are left", |pool| count(pool) == 3);
-    let of = |key: &str| pool[key].as_u64().unwrap();
-    assert_eq!((of("idle"), of("spawned") - of("dismissed")), (3, 3), "{pool:#}");
+    wait_for_pool(&site, "three are left", |pool| {
+        let of = |key: &str| pool[key].as_u64().unwrap();
+        count(pool) == 3 && of("idle") == 3 && of("spawned") - of("dismissed") == 3
+    });
 }
 
 #[test]
@@ -146,7 +149,10 @@ fn free_workers_of_a_dynamic_pool_end_after_idle_timeout_if_it_is_set() {
     let numbers = "start_workers = 4\nmin_spare_workers = 1\nmax_spare_workers = 4\n";
     let site =
         shop(&format!("mode = \"dynamic\"\nworkers = 4\nidle_timeout = \"200ms\"\n{numbers}"));
-    wait_for_pool(&site, "one is left", |pool| count(pool) == 1 && pool["dismissed"] == 3);
+    wait_for_pool(&site, "one is left", |pool| {
+        let of = |key: &str| pool[key].as_u64().unwrap();
+        count(pool) == 1 && of("dismissed") >= 3 && of("spawned") - of("dismissed") == 1
+    });
     assert_eq!(site.get("/a.php").text(), "1");
 }
 
