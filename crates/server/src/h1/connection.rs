@@ -289,6 +289,7 @@ impl<T: Transport> Connection<T> {
         };
         let length = response.length();
         let (outcome, after) = self.send(work, site, &mut response, parsed.persistent).await;
+        response.body.release();
         let situation = self.situation(work, site);
         let answer = RecordedResponse {
             head: response.head.get(),
