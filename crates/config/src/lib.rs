@@ -43,7 +43,7 @@ pub use values::{
     AccessFormat, AccessTarget, AcmeChallenge, AllowOverride, CertificateSource, CipherPolicy,
     ClientVerify, ContentCoding, Count, Destination, ErrorTarget, ForwardedField, HostPattern,
     Includes, LogLevel, OverrideClass, PoolMode, Rate, RootTemplate, Sandbox, Sapi, Symlinks,
-    TlsVersion, TryStep, Upstream, UserName,
+    TlsVersion, TryStep, Upstream, UpstreamScheme, UserName,
 };
 
 use diagnostic::MistakeCollector;

@@ -92,7 +92,13 @@ fn every_key_reaches_its_field() {
         allow_override = ["FileInfo", "Options=Indexes"]
         allow_override_list = "Redirect"
         upstreams = ["http://127.0.0.1:3000/", "unix:/run/app.sock|http://app"]
+        upstream_connect_timeout = "3s"
+        upstream_ca_file = "/c/up.pem"
+        upstream_tls_name = "up.example"
         upstream_timeout = "13s"
+        tunnels = 12
+        client_tunnels = 2
+        tunnel_timeout = "14s"
         error_pages = { 404 = "/404.html", 503 = "/busy.php" }
         charset = "utf-8"
         fields = [{ match = "*.css", type = ["text/*"], set = { X-A = "b" }, unset = "X-C" }]
@@ -343,17 +349,25 @@ fn every_key_reaches_its_field() {
         rules: Some("        DirectoryIndex x.html\n        ".into()),
         upstreams: vec![
             Upstream {
+                scheme: UpstreamScheme::Http,
                 socket: None,
                 host: "127.0.0.1".into(),
                 port: 3000,
             },
             Upstream {
+                scheme: UpstreamScheme::Http,
                 socket: Some("/run/app.sock".into()),
                 host: "app".into(),
                 port: 80,
             },
         ],
+        upstream_connect_timeout: seconds(3),
+        upstream_ca_file: Some("/c/up.pem".into()),
+        upstream_tls_name: Some("up.example".into()),
         upstream_timeout: seconds(13),
+        tunnels: 12,
+        client_tunnels: 2,
+        tunnel_timeout: seconds(14),
         error_pages: vec![(404, "/404.html".into()), (503, "/busy.php".into())],
         charset: Some("utf-8".into()),
         fields: vec![FieldRule {

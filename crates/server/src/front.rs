@@ -51,7 +51,7 @@ use crate::status::{ServerFacts, Snapshot, table};
 use crate::supervisor::front_protocol::{
     self, FromFront, FrontStart, PoolChannel, PoolFacts, ToFront,
 };
-use crate::tls::Tls;
+use crate::tls::{Tls, UpstreamSettings};
 
 /// Runs the front until it has drained. Called in a fresh process without privileges, threads or
 /// event loop.
@@ -104,6 +104,7 @@ fn serve(
         tls,
         ..
     } = start;
+    let upstream_tls = tls.upstreams.clone();
     let tls = Tls::of(&config, &tls, &ports(&config, &listeners)).map_err(io::Error::other)?;
     let mut pools: Vec<Option<Arc<Pool>>> = vec![None; config.sites.len()];
     let mut users = vec![None; config.sites.len()];
@@ -133,7 +134,7 @@ fn serve(
         config,
         (pools.clone(), users),
         (log, access),
-        tls,
+        (tls, upstream_tls),
         (threads, pulse),
         (counters, facts),
     )?;
@@ -202,7 +203,7 @@ fn share(
     config: Arc<Config>,
     (pools, pool_users): SitePools,
     (log, access): (Arc<ErrorLog>, SiteLogs<LogWriter>),
-    tls: Option<Tls>,
+    (tls, upstream_tls): (Option<Tls>, UpstreamSettings),
     (threads, pulse): (usize, Arc<Pulse>),
     (counters, facts): (Arc<FrontCounters>, ServerFacts),
 ) -> io::Result<(Arc<Shared>, Vec<Inbox>)> {
@@ -239,6 +240,7 @@ fn share(
         counters,
         facts,
         tls,
+        upstream_tls,
     };
     Ok((Arc::new(shared), receivers))
 }
@@ -311,7 +313,7 @@ pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
         Arc::new(config),
         pools,
         (log, SiteLogs::default()),
-        None,
+        (None, Vec::new()),
         (1, pulse),
         (counters, facts),
     )?;

@@ -213,6 +213,10 @@ fn sites(page: &mut MetricsPage, snapshot: &Snapshot) {
     page.counter(family, each(|site| site.bytes as f64));
     let family = ("howdah_responses_incomplete", "", "Responses that broke off.");
     page.counter(family, each(|site| site.incomplete as f64));
+    let help = "WebSockets that are carried to upstreams now.";
+    page.gauge(("howdah_tunnels", "", help), each(|site| site.tunnels.open as f64));
+    let help = "WebSockets that upstreams have accepted.";
+    page.counter(("howdah_tunnels_begun", "", help), each(|site| site.tunnels.begun as f64));
     let family = (
         "howdah_request_duration_seconds",
         "seconds",

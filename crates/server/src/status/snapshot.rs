@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use howdah_config::{Config, Php};
+use howdah_config::Php;
 use howdah_php::counters::PoolCounter;
 use howdah_php::{Pool, WorkerFacts};
 use serde::{Deserialize, Serialize};
@@ -95,8 +95,20 @@ pub(crate) struct SiteSnapshot {
     pub(crate) incomplete: u64,
     /// The time from head to end of response.
     pub(crate) duration: Histogram,
+    /// WebSockets that are carried to upstreams.
+    #[serde(default)]
+    pub(crate) tunnels: TunnelCounts,
     /// `null` without PHP.
     pub(crate) pool: Option<PoolSnapshot>,
+}
+
+/// The tunnels of a site.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct TunnelCounts {
+    /// Open now, in the front that answers.
+    pub(crate) open: usize,
+    /// Begun since the start of the server.
+    pub(crate) begun: u64,
 }
 
 /// A site's PHP pool.
@@ -220,7 +232,7 @@ impl Snapshot {
                 accepted: totals.connections,
             },
             temporary_files: TemporaryFiles { bytes, limit },
-            sites: sites(&shared.config, &shared.pools, &totals),
+            sites: sites(shared, &totals),
             unassigned: SiteSnapshot::of(NO_SITE, totals.site(NO_SITE), None),
             ..Snapshot::default()
         };
@@ -234,17 +246,15 @@ impl Snapshot {
     }
 }
 
-fn sites(
-    config: &Config,
-    pools: &[Option<std::sync::Arc<Pool>>],
-    totals: &Totals,
-) -> Vec<SiteSnapshot> {
-    let sites = config.sites.iter().zip(pools);
-    let snapshot = |(site, pool): (&howdah_config::Site, &Option<std::sync::Arc<Pool>>)| {
+fn sites(shared: &Shared, totals: &Totals) -> Vec<SiteSnapshot> {
+    let sites = shared.config.sites.iter().zip(&shared.pools).enumerate();
+    let snapshot = sites.map(|(number, (site, pool))| {
         let pool = pool.as_deref().zip(site.php.as_ref());
-        SiteSnapshot::of(&site.name, totals.site(&site.name), pool)
-    };
-    sites.map(snapshot).collect()
+        let mut snapshot = SiteSnapshot::of(&site.name, totals.site(&site.name), pool);
+        snapshot.tunnels.open = shared.clients.open_tunnels(number);
+        snapshot
+    });
+    snapshot.collect()
 }
 
 impl SiteSnapshot {
@@ -263,6 +273,7 @@ impl SiteSnapshot {
             bytes: totals.bytes(),
             incomplete: totals.incomplete(),
             duration: totals.duration(),
+            tunnels: TunnelCounts { open: 0, begun: totals.tunnels() },
             pool: pool.map(|(pool, _)| PoolSnapshot::of(pool, totals)),
         }
     }

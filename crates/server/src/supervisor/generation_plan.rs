@@ -15,7 +15,7 @@ use super::cgroups::PoolLimits;
 use super::environment::Environment;
 use super::isolation::{Abilities, PoolIsolation, PoolPaths};
 use super::orders::plan::{self, OrderPlan};
-use crate::tls::{PairText, SitePairs};
+use crate::tls::{self, PairText, SitePairs, UpstreamSettings};
 
 /// A configuration whose users, programs and folders were found on this machine.
 #[derive(Debug, Clone)]
@@ -30,6 +30,8 @@ pub(crate) struct GenerationPlan {
     pub(crate) certificates: Arc<SitePairs>,
     /// By site, the authorities of clients in PEM; `None` where clients are asked for nothing.
     pub(crate) client_authorities: Vec<Option<Vec<u8>>>,
+    /// By site, the settings of TLS to its upstreams.
+    pub(crate) upstream_tls: UpstreamSettings,
     /// Warnings for the log about probable mistakes.
     pub(crate) warnings: Vec<String>,
     /// Notices for the log about protection that this machine does not offer.
@@ -76,6 +78,7 @@ impl GenerationPlan {
         finder.warn_of_open_admin(&config);
         let mut certificates: SitePairs =
             config.sites.iter().map(|site| finder.pairs(site)).collect();
+        let upstream_tls = config.sites.iter().map(|site| finder.upstream_tls(site)).collect();
         let client_authorities = config.sites.iter().map(|site| finder.authorities(site)).collect();
         let mut pools = Vec::new();
         for (number, site) in config.sites.iter().enumerate() {
@@ -105,6 +108,7 @@ impl GenerationPlan {
             orders,
             certificates: Arc::new(certificates),
             client_authorities,
+            upstream_tls,
             warnings,
             notices,
         })
@@ -227,6 +231,12 @@ impl Finder<'_> {
                 None
             }
         }
+    }
+
+    /// Makes the settings of TLS to a site's upstreams.
+    fn upstream_tls(&mut self, site: &Site) -> Option<Arc<rustls::ClientConfig>> {
+        let made = tls::upstream_settings(site)?;
+        made.map_err(|why| self.errors.push(format!("site {}: {why}", site.name))).ok()
     }
 
     fn pool(
