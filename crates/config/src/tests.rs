@@ -102,6 +102,7 @@ fn every_key_reaches_its_field() {
         error_pages = { 404 = "/404.html", 503 = "/busy.php" }
         charset = "utf-8"
         fields = [{ match = "*.css", type = ["text/*"], set = { X-A = "b" }, unset = "X-C" }]
+        server_timing = true
         listing = true
         precompressed = ["zstd", "br", "gzip"]
         compress = "gzip"
@@ -378,6 +379,7 @@ fn every_key_reaches_its_field() {
             unset: vec!["X-C".into()],
         }],
         listing: true,
+        server_timing: true,
         precompressed: vec![ContentCoding::Zstandard, ContentCoding::Brotli, ContentCoding::Gzip],
         compress: vec![ContentCoding::Gzip],
         compress_scripts: true,

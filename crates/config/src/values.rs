@@ -559,6 +559,16 @@ pub enum AccessFormat {
     Own(LogFormat),
 }
 
+impl AccessFormat {
+    /// Returns the words of a format that is none of Howdah's.
+    pub fn own(&self) -> Option<&LogFormat> {
+        match self {
+            AccessFormat::Own(format) => Some(format),
+            AccessFormat::Combined | AccessFormat::Json => None,
+        }
+    }
+}
+
 /// Where the error log goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ErrorTarget {

@@ -8,7 +8,7 @@ use crate::request::{FixedText, leading_texts};
 /// A request whose script has ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestFigures {
-    /// Nanoseconds between the queueing of the request and its beginning in a worker.
+    /// Nanoseconds that the request has waited for a slot and for a worker.
     pub waited: u64,
     /// Nanoseconds between beginning and end.
     pub took: u64,

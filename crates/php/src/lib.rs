@@ -20,7 +20,7 @@ mod scaling;
 mod waiters;
 mod zygote;
 
-pub use exchange::{Exchange, ExchangeError, Progress, decode_head};
+pub use exchange::{Exchange, ExchangeError, Progress, RunReport, ScriptRun, decode_head};
 pub use handle::{PoolHandle, RequestBody};
 pub use howdah_ipc::figures::{RequestFigures, WorkerFigures};
 pub use howdah_ipc::request::{EntryBlock, RequestEncoder};

@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use howdah_config::{Config, FRONT_USER, ListenAddress, PoolMode, RootTemplate};
+use howdah_config::{Config, FRONT_USER, ListenAddress, LogFormat, PoolMode, RootTemplate};
 use howdah_files::{CompressedCache, DirectiveCache, Flaw, Store};
 use howdah_htaccess::modules::auth::password;
 use howdah_php::counters::PoolCounter;
@@ -119,6 +119,7 @@ fn serve(
         let Some(php) = &config.sites[link.site].php else {
             continue;
         };
+        let format = config.log.format_of(&config.sites[link.site]).own();
         let limits = PoolLimits {
             workers: php.worker_count(processors()),
             scaling: scaling::of(php, processors()),
@@ -127,7 +128,7 @@ fn serve(
             request_timeout: php.request_timeout,
             request_terminate_timeout: php.longest_request(),
             slow_after: php.slow_after(),
-            meters_processor: php.status_path.is_some(),
+            meters_processor: php.status_path.is_some() || format.is_some_and(LogFormat::tells_cpu),
         };
         pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads, memory.clone()));
     }

@@ -22,6 +22,16 @@ impl Front {
             .then(|| self.request_figures(slot.index(), slot.queued.get()))
     }
 
+    /// Returns how long the request has waited for a worker, and has run since, in nanoseconds. For
+    /// a request that a worker has begun.
+    pub fn times(&self, slot: &Slot) -> (u64, u64) {
+        let queued = slot.queued.get();
+        let now = usage::monotonic().max(queued);
+        let began = self.region.slot(slot.index()).began.load(Ordering::Relaxed);
+        let began = began.clamp(queued, now);
+        (began - queued, now - began)
+    }
+
     /// Number of workers that say they sleep. For display only.
     pub fn idle_workers(&self) -> usize {
         self.region.idle().count()
