@@ -111,6 +111,7 @@ impl Stream<'_> {
                 outcome
             }
         };
+        response.body.release();
         let situation = self.situation(work, site, Phase::Sending);
         let recorded = RecordedResponse {
             head: response.head.get(),
