@@ -75,6 +75,22 @@ impl Attachment {
         self.region.geometry()
     }
 
+    /// Zygote: forgets what the former worker in this place has published. Call it before the next
+    /// worker is forked.
+    pub fn prepare(&self, worker: usize) {
+        let words = self.region.worker(worker);
+        words.requests.store(0, Ordering::Relaxed);
+        words.processor.store(0, Ordering::Relaxed);
+        words.proportional.store(0, Ordering::Relaxed);
+        words.resident.store(0, Ordering::Relaxed);
+        words.last_slot.store(0, Ordering::Relaxed);
+    }
+
+    /// Zygote: whether the worker, or the last one in this place, has taken a request.
+    pub fn has_worked(&self, worker: usize) -> bool {
+        self.region.worker(worker).last_slot.load(Ordering::Relaxed) > 0
+    }
+
     /// Zygote: wakes a sleeping worker to make it check its stop flag.
     pub fn wake(&self, worker: usize) {
         let wake = self.region.worker(worker).wake;

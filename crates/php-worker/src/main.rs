@@ -44,6 +44,7 @@ mod session_gc;
 mod slow_log;
 #[cfg(not(no_php))]
 mod start;
+mod start_backoff;
 #[cfg(not(no_php))]
 mod text_table;
 #[cfg(not(no_php))]
