@@ -234,7 +234,8 @@ mod tests {
                     request_slowlog_trace_depth = 30\n\
                     pm.status_path = /fpm\nsecurity.limit_extensions = .php .php5\n\
                     rlimit_files = 2048\nenv[TMP] = /tmp\n\
-                    env[HOSTNAME] = $HOSTNAME\nenv[PATH] = $PATH\nprocess.priority = -5\nphp_flag[display_errors] = off\n\
+                    env[HOSTNAME] = $HOSTNAME\nenv[PATH] = $PATH\nprocess.priority = -5\n\
+                    php_flag[display_errors] = off\n\
                     php_admin_value[opcache.memory_consumption] = 128\n";
         let Imported { config, remarks } = imported(text);
         for line in [
