@@ -18,8 +18,9 @@ Web applications of Debian on Howdah and on Apache with its module of PHP. Each 
 package installs it, by [a test](../crates/server/tests/applications/beside_apache.rs) that goes
 through its installer, logs in, writes and uploads on both servers. Then the test follows the links
 of both sites, as a visitor and as the logged-in user, and compares status, fields and content of
-every answer. Random and temporal parts are left out: addresses, keys, numbers of sessions, times of
-the day. Each pair of answers that differ is listed here with its reason; a difference without a
+every answer. Random and temporal parts are left out: addresses, keys, numbers of sessions, times,
+validators. The servers' own pages about errors, which look different, are compared by status and
+title. Each other difference between two answers is listed here with its reason; one without a
 reason fails the test.
 
 ";
@@ -68,7 +69,7 @@ pub(crate) fn section(application: &Application, found: &Findings) -> String {
         }
     }
     if text.ends_with(".\n\n") || text.ends_with("```\n\n") {
-        text += "No answer differs.\n";
+        text += "Nothing else differs.\n";
     }
     for difference in found.unexplained() {
         writeln!(text, "- not explained: {difference}").unwrap();
@@ -103,5 +104,7 @@ fn version_of(package: &str) -> String {
     let arguments = ["-W", "-f", "${binary:Package} ${Version}\n", package];
     let output = Command::new("dpkg-query").args(arguments).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.lines().next().unwrap_or(package).to_owned()
+    // A pattern also finds packages that are known and not installed, without a version.
+    let mut lines = text.lines().filter(|line| line.trim_end().contains(' '));
+    lines.next().unwrap_or(package).to_owned()
 }
