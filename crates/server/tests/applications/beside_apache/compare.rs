@@ -241,13 +241,15 @@ fn is_random(word: &str) -> bool {
     }
 }
 
-/// The rest of the text after `hh:mm` or `hh:mm:ss`, if it begins with one.
+/// The rest of the text after `hh:mm`, `h:mm` or `hh:mm:ss`, if it begins with one.
 fn after_time(text: &str) -> Option<&str> {
     let two = |text: &str| {
         let bytes = text.as_bytes();
         bytes.len() >= 2 && bytes[..2].iter().all(u8::is_ascii_digit)
     };
-    let minutes = text.get(2..)?.strip_prefix(':').filter(|_| two(text))?;
+    let (hour, minutes) = text.split_once(':')?;
+    let is_hour = matches!(hour.len(), 1 | 2) && hour.bytes().all(|byte| byte.is_ascii_digit());
+    let minutes = Some(minutes).filter(|_| is_hour)?;
     let rest = minutes.get(2..).filter(|_| two(minutes))?;
     let seconds = rest.strip_prefix(':').filter(|seconds| two(seconds));
     Some(seconds.and_then(|seconds| seconds.get(2..)).unwrap_or(rest))
@@ -259,7 +261,7 @@ mod tests {
 
     #[test]
     fn only_what_looks_random_is_masked() {
-        let text = "twentytwentythree 6.1.9 at 12:34:56, 07:08, 2026-11-22T12:34:56+00:00, \
+        let text = "twentytwentythree 6.1.9 at 12:34:56, 7:08, 2026-11-22T12:34:56+00:00, \
                     key 8f3a1b2c0d, id 42";
         let masked = "twentytwentythree 6.1.9 at #, #, 2026-11-22T#+#, key #, id 42";
         assert_eq!(without_secrets(text), masked);
