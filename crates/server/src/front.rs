@@ -46,6 +46,7 @@ use crate::net::{Accepted, Clients, Listener};
 #[cfg(test)]
 use crate::observe::Ledger;
 use crate::observe::{FrontCounters, RecentMessages};
+use crate::quic::Exchange;
 use crate::status::{ServerFacts, Snapshot, table};
 use crate::supervisor::front_protocol::{
     self, FromFront, FrontStart, PoolChannel, PoolFacts, ToFront,
@@ -101,6 +102,7 @@ fn serve(
         counters,
         facts,
         tls,
+        quic,
         ..
     } = start;
     let tls = Tls::of(&config, &tls, &ports(&config, &listeners)).map_err(io::Error::other)?;
@@ -129,7 +131,7 @@ fn serve(
         config,
         (pools.clone(), users),
         (log, access),
-        tls,
+        (tls, quic.and_then(|quic| Exchange::new(quic, threads)).map(Arc::new)),
         (threads, pulse),
         (counters, facts),
     )?;
@@ -198,7 +200,7 @@ fn share(
     config: Arc<Config>,
     (pools, pool_users): SitePools,
     (log, access): (Arc<ErrorLog>, SiteLogs<LogWriter>),
-    tls: Option<Tls>,
+    (tls, quic): (Option<Tls>, Option<Arc<Exchange>>),
     (threads, pulse): (usize, Arc<Pulse>),
     (counters, facts): (Arc<FrontCounters>, ServerFacts),
 ) -> io::Result<(Arc<Shared>, Vec<Inbox>)> {
@@ -235,6 +237,7 @@ fn share(
         counters,
         facts,
         tls,
+        quic,
     };
     Ok((Arc::new(shared), receivers))
 }
@@ -307,7 +310,7 @@ pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
         Arc::new(config),
         pools,
         (log, SiteLogs::default()),
-        None,
+        (None, None),
         (1, pulse),
         (counters, facts),
     )?;
@@ -446,6 +449,11 @@ impl Control {
                 ToFront::Withdraw { id } => self.shared.challenges.withdraw(id),
                 ToFront::Certificates { site } => {
                     self.replace_certificates(site, received.descriptors.pop());
+                }
+                ToFront::ReadPackets => {
+                    // A front that is told to drain has left its packets to another one.
+                    let reads = *self.stages.borrow() == Stage::Serving;
+                    self.shared.quic.iter().for_each(|quic| quic.set_reading(reads));
                 }
                 ToFront::TicketKeys => self.replace_ticket_keys(received.descriptors.pop()),
             }

@@ -15,13 +15,15 @@ mod handshake;
 mod internal;
 mod pair;
 mod policy;
+mod quic;
 mod tickets;
 
 pub(crate) use self::established::{Established, may_redirect};
 pub(crate) use self::handshake::{accept, is_hello};
 pub(crate) use self::internal::LocalAuthority;
 pub(crate) use self::pair::{PairText, SitePairs, read};
-pub(crate) use self::policy::{Tls, TlsStart, clients};
+pub(crate) use self::policy::{Tls, TlsStart, clients, fill_random};
+pub(crate) use self::quic::{quic_established, quic_sessions};
 pub(crate) use self::tickets::{LIFETIME as TICKET_LIFETIME, TicketKeys};
 
 /// The protocols that clients may choose between (ALPN), the preferred one first.
