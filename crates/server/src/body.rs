@@ -4,7 +4,8 @@
 //! ```text
 //! Source (memory, file, script, upstream) ── filters ── spool ── Sink (a protocol's connection or stream)
 //! ```
-//! [`send`] is the only loop that moves a response's content.
+//! [`send`] is the only loop that moves a response's content, and [`carry`] the only one that moves
+//! the bytes of a tunnel.
 
 mod filters;
 mod pump;
@@ -14,6 +15,7 @@ mod settle;
 mod source;
 mod spool;
 mod storage;
+mod tunnel;
 
 pub(crate) use self::filters::coding;
 pub(crate) use self::pump::{PumpError, Sink, send};
@@ -23,3 +25,4 @@ pub(crate) use self::settle::settle;
 pub(crate) use self::source::{Available, Body, PAUSE, Source, SourceError};
 pub(crate) use self::spool::SpoolLimits;
 pub(crate) use self::storage::{Refusal, Storage, StorageLimits};
+pub(crate) use self::tunnel::{Carried, Duplex, Tunnel, TunnelEnd, carry};

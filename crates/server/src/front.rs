@@ -7,6 +7,7 @@ mod keys;
 mod media_types;
 pub(crate) mod pulse;
 mod room;
+mod scaling;
 mod thread;
 mod workspace;
 
@@ -51,7 +52,7 @@ use crate::status::{ServerFacts, Snapshot, table};
 use crate::supervisor::front_protocol::{
     self, FromFront, FrontStart, PoolChannel, PoolFacts, ToFront,
 };
-use crate::tls::Tls;
+use crate::tls::{Tls, UpstreamSettings};
 
 /// Runs the front until it has drained. Called in a fresh process without privileges, threads or
 /// event loop.
@@ -105,6 +106,7 @@ fn serve(
         quic,
         ..
     } = start;
+    let upstream_tls = tls.upstreams.clone();
     let tls = Tls::of(&config, &tls, &ports(&config, &listeners)).map_err(io::Error::other)?;
     let mut pools: Vec<Option<Arc<Pool>>> = vec![None; config.sites.len()];
     let mut users = vec![None; config.sites.len()];
@@ -115,10 +117,12 @@ fn serve(
         };
         let limits = PoolLimits {
             workers: php.worker_count(processors()),
+            scaling: scaling::of(php, processors()),
             queue: php.queue,
             queue_timeout: php.queue_timeout,
             request_timeout: php.request_timeout,
             request_terminate_timeout: php.longest_request(),
+            slow_after: php.slow_after(),
             meters_processor: php.status_path.is_some(),
         };
         pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads));
@@ -131,7 +135,7 @@ fn serve(
         config,
         (pools.clone(), users),
         (log, access),
-        (tls, quic.and_then(|quic| Exchange::new(quic, threads)).map(Arc::new)),
+        (tls, upstream_tls, quic.and_then(|quic| Exchange::new(quic, threads)).map(Arc::new)),
         (threads, pulse),
         (counters, facts),
     )?;
@@ -200,7 +204,7 @@ fn share(
     config: Arc<Config>,
     (pools, pool_users): SitePools,
     (log, access): (Arc<ErrorLog>, SiteLogs<LogWriter>),
-    (tls, quic): (Option<Tls>, Option<Arc<Exchange>>),
+    (tls, upstream_tls, quic): (Option<Tls>, UpstreamSettings, Option<Arc<Exchange>>),
     (threads, pulse): (usize, Arc<Pulse>),
     (counters, facts): (Arc<FrontCounters>, ServerFacts),
 ) -> io::Result<(Arc<Shared>, Vec<Inbox>)> {
@@ -238,6 +242,7 @@ fn share(
         facts,
         tls,
         quic,
+        upstream_tls,
     };
     Ok((Arc::new(shared), receivers))
 }
@@ -310,7 +315,7 @@ pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
         Arc::new(config),
         pools,
         (log, SiteLogs::default()),
-        (None, None),
+        (None, Vec::new(), None),
         (1, pulse),
         (counters, facts),
     )?;
@@ -488,6 +493,7 @@ impl Control {
                     self.tell_ready();
                 }
                 PoolEvent::WorkerStarted => counters.count(PoolCounter::Started),
+                PoolEvent::WorkerDismissed => counters.count(PoolCounter::Dismissed),
                 PoolEvent::WorkerDied { status: 0, .. } => counters.count_end(0),
                 PoolEvent::WorkerDied { pid, status } => {
                     counters.count_end(status);

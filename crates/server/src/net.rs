@@ -17,7 +17,7 @@ mod transport;
 
 pub(crate) use self::accept::Counted;
 pub(crate) use self::buffer::Buffer;
-pub(crate) use self::clients::{Clients, CountedConnection};
+pub(crate) use self::clients::{Clients, CountedConnection, TooManyTunnels};
 pub(crate) use self::deadline::{SWEEP, Watch, Watches};
 pub(crate) use self::encrypted::Encrypted;
 pub(crate) use self::listener::{Accepted, Listener, ListenerSocket, Stream};

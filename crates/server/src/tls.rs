@@ -17,6 +17,7 @@ mod pair;
 mod policy;
 mod quic;
 mod tickets;
+mod upstreams;
 
 pub(crate) use self::established::{Established, may_redirect};
 pub(crate) use self::handshake::{accept, is_hello};
@@ -25,6 +26,9 @@ pub(crate) use self::pair::{PairText, SitePairs, read};
 pub(crate) use self::policy::{Tls, TlsStart, clients, fill_random};
 pub(crate) use self::quic::{quic_established, quic_sessions};
 pub(crate) use self::tickets::{LIFETIME as TICKET_LIFETIME, TicketKeys};
+pub(crate) use self::upstreams::{
+    UpstreamSettings, handshake_advice, server_name, upstream_settings,
+};
 
 /// The protocols that clients may choose between (ALPN), the preferred one first.
 const PROTOCOLS: &[&[u8]] = &[HTTP2, HTTP1];

@@ -35,7 +35,7 @@ use crate::pipeline::CostlySites;
 use crate::quic::Exchange;
 use crate::respond::Prepared;
 use crate::status::ServerFacts;
-use crate::tls::Tls;
+use crate::tls::{Tls, UpstreamSettings};
 
 /// The state that all threads of the front share.
 #[derive(Debug)]
@@ -84,6 +84,8 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<Tls>,
     /// The endpoints of HTTP/3; `None` if no listener has it.
     pub(crate) quic: Option<Arc<Exchange>>,
+    /// By site, the settings of TLS to its upstreams.
+    pub(crate) upstream_tls: UpstreamSettings,
 }
 
 /// The stages of a front's life.
