@@ -221,22 +221,17 @@ fn refusal(address: SocketAddr, error: &io::Error) -> String {
 mod tests {
     use super::*;
     use crate::supervisor::listeners;
-    use howdah_config::Listener as Settings;
     use std::net::TcpListener;
 
     /// A configuration with a listener for TLS on a free port, and the listener.
     fn listener() -> (Config, Vec<Listener>) {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let settings = Settings {
-            tls: true,
-            ..Settings::new(ListenAddress::Tcp(address))
-        };
-        let (listeners, _) =
-            listeners::prepare(std::slice::from_ref(&settings), &[], None).unwrap();
-        let config = Config {
-            listen: vec![settings],
-            ..Config::default()
-        };
+        let text = format!(
+            "listen = [{{ address = \"{address}\", tls = true }}]\n[[site]]\nroot = \"/\"\n\
+             php = false\ntls = \"internal\"\n"
+        );
+        let config = Config::parse(&text, "howdah.toml").unwrap();
+        let (listeners, _) = listeners::prepare(&config.listen, &[], None).unwrap();
         (config, listeners)
     }
 
