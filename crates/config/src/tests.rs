@@ -114,6 +114,7 @@ fn every_key_reaches_its_field() {
         error_pages = { 404 = "/404.html", 503 = "/busy.php" }
         charset = "utf-8"
         fields = [{ match = "*.css", type = ["text/*"], set = { X-A = "b" }, unset = "X-C" }]
+        server_timing = true
         listing = true
         precompressed = ["zstd", "br", "gzip"]
         compress = "gzip"
@@ -139,6 +140,7 @@ fn every_key_reaches_its_field() {
         min_spare_workers = 2
         max_spare_workers = 4
         idle_timeout = "13s"
+        memory_share = 40
         queue = 9
         queue_timeout = "10s"
         status_path = "/fpm-status"
@@ -272,6 +274,7 @@ fn every_key_reaches_its_field() {
         min_spare_workers: Some(2),
         max_spare_workers: Some(4),
         idle_timeout: Some(seconds(13)),
+        memory_share: 40,
         queue: 9,
         queue_timeout: seconds(10),
         status_path: Some("/fpm-status".into()),
@@ -401,6 +404,7 @@ fn every_key_reaches_its_field() {
             unset: vec!["X-C".into()],
         }],
         listing: true,
+        server_timing: true,
         precompressed: vec![ContentCoding::Zstandard, ContentCoding::Brotli, ContentCoding::Gzip],
         compress: vec![ContentCoding::Gzip],
         compress_scripts: true,

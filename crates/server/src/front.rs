@@ -5,6 +5,7 @@ mod challenges;
 mod clock;
 mod keys;
 mod media_types;
+mod memory;
 pub(crate) mod pulse;
 mod room;
 mod scaling;
@@ -20,11 +21,11 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use howdah_config::{Config, FRONT_USER, ListenAddress, RootTemplate};
+use howdah_config::{Config, FRONT_USER, ListenAddress, LogFormat, PoolMode, RootTemplate};
 use howdah_files::{CompressedCache, DirectiveCache, Flaw, Store};
 use howdah_htaccess::modules::auth::password;
 use howdah_php::counters::PoolCounter;
-use howdah_php::{Pool, PoolEvent, PoolLimits};
+use howdah_php::{MemoryWatch, Pool, PoolEvent, PoolLimits};
 use howdah_site::{Site, Sites};
 use howdah_sys::credentials::Identity;
 use howdah_sys::readiness::Readable;
@@ -110,11 +111,17 @@ fn serve(
     let tls = Tls::of(&config, &tls, &ports(&config, &listeners)).map_err(io::Error::other)?;
     let mut pools: Vec<Option<Arc<Pool>>> = vec![None; config.sites.len()];
     let mut users = vec![None; config.sites.len()];
+    let memory = Arc::new(MemoryWatch::default());
+    let mut modes = config.sites.iter().filter_map(|site| site.php.as_ref()).map(|php| php.mode);
+    if modes.any(|mode| mode == PoolMode::Auto) {
+        memory::follow(&memory)?;
+    }
     for link in &links {
         users[link.site].clone_from(&link.user);
         let Some(php) = &config.sites[link.site].php else {
             continue;
         };
+        let format = config.log.format_of(&config.sites[link.site]).own();
         let limits = PoolLimits {
             workers: php.worker_count(processors()),
             scaling: scaling::of(php, processors()),
@@ -123,9 +130,9 @@ fn serve(
             request_timeout: php.request_timeout,
             request_terminate_timeout: php.longest_request(),
             slow_after: php.slow_after(),
-            meters_processor: php.status_path.is_some(),
+            meters_processor: php.status_path.is_some() || format.is_some_and(LogFormat::tells_cpu),
         };
-        pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads));
+        pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads, memory.clone()));
     }
     warn_of_unreadable_roots(&config, &log);
     if let Err(warning) = use_media_types(&config) {

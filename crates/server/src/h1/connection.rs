@@ -292,6 +292,7 @@ impl<T: Transport> Connection<T> {
             None => self.send(work, site, &mut response, parsed.persistent).await,
             Some(tunnel) => Box::pin(self.carry(work, &response, tunnel)).await,
         };
+        response.body.release();
         let situation = self.situation(work, site);
         let answer = RecordedResponse {
             head: response.head.get(),

@@ -92,6 +92,7 @@ impl Stream<'_> {
         };
         let length = response.length();
         let mut outcome = self.send(work, site, &mut response).await;
+        response.body.release();
         outcome.connection.received = body.received;
         // The client need not send the rest of a content that nobody has read (RFC 9113 §8.1).
         drop(body);
