@@ -68,6 +68,18 @@ fn every_key_reaches_its_field() {
         window_updates = 17
         other_frames = 18
 
+        [http3]
+        enabled = false
+        streams = 21
+        header_list = "16K"
+        stream_window = "64K"
+        connection_window = "2M"
+        send_buffer = "3M"
+        resets = 22
+        control_bytes = "23K"
+        retry_from = 24
+        handshakes = 25
+
         [log]
         access = "off"
         format = "json"
@@ -230,6 +242,19 @@ fn every_key_reaches_its_field() {
         other_frames: 18,
     };
     assert_eq!(config.http2, http2);
+    let http3 = Http3 {
+        enabled: false,
+        streams: 21,
+        header_list: 16 << 10,
+        stream_window: 64 << 10,
+        connection_window: 2 << 20,
+        send_buffer: 3 << 20,
+        resets: 22,
+        control_bytes: 23 << 10,
+        retry_from: 24,
+        handshakes: 25,
+    };
+    assert_eq!(config.http3, http3);
     let log = Log {
         access: AccessTarget::Off,
         format: AccessFormat::Json,
