@@ -9,6 +9,7 @@ use howdah_php::counters::PoolCounter;
 use howdah_php::{Pool, WorkerFacts};
 use serde::{Deserialize, Serialize};
 
+use super::caches::{ApcuUse, OpcacheUse};
 use crate::front::Shared;
 use crate::log::WaitStatus;
 use crate::observe::{Histogram, Ledger, NO_SITE, SiteTotals, Totals};
@@ -168,6 +169,10 @@ pub(crate) struct PoolSnapshot {
     pub(crate) deaths: BTreeMap<String, u64>,
     /// `on`, or the reason why opcache is off.
     pub(crate) opcache: String,
+    /// `null` where opcache is off, or was not measured.
+    pub(crate) opcache_use: Option<OpcacheUse>,
+    /// `null` where APCu is not there, or was not measured.
+    pub(crate) apcu: Option<ApcuUse>,
 }
 
 /// The activity of a worker.
@@ -318,6 +323,8 @@ impl PoolSnapshot {
             zygotes_lost: counted.of(PoolCounter::Zygotes),
             deaths: counted.deaths().map(name).collect(),
             opcache: figures.zygote.opcache,
+            opcache_use: figures.caches.as_ref().and_then(OpcacheUse::of),
+            apcu: figures.caches.as_ref().and_then(ApcuUse::of),
             workers,
         }
     }
