@@ -1,7 +1,7 @@
 //! Figures for people and monitors, which workers publish in the region.
 //!
-//! No decision depends on a figure. A hostile pool can publish any number and any text; the reader
-//! bounds the texts and takes the numbers as they are.
+//! A hostile pool can publish any number and any text. The reader bounds the texts. Only the number
+//! of the pool's own workers depends on numbers, between 1 and the most that it may have.
 
 use crate::request::{FixedText, leading_texts};
 

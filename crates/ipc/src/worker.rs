@@ -1,5 +1,6 @@
 //! A worker's side of its pool's region, and the zygote's attachment to it.
 
+mod caches;
 mod meter;
 
 use std::io;
@@ -15,7 +16,6 @@ use howdah_sys::usage;
 
 use self::meter::{CpuMeter, UsageMeter};
 use crate::control::{Attach, Cleaning};
-use crate::figures::{CacheNumber, CacheNumbers, UNKNOWN};
 use crate::layout::{Geometry, INCARNATIONS, SlotState};
 use crate::region::Region;
 use crate::request::DecodedRequest;
@@ -217,7 +217,7 @@ impl Worker {
         let is_metered = shared.region.metering().load(Ordering::Relaxed) == 1;
         Job {
             request,
-            asks_caches: is_cache_due(&shared.region, began),
+            asks_caches: caches::is_due(&shared.region, began),
             writer: ResponseWriter {
                 shared,
                 head,
@@ -265,21 +265,6 @@ impl Worker {
             .idle()
             .sleep(self.index, region.worker(self.index).wake, &region.queue(), stop, wait)
     }
-}
-
-/// Nanoseconds between two measurements of PHP's caches, each of which takes a request of the pool
-/// about a fifth of a millisecond.
-const CACHE_INTERVAL: u64 = 2_000_000_000;
-
-/// Returns whether it is time to measure PHP's caches. Says so to one worker of the pool.
-fn is_cache_due(region: &Region, now: u64) -> bool {
-    let (measured, _) = region.caches();
-    let last = measured.load(Ordering::Relaxed);
-    let is_due = last == 0 || now.saturating_sub(last) >= CACHE_INTERVAL;
-    is_due
-        && measured
-            .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
-            .is_ok()
 }
 
 /// A request that this worker has taken, and the writer of its response.
@@ -438,17 +423,6 @@ impl ResponseWriter<'_> {
     /// Notes how many bytes of memory the script had at most.
     pub fn note_peak(&mut self, bytes: u64) {
         self.peak = Some(bytes);
-    }
-
-    /// Publishes the use of PHP's caches. Returns the pool's former numbers.
-    pub fn note_caches(&mut self, numbers: &CacheNumbers) -> CacheNumbers {
-        let (_, words) = self.shared.region.caches();
-        let mut former = [UNKNOWN; CacheNumber::COUNT];
-        for ((word, number), former) in words.iter().zip(numbers).zip(&mut former) {
-            let number = number.wrapping_add(1).cast_unsigned();
-            *former = word.swap(number, Ordering::Relaxed).cast_signed().wrapping_sub(1);
-        }
-        former
     }
 
     /// Publishes what the request has used.

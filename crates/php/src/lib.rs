@@ -13,6 +13,7 @@ pub mod counters;
 mod deadlines;
 mod exchange;
 mod handle;
+mod memory;
 mod pool;
 mod roster;
 mod scaling;
@@ -24,6 +25,7 @@ pub use handle::{PoolHandle, RequestBody};
 pub use howdah_ipc::figures::{CacheNumber, CacheNumbers, RequestFigures, WorkerFigures};
 pub use howdah_ipc::request::{EntryBlock, RequestEncoder};
 pub use howdah_ipc::response::{HeadKind, ResponseHead};
+pub use memory::{MemoryFigures, MemorySum, MemoryWatch};
 pub use pool::{DispatchError, Pool, PoolEvent, PoolFigures, PoolLimits, WorkerFacts, ZygoteFacts};
 pub use scaling::Scaling;
 

@@ -1,4 +1,4 @@
-//! The figures that workers publish. For display only.
+//! The figures that workers publish: for display, and for the number of the pool's own workers.
 
 use howdah_sys::usage;
 
@@ -56,9 +56,23 @@ impl Front {
         self.region.idle().has(worker)
     }
 
+    /// Whether a worker says that it has taken a request.
+    pub fn has_worked(&self, worker: usize) -> bool {
+        self.region.worker(worker).last_slot.load(Ordering::Relaxed) > 0
+    }
+
     /// Number of requests that a worker says it has served.
     pub fn requests_served(&self, worker: usize) -> u64 {
         self.region.worker(worker).requests.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that a worker says it uses between requests, `None` before the first figure; and bytes
+    /// that PHP had at most for its last script.
+    pub fn memory_of(&self, worker: usize) -> (Option<u64>, u64) {
+        let words = self.region.worker(worker);
+        let kib = |word: &crate::sync::AtomicU32| u64::from(word.load(Ordering::Relaxed));
+        let proportional = Some(kib(words.proportional) * KIB).filter(|bytes| *bytes > 0);
+        (proportional, kib(words.last_peak) * KIB)
     }
 
     /// Returns the figures of each worker.
