@@ -1,5 +1,6 @@
 //! A worker's side of its pool's region, and the zygote's attachment to it.
 
+mod caches;
 mod meter;
 
 use std::io;
@@ -232,6 +233,7 @@ impl Worker {
         let is_metered = shared.region.metering().load(Ordering::Relaxed) == 1;
         Job {
             request,
+            asks_caches: caches::is_due(&shared.region, began),
             writer: ResponseWriter {
                 shared,
                 head,
@@ -286,6 +288,8 @@ impl Worker {
 pub struct Job<'w> {
     /// The encoded request, in the worker's own memory; see [`DecodedRequest::decode`].
     pub request: &'w [u8],
+    /// This request is to measure the use of PHP's caches.
+    pub asks_caches: bool,
     /// Writer of the response.
     pub writer: ResponseWriter<'w>,
 }

@@ -14,6 +14,8 @@ mod backtrace;
 #[cfg(not(no_php))]
 mod body;
 #[cfg(not(no_php))]
+mod caches;
+#[cfg(not(no_php))]
 mod callbacks;
 #[cfg(not(no_php))]
 mod children;
@@ -31,6 +33,8 @@ mod lookup;
 mod php_request;
 #[cfg(not(no_php))]
 mod process;
+#[cfg(not(no_php))]
+mod questions;
 #[cfg(not(no_php))]
 mod refusal;
 #[cfg(not(no_php))]

@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use howdah_ipc::figures::CacheNumbers;
 use howdah_ipc::request::{BodyLocation, DecodedRequest};
 use howdah_ipc::response::HeadKind;
 use howdah_ipc::worker::{Attachment, Job, ResponseWriter, Worker};
@@ -14,6 +15,7 @@ use howdah_sys::landlock::{Landlock, Ruleset};
 use howdah_sys::usage::OwnMemoryMeter;
 
 use crate::body::BodyReader;
+use crate::caches;
 use crate::children;
 use crate::ini;
 use crate::log::{self, Level};
@@ -146,6 +148,7 @@ fn serve(
             pool: orders.pool,
             served,
             collects_sessions: session_gc.is_due(),
+            asks_caches: job.asks_caches,
             modules: orders.modules,
         };
         let outcome = run(engine, job, facts);
@@ -170,7 +173,7 @@ fn serve(
 
 /// Runs one request. If the worker sends no head, the front answers with an error.
 fn run(engine: &mut Engine, job: Job<'_>, facts: WorkerFacts<'_>) -> RequestOutcome {
-    let Job { request: encoded, mut writer } = job;
+    let Job { request: encoded, mut writer, .. } = job;
     let Some(request) = DecodedRequest::decode(encoded) else {
         log::write(
             Level::Error,
@@ -226,6 +229,11 @@ impl ResponseSink for ResponseWriter<'_> {
 
     fn note_peak(&mut self, bytes: u64) {
         ResponseWriter::note_peak(self, bytes);
+    }
+
+    fn note_caches(&mut self, caches: &CacheNumbers) {
+        let former = ResponseWriter::note_caches(self, caches);
+        caches::warn(&former, caches);
     }
 
     fn time_limit(&mut self, seconds: i64) {
