@@ -68,6 +68,18 @@ fn every_key_reaches_its_field() {
         window_updates = 17
         other_frames = 18
 
+        [http3]
+        enabled = false
+        streams = 21
+        header_list = "16K"
+        stream_window = "64K"
+        connection_window = "2M"
+        send_buffer = "3M"
+        resets = 22
+        control_bytes = "23K"
+        retry_from = 24
+        handshakes = 25
+
         [log]
         access = "off"
         format = "json"
@@ -143,6 +155,11 @@ fn every_key_reaches_its_field() {
         slow_after = "1500ms"
         slow_trace_depth = 40
         max_requests = 12
+        max_memory = "48M"
+        supplementary_groups = ["g2"]
+        umask = "0002"
+        nice = -3
+        pass_env = ["TZ"]
         standby = false
         memory = "1G"
         pids = 200
@@ -228,6 +245,19 @@ fn every_key_reaches_its_field() {
         other_frames: 18,
     };
     assert_eq!(config.http2, http2);
+    let http3 = Http3 {
+        enabled: false,
+        streams: 21,
+        header_list: 16 << 10,
+        stream_window: 64 << 10,
+        connection_window: 2 << 20,
+        send_buffer: 3 << 20,
+        resets: 22,
+        control_bytes: 23 << 10,
+        retry_from: 24,
+        handshakes: 25,
+    };
+    assert_eq!(config.http3, http3);
     let log = Log {
         access: AccessTarget::Off,
         format: AccessFormat::Json,
@@ -267,6 +297,11 @@ fn every_key_reaches_its_field() {
         slow_after: Some(Duration::from_millis(1500)),
         slow_trace_depth: 40,
         max_requests: 12,
+        max_memory: Some(48 << 20),
+        supplementary_groups: vec!["g2".into()],
+        umask: 0o002,
+        nice: Some(-3),
+        pass_env: vec!["TZ".into()],
         standby: false,
         memory: Some(1 << 30),
         pids: Some(200),

@@ -48,6 +48,7 @@ use crate::net::{Accepted, Clients, Listener};
 #[cfg(test)]
 use crate::observe::Ledger;
 use crate::observe::{FrontCounters, RecentMessages};
+use crate::quic::Exchange;
 use crate::status::{ServerFacts, Snapshot, table};
 use crate::supervisor::front_protocol::{
     self, FromFront, FrontStart, PoolChannel, PoolFacts, ToFront,
@@ -103,6 +104,7 @@ fn serve(
         counters,
         facts,
         tls,
+        quic,
         ..
     } = start;
     let upstream_tls = tls.upstreams.clone();
@@ -140,7 +142,7 @@ fn serve(
         config,
         (pools.clone(), users),
         (log, access),
-        (tls, upstream_tls),
+        (tls, upstream_tls, quic.and_then(|quic| Exchange::new(quic, threads)).map(Arc::new)),
         (threads, pulse),
         (counters, facts),
     )?;
@@ -209,7 +211,7 @@ fn share(
     config: Arc<Config>,
     (pools, pool_users): SitePools,
     (log, access): (Arc<ErrorLog>, SiteLogs<LogWriter>),
-    (tls, upstream_tls): (Option<Tls>, UpstreamSettings),
+    (tls, upstream_tls, quic): (Option<Tls>, UpstreamSettings, Option<Arc<Exchange>>),
     (threads, pulse): (usize, Arc<Pulse>),
     (counters, facts): (Arc<FrontCounters>, ServerFacts),
 ) -> io::Result<(Arc<Shared>, Vec<Inbox>)> {
@@ -247,6 +249,7 @@ fn share(
         counters,
         facts,
         tls,
+        quic,
         upstream_tls,
     };
     Ok((Arc::new(shared), receivers))
@@ -320,7 +323,7 @@ pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
         Arc::new(config),
         pools,
         (log, SiteLogs::default()),
-        (None, Vec::new()),
+        (None, Vec::new(), None),
         (1, pulse),
         (counters, facts),
     )?;
@@ -459,6 +462,11 @@ impl Control {
                 ToFront::Withdraw { id } => self.shared.challenges.withdraw(id),
                 ToFront::Certificates { site } => {
                     self.replace_certificates(site, received.descriptors.pop());
+                }
+                ToFront::ReadPackets => {
+                    // A front that is told to drain has left its packets to another one.
+                    let reads = *self.stages.borrow() == Stage::Serving;
+                    self.shared.quic.iter().for_each(|quic| quic.set_reading(reads));
                 }
                 ToFront::TicketKeys => self.replace_ticket_keys(received.descriptors.pop()),
             }

@@ -179,6 +179,7 @@ fn asks_for_websocket(request: &Request, ruled: Option<&Ruled>) -> bool {
         && has(b"connection", b"upgrade")
         && *method == Method::Get
         && request.version > Version::Http10
+        && request.version < Version::Http3
         && request.content == Content::None
 }
 
