@@ -6,6 +6,7 @@
 //! ```
 //! [`send`] is the only loop that moves a response's content.
 
+mod filtering;
 mod filters;
 mod pump;
 mod ranged;
@@ -15,6 +16,7 @@ mod source;
 mod spool;
 mod storage;
 
+pub(crate) use self::filtering::FilterPlace;
 pub(crate) use self::filters::coding;
 pub(crate) use self::pump::{PumpError, Sink, send};
 pub(crate) use self::ranged::{Ranged, Segment};

@@ -16,14 +16,14 @@ use howdah_sys::credentials::Identity;
 use howdah_sys::readiness::Readable;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::futures::Notified;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 
 use super::challenges::Challenges;
 use super::clock::Clock;
 use super::pulse::{Pulse, ThreadPhase};
 use super::workspace::Workspace;
-use crate::body::{SpoolLimits, Storage};
-use crate::crew::Crew;
+use crate::body::{FilterPlace, SpoolLimits, Storage};
+use crate::crew::{Crew, Network, Origin};
 use crate::host::{Compared, FrontHost, Passwords};
 use crate::log::{ErrorLog, Level, LogWriter, SiteLogs};
 use crate::net::{Accepted, Clients, CountedConnection, Listener, Peer, SWEEP, Watches};
@@ -105,6 +105,8 @@ pub(crate) struct Thread {
     store: RefCell<Store>,
     resolution_cache: RefCell<ResolutionCache<Prepared>>,
     costly_sites: CostlySites,
+    /// The turn of the one response whose filters work.
+    filter_turns: Arc<Semaphore>,
     handles: Vec<Option<Rc<PoolHandle>>>,
     counters: ThreadCounters,
     encoder: RefCell<RequestEncoder>,
@@ -214,6 +216,7 @@ impl Thread {
             ),
             resolution_cache: RefCell::default(),
             costly_sites: CostlySites::default(),
+            filter_turns: Arc::new(Semaphore::new(1)),
             handles,
             counters,
             encoder: RefCell::new(RequestEncoder::default()),
@@ -240,6 +243,18 @@ impl Thread {
     pub(crate) fn spool_limits(&self, site: Option<&Site>) -> &SpoolLimits {
         let last = self.spool.len() - 1;
         &self.spool[site.map_or(last, |site| site.number().min(last))]
+    }
+
+    /// Returns the place where the filters of a response of `site` to `peer` work.
+    pub(crate) fn filter_place(&self, site: Option<&Site>, peer: &Peer) -> FilterPlace<'_> {
+        let network = Network::of(peer.remote.ip());
+        // A number that no site has stands for responses of no site.
+        let site = site.map_or(usize::MAX, Site::number);
+        FilterPlace {
+            turns: &self.filter_turns,
+            crew: &self.shared.evaluators,
+            origin: Origin { site, network },
+        }
     }
 
     pub(crate) fn sites(&self) -> &Sites {

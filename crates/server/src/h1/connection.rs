@@ -395,7 +395,8 @@ impl<T: Transport> Connection<T> {
         }
         let mut sink = Sink::new(&mut self.wire, &mut work.out, framing);
         let limits = self.thread.spool_limits(site);
-        body::send(body, filters, promised, limits, &mut sink).await
+        let place = self.thread.filter_place(site, &self.peer);
+        body::send(body, filters, promised, limits, place, &mut sink).await
     }
 
     fn situation<'s>(&'s self, work: &'s Workspace, site: Option<&'s Site>) -> Situation<'s> {
