@@ -1,5 +1,7 @@
 //! Checks over the whole file: sites must not contradict each other.
 
+mod pools;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
@@ -10,9 +12,7 @@ use toml::de::{DeTable, DeValue};
 use crate::diagnostic::{MistakeCollector, Position};
 use crate::listener::Listener;
 use crate::settings::{Config, FRONT_USER, POOL_USER, Site};
-use crate::values::{
-    AcmeChallenge, CertificateSource, ForwardedField, HostPattern, RootTemplate, Sandbox,
-};
+use crate::values::{AcmeChallenge, CertificateSource, ForwardedField, HostPattern, RootTemplate};
 
 /// Reports the mistakes of `config` as a whole. `documents` are the files that `config` was read from.
 pub(crate) fn cross_check(
@@ -36,31 +36,8 @@ pub(crate) fn cross_check(
     acme(config, &places, report);
     for (number, site) in config.sites.iter().enumerate() {
         root(site, number, &places, report);
-        sandbox(site, number, &places, report);
-    }
-}
-
-/// Reports keys that only a sandbox can enforce, in a site without one.
-fn sandbox(
-    site: &Site,
-    number: usize,
-    places: &SettingPositions<'_, '_>,
-    report: &mut MistakeCollector<'_>,
-) {
-    let Some(php) = site.php.as_ref().filter(|php| php.sandbox == Sandbox::Off) else {
-        return;
-    };
-    let given = [
-        ("connect", php.connect.is_some()),
-        ("readable", !php.readable.is_empty()),
-        ("writable", !php.writable.is_empty()),
-    ];
-    for (key, _) in given.iter().filter(|(_, is_given)| *is_given) {
-        report.add_at(
-            places.php_key(number, key),
-            format!("`{key}` has no effect with `sandbox = \"off\"`"),
-            Some(format!("leave `{key}` out, or give `sandbox = \"standard\"`")),
-        );
+        pools::sandbox(site, number, &places, report);
+        pools::workers(site, number, &places, report);
     }
 }
 

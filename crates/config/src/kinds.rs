@@ -28,7 +28,7 @@ pub(crate) use fields::{
 pub(crate) use isolation::{ConnectTo, FunctionName, SandboxLevel};
 pub(crate) use logs::{Access, Errors, Format, Level};
 pub(crate) use names::{
-    Extension, Hosts, ModuleName, NamePattern, PagePath, PlainName, SapiName, Text, User,
+    Extension, Hosts, ModeName, ModuleName, NamePattern, PagePath, PlainName, SapiName, Text, User,
 };
 pub use network::listen_addresses;
 pub(crate) use network::{

@@ -42,8 +42,8 @@ pub use system_log::{LogDaemon, SystemLog};
 pub use values::{
     AccessFormat, AccessTarget, AcmeChallenge, AllowOverride, CertificateSource, CipherPolicy,
     ClientVerify, ContentCoding, Count, Destination, ErrorTarget, ForwardedField, HostPattern,
-    Includes, LogLevel, OverrideClass, Rate, RootTemplate, Sandbox, Sapi, Symlinks, TlsVersion,
-    TryStep, Upstream, UserName,
+    Includes, LogLevel, OverrideClass, PoolMode, Rate, RootTemplate, Sandbox, Sapi, Symlinks,
+    TlsVersion, TryStep, Upstream, UpstreamScheme, UserName,
 };
 
 use diagnostic::MistakeCollector;

@@ -92,7 +92,13 @@ fn every_key_reaches_its_field() {
         allow_override = ["FileInfo", "Options=Indexes"]
         allow_override_list = "Redirect"
         upstreams = ["http://127.0.0.1:3000/", "unix:/run/app.sock|http://app"]
+        upstream_connect_timeout = "3s"
+        upstream_ca_file = "/c/up.pem"
+        upstream_tls_name = "up.example"
         upstream_timeout = "13s"
+        tunnels = 12
+        client_tunnels = 2
+        tunnel_timeout = "14s"
         error_pages = { 404 = "/404.html", 503 = "/busy.php" }
         charset = "utf-8"
         fields = [{ match = "*.css", type = ["text/*"], set = { X-A = "b" }, unset = "X-C" }]
@@ -115,7 +121,12 @@ fn every_key_reaches_its_field() {
         [site.php]
         program = "/opt/howdah-php"
         ini_file = "/etc/php.ini"
+        mode = "dynamic"
         workers = 8
+        start_workers = 3
+        min_spare_workers = 2
+        max_spare_workers = 4
+        idle_timeout = "13s"
         queue = 9
         queue_timeout = "10s"
         status_path = "/fpm-status"
@@ -124,6 +135,8 @@ fn every_key_reaches_its_field() {
         status_allow = ["10.0.0.0/8"]
         request_timeout = "11s"
         request_terminate_timeout = "2h"
+        slow_after = "1500ms"
+        slow_trace_depth = 40
         max_requests = 12
         standby = false
         memory = "1G"
@@ -228,7 +241,12 @@ fn every_key_reaches_its_field() {
     let php = Php {
         program: Some("/opt/howdah-php".into()),
         ini_file: Some("/etc/php.ini".into()),
+        mode: PoolMode::Dynamic,
         workers: Count::Exactly(8),
+        start_workers: Some(3),
+        min_spare_workers: Some(2),
+        max_spare_workers: Some(4),
+        idle_timeout: Some(seconds(13)),
         queue: 9,
         queue_timeout: seconds(10),
         status_path: Some("/fpm-status".into()),
@@ -240,6 +258,8 @@ fn every_key_reaches_its_field() {
         },
         request_timeout: seconds(11),
         request_terminate_timeout: Some(seconds(7200)),
+        slow_after: Some(Duration::from_millis(1500)),
+        slow_trace_depth: 40,
         max_requests: 12,
         standby: false,
         memory: Some(1 << 30),
@@ -328,17 +348,25 @@ fn every_key_reaches_its_field() {
         rules: Some("        DirectoryIndex x.html\n        ".into()),
         upstreams: vec![
             Upstream {
+                scheme: UpstreamScheme::Http,
                 socket: None,
                 host: "127.0.0.1".into(),
                 port: 3000,
             },
             Upstream {
+                scheme: UpstreamScheme::Http,
                 socket: Some("/run/app.sock".into()),
                 host: "app".into(),
                 port: 80,
             },
         ],
+        upstream_connect_timeout: seconds(3),
+        upstream_ca_file: Some("/c/up.pem".into()),
+        upstream_tls_name: Some("up.example".into()),
         upstream_timeout: seconds(13),
+        tunnels: 12,
+        client_tunnels: 2,
+        tunnel_timeout: seconds(14),
         error_pages: vec![(404, "/404.html".into()), (503, "/busy.php".into())],
         charset: Some("utf-8".into()),
         fields: vec![FieldRule {

@@ -214,6 +214,31 @@ impl PartialEq for UserName {
     }
 }
 
+/// How many workers a pool keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolMode {
+    /// All of them.
+    Static,
+    /// As many as are busy, and some that are free.
+    Dynamic,
+    /// As many as requests need.
+    OnDemand,
+}
+
+impl PoolMode {
+    /// Every mode.
+    pub const ALL: [PoolMode; 3] = [PoolMode::Static, PoolMode::Dynamic, PoolMode::OnDemand];
+
+    /// The name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            PoolMode::Static => "static",
+            PoolMode::Dynamic => "dynamic",
+            PoolMode::OnDemand => "ondemand",
+        }
+    }
+}
+
 /// The name under which PHP says that it runs: `PHP_SAPI`, `php_sapi_name()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sapi {
@@ -575,15 +600,56 @@ impl LogLevel {
     }
 }
 
-/// A server that requests may be handed on to, over HTTP/1.1 without TLS.
+/// A server that requests may be handed on to, over HTTP/1.1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
+    /// The scheme of its URL.
+    pub scheme: UpstreamScheme,
     /// The socket in the file system that it listens on, instead of a port.
     pub socket: Option<PathBuf>,
     /// Its address, IPv6 in brackets, or its name, in small letters.
     pub host: String,
     /// Its port.
     pub port: u16,
+}
+
+/// The scheme of an upstream's URL. `ws` and `http` mean the same server, and so do `wss` and
+/// `https`: a WebSocket begins with a request of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpstreamScheme {
+    /// Without TLS.
+    Http,
+    /// Over TLS.
+    Https,
+    /// Without TLS.
+    Ws,
+    /// Over TLS.
+    Wss,
+}
+
+impl UpstreamScheme {
+    const ALL: [UpstreamScheme; 4] =
+        [UpstreamScheme::Http, UpstreamScheme::Https, UpstreamScheme::Ws, UpstreamScheme::Wss];
+
+    /// Returns whether connections are encrypted.
+    pub fn is_tls(self) -> bool {
+        matches!(self, UpstreamScheme::Https | UpstreamScheme::Wss)
+    }
+
+    /// Returns the beginning of a URL of this scheme.
+    fn prefix(self) -> &'static str {
+        match self {
+            UpstreamScheme::Http => "http://",
+            UpstreamScheme::Https => "https://",
+            UpstreamScheme::Ws => "ws://",
+            UpstreamScheme::Wss => "wss://",
+        }
+    }
+
+    /// Returns the port of a URL that names none (RFC 9110 §4.2, RFC 6455 §3).
+    fn default_port(self) -> u16 {
+        if self.is_tls() { 443 } else { 80 }
+    }
 }
 
 impl Upstream {
@@ -606,10 +672,14 @@ impl Upstream {
             }
             None => (None, url),
         };
-        let rest = strip(url, b"http://")?;
+        let (scheme, rest) = UpstreamScheme::ALL
+            .into_iter()
+            .find_map(|scheme| Some((scheme, strip(url, scheme.prefix().as_bytes())?)))?;
         let end = rest.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(rest.len());
-        let (host, port) = host_and_port(std::str::from_utf8(&rest[..end]).ok()?)?;
+        let authority = std::str::from_utf8(&rest[..end]).ok()?;
+        let (host, port) = host_and_port(authority, scheme.default_port())?;
         let upstream = Upstream {
+            scheme,
             socket: socket.map(Path::to_path_buf),
             host: host.to_ascii_lowercase(),
             port,
@@ -621,14 +691,16 @@ impl Upstream {
     /// names no socket is also that of a server on one.
     pub fn path_of<'u>(&self, url: &'u [u8]) -> Option<&'u [u8]> {
         let (named, rest) = Upstream::split(url)?;
-        let is_same = named.host == self.host && named.port == self.port;
+        let is_same = named.host == self.host
+            && named.port == self.port
+            && named.scheme.is_tls() == self.scheme.is_tls();
         (is_same && (named.socket.is_none() || named.socket == self.socket)).then_some(rest)
     }
 
     /// Host and port as Host and URLs have them.
     pub fn authority(&self) -> String {
         match self.port {
-            80 => self.host.clone(),
+            port if port == self.scheme.default_port() => self.host.clone(),
             port => format!("{}:{port}", self.host),
         }
     }
@@ -639,7 +711,7 @@ impl fmt::Display for Upstream {
         if let Some(socket) = &self.socket {
             write!(f, "unix:{}|", socket.display())?;
         }
-        write!(f, "http://{}", self.authority())
+        write!(f, "{}{}", self.scheme.prefix(), self.authority())
     }
 }
 
@@ -650,13 +722,13 @@ fn strip<'t>(text: &'t [u8], prefix: &[u8]) -> Option<&'t [u8]> {
 }
 
 /// The parts of a URL's authority; a name, an address, or one in brackets, and nothing else.
-fn host_and_port(authority: &str) -> Option<(&str, u16)> {
+fn host_and_port(authority: &str, default_port: u16) -> Option<(&str, u16)> {
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if is_digits(port) => {
             (host, port.parse().ok().filter(|port| *port > 0)?)
         }
-        _ => (authority, 80),
+        _ => (authority, default_port),
     };
     let is_sound = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
         Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use howdah_sys::seqpacket::{MOST_DESCRIPTORS, SeqPacket};
 
 use crate::layout::Geometry;
+use crate::worker_set::WorkerSet;
 
 /// Largest number of bytes in one message.
 pub const MOST_BYTES: usize = 256 * 1024;
@@ -43,6 +44,10 @@ pub struct PoolSettings {
     pub separates_workers: bool,
     /// Processor time after which a worker is replaced, in seconds; 0: any.
     pub processor_seconds: u64,
+    /// Milliseconds after which a running script is logged with its backtrace; 0: never.
+    pub slow_milliseconds: u64,
+    /// Frames of such a backtrace.
+    pub slow_trace_depth: u64,
 }
 
 /// A message from the supervisor or from the front to the zygote.
@@ -57,11 +62,8 @@ pub enum ToZygote {
         /// Number of descriptors in all packets together.
         total: u64,
     },
-    /// From the front: keep workers `0..count` alive, and let those above finish and end.
-    Scale {
-        /// Number of workers wanted.
-        count: u64,
-    },
+    /// From the front: keep these workers alive, and let the others finish and end.
+    Keep(WorkerSet),
     /// From the front: send a signal to a worker, unless the worker was replaced in the meantime.
     Kill {
         /// Index of the worker.
@@ -178,6 +180,8 @@ impl ToZygote {
                 out.number(settings.is_opaque.into());
                 out.number(settings.separates_workers.into());
                 out.number(settings.processor_seconds);
+                out.number(settings.slow_milliseconds);
+                out.number(settings.slow_trace_depth);
             }
             ToZygote::Attach { geometry, total } => {
                 out.kind(2);
@@ -188,9 +192,10 @@ impl ToZygote {
                 out.number(geometry.ring_bytes as u64);
                 out.number(*total);
             }
-            ToZygote::Scale { count } => {
+            ToZygote::Keep(workers) => {
                 out.kind(3);
-                out.number(*count);
+                out.number(workers.words().len() as u64);
+                workers.words().iter().for_each(|word| out.number(*word));
             }
             ToZygote::Kill { worker, pid, signal } => {
                 out.kind(4);
@@ -229,6 +234,8 @@ impl ToZygote {
                 is_opaque: input.flag()?,
                 separates_workers: input.flag()?,
                 processor_seconds: input.number()?,
+                slow_milliseconds: input.number()?,
+                slow_trace_depth: input.number()?,
             }),
             2 => ToZygote::Attach {
                 geometry: Geometry {
@@ -240,7 +247,11 @@ impl ToZygote {
                 },
                 total: input.number()?,
             },
-            3 => ToZygote::Scale { count: input.number()? },
+            3 => {
+                let words = (0..input.number()?).map(|_| input.number());
+                let words = words.collect::<io::Result<_>>()?;
+                ToZygote::Keep(WorkerSet::of_words(words).ok_or_else(malformed)?)
+            }
             4 => ToZygote::Kill {
                 worker: input.number()?,
                 pid: input.number()?,
@@ -407,12 +418,14 @@ mod tests {
                 is_opaque: true,
                 separates_workers: false,
                 processor_seconds: 60,
+                slow_milliseconds: 1500,
+                slow_trace_depth: 20,
             }),
             ToZygote::Attach {
                 geometry: Geometry::for_pool(4, 2),
                 total: 11,
             },
-            ToZygote::Scale { count: 3 },
+            ToZygote::Keep([0, 2, 900].into_iter().collect()),
             ToZygote::Kill { worker: 1, pid: 2, signal: 9 },
             ToZygote::Stop,
             ToZygote::Clean(Cleaning { slot: 3, kept: 65_536 }),

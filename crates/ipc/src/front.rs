@@ -7,6 +7,7 @@ mod signs;
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use howdah_sys::eventfd::EventFd;
@@ -33,6 +34,8 @@ pub struct Front {
     /// The front's end of each slot's socket, through which descriptors of request bodies are
     /// passed. The front only sends.
     body_sockets: Vec<SeqPacket>,
+    /// Number of workers that live and are not told to end.
+    present: AtomicUsize,
     state: Mutex<FrontState>,
 }
 
@@ -154,7 +157,14 @@ impl Front {
             free: (0..geometry.slots as u16).rev().collect(),
             slots: vec![Entry::default(); geometry.slots],
         });
-        Ok((Front { region, bells, body_sockets, state }, Attach { geometry, descriptors }))
+        let front = Front {
+            region,
+            bells,
+            body_sockets,
+            present: AtomicUsize::new(0),
+            state,
+        };
+        Ok((front, Attach { geometry, descriptors }))
     }
 
     /// The sizes of this region.
@@ -309,11 +319,41 @@ impl Front {
         Ok(())
     }
 
-    /// Wakes a sleeping worker if there is one and the queue may hold a request for it.
-    pub fn wake_worker(&self) {
-        if let Some(worker) = self.region.idle().claim(self.geometry().workers) {
+    /// Wakes a sleeping worker if there is one and the queue may hold a request for it. Returns
+    /// whether there was one.
+    pub fn wake_worker(&self) -> bool {
+        let claimed = self.region.idle().claim(self.geometry().workers);
+        claimed.into_iter().for_each(|worker| self.wake(worker));
+        claimed.is_some()
+    }
+
+    /// Takes a sleeping worker out of the set of those that are woken for requests; the zygote then
+    /// tells the worker to end. Returns `false` if the worker is awake, or was woken because
+    /// requests wait.
+    pub fn retire(&self, worker: usize) -> bool {
+        if worker >= self.geometry().workers || !self.region.idle().withdraw(worker) {
+            return false;
+        }
+        // Either a request that is queued now is seen here, or its thread does not find this
+        // worker asleep.
+        fence(Ordering::SeqCst);
+        let is_spare = self.region.queue().is_empty();
+        if !is_spare {
             self.wake(worker);
         }
+        is_spare
+    }
+
+    /// Sets how many workers live and are not told to end.
+    pub fn set_present(&self, workers: usize) {
+        self.present.store(workers, Ordering::Relaxed);
+        let word = u32::try_from(workers).unwrap_or(u32::MAX);
+        self.region.present().store(word, Ordering::Relaxed);
+    }
+
+    /// Number of workers that live and are not told to end.
+    pub fn present(&self) -> usize {
+        self.present.load(Ordering::Relaxed)
     }
 
     /// Wakes all workers, whether or not their idle bits are set. For a request that has waited too
@@ -339,7 +379,7 @@ impl Front {
     /// this call sees every request that was enqueued before the call.
     pub fn awake_workers(&self) -> usize {
         fence(Ordering::SeqCst);
-        self.geometry().workers.saturating_sub(self.idle_workers())
+        self.present().saturating_sub(self.idle_workers())
     }
 
     /// Number of requests that no worker has taken yet, and a count that grows with each request

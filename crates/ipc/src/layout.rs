@@ -111,6 +111,7 @@ impl Layout {
     pub(crate) const QUEUE_TAIL: usize = LINE;
     pub(crate) const AWAKE_LIMIT: usize = LINE + 4;
     pub(crate) const METERING: usize = LINE + 8;
+    pub(crate) const PRESENT: usize = LINE + 12;
     pub(crate) const QUEUE_ENTRY: usize = 2 * LINE;
 
     pub(crate) fn of(geometry: &Geometry) -> Layout {

@@ -6,7 +6,7 @@
 //!
 //! | part | words | written by |
 //! |---|---|---|
-//! | queue | `head`, `tail`, entries (indices of slots), limit of workers awake | `head`: workers; the rest: front |
+//! | queue | `head`, `tail`, entries (indices of slots), limit of workers awake, number of workers present | `head`: workers; the rest: front |
 //! | idle set | one bit per worker | worker sets its own; front, or the worker itself, clears it |
 //! | worker line | `wake` (futex), [`figures::WorkerFigures`] | `wake`: front and zygote set, worker clears; the rest: worker |
 //! | thread line | `sleeping`, ready set (one bit per slot) | front thread sets `sleeping` and clears bits; workers clear `sleeping`, set bits |
@@ -47,16 +47,19 @@
 //! - A wake-up is never lost. The sleeper announces itself (idle bit, `sleeping`, `starved`),
 //!   executes a SeqCst fence and checks once more. The other side publishes, executes a SeqCst
 //!   fence and looks for sleepers. At least one of the two sees the other.
-//! - The limit of awake workers is advice, read and written without ordering. A worker beyond the
-//!   limit announces itself, executes a SeqCst fence and counts again, therefore the number of
-//!   awake workers never drops below the limit. The awake workers empty the queue. They may be
-//!   stuck; the front checks that the queue moves, and wakes other workers if it does not.
+//! - The limit of awake workers is advice, read and written without ordering, and so is the number
+//!   of workers present. A worker beyond the limit announces itself, executes a SeqCst fence and
+//!   counts again, therefore the number of awake workers never drops below the limit. The awake
+//!   workers empty the queue. They may be stuck; the front checks that the queue moves, and wakes
+//!   other workers if it does not.
 //!
 //! # When a process dies
 //! - A worker dies before its compare-and-swap on `state`: the slot is still Queued, but its queue
 //!   entry may be gone. [`front::Front::worker_died`] enters every Queued slot again. A superfluous
 //!   entry finds no Queued slot.
 //! - A worker dies after it was woken: the same call wakes another idle worker.
+//! - A worker is to end although nothing is wrong: [`front::Front::retire`] takes it out of the idle
+//!   set first, unless requests wait. No request wakes it afterwards.
 //! - A worker dies in Taken: the front learns of the death from the zygote, answers the client, and
 //!   takes the slot back. A successor may already run at the same index. The zygote and the front
 //!   each count the deaths there, and `state` contains the count.
@@ -127,6 +130,8 @@ pub mod request;
 pub mod response;
 #[cfg(not(loom))]
 pub mod worker;
+#[cfg(not(loom))]
+pub mod worker_set;
 
 pub use layout::{Geometry, SlotPhase};
 

@@ -207,6 +207,12 @@ impl IdleSet<'_> {
         Ok(())
     }
 
+    /// Whether the worker sleeps or is about to sleep.
+    pub fn has(&self, worker: usize) -> bool {
+        let word = self.0.get(worker / 64).map_or(0, |word| word.load(Ordering::Acquire));
+        word & 1 << (worker % 64) != 0
+    }
+
     /// Number of workers that sleep or are about to sleep.
     pub fn count(&self) -> usize {
         self.0

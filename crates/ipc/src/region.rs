@@ -60,6 +60,11 @@ impl Region {
         self.word(Layout::AWAKE_LIMIT)
     }
 
+    /// The number of workers that live and are not told to end.
+    pub(crate) fn present(&self) -> &AtomicU32 {
+        self.word(Layout::PRESENT)
+    }
+
     /// 1 if workers measure the processor time of each request.
     pub(crate) fn metering(&self) -> &AtomicU32 {
         self.word(Layout::METERING)

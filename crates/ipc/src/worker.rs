@@ -240,7 +240,8 @@ impl Worker {
     fn is_surplus(&self, own: usize) -> bool {
         let region = &self.shared.region;
         let limit = region.awake_limit().load(Ordering::Relaxed) as usize;
-        limit > 0 && region.geometry().workers.saturating_sub(region.idle().count()) >= limit + own
+        let present = region.present().load(Ordering::Relaxed) as usize;
+        limit > 0 && present.saturating_sub(region.idle().count()) >= limit + own
     }
 
     /// Sleeps until the front wakes this worker, and leaves queued requests to the other workers.
@@ -437,6 +438,12 @@ impl ResponseWriter<'_> {
             .last_processor
             .store(processor.map_or(0, |spent| spent + 1), Ordering::Relaxed);
         words.last_took.store(took, Ordering::Relaxed);
+    }
+
+    /// The time at which the request began, and how long it had waited for that, in nanoseconds.
+    pub fn times(&self) -> (u64, u64) {
+        let queued = self.shared.region.slot(self.slot).queued.load(Ordering::Relaxed);
+        (self.began, self.began.saturating_sub(queued))
     }
 
     /// Bytes written until now, heads included.

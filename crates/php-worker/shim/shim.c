@@ -4,7 +4,6 @@
  * This file only translates. Rust (src/sapi.rs) decides about requests, output and .user.ini files. This file, ini.c and
  * functions.c know PHP's interface. A bail-out of PHP (zend_bailout, a longjmp) starts and ends within these files.
  */
-#include <signal.h>
 #include <unistd.h>
 
 #include "php.h"
@@ -23,7 +22,6 @@
 
 const struct howdah_callbacks *rust;
 const struct howdah_request *current;
-static volatile sig_atomic_t timed_out;      /* a time-out signal has arrived and was not handled yet */
 static void (*next_interrupt)(zend_execute_data *);
 static bool has_pcntl;
 
@@ -191,23 +189,30 @@ static int shim_startup(sapi_module_struct *module)
 	return php_module_startup(module, &shim_extension);
 }
 
-/* ---- The time-out that the front asks for ---- */
+/* ---- Looking at a running script, and ending it ---- */
 
-void howdah_time_out(void)
-{
-	timed_out = 1;
-	zend_atomic_bool_store_ex(&EG(vm_interrupt), true);
-}
+const struct howdah_layout howdah_layout = {
+	.frame = (void *const *) &EG(current_execute_data),
+	.interrupt = &EG(vm_interrupt),
+	.exit_status = &EG(exit_status),
+	.opline = offsetof(zend_execute_data, opline),
+	.function = offsetof(zend_execute_data, func),
+	.previous = offsetof(zend_execute_data, prev_execute_data),
+	.name = offsetof(zend_function, common.function_name),
+	.scope = offsetof(zend_function, common.scope),
+	.file = offsetof(zend_function, op_array.filename),
+	.line = offsetof(zend_op, lineno),
+	.class_name = offsetof(zend_class_entry, name),
+	.length = offsetof(zend_string, len),
+	.text = offsetof(zend_string, val),
+};
 
 /* The engine calls this at a safe point of the script, soon after vm_interrupt was set. */
 static void shim_interrupt(zend_execute_data *execute_data)
 {
-	if (timed_out) {
-		timed_out = 0;
-		if (current && rust->is_overdue(current->context)) {
-			PG(connection_status) |= PHP_CONNECTION_TIMEOUT;
-			zend_error_noreturn(E_ERROR, "Maximum request time exceeded");
-		}
+	if (rust->interrupted(current ? current->context : NULL)) {
+		PG(connection_status) |= PHP_CONNECTION_TIMEOUT;
+		zend_error_noreturn(E_ERROR, "Maximum request time exceeded");
 	}
 	if (next_interrupt) {
 		next_interrupt(execute_data);
@@ -340,7 +345,6 @@ static void shim_begin(const struct howdah_request *request)
 	SG(request_info).content_length = request->content_length;
 	php_handle_auth_data(request->authorization);
 	current = request;
-	timed_out = 0;
 }
 
 static void shim_finish(void)
@@ -414,11 +418,6 @@ int howdah_execute(const struct howdah_request *request)
 	} zend_end_try();
 	shim_finish();
 	return outcome;
-}
-
-int howdah_exit_status(void)
-{
-	return EG(exit_status);
 }
 
 #define OPCACHE_STATUS \

@@ -81,8 +81,9 @@ struct howdah_callbacks {
 	void (*log)(void *context, int level, const char *message);
 	/* max_execution_time was set for this request, by whatever means; 0 and less is no limit. */
 	void (*time_limit)(void *context, int64_t seconds);
-	/* Returns whether a time-out signal that just arrived can be meant for this request. */
-	int (*is_overdue)(void *context);
+	/* The script is at a safe point, after `interrupt` of howdah_layout was set. Returns whether it must end now. `context`
+	 * may be null: no request is running. */
+	int (*interrupted)(void *context);
 	/* The script has ended. Returns whether this process is a child that a script has forked. */
 	int (*ended)(void *context);
 };
@@ -120,7 +121,6 @@ enum {
 int howdah_start(const struct howdah_settings *settings); /* 0, or -1: PHP did not start */
 void howdah_stop(void);
 int howdah_execute(const struct howdah_request *request);
-int howdah_exit_status(void); /* of the last script */
 int howdah_opcache(void); /* runs a request of its own */
 const char *howdah_php_version(void);
 /* The value of an ini setting, or null if there is no such setting. Valid until PHP runs again. */
@@ -130,7 +130,19 @@ int howdah_ini_protect(const char *name); /* scripts cannot change it any more; 
 void howdah_disable_functions(const char *list);
 void howdah_disable_class(const char *name);
 void howdah_user_ini_free(void *table);
-/* Async-signal-safe: asks the running script to end with a fatal error. */
-void howdah_time_out(void);
+
+/* The places of what others than PHP read while a script runs: addresses of globals, and offsets within structures. */
+struct howdah_layout {
+	void *const *frame;     /* the innermost frame, or null */
+	void *interrupt;        /* a byte; the engine calls `interrupted` soon after it was set */
+	const int *exit_status; /* of the last script */
+	size_t opline, function, previous;     /* of a frame */
+	size_t name, scope;                    /* of a function, which begins with a byte for its kind */
+	size_t file;                           /* of a function that is written in PHP */
+	size_t line;                           /* of an opline: 32 bits */
+	size_t class_name;                     /* of a class */
+	size_t length, text;                   /* of a string */
+};
+extern const struct howdah_layout howdah_layout;
 
 #endif

@@ -13,6 +13,8 @@ use crate::head::ScriptHead;
 use crate::log::{self, Level};
 use crate::php_request::{ClientGone, PhpRequest};
 use crate::sapi::raw;
+use crate::slow_log;
+use crate::time_out;
 
 impl AsRef<[u8]> for raw::Text {
     fn as_ref(&self) -> &[u8] {
@@ -39,7 +41,7 @@ pub static CALLBACKS: raw::Callbacks = raw::Callbacks {
     user_ini: on_user_ini,
     log: on_log,
     time_limit: on_time_limit,
-    is_overdue: on_is_overdue,
+    interrupted: on_interrupted,
     ended: on_ended,
 };
 
@@ -239,14 +241,17 @@ unsafe extern "C" fn on_time_limit(context: *mut c_void, seconds: i64) {
     barrier((), || unsafe { request_of(context).time_limit(seconds) });
 }
 
-unsafe extern "C" fn on_is_overdue(context: *mut c_void) -> c_int {
-    // SAFETY: called by the shim during `execute`.
-    barrier(0, || unsafe { request_of(context).is_overdue().into() })
+unsafe extern "C" fn on_interrupted(context: *mut c_void) -> c_int {
+    barrier(0, || {
+        slow_log::answer();
+        (!context.is_null() && time_out::is_asked()).into()
+    })
 }
 
 unsafe extern "C" fn on_ended(context: *mut c_void) -> c_int {
     // SAFETY: called by the shim during `execute`.
     barrier((), || unsafe { request_of(context).ended() });
+    slow_log::script_ended();
     (!children::is_worker()).into()
 }
 

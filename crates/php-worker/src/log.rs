@@ -104,6 +104,117 @@ fn lines(level: Level, message: &[u8], about: Option<LogContext<'_>>) -> Vec<Vec
     }
 }
 
+/// A message that is made without taking memory or a lock, so that a signal handler can log it.
+#[derive(Debug)]
+pub struct LogLine {
+    level: Level,
+    bytes: [u8; LONGEST_LINE],
+    length: usize,
+}
+
+impl LogLine {
+    /// Begins a message.
+    pub fn new(level: Level) -> LogLine {
+        let mut line = LogLine {
+            level,
+            bytes: [0; LONGEST_LINE],
+            length: 0,
+        };
+        line.prefix();
+        line
+    }
+
+    /// Adds a text, escaped as [`write`] does.
+    pub fn text(&mut self, text: &[u8]) {
+        text.iter().for_each(|&byte| match byte {
+            b'\n' => self.put(b"\\n"),
+            b'\r' => self.put(b"\\r"),
+            b'\t' => self.put(b"\\t"),
+            0..=0x1F | 0x7F => self.put_code(byte),
+            _ => self.put(&[byte]),
+        });
+    }
+
+    /// Adds a number.
+    pub fn number(&mut self, mut number: u64) {
+        let mut digits = [0; 20];
+        let mut first = digits.len();
+        loop {
+            first -= 1;
+            digits[first] = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                break;
+            }
+        }
+        self.put(&digits[first..]);
+    }
+
+    /// Adds the request that the message belongs to, as [`write`] does.
+    pub fn about(&mut self, about: &LogContext<'_>) {
+        self.put(b", while running ");
+        self.shortened(about.script);
+        self.put(b" for ");
+        self.shortened(about.method);
+        self.put(b" ");
+        self.shortened(about.host);
+        let (uri, rest) = about.uri.split_at(about.uri.len().min(LONGEST_PLACE));
+        uri.iter().for_each(|&byte| match byte {
+            b' '..=b'~' => self.put(&[byte]),
+            other => self.put_code(other),
+        });
+        if !rest.is_empty() {
+            self.put(b"...");
+        }
+    }
+
+    /// Writes what was not written. An error is ignored.
+    pub fn end(mut self) {
+        self.flush();
+    }
+
+    fn shortened(&mut self, text: &[u8]) {
+        let (text, rest) = text.split_at(text.len().min(LONGEST_PLACE));
+        self.text(text);
+        if !rest.is_empty() {
+            self.put(b"...");
+        }
+    }
+
+    fn put_code(&mut self, byte: u8) {
+        let digit = |value: u8| b"0123456789abcdef"[usize::from(value)];
+        self.put(&[b'\\', b'x', digit(byte >> 4), digit(byte & 0xF)]);
+    }
+
+    /// Adds short bytes that need no escape. A message that is too long for one line goes on in the
+    /// next.
+    fn put(&mut self, bytes: &[u8]) {
+        if self.length + bytes.len() + 1 > LONGEST_LINE {
+            self.flush();
+            self.prefix();
+            self.append(b"(continued) ");
+        }
+        self.append(bytes);
+    }
+
+    fn prefix(&mut self) {
+        self.append(self.level.name().as_bytes());
+        self.append(b": ");
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        self.bytes[self.length..self.length + bytes.len()].copy_from_slice(bytes);
+        self.length += bytes.len();
+    }
+
+    fn flush(&mut self) {
+        self.append(b"\n");
+        let bytes = &self.bytes[..std::mem::take(&mut self.length)];
+        // SAFETY: `bytes` is live. The pipe takes a line of this length as a whole.
+        unsafe { libc::write(libc::STDERR_FILENO, bytes.as_ptr().cast(), bytes.len()) };
+    }
+}
+
 fn shortened(text: &[u8]) -> Cow<'_, [u8]> {
     if text.len() <= LONGEST_PLACE {
         return Cow::Borrowed(text);
@@ -142,6 +253,24 @@ mod tests {
         let lines = lines(Level::Error, b"PHP Fatal error:  x\n#0 {main}", Some(about));
         let expected = "error: PHP Fatal error:  x\\n#0 {main}, while running /srv/a.php for GET a.example/a.php?x=\\x1b\\xc3\\xa9\n";
         assert_eq!(String::from_utf8(lines.concat()).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_line_of_a_signal_handler_looks_the_same() {
+        let about = LogContext {
+            script: b"/srv/a.php",
+            method: b"GET",
+            host: b"a.example",
+            uri: b"/a.php?x=\x1b\xc3\xa9",
+        };
+        let mut line = LogLine::new(Level::Error);
+        line.text(b"PHP Fatal error:  x\n#");
+        line.number(1203);
+        line.about(&about);
+        let [usual] = &lines(Level::Error, b"PHP Fatal error:  x\n#1203", Some(about))[..] else {
+            panic!("it is one line");
+        };
+        assert_eq!(line.bytes[..line.length], usual[..usual.len() - 1]);
     }
 
     #[test]

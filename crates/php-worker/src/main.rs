@@ -10,6 +10,8 @@
 #![allow(unsafe_code)] // PHP is C, and processes are forked here.
 
 #[cfg(not(no_php))]
+mod backtrace;
+#[cfg(not(no_php))]
 mod body;
 #[cfg(not(no_php))]
 mod callbacks;
@@ -34,12 +36,18 @@ mod refusal;
 #[cfg(not(no_php))]
 mod run;
 #[cfg(not(no_php))]
+mod running;
+#[cfg(not(no_php))]
 mod sapi;
 mod session_gc;
+#[cfg(not(no_php))]
+mod slow_log;
 #[cfg(not(no_php))]
 mod start;
 #[cfg(not(no_php))]
 mod text_table;
+#[cfg(not(no_php))]
+mod time_out;
 #[cfg(not(no_php))]
 mod uploads;
 #[cfg(not(no_php))]

@@ -5,7 +5,6 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
-use std::time::{Duration, Instant};
 
 use howdah_ipc::request::{DecodedRequest, FixedText, Pairs};
 use howdah_ipc::response::{HeadKind, MOST_HEAD};
@@ -90,7 +89,6 @@ pub struct PhpRequest<'c> {
     client: &'c mut dyn ResponseSink,
     facts: WorkerFacts<'c>,
     stage: ResponseStage,
-    begun: Instant,
     variables: VariableCursor<'c>,
     /// The list that the script has asked for last, and the position in it.
     list: std::vec::IntoIter<Listed<'c>>,
@@ -145,7 +143,6 @@ impl<'c> PhpRequest<'c> {
             client,
             facts,
             stage: ResponseStage::Head,
-            begun: Instant::now(),
             variables: VariableCursor::Done,
             list: Vec::new().into_iter(),
             listed: None,
@@ -395,11 +392,6 @@ impl<'c> PhpRequest<'c> {
         raw_text(&self.php_self[..self.php_self.len() - 1])
     }
 
-    /// Returns whether a time-out signal that just arrived can be meant for this request.
-    pub(crate) fn is_overdue(&self) -> bool {
-        self.begun.elapsed() >= YOUNGEST_OVERDUE
-    }
-
     /// Notes what the script has used. PHP frees its memory afterwards.
     pub(crate) fn ended(&mut self) {
         if children::is_worker() {
@@ -452,10 +444,6 @@ impl<'c> PhpRequest<'c> {
 
 /// Content of the response that replaces one with too long a head.
 const TOO_LONG: &[u8] = b"The header fields of this page are too long to be sent.\n";
-
-/// Minimum age of a request that the front's time-out signal can be meant for. A signal that
-/// reaches a younger request was sent for the previous request and arrived late.
-const YOUNGEST_OVERDUE: Duration = Duration::from_millis(100);
 
 fn raw_pair((name, value): (&[u8], &[u8])) -> raw::Pair {
     raw::Pair {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use howdah_sys::process::end_descendants;
 
 use crate::children;
-use crate::sapi;
+use crate::time_out;
 
 /// A process id.
 pub type Pid = libc::pid_t;
@@ -242,6 +242,34 @@ pub fn unblock_signals() -> io::Result<()> {
     }
 }
 
+/// A set of signals.
+pub struct SignalMask(libc::sigset_t);
+
+/// Blocks all signals in this thread, and in those that it starts. Returns the former mask.
+///
+/// # Errors
+/// The error of `sigprocmask(2)`.
+pub fn block_signals() -> io::Result<SignalMask> {
+    // SAFETY: an all-zero sigset is valid memory; `sigfillset` initialises it.
+    let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
+    let mut former = all;
+    // SAFETY: both sets are live.
+    let result = unsafe {
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut former)
+    };
+    match result {
+        0 => Ok(SignalMask(former)),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Sets a mask that [`block_signals`] has returned.
+pub fn set_signal_mask(mask: &SignalMask) {
+    // SAFETY: the set is live and initialised. Such a call fails for no mask.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask.0, std::ptr::null_mut()) };
+}
+
 /// Replaces the environment by `variables`.
 pub fn replace_environment(variables: &[(String, String)]) {
     let names: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
@@ -294,11 +322,16 @@ extern "C" fn on_terminate(signal: i32) {
 }
 
 extern "C" fn on_time_out(signal: i32) {
-    if children::is_worker() {
-        sapi::time_out();
-    } else {
-        end_by(signal);
+    if !children::is_worker() {
+        return end_by(signal);
     }
+    // SAFETY: the address of this thread's own number, which the script may be about to read.
+    let number = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let former = unsafe { *number };
+    time_out::ask();
+    // SAFETY: as above.
+    unsafe { *number = former };
 }
 
 /// Ends this process by `signal` when the handler returns. Async-signal-safe.

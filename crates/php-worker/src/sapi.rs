@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_double, c_int, c_void};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::callbacks;
 use crate::children;
@@ -77,7 +78,7 @@ pub mod raw {
         pub user_ini: unsafe extern "C" fn(Context, i64, *mut UserIni) -> c_int,
         pub log: unsafe extern "C" fn(Context, c_int, *const c_char),
         pub time_limit: unsafe extern "C" fn(Context, i64),
-        pub is_overdue: unsafe extern "C" fn(Context) -> c_int,
+        pub interrupted: unsafe extern "C" fn(Context) -> c_int,
         pub ended: unsafe extern "C" fn(Context) -> c_int,
     }
 
@@ -91,6 +92,33 @@ pub mod raw {
         pub sapi: *const c_char,
         pub is_apache: c_int,
         pub own_folders: *const c_char,
+    }
+
+    /// `struct howdah_layout`
+    #[repr(C)]
+    pub struct Layout {
+        pub frame: *const *const c_void,
+        pub interrupt: *mut c_void,
+        pub exit_status: *const c_int,
+        pub opline: usize,
+        pub function: usize,
+        pub previous: usize,
+        pub name: usize,
+        pub scope: usize,
+        pub file: usize,
+        pub line: usize,
+        pub class_name: usize,
+        pub length: usize,
+        pub text: usize,
+    }
+
+    // SAFETY: the shim has one, which never changes.
+    unsafe impl Sync for Layout {}
+
+    /// Where PHP keeps what is read while a script runs.
+    pub fn layout() -> &'static Layout {
+        // SAFETY: as above.
+        unsafe { &howdah_layout }
     }
 
     /// `HOWDAH_INI_AS_BEFORE`
@@ -116,9 +144,9 @@ pub mod raw {
         pub fn howdah_start(settings: *const Settings) -> c_int;
         pub fn howdah_stop();
         pub fn howdah_execute(request: *const Request) -> c_int;
-        pub fn howdah_exit_status() -> c_int;
         pub fn howdah_opcache() -> c_int;
-        /// PHP's own: bytes that its memory manager has taken from the system at most.
+        /// PHP's own: bytes that its memory manager has taken from the system now, and at most.
+        pub fn zend_memory_usage(real: bool) -> usize;
         pub fn zend_memory_peak_usage(real: bool) -> usize;
         pub fn howdah_php_version() -> *const c_char;
         pub fn howdah_ini_value(name: *const c_char) -> *const c_char;
@@ -127,7 +155,7 @@ pub mod raw {
         pub fn howdah_disable_functions(list: *const c_char);
         pub fn howdah_disable_class(name: *const c_char);
         pub fn howdah_user_ini_free(table: *mut c_void);
-        pub fn howdah_time_out();
+        static howdah_layout: Layout;
     }
 }
 
@@ -301,8 +329,8 @@ impl Engine {
         // callbacks get at the `PhpRequest` through `context` only.
         let outcome = unsafe { raw::howdah_execute(&raw const request) };
         if !children::is_worker() {
-            // SAFETY: PHP runs; the function reads a number.
-            process::exit_now(unsafe { raw::howdah_exit_status() })
+            // SAFETY: PHP runs; the address is that of a number.
+            process::exit_now(unsafe { *raw::layout().exit_status })
         }
         if outcome & raw::BROKEN != 0 || callbacks::has_panicked() {
             call.give_up();
@@ -344,10 +372,18 @@ pub(crate) fn memory_peak() -> u64 {
     unsafe { raw::zend_memory_peak_usage(true) as u64 }
 }
 
-/// Asks the running script, if any, to end with a fatal error. Safe in a signal handler.
-pub fn time_out() {
-    // SAFETY: the function only stores to two flags.
-    unsafe { raw::howdah_time_out() };
+/// Returns the bytes of memory that PHP has from the system now, as `memory_get_usage(true)`.
+/// Async-signal-safe, and safe beside a script that runs.
+pub(crate) fn memory_now() -> u64 {
+    // SAFETY: PHP has started. The function reads a number.
+    unsafe { raw::zend_memory_usage(true) as u64 }
+}
+
+/// Makes PHP call the shim's `interrupted` at the script's next safe point. Async-signal-safe, and
+/// safe in any thread.
+pub(crate) fn interrupt() {
+    // SAFETY: the address is that of a byte which PHP itself uses as an atomic.
+    unsafe { AtomicBool::from_ptr(raw::layout().interrupt.cast()) }.store(true, Ordering::SeqCst);
 }
 
 fn c_string(bytes: &[u8]) -> Result<CString, String> {

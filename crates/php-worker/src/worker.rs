@@ -18,8 +18,11 @@ use crate::ini;
 use crate::log::{self, Level};
 use crate::php_request::{ClientGone, Field, HeadError, PhpRequest, ResponseSink, WorkerFacts};
 use crate::process::{self, Pid, SignalState};
+use crate::running::RUNNING;
 use crate::sapi::{Engine, RequestOutcome};
 use crate::session_gc::SessionGc;
+use crate::slow_log::{self, SlowLog};
+use crate::time_out;
 use crate::uploads::UploadFolder;
 
 /// The zygote's parameters for a worker.
@@ -43,6 +46,8 @@ pub struct WorkerOrders<'z> {
     pub has_pcntl: bool,
     /// See [`WorkerFacts::modules`].
     pub modules: &'z str,
+    /// Slow scripts are logged.
+    pub slow_log: Option<SlowLog>,
     /// Process of the zygote.
     pub parent: Pid,
 }
@@ -60,6 +65,7 @@ pub fn main(mut engine: Engine, attachment: Attachment, orders: WorkerOrders<'_>
     let served = confine(orders)
         .and_then(|()| children::prepare(attachment.descriptors()))
         .and_then(|()| attachment.worker(orders.index))
+        .inspect(|_| watch(orders))
         .and_then(|worker| serve(&mut engine, worker, orders));
     match served {
         Ok(RequestOutcome::Ready | RequestOutcome::Collected) => {
@@ -106,6 +112,19 @@ fn confine(orders: WorkerOrders<'_>) -> io::Result<()> {
     Ok(())
 }
 
+/// Starts the slow log, if the pool has one.
+fn watch(orders: WorkerOrders<'_>) {
+    let Some(Err(error)) = orders.slow_log.map(slow_log::start) else {
+        return;
+    };
+    let what = format!(
+        "slow scripts of worker {} will not be logged, because their thread did not start: {error}; \
+         check `pids` and `rlimits.nproc`",
+        orders.index
+    );
+    log::write(Level::Warning, what.as_bytes(), None);
+}
+
 fn serve(
     engine: &mut Engine,
     mut worker: Worker,
@@ -143,8 +162,8 @@ fn serve(
 
 /// Runs one request. If the worker sends no head, the front answers with an error.
 fn run(engine: &mut Engine, job: Job<'_>, facts: WorkerFacts<'_>) -> RequestOutcome {
-    let Job { request, mut writer } = job;
-    let Some(request) = DecodedRequest::decode(request) else {
+    let Job { request: encoded, mut writer } = job;
+    let Some(request) = DecodedRequest::decode(encoded) else {
         log::write(
             Level::Error,
             b"a request was not run: its encoding in the shared memory is malformed",
@@ -162,7 +181,12 @@ fn run(engine: &mut Engine, job: Job<'_>, facts: WorkerFacts<'_>) -> RequestOutc
             }
         },
     };
-    engine.execute(PhpRequest::new(request, body, &mut writer, facts))
+    time_out::request_begins();
+    RUNNING.begin(facts.served + 1, encoded, writer.times());
+    slow_log::request_begun();
+    let outcome = engine.execute(PhpRequest::new(request, body, &mut writer, facts));
+    RUNNING.end();
+    outcome
 }
 
 impl ResponseSink for ResponseWriter<'_> {

@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use howdah_ipc::Geometry;
 use howdah_ipc::control::{Attach, FromZygote, MOST_BYTES, PoolSettings, ToZygote};
 use howdah_ipc::worker::Attachment;
-use howdah_ipc::{Geometry, layout::MOST_WORKERS};
+use howdah_ipc::worker_set::WorkerSet;
 use howdah_sys::descriptor;
 use howdah_sys::poll;
 use howdah_sys::process::{adopt_orphans, set_name};
@@ -25,6 +26,7 @@ use crate::ini;
 use crate::log::{self, Level};
 use crate::process::{self, Fork, Pid};
 use crate::sapi::Engine;
+use crate::slow_log::SlowLog;
 use crate::start;
 use crate::uploads::UploadFolder;
 use crate::worker::{self, WorkerOrders};
@@ -91,6 +93,7 @@ struct Zygote {
     max_requests: u64,
     has_pcntl: bool,
     modules: String,
+    slow_log: Option<SlowLog>,
     /// See [`WorkerOrders`].
     separates_workers: bool,
     /// See [`WorkerOrders`].
@@ -101,8 +104,8 @@ struct Zygote {
     uploads: Option<UploadFolder>,
     region: RegionState,
     workers: Vec<Option<Pid>>,
-    /// Number of workers to keep alive: workers `0..wanted`.
-    wanted: usize,
+    /// The workers to keep alive.
+    wanted: WorkerSet,
     /// Times of the last replacements of workers that died unexpectedly.
     replaced: VecDeque<Instant>,
     /// The workers were told to finish; the zygote ends with the last of them.
@@ -169,13 +172,17 @@ impl Zygote {
             max_requests: settings.max_requests,
             has_pcntl: settings.pcntl,
             modules: settings.modules,
+            slow_log: (settings.slow_milliseconds > 0).then(|| SlowLog {
+                after: Duration::from_millis(settings.slow_milliseconds),
+                depth: usize::try_from(settings.slow_trace_depth).unwrap_or(usize::MAX),
+            }),
             separates_workers: settings.separates_workers,
             processor_seconds: settings.processor_seconds,
             sessions: sessions.map(PathBuf::from),
             uploads,
             region: RegionState::Awaited { descriptors: Vec::new() },
             workers: Vec::new(),
-            wanted: 0,
+            wanted: WorkerSet::default(),
             replaced: VecDeque::new(),
             ending: false,
             deadline: None,
@@ -243,11 +250,12 @@ impl Zygote {
         match message {
             ToZygote::Settings(_) => return Err(unexpected("settings twice")),
             ToZygote::Attach { geometry, total } => self.attach(geometry, total, descriptors)?,
-            ToZygote::Scale { count } => {
-                self.wanted =
-                    usize::try_from(count).unwrap_or(MOST_WORKERS).min(self.workers.len());
-                for index in self.wanted..self.workers.len() {
-                    self.dismiss(index);
+            ToZygote::Keep(workers) => {
+                self.wanted = workers;
+                for index in 0..self.workers.len() {
+                    if !self.wanted.has(index) {
+                        self.dismiss(index);
+                    }
                 }
             }
             ToZygote::Kill { worker, pid, signal } => {
@@ -301,10 +309,9 @@ impl Zygote {
             let oldest = self.replaced[0];
             return Ok(Staffing::Later(oldest + Duration::from_secs(1) - now));
         }
-        let wanted = if self.ending { 0 } else { self.wanted };
         let parent = process::id();
-        for index in 0..wanted {
-            if self.workers[index].is_some() {
+        for index in 0..self.workers.len() {
+            if self.ending || !self.wanted.has(index) || self.workers[index].is_some() {
                 continue;
             }
             match process::fork() {
@@ -337,6 +344,7 @@ impl Zygote {
             max_requests,
             has_pcntl,
             modules,
+            slow_log,
             separates_workers,
             processor_seconds,
             sessions,
@@ -363,6 +371,7 @@ impl Zygote {
                 uploads: uploads.as_ref(),
                 has_pcntl,
                 modules: &modules,
+                slow_log,
                 parent,
             },
         )

@@ -66,6 +66,14 @@ impl AwakeLimit {
         limit > 0 && awake >= limit
     }
 
+    /// How many workers more should be awake, where `awake` are.
+    pub(crate) fn room(&self, awake: usize) -> usize {
+        match self.limit.load(Ordering::Relaxed) {
+            0 => usize::MAX,
+            limit => limit.saturating_sub(awake),
+        }
+    }
+
     /// How long a request that was left to the workers awake may wait while none is taken from the
     /// queue: the time of two scripts.
     pub(crate) fn patience(&self) -> Duration {

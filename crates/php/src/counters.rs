@@ -29,10 +29,14 @@ pub enum PoolCounter {
     Zygotes = 8,
     /// A second in which every worker was busy and requests waited.
     Exhausted = 9,
+    /// A worker ended because it was not needed.
+    Dismissed = 10,
+    /// A script ran for as long as `slow_after`.
+    Slow = 11,
 }
 
 /// Number of [`PoolCounter`] values.
-const EVENTS: usize = 10;
+const EVENTS: usize = 12;
 /// Word of the deaths by signal 0; those by other signals follow.
 const SIGNALS: usize = EVENTS;
 /// Number of signals that are told apart. Others are counted as the last one.

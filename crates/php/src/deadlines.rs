@@ -98,7 +98,9 @@ mod tests {
         queue_timeout: Duration::from_secs(15),
         request_timeout: Duration::from_secs(60),
         request_terminate_timeout: Duration::from_secs(3600),
+        slow_after: None,
         meters_processor: false,
+        scaling: crate::Scaling::Static,
     };
 
     /// An action of a script at a second, or the answer of the deadlines then.

@@ -106,7 +106,7 @@ impl PoolHandle {
                     if waiters.zygote.holds_back() {
                         waiters.watch_queue();
                     } else {
-                        waiters.zygote.front.wake_worker();
+                        waiters.zygote.wake_worker();
                     }
                     let now = Instant::now();
                     let deadlines = Deadlines::new(asked.unwrap_or(now), now, self.pool.limits());
@@ -145,8 +145,11 @@ impl PoolHandle {
     /// a second.
     pub fn sweep(&self, now: Instant) {
         self.trim(now);
-        if self.thread == 0 && self.pool.note_load() {
-            self.counters.count(PoolCounter::Exhausted);
+        if self.thread == 0 {
+            self.pool.rescale(now);
+            if self.pool.note_load() {
+                self.counters.count(PoolCounter::Exhausted);
+            }
         }
         self.each_table(|waiters| waiters.sweep(now));
         self.former.borrow_mut().retain(|waiters| waiters.open.get() > 0);

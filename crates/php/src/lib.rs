@@ -14,6 +14,8 @@ mod deadlines;
 mod exchange;
 mod handle;
 mod pool;
+mod roster;
+mod scaling;
 mod waiters;
 mod zygote;
 
@@ -23,6 +25,7 @@ pub use howdah_ipc::figures::{RequestFigures, WorkerFigures};
 pub use howdah_ipc::request::{EntryBlock, RequestEncoder};
 pub use howdah_ipc::response::{HeadKind, ResponseHead};
 pub use pool::{DispatchError, Pool, PoolEvent, PoolFigures, PoolLimits, WorkerFacts, ZygoteFacts};
+pub use scaling::Scaling;
 
 /// Sends the soft time-out: PHP ends the script as if `max_execution_time` were over, and shutdown
 /// functions run.

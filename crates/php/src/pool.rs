@@ -3,13 +3,14 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use howdah_ipc::figures::WorkerFigures;
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::Notify;
 
 use crate::control::Messages;
+use crate::scaling::Scaling;
 use crate::zygote::{Lease, Zygote, ZygoteEvent};
 
 /// A site's PHP processes. All threads of the front share it.
@@ -32,8 +33,10 @@ pub struct Pool {
 /// The limits of a pool.
 #[derive(Debug, Clone, Copy)]
 pub struct PoolLimits {
-    /// Workers kept alive.
+    /// Workers at most.
     pub workers: usize,
+    /// How the number of workers follows the load.
+    pub scaling: Scaling,
     /// Requests that may wait for a worker. Further ones are refused.
     pub queue: usize,
     /// How long a request waits for a worker before it is refused.
@@ -43,6 +46,8 @@ pub struct PoolLimits {
     pub request_timeout: Duration,
     /// How long a script may run, whatever its signs of life.
     pub request_terminate_timeout: Duration,
+    /// How long a script runs that is counted as slow.
+    pub slow_after: Option<Duration>,
     /// Workers measure the processor time of each request.
     pub meters_processor: bool,
 }
@@ -87,6 +92,8 @@ pub struct ZygoteFacts {
 pub struct PoolFigures {
     /// The workers that live.
     pub workers: Vec<WorkerFacts>,
+    /// Number of workers that the pool wants at this moment.
+    pub wanted: usize,
     /// Number of requests that wait for a worker.
     pub waiting: usize,
     /// The highest number of requests that were seen waiting.
@@ -134,7 +141,7 @@ impl Pool {
         control: SeqPacket,
         mut report: impl FnMut(PoolEvent),
     ) -> io::Result<()> {
-        let zygote = Zygote::attach(control, self.limits.workers, self.threads, self.limits.queue)?;
+        let zygote = Zygote::attach(control, &self.limits, self.threads)?;
         let previous = {
             let mut present = self.lock();
             // Under the lock, so that a version always means the same zygote.
@@ -148,6 +155,7 @@ impl Pool {
         }
         let mut messages = Messages::of(zygote.control())?;
         let mut started = 0;
+        let first = self.limits.scaling.first(self.limits.workers);
         loop {
             let message = tokio::select! {
                 message = messages.next() => message.inspect_err(|_| zygote.condemn())?,
@@ -156,24 +164,35 @@ impl Pool {
                     let broken = || io::Error::other(zygote.reason());
                     return if zygote.is_replaced() { Ok(()) } else { Err(broken()) };
                 }
+                () = zygote.lacked.notified() => {
+                    zygote.rescale(None);
+                    continue;
+                }
             };
             match zygote.hear(message) {
                 Some(ZygoteEvent::Ready { php_version, opcache }) => {
                     self.facts().php_version.clone_from(&php_version);
                     self.facts().opcache.clone_from(&opcache);
                     report(PoolEvent::Ready { php_version, opcache });
+                    if first == 0 {
+                        report(PoolEvent::Complete);
+                        self.renewed.notify_waiters();
+                    }
                 }
                 Some(ZygoteEvent::Started) => {
                     report(PoolEvent::WorkerStarted);
                     started += 1;
-                    if started == self.limits.workers {
+                    if started == first {
                         report(PoolEvent::Complete);
                     }
                     // The first worker is enough for requests that waited for the pool.
                     self.renewed.notify_waiters();
                 }
-                Some(ZygoteEvent::Died { pid, status }) => {
-                    report(PoolEvent::WorkerDied { pid, status })
+                Some(ZygoteEvent::Died { status: 0, is_dismissed: true, .. }) => {
+                    report(PoolEvent::WorkerDismissed);
+                }
+                Some(ZygoteEvent::Died { pid, status, .. }) => {
+                    report(PoolEvent::WorkerDied { pid, status });
                 }
                 Some(ZygoteEvent::Gone) => return Ok(()),
                 None => {}
@@ -191,7 +210,26 @@ impl Pool {
     /// Number of workers that live; 0 while there is no zygote that can be used.
     pub fn worker_count(&self) -> usize {
         let zygote = self.lock().clone().filter(|zygote| !zygote.is_dead());
-        zygote.map_or(0, |zygote| zygote.workers().iter().filter(|(pid, _)| *pid != 0).count())
+        zygote.map_or(0, |zygote| zygote.processes().iter().filter(|(pid, _)| *pid != 0).count())
+    }
+
+    /// Whether requests find a worker, or one is started for them.
+    pub fn is_ready(&self) -> bool {
+        let zygote = self.lock().clone().filter(|zygote| !zygote.is_dead());
+        let starts_empty = self.limits.scaling.first(self.limits.workers) == 0;
+        zygote.is_some_and(|zygote| {
+            let has_worker = zygote.processes().iter().any(|(pid, _)| *pid != 0);
+            has_worker || starts_empty && zygote.has_php()
+        })
+    }
+
+    /// Starts and ends workers as the load needs it. To be called about once a second.
+    pub(crate) fn rescale(&self, now: Instant) {
+        if self.limits.scaling.is_fixed() {
+            return;
+        }
+        let zygote = self.lock().clone();
+        zygote.iter().for_each(|zygote| zygote.rescale(Some(now)));
     }
 
     /// Workers that sleep, and requests that wait for a worker.
@@ -213,7 +251,8 @@ impl Pool {
             return figures;
         };
         figures.waiting = zygote.waiting();
-        let workers = zygote.workers().into_iter().zip(zygote.front.worker_figures());
+        figures.wanted = zygote.wanted();
+        let workers = zygote.processes().into_iter().zip(zygote.front.worker_figures());
         let facts = workers.enumerate().map(|(index, ((pid, started), figures))| WorkerFacts {
             index,
             pid,
@@ -290,8 +329,10 @@ pub enum PoolEvent {
     },
     /// A worker has started.
     WorkerStarted,
-    /// All workers are there.
+    /// All workers are there that the pool has at its start.
     Complete,
+    /// A worker ended because it was not needed.
+    WorkerDismissed,
     /// A worker ended. With status 0 it ended by itself, after its number of requests.
     WorkerDied {
         /// Its process id.

@@ -127,7 +127,7 @@ impl Waiters {
                     return;
                 }
                 if before.replace(taken) == Some(taken) {
-                    (0..queued).for_each(|_| waiters.zygote.front.wake_worker());
+                    waiters.zygote.unstick(queued);
                 }
             }
         });
@@ -224,6 +224,13 @@ impl Waiters {
         {
             lease.figures = Some(figures);
             self.counters.count_figures(&figures);
+            if self
+                .limits
+                .slow_after
+                .is_some_and(|after| figures.took >= after.as_nanos() as u64)
+            {
+                self.counters.count(PoolCounter::Slow);
+            }
         }
     }
 
@@ -233,6 +240,10 @@ impl Waiters {
             ExchangeError::NotBegun => self.counters.count(PoolCounter::QueueTimeouts),
             ExchangeError::Silent | ExchangeError::TimedOut => {
                 self.counters.count(PoolCounter::Timeouts);
+                // Its worker is replaced, and tells no figures.
+                if self.limits.slow_after.is_some() {
+                    self.counters.count(PoolCounter::Slow);
+                }
             }
             ExchangeError::WorkerDied(_) | ExchangeError::PoolDied => {
                 self.counters.count(PoolCounter::Lost);
@@ -292,7 +303,10 @@ impl Waiters {
         match waits {
             Some(Wait::TooLong) if !self.zygote.front.is_any_taken() => self.zygote.give_up(STUCK),
             // Resting workers are woken only if the others take nothing from the queue.
-            Some(Wait::InTime | Wait::TooLong) => self.zygote.front.wake_all(),
+            Some(Wait::InTime | Wait::TooLong) => {
+                self.zygote.front.wake_all();
+                self.zygote.unstick(self.zygote.front.queued().0);
+            }
             Some(Wait::None) | None => {}
         }
     }

@@ -1,5 +1,7 @@
 //! A zygote with its workers, as the front sees them: shared memory, control socket, slots.
 
+mod staff;
+
 use std::any::Any;
 use std::collections::VecDeque;
 use std::io;
@@ -10,12 +12,16 @@ use std::time::{Duration, SystemTime};
 use howdah_ipc::control::{Cleaning, FromZygote, ToZygote};
 use howdah_ipc::figures::RequestFigures;
 use howdah_ipc::front::{Front, Slot};
+use howdah_ipc::worker_set::WorkerSet;
 use howdah_ipc::{Corrupt, Geometry};
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::{Notify, oneshot};
 
 use crate::KILL_SIGNAL;
 use crate::awake::AwakeLimit;
+use crate::pool::PoolLimits;
+use crate::roster::Roster;
+use crate::scaling::Scaling;
 
 /// One zygote of a pool. Dropped when its last exchange has ended.
 #[derive(Debug)]
@@ -36,6 +42,18 @@ pub(crate) struct Zygote {
     /// are not used for that, because the pool has them as well.
     alarms: Vec<Notify>,
     awake: AwakeLimit,
+    scaling: Scaling,
+    /// Fewer workers are wanted than the pool may have.
+    may_grow: AtomicBool,
+    /// Requests that found no sleeping worker since the last look at the number of workers.
+    lacking: AtomicUsize,
+    /// The workers that are awake take nothing from the queue: others are needed, whatever the
+    /// limit of those awake.
+    is_stuck: AtomicBool,
+    /// PHP has started.
+    has_php: AtomicBool,
+    /// Told when a request found no sleeping worker.
+    pub(crate) lacked: Notify,
     /// Told when the zygote dies.
     pub(crate) condemned: Notify,
     replaced: AtomicBool,
@@ -44,14 +62,13 @@ pub(crate) struct Zygote {
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     /// Requests that wait for a slot, in order.
     waiting: VecDeque<oneshot::Sender<Lease>>,
-    /// Process ids by worker, 0 where there is none.
-    workers: Vec<u64>,
-    /// By worker: the time at which the process started.
-    started: Vec<SystemTime>,
+    roster: Roster,
+    /// The zygote does not know yet which workers are wanted.
+    is_untold: bool,
 }
 
 const NONSENSE: &str = "its shared memory or its sockets were tampered with";
@@ -105,23 +122,29 @@ pub(crate) enum ZygoteEvent {
     Died {
         pid: u64,
         status: u32,
+        /// The worker was told to end.
+        is_dismissed: bool,
     },
     /// The zygote is gone.
     Gone,
 }
 
 impl Zygote {
-    /// Makes a region and sends it to the zygote at the other end of `control`, which forks
-    /// `workers` workers.
+    /// Makes a region and sends it to the zygote at the other end of `control`, which forks the
+    /// first workers.
     pub(crate) fn attach(
         control: SeqPacket,
-        workers: usize,
+        limits: &PoolLimits,
         threads: usize,
-        most_waiting: usize,
     ) -> io::Result<Arc<Zygote>> {
+        let PoolLimits {
+            workers, queue: most_waiting, scaling, ..
+        } = *limits;
         let (front, attach) = Front::create(Geometry::for_pool(workers, threads))?;
         attach.send(&control)?;
-        control.send_now(&ToZygote::Scale { count: workers as u64 }.encode(), &[])?;
+        let most = front.geometry().workers;
+        let first = scaling.first(most);
+        control.send_now(&ToZygote::Keep(WorkerSet::first(first)).encode(), &[])?;
         let slots = front.geometry().slots;
         Ok(Arc::new(Zygote {
             front,
@@ -133,11 +156,17 @@ impl Zygote {
             most_waiting,
             state: Mutex::new(State {
                 waiting: VecDeque::new(),
-                workers: vec![0; workers],
-                started: vec![SystemTime::UNIX_EPOCH; workers],
+                roster: Roster::new(most, first),
+                is_untold: false,
             }),
             alarms: (0..threads).map(|_| Notify::new()).collect(),
             awake: AwakeLimit::new(std::thread::available_parallelism().map_or(1, usize::from)),
+            scaling,
+            may_grow: AtomicBool::new(first < most),
+            lacking: AtomicUsize::new(0),
+            is_stuck: AtomicBool::new(false),
+            has_php: AtomicBool::new(false),
+            lacked: Notify::new(),
             condemned: Notify::new(),
             replaced: AtomicBool::new(false),
             reason: OnceLock::new(),
@@ -192,9 +221,10 @@ impl Zygote {
             let mut state = self.state();
             state.waiting.clear();
             self.waiting.store(0, Ordering::Relaxed);
-            state.workers.clone()
+            state.roster.processes()
         };
-        for (worker, pid) in workers.into_iter().enumerate().filter(|(_, pid)| *pid != 0) {
+        for (worker, (pid, _)) in workers.into_iter().enumerate().filter(|(_, (pid, _))| *pid != 0)
+        {
             self.kill(worker, pid, KILL_SIGNAL);
         }
         self.raise_alarm();
@@ -312,15 +342,19 @@ impl Zygote {
         self.awake.patience()
     }
 
+    /// Whether PHP has started in the zygote.
+    pub(crate) fn has_php(&self) -> bool {
+        self.has_php.load(Ordering::Acquire)
+    }
+
     /// Number of requests that workers have, at most one each.
     pub(crate) fn running(&self) -> usize {
-        self.out.load(Ordering::Relaxed).min(self.front.geometry().workers)
+        self.out.load(Ordering::Relaxed).min(self.front.present())
     }
 
     /// Number of requests that wait for a worker, with a slot or without.
     pub(crate) fn waiting(&self) -> usize {
-        let workers = self.front.geometry().workers;
-        let behind = self.out.load(Ordering::Relaxed).saturating_sub(workers);
+        let behind = self.out.load(Ordering::Relaxed).saturating_sub(self.front.present());
         behind + self.waiting.load(Ordering::Relaxed)
     }
 
@@ -330,14 +364,13 @@ impl Zygote {
     }
 
     /// By worker: the process, 0 where there is none, and the time at which it started.
-    pub(crate) fn workers(&self) -> Vec<(u64, SystemTime)> {
-        let state = self.state();
-        state.workers.iter().copied().zip(state.started.iter().copied()).collect()
+    pub(crate) fn processes(&self) -> Vec<(u64, SystemTime)> {
+        self.state().roster.processes()
     }
 
     /// The process of a worker, 0 if there is none.
     pub(crate) fn pid(&self, worker: usize) -> u64 {
-        self.state().workers.get(worker).copied().unwrap_or(0)
+        self.state().roster.pid(worker)
     }
 
     /// Has the zygote signal a worker, if it is still the process that is meant.
@@ -361,20 +394,23 @@ impl Zygote {
                 Some(ZygoteEvent::Gone)
             }
             Some(FromZygote::Ready { php_version, opcache }) => {
+                self.has_php.store(true, Ordering::Release);
                 Some(ZygoteEvent::Ready { php_version, opcache })
             }
             Some(FromZygote::Started { worker, pid }) => {
                 let mut state = self.state();
-                if let Some(known) = state.workers.get_mut(worker as usize) {
-                    *known = pid;
-                    state.started[worker as usize] = SystemTime::now();
-                }
+                state.roster.started(worker as usize, pid);
+                self.front.set_present(state.roster.present());
                 drop(state);
                 Some(ZygoteEvent::Started)
             }
             Some(FromZygote::Died { worker, pid, status }) => {
-                self.record_death(worker as usize, pid, status as u32);
-                Some(ZygoteEvent::Died { pid, status: status as u32 })
+                let was_wanted = self.record_death(worker as usize, pid, status as u32);
+                Some(ZygoteEvent::Died {
+                    pid,
+                    status: status as u32,
+                    is_dismissed: !was_wanted,
+                })
             }
             Some(FromZygote::Cleaned { slot }) => {
                 if self.front.cleaned(usize::try_from(slot).unwrap_or(usize::MAX)) {
@@ -385,12 +421,17 @@ impl Zygote {
         }
     }
 
-    fn record_death(&self, worker: usize, pid: u64, status: u32) {
-        match self.state().workers.get_mut(worker) {
-            Some(known) if *known == pid => *known = 0,
-            Some(_) => {}
-            None => return,
-        }
+    /// Returns whether the worker was wanted.
+    fn record_death(&self, worker: usize, pid: u64, status: u32) -> bool {
+        let was_wanted = {
+            let mut state = self.state();
+            let was_wanted = state.roster.died(worker, pid);
+            self.front.set_present(state.roster.present());
+            was_wanted
+        };
+        let Some(was_wanted) = was_wanted else {
+            return true;
+        };
         match self.front.worker_died(worker) {
             Ok(slots) => {
                 for slot in slots {
@@ -400,6 +441,10 @@ impl Zygote {
             }
             Err(Corrupt(_)) => self.condemn(),
         }
+        if self.front.idle_workers() == 0 && self.front.queued().0 > 0 {
+            self.lack_workers(self.front.queued().0);
+        }
+        was_wanted
     }
 
     fn raise_alarm(&self) {

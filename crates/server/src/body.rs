@@ -4,7 +4,8 @@
 //! ```text
 //! Source (memory, file, script, upstream) ── filters ── spool ── Sink (a protocol's connection or stream)
 //! ```
-//! [`send`] is the only loop that moves a response's content.
+//! [`send`] is the only loop that moves a response's content, and [`carry`] the only one that moves
+//! the bytes of a tunnel.
 
 mod filtering;
 mod filters;
@@ -15,6 +16,7 @@ mod settle;
 mod source;
 mod spool;
 mod storage;
+mod tunnel;
 
 pub(crate) use self::filtering::FilterPlace;
 pub(crate) use self::filters::coding;
@@ -25,3 +27,4 @@ pub(crate) use self::settle::settle;
 pub(crate) use self::source::{Available, Body, PAUSE, Source, SourceError};
 pub(crate) use self::spool::SpoolLimits;
 pub(crate) use self::storage::{Refusal, Storage, StorageLimits};
+pub(crate) use self::tunnel::{Carried, Duplex, Tunnel, TunnelEnd, carry};

@@ -7,6 +7,7 @@ mod keys;
 mod media_types;
 pub(crate) mod pulse;
 mod room;
+mod scaling;
 mod thread;
 mod workspace;
 
@@ -50,7 +51,7 @@ use crate::status::{ServerFacts, Snapshot, table};
 use crate::supervisor::front_protocol::{
     self, FromFront, FrontStart, PoolChannel, PoolFacts, ToFront,
 };
-use crate::tls::Tls;
+use crate::tls::{Tls, UpstreamSettings};
 
 /// Runs the front until it has drained. Called in a fresh process without privileges, threads or
 /// event loop.
@@ -103,6 +104,7 @@ fn serve(
         tls,
         ..
     } = start;
+    let upstream_tls = tls.upstreams.clone();
     let tls = Tls::of(&config, &tls, &ports(&config, &listeners)).map_err(io::Error::other)?;
     let mut pools: Vec<Option<Arc<Pool>>> = vec![None; config.sites.len()];
     let mut users = vec![None; config.sites.len()];
@@ -113,10 +115,12 @@ fn serve(
         };
         let limits = PoolLimits {
             workers: php.worker_count(processors()),
+            scaling: scaling::of(php, processors()),
             queue: php.queue,
             queue_timeout: php.queue_timeout,
             request_timeout: php.request_timeout,
             request_terminate_timeout: php.longest_request(),
+            slow_after: php.slow_after(),
             meters_processor: php.status_path.is_some(),
         };
         pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads));
@@ -129,7 +133,7 @@ fn serve(
         config,
         (pools.clone(), users),
         (log, access),
-        tls,
+        (tls, upstream_tls),
         (threads, pulse),
         (counters, facts),
     )?;
@@ -198,7 +202,7 @@ fn share(
     config: Arc<Config>,
     (pools, pool_users): SitePools,
     (log, access): (Arc<ErrorLog>, SiteLogs<LogWriter>),
-    tls: Option<Tls>,
+    (tls, upstream_tls): (Option<Tls>, UpstreamSettings),
     (threads, pulse): (usize, Arc<Pulse>),
     (counters, facts): (Arc<FrontCounters>, ServerFacts),
 ) -> io::Result<(Arc<Shared>, Vec<Inbox>)> {
@@ -235,6 +239,7 @@ fn share(
         counters,
         facts,
         tls,
+        upstream_tls,
     };
     Ok((Arc::new(shared), receivers))
 }
@@ -307,7 +312,7 @@ pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
         Arc::new(config),
         pools,
         (log, SiteLogs::default()),
-        None,
+        (None, Vec::new()),
         (1, pulse),
         (counters, facts),
     )?;
@@ -480,6 +485,7 @@ impl Control {
                     self.tell_ready();
                 }
                 PoolEvent::WorkerStarted => counters.count(PoolCounter::Started),
+                PoolEvent::WorkerDismissed => counters.count(PoolCounter::Dismissed),
                 PoolEvent::WorkerDied { status: 0, .. } => counters.count_end(0),
                 PoolEvent::WorkerDied { pid, status } => {
                     counters.count_end(status);

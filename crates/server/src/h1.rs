@@ -6,6 +6,7 @@ mod head;
 mod plain_on_tls;
 mod request_body;
 mod sink;
+mod tunnel;
 
 pub(crate) use self::connection::run;
 pub(crate) use self::plain_on_tls::refuse_plain;

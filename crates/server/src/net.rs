@@ -16,7 +16,7 @@ mod timed;
 mod transport;
 
 pub(crate) use self::buffer::Buffer;
-pub(crate) use self::clients::{Clients, CountedConnection};
+pub(crate) use self::clients::{Clients, CountedConnection, TooManyTunnels};
 pub(crate) use self::deadline::{SWEEP, Watch, Watches};
 pub(crate) use self::encrypted::Encrypted;
 pub(crate) use self::listener::{Accepted, Listener, ListenerSocket, Stream};

@@ -95,7 +95,9 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
         response = response.map(|whole| script_ranges::select(context.request, whole, now));
     }
     response.iter_mut().for_each(Response::drop_description);
-    if let (Some(response), Scheme::Https) = (&mut response, context.request.scheme) {
+    if let (Some(response), Scheme::Https) = (&mut response, context.request.scheme)
+        && response.tunnel.is_none()
+    {
         secure::promise(response, site);
     }
     context.phase.set(Phase::Sending);

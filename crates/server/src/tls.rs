@@ -16,6 +16,7 @@ mod internal;
 mod pair;
 mod policy;
 mod tickets;
+mod upstreams;
 
 pub(crate) use self::established::{Established, may_redirect};
 pub(crate) use self::handshake::{accept, is_hello};
@@ -23,6 +24,9 @@ pub(crate) use self::internal::LocalAuthority;
 pub(crate) use self::pair::{PairText, SitePairs, read};
 pub(crate) use self::policy::{Tls, TlsStart, clients};
 pub(crate) use self::tickets::{LIFETIME as TICKET_LIFETIME, TicketKeys};
+pub(crate) use self::upstreams::{
+    UpstreamSettings, handshake_advice, server_name, upstream_settings,
+};
 
 /// The protocols that clients may choose between (ALPN), the preferred one first.
 const PROTOCOLS: &[&[u8]] = &[HTTP2, HTTP1];

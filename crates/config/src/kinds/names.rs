@@ -7,7 +7,7 @@ use toml::de::DeValue;
 
 use super::{List, Problem, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
-use crate::values::{HostPattern, Sapi, UserName};
+use crate::values::{HostPattern, PoolMode, Sapi, UserName};
 
 /// Declares a kind that is a checked string.
 macro_rules! text_kind {
@@ -297,6 +297,32 @@ impl ValueKind for SapiName {
             Sapi::ALL.into_iter().find(|sapi| sapi.name() == text).ok_or_else(|| {
                 Problem::new(
                     format!("`{text}` is not a name that PHP can run under here"),
+                    format!("give {}", Self::name()),
+                )
+            })
+        })
+    }
+}
+
+/// The mode of a pool.
+pub(crate) struct ModeName;
+
+impl ValueKind for ModeName {
+    type Value = PoolMode;
+
+    fn name() -> String {
+        PoolMode::ALL.map(|mode| format!("`{}`", quoted(mode.name()))).join(" or ")
+    }
+
+    fn show(value: &PoolMode) -> String {
+        quoted(value.name())
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<PoolMode> {
+        read_string(value, report, &Self::name(), |text| {
+            PoolMode::ALL.into_iter().find(|mode| mode.name() == text).ok_or_else(|| {
+                Problem::new(
+                    format!("`{text}` is no mode of a pool"),
                     format!("give {}", Self::name()),
                 )
             })

@@ -9,7 +9,7 @@ use super::{Problem, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
 use crate::values::Upstream;
 
-/// `http://127.0.0.1:3000`, `unix:/run/app.sock|http://app`.
+/// `http://127.0.0.1:3000`, `wss://[::1]:8443`, `unix:/run/app.sock|http://app`.
 pub(crate) struct UpstreamUrl;
 
 impl ValueKind for UpstreamUrl {
@@ -31,9 +31,6 @@ impl ValueKind for UpstreamUrl {
 fn parse(text: &str) -> Result<Upstream, Problem> {
     const FORMS: &str = "write `\"http://127.0.0.1:3000\"` or `\"unix:/run/app.sock|http://app\"`";
     let wrong = |message: &str, help: &str| Err(Problem::new(format!("`{text}` {message}"), help));
-    if text.to_ascii_lowercase().contains("https://") {
-        return wrong("asks for TLS", "only plain `http://` is spoken to upstreams");
-    }
     let Some((upstream, rest)) = Upstream::split(text.as_bytes()) else {
         return wrong("is not the URL of a server", FORMS);
     };
@@ -65,8 +62,13 @@ mod tests {
             ("unix:/run/App.sock|http://App", "unix:/run/App.sock|http://app"),
             ("", ""),
             ("127.0.0.1:3000", ""),
-            ("https://127.0.0.1", ""),
-            ("unix:/run/a.sock|https://a/", ""),
+            ("https://127.0.0.1", "https://127.0.0.1"),
+            ("https://127.0.0.1:443", "https://127.0.0.1"),
+            ("https://127.0.0.1:80", "https://127.0.0.1:80"),
+            ("WS://127.0.0.1:3000", "ws://127.0.0.1:3000"),
+            ("wss://localhost:443/", "wss://localhost"),
+            ("unix:/run/a.sock|https://a/", "unix:/run/a.sock|https://a"),
+            ("ftp://127.0.0.1", ""),
             ("http://127.0.0.1/app", ""),
             ("http://user@127.0.0.1", ""),
             ("http://app.example:3000", ""),
@@ -107,6 +109,11 @@ mod tests {
             (tcp, "http://127.0.0.1:3000.evil.example/", None),
             (tcp, "http://127.0.0.1:3000\\@evil.example/", None),
             (tcp, "https://127.0.0.1:3000/", None),
+            (tcp, "wss://127.0.0.1:3000/", None),
+            (tcp, "ws://127.0.0.1:3000/chat", Some("/chat")),
+            ("wss://[::1]", "https://[::1]/x", Some("/x")),
+            ("wss://[::1]", "https://[::1]:443/x", Some("/x")),
+            ("wss://[::1]", "ws://[::1]/x", None),
             (tcp, "unix:/run/a.sock|http://127.0.0.1:3000/", None),
             (tcp, "/a", None),
             (unix, "unix:/run/a.sock|http://app/x", Some("/x")),

@@ -6,11 +6,12 @@ use std::time::Duration;
 use super::loopback;
 use crate::kinds::{
     AtLeast, ConnectTo, Counted, Environment, Extension, File, Flag, FunctionName, Ini, List,
-    Optional, PagePath, Proxies, SandboxLevel, SapiName, Size, Span, Table, Text, User, Within,
+    ModeName, Optional, PagePath, Proxies, SandboxLevel, SapiName, Size, Span, Table, Text, User,
+    Within,
 };
 use crate::listener::TrustedProxies;
 use crate::section::section;
-use crate::values::{Count, Destination, Sandbox, Sapi, UserName};
+use crate::values::{Count, Destination, PoolMode, Sandbox, Sapi, UserName};
 
 section! {
     /// A site's PHP pool.
@@ -21,9 +22,31 @@ section! {
         /// The php.ini to read.
         ini_file ("ini_file"): Option<PathBuf> as Optional<File> = None,
             "Unset is the one that `howdah-php` finds for itself, with the distribution's extensions.";
-        /// PHP processes, each of which runs one request at a time.
+        /// How many PHP processes the pool keeps. `"static"` keeps all `workers`. `"dynamic"` keeps as
+        /// many as are busy, and between `min_spare_workers` and `max_spare_workers` that are free.
+        /// `"ondemand"` starts with none; a request that finds no free worker has one started, and a
+        /// worker that has nothing to do for `idle_timeout` ends.
+        mode ("mode"): PoolMode as ModeName = PoolMode::Static,
+            "The workers are there when requests come.";
+        /// PHP processes at most, each of which runs one request at a time.
         workers ("workers"): Count as Counted = Count::Auto,
             "`auto` is four per processor: scripts spend most of their time waiting for databases.";
+        /// Workers that a pool with `mode = "dynamic"` starts with.
+        start_workers ("start_workers"): Option<usize> as Optional<AtLeast<usize, 1>> = None,
+            "Unset is halfway between `min_spare_workers` and `max_spare_workers`, as in php-fpm.";
+        /// Free workers that a pool with `mode = "dynamic"` keeps at least: requests that come
+        /// together need not wait for a process to start.
+        min_spare_workers ("min_spare_workers"): Option<usize> as Optional<AtLeast<usize, 1>> = None,
+            "Unset is a quarter of `workers`.";
+        /// Free workers that a pool with `mode = "dynamic"` keeps at most. Further ones end one after
+        /// the other.
+        max_spare_workers ("max_spare_workers"): Option<usize> as Optional<AtLeast<usize, 1>> = None,
+            "Unset is three quarters of `workers`.";
+        /// How long a worker has nothing to do before it ends, with `mode = "ondemand"`. With
+        /// `mode = "dynamic"` also free workers between `min_spare_workers` and `max_spare_workers`
+        /// end after that time.
+        idle_timeout ("idle_timeout"): Option<Duration> as Optional<Span> = None,
+            "Unset is 10 s with `mode = \"ondemand\"`, as in php-fpm, and no limit with `mode = \"dynamic\"`.";
         /// Requests that may wait for a free worker. Beyond it: 503 with Retry-After.
         queue ("queue"): usize as AtLeast<usize, 0> = 1024,
             "Takes a burst; a longer queue would only be answered after its visitors have left.";
@@ -57,6 +80,13 @@ section! {
         request_terminate_timeout ("request_terminate_timeout"):
             Option<Duration> as Optional<Span> = None,
             "Unset is one hour, or `request_timeout` if that is longer: imports, updates and backups run as on Apache, and a worker that is stuck after `set_time_limit(0)` comes back.";
+        /// Time after which a running script is written to the error log, once, with its backtrace,
+        /// URL, memory, and the time that it has waited and run. The script goes on. `"0s"` is never.
+        slow_after ("slow_after"): Option<Duration> as Optional<Span> = None,
+            "Unset is never: each worker has a thread for it. php-fpm's `request_slowlog_timeout`.";
+        /// Functions of a backtrace that are written: the innermost ones.
+        slow_trace_depth ("slow_trace_depth"): u64 as Within<1, 1000> = 20,
+            "php-fpm's `request_slowlog_trace_depth`. It counts for scripts that are ended after a time-out, too.";
         /// Requests after which a worker is replaced by a fresh one; 0 is never.
         max_requests ("max_requests"): u64 as AtLeast<u64, 0> = 100_000,
             "Bounds what a leaking extension can take; forking a worker that seldom costs nothing measurable.";
@@ -196,6 +226,26 @@ impl Php {
     pub fn longest_request(&self) -> Duration {
         let usual = Duration::from_secs(3600).max(self.request_timeout);
         self.request_terminate_timeout.unwrap_or(usual)
+    }
+
+    /// Time after which a running script is logged; `None` for never.
+    pub fn slow_after(&self) -> Option<Duration> {
+        self.slow_after.filter(|after| !after.is_zero())
+    }
+
+    /// Free workers at least and at most of a pool with `mode = "dynamic"` and `workers` workers at
+    /// most.
+    pub fn spare_workers(&self, workers: usize) -> (usize, usize) {
+        let most = self.max_spare_workers.unwrap_or(workers * 3 / 4);
+        let most = most.max(self.min_spare_workers.unwrap_or(1)).clamp(1, workers);
+        let least = self.min_spare_workers.unwrap_or(workers / 4);
+        (least.clamp(1, most), most)
+    }
+
+    /// Workers that such a pool starts with.
+    pub fn first_workers(&self, workers: usize) -> usize {
+        let (least, most) = self.spare_workers(workers);
+        self.start_workers.unwrap_or(least + (most - least) / 2).clamp(1, workers)
     }
 
     /// How many workers `auto` means on a machine with this many processors.

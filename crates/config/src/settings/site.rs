@@ -92,15 +92,38 @@ section! {
         /// `"substitute"`. [htaccess.md](htaccess.md) lists the usual ones.
         modules ("modules"): Vec<String> as List<ModuleName> = Vec::new(),
             "Debian's Apache has them off, and a `.htaccess` file from there was written without them.";
-        /// Servers that `RewriteRule … [P]` may hand requests on to: `"http://127.0.0.1:3000"`, or
-        /// on a socket `"unix:/run/app.sock|http://app"`. A rule whose URL begins with none of them
-        /// is answered with 403.
+        /// Servers that `RewriteRule … [P]` may hand requests on to: `"http://127.0.0.1:3000"`,
+        /// over TLS `"https://127.0.0.1:3443"`, or on a socket `"unix:/run/app.sock|http://app"`.
+        /// WebSockets are carried as well: `ws://` is the same as `http://`, `wss://` as `https://`. A rule whose URL begins with none of them is answered with 403.
+        /// See [upstreams.md](upstreams.md).
         upstreams ("upstreams"): Vec<Upstream> as List<UpstreamUrl> = Vec::new(),
             "A `.htaccess` file must not be able to make the server send requests to any machine.";
-        /// How long an upstream may take to be reached, to take more of a request or to send more
-        /// of its response. Beyond it: 504, or where the response is on its way, its end.
+        /// How long a connection to an upstream may take to be made. Beyond it: 503.
+        upstream_connect_timeout ("upstream_connect_timeout"): Duration as Span = Duration::from_secs(10),
+            "A server that lives answers after one round trip, and one that is gone should be noticed before the visitor leaves.";
+        /// The authorities that upstreams over TLS have their certificates from: a file in PEM. It
+        /// takes the place of the system's.
+        upstream_ca_file ("upstream_ca_file"): Option<PathBuf> as Optional<File> = None,
+            "The system knows the public authorities. Certificates are verified always.";
+        /// The name that upstreams over TLS have in their certificates, and that they are told in
+        /// the handshake (SNI).
+        upstream_tls_name ("upstream_tls_name"): Option<String> as Optional<PlainName> = None,
+            "Unset is the host of the upstream's URL.";
+        /// How long an upstream may take to take more of a request or to send more of its response.
+        /// Beyond it: 504, or where the response is on its way, its end.
         upstream_timeout ("upstream_timeout"): Duration as Span = Duration::from_secs(60),
             "Apache's own for proxied requests, its Timeout.";
+        /// The tunnels that the site may have at once: WebSockets that an upstream has accepted. A
+        /// tunnel takes a connection of the client and one to the upstream, and no PHP worker.
+        /// Beyond it: 503.
+        tunnels ("tunnels"): usize as AtLeast<usize, 0> = 4096,
+            "A quarter of the server's `connections`: one site's visitors leave room for the others.";
+        /// The tunnels of the site that one client may have at once. Beyond it: 429.
+        client_tunnels ("client_tunnels"): usize as AtLeast<usize, 0> = 256,
+            "An office behind one address has a hundred open pages; one visitor has a few.";
+        /// How long no byte may pass a tunnel in either direction. Beyond it the tunnel ends.
+        tunnel_timeout ("tunnel_timeout"): Duration as Span = Duration::from_secs(60),
+            "Apache's and nginx's own. Most WebSocket servers send a ping more often.";
         /// The pages for errors, by status: paths of the site, as
         /// `{ 404 = "/404.html", 503 = "/busy.php" }`, with every other character escaped as in a URL.
         /// A page is a file or a script. It keeps the status, and a script finds the original request
@@ -210,7 +233,8 @@ impl Site {
         let accel = self.accel.iter_mut().map(|(_, path)| path);
         let tls = &mut self.tls;
         let pairs = tls.cert.iter_mut().chain(&mut tls.key).chain(&mut tls.client_ca);
-        for path in self.sendfile_roots.iter_mut().chain(accel).chain(pairs) {
+        let authority = self.upstream_ca_file.iter_mut();
+        for path in self.sendfile_roots.iter_mut().chain(accel).chain(pairs).chain(authority) {
             *path = folder.join(&*path);
         }
         if let Some(php) = &mut self.php {

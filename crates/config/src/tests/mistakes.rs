@@ -202,6 +202,34 @@ fn mistakes_and_what_is_said_about_them() {
             vec!["howdah.toml:5:11: `connect` has no effect", "leave `connect` out"],
         ),
         (
+            &format!("{site}[site.php]\nmode = \"on-demand\""),
+            vec!["`on-demand` is no mode of a pool", "`\"ondemand\"`"],
+        ),
+        (
+            &format!("{site}[site.php]\nidle_timeout = \"5s\""),
+            vec!["`idle_timeout` has no effect with `mode = \"static\"`", "leave `idle_timeout`"],
+        ),
+        (
+            &format!("{site}[site.php]\nmode = \"ondemand\"\nmin_spare_workers = 1"),
+            vec!["howdah.toml:5:21: `min_spare_workers` has no effect", "`mode = \"dynamic\"`"],
+        ),
+        (
+            &format!("{site}[site.php]\nmode = \"dynamic\"\nworkers = 3\nmax_spare_workers = 4"),
+            vec!["`max_spare_workers` = 4 is more than `workers` = 3"],
+        ),
+        (
+            &format!(
+                "{site}[site.php]\nmode = \"dynamic\"\nmin_spare_workers = 3\nmax_spare_workers = 2"
+            ),
+            vec!["`max_spare_workers` is less than `min_spare_workers` = 3"],
+        ),
+        (
+            &format!(
+                "{site}[site.php]\nmode = \"dynamic\"\nmin_spare_workers = 2\nstart_workers = 1"
+            ),
+            vec!["`start_workers` = 1 is not between", "workers that start are free"],
+        ),
+        (
             &format!("{site}[site.php]\nconnect = \"localhost:3306\""),
             vec!["`localhost:3306` is not an address with a port", "`\"127.0.0.1:3306\"`"],
         ),

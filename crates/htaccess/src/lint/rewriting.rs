@@ -180,13 +180,29 @@ fn server<'u>(url: &'u [u8], upstreams: &[Box<str>]) -> (&'u [u8], bool) {
         &url[..length.map_or(url.len(), |length| start + length)]
     };
     let server = bare(url);
-    let plain = server.strip_suffix(b":80").unwrap_or(server);
+    let plain = plain(server);
     let is_same = |upstream: &str| {
         let named = upstream.rsplit('|').next().unwrap_or(upstream);
-        [upstream, named].iter().any(|one| one.as_bytes().eq_ignore_ascii_case(plain))
+        [upstream, named].iter().any(|one| self::plain(one.as_bytes()) == plain)
     };
     let varies = server.iter().any(|byte| b"$%".contains(byte));
     (server, varies || upstreams.iter().any(|upstream| is_same(upstream)))
+}
+
+/// Returns an upstream's URL in small letters, without the usual port, and as one of HTTP: a
+/// WebSocket is for the same server.
+fn plain(url: &[u8]) -> Vec<u8> {
+    let url = url.to_ascii_lowercase();
+    let begin = memchr::memchr(b'|', &url).map_or(0, |at| at + 1);
+    let (socket, url) = url.split_at(begin);
+    let (scheme, port, rest): (&[u8], &[u8], _) = match url {
+        [b'w', b's', b's', b':', rest @ ..] => (b"https:", b":443", rest),
+        [b'h', b't', b't', b'p', b's', b':', rest @ ..] => (b"https:", b":443", rest),
+        [b'w', b's', b':', rest @ ..] => (b"http:", b":80", rest),
+        [b'h', b't', b't', b'p', b':', rest @ ..] => (b"http:", b":80", rest),
+        other => (b"", b":80", other),
+    };
+    [socket, scheme, rest.strip_suffix(port).unwrap_or(rest)].concat()
 }
 
 /// Patterns that match every subject.

@@ -271,12 +271,20 @@ fn servers_that_the_configuration_lacks() {
         ("http://127.0.0.1:3001/$1 [P]", false),
         ("unix:/run/b.sock|http://app/ [P]", false),
         ("https://127.0.0.1/ [P]", false),
+        ("ws://127.0.0.1:3000/$1 [P]", true),
+        ("WS://127.0.0.1:80/$1 [P]", true),
+        ("wss://127.0.0.1:3443/$1 [P]", true),
+        ("https://127.0.0.1:443/ [P]", false),
         ("http://127.0.0.1:3001/$1 [R]", true),
     ];
     for (rule, is_known) in rows {
         let text = format!("RewriteEngine On\nRewriteRule ^x/(.*)$ {rule}\n");
-        let upstreams =
-            ["http://127.0.0.1:3000", "http://127.0.0.1", "unix:/run/a.sock|http://app"];
+        let upstreams = [
+            "http://127.0.0.1:3000",
+            "http://127.0.0.1",
+            "https://127.0.0.1:3443",
+            "unix:/run/a.sock|http://app",
+        ];
         let mut context = CompileContext::new("f", b"/site/");
         assert!(check(text.as_bytes(), &context, &mut |_| true).is_empty(), "{rule}");
         context.upstreams = Some(upstreams.map(Box::from).to_vec());

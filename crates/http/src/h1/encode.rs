@@ -81,6 +81,18 @@ pub fn encode_head(
     end(out, version, persistent && framing != Framing::Close);
 }
 
+/// Appends the head of a 101 (Switching Protocols) that begins `protocol` (RFC 9110 §15.2.2): its
+/// own fields, Upgrade and Connection.
+pub fn encode_switch(out: &mut Vec<u8>, head: &ResponseHead, protocol: &[u8]) {
+    out.reserve(OVERHEAD + head.fields.arena_length() + 4 * head.fields.len());
+    status_line(out, head);
+    out.extend_from_slice(b"Upgrade: ");
+    out.extend_from_slice(protocol);
+    out.extend_from_slice(b"\r\nConnection: Upgrade\r\n");
+    own_fields(out, head, false);
+    out.extend_from_slice(b"\r\n");
+}
+
 /// Appends the part of a head that stays the same as long as the content does, which has `length`
 /// bytes: everything but what [`complete_kept_head`] appends.
 pub fn encode_kept_head(out: &mut Vec<u8>, head: &ResponseHead, length: u64) {

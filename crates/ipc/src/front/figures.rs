@@ -27,6 +27,11 @@ impl Front {
         self.region.idle().count()
     }
 
+    /// Whether a worker says that it sleeps.
+    pub fn is_idle(&self, worker: usize) -> bool {
+        self.region.idle().has(worker)
+    }
+
     /// Number of requests that a worker says it has served.
     pub fn requests_served(&self, worker: usize) -> u64 {
         self.region.worker(worker).requests.load(Ordering::Relaxed)

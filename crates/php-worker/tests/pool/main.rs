@@ -9,6 +9,7 @@ mod pool;
 use std::time::{Duration, Instant};
 
 use howdah_ipc::control::{FromZygote, PoolSettings, ToZygote};
+use howdah_ipc::worker_set::WorkerSet;
 
 use crate::pool::{Pool, Site, wait_until};
 
@@ -117,7 +118,7 @@ fn a_worker_ends_after_its_requests() {
 fn a_pool_grows_and_shrinks() {
     let site = Site::new(&[("a.php", "echo 1;")]);
     let mut pool = Pool::start(PoolSettings::default(), 4);
-    pool.send(&ToZygote::Scale { count: 1 });
+    pool.send(&ToZygote::Keep(WorkerSet::first(1)));
     let mut dead = Vec::new();
     while dead.len() < 3 {
         if let FromZygote::Died { worker, status, .. } =
@@ -129,8 +130,15 @@ fn a_pool_grows_and_shrinks() {
     dead.sort_unstable();
     assert_eq!(dead, [(1, 0), (2, 0), (3, 0)]);
     assert_eq!(pool.get(&site, "a.php").text(), "1");
-    pool.send(&ToZygote::Scale { count: 2 });
-    pool.expect(|message| matches!(message, FromZygote::Started { worker: 1, .. }));
+    pool.send(&ToZygote::Keep([0, 2].into_iter().collect()));
+    pool.expect(|message| matches!(message, FromZygote::Started { worker: 2, .. }));
+    pool.send(&ToZygote::Keep(WorkerSet::default()));
+    let dead =
+        [(); 2].map(|()| match pool.expect(|message| matches!(message, FromZygote::Died { .. })) {
+            FromZygote::Died { worker, .. } => worker,
+            other => panic!("{other:?}"),
+        });
+    assert!(dead == [0, 2] || dead == [2, 0], "{dead:?}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use howdah_ipc::control::{FromZygote, MOST_BYTES, PoolSettings, ToZygote};
 use howdah_ipc::front::{Front, Slot};
 use howdah_ipc::request::RequestEncoder;
 use howdah_ipc::response::{HeadKind, PREFIX, ResponseHead, decode_prefix};
+use howdah_ipc::worker_set::WorkerSet;
 use howdah_ipc::{Geometry, SlotPhase};
 use howdah_sys::poll;
 use howdah_sys::process::{Pid, Program};
@@ -134,7 +135,7 @@ impl Pool {
         let (front, attach) = Front::create(Geometry::for_pool(workers, 1)).unwrap();
         attach.send(&front_socket).unwrap();
         front_socket
-            .send(&ToZygote::Scale { count: workers as u64 }.encode(), &[])
+            .send(&ToZygote::Keep(WorkerSet::first(workers)).encode(), &[])
             .unwrap();
         Pool {
             zygote,

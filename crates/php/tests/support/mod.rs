@@ -12,7 +12,7 @@ use howdah_ipc::request::{DecodedRequest, FixedText};
 use howdah_ipc::response::HeadKind;
 use howdah_ipc::worker::{Attachment, Job};
 use howdah_php::counters::{COUNTER_WORDS, Counters};
-use howdah_php::{Pool, PoolEvent, PoolHandle, PoolLimits};
+use howdah_php::{Pool, PoolEvent, PoolHandle, PoolLimits, Scaling};
 use howdah_sys::memory::SharedNumbers;
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::runtime::{Builder, LocalOptions};
@@ -95,7 +95,9 @@ pub fn limits() -> PoolLimits {
         queue_timeout: Duration::from_secs(300),
         request_timeout: Duration::from_secs(300),
         meters_processor: false,
+        scaling: Scaling::Static,
         request_terminate_timeout: Duration::from_secs(600),
+        slow_after: None,
     }
 }
 
@@ -264,9 +266,10 @@ fn obey(socket: &Arc<SeqPacket>, signals: &Mutex<Vec<u64>>) {
                     });
                 }
             }
-            ToZygote::Scale { count } => {
+            ToZygote::Keep(workers) => {
                 let attach = attach.take().expect("a region comes before the first worker");
-                for worker in 0..count as usize {
+                let places = 0..attach.geometry.workers;
+                for worker in places.filter(|worker| workers.has(*worker)) {
                     let copy = copy(&attach);
                     let (socket, pids) = (socket.clone(), pids.clone());
                     let first = buried(&copy, worker, 0);

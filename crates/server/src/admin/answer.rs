@@ -57,7 +57,7 @@ fn ready(admin: &Admin) -> Answer {
         false => {
             let pools = admin.shared.pools.iter().flatten();
             let empty: Vec<&str> =
-                pools.filter(|pool| pool.worker_count() == 0).map(|pool| pool.name()).collect();
+                pools.filter(|pool| !pool.is_ready()).map(|pool| pool.name()).collect();
             (!empty.is_empty()).then(|| format!("no worker is ready: {}", empty.join(", ")))
         }
     };

@@ -34,7 +34,7 @@ use crate::observe::{
 use crate::pipeline::CostlySites;
 use crate::respond::Prepared;
 use crate::status::ServerFacts;
-use crate::tls::Tls;
+use crate::tls::{Tls, UpstreamSettings};
 
 /// The state that all threads of the front share.
 #[derive(Debug)]
@@ -81,6 +81,8 @@ pub(crate) struct Shared {
     pub(crate) facts: ServerFacts,
     /// Certificates; `None` if no listener is for TLS.
     pub(crate) tls: Option<Tls>,
+    /// By site, the settings of TLS to its upstreams.
+    pub(crate) upstream_tls: UpstreamSettings,
 }
 
 /// The stages of a front's life.

@@ -46,9 +46,9 @@ pub(super) struct Connection<T> {
     /// own.
     proxy: Option<Box<Peer>>,
     pub(super) thread: Rc<Thread>,
-    served: u64,
+    pub(super) served: u64,
     /// Bytes of the present request that were received.
-    received: u64,
+    pub(super) received: u64,
     /// The unread content of the present request. The next request begins behind it.
     remaining: Remaining,
 }
@@ -295,7 +295,10 @@ impl<T: Transport> Connection<T> {
             return After::Close;
         };
         let length = response.length();
-        let (outcome, after) = self.send(work, site, &mut response, parsed.persistent).await;
+        let (outcome, after) = match response.tunnel.take() {
+            None => self.send(work, site, &mut response, parsed.persistent).await,
+            Some(tunnel) => Box::pin(self.carry(work, &response, tunnel)).await,
+        };
         let situation = self.situation(work, site);
         let answer = RecordedResponse {
             head: response.head.get(),

@@ -130,6 +130,17 @@ impl Pool {
         self.tables.push((table, entry.to_owned(), value));
     }
 
+    /// Whether the pool's mode uses the key. php-fpm ignores the directives of other modes.
+    fn has_effect(&self, key: &str) -> bool {
+        let mode = self.php.iter().find(|(known, _)| *known == "mode");
+        let is_mode = |name: &str| mode.is_some_and(|(_, mode)| *mode == toml_text(name));
+        match key {
+            "start_workers" | "min_spare_workers" | "max_spare_workers" => is_mode("dynamic"),
+            "idle_timeout" => is_mode("ondemand"),
+            _ => true,
+        }
+    }
+
     /// The site's part of the configuration.
     fn config(&self, is_only: bool) -> String {
         let hosts = match is_only {
@@ -148,7 +159,7 @@ impl Pool {
             toml_text(&hosts),
             toml_text(root)
         );
-        for (key, value) in &self.php {
+        for (key, value) in self.php.iter().filter(|(key, _)| self.has_effect(key)) {
             let _ = writeln!(text, "{key} = {value}");
         }
         for table in ["ini", "admin_ini", "env", "rlimits"] {
@@ -202,7 +213,10 @@ mod tests {
     fn what_has_an_equal_is_written() {
         let text = "[blog]\nuser = $pool\ngroup = \"www-data\"\nlisten = /run/php/$pool.sock\n\
                     pm = dynamic\npm.max_children = 7 ; as many\npm.max_requests = 500\n\
-                    request_terminate_timeout = 2m\nrequest_slowlog_timeout = 0\n\
+                    pm.start_servers = 3\npm.min_spare_servers = 2\npm.max_spare_servers = 4\n\
+                    pm.process_idle_timeout = 10s\n\
+                    request_terminate_timeout = 2m\nrequest_slowlog_timeout = 5\n\
+                    request_slowlog_trace_depth = 30\n\
                     pm.status_path = /fpm\nsecurity.limit_extensions = .php .php5\n\
                     rlimit_files = 2048\nenv[TMP] = /tmp\nphp_flag[display_errors] = off\n\
                     php_admin_value[opcache.memory_consumption] = 128\n";
@@ -211,9 +225,15 @@ mod tests {
             "name = \"blog\"",
             "user = \"blog\"",
             "group = \"www-data\"",
+            "mode = \"dynamic\"",
             "workers = 7",
+            "start_workers = 3",
+            "min_spare_workers = 2",
+            "max_spare_workers = 4",
             "max_requests = 500",
             "request_timeout = \"2m\"",
+            "slow_after = \"5s\"",
+            "slow_trace_depth = 30",
             "status_path = \"/fpm\"",
             "extensions = [\".php\", \".php5\"]",
             "nofile = 2048",
@@ -223,9 +243,30 @@ mod tests {
         ] {
             assert!(config.lines().any(|found| found == line), "{line} in\n{config}");
         }
+        assert!(!config.contains("idle_timeout"), "php-fpm ignores it in\n{config}");
         howdah_config::Config::parse(&config, "x.toml").unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(remarks.len(), 2, "{remarks:?}");
+        assert_eq!(remarks.len(), 1, "{remarks:?}");
         assert!(remarks[0].starts_with("www.conf:4: `listen = /run/php/blog.sock` has no equal"));
+    }
+
+    #[test]
+    fn directives_of_another_mode_are_left_out() {
+        for (mode, kept, left) in [
+            ("ondemand", &["idle_timeout = \"20s\""][..], &["start_workers", "spare_workers"][..]),
+            ("static", &[], &["idle_timeout", "start_workers", "spare_workers"]),
+        ] {
+            let text = format!(
+                "[a]\npm.process_idle_timeout = 20\npm = {mode}\npm.max_children = 4\n\
+                 pm.start_servers = 2\npm.min_spare_servers = 1\npm.max_spare_servers = 3\n"
+            );
+            let Imported { config, remarks } = imported(&text);
+            assert!(config.contains(&format!("mode = \"{mode}\"\n")), "{config}");
+            assert!(kept.iter().all(|line| config.contains(line)), "{config}");
+            assert!(!left.iter().any(|key| config.contains(key)), "{config}");
+            howdah_config::Config::parse(&config, "x.toml")
+                .unwrap_or_else(|error| panic!("{error}"));
+            assert!(remarks.is_empty(), "{remarks:?}");
+        }
     }
 
     #[test]

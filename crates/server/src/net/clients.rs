@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,8 @@ pub(crate) struct Clients {
     connections: Count,
     /// By site; the last one is for requests of no site.
     rates: Box<[Account]>,
+    /// By site.
+    tunnels: Box<[SiteTunnels]>,
     state: RandomState,
     shards: Box<[Mutex<Shard>]>,
     began: Instant,
@@ -45,12 +48,31 @@ struct Account {
     owner: u32,
 }
 
+/// The tunnels of a site.
+#[derive(Debug)]
+struct SiteTunnels {
+    open: AtomicUsize,
+    most: usize,
+    most_of_client: usize,
+}
+
+/// The limit that refuses a tunnel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TooManyTunnels {
+    /// `tunnels`.
+    Site,
+    /// `client_tunnels`.
+    Client,
+}
+
 #[derive(Debug, Default)]
 struct Shard {
     connections: HashMap<Network, usize>,
     /// Nanoseconds after `began` at which the client has its whole burst again (the generic cell
     /// rate algorithm's theoretical arrival time).
     requests: HashMap<(Network, u32), u64>,
+    /// Tunnels by client and site.
+    tunnels: HashMap<(Network, usize), usize>,
     /// When a full shard was last searched.
     searched: u64,
 }
@@ -87,7 +109,13 @@ impl Clients {
                 ),
             }
         });
+        let tunnels = config.sites.iter().map(|site| SiteTunnels {
+            open: AtomicUsize::new(0),
+            most: site.tunnels,
+            most_of_client: site.client_tunnels,
+        });
         Clients {
+            tunnels: tunnels.collect(),
             prefixes: (limits.client_prefix_v4, limits.client_prefix_v6),
             connections: limits.client_connections,
             rates: sites.chain([server]).collect(),
@@ -119,6 +147,45 @@ impl Clients {
         }
         *count += 1;
         Some(CountedConnection { clients: self, network })
+    }
+
+    /// Counts a tunnel of `client` at the site with this number. [`Clients::end_tunnel`] must
+    /// follow.
+    ///
+    /// # Errors
+    /// The site or the client has as many tunnels as it may have.
+    pub(crate) fn begin_tunnel(&self, client: IpAddr, site: usize) -> Result<(), TooManyTunnels> {
+        let tunnels = &self.tunnels[site];
+        let network = self.network(client);
+        let mut shard = self.shard(network);
+        let of_client = shard.tunnels.get(&(network, site)).copied().unwrap_or(0);
+        if of_client >= tunnels.most_of_client {
+            return Err(TooManyTunnels::Client);
+        }
+        if tunnels.open.fetch_add(1, Ordering::Relaxed) >= tunnels.most {
+            tunnels.open.fetch_sub(1, Ordering::Relaxed);
+            return Err(TooManyTunnels::Site);
+        }
+        shard.tunnels.insert((network, site), of_client + 1);
+        Ok(())
+    }
+
+    /// The number of tunnels that the site with this number has.
+    pub(crate) fn open_tunnels(&self, site: usize) -> usize {
+        self.tunnels.get(site).map_or(0, |tunnels| tunnels.open.load(Ordering::Relaxed))
+    }
+
+    /// Ends a tunnel that [`Clients::begin_tunnel`] has allowed.
+    pub(crate) fn end_tunnel(&self, client: IpAddr, site: usize) {
+        self.tunnels[site].open.fetch_sub(1, Ordering::Relaxed);
+        let network = self.network(client);
+        let mut shard = self.shard(network);
+        if let Some(count) = shard.tunnels.get_mut(&(network, site)) {
+            *count -= 1;
+            if *count == 0 {
+                shard.tunnels.remove(&(network, site));
+            }
+        }
     }
 
     /// Counts a request of `client` to the site with this number.
@@ -250,6 +317,22 @@ mod tests {
         assert!(clients.connect(other, 13_001, 16_000).is_none());
         drop((open, others));
         assert!(clients.shards.iter().all(|shard| shard.lock().unwrap().connections.is_empty()));
+    }
+
+    #[test]
+    fn tunnels_are_limited_by_site_and_by_client() {
+        let clients = clients("", "tunnels = 3\nclient_tunnels = 2");
+        let (one, other) = (address("192.0.2.1"), address("192.0.2.2"));
+        assert!((0..2).all(|_| clients.begin_tunnel(one, 0).is_ok()));
+        assert_eq!(clients.begin_tunnel(one, 0), Err(TooManyTunnels::Client));
+        assert_eq!(clients.begin_tunnel(other, 0), Ok(()));
+        assert_eq!(clients.begin_tunnel(other, 0), Err(TooManyTunnels::Site));
+        assert_eq!(clients.open_tunnels(0), 3);
+        clients.end_tunnel(one, 0);
+        assert_eq!(clients.begin_tunnel(other, 0), Ok(()));
+        [one, other, other].into_iter().for_each(|client| clients.end_tunnel(client, 0));
+        assert_eq!(clients.open_tunnels(0), 0);
+        assert!(clients.shards.iter().all(|shard| shard.lock().unwrap().tunnels.is_empty()));
     }
 
     #[test]

@@ -26,7 +26,9 @@ const POOL: usize = DURATION + HISTOGRAM_WORDS;
 const CODES: usize = POOL + COUNTER_WORDS;
 const FIRST_CODE: u16 = 100;
 const CODE_COUNT: usize = 500;
-const _: () = assert!(CODES + CODE_COUNT <= SITE_WORDS);
+/// Tunnels that have begun.
+const TUNNELS: usize = CODES + CODE_COUNT;
+const _: () = assert!(TUNNELS < SITE_WORDS);
 
 /// Words of a thread before those of its sites.
 const THREAD_WORDS: usize = 8;
@@ -128,6 +130,11 @@ impl ThreadCounters {
     /// Counts a connection that was accepted.
     pub(crate) fn count_connection(&self) {
         self.server.add(CONNECTIONS, 1);
+    }
+
+    /// Counts a tunnel of the site with this number that has begun.
+    pub(crate) fn count_tunnel(&self, site: usize) {
+        self.sites[site.min(self.sites.len() - 1)].add(TUNNELS, 1);
     }
 
     /// Returns the counters of a site's pool.
@@ -244,6 +251,11 @@ impl<'t> SiteTotals<'t> {
     /// Responses that broke off.
     pub(crate) fn incomplete(&self) -> u64 {
         self.0[INCOMPLETE]
+    }
+
+    /// Tunnels that have begun.
+    pub(crate) fn tunnels(&self) -> u64 {
+        self.0[TUNNELS]
     }
 
     /// Each status and the number of its responses, for those that were sent.

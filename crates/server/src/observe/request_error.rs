@@ -12,7 +12,7 @@ use howdah_site::{Script, Site};
 use super::{DirectiveMessage, Phase};
 use crate::body::{BodyError, PumpError, SourceError};
 use crate::log::{ErrorLog, Level};
-use crate::net::{ConnectionError, Peer};
+use crate::net::{ConnectionError, Peer, TooManyTunnels};
 use crate::respond::UpstreamError;
 
 /// The error of a request that did not get its usual response.
@@ -132,6 +132,26 @@ impl RequestError {
     pub(crate) fn too_many(situation: Situation<'_>) -> RequestError {
         let why = "the client sends more requests than `client_requests` allows";
         situation.error_of_client(Culprit::Client, Some(Status::TOO_MANY_REQUESTS), why)
+    }
+
+    /// The client or the site has as many tunnels as it may have.
+    pub(crate) fn too_many_tunnels(
+        situation: Situation<'_>,
+        refused: TooManyTunnels,
+    ) -> RequestError {
+        let (culprit, status, why) = match refused {
+            TooManyTunnels::Client => (
+                Culprit::Client,
+                Status::TOO_MANY_REQUESTS,
+                "the client has as many tunnels as `client_tunnels` of the site allows",
+            ),
+            TooManyTunnels::Site => (
+                Culprit::Load,
+                Status::SERVICE_UNAVAILABLE,
+                "the site has as many tunnels as its `tunnels` allows",
+            ),
+        };
+        situation.error_of_client(culprit, Some(status), why)
     }
 
     /// The site refuses the request.

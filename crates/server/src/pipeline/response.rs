@@ -6,7 +6,7 @@ use howdah_files::Representation;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_http::{Method, Request, ResponseHead, SharedHead, Status};
 
-use crate::body::{Body, Source};
+use crate::body::{Body, Source, Tunnel};
 
 /// A response before it is encoded for a protocol.
 #[derive(Debug)]
@@ -25,6 +25,9 @@ pub(crate) struct Response {
     pub(crate) is_own: bool,
     /// Whether a Range request gets a part of the content, once the length is known.
     pub(crate) takes_ranges: bool,
+    /// What follows the head in place of content, in both directions. The status is 101; a protocol
+    /// without that status sends 200.
+    pub(crate) tunnel: Option<Box<Tunnel>>,
 }
 
 /// Status and fields.
@@ -50,6 +53,7 @@ impl Response {
             modified: None,
             is_own: false,
             takes_ranges: false,
+            tunnel: None,
         }
     }
 

@@ -4,27 +4,33 @@
 //! upstream waiting. Each request has a connection of its own, for which no thread waits. The
 //! response goes to the client as it arrives, as fast as the client takes it. Upstreams are not
 //! trusted: their response heads are limited in size, and the framing is made anew.
+//!
+//! A request for a WebSocket (RFC 6455) that the upstream accepts becomes a [`Tunnel`](crate::body::Tunnel).
 
+mod connect;
 mod reply;
+mod tunnel_place;
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
-use std::time::Duration;
+use std::sync::Arc;
 
 use howdah_config::Upstream;
 use howdah_http::{
-    Content, Fields, Method, ResponseHead, Status, is_field_value, is_token, members,
+    Content, Fields, Method, Request, ResponseHead, Status, Version, is_field_value, is_token,
+    members,
 };
 use howdah_site::{Client, Ruled, Site};
-use tokio::net::{TcpStream, UnixStream};
+use rustls::ClientConfig;
 
 use super::script;
 use crate::body::{Body, Received, Source};
 use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};
-use reply::{Duplex, Failure, Reply};
+use connect::connect;
+use reply::{Expected, Failure, Reply};
+use tunnel_place::TunnelPlace;
 
 /// Hop-by-hop fields (RFC 9110 §7.6.1), and fields that are made anew for the upstream.
 const OURS: [&[u8]; 14] = [
@@ -59,25 +65,36 @@ pub(crate) async fn respond(
     let Some(upstream) = site.config().upstreams.get(number) else {
         return Err(Status::INTERNAL_SERVER_ERROR.into());
     };
-    if asks_for_websocket(&context.request.fields) {
-        return Err(Status::NOT_IMPLEMENTED.into());
-    }
     let rules = ruled.as_deref().map(Rc::as_ref);
     let content = script::content(context, rules, is_error).await?;
     context.phase.set(Phase::WaitingForUpstream);
     let has_content = !is_error && context.request.content != Content::None;
     let length = has_content.then(|| content.length());
     let method = rules.map_or(&context.request.method, |ruled| &ruled.state.method);
-    let request = Request {
-        head: request_head(&context.client(), rules, upstream, target, length),
+    let place = match !is_error && asks_for_websocket(context.request, rules) {
+        true => Some(TunnelPlace::take(context, site)?),
+        false => None,
+    };
+    let request = Forwarded {
+        head: request_head(&context.client(), rules, upstream, target, length, place.is_some()),
         content,
         is_head: *method == Method::Head,
+        asks_for_websocket: place.is_some(),
     };
-    let exchange = exchange(upstream, site.config().upstream_timeout, request);
+    let tls = context.thread.shared.upstream_tls.get(site.number()).and_then(Option::as_ref);
+    let exchange = exchange(site.config(), upstream, tls, request);
     let is_gone = |poll: &mut std::task::Context<'_>| context.stream.poll_closed(poll);
     match script::unless(is_gone, exchange).await {
         None => Err(RequestError::gone(context.situation()).into()),
         Some(Err(error)) => Err(RequestError::upstream(context.situation(), &error).into()),
+        Some(Ok((head, reply))) if head.status == Status::SWITCHING_PROTOCOLS => {
+            let idle_timeout = site.config().tunnel_timeout;
+            context.thread.counters().count_tunnel(site.number());
+            let mut response = Response::new(Head::Own(head), Body::none());
+            response.tunnel =
+                place.map(|place| Box::new(reply.into_tunnel(idle_timeout, Box::new(place))));
+            Ok(response)
+        }
         Some(Ok((head, reply))) => {
             let length_hint = head.content_length().or(reply.length());
             let body = Body::Stream(Box::new(reply));
@@ -98,6 +115,14 @@ pub(crate) struct UpstreamError {
 }
 
 impl UpstreamError {
+    /// The error of an upstream whose connection broke in the middle of a tunnel.
+    pub(crate) fn broken(upstream: String, error: io::Error) -> UpstreamError {
+        UpstreamError {
+            upstream,
+            failure: Failure::Broken(error),
+        }
+    }
+
     /// The status for the client.
     pub(crate) fn status(&self) -> Status {
         self.failure.status()
@@ -110,16 +135,32 @@ impl fmt::Display for UpstreamError {
     }
 }
 
-fn asks_for_websocket(fields: &Fields) -> bool {
-    let mut upgrades = fields.values(b"upgrade").flat_map(members);
-    upgrades.any(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
+/// Returns whether the request asks for a WebSocket (RFC 9110 §7.8, RFC 6455 §4.1). Directives may
+/// have removed the fields that say so. Any other protocol is not forwarded: a client could speak
+/// to the upstream past all rules.
+fn asks_for_websocket(request: &Request, ruled: Option<&Ruled>) -> bool {
+    let state = ruled.map(|ruled| &ruled.state);
+    let fields = state.and_then(|state| state.request_fields.as_ref()).unwrap_or(&request.fields);
+    let method = state.map_or(&request.method, |state| &state.method);
+    let has = |name: &[u8], word: &[u8]| {
+        fields
+            .values(name)
+            .flat_map(members)
+            .any(|member| member.eq_ignore_ascii_case(word))
+    };
+    has(b"upgrade", b"websocket")
+        && has(b"connection", b"upgrade")
+        && *method == Method::Get
+        && request.version > Version::Http10
+        && request.content == Content::None
 }
 
 /// The request for an upstream.
-struct Request {
+struct Forwarded {
     head: Vec<u8>,
     content: Received,
     is_head: bool,
+    asks_for_websocket: bool,
 }
 
 /// Returns the request's head as mod_proxy_http writes it.
@@ -129,6 +170,7 @@ fn request_head(
     upstream: &Upstream,
     target: &[u8],
     length: Option<u64>,
+    asks_for_websocket: bool,
 ) -> Vec<u8> {
     let state = ruled.map(|ruled| &ruled.state);
     let method = state.map_or(&client.request().method, |state| &state.method);
@@ -160,7 +202,10 @@ fn request_head(
     if let Some(length) = length {
         push(b"Content-Length", length.to_string().as_bytes());
     }
-    head.extend_from_slice(b"Connection: close\r\n\r\n");
+    head.extend_from_slice(match asks_for_websocket {
+        true => b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        false => b"Connection: close\r\n\r\n",
+    });
     head
 }
 
@@ -172,41 +217,26 @@ fn is_ours(name: &[u8], fields: &Fields) -> bool {
 
 /// Sends a request, and waits for the head of the response to it.
 async fn exchange(
+    site: &howdah_config::Site,
     upstream: &Upstream,
-    patience: Duration,
-    request: Request,
+    tls: Option<&Arc<ClientConfig>>,
+    request: Forwarded,
 ) -> Result<(ResponseHead, Reply), UpstreamError> {
     let failed = |failure| UpstreamError { upstream: upstream.to_string(), failure };
-    let stream = match tokio::time::timeout(patience, connect(upstream)).await {
-        Ok(stream) => stream.map_err(|error| failed(Failure::Unreachable(error)))?,
-        Err(_) => return Err(failed(Failure::Unreachable(io::ErrorKind::TimedOut.into()))),
-    };
-    let mut reply = Reply::new(upstream.to_string(), stream, patience);
+    let stream = connect(site, upstream, tls).await.map_err(failed)?;
+    let mut reply = Reply::new(upstream.to_string(), stream, site.upstream_timeout);
     match reply.write(&request.head, request.content).await {
         // An upstream that refused the request early may have sent its response already.
         Ok(()) | Err(Failure::Broken(_)) => {}
         Err(failure) => return Err(failed(failure)),
     }
-    let head = reply.read_head(request.is_head).await.map_err(failed)?;
-    Ok((head, reply))
-}
-
-async fn connect(upstream: &Upstream) -> io::Result<Box<dyn Duplex>> {
-    if let Some(socket) = &upstream.socket {
-        return Ok(Box::new(UnixStream::connect(socket).await?));
-    }
-    let addresses: &[IpAddr] = match upstream.host.trim_matches(['[', ']']) {
-        "localhost" => &[IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)],
-        host => &[host.parse().map_err(|_| io::ErrorKind::InvalidInput)?],
+    let expected = match (request.is_head, request.asks_for_websocket) {
+        (true, _) => Expected::NoContent,
+        (false, true) => Expected::Switch,
+        (false, false) => Expected::Content,
     };
-    let mut failed = io::ErrorKind::InvalidInput.into();
-    for address in addresses {
-        match TcpStream::connect((*address, upstream.port)).await {
-            Ok(stream) => return Ok(Box::new(stream)),
-            Err(error) => failed = error,
-        }
-    }
-    Err(failed)
+    let head = reply.read_head(expected).await.map_err(failed)?;
+    Ok((head, reply))
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ fn pool_figures(name: &str, pool: &PoolSnapshot, now: f64) -> Figures {
     let number = |number: usize| Figure::Number(number as u64);
     vec![
         ("pool", Figure::Text(name.to_owned())),
-        ("process manager", Figure::Text("static".to_owned())),
+        ("process manager", Figure::Text(process_manager(pool).to_owned())),
         ("start time", Figure::Time(pool.started as u64)),
         ("start since", Figure::Number(since(pool.started, now))),
         ("accepted conn", Figure::Number(pool.requests)),
@@ -97,9 +97,16 @@ fn pool_figures(name: &str, pool: &PoolSnapshot, now: f64) -> Figures {
         ("total processes", number(pool.workers.len())),
         ("max active processes", number(pool.most_active)),
         ("max children reached", Figure::Number(pool.exhausted)),
-        // As php-fpm without `request_slowlog_timeout`.
-        ("slow requests", Figure::Number(0)),
+        ("slow requests", Figure::Number(pool.slow)),
     ]
+}
+
+/// The name of the pool's mode, as php-fpm has it.
+fn process_manager(pool: &PoolSnapshot) -> &str {
+    match pool.mode.as_str() {
+        "" => "static",
+        mode => mode,
+    }
 }
 
 fn worker_figures(worker: &WorkerSnapshot, now: f64) -> Figures {
@@ -269,7 +276,11 @@ fn escaped(text: &str) -> String {
 
 /// The families of php-fpm's metrics, in its order: name, type, description, value.
 fn openmetrics(name: &str, pool: &PoolSnapshot, now: f64) -> String {
-    let up = format!("Could pool {} using a static PM on PHP-FPM be reached?", escaped(name));
+    let up = format!(
+        "Could pool {} using a {} PM on PHP-FPM be reached?",
+        escaped(name),
+        process_manager(pool)
+    );
     let families: [(&str, &str, &str, u64); 12] = [
         ("up", "gauge", &up, 1),
         (
@@ -328,7 +339,7 @@ fn openmetrics(name: &str, pool: &PoolSnapshot, now: f64) -> String {
             "slow_requests",
             "counter",
             "The number of requests that exceeded your 'request_slowlog_timeout' value.",
-            0,
+            pool.slow,
         ),
     ];
     let mut page = String::new();

@@ -213,6 +213,10 @@ fn sites(page: &mut MetricsPage, snapshot: &Snapshot) {
     page.counter(family, each(|site| site.bytes as f64));
     let family = ("howdah_responses_incomplete", "", "Responses that broke off.");
     page.counter(family, each(|site| site.incomplete as f64));
+    let help = "WebSockets that are carried to upstreams now.";
+    page.gauge(("howdah_tunnels", "", help), each(|site| site.tunnels.open as f64));
+    let help = "WebSockets that upstreams have accepted.";
+    page.counter(("howdah_tunnels_begun", "", help), each(|site| site.tunnels.begun as f64));
     let family = (
         "howdah_request_duration_seconds",
         "seconds",
@@ -266,9 +270,10 @@ fn pool_gauges(page: &mut MetricsPage, pools: &[Pool<'_>]) {
 }
 
 fn pool_counters(page: &mut MetricsPage, pools: &[Pool<'_>]) {
-    let counters: [(&str, &str, Counter); 10] = [
+    let counters: [(&str, &str, Counter); 12] = [
         ("howdah_pool_requests", "Requests that were handed to workers.", |pool| pool.requests),
         ("howdah_pool_timeouts", "Scripts that ran for too long.", |pool| pool.timeouts),
+        ("howdah_pool_slow_scripts", "Scripts that ran for `slow_after`.", |pool| pool.slow),
         ("howdah_pool_queue_timeouts", "Requests that waited for too long.", |pool| {
             pool.queue_timeouts
         }),
@@ -278,6 +283,7 @@ fn pool_counters(page: &mut MetricsPage, pools: &[Pool<'_>]) {
         ("howdah_pool_workers_recycled", "Workers that ended as they should.", |pool| {
             pool.recycled
         }),
+        ("howdah_pool_workers_dismissed", "Workers that were not needed.", |pool| pool.dismissed),
         ("howdah_pool_workers_failed", "Workers that ended with an error.", |pool| pool.failed),
         ("howdah_pool_zygotes_lost", "Zygotes that ended with their workers.", |pool| {
             pool.zygotes_lost

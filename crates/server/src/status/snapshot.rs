@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use howdah_config::{Config, Php};
+use howdah_config::Php;
 use howdah_php::counters::PoolCounter;
 use howdah_php::{Pool, WorkerFacts};
 use serde::{Deserialize, Serialize};
@@ -95,21 +95,37 @@ pub(crate) struct SiteSnapshot {
     pub(crate) incomplete: u64,
     /// The time from head to end of response.
     pub(crate) duration: Histogram,
+    /// WebSockets that are carried to upstreams.
+    #[serde(default)]
+    pub(crate) tunnels: TunnelCounts,
     /// `null` without PHP.
     pub(crate) pool: Option<PoolSnapshot>,
+}
+
+/// The tunnels of a site.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct TunnelCounts {
+    /// Open now, in the front that answers.
+    pub(crate) open: usize,
+    /// Begun since the start of the server.
+    pub(crate) begun: u64,
 }
 
 /// A site's PHP pool.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct PoolSnapshot {
-    /// `ready`, or `starting` while no worker lives.
+    /// `ready`, or `starting` while requests wait for a zygote or for its first worker.
     pub(crate) state: String,
     pub(crate) php: String,
     /// Seconds since 1970 at the start of the present zygote; 0 before it.
     pub(crate) started: f64,
     /// Requests that were handed to workers.
     pub(crate) requests: u64,
+    /// The mode of the pool, as in the configuration.
+    pub(crate) mode: String,
     pub(crate) workers: Vec<WorkerSnapshot>,
+    /// Number of workers that the pool wants at this moment.
+    pub(crate) wanted_workers: usize,
     pub(crate) idle: usize,
     pub(crate) active: usize,
     pub(crate) most_workers: usize,
@@ -128,6 +144,8 @@ pub(crate) struct PoolSnapshot {
     pub(crate) memory: u64,
     /// Scripts that ran for longer than `request_timeout`.
     pub(crate) timeouts: u64,
+    /// Scripts that ran for as long as `slow_after`.
+    pub(crate) slow: u64,
     /// Requests that no worker began within `queue_timeout`.
     pub(crate) queue_timeouts: u64,
     /// Requests that found the queue full.
@@ -140,6 +158,8 @@ pub(crate) struct PoolSnapshot {
     pub(crate) spawned: u64,
     /// Workers that ended as they should, to be replaced.
     pub(crate) recycled: u64,
+    /// Workers that ended because they were not needed.
+    pub(crate) dismissed: u64,
     /// Workers that ended with an error.
     pub(crate) failed: u64,
     /// Zygotes that ended with all their workers.
@@ -212,7 +232,7 @@ impl Snapshot {
                 accepted: totals.connections,
             },
             temporary_files: TemporaryFiles { bytes, limit },
-            sites: sites(&shared.config, &shared.pools, &totals),
+            sites: sites(shared, &totals),
             unassigned: SiteSnapshot::of(NO_SITE, totals.site(NO_SITE), None),
             ..Snapshot::default()
         };
@@ -226,17 +246,15 @@ impl Snapshot {
     }
 }
 
-fn sites(
-    config: &Config,
-    pools: &[Option<std::sync::Arc<Pool>>],
-    totals: &Totals,
-) -> Vec<SiteSnapshot> {
-    let sites = config.sites.iter().zip(pools);
-    let snapshot = |(site, pool): (&howdah_config::Site, &Option<std::sync::Arc<Pool>>)| {
+fn sites(shared: &Shared, totals: &Totals) -> Vec<SiteSnapshot> {
+    let sites = shared.config.sites.iter().zip(&shared.pools).enumerate();
+    let snapshot = sites.map(|(number, (site, pool))| {
         let pool = pool.as_deref().zip(site.php.as_ref());
-        SiteSnapshot::of(&site.name, totals.site(&site.name), pool)
-    };
-    sites.map(snapshot).collect()
+        let mut snapshot = SiteSnapshot::of(&site.name, totals.site(&site.name), pool);
+        snapshot.tunnels.open = shared.clients.open_tunnels(number);
+        snapshot
+    });
+    snapshot.collect()
 }
 
 impl SiteSnapshot {
@@ -255,6 +273,7 @@ impl SiteSnapshot {
             bytes: totals.bytes(),
             incomplete: totals.incomplete(),
             duration: totals.duration(),
+            tunnels: TunnelCounts { open: 0, begun: totals.tunnels() },
             pool: pool.map(|(pool, _)| PoolSnapshot::of(pool, totals)),
         }
     }
@@ -270,7 +289,9 @@ impl PoolSnapshot {
         let active = workers.iter().filter(is_active).count();
         let name = |(signal, count): (usize, u64)| (signal_name(signal), count);
         PoolSnapshot {
-            state: if workers.is_empty() { "starting" } else { "ready" }.to_owned(),
+            state: if pool.is_ready() { "ready" } else { "starting" }.to_owned(),
+            mode: pool.limits().scaling.name().to_owned(),
+            wanted_workers: figures.wanted,
             php: figures.zygote.php_version.clone(),
             started: figures.zygote.started.map_or(0.0, seconds),
             requests: counted.of(PoolCounter::Requests),
@@ -285,12 +306,14 @@ impl PoolSnapshot {
             duration: Histogram::of(counted.took()),
             memory: workers.iter().filter_map(|worker| worker.pss).sum(),
             timeouts: counted.of(PoolCounter::Timeouts),
+            slow: counted.of(PoolCounter::Slow),
             queue_timeouts: counted.of(PoolCounter::QueueTimeouts),
             refused: counted.of(PoolCounter::QueueFull),
             lost: counted.of(PoolCounter::Lost),
             exhausted: counted.of(PoolCounter::Exhausted),
             spawned: counted.of(PoolCounter::Started),
             recycled: counted.of(PoolCounter::Recycled),
+            dismissed: counted.of(PoolCounter::Dismissed),
             failed: counted.of(PoolCounter::Failed),
             zygotes_lost: counted.of(PoolCounter::Zygotes),
             deaths: counted.deaths().map(name).collect(),

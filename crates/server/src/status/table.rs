@@ -81,11 +81,13 @@ fn sentence(pool: &PoolSnapshot) -> String {
     );
     let _ = write!(text, ", {} since the start", pool.requests);
     for (count, what) in [
+        (pool.slow, "slow scripts"),
         (pool.timeouts, "time-outs"),
         (pool.queue_timeouts, "waited for too long"),
         (pool.refused, "refused"),
         (pool.lost, "lost"),
         (pool.recycled, "workers recycled"),
+        (pool.dismissed, "workers dismissed"),
         (pool.failed, "workers failed"),
     ] {
         if count > 0 {
@@ -95,6 +97,7 @@ fn sentence(pool: &PoolSnapshot) -> String {
     for (signal, count) in &pool.deaths {
         let _ = write!(text, ", {count} workers ended by {signal}");
     }
+    let _ = write!(text, "; mode {}, at most {} workers", pool.mode, pool.most_workers);
     text
 }
 

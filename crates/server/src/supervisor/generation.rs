@@ -168,6 +168,7 @@ impl Generation {
                 pairs: generation_plan.certificates.as_ref().clone(),
                 client_authorities: generation_plan.client_authorities.clone(),
                 ticket_keys: ticket_keys.clone(),
+                upstreams: generation_plan.upstream_tls.clone(),
             },
         };
         self.front = Some(FrontProcess::fork(start, channel, generation_plan.front.clone(), run)?);

@@ -15,7 +15,7 @@ use super::cgroups::PoolLimits;
 use super::environment::Environment;
 use super::isolation::{Abilities, PoolIsolation, PoolPaths};
 use super::orders::plan::{self, OrderPlan};
-use crate::tls::{PairText, SitePairs};
+use crate::tls::{self, PairText, SitePairs, UpstreamSettings};
 
 /// A configuration whose users, programs and folders were found on this machine.
 #[derive(Debug, Clone)]
@@ -30,6 +30,8 @@ pub(crate) struct GenerationPlan {
     pub(crate) certificates: Arc<SitePairs>,
     /// By site, the authorities of clients in PEM; `None` where clients are asked for nothing.
     pub(crate) client_authorities: Vec<Option<Vec<u8>>>,
+    /// By site, the settings of TLS to its upstreams.
+    pub(crate) upstream_tls: UpstreamSettings,
     /// Warnings for the log about probable mistakes.
     pub(crate) warnings: Vec<String>,
     /// Notices for the log about protection that this machine does not offer.
@@ -76,6 +78,7 @@ impl GenerationPlan {
         finder.warn_of_open_admin(&config);
         let mut certificates: SitePairs =
             config.sites.iter().map(|site| finder.pairs(site)).collect();
+        let upstream_tls = config.sites.iter().map(|site| finder.upstream_tls(site)).collect();
         let client_authorities = config.sites.iter().map(|site| finder.authorities(site)).collect();
         let mut pools = Vec::new();
         for (number, site) in config.sites.iter().enumerate() {
@@ -105,6 +108,7 @@ impl GenerationPlan {
             orders,
             certificates: Arc::new(certificates),
             client_authorities,
+            upstream_tls,
             warnings,
             notices,
         })
@@ -229,6 +233,12 @@ impl Finder<'_> {
         }
     }
 
+    /// Makes the settings of TLS to a site's upstreams.
+    fn upstream_tls(&mut self, site: &Site) -> Option<Arc<rustls::ClientConfig>> {
+        let made = tls::upstream_settings(site)?;
+        made.map_err(|why| self.errors.push(format!("site {}: {why}", site.name))).ok()
+    }
+
     fn pool(
         &mut self,
         number: usize,
@@ -262,7 +272,7 @@ impl Finder<'_> {
             pids: php.pids,
             cpu_weight: php.cpu_weight,
         };
-        self.look_at_limits(site, workers, limits);
+        self.look_at_limits(site, (workers, php.slow_after().is_some()), limits);
         Some(PoolPlan {
             site: number,
             program,
@@ -291,6 +301,10 @@ impl Finder<'_> {
                 },
                 is_opaque: isolation.is_opaque(),
                 separates_workers: isolation.separates_workers(),
+                slow_milliseconds: php
+                    .slow_after()
+                    .map_or(0, |after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
+                slow_trace_depth: php.slow_trace_depth,
                 processor_seconds: php
                     .rlimits
                     .cpu
@@ -301,9 +315,16 @@ impl Finder<'_> {
     }
 
     /// Refuses limits with which PHP could not even start.
-    fn look_at_limits(&mut self, site: &Site, workers: usize, limits: PoolLimits) {
+    fn look_at_limits(
+        &mut self,
+        site: &Site,
+        (workers, has_slow_log): (usize, bool),
+        limits: PoolLimits,
+    ) {
         let name = &site.name;
-        let needed = workers as u64 + ZYGOTES;
+        // Each worker has a thread for its slow scripts.
+        let each = if has_slow_log { 2 } else { 1 };
+        let needed = workers as u64 * each + ZYGOTES;
         if let Some(pids) = limits.pids.filter(|pids| *pids < needed) {
             self.errors.push(format!(
                 "site {name}: `php.pids` = {pids} is too few for {workers} workers and {ZYGOTES} zygotes; give at least {needed}, \

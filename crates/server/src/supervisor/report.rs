@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use howdah_config::Site;
+use howdah_config::{PoolMode, Site};
 use howdah_sys::credentials;
 use howdah_sys::process::{self, Pid};
 
@@ -65,8 +65,9 @@ impl Supervisor {
                     (Some(pool), Some(facts)) => {
                         let PoolFacts { php_version, workers, .. } = facts;
                         format!(
-                            "PHP {php_version} as {} with {workers} workers, {}",
+                            "PHP {php_version} as {} with {}, {}",
                             pool.user(&self.environment),
+                            workers_of(site, *workers),
                             opcache(facts)
                         )
                     }
@@ -213,6 +214,14 @@ fn opcache(facts: &PoolFacts) -> String {
     match facts.opcache.as_str() {
         told if told.starts_with("on") || told.starts_with("off") => format!("opcache {told}"),
         reason => format!("opcache off: {reason}"),
+    }
+}
+
+/// The number of a pool's workers.
+fn workers_of(site: &Site, workers: usize) -> String {
+    match site.php.as_ref().map(|php| php.mode) {
+        None | Some(PoolMode::Static) => format!("{workers} workers"),
+        Some(mode) => format!("at most {workers} workers ({})", mode.name()),
     }
 }
 

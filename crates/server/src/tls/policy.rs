@@ -16,6 +16,7 @@ use super::certificates::Certificates;
 use super::established::HttpsPorts;
 use super::pair::{self, SitePairs};
 use super::tickets::{SiteTickets, TicketKeys, Tickets};
+use super::upstreams::UpstreamSettings;
 use super::{HTTP2, PROTOCOLS};
 
 /// Certificates, keys and ticket keys that a front starts with.
@@ -26,6 +27,7 @@ pub(crate) struct TlsStart {
     /// By site, the authorities of clients in PEM; `None` where clients are asked for nothing.
     pub(crate) client_authorities: Vec<Option<Vec<u8>>>,
     pub(crate) ticket_keys: TicketKeys,
+    pub(crate) upstreams: UpstreamSettings,
 }
 
 /// All that a front needs for encrypted connections.
@@ -49,7 +51,9 @@ impl Tls {
         start: &TlsStart,
         ports: &[Option<u16>],
     ) -> Result<Option<Tls>, String> {
-        let TlsStart { pairs, client_authorities, ticket_keys } = start;
+        let TlsStart {
+            pairs, client_authorities, ticket_keys, ..
+        } = start;
         if !config.sites.iter().any(|site| site.tls.is_on()) {
             return Ok(None);
         }

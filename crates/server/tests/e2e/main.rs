@@ -42,4 +42,5 @@ mod tls;
 mod transfers;
 mod types;
 mod uploads;
+mod websockets;
 mod wire;

@@ -9,4 +9,5 @@ mod request;
 mod response;
 mod sessions;
 mod settings;
+mod slow_log;
 mod streaming;

@@ -3,6 +3,7 @@
 mod admin;
 mod counters;
 mod fpm;
+mod modes;
 mod workers;
 
 use std::io::Write;

@@ -5,14 +5,21 @@ use crate::support::{Folder, Setup};
 #[test]
 fn pools_of_php_fpm_become_a_configuration_that_is_good() {
     let folder = Folder::new();
-    let pool = "[blog]\nuser = nobody\npm = dynamic\npm.max_children = 5\n\
+    let pool = "[blog]\nuser = nobody\nlisten = /run/php.sock\npm = ondemand\n\
+                pm.max_children = 5\npm.process_idle_timeout = 5s\n\
                 pm.status_path = /fpm-status\nphp_admin_value[memory_limit] = 64M\n";
     let pool = folder.file("blog.conf", pool);
     let (code, config, remarks) = Setup::with(&["import", "fpm", pool.to_str().unwrap()]).run();
     assert_eq!(code, Some(0), "{remarks}");
-    let expected = format!("howdah: {}:3: `pm = dynamic` has no equal: ", pool.display());
+    let expected = format!("howdah: {}:3: `listen = /run/php.sock` has no equal: ", pool.display());
     assert!(remarks.starts_with(&expected) && remarks.lines().count() == 1, "{remarks}");
-    for line in ["workers = 5", "status_path = \"/fpm-status\"", "memory_limit = \"64M\""] {
+    for line in [
+        "mode = \"ondemand\"",
+        "workers = 5",
+        "idle_timeout = \"5s\"",
+        "status_path = \"/fpm-status\"",
+        "memory_limit = \"64M\"",
+    ] {
         assert!(config.lines().any(|found| found == line), "{line} in {config}");
     }
     let root = folder.folder("public");

@@ -56,15 +56,17 @@ directives! {
     },
     "apparmor_hat" => |_| Equal::None("`sandbox` confines each pool"),
     "pm" => |value| match value {
-        "static" => Equal::Default,
-        _ => Equal::None("as many workers as `workers` says are kept alive"),
+        "static" | "dynamic" | "ondemand" => Equal::Key("mode", toml_text(value)),
+        _ => Equal::None("it is no mode of php-fpm"),
     },
     "pm.max_children" => |value| number("workers", value),
-    "pm.start_servers" => |_| Equal::None(SPARE),
-    "pm.min_spare_servers" => |_| Equal::None(SPARE),
-    "pm.max_spare_servers" => |_| Equal::None(SPARE),
-    "pm.max_spawn_rate" => |_| Equal::None(SPARE),
-    "pm.process_idle_timeout" => |_| Equal::None(SPARE),
+    "pm.start_servers" => |value| number("start_workers", value),
+    "pm.min_spare_servers" => |value| number("min_spare_workers", value),
+    "pm.max_spare_servers" => |value| number("max_spare_workers", value),
+    "pm.max_spawn_rate" => |_| Equal::None("workers that requests need are started at once"),
+    "pm.process_idle_timeout" => |value| {
+        duration("idle_timeout", value, "a worker sleeps for a while before it ends")
+    },
     "pm.max_requests" => |value| number("max_requests", value),
     "pm.status_path" => |value| Equal::Key("status_path", toml_text(value)),
     "pm.status_listen" => |_| Equal::None("`admin` at the top is a listener for monitors"),
@@ -73,12 +75,12 @@ directives! {
     "access.log" => |_| Equal::None("`access` in `[log]` is the log of all sites"),
     "access.format" => |_| Equal::None("`format` in `[log]` has Apache's words"),
     "access.suppress_path" => |_| Equal::None("the access log has every request"),
-    "slowlog" => |_| Equal::None(SLOW),
-    "request_slowlog_timeout" => |value| match value {
+    "slowlog" => |_| Equal::None("the error log has slow scripts, as lines of the site"),
+    "request_slowlog_timeout" => |value| match value.trim_end_matches(['s', 'm', 'h', 'd']) {
         "0" => Equal::Default,
-        _ => Equal::None(SLOW),
+        _ => duration("slow_after", value, ""),
     },
-    "request_slowlog_trace_depth" => |_| Equal::None(SLOW),
+    "request_slowlog_trace_depth" => |value| number("slow_trace_depth", value),
     "request_terminate_timeout" => |value| {
         duration("request_timeout", value, "a script may run for 60 s, or `request_timeout`")
     },
@@ -126,8 +128,6 @@ directives! {
 }
 
 const SOCKET: &str = "no socket is between the server and its PHP processes";
-const SLOW: &str = "there is no slow log; `status_path` shows what runs for how long";
-const SPARE: &str = "as many workers as `workers` says are kept alive";
 
 /// A switch of php-fpm; `None` for another value.
 fn is_on(value: &str) -> Option<bool> {

@@ -10,12 +10,11 @@ use std::time::Duration;
 
 use howdah_http::h1::ChunkedDecoder;
 use howdah_http::{Fields, Limits, ResponseHead, Status, members};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-
+use tokio::io::{AsyncRead, AsyncWriteExt};
 use tokio::time::{Sleep, sleep};
 
 use super::UpstreamError;
-use crate::body::{Available, Received, Source, SourceError};
+use crate::body::{Available, Duplex, Received, Source, SourceError, Tunnel};
 use crate::net::{Buffer, Piece};
 
 /// The most bytes of a response's head, and the most lines in it.
@@ -31,6 +30,10 @@ const STEP: usize = 64 * 1024;
 pub(super) enum Failure {
     /// The connection could not be made.
     Unreachable(io::Error),
+    /// The connection was not made within `upstream_connect_timeout`.
+    Unanswered,
+    /// TLS could not be begun. The text says why and what to do.
+    Handshake(String),
     /// The connection broke.
     Broken(io::Error),
     /// The response ended too early.
@@ -47,8 +50,10 @@ impl Failure {
     /// Returns the status for the client, which is mod_proxy's.
     pub(super) fn status(&self) -> Status {
         match self {
-            Failure::Unreachable(_) => Status::SERVICE_UNAVAILABLE,
-            Failure::Broken(_) | Failure::Short | Failure::Malformed(_) => Status::BAD_GATEWAY,
+            Failure::Unreachable(_) | Failure::Unanswered => Status::SERVICE_UNAVAILABLE,
+            Failure::Handshake(_) | Failure::Broken(_) | Failure::Short | Failure::Malformed(_) => {
+                Status::BAD_GATEWAY
+            }
             Failure::Silent => Status::GATEWAY_TIMEOUT,
             Failure::Storage(_) => Status::INTERNAL_SERVER_ERROR,
         }
@@ -59,6 +64,10 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Unreachable(error) => write!(f, "it cannot be reached: {error}"),
+            Failure::Unanswered => {
+                f.write_str("it has not taken the connection within upstream_connect_timeout")
+            }
+            Failure::Handshake(why) => f.write_str(why),
             Failure::Broken(error) => write!(f, "its connection broke: {error}"),
             Failure::Short => {
                 f.write_str("it closed the connection before its response was complete")
@@ -72,8 +81,15 @@ impl fmt::Display for Failure {
     }
 }
 
-pub(super) trait Duplex: AsyncRead + AsyncWrite + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
+/// What may follow the head of a response, by its request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expected {
+    Content,
+    /// The request was a HEAD: the content's length is in the head alone.
+    NoContent,
+    /// Content, or after 101 (Switching Protocols) the bytes of a WebSocket.
+    Switch,
+}
 
 /// A response that is being received.
 pub(super) struct Reply {
@@ -168,15 +184,18 @@ impl Reply {
     }
 
     /// Reads the final head, and notes which content follows it. Interim responses are skipped.
-    pub(super) async fn read_head(&mut self, is_head: bool) -> Result<ResponseHead, Failure> {
-        self.is_head = is_head;
+    pub(super) async fn read_head(&mut self, expected: Expected) -> Result<ResponseHead, Failure> {
+        self.is_head = expected == Expected::NoContent;
         let mut interim = 0;
         loop {
             match parse_head(self.input.bytes())? {
-                Some((head, length)) => {
+                Some(ParsedHead { head, length, switches }) => {
                     self.input.consume(length);
+                    if switches && expected == Expected::Switch {
+                        return Ok(head);
+                    }
                     if !head.status.is_informational() {
-                        let is_empty = is_head || head.status.forbids_content();
+                        let is_empty = self.is_head || head.status.forbids_content();
                         self.left = if is_empty {
                             Left::Length(0)
                         } else {
@@ -199,6 +218,17 @@ impl Reply {
                 }
                 None => {}
             }
+        }
+    }
+
+    /// Makes a tunnel of the connection, whose head was 101.
+    pub(super) fn into_tunnel(self, idle_timeout: Duration, place: Box<dyn fmt::Debug>) -> Tunnel {
+        Tunnel {
+            received: self.input.bytes().to_vec(),
+            stream: self.stream,
+            idle_timeout,
+            name: self.name,
+            place,
         }
     }
 
@@ -281,8 +311,17 @@ impl Source for Reply {
     }
 }
 
-/// Returns a head and its length, if the head is complete.
-fn parse_head(bytes: &[u8]) -> Result<Option<(ResponseHead, usize)>, Failure> {
+/// A head that is complete.
+struct ParsedHead {
+    head: ResponseHead,
+    /// Length in bytes.
+    length: usize,
+    /// The head is a 101 that begins a WebSocket.
+    switches: bool,
+}
+
+/// Returns the head that `bytes` begin with, if the head is complete.
+fn parse_head(bytes: &[u8]) -> Result<Option<ParsedHead>, Failure> {
     let mut lines = [httparse::EMPTY_HEADER; MOST_LINES];
     let mut parsed = httparse::Response::new(&mut lines);
     let length = match parsed.parse(bytes) {
@@ -300,6 +339,15 @@ fn parse_head(bytes: &[u8]) -> Result<Option<(ResponseHead, usize)>, Failure> {
     for line in parsed.headers.iter() {
         fields.push(line.name.as_bytes(), line.value);
     }
+    let has = |name: &[u8], word: &[u8]| {
+        fields
+            .values(name)
+            .flat_map(members)
+            .any(|member| member.eq_ignore_ascii_case(word))
+    };
+    let switches = head.status == Status::SWITCHING_PROTOCOLS
+        && has(b"connection", b"upgrade")
+        && has(b"upgrade", b"websocket");
     for (name, value) in fields.iter() {
         let mut named = fields.values(b"connection").flat_map(members);
         if named.any(|named| named.eq_ignore_ascii_case(name))
@@ -312,7 +360,7 @@ fn parse_head(bytes: &[u8]) -> Result<Option<(ResponseHead, usize)>, Failure> {
     }
     // The field would be taken for one of our own connection.
     head.fields.remove(b"connection");
-    Ok(Some((head, length)))
+    Ok(Some(ParsedHead { head, length, switches }))
 }
 
 /// Returns how much content follows a head (RFC 9112 §6.3).

@@ -16,7 +16,7 @@ fn serves_again(site: &Site) {
 }
 
 /// The log must have a line with all of these.
-fn wait_for_line(site: &Site, words: &[&str]) {
+pub(super) fn wait_for_line(site: &Site, words: &[&str]) {
     wait_until(&format!("a line of the log says {words:?}"), || {
         site.server
             .log()

@@ -26,6 +26,7 @@ fn requests_that_are_handed_on() {
                  ErrorDocument 403 default\nErrorDocument 404 /app/404\nRedirect /app/moved /elsewhere\n";
     let upstreams = || {
         let upstream = |socket: Option<&str>, host: &str, port| howdah_config::Upstream {
+            scheme: howdah_config::UpstreamScheme::Http,
             socket: socket.map(Into::into),
             host: host.to_owned(),
             port,

@@ -9,6 +9,7 @@ fn tree(rules: &str, htaccess: &[(&str, &str)]) -> Tree {
     Tree::with(FILES, htaccess, |site| {
         site.rules = Some(rules.to_owned());
         site.upstreams = vec![howdah_config::Upstream {
+            scheme: howdah_config::UpstreamScheme::Http,
             socket: None,
             host: "127.0.0.1".to_owned(),
             port: 3000,

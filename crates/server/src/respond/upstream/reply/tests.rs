@@ -1,13 +1,13 @@
 use super::*;
 
 /// Reads a response. Returns its status and content, or the failure.
-fn read(response: &str, is_head: bool) -> String {
+fn read(response: &str, expected: Expected) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let response = io::Cursor::new(response.as_bytes().to_vec());
         let stream = Box::new(tokio::io::join(response, tokio::io::sink()));
         let mut reply = Reply::new(String::new(), stream, Duration::from_secs(5));
-        let head = match reply.read_head(is_head).await {
+        let head = match reply.read_head(expected).await {
             Ok(head) => head,
             Err(failure) => return failure.status().to_string(),
         };
@@ -75,13 +75,16 @@ fn responses() {
         ("", "502"),
     ];
     for (response, expected) in rows {
-        assert_eq!(read(response, false), expected, "{response:?}");
+        assert_eq!(read(response, Expected::Content), expected, "{response:?}");
     }
-    assert_eq!(read("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", true), "200 Content-Length: ");
+    assert_eq!(
+        read("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", Expected::NoContent),
+        "200 Content-Length: "
+    );
     let long = format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "b".repeat(2 * MOST_HEAD));
-    assert_eq!(read(&long, false), "502");
+    assert_eq!(read(&long, Expected::Content), "502");
     let lines = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(MOST_LINES + 1));
-    assert_eq!(read(&lines, false), "502");
+    assert_eq!(read(&lines, Expected::Content), "502");
     let interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(MOST_INTERIM + 1);
-    assert_eq!(read(&interim, false), "502");
+    assert_eq!(read(&interim, Expected::Content), "502");
 }

@@ -1,0 +1,104 @@
+//! Checks of the settings of a site's pool.
+
+use super::SettingPositions;
+use crate::diagnostic::MistakeCollector;
+use crate::settings::{Php, Site};
+use crate::values::{Count, PoolMode, Sandbox};
+
+/// Reports keys that only a sandbox can enforce, in a site without one.
+pub(super) fn sandbox(
+    site: &Site,
+    number: usize,
+    places: &SettingPositions<'_, '_>,
+    report: &mut MistakeCollector<'_>,
+) {
+    let Some(php) = site.php.as_ref().filter(|php| php.sandbox == Sandbox::Off) else {
+        return;
+    };
+    let given = [
+        ("connect", php.connect.is_some()),
+        ("readable", !php.readable.is_empty()),
+        ("writable", !php.writable.is_empty()),
+    ];
+    for (key, _) in given.iter().filter(|(_, is_given)| *is_given) {
+        report.add_at(
+            places.php_key(number, key),
+            format!("`{key}` has no effect with `sandbox = \"off\"`"),
+            Some(format!("leave `{key}` out, or give `sandbox = \"standard\"`")),
+        );
+    }
+}
+
+/// Reports numbers of workers that contradict each other, and those that the pool's mode ignores.
+pub(super) fn workers(
+    site: &Site,
+    number: usize,
+    places: &SettingPositions<'_, '_>,
+    report: &mut MistakeCollector<'_>,
+) {
+    let Some(php) = &site.php else { return };
+    for mistake in mistakes(php) {
+        let Mistake { key, message, help } = mistake;
+        report.add_at(places.php_key(number, key), message, Some(help));
+    }
+}
+
+/// A mistake in the value of a key.
+struct Mistake {
+    key: &'static str,
+    message: String,
+    help: String,
+}
+
+fn mistakes(php: &Php) -> Vec<Mistake> {
+    let mut mistakes = Vec::new();
+    let mut add = |key, message: String, help: &str| {
+        mistakes.push(Mistake { key, message, help: help.to_owned() });
+    };
+    for (key, is_given, modes) in [
+        ("start_workers", php.start_workers.is_some(), &[PoolMode::Dynamic][..]),
+        ("min_spare_workers", php.min_spare_workers.is_some(), &[PoolMode::Dynamic]),
+        ("max_spare_workers", php.max_spare_workers.is_some(), &[PoolMode::Dynamic]),
+        ("idle_timeout", php.idle_timeout.is_some(), &[PoolMode::Dynamic, PoolMode::OnDemand]),
+    ] {
+        if is_given && !modes.contains(&php.mode) {
+            let message = format!("`{key}` has no effect with `mode = \"{}\"`", php.mode.name());
+            let help = format!("leave `{key}` out, or give `mode = \"{}\"`", modes[0].name());
+            add(key, message, &help);
+        }
+    }
+    if php.mode != PoolMode::Dynamic {
+        return mistakes;
+    }
+    for (key, value) in spare_keys(php) {
+        if let Count::Exactly(workers) = php.workers
+            && value > workers
+        {
+            let message = format!("`{key}` = {value} is more than `workers` = {workers}");
+            add(key, message, "give at most as many as `workers`");
+        }
+    }
+    let least = php.min_spare_workers.unwrap_or(1);
+    if php.max_spare_workers.is_some_and(|most| most < least) {
+        let message = format!("`max_spare_workers` is less than `min_spare_workers` = {least}");
+        add("max_spare_workers", message, "give at least as many as `min_spare_workers`");
+    }
+    if let Some(start) = php.start_workers
+        && (start < least || php.max_spare_workers.is_some_and(|most| start > most))
+    {
+        let limits = "`min_spare_workers` and `max_spare_workers`";
+        let message = format!("`start_workers` = {start} is not between {limits}");
+        add("start_workers", message, "give a number between them: workers that start are free");
+    }
+    mistakes
+}
+
+/// The numbers of workers that are given, by key.
+fn spare_keys(php: &Php) -> impl Iterator<Item = (&'static str, usize)> {
+    let keys = [
+        ("start_workers", php.start_workers),
+        ("min_spare_workers", php.min_spare_workers),
+        ("max_spare_workers", php.max_spare_workers),
+    ];
+    keys.into_iter().filter_map(|(key, value)| Some((key, value?)))
+}

@@ -1,0 +1,170 @@
+//! The places of a pool's workers: which are wanted, and which processes have them.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use howdah_ipc::worker_set::WorkerSet;
+
+/// The places of the workers of one zygote.
+#[derive(Debug)]
+pub(crate) struct Roster(Vec<Place>);
+
+#[derive(Debug, Clone)]
+struct Place {
+    is_wanted: bool,
+    /// Process id, 0 for none.
+    pid: u64,
+    started: SystemTime,
+    /// The time from which on the worker has slept, as far as it was looked at.
+    asleep: Option<Instant>,
+    /// Requests that the worker had served then.
+    served: u64,
+}
+
+impl Roster {
+    /// Places for `most` workers, of which the first `wanted` are wanted.
+    pub(crate) fn new(most: usize, wanted: usize) -> Roster {
+        let place = |index| Place {
+            is_wanted: index < wanted,
+            pid: 0,
+            started: SystemTime::UNIX_EPOCH,
+            asleep: None,
+            served: 0,
+        };
+        Roster((0..most).map(place).collect())
+    }
+
+    /// The workers that are wanted.
+    pub(crate) fn wanted(&self) -> WorkerSet {
+        let all = self.0.iter().enumerate();
+        all.filter(|(_, place)| place.is_wanted).map(|(index, _)| index).collect()
+    }
+
+    /// Number of workers that are wanted.
+    pub(crate) fn count(&self) -> usize {
+        self.0.iter().filter(|place| place.is_wanted).count()
+    }
+
+    /// Number of workers that are wanted and live.
+    pub(crate) fn present(&self) -> usize {
+        self.0.iter().filter(|place| place.is_wanted && place.pid != 0).count()
+    }
+
+    /// Wants this many workers more. Places whose former worker has ended are taken first, and of
+    /// these the lowest: the lowest workers are woken first.
+    pub(crate) fn want_more(&mut self, mut count: usize) {
+        for takes_busy in [false, true] {
+            for place in self.0.iter_mut().filter(|place| !place.is_wanted) {
+                if count > 0 && (takes_busy || place.pid == 0) {
+                    place.is_wanted = true;
+                    count -= 1;
+                }
+            }
+        }
+    }
+
+    /// Does not want a worker any more.
+    pub(crate) fn dismiss(&mut self, worker: usize) {
+        if let Some(place) = self.0.get_mut(worker) {
+            place.is_wanted = false;
+        }
+    }
+
+    /// Records the start of a worker.
+    pub(crate) fn started(&mut self, worker: usize, pid: u64) {
+        if let Some(place) = self.0.get_mut(worker) {
+            place.pid = pid;
+            place.started = SystemTime::now();
+            place.asleep = None;
+        }
+    }
+
+    /// Records the death of a worker. Returns whether the worker was wanted; `None` for a place
+    /// that does not exist.
+    pub(crate) fn died(&mut self, worker: usize, pid: u64) -> Option<bool> {
+        let place = self.0.get_mut(worker)?;
+        if place.pid == pid {
+            place.pid = 0;
+        }
+        Some(place.is_wanted)
+    }
+
+    /// The process of a worker, 0 if there is none.
+    pub(crate) fn pid(&self, worker: usize) -> u64 {
+        self.0.get(worker).map_or(0, |place| place.pid)
+    }
+
+    /// By worker: the process, 0 where there is none, and the time at which it started.
+    pub(crate) fn processes(&self) -> Vec<(u64, SystemTime)> {
+        self.0.iter().map(|place| (place.pid, place.started)).collect()
+    }
+
+    /// Notes which workers sleep. `look` returns whether a worker does, and the number of requests
+    /// that it has served.
+    pub(crate) fn note_sleep(&mut self, now: Instant, look: impl Fn(usize) -> (bool, u64)) {
+        for (index, place) in self.0.iter_mut().enumerate().filter(|(_, place)| place.pid != 0) {
+            let (is_asleep, served) = look(index);
+            place.asleep = match place.asleep {
+                _ if !is_asleep => None,
+                Some(since) if served == place.served => Some(since),
+                _ => Some(now),
+            };
+            place.served = served;
+        }
+    }
+
+    /// The workers that are wanted and have slept for this long, the highest first.
+    pub(crate) fn rested(&self, now: Instant, time: Duration) -> Vec<usize> {
+        let has_rested = |place: &Place| {
+            let since = place.asleep.filter(|_| place.is_wanted && place.pid != 0);
+            since.is_some_and(|since| now.saturating_duration_since(since) >= time)
+        };
+        let all = self.0.iter().enumerate().rev();
+        all.filter(|(_, place)| has_rested(place)).map(|(index, _)| index).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_free_place_is_taken_first() {
+        let mut roster = Roster::new(4, 2);
+        assert_eq!((roster.count(), roster.present()), (2, 0));
+        roster.started(0, 7);
+        roster.started(1, 8);
+        roster.dismiss(0);
+        assert_eq!((roster.count(), roster.present()), (1, 1));
+        roster.want_more(1);
+        assert_eq!(roster.wanted(), [1, 2].into_iter().collect(), "worker 0 has not ended");
+        roster.want_more(9);
+        assert_eq!(roster.wanted(), WorkerSet::first(4));
+    }
+
+    #[test]
+    fn a_death_says_whether_the_worker_was_wanted() {
+        let mut roster = Roster::new(2, 2);
+        roster.started(0, 7);
+        assert_eq!(roster.died(0, 6), Some(true), "an earlier process in this place");
+        assert_eq!(roster.pid(0), 7);
+        roster.dismiss(0);
+        assert_eq!(roster.died(0, 7), Some(false));
+        assert_eq!((roster.pid(0), roster.died(2, 7)), (0, None));
+    }
+
+    #[test]
+    fn a_worker_has_rested_if_it_served_nothing_meanwhile() {
+        let mut roster = Roster::new(3, 3);
+        (0..3).for_each(|worker| roster.started(worker, 7));
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        roster.note_sleep(start, |_| (true, 1));
+        // The second has served a request, the third is awake.
+        roster.note_sleep(after(5), |worker| (worker < 2, [1, 2, 1][worker]));
+        roster.note_sleep(after(10), |worker| (true, [1, 2, 1][worker]));
+        assert_eq!(roster.rested(after(10), Duration::from_secs(10)), [0]);
+        assert_eq!(roster.rested(after(15), Duration::from_secs(10)), [1, 0]);
+        roster.dismiss(1);
+        assert_eq!(roster.rested(after(20), Duration::from_secs(10)), [2, 0]);
+    }
+}

@@ -1,0 +1,470 @@
+//! A tunnel: after its head a response is bytes in both directions, until both sides have ended
+//! (RFC 9110 §7.8, RFC 8441).
+//!
+//! ```text
+//! client (a protocol's TunnelEnd) ──▶ Way ──▶ upstream
+//!                                 ◀── Way ◀──
+//! ```
+//! [`carry`] is the only loop that moves a tunnel's bytes. Each direction holds at most what one
+//! read returned: a side that takes nothing stops the other side's reading. An idle tunnel has no
+//! buffers.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::pump::PumpError;
+use super::source::SourceError;
+use crate::front::Thread;
+use crate::net::{ConnectionError, Watch};
+use crate::respond::UpstreamError;
+
+/// A byte stream in both directions.
+pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
+
+/// The client's end of a tunnel, which a protocol provides. Its head was sent, or is sent before
+/// the first bytes.
+pub(crate) trait TunnelEnd {
+    /// Reads once. Reading 0 bytes is the end of the client's side.
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<Result<(), ConnectionError>>;
+
+    /// Sends as many of `bytes`, which are not empty, as the client takes. Returns their number.
+    fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<Result<usize, ConnectionError>>;
+
+    /// Sends what was taken and waits in the protocol.
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ConnectionError>>;
+
+    /// Ends the server's side. All bytes were taken before.
+    fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ConnectionError>>;
+}
+
+/// The upstream's end of a tunnel.
+pub(crate) struct Tunnel {
+    pub(crate) stream: Box<dyn Duplex>,
+    /// Bytes that the upstream sent behind its head.
+    pub(crate) received: Vec<u8>,
+    /// The time without a byte in either direction after which the tunnel ends.
+    pub(crate) idle_timeout: Duration,
+    /// The upstream's name, for errors.
+    pub(crate) name: String,
+    /// The tunnel's place among those that the site and the client may have.
+    pub(crate) place: Box<dyn fmt::Debug>,
+}
+
+/// What passed a tunnel, and how the tunnel ended.
+#[derive(Debug)]
+pub(crate) struct Carried {
+    /// Bytes from the client to the upstream.
+    pub(crate) received: u64,
+    /// Bytes from the upstream to the client.
+    pub(crate) sent: u64,
+    /// The client may still send bytes, which nobody reads.
+    pub(crate) is_client_open: bool,
+    pub(crate) result: Result<(), PumpError>,
+}
+
+/// Moves the bytes of a tunnel until both sides have ended, the idle time is over, or the front
+/// ends.
+pub(crate) async fn carry(
+    thread: &Rc<Thread>,
+    tunnel: Box<Tunnel>,
+    client: &mut impl TunnelEnd,
+) -> Carried {
+    let Tunnel {
+        stream,
+        received,
+        idle_timeout,
+        name,
+        place,
+    } = *tunnel;
+    let mut carrier = Carrier {
+        client,
+        upstream: stream,
+        up: Way::default(),
+        down: Way { pending: received, ..Way::default() },
+        is_closing: false,
+    };
+    let mut limits = TimeLimits::new(thread, idle_timeout);
+    let mut drains = pin!(thread.drains());
+    let result = poll_fn(|context| {
+        if drains.as_mut().poll(context).is_ready() {
+            drains.set(thread.drains());
+            // The wait begins with the first poll.
+            let _ = drains.as_mut().poll(context);
+        }
+        let before = carrier.moved();
+        let ended = carrier.poll(context);
+        if let Poll::Ready(ended) = ended {
+            return Poll::Ready(ended);
+        }
+        match limits.poll(carrier.moved() > before, context) {
+            None => Poll::Pending,
+            Some(_) if carrier.is_closing => Poll::Ready(Ok(())),
+            Some(Over::Idle) => Poll::Ready(Err(Broken::Client(ConnectionError::TimedOut))),
+            Some(Over::Draining) => {
+                carrier.is_closing = true;
+                limits.close();
+                // Both sides are told that this was the last byte.
+                carrier.poll(context)
+            }
+        }
+    })
+    .await;
+    drop(place);
+    Carried {
+        received: carrier.up.moved,
+        sent: carrier.down.moved,
+        is_client_open: !carrier.up.has_ended || carrier.is_closing,
+        result: result.map_err(|side| match side {
+            Broken::Client(error) => PumpError::Client(error),
+            Broken::Upstream(error) => {
+                let error = UpstreamError::broken(name, error);
+                PumpError::Source(SourceError::Upstream(Box::new(error)))
+            }
+        }),
+    }
+}
+
+/// The side whose connection broke.
+#[derive(Debug)]
+enum Broken {
+    Client(ConnectionError),
+    Upstream(io::Error),
+}
+
+/// Both directions of a tunnel.
+struct Carrier<'c, E> {
+    client: &'c mut E,
+    upstream: Box<dyn Duplex>,
+    /// From the client to the upstream.
+    up: Way,
+    /// From the upstream to the client.
+    down: Way,
+    /// Nothing more is read: both sides are ended once they have taken what was read.
+    is_closing: bool,
+}
+
+/// One direction.
+#[derive(Default)]
+struct Way {
+    /// Bytes that were read and not taken.
+    pending: Vec<u8>,
+    /// Bytes of `pending` that were taken.
+    taken: usize,
+    /// Bytes taken of the whole direction.
+    moved: u64,
+    /// The source has ended.
+    has_ended: bool,
+    /// The sink was told so.
+    is_finished: bool,
+    /// The sink may hold bytes that wait.
+    is_dirty: bool,
+}
+
+impl<E: TunnelEnd> Carrier<'_, E> {
+    fn moved(&self) -> u64 {
+        self.up.moved + self.down.moved
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        if self.is_closing {
+            self.up.has_ended = true;
+            self.down.has_ended = true;
+        }
+        let mut client = Client(self.client);
+        let mut upstream = Upstream(&mut self.upstream);
+        let up = self.up.poll(&mut client, &mut upstream, context)?;
+        let down = self.down.poll(&mut upstream, &mut client, context)?;
+        match (up, down) {
+            (Poll::Ready(()), Poll::Ready(())) => Poll::Ready(Ok(())),
+            _ => Poll::Pending,
+        }
+    }
+}
+
+impl Way {
+    /// Moves bytes until one of the sides has to be waited for. Ready: the direction has ended.
+    fn poll(
+        &mut self,
+        source: &mut impl Side,
+        sink: &mut impl Side,
+        context: &mut Context<'_>,
+    ) -> Result<Poll<()>, Broken> {
+        for _ in 0..MOST_ROUNDS {
+            if self.is_finished {
+                return Ok(Poll::Ready(()));
+            }
+            let step = if self.taken < self.pending.len() {
+                self.poll_pending(sink, context)
+            } else if self.has_ended {
+                sink.poll_finish(context).map(|ended| ended.map(|()| self.is_finished = true))
+            } else {
+                self.poll_next(source, sink, context)
+            };
+            if let Poll::Ready(result) = step {
+                result?;
+                continue;
+            }
+            if self.is_dirty
+                && let Poll::Ready(flushed) = sink.poll_flush(context)
+            {
+                flushed?;
+                self.is_dirty = false;
+            }
+            return Ok(Poll::Pending);
+        }
+        // Other connections get their turn.
+        context.waker().wake_by_ref();
+        Ok(Poll::Pending)
+    }
+
+    /// Sends what was read before.
+    fn poll_pending(
+        &mut self,
+        sink: &mut impl Side,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Broken>> {
+        sink.poll_write(context, &self.pending[self.taken..]).map(|written| {
+            self.note(written?);
+            if self.taken == self.pending.len() {
+                self.pending = Vec::new();
+                self.taken = 0;
+            }
+            Ok(())
+        })
+    }
+
+    /// Reads once, and sends what was read as far as it is taken.
+    fn poll_next(
+        &mut self,
+        source: &mut impl Side,
+        sink: &mut impl Side,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Broken>> {
+        ROOM.with_borrow_mut(|room| {
+            room.resize(READ_AT_ONCE, 0);
+            let mut room = ReadBuf::new(room);
+            std::task::ready!(source.poll_read(context, &mut room))?;
+            let read = room.filled();
+            if read.is_empty() {
+                self.has_ended = true;
+                return Poll::Ready(Ok(()));
+            }
+            let written = match sink.poll_write(context, read) {
+                Poll::Ready(written) => written?,
+                Poll::Pending => 0,
+            };
+            self.note(written);
+            self.taken = 0;
+            self.pending.extend_from_slice(&read[written..]);
+            Poll::Ready(Ok(()))
+        })
+    }
+
+    fn note(&mut self, written: usize) {
+        self.taken += written;
+        self.moved += written as u64;
+        self.is_dirty |= written > 0;
+    }
+}
+
+/// A side of a tunnel, as the other direction's source and sink.
+trait Side {
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<Result<(), Broken>>;
+    fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<Result<usize, Broken>>;
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>>;
+    fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>>;
+}
+
+struct Client<'c, E>(&'c mut E);
+
+impl<E: TunnelEnd> Side for Client<'_, E> {
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<Result<(), Broken>> {
+        self.0.poll_read(context, room).map_err(Broken::Client)
+    }
+
+    fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<Result<usize, Broken>> {
+        self.0.poll_write(context, bytes).map_err(Broken::Client)
+    }
+
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        self.0.poll_flush(context).map_err(Broken::Client)
+    }
+
+    fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        self.0.poll_finish(context).map_err(Broken::Client)
+    }
+}
+
+struct Upstream<'c>(&'c mut Box<dyn Duplex>);
+
+impl Side for Upstream<'_> {
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<Result<(), Broken>> {
+        match Pin::new(&mut self.0).poll_read(context, room) {
+            // An upstream over TLS that closes without a goodbye: the bytes' own framing tells.
+            Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Poll::Ready(Ok(()))
+            }
+            other => other.map_err(Broken::Upstream),
+        }
+    }
+
+    fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<Result<usize, Broken>> {
+        match Pin::new(&mut self.0).poll_write(context, bytes) {
+            Poll::Ready(Ok(0)) => {
+                Poll::Ready(Err(Broken::Upstream(io::ErrorKind::WriteZero.into())))
+            }
+            other => other.map_err(Broken::Upstream),
+        }
+    }
+
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        Pin::new(&mut self.0).poll_flush(context).map_err(Broken::Upstream)
+    }
+
+    /// An upstream that has closed its side already needs no end of ours.
+    fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        match Pin::new(&mut self.0).poll_shutdown(context) {
+            Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::NotConnected => {
+                Poll::Ready(Ok(()))
+            }
+            other => other.map_err(Broken::Upstream),
+        }
+    }
+}
+
+/// The limit that has ended a tunnel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Over {
+    Idle,
+    Draining,
+}
+
+/// The time limits of a tunnel.
+struct TimeLimits<'t> {
+    thread: &'t Thread,
+    idle_timeout: Duration,
+    /// When the last byte moved.
+    moved: Instant,
+    /// When the tunnel ends because the front does; `None` while the front serves.
+    end: Option<Instant>,
+    /// The front has ended the tunnel.
+    is_closed: bool,
+    watch: Option<Rc<Watch>>,
+}
+
+impl<'t> TimeLimits<'t> {
+    fn new(thread: &'t Thread, idle_timeout: Duration) -> TimeLimits<'t> {
+        TimeLimits {
+            thread,
+            idle_timeout,
+            moved: Instant::now(),
+            end: None,
+            is_closed: false,
+            watch: None,
+        }
+    }
+
+    /// Returns the limit that has been reached. `has_moved`: bytes have passed since the last call.
+    fn poll(&mut self, has_moved: bool, context: &mut Context<'_>) -> Option<Over> {
+        if self.thread.closes_idle() && !self.is_closed {
+            return Some(Over::Draining);
+        }
+        let watch = self
+            .watch
+            .get_or_insert_with(|| self.thread.watches().add(context.waker().clone()));
+        if self.thread.is_draining() && self.end.is_none() {
+            let limit = self.thread.config().limits.drain_timeout;
+            self.end = Some(Instant::now() + (limit - (limit / 4).min(MOST_RESERVE)));
+            watch.disarm();
+        }
+        if has_moved {
+            self.moved = Instant::now();
+        } else if !watch.is_disarmed() && !watch.is_expired() {
+            return None;
+        }
+        let now = if has_moved { self.moved } else { Instant::now() };
+        if self.end.is_some_and(|end| end <= now) {
+            return Some(Over::Draining);
+        }
+        let idle_end = self.moved + self.idle_timeout;
+        if idle_end <= now {
+            return Some(Over::Idle);
+        }
+        if watch.is_disarmed() || watch.is_expired() {
+            let end = self.end.map_or(idle_end, |end| end.min(idle_end));
+            watch.arm(now, end - now);
+        }
+        None
+    }
+
+    /// From now on only [`LAST_WORDS`] are left.
+    fn close(&mut self) {
+        let now = Instant::now();
+        self.is_closed = true;
+        self.end = Some(now + LAST_WORDS);
+        if let Some(watch) = &self.watch {
+            watch.arm(now, LAST_WORDS);
+        }
+    }
+}
+
+/// Bytes that are read at once.
+const READ_AT_ONCE: usize = 32 * 1024;
+/// Reads and writes of one direction before other connections of the thread get their turn.
+const MOST_ROUNDS: usize = 32;
+/// The most of `drain_timeout` that is kept for ending tunnels in order, before the front is ended.
+const MOST_RESERVE: Duration = Duration::from_secs(5);
+/// How long both sides have to take what was read, when the front ends.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+thread_local! {
+    /// The bytes that are on their way through a tunnel.
+    static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl fmt::Debug for Tunnel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tunnel").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,168 @@
+//! Pools whose workers come and go: `mode` in `[site.php]`.
+
+use serde_json::Value;
+
+use super::{TOP, monitor, named, wait_for_status};
+use crate::site::Site;
+use crate::support::{has_php, wait_until};
+use crate::wire::Wire;
+
+/// A script that creates a file when it runs, and does not end before `end` is allowed.
+const HOLD: (&str, &str) = (
+    "hold.php",
+    "<?php touch($_GET['in'] . '/begun-' . $_GET['n']);
+     while (!file_exists($_GET['in'] . '/end')) usleep(1000); echo 'done';",
+);
+const ONE: (&str, &str) = ("a.php", "<?php echo 1;");
+
+fn config(php: &str) -> String {
+    format!(
+        "{TOP}[[site]]\nname = \"shop\"\nroot = \"public\"\n[site.php]\nstate_dir = \"state\"\n\
+         queue_timeout = \"5m\"\nrequest_timeout = \"5m\"\n{php}"
+    )
+}
+
+fn shop(php: &str) -> Site {
+    Site::configured(&[ONE, HOLD], &config(php))
+}
+
+/// Asks for [`HOLD`] with these numbers.
+fn ask(site: &Site, numbers: std::ops::Range<u32>) -> Vec<Wire> {
+    let ask = |number| {
+        let mut wire = site.connect();
+        let target = format!("{}&n={number}", site.awaiting("/hold.php"));
+        wire.request("GET", &target, &[], b"");
+        wire
+    };
+    numbers.map(ask).collect()
+}
+
+fn wait_until_begun(site: &Site, numbers: std::ops::Range<u32>) {
+    let begun = |number| site.scratch().join(format!("begun-{number}")).exists();
+    wait_until("the scripts have begun", || numbers.clone().all(begun));
+}
+
+fn wait_for_pool(site: &Site, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let status = wait_for_status(site, what, |status| is_so(&named(status, "shop")["pool"]));
+    named(&status, "shop")["pool"].clone()
+}
+
+/// Number of workers of a pool in a status.
+fn count(pool: &Value) -> usize {
+    pool["workers"].as_array().unwrap().len()
+}
+
+#[test]
+fn a_pool_on_demand_has_workers_only_while_there_are_requests() {
+    if !has_php() {
+        return;
+    }
+    let site = shop("mode = \"ondemand\"\nworkers = 3\nidle_timeout = \"200ms\"\n");
+    assert!(site.server.workers().is_empty());
+    assert_eq!(monitor(&site, "/readyz", &[]).status, 200);
+    let pool = wait_for_pool(&site, "the pool is ready", |pool| pool["state"] == "ready");
+    assert_eq!((&pool["mode"], count(&pool)), (&"ondemand".into(), 0));
+    for _ in 0..2 {
+        assert_eq!(site.get("/a.php").text(), "1");
+        wait_until("no worker is left", || site.server.workers().is_empty());
+    }
+    // Every worker that was started is counted at its end as well.
+    let pool = wait_for_pool(&site, "all have ended", |pool| pool["spawned"] == pool["dismissed"]);
+    assert!(pool["spawned"].as_u64() >= Some(2), "{pool:#}");
+    assert_eq!(
+        (&pool["recycled"], &pool["failed"], &pool["lost"]),
+        (&0.into(), &0.into(), &0.into())
+    );
+}
+
+#[test]
+fn a_pool_on_demand_starts_a_worker_for_each_request_that_runs_and_not_more_than_workers() {
+    if !has_php() {
+        return;
+    }
+    let site = shop("mode = \"ondemand\"\nworkers = 3\nidle_timeout = \"5m\"\n");
+    let mut wires = ask(&site, 0..2);
+    wait_until_begun(&site, 0..2);
+    wires.extend(ask(&site, 2..3));
+    wait_until_begun(&site, 2..3);
+    wires.extend(ask(&site, 3..5));
+    let pool = wait_for_pool(&site, "two requests wait", |pool| pool["queue"] == 2);
+    assert_eq!((count(&pool), &pool["active"]), (3, &3.into()), "{pool:#}");
+    assert_eq!(&pool["most_workers"], 3);
+    site.allow("end");
+    for wire in &mut wires {
+        assert_eq!(wire.reply("GET").text(), "done");
+    }
+}
+
+#[test]
+fn a_pool_on_demand_outlives_the_death_of_its_zygote_and_its_workers() {
+    if !has_php() {
+        return;
+    }
+    let site = shop("mode = \"ondemand\"\nworkers = 2\nidle_timeout = \"5m\"\n");
+    assert_eq!(site.get("/a.php").text(), "1");
+    let zygote = site.server.kill_zygote();
+    assert_eq!(site.get("/a.php").text(), "1");
+    assert!(!zygote.lives());
+    let worker = site.server.workers()[0];
+    worker.signal(howdah_sys::signal::SIGKILL);
+    wait_until("the worker has ended", || !worker.lives());
+    assert_eq!(site.get("/a.php").text(), "1");
+}
+
+#[test]
+fn a_dynamic_pool_keeps_spare_workers_between_the_limits() {
+    if !has_php() {
+        return;
+    }
+    let numbers = "start_workers = 2\nmin_spare_workers = 2\nmax_spare_workers = 3\n";
+    let site = shop(&format!("mode = \"dynamic\"\nworkers = 6\n{numbers}"));
+    let pool = wait_for_pool(&site, "the pool has started", |pool| pool["idle"] == 2);
+    assert_eq!((&pool["mode"], count(&pool)), (&"dynamic".into(), 2), "{pool:#}");
+    let mut wires = ask(&site, 0..3);
+    wait_until_begun(&site, 0..3);
+    let pool = wait_for_pool(&site, "two are free again", |pool| {
+        pool["active"] == 3 && pool["idle"].as_u64() >= Some(2)
+    });
+    assert!(count(&pool) <= 6, "{pool:#}");
+    wires.extend(ask(&site, 3..6));
+    wait_until_begun(&site, 3..6);
+    wait_for_pool(&site, "all work", |pool| pool["active"] == 6 && pool["idle"] == 0);
+    site.allow("end");
+    for wire in &mut wires {
+        assert_eq!(wire.reply("GET").text(), "done");
+    }
+    let pool = wait_for_pool(&site, "three are left", |pool| count(pool) == 3);
+    let of = |key: &str| pool[key].as_u64().unwrap();
+    assert_eq!((of("idle"), of("spawned") - of("dismissed")), (3, 3), "{pool:#}");
+}
+
+#[test]
+fn free_workers_of_a_dynamic_pool_end_after_idle_timeout_if_it_is_set() {
+    if !has_php() {
+        return;
+    }
+    let numbers = "start_workers = 4\nmin_spare_workers = 1\nmax_spare_workers = 4\n";
+    let site =
+        shop(&format!("mode = \"dynamic\"\nworkers = 4\nidle_timeout = \"200ms\"\n{numbers}"));
+    wait_for_pool(&site, "one is left", |pool| count(pool) == 1 && pool["dismissed"] == 3);
+    assert_eq!(site.get("/a.php").text(), "1");
+}
+
+#[test]
+fn a_reload_changes_the_mode_and_loses_nothing() {
+    if !has_php() {
+        return;
+    }
+    let site = shop("workers = 2\n");
+    let pool = wait_for_pool(&site, "the pool has started", |pool| count(pool) == 2);
+    assert_eq!(pool["mode"], "static");
+    let mut wires = ask(&site, 0..1);
+    wait_until_begun(&site, 0..1);
+    site.reconfigure(&config("mode = \"ondemand\"\nworkers = 2\n"));
+    wait_for_pool(&site, "the mode has changed", |pool| pool["mode"] == "ondemand");
+    site.allow("end");
+    assert_eq!(wires[0].reply("GET").text(), "done");
+    assert_eq!(site.get("/a.php").text(), "1");
+}
