@@ -107,6 +107,8 @@ pub(crate) struct Thread {
     store: RefCell<Store>,
     resolution_cache: RefCell<ResolutionCache<Prepared>>,
     costly_sites: CostlySites,
+    /// Counts the times that a connection's task has run.
+    turns: Cell<u32>,
     /// The turn of the one response whose filters work.
     filter_turns: Arc<Semaphore>,
     handles: Vec<Option<Rc<PoolHandle>>>,
@@ -129,6 +131,8 @@ pub(crate) const MOST_COMPRESSED: usize = 32 << 20;
 /// The part of all connections that is closed at once to make room. Finding the longest idle ones is
 /// a look at all connections of a thread, which should not be needed for each new one.
 const RECYCLED: usize = 256;
+/// After so many runs of connections' tasks a thread looks for responses of workers.
+const LOOK: u32 = 4;
 /// The most unused workspaces that a thread keeps.
 const WORKSPACES: usize = 64;
 /// The most connections of a thread that keep their buffers while they wait for the next request. A
@@ -218,6 +222,7 @@ impl Thread {
             ),
             resolution_cache: RefCell::default(),
             costly_sites: CostlySites::default(),
+            turns: Cell::new(0),
             filter_turns: Arc::new(Semaphore::new(1)),
             handles,
             counters,
@@ -459,6 +464,19 @@ impl Thread {
 
     fn flush_access(&self) {
         self.access.flush();
+    }
+
+    /// Looks for responses of workers, once in a while. Workers wake a thread that sleeps; one that
+    /// always has something to do would not notice their responses otherwise.
+    #[inline]
+    pub(crate) fn look_for_responses(&self) {
+        let turns = self.turns.get().wrapping_add(1);
+        self.turns.set(turns);
+        if turns.is_multiple_of(LOOK) {
+            for handle in self.handles.iter().flatten() {
+                handle.look();
+            }
+        }
     }
 
     fn before_sleep(&self) {
