@@ -35,7 +35,7 @@ pub use listener::{HTTPS_PORT, ListenAddress, Listener, Network, TrustedProxies}
 pub use log_format::{LogFormat, LogPart, LogValue};
 pub use section::Key;
 pub use settings::{
-    Config, FRONT_USER, FieldRule, Http2, Limits, Log, POOL_USER, Php, ResourceLimits, Site,
+    Config, FRONT_USER, FieldRule, Http2, Http3, Limits, Log, POOL_USER, Php, ResourceLimits, Site,
     SiteTls,
 };
 pub use system_log::{LogDaemon, SystemLog};

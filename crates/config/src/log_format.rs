@@ -91,6 +91,16 @@ pub enum LogValue {
     Site,
     /// `%V`: the host that the client named.
     Host,
+    /// `%^pt`: how long the script ran, in microseconds.
+    ScriptTime,
+    /// `%^pq`: how long the request waited for a worker, in microseconds.
+    QueueTime,
+    /// `%^pm`: bytes of memory that PHP had for the script at most.
+    ScriptMemory,
+    /// `%^pc`: the script's time on a processor, in microseconds.
+    ScriptCpu,
+    /// `%^pw`: the process of the script's worker.
+    Worker,
     /// `%X`: `X` where the connection broke before the end of the response, else `+`.
     Completion,
 }
@@ -143,6 +153,21 @@ impl LogFormat {
         })
     }
 
+    /// Returns whether a line tells how a script has run.
+    pub fn tells_script(&self) -> bool {
+        use LogValue::{QueueTime, ScriptMemory, ScriptTime, Worker};
+        self.tells_cpu()
+            || self.parts.iter().any(|part| {
+                matches!(part, LogPart::Value(QueueTime | ScriptMemory | ScriptTime | Worker))
+            })
+    }
+
+    /// Returns whether a line tells a script's time on a processor, which workers measure on
+    /// request.
+    pub fn tells_cpu(&self) -> bool {
+        self.parts.contains(&LogPart::Value(LogValue::ScriptCpu))
+    }
+
     /// Returns the parts of a line, in order.
     pub fn parts(&self) -> &[LogPart] {
         &self.parts
@@ -182,9 +207,30 @@ fn word(rest: &mut std::str::Chars<'_>) -> Result<Option<Option<LogValue>>, (Str
                 return Err(mistake("a condition on the status in a log format", WORDS));
             }
             '%' if argument.is_none() => return Ok(None),
+            // Two letters follow, as in Apache's `%^FB`.
+            '^' => {
+                let letters: String = rest.by_ref().take(2).collect();
+                return script_value(&letters, argument).map(|value| Some(Some(value)));
+            }
             letter => return value(letter, argument).map(Some),
         }
     }
+}
+
+/// A property of the script that answered the request.
+fn script_value(letters: &str, argument: Option<&str>) -> Result<LogValue, (String, String)> {
+    Ok(match (letters, argument) {
+        ("pt", None) => LogValue::ScriptTime,
+        ("pq", None) => LogValue::QueueTime,
+        ("pm", None) => LogValue::ScriptMemory,
+        ("pc", None) => LogValue::ScriptCpu,
+        ("pw", None) => LogValue::Worker,
+        _ => {
+            let argument = argument.map(|inner| format!("{{{inner}}}")).unwrap_or_default();
+            let message = format!("`%{argument}^{letters}` is not known in a log format");
+            return Err(mistake(&message, WORDS));
+        }
+    })
 }
 
 fn value(letter: char, argument: Option<&str>) -> Result<Option<LogValue>, (String, String)> {
@@ -247,7 +293,8 @@ const LINES: &str = "a record is one line; leave it out";
 
 const WORDS: &str = "the words are %h %a %{c}a %A %B %b %{NAME}C %D %{NAME}e %f %H %{NAME}i %I \
                      %k %l %m %{NAME}o %O %p %{local}p %{remote}p %P %q %r %R %>s %S %t \
-                     %{sec}t %{msec}t %{usec}t %T %{ms}T %u %U %v %V %X %%";
+                     %{sec}t %{msec}t %{usec}t %T %{ms}T %u %U %v %V %X %%, and for scripts %^pt %^pq %^pm \
+                     %^pc %^pw";
 
 #[cfg(test)]
 mod tests {
@@ -281,6 +328,7 @@ mod tests {
                 ],
             ),
             ("%>{c}a%{c}>a", vec![value(LogValue::Hop), value(LogValue::Hop)]),
+            ("%^pt %>^pw", vec![value(LogValue::ScriptTime), text(" "), value(LogValue::Worker)]),
             (
                 "%{us}T%{msec}t",
                 vec![value(LogValue::Microseconds), value(LogValue::TimeMilliseconds)],
@@ -303,6 +351,9 @@ mod tests {
             ("a\\nb", "`\\n`"),
             ("a\nb", "a control character"),
             ("%{%H:%M}t", "is not known"),
+            ("%^FB", "`%^FB` is not known"),
+            ("%{ms}^pt", "`%{ms}^pt` is not known"),
+            ("%^p", "%^pt %^pq %^pm"),
         ] {
             let (message, help) = LogFormat::parse(format).unwrap_err();
             assert!(format!("{message} {help}").contains(why), "{format}: {message} {help}");

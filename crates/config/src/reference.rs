@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::acme::Acme;
 use crate::section::{Key, Section};
 use crate::settings::{
-    Config, FieldRule, Http2, Limits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls,
+    Config, FieldRule, Http2, Http3, Limits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls,
 };
 
 /// The command that writes the manual.
@@ -39,6 +39,7 @@ pub fn chapters() -> Vec<Chapter> {
         chapter::<ListenerTable>(LISTENERS),
         chapter::<Limits>("[limits]"),
         chapter::<Http2>("[http2]"),
+        chapter::<Http3>("[http3]"),
         chapter::<Log>("[log]"),
         chapter::<Acme>("[acme]"),
         chapter::<Site>("[[site]]"),

@@ -1,6 +1,7 @@
 //! Every key of the configuration file, each declared once.
 
 mod http2;
+mod http3;
 mod limits;
 mod log;
 mod php;
@@ -11,6 +12,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 pub use self::http2::Http2;
+pub use self::http3::Http3;
 pub use self::limits::Limits;
 pub use self::log::Log;
 pub use self::php::{Php, ResourceLimits};
@@ -137,6 +139,9 @@ section! {
         /// Limits of connections of HTTP/2.
         http2 ("http2"): Http2 as Table<Http2> = Http2::default(),
             "See `[http2]` below.";
+        /// HTTP/3, and limits of its connections.
+        http3 ("http3"): Http3 as Table<Http3> = Http3::default(),
+            "See `[http3]` below.";
         /// Where logs go.
         log ("log"): Log as Table<Log> = Log::default(),
             "See `[log]` below.";

@@ -68,6 +68,18 @@ fn every_key_reaches_its_field() {
         window_updates = 17
         other_frames = 18
 
+        [http3]
+        enabled = false
+        streams = 21
+        header_list = "16K"
+        stream_window = "64K"
+        connection_window = "2M"
+        send_buffer = "3M"
+        resets = 22
+        control_bytes = "23K"
+        retry_from = 24
+        handshakes = 25
+
         [log]
         access = "off"
         format = "json"
@@ -102,6 +114,7 @@ fn every_key_reaches_its_field() {
         error_pages = { 404 = "/404.html", 503 = "/busy.php" }
         charset = "utf-8"
         fields = [{ match = "*.css", type = ["text/*"], set = { X-A = "b" }, unset = "X-C" }]
+        server_timing = true
         listing = true
         precompressed = ["zstd", "br", "gzip"]
         compress = "gzip"
@@ -127,6 +140,7 @@ fn every_key_reaches_its_field() {
         min_spare_workers = 2
         max_spare_workers = 4
         idle_timeout = "13s"
+        memory_share = 40
         queue = 9
         queue_timeout = "10s"
         status_path = "/fpm-status"
@@ -223,6 +237,19 @@ fn every_key_reaches_its_field() {
         other_frames: 18,
     };
     assert_eq!(config.http2, http2);
+    let http3 = Http3 {
+        enabled: false,
+        streams: 21,
+        header_list: 16 << 10,
+        stream_window: 64 << 10,
+        connection_window: 2 << 20,
+        send_buffer: 3 << 20,
+        resets: 22,
+        control_bytes: 23 << 10,
+        retry_from: 24,
+        handshakes: 25,
+    };
+    assert_eq!(config.http3, http3);
     let log = Log {
         access: AccessTarget::Off,
         format: AccessFormat::Json,
@@ -247,6 +274,7 @@ fn every_key_reaches_its_field() {
         min_spare_workers: Some(2),
         max_spare_workers: Some(4),
         idle_timeout: Some(seconds(13)),
+        memory_share: 40,
         queue: 9,
         queue_timeout: seconds(10),
         status_path: Some("/fpm-status".into()),
@@ -376,6 +404,7 @@ fn every_key_reaches_its_field() {
             unset: vec!["X-C".into()],
         }],
         listing: true,
+        server_timing: true,
         precompressed: vec![ContentCoding::Zstandard, ContentCoding::Brotli, ContentCoding::Gzip],
         compress: vec![ContentCoding::Gzip],
         compress_scripts: true,

@@ -217,6 +217,8 @@ impl PartialEq for UserName {
 /// How many workers a pool keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolMode {
+    /// As many as requests need and the memory has room for.
+    Auto,
     /// All of them.
     Static,
     /// As many as are busy, and some that are free.
@@ -227,11 +229,13 @@ pub enum PoolMode {
 
 impl PoolMode {
     /// Every mode.
-    pub const ALL: [PoolMode; 3] = [PoolMode::Static, PoolMode::Dynamic, PoolMode::OnDemand];
+    pub const ALL: [PoolMode; 4] =
+        [PoolMode::Auto, PoolMode::Static, PoolMode::Dynamic, PoolMode::OnDemand];
 
     /// The name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
+            PoolMode::Auto => "auto",
             PoolMode::Static => "static",
             PoolMode::Dynamic => "dynamic",
             PoolMode::OnDemand => "ondemand",
@@ -553,6 +557,16 @@ pub enum AccessFormat {
     Json,
     /// Any other format. Apache's `common` and `vhost_combined` have names.
     Own(LogFormat),
+}
+
+impl AccessFormat {
+    /// Returns the words of a format that is none of Howdah's.
+    pub fn own(&self) -> Option<&LogFormat> {
+        match self {
+            AccessFormat::Own(format) => Some(format),
+            AccessFormat::Combined | AccessFormat::Json => None,
+        }
+    }
 }
 
 /// Where the error log goes.

@@ -1,14 +1,14 @@
 //! Figures for people and monitors, which workers publish in the region.
 //!
-//! No decision depends on a figure. A hostile pool can publish any number and any text; the reader
-//! bounds the texts and takes the numbers as they are.
+//! A hostile pool can publish any number and any text. The reader bounds the texts. Only the number
+//! of the pool's own workers depends on numbers, between 1 and the most that it may have.
 
 use crate::request::{FixedText, leading_texts};
 
 /// A request whose script has ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestFigures {
-    /// Nanoseconds between the queueing of the request and its beginning in a worker.
+    /// Nanoseconds that the request has waited for a slot and for a worker.
     pub waited: u64,
     /// Nanoseconds between beginning and end.
     pub took: u64,

@@ -81,7 +81,8 @@ pub struct Slot {
     consumed: u64,
     /// Bytes that the worker had written into the ring at the last [`Front::slot_status`].
     written: u64,
-    /// Time at which the request was queued, in nanoseconds.
+    /// Time at which the request was queued, in nanoseconds; before that, the time from which on it
+    /// has waited for the slot, or 0.
     queued: Cell<u64>,
 }
 
@@ -89,6 +90,12 @@ impl Slot {
     /// Index of the slot, less than the geometry's number of slots.
     pub fn index(&self) -> usize {
         self.index.into()
+    }
+
+    /// Notes that the request has waited for the slot since `time`, in nanoseconds of
+    /// [`usage::monotonic`]. Call it before the request is queued.
+    pub fn waits_since(&self, time: u64) {
+        self.queued.set(time);
     }
 
     /// Bytes consumed until now, counted from the start of the response.
@@ -303,7 +310,9 @@ impl Front {
         self.region.write_request(slot.index(), encoded);
         let words = self.region.slot(slot.index());
         words.reset(thread);
-        slot.queued.set(usage::monotonic());
+        if slot.queued.get() == 0 {
+            slot.queued.set(usage::monotonic());
+        }
         words.queued.store(slot.queued.get(), Ordering::Relaxed);
         words.state.submit(slot.generation);
         let mut state = self.state();

@@ -58,8 +58,8 @@
 //!   entry may be gone. [`front::Front::worker_died`] enters every Queued slot again. A superfluous
 //!   entry finds no Queued slot.
 //! - A worker dies after it was woken: the same call wakes another idle worker.
-//! - A worker is to end although nothing is wrong: [`front::Front::retire`] takes it out of the idle
-//!   set first, unless requests wait. No request wakes it afterwards.
+//! - A worker is to end although nothing is wrong: [`front::Front::retire`] takes it out of the
+//!   idle set first, unless requests wait. No request wakes it afterwards.
 //! - A worker dies in Taken: the front learns of the death from the zygote, answers the client, and
 //!   takes the slot back. A successor may already run at the same index. The zygote and the front
 //!   each count the deaths there, and `state` contains the count.

@@ -1,11 +1,13 @@
 //! One request on its way through a worker.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use howdah_ipc::figures::RequestFigures;
 use howdah_ipc::response::{self, HeadKind, ResponseHead};
@@ -30,7 +32,22 @@ pub struct Exchange {
     kill: bool,
     /// The failure was counted.
     is_failed: bool,
+    /// Gets the script's run at the end.
+    report: Option<RunReport>,
 }
+
+/// The run of a script, for logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScriptRun {
+    /// The worker's process; 0 if it has ended.
+    pub worker: u64,
+    /// `None` if the script went on when the response had ended, or was ended.
+    pub figures: Option<RequestFigures>,
+}
+
+/// The place where an exchange leaves the script's run: `None` until the exchange is dropped, and
+/// where no worker has begun the request.
+pub type RunReport = Rc<Cell<Option<ScriptRun>>>;
 
 /// Why a response does not come, or ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +90,32 @@ impl Exchange {
             cancelled: false,
             kill: false,
             is_failed: false,
+            report: None,
         }
+    }
+
+    /// Asks for the script's run, which `report` has when this exchange was dropped.
+    pub fn report_to(&mut self, report: RunReport) {
+        self.report = Some(report);
+    }
+
+    /// Returns how long the request has waited for a worker, and how long it has run until now. For
+    /// a request whose response has begun.
+    pub fn times(&self) -> (Duration, Duration) {
+        let lease = self.lease.as_ref().expect("held until dropped");
+        let (waited, ran) = lease.zygote.front.times(lease.slot_ref());
+        (Duration::from_nanos(waited), Duration::from_nanos(ran))
+    }
+
+    /// Returns the script's run until now; `None` if no worker has begun it.
+    fn run(&mut self) -> Option<ScriptRun> {
+        let lease = self.lease.as_mut()?;
+        let zygote = lease.zygote.clone();
+        let worker = zygote.front.slot_status(lease.slot()).ok()?.worker?;
+        Some(ScriptRun {
+            worker: zygote.pid(worker),
+            figures: lease.figures.or_else(|| zygote.front.figures(lease.slot_ref())),
+        })
     }
 
     /// Returns how much of the response has arrived, and wakes `context` at the next change.
@@ -236,6 +278,9 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
+        if let Some(report) = self.report.take() {
+            report.set(self.run());
+        }
         if let Some(lease) = self.lease.take() {
             if self.cancelled {
                 self.waiters.leave_cancelled(lease);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use howdah_ipc::front::SubmitError;
+use howdah_sys::usage;
 
 use crate::RequestEncoder;
 use crate::counters::{Counters, PoolCounter};
@@ -91,6 +92,10 @@ impl PoolHandle {
             let Some(waiters) = self.waiters_of(&lease.zygote) else {
                 continue;
             };
+            if let Some(asked) = asked {
+                let waited = u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                lease.slot_ref().waits_since(usage::monotonic().saturating_sub(waited));
+            }
             let mut encoder = encoder.borrow_mut();
             encode(&mut encoder);
             let request = match body {

@@ -13,17 +13,19 @@ pub mod counters;
 mod deadlines;
 mod exchange;
 mod handle;
+mod memory;
 mod pool;
 mod roster;
 mod scaling;
 mod waiters;
 mod zygote;
 
-pub use exchange::{Exchange, ExchangeError, Progress, decode_head};
+pub use exchange::{Exchange, ExchangeError, Progress, RunReport, ScriptRun, decode_head};
 pub use handle::{PoolHandle, RequestBody};
 pub use howdah_ipc::figures::{RequestFigures, WorkerFigures};
 pub use howdah_ipc::request::{EntryBlock, RequestEncoder};
 pub use howdah_ipc::response::{HeadKind, ResponseHead};
+pub use memory::{MemoryFigures, MemorySum, MemoryWatch};
 pub use pool::{DispatchError, Pool, PoolEvent, PoolFigures, PoolLimits, WorkerFacts, ZygoteFacts};
 pub use scaling::Scaling;
 

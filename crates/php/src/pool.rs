@@ -10,6 +10,7 @@ use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::Notify;
 
 use crate::control::Messages;
+use crate::memory::{MemorySum, MemoryWatch};
 use crate::scaling::Scaling;
 use crate::zygote::{Lease, Zygote, ZygoteEvent};
 
@@ -19,6 +20,7 @@ pub struct Pool {
     name: String,
     limits: PoolLimits,
     threads: usize,
+    memory: Arc<MemoryWatch>,
     zygote: Mutex<Option<Arc<Zygote>>>,
     /// Number of zygotes so far. A thread compares it to see that there is a new one.
     version: AtomicU64,
@@ -94,6 +96,9 @@ pub struct PoolFigures {
     pub workers: Vec<WorkerFacts>,
     /// Number of workers that the pool wants at this moment.
     pub wanted: usize,
+    /// The sum that says how many workers the memory has room for; `None` where their number does
+    /// not depend on memory.
+    pub memory_sum: Option<MemorySum>,
     /// Number of requests that wait for a worker.
     pub waiting: usize,
     /// The highest number of requests that were seen waiting.
@@ -105,12 +110,18 @@ pub struct PoolFigures {
 }
 
 impl Pool {
-    /// Makes a pool without a zygote, for a front of `threads` threads.
-    pub fn new(name: String, limits: PoolLimits, threads: usize) -> Arc<Pool> {
+    /// Makes a pool without a zygote, for a front of `threads` threads. All pools share `memory`.
+    pub fn new(
+        name: String,
+        limits: PoolLimits,
+        threads: usize,
+        memory: Arc<MemoryWatch>,
+    ) -> Arc<Pool> {
         Arc::new(Pool {
             name,
             limits,
             threads,
+            memory,
             zygote: Mutex::new(None),
             version: AtomicU64::new(0),
             most_active: AtomicUsize::new(0),
@@ -141,7 +152,7 @@ impl Pool {
         control: SeqPacket,
         mut report: impl FnMut(PoolEvent),
     ) -> io::Result<()> {
-        let zygote = Zygote::attach(control, &self.limits, self.threads)?;
+        let zygote = Zygote::attach(control, &self.limits, self.threads, self.memory.clone())?;
         let previous = {
             let mut present = self.lock();
             // Under the lock, so that a version always means the same zygote.
@@ -155,7 +166,6 @@ impl Pool {
         }
         let mut messages = Messages::of(zygote.control())?;
         let mut started = 0;
-        let first = self.limits.scaling.first(self.limits.workers);
         loop {
             let message = tokio::select! {
                 message = messages.next() => message.inspect_err(|_| zygote.condemn())?,
@@ -174,7 +184,7 @@ impl Pool {
                     self.facts().php_version.clone_from(&php_version);
                     self.facts().opcache.clone_from(&opcache);
                     report(PoolEvent::Ready { php_version, opcache });
-                    if first == 0 {
+                    if zygote.first == 0 {
                         report(PoolEvent::Complete);
                         self.renewed.notify_waiters();
                     }
@@ -182,7 +192,7 @@ impl Pool {
                 Some(ZygoteEvent::Started) => {
                     report(PoolEvent::WorkerStarted);
                     started += 1;
-                    if started == first {
+                    if started == zygote.first {
                         report(PoolEvent::Complete);
                     }
                     // The first worker is enough for requests that waited for the pool.
@@ -216,10 +226,9 @@ impl Pool {
     /// Whether requests find a worker, or one is started for them.
     pub fn is_ready(&self) -> bool {
         let zygote = self.lock().clone().filter(|zygote| !zygote.is_dead());
-        let starts_empty = self.limits.scaling.first(self.limits.workers) == 0;
         zygote.is_some_and(|zygote| {
             let has_worker = zygote.processes().iter().any(|(pid, _)| *pid != 0);
-            has_worker || starts_empty && zygote.has_php()
+            has_worker || zygote.first == 0 && zygote.has_php()
         })
     }
 
@@ -252,6 +261,7 @@ impl Pool {
         };
         figures.waiting = zygote.waiting();
         figures.wanted = zygote.wanted();
+        figures.memory_sum = zygote.memory_sum();
         let workers = zygote.processes().into_iter().zip(zygote.front.worker_figures());
         let facts = workers.enumerate().map(|(index, ((pid, started), figures))| WorkerFacts {
             index,

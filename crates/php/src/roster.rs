@@ -14,6 +14,8 @@ struct Place {
     /// Process id, 0 for none.
     pid: u64,
     started: SystemTime,
+    /// The worker has slept or taken a request since its start.
+    is_settled: bool,
     /// The time from which on the worker has slept, as far as it was looked at.
     asleep: Option<Instant>,
     /// Requests that the worker had served then.
@@ -27,6 +29,7 @@ impl Roster {
             is_wanted: index < wanted,
             pid: 0,
             started: SystemTime::UNIX_EPOCH,
+            is_settled: false,
             asleep: None,
             served: 0,
         };
@@ -49,6 +52,24 @@ impl Roster {
         self.0.iter().filter(|place| place.is_wanted && place.pid != 0).count()
     }
 
+    /// Number of workers that are wanted and have not settled: they live for requests that wait
+    /// already, or will sleep. `has_settled` is asked for those that live.
+    pub(crate) fn starting(&mut self, has_settled: impl Fn(usize) -> bool) -> usize {
+        let mut starting = 0;
+        for (index, place) in self.0.iter_mut().enumerate().filter(|(_, place)| place.is_wanted) {
+            if place.pid != 0 && !place.is_settled {
+                place.is_settled = has_settled(index);
+            }
+            starting += usize::from(place.pid == 0 || !place.is_settled);
+        }
+        starting
+    }
+
+    /// Number of workers that are wanted and do not live yet.
+    pub(crate) fn unborn(&self) -> usize {
+        self.count() - self.present()
+    }
+
     /// Wants this many workers more. Places whose former worker has ended are taken first, and of
     /// these the lowest: the lowest workers are woken first.
     pub(crate) fn want_more(&mut self, mut count: usize) {
@@ -69,11 +90,25 @@ impl Roster {
         }
     }
 
+    /// Does not want this many workers any more, whatever they do, those with the highest places
+    /// first. Returns their number.
+    pub(crate) fn dismiss_highest(&mut self, count: usize) -> usize {
+        let wanted = self.0.iter_mut().rev().filter(|place| place.is_wanted).take(count);
+        wanted.map(|place| place.is_wanted = false).count()
+    }
+
+    /// The workers that live.
+    pub(crate) fn living(&self) -> impl Iterator<Item = usize> + '_ {
+        let all = self.0.iter().enumerate();
+        all.filter(|(_, place)| place.pid != 0).map(|(index, _)| index)
+    }
+
     /// Records the start of a worker.
     pub(crate) fn started(&mut self, worker: usize, pid: u64) {
         if let Some(place) = self.0.get_mut(worker) {
             place.pid = pid;
             place.started = SystemTime::now();
+            place.is_settled = false;
             place.asleep = None;
         }
     }
@@ -131,14 +166,19 @@ mod tests {
     fn the_lowest_free_place_is_taken_first() {
         let mut roster = Roster::new(4, 2);
         assert_eq!((roster.count(), roster.present()), (2, 0));
+        assert_eq!(roster.starting(|_| true), 2);
         roster.started(0, 7);
         roster.started(1, 8);
+        assert_eq!(roster.starting(|worker| worker == 0), 1);
+        assert_eq!(roster.starting(|_| false), 1, "once is enough");
         roster.dismiss(0);
         assert_eq!((roster.count(), roster.present()), (1, 1));
         roster.want_more(1);
         assert_eq!(roster.wanted(), [1, 2].into_iter().collect(), "worker 0 has not ended");
         roster.want_more(9);
         assert_eq!(roster.wanted(), WorkerSet::first(4));
+        assert_eq!((roster.dismiss_highest(3), roster.dismiss_highest(3)), (3, 1));
+        assert_eq!(roster.living().collect::<Vec<_>>(), [0, 1]);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::memory::{Footprint, MemoryFigures, MemorySum};
+
 /// How the number of a pool's workers follows its load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scaling {
@@ -22,6 +24,18 @@ pub enum Scaling {
     OnDemand {
         /// How long a worker sleeps before it ends.
         idle_timeout: Duration,
+    },
+    /// Workers are started for requests, as far as the memory has room for them. They end when they
+    /// have rested, or when memory is short; one stays.
+    Auto {
+        /// Workers at the start.
+        start: usize,
+        /// How long a worker sleeps before it ends.
+        idle_timeout: Duration,
+        /// The part of all memory that the workers may use together, per cent.
+        memory_share: u64,
+        /// Bytes that all processes of the pool may use.
+        memory: Option<u64>,
     },
 }
 
@@ -47,15 +61,23 @@ impl Scaling {
             Scaling::Static => "static",
             Scaling::Dynamic { .. } => "dynamic",
             Scaling::OnDemand { .. } => "ondemand",
+            Scaling::Auto { .. } => "auto",
         }
     }
 
     /// Number of workers at the start, of at most `most`.
-    pub(crate) fn first(self, most: usize) -> usize {
+    pub(crate) fn first(self, most: usize, memory: Option<MemoryFigures>) -> usize {
         match self {
             Scaling::Static => most,
             Scaling::Dynamic { start, .. } => start.min(most),
             Scaling::OnDemand { .. } => 0,
+            Scaling::Auto { start, .. } => {
+                let room = memory.and_then(|figures| {
+                    let share = self.most_memory(figures.limit)?;
+                    Some(MemorySum::of(figures, Footprint::default(), 0, share).room)
+                });
+                start.min(most).min(room.unwrap_or(most)).max(1)
+            }
         }
     }
 
@@ -68,11 +90,28 @@ impl Scaling {
     pub(crate) fn least_spare(self) -> usize {
         match self {
             Scaling::Dynamic { least_spare, .. } => least_spare,
-            Scaling::Static | Scaling::OnDemand { .. } => 0,
+            Scaling::Static | Scaling::OnDemand { .. } | Scaling::Auto { .. } => 0,
         }
     }
 
-    /// Number of workers to start. `useful` is how many more should be awake for requests that wait.
+    /// Workers that are always kept.
+    pub(crate) fn least(self) -> usize {
+        usize::from(matches!(self, Scaling::Auto { .. }))
+    }
+
+    /// Bytes that the pool's workers may use at most, of `limit` bytes of all memory. `None` where
+    /// the number of workers does not depend on memory.
+    pub(crate) fn most_memory(self, limit: u64) -> Option<u64> {
+        let Scaling::Auto { memory_share, memory, .. } = self else {
+            return None;
+        };
+        let share = limit / 100 * memory_share;
+        let own = memory.map_or(u64::MAX, |memory| memory / 100 * FOR_WORKERS);
+        Some(share.min(own))
+    }
+
+    /// Number of workers to start. `useful` is how many more should be awake for requests that
+    /// wait.
     pub(crate) fn growth(self, demand: Demand, useful: usize) -> usize {
         if self.is_fixed() {
             return 0;
@@ -104,10 +143,16 @@ impl Scaling {
         match self {
             Scaling::Static => None,
             Scaling::Dynamic { idle_timeout, .. } => idle_timeout,
-            Scaling::OnDemand { idle_timeout } => Some(idle_timeout),
+            Scaling::OnDemand { idle_timeout } | Scaling::Auto { idle_timeout, .. } => {
+                Some(idle_timeout)
+            }
         }
     }
 }
+
+/// The part of a pool's own limit of memory that is for its workers, per cent. The zygotes and what
+/// scripts start need the rest.
+const FOR_WORKERS: u64 = 85;
 
 #[cfg(test)]
 mod tests {
@@ -154,6 +199,35 @@ mod tests {
         }
         assert_eq!(ON_DEMAND.growth(demand(0, 0, 9, 9), 2), 2, "more would only take turns");
         assert_eq!(DYNAMIC.growth(demand(0, 0, 9, 9), 2), 3);
+    }
+
+    #[test]
+    fn a_pool_gets_its_share_of_the_memory_or_less() {
+        let auto = |memory| Scaling::Auto {
+            start: 1,
+            idle_timeout: Duration::from_secs(1),
+            memory_share: 80,
+            memory,
+        };
+        assert_eq!(auto(None).most_memory(1000), Some(800));
+        assert_eq!(auto(Some(500)).most_memory(1000), Some(425));
+        assert_eq!(ON_DEMAND.most_memory(1000), None);
+        let figures = |available: u64| {
+            Some(MemoryFigures {
+                limit: 1 << 30,
+                available: available << 20,
+            })
+        };
+        let auto = Scaling::Auto {
+            start: 4,
+            idle_timeout: Duration::from_secs(1),
+            memory_share: 80,
+            memory: Some(100 << 20),
+        };
+        assert_eq!(auto.first(8, None), 4);
+        assert_eq!(auto.first(3, None), 3);
+        assert_eq!(auto.first(8, figures(900)), 2, "85 MiB for workers of 32 MiB");
+        assert_eq!(auto.first(8, figures(1)), 1);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::KILL_SIGNAL;
 use crate::awake::AwakeLimit;
+use crate::memory::{Footprint, MemorySum, MemoryWatch};
 use crate::pool::PoolLimits;
 use crate::roster::Roster;
 use crate::scaling::Scaling;
@@ -43,6 +44,10 @@ pub(crate) struct Zygote {
     alarms: Vec<Notify>,
     awake: AwakeLimit,
     scaling: Scaling,
+    /// Number of workers at the start.
+    pub(crate) first: usize,
+    /// The memory that all pools share.
+    memory: Arc<MemoryWatch>,
     /// Fewer workers are wanted than the pool may have.
     may_grow: AtomicBool,
     /// Requests that found no sleeping worker since the last look at the number of workers.
@@ -69,6 +74,12 @@ struct State {
     roster: Roster,
     /// The zygote does not know yet which workers are wanted.
     is_untold: bool,
+    /// What the workers need.
+    footprint: Footprint,
+    /// The sum of memory that the last look has made.
+    memory: Option<MemorySum>,
+    /// Looks in a row that found more workers than the memory has room for.
+    excess: u32,
 }
 
 const NONSENSE: &str = "its shared memory or its sockets were tampered with";
@@ -136,6 +147,7 @@ impl Zygote {
         control: SeqPacket,
         limits: &PoolLimits,
         threads: usize,
+        memory: Arc<MemoryWatch>,
     ) -> io::Result<Arc<Zygote>> {
         let PoolLimits {
             workers, queue: most_waiting, scaling, ..
@@ -143,7 +155,7 @@ impl Zygote {
         let (front, attach) = Front::create(Geometry::for_pool(workers, threads))?;
         attach.send(&control)?;
         let most = front.geometry().workers;
-        let first = scaling.first(most);
+        let first = scaling.first(most, memory.figures());
         control.send_now(&ToZygote::Keep(WorkerSet::first(first)).encode(), &[])?;
         let slots = front.geometry().slots;
         Ok(Arc::new(Zygote {
@@ -158,11 +170,16 @@ impl Zygote {
                 waiting: VecDeque::new(),
                 roster: Roster::new(most, first),
                 is_untold: false,
+                footprint: Footprint::default(),
+                memory: None,
+                excess: 0,
             }),
             alarms: (0..threads).map(|_| Notify::new()).collect(),
             awake: AwakeLimit::new(std::thread::available_parallelism().map_or(1, usize::from)),
             scaling,
-            may_grow: AtomicBool::new(first < most),
+            first,
+            memory,
+            may_grow: AtomicBool::new(!scaling.is_fixed() && first < most),
             lacking: AtomicUsize::new(0),
             is_stuck: AtomicBool::new(false),
             has_php: AtomicBool::new(false),
@@ -220,6 +237,8 @@ impl Zygote {
         let workers = {
             let mut state = self.state();
             state.waiting.clear();
+            let own = std::mem::take(&mut state.footprint.own);
+            self.memory.account(own, 0);
             self.waiting.store(0, Ordering::Relaxed);
             state.roster.processes()
         };

@@ -8,8 +8,8 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use howdah_php::{
-    DispatchError, Exchange, ExchangeError, HeadKind, PoolEvent, PoolHandle, RequestBody,
-    RequestEncoder, decode_head,
+    DispatchError, Exchange, ExchangeError, HeadKind, MemoryFigures, PoolEvent, PoolHandle,
+    PoolLimits, RequestBody, RequestEncoder, Scaling, decode_head,
 };
 
 use support::{Front, Gate, PATIENCE, Script, limits};
@@ -244,5 +244,32 @@ fn what_no_worker_had_begun_when_its_zygote_died_can_be_handed_over_again() {
         let (_, queued, ()) = tokio::join!(running, queued, replacing);
         assert_eq!(queued.err().as_deref(), Some("Err(NotTaken)"));
         front.expect_idle().await;
+    });
+}
+
+#[test]
+fn workers_are_told_to_end_while_memory_is_short_but_not_the_last() {
+    let scaling = Scaling::Auto {
+        start: 4,
+        idle_timeout: Duration::from_secs(300),
+        memory_share: 80,
+        memory: None,
+    };
+    Front::new(4, PoolLimits { scaling, ..limits() }).run(async |front| {
+        let wanted = || front.pool().figures().wanted;
+        assert_eq!(wanted(), 4);
+        let gate = Gate::new();
+        let _running = dispatch(front.handle(), Script::Hold(gate)).await.unwrap();
+        gate.is_reached().await;
+        let short = MemoryFigures { limit: 1 << 30, available: 1 << 20 };
+        front.memory().publish(short);
+        let end = Instant::now() + PATIENCE;
+        while wanted() > 1 {
+            assert!(Instant::now() < end, "{:?}", front.pool().figures());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let sum = front.pool().figures().memory_sum.unwrap();
+        assert!(sum.is_short && sum.room == 1, "{sum:?}");
+        gate.open();
     });
 }

@@ -155,8 +155,11 @@ struct StatusArguments {
     #[command(flatten)]
     server: ServerArguments,
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with = "watch")]
     json: bool,
+    /// Show sites and workers on the terminal, brought up to date every second; q ends it
+    #[arg(long)]
+    watch: bool,
 }
 
 /// The addresses of one `--listen` option.
@@ -389,6 +392,11 @@ impl ImportArguments {
 
 impl StatusArguments {
     fn run(self) -> Result<(), CommandError> {
+        if self.watch {
+            let path = self.server.path()?;
+            let ask = || control::ask(&path, Command::StatusJson);
+            return howdah_watch::run(ask).map_err(CommandError::Failed);
+        }
         let command = match self.json {
             true => Command::StatusJson,
             false => Command::Status,
@@ -399,12 +407,17 @@ impl StatusArguments {
 
 impl ServerArguments {
     fn ask(self, command: Command) -> Result<(), CommandError> {
-        let path = match self.control {
-            Some(path) => path,
-            None => self.usual_path()?,
-        };
+        let path = self.path()?;
         say(&control::ask(&path, command).map_err(CommandError::Failed)?);
         Ok(())
+    }
+
+    /// Returns the path of the control socket.
+    fn path(mut self) -> Result<PathBuf, CommandError> {
+        match self.control.take() {
+            Some(path) => Ok(path),
+            None => self.usual_path(),
+        }
     }
 
     fn usual_path(self) -> Result<PathBuf, CommandError> {

@@ -5,6 +5,7 @@ mod challenges;
 mod clock;
 mod keys;
 mod media_types;
+mod memory;
 pub(crate) mod pulse;
 mod room;
 mod scaling;
@@ -20,11 +21,11 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use howdah_config::{Config, FRONT_USER, ListenAddress, RootTemplate};
+use howdah_config::{Config, FRONT_USER, ListenAddress, LogFormat, PoolMode, RootTemplate};
 use howdah_files::{CompressedCache, DirectiveCache, Flaw, Store};
 use howdah_htaccess::modules::auth::password;
 use howdah_php::counters::PoolCounter;
-use howdah_php::{Pool, PoolEvent, PoolLimits};
+use howdah_php::{MemoryWatch, Pool, PoolEvent, PoolLimits};
 use howdah_site::{Site, Sites};
 use howdah_sys::credentials::Identity;
 use howdah_sys::readiness::Readable;
@@ -47,6 +48,7 @@ use crate::net::{Accepted, Clients, Listener};
 #[cfg(test)]
 use crate::observe::Ledger;
 use crate::observe::{FrontCounters, RecentMessages};
+use crate::quic::Exchange;
 use crate::status::{ServerFacts, Snapshot, table};
 use crate::supervisor::front_protocol::{
     self, FromFront, FrontStart, PoolChannel, PoolFacts, ToFront,
@@ -102,17 +104,24 @@ fn serve(
         counters,
         facts,
         tls,
+        quic,
         ..
     } = start;
     let upstream_tls = tls.upstreams.clone();
     let tls = Tls::of(&config, &tls, &ports(&config, &listeners)).map_err(io::Error::other)?;
     let mut pools: Vec<Option<Arc<Pool>>> = vec![None; config.sites.len()];
     let mut users = vec![None; config.sites.len()];
+    let memory = Arc::new(MemoryWatch::default());
+    let mut modes = config.sites.iter().filter_map(|site| site.php.as_ref()).map(|php| php.mode);
+    if modes.any(|mode| mode == PoolMode::Auto) {
+        memory::follow(&memory)?;
+    }
     for link in &links {
         users[link.site].clone_from(&link.user);
         let Some(php) = &config.sites[link.site].php else {
             continue;
         };
+        let format = config.log.format_of(&config.sites[link.site]).own();
         let limits = PoolLimits {
             workers: php.worker_count(processors()),
             scaling: scaling::of(php, processors()),
@@ -121,9 +130,9 @@ fn serve(
             request_timeout: php.request_timeout,
             request_terminate_timeout: php.longest_request(),
             slow_after: php.slow_after(),
-            meters_processor: php.status_path.is_some(),
+            meters_processor: php.status_path.is_some() || format.is_some_and(LogFormat::tells_cpu),
         };
-        pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads));
+        pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads, memory.clone()));
     }
     warn_of_unreadable_roots(&config, &log);
     if let Err(warning) = use_media_types(&config) {
@@ -133,7 +142,7 @@ fn serve(
         config,
         (pools.clone(), users),
         (log, access),
-        (tls, upstream_tls),
+        (tls, upstream_tls, quic.and_then(|quic| Exchange::new(quic, threads)).map(Arc::new)),
         (threads, pulse),
         (counters, facts),
     )?;
@@ -202,7 +211,7 @@ fn share(
     config: Arc<Config>,
     (pools, pool_users): SitePools,
     (log, access): (Arc<ErrorLog>, SiteLogs<LogWriter>),
-    (tls, upstream_tls): (Option<Tls>, UpstreamSettings),
+    (tls, upstream_tls, quic): (Option<Tls>, UpstreamSettings, Option<Arc<Exchange>>),
     (threads, pulse): (usize, Arc<Pulse>),
     (counters, facts): (Arc<FrontCounters>, ServerFacts),
 ) -> io::Result<(Arc<Shared>, Vec<Inbox>)> {
@@ -239,6 +248,7 @@ fn share(
         counters,
         facts,
         tls,
+        quic,
         upstream_tls,
     };
     Ok((Arc::new(shared), receivers))
@@ -312,7 +322,7 @@ pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
         Arc::new(config),
         pools,
         (log, SiteLogs::default()),
-        (None, Vec::new()),
+        (None, Vec::new(), None),
         (1, pulse),
         (counters, facts),
     )?;
@@ -451,6 +461,11 @@ impl Control {
                 ToFront::Withdraw { id } => self.shared.challenges.withdraw(id),
                 ToFront::Certificates { site } => {
                     self.replace_certificates(site, received.descriptors.pop());
+                }
+                ToFront::ReadPackets => {
+                    // A front that is told to drain has left its packets to another one.
+                    let reads = *self.stages.borrow() == Stage::Serving;
+                    self.shared.quic.iter().for_each(|quic| quic.set_reading(reads));
                 }
                 ToFront::TicketKeys => self.replace_ticket_keys(received.descriptors.pop()),
             }

@@ -14,7 +14,7 @@
 //! `outbox` and `wire`, and for requests by `connection_window`.
 
 mod connection;
-mod head;
+pub(crate) mod head;
 mod outbox;
 mod request_body;
 mod sink;

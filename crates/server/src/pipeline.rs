@@ -8,12 +8,15 @@ mod context;
 mod directives;
 mod response;
 mod secure;
+mod server_timing;
 #[cfg(test)]
 mod tests;
 
 use std::os::unix::ffi::OsStrExt;
+use std::rc::Rc;
 
 use howdah_http::{Scheme, Status};
+use howdah_php::RunReport;
 use howdah_site::{Resolution, Resolved, Site};
 
 pub(crate) use self::context::{Arrival, RequestContext, ScratchBuffers};
@@ -100,6 +103,11 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
     {
         secure::promise(response, site);
     }
+    if site.config().server_timing
+        && let Some(response) = &mut response
+    {
+        server_timing::state(context, response);
+    }
     context.phase.set(Phase::Sending);
     Served { response, site: Some(site), user, notes }
 }
@@ -164,12 +172,14 @@ async fn answer(
         return (Some(response), None);
     }
     let mut errors = 0;
-    let takes_notes =
-        context.thread.access_log(Some(site)).is_some_and(AccessLog::tells_resolution);
+    let access_log = context.thread.access_log(Some(site));
+    let takes_notes = access_log.is_some_and(AccessLog::takes_notes);
+    let tells_script = access_log.is_some_and(AccessLog::tells_script);
     loop {
         let is_error = errors > 0;
         if takes_notes {
-            *notes = Some(notes_of(&resolved));
+            let taken = notes.insert(notes_of(&resolved));
+            context.run = tells_script.then(|| Rc::clone(&taken.run));
         }
         let Resolved { resolution, mut ruled } = resolved;
         let rules = ruled.as_mut();
@@ -230,6 +240,7 @@ fn notes_of(resolved: &Resolved) -> Box<ResolutionNotes> {
         file: found.unwrap_or_default().to_vec(),
         handler: handler.to_vec(),
         environment: state.map(|state| state.env.clone()).unwrap_or_default(),
+        run: RunReport::default(),
     })
 }
 

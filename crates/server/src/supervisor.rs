@@ -15,6 +15,7 @@ mod cgroups;
 mod change;
 mod children;
 pub(crate) mod control;
+mod datagrams;
 pub(crate) mod environment;
 mod front_process;
 pub(crate) mod front_protocol;
@@ -50,6 +51,7 @@ use self::certificates::CertificateFiles;
 use self::cgroups::PoolGroup;
 use self::change::GenerationChange;
 use self::control::{Command, ControlSocket};
+use self::datagrams::Datagrams;
 use self::environment::Environment;
 use self::front_process::RunFront;
 use self::generation::{Generation, GenerationPhase};
@@ -90,6 +92,8 @@ struct Supervisor {
     access: SiteLogs<LogTarget>,
     signals: Signals,
     listeners: Vec<Listener>,
+    /// The UDP sockets of listeners with HTTP/3.
+    datagrams: Datagrams,
     /// The listeners for monitors.
     admin: Vec<Listener>,
     control: Option<ControlSocket>,

@@ -7,6 +7,7 @@
 
 pub mod confinement;
 pub mod credentials;
+pub mod datagram;
 pub mod descriptor;
 mod epoll;
 pub mod eventfd;

@@ -25,6 +25,14 @@ pub fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     switch_on(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR)?;
     switch_on(&socket, libc::IPPROTO_TCP, libc::TCP_NODELAY)?;
+    bind_to(&socket, address)?;
+    // SAFETY: no memory arguments.
+    check(unsafe { libc::listen(socket.as_raw_fd(), backlog) })?;
+    Ok(TcpListener::from(socket))
+}
+
+/// Binds to `address`. An IPv6 socket gets IPv6 only.
+pub(crate) fn bind_to(socket: &OwnedFd, address: SocketAddr) -> io::Result<()> {
     match address {
         SocketAddr::V4(address) => {
             let raw = libc::sockaddr_in {
@@ -35,10 +43,10 @@ pub fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
                 },
                 sin_zero: [0; 8],
             };
-            bind(&socket, &raw)?;
+            bind(socket, &raw)
         }
         SocketAddr::V6(address) => {
-            switch_on(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY)?;
+            switch_on(socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY)?;
             let raw = libc::sockaddr_in6 {
                 sin6_family: libc::AF_INET6 as libc::sa_family_t,
                 sin6_port: address.port().to_be(),
@@ -46,20 +54,26 @@ pub fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
                 sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
                 sin6_scope_id: address.scope_id(),
             };
-            bind(&socket, &raw)?;
+            bind(socket, &raw)
         }
     }
-    // SAFETY: no memory arguments.
-    check(unsafe { libc::listen(socket.as_raw_fd(), backlog) })?;
-    Ok(TcpListener::from(socket))
 }
 
 fn switch_on(socket: &OwnedFd, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
-    let on: libc::c_int = 1;
-    let length = size_of_val(&on) as libc::socklen_t;
+    set(socket, level, option, 1)
+}
+
+/// Sets an option that is a number.
+pub(crate) fn set(
+    socket: &OwnedFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    let length = size_of_val(&value) as libc::socklen_t;
     // SAFETY: the value is a live int of the stated length.
     check(unsafe {
-        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), length)
+        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), length)
     })?;
     Ok(())
 }

@@ -59,7 +59,11 @@ fn mistakes(php: &Php) -> Vec<Mistake> {
         ("start_workers", php.start_workers.is_some(), &[PoolMode::Dynamic][..]),
         ("min_spare_workers", php.min_spare_workers.is_some(), &[PoolMode::Dynamic]),
         ("max_spare_workers", php.max_spare_workers.is_some(), &[PoolMode::Dynamic]),
-        ("idle_timeout", php.idle_timeout.is_some(), &[PoolMode::Dynamic, PoolMode::OnDemand]),
+        (
+            "idle_timeout",
+            php.idle_timeout.is_some(),
+            &[PoolMode::Auto, PoolMode::Dynamic, PoolMode::OnDemand],
+        ),
     ] {
         if is_given && !modes.contains(&php.mode) {
             let message = format!("`{key}` has no effect with `mode = \"{}\"`", php.mode.name());

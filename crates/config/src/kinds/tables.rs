@@ -11,7 +11,7 @@ use crate::acme::Acme;
 use crate::diagnostic::MistakeCollector;
 use crate::section::Section;
 use crate::settings::{
-    FieldRule, Http2, Limits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls,
+    FieldRule, Http2, Http3, Limits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls,
 };
 use crate::values::Includes;
 
@@ -29,6 +29,10 @@ impl Headed for Limits {
 
 impl Headed for Http2 {
     const HEADING: &'static str = "[http2]";
+}
+
+impl Headed for Http3 {
+    const HEADING: &'static str = "[http3]";
 }
 
 impl Headed for Log {

@@ -20,7 +20,10 @@ section! {
         /// How a line of the access log looks: the name of a format, or a format of your own in the
         /// words of Apache's `LogFormat`: `'%h %l %u %t "%r" %>s %b %D'`. `%{c}a` is the address of
         /// the proxy, `%v` the site. `%b` and `%B` are bytes of content; `%I` and `%O` are all bytes
-        /// of the request and of the response.
+        /// of the request and of the response. Of a script, `%^pt` is the time that it ran, `%^pq` the
+        /// time that its request waited for a worker and `%^pc` its time on a processor, all in
+        /// microseconds, `%^pm` the most bytes of memory that PHP had for it, and `%^pw` the process
+        /// of its worker; each is `-` where no script answered.
         format ("format"): AccessFormat as Format = AccessFormat::Combined,
             "The format that all log analysers read.";
         /// The error log: `"-"` for standard error, a file that lines are added to, or the system's
@@ -45,6 +48,11 @@ section! {
 }
 
 impl Log {
+    /// Returns the format of a site's access log.
+    pub fn format_of<'l>(&'l self, site: &'l Site) -> &'l AccessFormat {
+        site.access_log_format.as_ref().unwrap_or(&self.format)
+    }
+
     /// Returns the path of the socket that a daemon listens at.
     pub fn daemon_socket(&self, daemon: LogDaemon) -> PathBuf {
         match daemon {

@@ -22,12 +22,15 @@ section! {
         /// The php.ini to read.
         ini_file ("ini_file"): Option<PathBuf> as Optional<File> = None,
             "Unset is the one that `howdah-php` finds for itself, with the distribution's extensions.";
-        /// How many PHP processes the pool keeps. `"static"` keeps all `workers`. `"dynamic"` keeps as
-        /// many as are busy, and between `min_spare_workers` and `max_spare_workers` that are free.
-        /// `"ondemand"` starts with none; a request that finds no free worker has one started, and a
-        /// worker that has nothing to do for `idle_timeout` ends.
-        mode ("mode"): PoolMode as ModeName = PoolMode::Static,
-            "The workers are there when requests come.";
+        /// How many PHP processes the pool keeps. `"auto"` starts them for requests that find no
+        /// free one, as far as the memory has room for them, and ends those that have nothing to do
+        /// for `idle_timeout` or that memory is too short for; one stays. `"static"` keeps all
+        /// `workers`. `"dynamic"` keeps as many as are busy, and between `min_spare_workers` and
+        /// `max_spare_workers` that are free. `"ondemand"` starts with none; a request that finds
+        /// no free worker has one started, and a worker that has nothing to do for `idle_timeout`
+        /// ends. [pools.md](pools.md) says more.
+        mode ("mode"): PoolMode as ModeName = PoolMode::Auto,
+            "Fits any machine, and memory that is short does not bring the server down.";
         /// PHP processes at most, each of which runs one request at a time.
         workers ("workers"): Count as Counted = Count::Auto,
             "`auto` is four per processor: scripts spend most of their time waiting for databases.";
@@ -36,17 +39,24 @@ section! {
             "Unset is halfway between `min_spare_workers` and `max_spare_workers`, as in php-fpm.";
         /// Free workers that a pool with `mode = "dynamic"` keeps at least: requests that come
         /// together need not wait for a process to start.
-        min_spare_workers ("min_spare_workers"): Option<usize> as Optional<AtLeast<usize, 1>> = None,
+        min_spare_workers ("min_spare_workers"):
+            Option<usize> as Optional<AtLeast<usize, 1>> = None,
             "Unset is a quarter of `workers`.";
-        /// Free workers that a pool with `mode = "dynamic"` keeps at most. Further ones end one after
-        /// the other.
-        max_spare_workers ("max_spare_workers"): Option<usize> as Optional<AtLeast<usize, 1>> = None,
+        /// Free workers that a pool with `mode = "dynamic"` keeps at most. Further ones end one
+        /// after the other.
+        max_spare_workers ("max_spare_workers"):
+            Option<usize> as Optional<AtLeast<usize, 1>> = None,
             "Unset is three quarters of `workers`.";
-        /// How long a worker has nothing to do before it ends, with `mode = "ondemand"`. With
-        /// `mode = "dynamic"` also free workers between `min_spare_workers` and `max_spare_workers`
-        /// end after that time.
+        /// How long a worker has nothing to do before it ends, with `mode = "auto"` or
+        /// `"ondemand"`. With `mode = "dynamic"`, free workers between `min_spare_workers` and
+        /// `max_spare_workers` end after that time.
         idle_timeout ("idle_timeout"): Option<Duration> as Optional<Span> = None,
-            "Unset is 10 s with `mode = \"ondemand\"`, as in php-fpm, and no limit with `mode = \"dynamic\"`.";
+            "Unset is 5 minutes with `\"auto\"`, 10 s with `\"ondemand\"`, as in php-fpm, and no limit with `\"dynamic\"`.";
+        /// The part of the memory, in per cent, that the workers of a pool with `mode = "auto"` may
+        /// use together. All memory is that of the machine, or of the control group that the server
+        /// was started in.
+        memory_share ("memory_share"): u64 as Within<1, 100> = 80,
+            "One site cannot take all of it. What other sites and programs use does not count as available.";
         /// Requests that may wait for a free worker. Beyond it: 503 with Retry-After.
         queue ("queue"): usize as AtLeast<usize, 0> = 1024,
             "Takes a burst; a longer queue would only be answered after its visitors have left.";

@@ -146,6 +146,11 @@ section! {
         /// directive of mod_autoindex it looks as with Apache.
         listing ("listing"): bool as Flag = false,
             "Nobody should publish a folder's names by forgetting an index file.";
+        /// Whether responses have a `Server-Timing` field, which browsers show beside each request:
+        /// `queue`, the time that a script's request waited for a worker; `php`, the time that the
+        /// script took to begin its response; `total`, the time since the request's arrival.
+        server_timing ("server_timing"): bool as Flag = false,
+            "How long scripts take helps who guesses what they do.";
         /// The compressed files that are looked for beside a file: `style.css.br`, `style.css.zst`,
         /// `style.css.gz`. A client that accepts the coding gets that file in place of `style.css`,
         /// with its media type. The client's preference (`q`) counts, then the order of this list. A

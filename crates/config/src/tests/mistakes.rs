@@ -206,7 +206,7 @@ fn mistakes_and_what_is_said_about_them() {
             vec!["`on-demand` is no mode of a pool", "`\"ondemand\"`"],
         ),
         (
-            &format!("{site}[site.php]\nidle_timeout = \"5s\""),
+            &format!("{site}[site.php]\nmode = \"static\"\nidle_timeout = \"5s\""),
             vec!["`idle_timeout` has no effect with `mode = \"static\"`", "leave `idle_timeout`"],
         ),
         (

@@ -22,9 +22,9 @@ pub struct PseudoFields<'h> {
     pub protocol: Option<&'h [u8]>,
 }
 
-/// Reads a head into `into`, whose memory is reused and whose scheme is kept. `fields` are the
-/// lines in order, `ends` says that no content follows. Returns whether the client waits for 100
-/// (Continue).
+/// Reads a head of HTTP/2 or HTTP/3, which have the same rules (RFC 9114 §4.2, §4.3), into `into`,
+/// whose memory is reused and whose scheme is kept. `fields` are the lines in order, `ends` says that
+/// no content follows. Returns whether the client waits for 100 (Continue).
 ///
 /// The lines of Cookie become one (RFC 9113 §8.2.3), and a Host line is added where there is
 /// `:authority` alone, so that directives and scripts find what they know from HTTP/1. Names are
@@ -35,6 +35,7 @@ pub struct PseudoFields<'h> {
 /// # Errors
 /// The status to refuse the request with. The connection goes on.
 pub fn read_request<'h>(
+    version: Version,
     pseudo: &PseudoFields<'h>,
     fields: impl Iterator<Item = (&'h [u8], &'h [u8])>,
     ends: bool,
@@ -42,7 +43,7 @@ pub fn read_request<'h>(
     into: &mut Request,
 ) -> Result<bool, Refusal> {
     into.reset();
-    into.version = Version::Http2;
+    into.version = version;
     let outcome = read_head(pseudo, fields, ends, limits, into);
     if outcome.is_err() {
         into.fields.clear();
@@ -329,7 +330,7 @@ mod tests {
     ) -> Result<Request, Refusal> {
         let mut request = Request::new();
         let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-        read_request(pseudo, fields, ends, &Limits::default(), &mut request)?;
+        read_request(Version::Http2, pseudo, fields, ends, &Limits::default(), &mut request)?;
         Ok(request)
     }
 
@@ -490,7 +491,8 @@ mod tests {
         for (path, fields, ends, expected) in rows {
             let pseudo = PseudoFields { path: Some(path.as_bytes()), ..GET };
             let lines = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-            let result = read_request(&pseudo, lines, ends, &limits, &mut Request::new());
+            let result =
+                read_request(Version::Http2, &pseudo, lines, ends, &limits, &mut Request::new());
             let status = result.err().map(|refusal| refusal.status.code());
             assert_eq!(status, expected, "{path} {fields:?}");
         }

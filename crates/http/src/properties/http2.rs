@@ -69,7 +69,7 @@ fn read(data: &[u8], into: &mut Request) -> Option<(Result<bool, Refusal>, bool)
         (&line[..at], line.get(at + 1..).unwrap_or_default())
     });
     let ends = flags & 1 != 0;
-    Some((read_request(&pseudo, fields, ends, &Limits::default(), into), ends))
+    Some((read_request(Version::Http2, &pseudo, fields, ends, &Limits::default(), into), ends))
 }
 
 fn as_http1(request: &Request) -> Vec<u8> {

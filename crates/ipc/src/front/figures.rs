@@ -1,4 +1,4 @@
-//! The figures that workers publish. For display only.
+//! The figures that workers publish: for display, and for the number of the pool's own workers.
 
 use howdah_sys::usage;
 
@@ -22,6 +22,16 @@ impl Front {
             .then(|| self.request_figures(slot.index(), slot.queued.get()))
     }
 
+    /// Returns how long the request has waited for a worker, and has run since, in nanoseconds. For
+    /// a request that a worker has begun.
+    pub fn times(&self, slot: &Slot) -> (u64, u64) {
+        let queued = slot.queued.get();
+        let now = usage::monotonic().max(queued);
+        let began = self.region.slot(slot.index()).began.load(Ordering::Relaxed);
+        let began = began.clamp(queued, now);
+        (began - queued, now - began)
+    }
+
     /// Number of workers that say they sleep. For display only.
     pub fn idle_workers(&self) -> usize {
         self.region.idle().count()
@@ -32,9 +42,23 @@ impl Front {
         self.region.idle().has(worker)
     }
 
+    /// Whether a worker says that it has taken a request.
+    pub fn has_worked(&self, worker: usize) -> bool {
+        self.region.worker(worker).last_slot.load(Ordering::Relaxed) > 0
+    }
+
     /// Number of requests that a worker says it has served.
     pub fn requests_served(&self, worker: usize) -> u64 {
         self.region.worker(worker).requests.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that a worker says it uses between requests, `None` before the first figure; and bytes
+    /// that PHP had at most for its last script.
+    pub fn memory_of(&self, worker: usize) -> (Option<u64>, u64) {
+        let words = self.region.worker(worker);
+        let kib = |word: &crate::sync::AtomicU32| u64::from(word.load(Ordering::Relaxed));
+        let proportional = Some(kib(words.proportional) * KIB).filter(|bytes| *bytes > 0);
+        (proportional, kib(words.last_peak) * KIB)
     }
 
     /// Returns the figures of each worker.

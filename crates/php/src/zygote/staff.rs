@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use howdah_ipc::control::ToZygote;
 
-use super::Zygote;
+use super::{State, Zygote};
+use crate::memory::MemorySum;
 use crate::roster::Roster;
 use crate::scaling::Demand;
 
@@ -37,68 +38,122 @@ impl Zygote {
             return;
         }
         let mut state = self.state();
-        let mut demand = self.demand(&state.roster);
-        let grown = self.grow(&mut state.roster, demand);
+        self.look_at_memory(&mut state, now.is_some());
+        let most = self.front.geometry().workers;
+        let room = state.memory.map_or(most, |sum| sum.room.min(most));
+        let mut demand = self.demand(&mut state.roster, now.is_some());
+        let affordable = state.memory.map_or(most, |sum| self.memory.affordable(&sum));
+        let most = room.min(demand.wanted.saturating_add(affordable));
+        let grown = self.grow(&mut state.roster, demand, most);
         demand.wanted += grown;
-        let ended = now.map_or(0, |now| self.shrink(&mut state.roster, demand, now));
+        state.memory.iter().for_each(|sum| self.memory.set_aside(sum, grown));
+        let ended = now.map_or(0, |now| self.shrink(&mut state, demand, now));
         if grown + ended > 0 || state.is_untold {
             let wanted = state.roster.wanted();
             // A zygote that does not read is told again at the next look.
             state.is_untold = self.control.send_now(&ToZygote::Keep(wanted).encode(), &[]).is_err();
             self.front.set_present(state.roster.present());
         }
-        let most = self.front.geometry().workers;
-        self.may_grow.store(state.roster.count() < most, Ordering::Relaxed);
+        self.may_grow.store(state.roster.count() < room, Ordering::Relaxed);
     }
 
-    fn demand(&self, roster: &Roster) -> Demand {
+    /// Adds up how many workers the memory has room for. `is_due`: workers may have published new
+    /// figures.
+    fn look_at_memory(&self, state: &mut State, is_due: bool) {
+        let sum = self.memory.figures().and_then(|figures| {
+            let most = self.scaling.most_memory(figures.limit)?;
+            let former = state.footprint.own;
+            if is_due {
+                let workers = state.roster.living().map(|worker| self.front.memory_of(worker));
+                state.footprint.note(workers, self.front.awake_workers());
+            }
+            let pools = self.memory.account(former, state.footprint.own);
+            Some(MemorySum::of(figures, state.footprint, pools, most))
+        });
+        state.memory = sum;
+    }
+
+    /// `is_due`: requests count that found no worker before there was room for one.
+    fn demand(&self, roster: &mut Roster, is_due: bool) -> Demand {
+        let front = &self.front;
         let wanted = roster.count();
         let (queued, _) = self.front.queued();
+        let idle = self.front.idle_workers().min(wanted);
         let lacking = self.lacking.swap(0, Ordering::Relaxed);
+        // Where no worker is there, none notices a request.
+        let all_lack = wanted == 0 || is_due && idle == 0 && !self.holds_back();
         Demand {
             wanted,
-            starting: wanted - roster.present(),
-            idle: self.front.idle_workers().min(wanted),
+            starting: roster.starting(|worker| front.is_idle(worker) || front.has_worked(worker)),
+            idle,
             queued,
-            // No worker is there that would notice the request.
-            lacking: if wanted == 0 { queued } else { lacking },
+            lacking: if all_lack { queued } else { lacking },
         }
     }
 
-    /// Wants more workers. Returns their number.
-    fn grow(&self, roster: &mut Roster, demand: Demand) -> usize {
-        let room = self.front.geometry().workers - demand.wanted;
+    /// Wants more workers, up to `room`. Returns their number.
+    fn grow(&self, roster: &mut Roster, demand: Demand, room: usize) -> usize {
+        let room = room.saturating_sub(demand.wanted);
         let useful = match self.is_stuck.swap(false, Ordering::Relaxed) {
             true => usize::MAX,
-            false => self.awake.room(self.front.awake_workers() + demand.starting),
+            // Those that start and live are counted as awake already.
+            false => self.awake.room(self.front.awake_workers() + roster.unborn()),
         };
         let grown = self.scaling.growth(demand, useful).min(room);
         roster.want_more(grown);
         grown
     }
 
-    /// Dismisses workers that sleep. Returns their number.
-    fn shrink(&self, roster: &mut Roster, demand: Demand, now: Instant) -> usize {
+    /// Dismisses workers that sleep, and others where memory is short. Returns their number.
+    fn shrink(&self, state: &mut State, demand: Demand, now: Instant) -> usize {
+        let State { roster, memory, excess, .. } = state;
         let front = &self.front;
         roster.note_sleep(now, |worker| (front.is_idle(worker), front.requests_served(worker)));
         let retire = |workers: Vec<usize>, most: usize| -> Vec<usize> {
             workers.into_iter().filter(|worker| front.retire(*worker)).take(most).collect()
         };
         let spare = demand.idle.saturating_sub(self.scaling.least_spare());
+        let spare = spare.min(demand.wanted.saturating_sub(self.scaling.least()));
         let mut ended = match self.scaling.idle_timeout() {
             Some(time) if spare > 0 => retire(roster.rested(now, time), spare),
             _ => Vec::new(),
         };
-        let surplus = self.scaling.surplus(demand);
-        if surplus > 0 && ended.is_empty() {
-            ended = retire(roster.rested(now, Duration::ZERO), surplus);
+        let surplus = match *memory {
+            None => self.scaling.surplus(demand),
+            Some(sum) => {
+                let surplus = demand.wanted.saturating_sub(sum.room.max(1));
+                *excess = if surplus > 0 { *excess + 1 } else { 0 };
+                match sum.is_short {
+                    true => surplus,
+                    // One at a time, and not for a moment's figure.
+                    false => surplus.min(usize::from(*excess > PATIENCE)),
+                }
+            }
+        };
+        if surplus > ended.len() {
+            ended.iter().for_each(|worker| roster.dismiss(*worker));
+            let more = surplus - ended.len();
+            ended.extend(retire(roster.rested(now, Duration::ZERO), more));
         }
         ended.iter().for_each(|worker| roster.dismiss(*worker));
-        ended.len()
+        let missing = surplus.saturating_sub(ended.len());
+        let is_short = memory.is_some_and(|sum| sum.is_short);
+        // The workers that are busy end after their present request.
+        let busy = if is_short { roster.dismiss_highest(missing) } else { 0 };
+        ended.len() + busy
     }
 
     /// Number of workers that are wanted.
     pub(crate) fn wanted(&self) -> usize {
         self.state().roster.count()
     }
+
+    /// The sum that says how many workers the memory has room for; `None` where the number of
+    /// workers does not depend on memory.
+    pub(crate) fn memory_sum(&self) -> Option<MemorySum> {
+        self.state().memory
+    }
 }
+
+/// Looks with more workers than the memory has room for, after which one of them ends.
+const PATIENCE: u32 = 4;

@@ -12,7 +12,7 @@ use howdah_ipc::request::{DecodedRequest, FixedText};
 use howdah_ipc::response::HeadKind;
 use howdah_ipc::worker::{Attachment, Job};
 use howdah_php::counters::{COUNTER_WORDS, Counters};
-use howdah_php::{Pool, PoolEvent, PoolHandle, PoolLimits, Scaling};
+use howdah_php::{MemoryWatch, Pool, PoolEvent, PoolHandle, PoolLimits, Scaling};
 use howdah_sys::memory::SharedNumbers;
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::runtime::{Builder, LocalOptions};
@@ -116,6 +116,7 @@ pub struct Front {
 /// The worker as a test sees it.
 pub struct Stage {
     pool: Arc<Pool>,
+    memory: Arc<MemoryWatch>,
     handle: Rc<PoolHandle>,
     zygote: RefCell<Zygote>,
     events: Rc<RefCell<Vec<PoolEvent>>>,
@@ -145,13 +146,15 @@ impl Front {
             .build_local(LocalOptions::default())
             .unwrap();
         runtime.block_on(async {
-            let pool = Pool::new("test".into(), self.limits, 1);
+            let memory = Arc::default();
+            let pool = Pool::new("test".into(), self.limits, 1, Arc::clone(&memory));
             let handle = PoolHandle::new(pool.clone(), 0, counters());
             HANDLE.set(Some(handle.clone()));
             let events = Rc::default();
             let zygote = Zygote::start();
             let stage = Stage {
                 pool,
+                memory,
                 handle: handle.clone(),
                 zygote: RefCell::new(zygote),
                 events,
@@ -175,6 +178,15 @@ impl Front {
 impl Stage {
     pub fn handle(&self) -> &PoolHandle {
         &self.handle
+    }
+
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// The memory that the pool is told of.
+    pub fn memory(&self) -> &MemoryWatch {
+        &self.memory
     }
 
     pub fn events(&self) -> Vec<PoolEvent> {
@@ -266,8 +278,11 @@ fn obey(socket: &Arc<SeqPacket>, signals: &Mutex<Vec<u64>>) {
                     });
                 }
             }
-            ToZygote::Keep(workers) => {
-                let attach = attach.take().expect("a region comes before the first worker");
+            // The first; workers that are not needed any more stay, as if they were busy.
+            ToZygote::Keep(workers) if attach.is_some() => {
+                let Some(attach) = attach.take() else {
+                    continue;
+                };
                 let places = 0..attach.geometry.workers;
                 for worker in places.filter(|worker| workers.has(*worker)) {
                     let copy = copy(&attach);

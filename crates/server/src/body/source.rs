@@ -151,8 +151,8 @@ impl Body {
         }
     }
 
-    /// Returns a script's slot: all of its output was taken.
-    pub(super) fn release(&mut self) {
+    /// Returns a script's slot: no more of its output is taken.
+    pub(crate) fn release(&mut self) {
         if let Body::Script(script) = self {
             script.exchange = None;
         }

@@ -7,11 +7,20 @@ use howdah_php::Scaling;
 
 /// How long a worker that was started on demand sleeps before it ends, unless the configuration
 /// says otherwise; the default of php-fpm's `pm.process_idle_timeout`.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+const IDLE_ON_DEMAND: Duration = Duration::from_secs(10);
+/// As [`IDLE_ON_DEMAND`], where memory that is short ends workers as well.
+const IDLE_AUTO: Duration = Duration::from_secs(300);
 
 /// Returns how the workers of a pool are kept on a machine with so many processors.
 pub(super) fn of(php: &Php, processors: usize) -> Scaling {
     match php.mode {
+        PoolMode::Auto => Scaling::Auto {
+            // Scripts that never wait for anything need no more, unless they are slow.
+            start: processors.max(2),
+            idle_timeout: php.idle_timeout.unwrap_or(IDLE_AUTO),
+            memory_share: php.memory_share,
+            memory: php.memory,
+        },
         PoolMode::Static => Scaling::Static,
         PoolMode::Dynamic => {
             let workers = php.worker_count(processors);
@@ -24,7 +33,7 @@ pub(super) fn of(php: &Php, processors: usize) -> Scaling {
             }
         }
         PoolMode::OnDemand => Scaling::OnDemand {
-            idle_timeout: php.idle_timeout.unwrap_or(IDLE_TIMEOUT),
+            idle_timeout: php.idle_timeout.unwrap_or(IDLE_ON_DEMAND),
         },
     }
 }

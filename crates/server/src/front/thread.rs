@@ -32,6 +32,7 @@ use crate::observe::{
     RespondError, ThreadCounters,
 };
 use crate::pipeline::CostlySites;
+use crate::quic::Exchange;
 use crate::respond::Prepared;
 use crate::status::ServerFacts;
 use crate::tls::{Tls, UpstreamSettings};
@@ -81,6 +82,8 @@ pub(crate) struct Shared {
     pub(crate) facts: ServerFacts,
     /// Certificates; `None` if no listener is for TLS.
     pub(crate) tls: Option<Tls>,
+    /// The endpoints of HTTP/3; `None` if no listener has it.
+    pub(crate) quic: Option<Arc<Exchange>>,
     /// By site, the settings of TLS to its upstreams.
     pub(crate) upstream_tls: UpstreamSettings,
 }
@@ -508,6 +511,7 @@ impl Thread {
             .map(|listener| tokio::task::spawn_local(self.clone().accept(listener.clone())))
             .collect();
         let mut listeners = Some(listeners);
+        self.serve_quic();
         // Without inotify the store compares its entries with the disk.
         if let Some(changes) = self.store().changes().map(Readable::new).transpose()? {
             tokio::task::spawn_local(self.clone().follow_changes(changes));
@@ -518,6 +522,7 @@ impl Thread {
                 Some(accepted) = inbox.recv() => self.spawn(accepted),
                 changed = stage.changed() => {
                     self.stage.set(if changed.is_ok() { *stage.borrow_and_update() } else { Stage::Over });
+                    self.shared.quic.iter().for_each(|quic| quic.set_reading(false));
                     let acceptors = std::mem::take(&mut acceptors);
                     self.close(acceptors, listeners.take().unwrap_or_default()).await;
                     self.stage_changes.notify_waiters();

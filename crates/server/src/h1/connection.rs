@@ -299,6 +299,7 @@ impl<T: Transport> Connection<T> {
             None => self.send(work, site, &mut response, parsed.persistent).await,
             Some(tunnel) => Box::pin(self.carry(work, &response, tunnel)).await,
         };
+        response.body.release();
         let situation = self.situation(work, site);
         let answer = RecordedResponse {
             head: response.head.get(),
@@ -354,6 +355,11 @@ impl<T: Transport> Connection<T> {
         self.wire.begin_response();
         let date = self.thread.date();
         let framing = head::encode(&mut work.out, response, &work.request, is_persistent, &date);
+        if let Some(tls) = &self.peer.tls
+            && let Some(alternative) = &tls.alternative
+        {
+            head::offer(&mut work.out, response, alternative.as_bytes());
+        }
         let (bytes, result) = self.send_body(work, site, response, framing).await;
         let after = match (&result, is_persistent && framing != h1::Framing::Close) {
             (Err(_), _) => After::Close,

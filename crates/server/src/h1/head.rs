@@ -28,6 +28,17 @@ pub(super) fn encode(
     }
 }
 
+/// Adds Alt-Svc to the head that `out` ends with, unless the response has its own.
+pub(super) fn offer(out: &mut Vec<u8>, response: &Response, alternative: &[u8]) {
+    const NAME: &[u8] = b"Alt-Svc";
+    if response.head.get().fields.value(NAME).is_none() {
+        out.truncate(out.len() - b"\r\n".len());
+        for part in [NAME, b": ", alternative, b"\r\n\r\n"] {
+            out.extend_from_slice(part);
+        }
+    }
+}
+
 /// The bytes that stay the same are encoded once; Date, Connection and the empty line are added.
 #[inline]
 fn encode_shared(

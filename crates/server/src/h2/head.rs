@@ -1,47 +1,53 @@
-//! Heads in the types of the `h2` crate.
+//! Heads in the types of the `h2` and `h3` crates.
 
 use howdah_http::h2::{PseudoFields, content_length, fields_to_send, read_request};
-use howdah_http::{Limits, Method, Refusal, Request, ResponseHead};
-use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, SERVER};
+use howdah_http::{Limits, Method, Refusal, Request, ResponseHead, Version};
+use http::header::{ALT_SVC, CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, SERVER};
 use http::request::Parts;
 use http::{Response, StatusCode};
 
-/// Reads the head of a request into `into`. `ends`: no content follows. `is_proxied`: a trusted
-/// proxy brings the request. Returns whether the client waits for 100 (Continue).
+/// Reads the head of a request of that version into `into`. `protocol`: that of an extended CONNECT.
+/// `ends`: no content follows. `is_proxied`: a trusted proxy brings the request. Returns whether the
+/// client waits for 100 (Continue).
 ///
 /// # Errors
 /// The request is refused.
-pub(super) fn read(
+pub(crate) fn read(
+    version: Version,
     head: &Parts,
+    protocol: Option<&str>,
     ends: bool,
     is_proxied: bool,
     limits: &Limits,
     into: &mut Request,
 ) -> Result<bool, Refusal> {
     let uri = &head.uri;
-    let protocol = head.extensions.get::<::h2::ext::Protocol>();
     let pseudo = PseudoFields {
         method: head.method.as_str().as_bytes(),
         scheme: uri.scheme_str().filter(|_| !is_proxied).map(str::as_bytes),
         authority: uri.authority().map(|authority| authority.as_str().as_bytes()),
         path: uri.path_and_query().map(|path| path.as_str().as_bytes()),
-        protocol: protocol.map(|protocol| protocol.as_str().as_bytes()),
+        protocol: protocol.map(str::as_bytes),
     };
     let fields = head.headers.iter();
     let fields = fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-    read_request(&pseudo, fields, ends, limits, into)
+    read_request(version, &pseudo, fields, ends, limits, into)
 }
 
 /// Returns the head of a response to `method` whose content has `length` bytes; `None`: not known
-/// yet.
-pub(super) fn response(
+/// yet. `alternative` is the value of Alt-Svc, unless the head has its own.
+pub(crate) fn response(
     head: &ResponseHead,
     method: &Method,
     length: Option<u64>,
     date: &[u8],
+    alternative: Option<&HeaderValue>,
 ) -> Response<()> {
     let mut made = interim(head);
     let fields = made.headers_mut();
+    if let Some(alternative) = alternative {
+        fields.entry(ALT_SVC).or_insert_with(|| alternative.clone());
+    }
     fields.insert(SERVER, HeaderValue::from_static("Howdah"));
     if let Ok(date) = HeaderValue::from_bytes(date) {
         fields.insert(DATE, date);
@@ -53,7 +59,7 @@ pub(super) fn response(
 }
 
 /// Returns the head of an interim response, which has its own fields only.
-pub(super) fn interim(head: &ResponseHead) -> Response<()> {
+pub(crate) fn interim(head: &ResponseHead) -> Response<()> {
     let mut made = Response::new(());
     *made.status_mut() =
         StatusCode::from_u16(head.status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use ::h2::server::SendResponse;
 use ::h2::{Reason, RecvStream, SendStream};
 use howdah_http::priority::Priority;
-use howdah_http::{Content, Refusal};
+use howdah_http::{Content, Refusal, Version};
 use howdah_site::Site;
 
 use super::connection::Shared;
@@ -32,7 +32,10 @@ pub(super) async fn serve(
     let ends = content.is_end_stream();
     let proxied = shared.peer.is_proxy;
     let mut peer = shared.peer.clone();
-    let mut read = head::read(&parts, ends, proxied, thread.limits(), &mut work.request);
+    let protocol = parts.extensions.get::<::h2::ext::Protocol>().map(|protocol| protocol.as_str());
+    let limits = thread.limits();
+    let request = &mut work.request;
+    let mut read = head::read(Version::Http2, &parts, protocol, ends, proxied, limits, request);
     drop(parts);
     if proxied && read.is_ok() {
         match forwarded::sender(&shared.peer, &mut work.request, thread.config()) {
@@ -89,6 +92,7 @@ impl Stream<'_> {
         };
         let length = response.length();
         let mut outcome = self.send(work, site, &mut response).await;
+        response.body.release();
         outcome.connection.received = body.received;
         // The client need not send the rest of a content that nobody has read (RFC 9113 §8.1).
         drop(body);
@@ -128,8 +132,10 @@ impl Stream<'_> {
         response: &mut Response,
     ) -> Outcome {
         let thread = &self.shared.thread;
-        let (promised, method) = (response.length(), &work.request.method);
-        let made = head::response(response.head.get(), method, promised, &thread.date());
+        let (promised, method) = (response.stated_length(), &work.request.method);
+        let alternative = self.peer.tls.as_ref().and_then(|tls| tls.alternative.as_ref());
+        let date = thread.date();
+        let made = head::response(response.head.get(), method, promised, &date, alternative);
         let priority = priority(work, response);
         let has_content = response.has_content(&work.request);
         let Response { body, filters, .. } = response;

@@ -220,7 +220,7 @@ async fn named<T: Transport>(thread: &Rc<Thread>, stream: &mut T, peer: Peer) ->
 }
 
 /// A connection in its thread's count, also if serving it panics.
-struct Counted(Rc<Thread>);
+pub(crate) struct Counted(pub(crate) Rc<Thread>);
 
 impl Drop for Counted {
     fn drop(&mut self) {

@@ -7,8 +7,9 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use howdah_config::{AccessFormat, Config};
+use howdah_config::{AccessFormat, Config, LogFormat};
 use howdah_http::{Fields, Request, ResponseHead, Status, date};
+use howdah_php::RunReport;
 
 use crate::front::Now;
 use crate::log::{LogWriter, SiteLogs};
@@ -56,6 +57,8 @@ pub(crate) struct ResolutionNotes {
     pub(crate) handler: Vec<u8>,
     /// The variables that directives have set.
     pub(crate) environment: Fields,
+    /// The run of the script, once the response has ended.
+    pub(crate) run: RunReport,
 }
 
 /// The share of a connection's work that belongs to one request.
@@ -116,8 +119,8 @@ pub(crate) struct AccessLog<'l> {
 impl AccessLogs {
     pub(crate) fn new(config: &Config, logs: &SiteLogs<LogWriter>) -> AccessLogs {
         let common = &config.log.format;
-        let own = config.sites.iter().map(|site| site.access_log_format.as_ref());
-        let formats = own.enumerate().map(|(site, format)| (Some(site), format.unwrap_or(common)));
+        let own = config.sites.iter().map(|site| config.log.format_of(site));
+        let formats = own.enumerate().map(|(site, format)| (Some(site), format));
         let formats = formats.chain([(None, common)]);
         AccessLogs {
             sites: formats
@@ -164,9 +167,15 @@ impl ThreadLines {
 }
 
 impl AccessLog<'_> {
-    /// Returns whether the format tells how requests were resolved.
-    pub(crate) fn tells_resolution(self) -> bool {
-        matches!(&self.site.format, AccessFormat::Own(format) if format.tells_resolution())
+    /// Returns whether the format tells how requests were resolved, or how scripts ran.
+    pub(crate) fn takes_notes(self) -> bool {
+        let own = self.site.format.own();
+        own.is_some_and(|format| format.tells_resolution() || format.tells_script())
+    }
+
+    /// Returns whether the format tells how scripts ran.
+    pub(crate) fn tells_script(self) -> bool {
+        self.site.format.own().is_some_and(LogFormat::tells_script)
     }
 
     /// Adds a line.
@@ -306,6 +315,8 @@ fn escape(out: &mut Vec<u8>, bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use howdah_php::{RequestFigures, ScriptRun};
+
     use super::*;
 
     fn lines(format: impl Fn(&mut Vec<u8>, &Record<'_>), request: &Request, sent: u64) -> String {
@@ -317,7 +328,17 @@ mod tests {
             file: b"/srv/a".to_vec(),
             handler: b"application/x-httpd-php".to_vec(),
             environment: Fields::new(),
+            run: RunReport::default(),
         };
+        notes.run.set(Some(ScriptRun {
+            worker: 4711,
+            figures: Some(RequestFigures {
+                waited: 20_000,
+                took: 1_300_999,
+                peak: Some(2 << 20),
+                processor: None,
+            }),
+        }));
         notes.environment.push(b"SEEN", b"first");
         notes.environment.push(b"SEEN", b"");
         notes.environment.push(b"KIND", b"robot");
@@ -415,6 +436,7 @@ mod tests {
             ("%{content-type}o %{Content-Length}o %{x-own}o %{None}o", "text/html 12 a\\tb -"),
             ("%f %R [%{SEEN}e] %{KIND}e %{NONE}e", "/srv/a application/x-httpd-php [] robot -"),
             ("%{a}C %{B}C %{c}C", "1 two -"),
+            ("%^pt %^pq %^pm %^pc %^pw", "1300 20 2097152 - 4711"),
             ("%{sec}t %{msec}t %{usec}t", "784111777 784111777000 784111777000000"),
             ("100%% %{user-agent}i", "100% x\\\"y\\\\\\xff\\n"),
         ];

@@ -3,9 +3,10 @@
 use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use howdah_http::Request;
+use howdah_php::RunReport;
 use howdah_site::{Client, Scratch, Site};
 
 use crate::body::{BodyError, Keep, Received, RequestStream};
@@ -36,6 +37,11 @@ pub(crate) struct RequestContext<'t, 'c> {
     pub(crate) compared: Compared,
     /// Some or all of the content was received and discarded.
     pub(crate) is_content_discarded: bool,
+    /// Gets the script's run, where the site's access log tells it.
+    pub(crate) run: Option<RunReport>,
+    /// How long the request waited for a worker, and how long its script took to begin the response,
+    /// where the response tells it.
+    pub(crate) script_times: Option<(Duration, Duration)>,
 }
 
 /// The time at which a request arrived.
@@ -103,6 +109,8 @@ impl<'t, 'c> RequestContext<'t, 'c> {
             prepared: None,
             compared: Compared::default(),
             is_content_discarded: false,
+            run: None,
+            script_times: None,
         }
     }
 }

@@ -86,6 +86,15 @@ impl Response {
         }
     }
 
+    /// Returns the bytes of content that the head states: also those of content that GET would get.
+    pub(crate) fn stated_length(&self) -> Option<u64> {
+        match &self.head {
+            Head::Own(_) => self.length(),
+            Head::Shared(shared) => Some(shared.length()),
+            Head::File(representation) => Some(representation.head().length()),
+        }
+    }
+
     /// Removes the media type from a response that has no content by its status: 204 and 304.
     pub(crate) fn drop_description(&mut self) {
         if let Head::Own(head) = &mut self.head

@@ -66,12 +66,19 @@ pub(crate) async fn respond(
             }
             None => return Err(RequestError::gone(context.situation()).into()),
         };
+        if let Some(run) = &context.run {
+            exchange.report_to(Rc::clone(run));
+        }
         // The bytes of the file count for as long as the worker has it open.
         if let Received::File(file, _) = &received {
             exchange.keep(Box::new(file.share()));
         }
         context.phase.set(Phase::WaitingForScript);
-        let failure = match final_head(context, &mut exchange).await {
+        let head = final_head(context, &mut exchange).await;
+        if head.is_ok() && site.config().server_timing {
+            context.script_times = Some(exchange.times());
+        }
+        let failure = match head {
             Ok(head) if site.sendfile(&head.fields).is_some() => {
                 // The worker goes on to the next request as soon as its script has ended.
                 exchange.detach();

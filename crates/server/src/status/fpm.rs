@@ -105,6 +105,8 @@ fn pool_figures(name: &str, pool: &PoolSnapshot, now: f64) -> Figures {
 fn process_manager(pool: &PoolSnapshot) -> &str {
     match pool.mode.as_str() {
         "" => "static",
+        // php-fpm does not know it.
+        "auto" => "dynamic",
         mode => mode,
     }
 }

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use howdah_config::Php;
 use howdah_php::counters::PoolCounter;
-use howdah_php::{Pool, WorkerFacts};
+use howdah_php::{MemorySum, Pool, WorkerFacts};
 use serde::{Deserialize, Serialize};
 
 use crate::front::Shared;
@@ -126,6 +126,8 @@ pub(crate) struct PoolSnapshot {
     pub(crate) workers: Vec<WorkerSnapshot>,
     /// Number of workers that the pool wants at this moment.
     pub(crate) wanted_workers: usize,
+    /// The sum that says how many workers the memory has room for; `null` unless the mode is `auto`.
+    pub(crate) memory_sum: Option<MemorySumSnapshot>,
     pub(crate) idle: usize,
     pub(crate) active: usize,
     pub(crate) most_workers: usize,
@@ -168,6 +170,48 @@ pub(crate) struct PoolSnapshot {
     pub(crate) deaths: BTreeMap<String, u64>,
     /// `on`, or the reason why opcache is off.
     pub(crate) opcache: String,
+}
+
+/// How many workers the memory has room for. Sizes are in bytes.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct MemorySumSnapshot {
+    /// What is available now.
+    pub(crate) available: u64,
+    /// What the workers of this pool use.
+    pub(crate) own: u64,
+    /// What stays free.
+    pub(crate) reserve: u64,
+    /// What the workers of this pool may use at most.
+    pub(crate) share: u64,
+    /// What a worker with a script needs.
+    pub(crate) per_worker: u64,
+    /// Workers that there is room for.
+    pub(crate) room: usize,
+    /// Whether less is available than should stay free.
+    pub(crate) is_short: bool,
+}
+
+impl MemorySumSnapshot {
+    fn of(sum: MemorySum) -> MemorySumSnapshot {
+        let MemorySum {
+            available,
+            own,
+            reserve,
+            share,
+            per_worker,
+            room,
+            is_short,
+        } = sum;
+        MemorySumSnapshot {
+            available,
+            own,
+            reserve,
+            share,
+            per_worker,
+            room,
+            is_short,
+        }
+    }
 }
 
 /// The activity of a worker.
@@ -292,6 +336,7 @@ impl PoolSnapshot {
             state: if pool.is_ready() { "ready" } else { "starting" }.to_owned(),
             mode: pool.limits().scaling.name().to_owned(),
             wanted_workers: figures.wanted,
+            memory_sum: figures.memory_sum.map(MemorySumSnapshot::of),
             php: figures.zygote.php_version.clone(),
             started: figures.zygote.started.map_or(0.0, seconds),
             requests: counted.of(PoolCounter::Requests),

@@ -98,6 +98,20 @@ fn sentence(pool: &PoolSnapshot) -> String {
         let _ = write!(text, ", {count} workers ended by {signal}");
     }
     let _ = write!(text, "; mode {}, at most {} workers", pool.mode, pool.most_workers);
+    if let Some(sum) = &pool.memory_sum {
+        let _ = write!(
+            text,
+            ", memory for {}: {} available{} + {} of these workers - {} in reserve, at most {}; {} \
+             each",
+            sum.room,
+            size(sum.available),
+            if sum.is_short { " (too little)" } else { "" },
+            size(sum.own),
+            size(sum.reserve),
+            size(sum.share),
+            size(sum.per_worker)
+        );
+    }
     text
 }
 

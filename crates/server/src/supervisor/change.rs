@@ -12,12 +12,14 @@ use howdah_sys::process;
 use super::certificates::CertificateFiles;
 use super::cgroups::ControlGroups;
 use super::control::{Command, ControlSocket};
+use super::datagrams::Datagrams;
 use super::generation::{Generation, GenerationPhase};
 use super::generation_plan::GenerationPlan;
 use super::listeners::{self, Listener};
 use super::plan::SiteSource;
 use super::pool::SpareZygote;
 use super::{CommandError, Supervisor, reach};
+use crate::front::processors;
 use crate::log::{self, ErrorLog, Level, LineKind, LogTarget, SiteLogs};
 
 /// The cause of a new generation.
@@ -41,6 +43,8 @@ pub(super) struct GenerationChange {
     generation: u64,
     generation_plan: GenerationPlan,
     listeners: Vec<Listener>,
+    /// The UDP sockets of listeners with HTTP/3.
+    datagrams: Datagrams,
     /// The listeners for monitors.
     admin: Vec<Listener>,
     control: NextSocket,
@@ -124,6 +128,9 @@ impl Supervisor {
         let (listeners, left_out) =
             listeners::prepare(&generation_plan.config.listen, &self.listeners, front)
                 .map_err(CommandError::Failed)?;
+        let threads = generation_plan.config.threads.resolve(processors());
+        let (datagrams, no_datagrams) =
+            self.datagrams.prepare(&generation_plan.config, &listeners, threads);
         let wanted: Vec<_> = generation_plan
             .config
             .admin
@@ -140,6 +147,7 @@ impl Supervisor {
                 .warnings
                 .iter()
                 .chain(&left_out)
+                .chain(&no_datagrams)
                 .chain(&admin_left_out)
                 .chain(&no_control)
             {
@@ -161,6 +169,7 @@ impl Supervisor {
             generation: number,
             generation_plan,
             listeners,
+            datagrams,
             admin,
             control,
             log,
@@ -194,7 +203,7 @@ impl Supervisor {
             failure = generation
                 .start_front(
                     (&change.generation_plan, &ticket_keys),
-                    (&change.listeners, &change.admin),
+                    (&change.listeners, &change.admin, &change.datagrams),
                     (&mut self.ledger, began),
                     answers,
                     run_front,
@@ -213,6 +222,7 @@ impl Supervisor {
             generation,
             generation_plan,
             listeners,
+            datagrams,
             admin,
             control,
             log,
@@ -222,11 +232,15 @@ impl Supervisor {
         // Listeners that the new generation does not use are closed here. The former front has the
         // last descriptor and closes it.
         self.listeners = listeners;
+        self.datagrams = datagrams;
         self.admin = admin;
         for former in &mut self.generations {
             if former.phase == GenerationPhase::Serving && former.number != generation {
                 former.drain(true, fallback);
             }
+        }
+        if let Some(present) = self.generation(generation) {
+            present.read_packets();
         }
         match control {
             NextSocket::Same => {}

@@ -16,6 +16,7 @@ use super::heart::Heart;
 use super::isolation;
 use super::oom;
 use crate::log::Level;
+use crate::quic::QuicStart;
 
 /// Maximum bytes of a front's message.
 const MOST_BYTES: usize = 256 * 1024;
@@ -122,7 +123,9 @@ fn descriptors_of(start: &FrontStart) -> Vec<RawFd> {
     let zygotes = start.pools.iter().map(|pool| pool.zygote.as_raw_fd());
     let logs = [start.log.target()].into_iter().chain(start.access.all());
     let logs = logs.map(|target| target.as_fd().as_raw_fd());
+    let quic = start.quic.iter().flat_map(QuicStart::descriptors);
     listeners
+        .chain(quic)
         .chain(zygotes)
         .chain(logs)
         .chain([start.channel.as_raw_fd()])

@@ -20,6 +20,7 @@ use crate::front::pulse::Pulse;
 use crate::log::{ErrorLog, LogTarget, SiteLogs};
 use crate::net::Listener;
 use crate::observe::FrontCounters;
+use crate::quic::QuicStart;
 use crate::status::ServerFacts;
 use crate::tls::{PairText, TicketKeys, TlsStart};
 
@@ -46,6 +47,8 @@ pub(crate) struct FrontStart {
     pub(crate) facts: ServerFacts,
     /// Certificates and keys.
     pub(crate) tls: TlsStart,
+    /// Sockets and keys of HTTP/3; `None` if no listener has it.
+    pub(crate) quic: Option<QuicStart>,
 }
 
 /// The channel to a pool's zygote.
@@ -107,6 +110,8 @@ pub(crate) enum ToFront {
         /// Index of the site in the configuration.
         site: usize,
     },
+    /// Read the packets of HTTP/3 from now on. Until then the former front does.
+    ReadPackets,
     /// Session tickets have other keys. They are in the attached memory file
     /// ([`write_ticket_keys`]).
     TicketKeys,
@@ -205,13 +210,15 @@ pub(crate) fn read_ticket_keys(file: OwnedFd) -> io::Result<TicketKeys> {
     Ok(TicketKeys::from_bytes(&read_memory(file)?))
 }
 
-fn write_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
+/// Writes bytes to a memory file, which only its descriptor leads to.
+pub(super) fn write_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(memory::sealed_file(c"howdah-keys", bytes.len())?);
     file.write_all(bytes)?;
     Ok(file.into())
 }
 
-fn read_memory(file: OwnedFd) -> io::Result<Vec<u8>> {
+/// Reads what [`write_memory`] has written.
+pub(super) fn read_memory(file: OwnedFd) -> io::Result<Vec<u8>> {
     let (mut file, mut content) = (File::from(file), Vec::new());
     file.rewind()?;
     file.read_to_end(&mut content)?;
@@ -252,6 +259,7 @@ impl ToFront {
             ToFront::Withdraw { id } => Writer::kind(21).number(*id).0,
             ToFront::StatusJson { id } => Writer::kind(7).number(*id).0,
             ToFront::TicketKeys => Writer::kind(6).0,
+            ToFront::ReadPackets => Writer::kind(8).0,
             ToFront::Certificates { site } => Writer::kind(5).number(*site as u64).0,
         }
     }
@@ -274,6 +282,7 @@ impl ToFront {
             21 => ToFront::Withdraw { id: input.number()? },
             7 => ToFront::StatusJson { id: input.number()? },
             6 => ToFront::TicketKeys,
+            8 => ToFront::ReadPackets,
             5 => ToFront::Certificates { site: input.size()? },
             _ => return Err(malformed()),
         })
@@ -413,6 +422,7 @@ mod tests {
             ToFront::StatusJson { id: 9 },
             ToFront::Certificates { site: 2 },
             ToFront::TicketKeys,
+            ToFront::ReadPackets,
         ]
     }
 

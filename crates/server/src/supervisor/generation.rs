@@ -12,6 +12,7 @@ use howdah_config::Config;
 use howdah_sys::process::{Exit, Pid};
 use howdah_sys::seqpacket::SeqPacket;
 
+use super::datagrams::Datagrams;
 use super::environment::Environment;
 use super::front_process::{FrontProcess, RunFront};
 use super::front_protocol::{FrontStart, PoolChannel, ToFront, log_files};
@@ -130,7 +131,7 @@ impl Generation {
     pub(super) fn start_front(
         &mut self,
         (generation_plan, ticket_keys): (&GenerationPlan, &TicketKeys),
-        (listeners, admin): (&[Listener], &[Listener]),
+        (listeners, admin, datagrams): (&[Listener], &[Listener], &Datagrams),
         (ledger, supervisor_began): (&mut Ledger, SystemTime),
         answers: Vec<(u64, Answer)>,
         run: RunFront,
@@ -170,6 +171,7 @@ impl Generation {
                 ticket_keys: ticket_keys.clone(),
                 upstreams: generation_plan.upstream_tls.clone(),
             },
+            quic: datagrams.for_front(self.number)?,
         };
         self.front = Some(FrontProcess::fork(start, channel, generation_plan.front.clone(), run)?);
         Ok(())
@@ -220,6 +222,14 @@ impl Generation {
         if let Some(front) = &self.front {
             // After a failure the idle connections end at the deadline.
             let _ = front.tell(&ToFront::Drain { keep_idle: false }, &[]);
+        }
+    }
+
+    /// Has the front read the packets of HTTP/3. Call it when no other front does.
+    pub(super) fn read_packets(&self) {
+        if let Some(front) = &self.front {
+            // A front that is gone is replaced.
+            let _ = front.tell(&ToFront::ReadPackets, &[]);
         }
     }
 

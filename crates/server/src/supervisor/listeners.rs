@@ -9,7 +9,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::rc::Rc;
 
-use howdah_config::{ListenAddress, Listener as Settings};
+use howdah_config::{Config, ListenAddress, Listener as Settings};
 use howdah_sys::credentials::Identity;
 use howdah_sys::listen;
 
@@ -89,6 +89,20 @@ impl Listener {
                 ListenAddress::Tcp(_) => true,
                 ListenAddress::Unix(path) => unix::is_there(path),
             }
+    }
+
+    /// The listener's place in the configuration.
+    pub(super) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Whether the listener's UDP port is for HTTP/3. What a header of the PROXY protocol says, no
+    /// packet can say.
+    pub(super) fn has_http3(&self, config: &Config) -> bool {
+        let settings = config.listen.get(self.number);
+        let has_proxies = settings.is_none_or(|settings| settings.proxy_protocol);
+        let has_sites = config.sites.iter().any(|site| site.tls.is_on());
+        self.is_encrypted && config.http3.enabled && !has_proxies && has_sites
     }
 
     /// Returns the address as a URL without a path.

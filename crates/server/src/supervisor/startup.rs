@@ -18,6 +18,7 @@ use super::certificates::CertificateFiles;
 use super::cgroups::ControlGroups;
 use super::change::ChangeCause;
 use super::control::{Command, ControlSocket};
+use super::datagrams::Datagrams;
 use super::environment::Environment;
 use super::front_process::RunFront;
 use super::front_protocol;
@@ -91,6 +92,7 @@ pub(crate) fn serve(
         access: SiteLogs::default(),
         signals,
         listeners: Vec::new(),
+        datagrams: Datagrams::default(),
         control: None,
         pid_file: None,
         generations: Vec::new(),
@@ -161,6 +163,7 @@ impl Supervisor {
             sockets,
             admin_listeners,
             admin_sockets,
+            datagrams,
             totals,
             generations,
         } = inheritance;
@@ -178,6 +181,7 @@ impl Supervisor {
         for (socket, path) in sockets {
             self.listeners.push(Listener::unix(&path, socket));
         }
+        self.datagrams = Datagrams::inherit(datagrams)?;
         for (socket, configured) in admin_listeners {
             self.admin.push(Listener::tcp(configured, socket)?);
         }
@@ -224,6 +228,7 @@ impl Supervisor {
         self.answer_all(Command::Stop, Ok("stopped"));
         self.change = None;
         self.listeners.clear();
+        self.datagrams = Datagrams::default();
         self.admin.clear();
         if let Some(groups) = self.environment.control_groups() {
             groups.remove();

@@ -13,6 +13,9 @@
 //! listener 6 127.0.0.1:0              descriptor, address as configured
 //! socket 7 /run/howdah/web.sock       descriptor, path: a listener as well
 //! admin-listener 8 127.0.0.1:9180     as `listener` and `socket`, for monitors
+//! datagram-secret 9                   descriptor of a memory file with the keys of HTTP/3
+//! mailbox 10 11                       reader and writer of packets between generations
+//! datagrams 12 127.0.0.1:443          descriptor of a UDP socket, address
 //! connections 77                      connections that were accepted since the start
 //! counters 0:12,1:3400 shop           numbers of a site, its name
 //! generation 3 serving                number, `serving` or `draining`; what follows belongs to it
@@ -23,7 +26,7 @@
 use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
@@ -51,8 +54,18 @@ pub(super) struct Inheritance {
     pub(super) sockets: Vec<(UnixListener, PathBuf)>,
     pub(super) admin_listeners: Vec<(TcpListener, SocketAddr)>,
     pub(super) admin_sockets: Vec<(UnixListener, PathBuf)>,
+    pub(super) datagrams: InheritedDatagrams,
     pub(super) totals: Totals,
     pub(super) generations: Vec<InheritedGeneration>,
+}
+
+/// What belongs to HTTP/3.
+#[derive(Debug, Default)]
+pub(super) struct InheritedDatagrams {
+    pub(super) secret: Option<OwnedFd>,
+    /// Reader and writer of each.
+    pub(super) mailboxes: Vec<(SeqPacket, SeqPacket)>,
+    pub(super) sockets: Vec<(UdpSocket, SocketAddr)>,
 }
 
 /// A generation that continues under the successor.
@@ -172,6 +185,15 @@ impl Inheritance {
             }
             b"admin-socket" => {
                 self.admin_sockets.push((words.descriptor()?.into(), words.rest().into()));
+            }
+            b"datagram-secret" => self.datagrams.secret = Some(words.descriptor()?),
+            b"mailbox" => {
+                let ends = (words.descriptor()?.into(), words.descriptor()?.into());
+                self.datagrams.mailboxes.push(ends);
+            }
+            b"datagrams" => {
+                let socket = words.descriptor()?.into();
+                self.datagrams.sockets.push((socket, words.parse()?));
             }
             b"connections" => self.totals.connections = words.parse()?,
             b"counters" => {

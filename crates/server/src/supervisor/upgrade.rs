@@ -191,6 +191,8 @@ impl Supervisor {
         }
         hand_over_listeners(&self.listeners, ["listener", "socket"], &mut handover)?;
         hand_over_listeners(&self.admin, ["admin-listener", "admin-socket"], &mut handover)?;
+        let secret = self.datagrams.write_secret()?;
+        self.datagrams.hand_over(secret.as_ref(), &mut handover)?;
         let totals = self.ledger.totals();
         let connections = totals.connections.to_string();
         handover.line(&["connections", &connections], &[], none)?;

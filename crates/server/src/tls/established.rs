@@ -2,6 +2,7 @@
 
 use howdah_config::RootTemplate;
 use howdah_site::Site;
+use http::HeaderValue;
 
 use super::Tls;
 use crate::front::Thread;
@@ -13,6 +14,8 @@ pub(crate) struct Established {
     pub(crate) facts: howdah_http::Tls,
     /// The site whose certificate the client has seen.
     pub(crate) site: usize,
+    /// The value of Alt-Svc; `None`: nothing else serves the same.
+    pub(crate) alternative: Option<HeaderValue>,
 }
 
 impl Established {

@@ -26,7 +26,7 @@ pub(super) fn of(session: &ServerConnection) -> Tls {
 }
 
 /// Returns OpenSSL's name of a cipher suite, and the bits of its key.
-fn cipher(suite: Option<CipherSuite>) -> (&'static str, u16) {
+pub(super) fn cipher(suite: Option<CipherSuite>) -> (&'static str, u16) {
     use CipherSuite as S;
     match suite {
         Some(S::TLS13_AES_128_GCM_SHA256) => ("TLS_AES_128_GCM_SHA256", 128),

@@ -3,15 +3,19 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
+use howdah_site::Sites;
+use http::HeaderValue;
 use rustls::server::{Accepted, Acceptor};
 use rustls::{ServerConfig, ServerConnection};
 use tokio::net::TcpStream;
 
+use super::Tls;
 use super::certificates::NoCertificate;
 use super::established::Established;
 use super::facts;
@@ -120,7 +124,11 @@ async fn perform(
     let session = begin(accepted, settings, &socket, &rest)?;
     let mut transport = Encrypted::new(socket, session);
     poll_fn(|context| transport.poll_handshake(context)).await?;
-    let tls = Established { facts: transport.facts(facts::of), site };
+    let tls = Established {
+        facts: transport.facts(facts::of),
+        site,
+        alternative: alternative(thread, &peer, site),
+    };
     let peer = Peer {
         scheme: howdah_http::Scheme::Https,
         tls: Some(Arc::new(tls)),
@@ -198,19 +206,45 @@ fn settings(
     peer: &Peer,
     name: Option<&str>,
 ) -> Result<(usize, Arc<ServerConfig>), NoCertificate> {
-    let name = name.map(str::to_ascii_lowercase);
-    let none = || name.clone().map_or(NoCertificate::NoName, NoCertificate::Name);
+    let none = || no_certificate(name);
     let tls = thread.shared.tls.as_ref().ok_or_else(none)?;
-    let address = peer.local.ip().to_canonical().to_string();
-    let host = name.as_deref().unwrap_or(&address);
-    let site = thread.sites().find_on(peer.listener, host.as_bytes()).ok_or_else(none)?;
-    let number = site.number();
-    let has_one = match name {
-        Some(_) => tls.is_for(site, host),
-        None => tls.certificates.has_any(number),
-    };
-    let settings = tls.settings(number).filter(|_| has_one);
+    let number = site_for(thread.sites(), tls, peer.listener, peer.local.ip(), name)?;
+    let settings = tls.settings(number);
     settings.map(|settings| (number, Arc::clone(settings))).ok_or_else(none)
+}
+
+/// Returns the number of the site for a client that asks for `name` at `address` of the listener with
+/// that number.
+pub(super) fn site_for(
+    sites: &Sites,
+    tls: &Tls,
+    listener: usize,
+    address: IpAddr,
+    name: Option<&str>,
+) -> Result<usize, NoCertificate> {
+    let none = || no_certificate(name);
+    let address = address.to_canonical().to_string();
+    let host = name.map_or(address, str::to_ascii_lowercase);
+    let site = sites.find_on(listener, host.as_bytes()).ok_or_else(none)?;
+    let has_one = match name {
+        Some(_) => tls.is_for(site, &host),
+        None => tls.certificates.has_any(site.number()),
+    };
+    has_one.then_some(site.number()).ok_or_else(none)
+}
+
+fn no_certificate(name: Option<&str>) -> NoCertificate {
+    let name = name.map(str::to_ascii_lowercase);
+    name.map_or(NoCertificate::NoName, NoCertificate::Name)
+}
+
+/// Returns the value of Alt-Svc on a connection that has shown the certificate of the site; `None`:
+/// HTTP/3 does not serve the same.
+fn alternative(thread: &Thread, peer: &Peer, site: usize) -> Option<HeaderValue> {
+    let quic = thread.shared.quic.as_ref()?;
+    let asks_for_certificates = thread.config().sites[site].tls.client_ca.is_some();
+    let offer = quic.offer(peer.listener)?;
+    (!peer.is_proxy && !asks_for_certificates).then(|| offer.clone())
 }
 
 /// Sends an alert to a client to which nothing was sent yet.

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use howdah_config::{CipherPolicy, ClientVerify, Config, Site as SiteSettings, TlsVersion};
 use howdah_site::Site;
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::{CryptoProvider, GetRandomFailed, aws_lc_rs};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::server::danger::ClientCertVerifier;
@@ -174,6 +174,15 @@ pub(super) fn for_challenge(certificate: &str, key: &str, protocol: &[u8]) -> Op
 pub(super) fn provider() -> &'static Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     PROVIDER.get_or_init(|| Arc::new(aws_lc_rs::default_provider()))
+}
+
+/// Fills `bytes` with random numbers.
+///
+/// # Errors
+/// The system has none.
+pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<(), String> {
+    let filled = provider().secure_random.fill(bytes);
+    filled.map_err(|GetRandomFailed| "the system gives no random numbers".to_owned())
 }
 
 /// Those of TLS 1.3, and of TLS 1.2 with ECDSA.

@@ -10,10 +10,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use rustls::crypto::GetRandomFailed;
 use rustls::server::ProducesTickets;
 
-use super::policy::provider;
+use super::policy::{fill_random, provider};
 
 /// How long a ticket can be used, and a key makes tickets.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
@@ -33,8 +32,7 @@ impl TicketKeys {
     /// The system has no random numbers.
     pub(crate) fn rotated(&self) -> Result<TicketKeys, String> {
         let mut fresh = [0; KEY];
-        let filled = provider().secure_random.fill(&mut fresh);
-        filled.map_err(|GetRandomFailed| "the system gives no random numbers".to_owned())?;
+        fill_random(&mut fresh)?;
         let former = self.0.first().copied();
         Ok(TicketKeys([fresh].into_iter().chain(former).collect()))
     }

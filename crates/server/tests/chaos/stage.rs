@@ -69,7 +69,7 @@ impl Stage {
             "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\npid_file = \"pid\"\nthreads = 2\n\
              [limits]\ndrain_timeout = \"{drain}\"\n[log]\naccess = \"off\"\n\
              [[site]]\nname = \"chaos\"\nroot = \"public\"\n\
-             [site.php]\npcntl = true\nworkers = {WORKERS}\nrequest_timeout = \"{request}\"\n\
+             [site.php]\npcntl = true\nmode = \"static\"\nworkers = {WORKERS}\nrequest_timeout = \"{request}\"\n\
              request_terminate_timeout = \"{request}\"\n\
              queue_timeout = \"{queue}\"\nstate_dir = \"room/state\"\n\
              ini_file = \"{}\"\nadmin_ini = {{ \"session.save_path\" = \"{}\" }}\n",

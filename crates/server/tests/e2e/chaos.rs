@@ -44,7 +44,7 @@ fn killing_workers_under_load_harms_only_their_own_requests() {
             ("sleep.php", "<?php usleep(3000); echo 'slept';"),
             ("post.php", "<?php echo strlen(file_get_contents('php://input'));"),
         ],
-        "workers = 4",
+        "mode = \"static\"\nworkers = 4",
     );
     let address = site.server.address();
     // Every thread of the front has opened what it needs, and every worker has worked.

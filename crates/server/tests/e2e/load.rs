@@ -271,7 +271,7 @@ fn many_connections_at_once_are_all_answered() {
     if !has_php() {
         return;
     }
-    let site = Site::with_php(&[OK], "workers = 4");
+    let site = Site::with_php(&[OK], "mode = \"static\"\nworkers = 4");
     let mut wires: Vec<Wire> = (0..300).map(|_| site.connect()).collect();
     for _ in 0..3 {
         wires.iter_mut().for_each(|wire| wire.request("GET", "/ok.php", &[], b""));

@@ -25,6 +25,7 @@ mod hostile;
 mod hostile_descriptors;
 mod htaccess;
 mod http2;
+mod http3;
 mod includes;
 mod listeners;
 mod load;

@@ -2,6 +2,7 @@
 
 mod children;
 mod failures;
+mod figures;
 mod functions;
 mod headers;
 mod ranges;

@@ -4,6 +4,7 @@ mod admin;
 mod counters;
 mod fpm;
 mod modes;
+mod watch;
 mod workers;
 
 use std::io::Write;

@@ -36,7 +36,7 @@ fn it_listens_when_it_says_so_and_not_before() {
     assert!(is_who(&response), "{response:?}");
     assert!(server.announcement().starts_with("howdah: listening on http://127.0.0.1:"));
     server.wait_for_log("serving ");
-    server.wait_for_log("with 2 workers, opcache on");
+    server.wait_for_log("with at most 2 workers (auto), opcache on");
     server.stop();
 }
 

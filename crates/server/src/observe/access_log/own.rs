@@ -5,6 +5,7 @@ use std::io::Write;
 
 use howdah_config::{LogFormat, LogPart, LogValue};
 use howdah_http::Fields;
+use howdah_php::{RequestFigures, ScriptRun};
 
 use super::{Record, bytes_or_dash, escape, request_line, time};
 
@@ -73,6 +74,18 @@ fn add(out: &mut Vec<u8>, value: &LogValue, record: &Record<'_>) {
             }
             None => Ok(()),
         },
+        LogValue::ScriptTime => {
+            return number(out, figures(record).map(|figures| figures.took / 1000));
+        }
+        LogValue::QueueTime => {
+            return number(out, figures(record).map(|figures| figures.waited / 1000));
+        }
+        LogValue::ScriptMemory => return number(out, figures(record).and_then(|all| all.peak)),
+        LogValue::ScriptCpu => return number(out, figures(record).and_then(|all| all.processor)),
+        LogValue::Worker => {
+            let worker = run(record).map(|run| run.worker);
+            return number(out, worker.filter(|worker| *worker > 0));
+        }
         LogValue::Completion => {
             out.push(match (record.complete, record.connection.persists) {
                 (false, _) => b'X',
@@ -82,6 +95,23 @@ fn add(out: &mut Vec<u8>, value: &LogValue, record: &Record<'_>) {
             return;
         }
     };
+}
+
+/// The run of the script that answered; `None` where none has.
+fn run(record: &Record<'_>) -> Option<ScriptRun> {
+    record.response.notes?.run.get()
+}
+
+fn figures(record: &Record<'_>) -> Option<RequestFigures> {
+    run(record)?.figures
+}
+
+/// A number; `-` where there is none.
+fn number(out: &mut Vec<u8>, number: Option<u64>) {
+    match number {
+        Some(number) => write!(out, "{number}").unwrap_or_default(),
+        None => out.push(b'-'),
+    }
 }
 
 /// Text that a client may have chosen; `-` where there is none.

@@ -29,6 +29,17 @@ fn many_requests_share_a_connection() {
 }
 
 #[test]
+fn head_tells_the_length_of_a_file() {
+    let site = Site::new(&[("a.txt", "hello")]);
+    let client = Http2::connect(&site);
+    for _ in 0..2 {
+        let reply = client.ask("HEAD", "/a.txt", &[], b"");
+        assert_eq!((reply.status, reply.field("content-length")), (200, Some("5")));
+        assert!(reply.body.is_empty());
+    }
+}
+
+#[test]
 fn a_slow_stream_holds_neither_the_others_nor_a_worker() {
     if !has_php() {
         return;

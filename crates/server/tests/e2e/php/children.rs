@@ -4,7 +4,8 @@ use crate::site::Site;
 use crate::support::{Process, has_php, wait_until};
 use crate::wire::Wire;
 
-const PHP: &str = "workers = 3\npcntl = true\nadmin_ini = { \"ffi.enable\" = \"1\" }";
+const PHP: &str =
+    "mode = \"static\"\nworkers = 3\npcntl = true\nadmin_ini = { \"ffi.enable\" = \"1\" }";
 const OK: (&str, &str) = ("ok.php", "<?php echo 'ok ', $_GET['n'], str_repeat('.', 3000);");
 
 /// Ways to create a process, each of which then goes on with the script.

@@ -1,0 +1,213 @@
+//! The memory that this server may use: that of the machine, or of the control groups that it is in.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use howdah_php::{MemoryFigures, MemoryWatch};
+
+/// The time between two looks, and where less than a quarter of the memory is available.
+const LOOK: Duration = Duration::from_secs(1);
+const CLOSE_LOOK: Duration = Duration::from_millis(250);
+
+/// Starts a thread that brings `watch` up to date until the process ends. The first figures are
+/// there when this returns. Reading them may wait for the kernel's own locks, which no event loop
+/// should.
+///
+/// # Errors
+/// The system has no resources for a thread.
+pub(super) fn follow(watch: &Arc<MemoryWatch>) -> io::Result<()> {
+    let meter = MemoryMeter::of_this_process();
+    let publish = |meter: &MemoryMeter, watch: &MemoryWatch| {
+        meter.read().into_iter().for_each(|figures| watch.publish(figures));
+    };
+    publish(&meter, watch);
+    let watch = Arc::downgrade(watch);
+    let builder = std::thread::Builder::new().name("howdah-memory".to_owned());
+    let started = builder.stack_size(STACK).spawn(move || {
+        while let Some(watch) = watch.upgrade() {
+            publish(&meter, &watch);
+            let figures = watch.figures();
+            drop(watch);
+            let is_tight = figures.is_some_and(|figures| figures.available < figures.limit / 4);
+            std::thread::sleep(if is_tight { CLOSE_LOOK } else { LOOK });
+        }
+    });
+    started.map(drop)
+}
+
+/// Bytes of the thread's stack, of which it uses a few pages.
+const STACK: usize = 128 * 1024;
+
+/// The places where the kernel tells about memory.
+#[derive(Debug)]
+struct MemoryMeter {
+    groups: Vec<MemoryGroup>,
+}
+
+/// A control group with the memory of its processes.
+#[derive(Debug, PartialEq, Eq)]
+struct MemoryGroup {
+    folder: PathBuf,
+    /// Of version 2.
+    is_unified: bool,
+}
+
+impl MemoryMeter {
+    /// Finds the control groups that this process is in, and those around them.
+    fn of_this_process() -> MemoryMeter {
+        let read = |path| fs::read_to_string(path).unwrap_or_default();
+        MemoryMeter {
+            groups: groups(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup")),
+        }
+    }
+
+    /// Reads the present figures: those of the group, or of the machine, with the least memory
+    /// available. `None` without `/proc`.
+    fn read(&self) -> Option<MemoryFigures> {
+        let machine = of_machine(&fs::read_to_string("/proc/meminfo").ok()?)?;
+        let groups = self.groups.iter().filter_map(MemoryGroup::read);
+        let bounded = groups.filter(|group| group.limit < machine.limit);
+        Some(
+            bounded
+                .chain([machine])
+                .min_by_key(|figures| figures.available)
+                .unwrap_or(machine),
+        )
+    }
+}
+
+impl MemoryGroup {
+    /// `None` without a limit.
+    fn read(&self) -> Option<MemoryFigures> {
+        let [limit, usage, stat] = match self.is_unified {
+            true => ["memory.max", "memory.current", "memory.stat"],
+            false => ["memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat"],
+        };
+        let read = |name| fs::read_to_string(self.folder.join(name)).ok();
+        let limit = read(limit)?.trim().parse().ok()?;
+        let usage = read(usage)?.trim().parse().ok()?;
+        Some(of_group(limit, usage, &read(stat).unwrap_or_default(), self.is_unified))
+    }
+}
+
+/// Reads `/proc/meminfo`.
+fn of_machine(text: &str) -> Option<MemoryFigures> {
+    let value = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        let kib: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+        Some(kib * 1024)
+    };
+    Some(MemoryFigures {
+        limit: value("MemTotal:")?,
+        available: value("MemAvailable:")?,
+    })
+}
+
+/// The memory of a group. What is kept of files counts as available: all of it that was not used
+/// lately, and half of the rest.
+fn of_group(limit: u64, usage: u64, stat: &str, is_unified: bool) -> MemoryFigures {
+    let prefix = if is_unified { "" } else { "total_" };
+    let value = |name: &str| -> u64 {
+        let lines = stat.lines().filter_map(|line| line.split_once(' '));
+        let mut values = lines.filter(|(key, _)| key.strip_prefix(prefix) == Some(name));
+        values.next().and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
+    };
+    let files = value("inactive_file").saturating_add(value("active_file") / 2);
+    let used = usage.saturating_sub(files);
+    MemoryFigures {
+        limit,
+        available: limit.saturating_sub(used),
+    }
+}
+
+/// Reads `/proc/self/mountinfo` and `/proc/self/cgroup`. Returns the groups from the inner to the
+/// outer ones.
+fn groups(mounts: &str, own: &str) -> Vec<MemoryGroup> {
+    let place = |is_it: &dyn Fn(&str) -> bool| {
+        own.lines().find_map(|line| {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (controllers, path) = (fields.next()?, fields.next()?);
+            is_it(controllers).then_some(path)
+        })
+    };
+    let mut all = Vec::new();
+    for line in mounts.lines() {
+        let Some((mount, kind)) = line.split_once(" - ") else {
+            continue;
+        };
+        let mut mount = mount.split(' ').skip(3);
+        let (Some(root), Some(point)) = (mount.next(), mount.next()) else {
+            continue;
+        };
+        let mut kind = kind.split(' ');
+        let (name, options) = (kind.next().unwrap_or_default(), kind.nth(1).unwrap_or_default());
+        let has_memory = |list: &str| list.split(',').any(|one| one == "memory");
+        let own = match name {
+            "cgroup2" => place(&str::is_empty),
+            "cgroup" if has_memory(options) => place(&has_memory),
+            _ => continue,
+        };
+        // In a container the mount may show a part of the hierarchy that this process is not in.
+        let Some(below) = own.and_then(|own| Path::new(own).strip_prefix(root).ok()) else {
+            continue;
+        };
+        let point = Path::new(point);
+        let inner = point.join(below);
+        for folder in inner.ancestors().take_while(|folder| folder.starts_with(point)) {
+            let folder = folder.to_owned();
+            all.push(MemoryGroup { folder, is_unified: name == "cgroup2" });
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(limit: u64, available: u64) -> MemoryFigures {
+        MemoryFigures { limit, available }
+    }
+
+    #[test]
+    fn the_machine_has_what_the_kernel_says_is_available() {
+        let text = "MemTotal:        1000 kB\nMemFree:          12 kB\nMemAvailable:     300 kB\n";
+        assert_eq!(of_machine(text), Some(figures(1_024_000, 307_200)));
+        assert_eq!(of_machine("MemTotal: 1 kB\n"), None);
+        let meter = MemoryMeter { groups: Vec::new() };
+        assert!(meter.read().is_some_and(|figures| figures.available <= figures.limit));
+    }
+
+    #[test]
+    fn what_is_kept_of_files_is_available() {
+        let stat = "anon 400\nactive_file 100\ninactive_file 200\ninactive_anon 7\n";
+        assert_eq!(of_group(1000, 700, stat, true), figures(1000, 550));
+        let stat = "inactive_file 1\ntotal_inactive_file 200\ntotal_active_file 100\n";
+        assert_eq!(of_group(1000, 700, stat, false), figures(1000, 550));
+        assert_eq!(of_group(1000, 2000, "", false), figures(1000, 0));
+    }
+
+    #[test]
+    fn every_group_around_this_process_counts() {
+        let group = |folder: &str, is_unified| MemoryGroup { folder: folder.into(), is_unified };
+        let mounts = "1 0 0:1 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+                      2 0 0:2 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+                      4 0 0:4 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        let own = "4:memory:/a/b\n3:cpu:/c\n0::/\n";
+        assert_eq!(
+            groups(mounts, own),
+            [
+                group("/sys/fs/cgroup/memory/a/b", false),
+                group("/sys/fs/cgroup/memory/a", false),
+                group("/sys/fs/cgroup/memory", false),
+                group("/sys/fs/cgroup/unified/", true),
+            ]
+        );
+        let container = "30 24 0:26 /docker/77 /sys/fs/cgroup ro - cgroup2 cgroup ro\n";
+        assert_eq!(groups(container, "0::/../other\n"), []);
+        assert_eq!(groups("nonsense\n1 2 3 - cgroup2\n", "0::/\n"), []);
+    }
+}

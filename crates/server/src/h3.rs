@@ -1,0 +1,22 @@
+//! HTTP/3 connections (RFC 9114): requests to responses. The `h3` crate keeps the protocol's state
+//! above QUIC; no other part of the front knows it.
+//!
+//! ```text
+//! connection   one task: accepts requests, ends the connection
+//! transport    QUIC's streams as the crate reads and writes them, and what bounds them
+//! outgoing     our side of a stream
+//! stream       one task per request: head → RequestContext; Response → head and content
+//! request_body the request's content and interim responses (RequestStream)
+//! sink         the response's content (body::Sink)
+//! ```
+//! All of them run on the connection's thread. Content is taken from its source only while QUIC
+//! takes it: what a connection holds is bounded by `send_buffer` and `connection_window`.
+
+mod connection;
+mod outgoing;
+mod request_body;
+mod sink;
+mod stream;
+mod transport;
+
+pub(crate) use self::connection::run;

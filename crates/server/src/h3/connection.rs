@@ -1,0 +1,298 @@
+//! A connection of HTTP/3: its task.
+//!
+//! ```text
+//!   Working ◀──request──▶ Idle ──nothing for keep_alive_timeout──▶ closed
+//!      │                    │
+//!      │     draining, or as many requests as a connection may have:
+//!      │     GOAWAY with room for requests that are on their way (RFC 9114 §5.2)
+//!      ▼                    ▼
+//!   Leaving ──some round trips──▶ GOAWAY that refuses further ones, then its last requests
+//! ```
+//! The task accepts requests. Each request has a task of its own on the same thread.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use ::h3::error::{Code, ConnectionError};
+use ::h3::server;
+use bytes::Bytes;
+use quinn::VarInt;
+
+use super::stream;
+use super::transport::{Accepted, Meter, Transport};
+use crate::front::Thread;
+use crate::log::Level;
+use crate::net::{Peer, Watch};
+
+/// Round trips that a client has, after the first GOAWAY, for requests that are on their way.
+const FAREWELL: u32 = 4;
+/// The least time for that.
+const LEAST_FAREWELL: Duration = Duration::from_millis(500);
+/// Turns of the event loop in which the end of a connection is sent.
+const LAST_TURNS: u32 = 4;
+
+/// The state that the streams of a connection share.
+pub(super) struct Shared {
+    pub(super) thread: Rc<Thread>,
+    /// The client, or the trusted proxy that the connection belongs to, at the connection's begin.
+    pub(super) peer: Peer,
+    connection: quinn::Connection,
+    accepted: Rc<Accepted>,
+    /// Requests whose tasks have not ended.
+    open: Cell<u64>,
+    /// The connection's task.
+    task: Waker,
+}
+
+/// One client's connection.
+struct Connection {
+    frames: server::Connection<Transport, Bytes>,
+    watch: Rc<Watch>,
+    shared: Rc<Shared>,
+    served: u64,
+    state: State,
+}
+
+/// The event that a connection waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Responses that are being made.
+    Working,
+    /// The next request.
+    Idle,
+    /// Requests that were sent before the first GOAWAY arrived.
+    Leaving,
+    /// The last responses.
+    Left,
+}
+
+/// The end of a connection.
+enum End {
+    /// Nothing is left to do.
+    Done,
+    /// The client has exceeded this key of `[http3]`.
+    Excess(&'static str),
+    Failed(ConnectionError),
+}
+
+/// Serves a connection to its end. The caller has counted the connection as its client's.
+pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer: Peer) {
+    let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+    let watch = thread.watches().add(task.clone());
+    let meter = Meter::new(thread.config().http3.clone());
+    let accepted = Rc::new(Accepted::new(meter, task.clone()));
+    let shared = Rc::new(Shared {
+        thread: Rc::clone(&thread),
+        peer,
+        connection: connection.clone(),
+        accepted: Rc::clone(&accepted),
+        open: Cell::new(0),
+        task,
+    });
+    let transport = Transport::new(connection.clone(), accepted);
+    // The crate ends the connection without an error when this is dropped.
+    let mut served = None;
+    let end = match begin(&thread, transport, &watch).await {
+        None => End::Done,
+        Some(Err(error)) => End::Failed(error),
+        Some(Ok(frames)) => {
+            let connection = served.insert(Connection {
+                frames,
+                watch,
+                shared: Rc::clone(&shared),
+                served: 0,
+                state: State::Working,
+            });
+            connection.serve().await
+        }
+    };
+    let code = match end {
+        End::Done => Code::H3_NO_ERROR,
+        End::Excess(key) => {
+            shared.say(&format!("HTTP/3 connection closed: the client exceeds `{key}` of [http3]"));
+            Code::H3_EXCESSIVE_LOAD
+        }
+        End::Failed(error) => {
+            if !error.is_h3_no_error() && connection.close_reason().is_none() {
+                shared.say(&format!("HTTP/3 connection closed: {error}"));
+            }
+            Code::H3_NO_ERROR
+        }
+    };
+    // An error that the crate has found was told by the crate; this changes nothing then.
+    connection.close(VarInt::from_u64(code.value()).unwrap_or(VarInt::MAX), b"");
+    drop(served);
+    // The requests that are left find their client gone.
+    poll_fn(|_| match shared.open.get() {
+        0 => Poll::Ready(()),
+        _ => Poll::Pending,
+    })
+    .await;
+    for _ in 0..LAST_TURNS {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Opens the control streams, for at most `head_timeout`.
+async fn begin(
+    thread: &Thread,
+    transport: Transport,
+    watch: &Watch,
+) -> Option<Result<server::Connection<Transport, Bytes>, ConnectionError>> {
+    let mut builder = server::builder();
+    builder
+        .max_field_section_size(thread.config().http3.header_list)
+        .send_grease(false);
+    let mut built = pin!(builder.build(transport));
+    watch.arm(Instant::now(), thread.config().limits.head_timeout);
+    poll_fn(|context| match built.as_mut().poll(context) {
+        Poll::Ready(built) => Poll::Ready(Some(built)),
+        Poll::Pending if watch.is_expired() => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    })
+    .await
+}
+
+impl Connection {
+    async fn serve(&mut self) -> End {
+        let thread = Rc::clone(&self.shared.thread);
+        self.watch.disarm();
+        let mut drains = pin!(thread.drains());
+        poll_fn(|context| {
+            // A change of the stage wakes this task; once is enough.
+            let is_draining = drains.as_mut().poll(context).is_ready() || thread.is_draining();
+            self.poll(is_draining, context)
+        })
+        .await
+    }
+
+    fn poll(&mut self, is_draining: bool, context: &mut Context<'_>) -> Poll<End> {
+        loop {
+            let accepted = pin!(self.frames.accept()).poll(context);
+            if let Some(key) = self.shared.accepted.meter.excess() {
+                return Poll::Ready(End::Excess(key));
+            }
+            match accepted {
+                Poll::Ready(Ok(Some(request))) => {
+                    self.begin_request(request);
+                    continue;
+                }
+                Poll::Ready(Ok(None)) => return Poll::Ready(End::Done),
+                Poll::Ready(Err(error)) => return Poll::Ready(End::Failed(error)),
+                Poll::Pending => {}
+            }
+            let limits = &self.shared.thread.config().limits;
+            // A connection without a request may wait for one: another front gets no other packets
+            // of the client.
+            let leaves = (is_draining && self.served > 0)
+                || (limits.keep_alive_requests > 0 && self.served >= limits.keep_alive_requests);
+            match self.state {
+                State::Working | State::Idle if leaves => {
+                    self.go_away(limits_streams(&self.shared.thread), context);
+                    self.enter(State::Leaving);
+                }
+                State::Leaving if self.watch.is_expired() => {
+                    self.shared.accepted.refuse_further();
+                    self.go_away(1, context);
+                    self.enter(State::Left);
+                }
+                State::Left if self.shared.open.get() == 0 => return Poll::Ready(End::Done),
+                State::Leaving | State::Left => return Poll::Pending,
+                State::Working | State::Idle => {
+                    let is_idle = self.shared.open.get() == 0;
+                    self.enter(if is_idle { State::Idle } else { State::Working });
+                    let closes = is_idle && self.shared.thread.closes_idle();
+                    return match closes || (is_idle && self.watch.is_expired()) {
+                        true => Poll::Ready(End::Done),
+                        false => Poll::Pending,
+                    };
+                }
+            }
+        }
+    }
+
+    /// Begins a request's task.
+    fn begin_request(&mut self, request: stream::Unread) {
+        let Some(newest) = self.shared.accepted.take_newest() else {
+            return;
+        };
+        self.served += 1;
+        let open = Open::new(&self.shared);
+        tokio::task::spawn_local(async move {
+            stream::serve(&open.0, request, newest).await;
+        });
+    }
+
+    /// Has the client send requests elsewhere, but for so many more.
+    fn go_away(&mut self, more: usize, context: &mut Context<'_>) {
+        // It waits only for a client that gives its control stream no room, and is told later then.
+        let _ = pin!(self.frames.shutdown(more)).poll(context);
+    }
+
+    fn enter(&mut self, state: State) {
+        if self.state == state && !(state == State::Idle && self.watch.is_disarmed()) {
+            return;
+        }
+        self.state = state;
+        self.watch.disarm();
+        self.watch.set_idle(state == State::Idle);
+        let limits = &self.shared.thread.config().limits;
+        let patience = match state {
+            State::Idle if self.served == 0 => limits.head_timeout,
+            State::Idle => limits.keep_alive_timeout,
+            State::Leaving => LEAST_FAREWELL.max(FAREWELL * self.shared.connection.rtt()),
+            State::Working | State::Left => return,
+        };
+        self.watch.arm(Instant::now(), patience);
+    }
+}
+
+fn limits_streams(thread: &Thread) -> usize {
+    usize::try_from(thread.config().http3.streams).unwrap_or(usize::MAX)
+}
+
+impl Shared {
+    /// The peer at the present address of the client, which may have moved.
+    pub(super) fn present_peer(&self) -> Peer {
+        let mut peer = self.peer.clone();
+        peer.hop = self.connection.remote_address();
+        peer.remote = peer.hop;
+        peer
+    }
+
+    /// Counts a request that the client has cancelled.
+    pub(super) fn count_reset(&self) {
+        self.accepted.meter.count_reset();
+        if self.accepted.meter.excess().is_some() {
+            self.task.wake_by_ref();
+        }
+    }
+
+    /// Logs an event of the connection.
+    fn say(&self, what: &str) {
+        self.thread.shared.log.say_of_client(Level::Info, None, self.peer.remote, what);
+    }
+}
+
+/// A request's task in its connection's count, also if it panics.
+struct Open(Rc<Shared>);
+
+impl Open {
+    fn new(shared: &Rc<Shared>) -> Open {
+        shared.open.set(shared.open.get() + 1);
+        Open(Rc::clone(shared))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.set(self.0.open.get() - 1);
+        if self.0.open.get() == 0 {
+            self.0.task.wake_by_ref();
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! QUIC's streams as the `h3` crate reads and writes them, and what bounds them.
+//!
+//! The crate keeps a frame in memory until it is complete, whatever its length. Therefore the bytes
+//! of a request that it has not given out are counted here, and so is what comes beside requests.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::{Duration, Instant};
+
+use ::h3::error::Code;
+use ::h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming, StreamId, WriteBuf};
+use bytes::Bytes;
+use howdah_config::Http3;
+use quinn::{ConnectionError, ReadError, VarInt};
+
+use super::outgoing::Outgoing;
+
+/// The time in which what comes beside requests is counted, and cancelled requests are.
+const PERIOD: Duration = Duration::from_secs(10);
+/// Encoded bytes of a request that may wait to be decoded, in lengths of a decoded head.
+const HEADS: u64 = 4;
+/// Bytes that are read at once.
+const READ: usize = 64 * 1024;
+
+/// What a connection counts of its client.
+#[derive(Debug)]
+pub(super) struct Meter {
+    began: Cell<Instant>,
+    control_bytes: Cell<u64>,
+    resets: Cell<u64>,
+    limits: Http3,
+    /// The key of `[http3]` that the client has exceeded.
+    excess: Cell<Option<&'static str>>,
+}
+
+impl Meter {
+    pub(super) fn new(limits: Http3) -> Meter {
+        Meter {
+            began: Cell::new(Instant::now()),
+            control_bytes: Cell::new(0),
+            resets: Cell::new(0),
+            limits,
+            excess: Cell::new(None),
+        }
+    }
+
+    /// The key of `[http3]` that the client has exceeded.
+    pub(super) fn excess(&self) -> Option<&'static str> {
+        self.excess.get()
+    }
+
+    /// Counts a request that the client has cancelled.
+    pub(super) fn count_reset(&self) {
+        self.begin_period();
+        self.resets.set(self.resets.get() + 1);
+        if self.resets.get() > self.limits.resets {
+            self.excess.set(Some("resets"));
+        }
+    }
+
+    fn count_control(&self, bytes: usize) {
+        self.begin_period();
+        self.control_bytes.set(self.control_bytes.get() + bytes as u64);
+        if self.control_bytes.get() > self.limits.control_bytes {
+            self.excess.set(Some("control_bytes"));
+        }
+    }
+
+    fn count_undecoded(&self, unseen: &Cell<u64>, bytes: usize) {
+        unseen.set(unseen.get() + bytes as u64);
+        if unseen.get() > HEADS * self.limits.header_list.max(READ as u64) {
+            self.excess.set(Some("header_list"));
+        }
+    }
+
+    fn begin_period(&self) {
+        let now = Instant::now();
+        if now.duration_since(self.began.get()) >= PERIOD {
+            self.began.set(now);
+            self.control_bytes.set(0);
+            self.resets.set(0);
+        }
+    }
+}
+
+/// A connection of QUIC.
+pub(super) struct Transport {
+    connection: quinn::Connection,
+    accepting: Option<Waiting<(quinn::SendStream, quinn::RecvStream)>>,
+    accepting_control: Option<Waiting<quinn::RecvStream>>,
+    opening: Option<Waiting<quinn::SendStream>>,
+    shared: Rc<Accepted>,
+}
+
+type Waiting<T> = Pin<Box<dyn Future<Output = Result<T, ConnectionError>>>>;
+
+/// What the transport tells beside the crate.
+pub(super) struct Accepted {
+    pub(super) meter: Meter,
+    /// The connection's task.
+    task: Waker,
+    /// Our side of the request that was accepted last, and the bytes of it that are not decoded.
+    newest: RefCell<Option<(Outgoing, Rc<Cell<u64>>)>>,
+    /// Streams from this number on are refused: the client sends their requests elsewhere.
+    end: Cell<u64>,
+    /// The number of the stream that was accepted last.
+    last: Cell<Option<u64>>,
+}
+
+impl Accepted {
+    pub(super) fn new(meter: Meter, task: Waker) -> Accepted {
+        Accepted {
+            meter,
+            task,
+            newest: RefCell::new(None),
+            end: Cell::new(u64::MAX),
+            last: Cell::new(None),
+        }
+    }
+
+    /// Takes what belongs to the request that was accepted last.
+    pub(super) fn take_newest(&self) -> Option<(Outgoing, Rc<Cell<u64>>)> {
+        self.newest.borrow_mut().take()
+    }
+
+    /// Refuses all requests after those that were accepted.
+    pub(super) fn refuse_further(&self) {
+        self.end.set(self.last.get().map_or(0, |last| last + 1));
+    }
+}
+
+impl Transport {
+    pub(super) fn new(connection: quinn::Connection, shared: Rc<Accepted>) -> Transport {
+        Transport {
+            connection,
+            accepting: None,
+            accepting_control: None,
+            opening: None,
+            shared,
+        }
+    }
+}
+
+/// Polls the future in `place`, which `make` makes when there is none.
+fn poll_in_place<T>(
+    place: &mut Option<Waiting<T>>,
+    make: impl FnOnce() -> Waiting<T>,
+    context: &mut Context<'_>,
+) -> Poll<Result<T, ConnectionErrorIncoming>> {
+    let made = ready!(place.get_or_insert_with(make).as_mut().poll(context));
+    *place = None;
+    Poll::Ready(made.map_err(connection_error))
+}
+
+impl quic::Connection<Bytes> for Transport {
+    type RecvStream = Incoming;
+    type OpenStreams = Opener;
+
+    fn poll_accept_recv(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Incoming, ConnectionErrorIncoming>> {
+        let connection = &self.connection;
+        let make = || -> Waiting<_> {
+            let connection = connection.clone();
+            Box::pin(async move { connection.accept_uni().await })
+        };
+        let stream = ready!(poll_in_place(&mut self.accepting_control, make, context))?;
+        Poll::Ready(Ok(Incoming {
+            stream,
+            shared: Rc::clone(&self.shared),
+            unseen: None,
+        }))
+    }
+
+    fn poll_accept_bidi(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Stream, ConnectionErrorIncoming>> {
+        loop {
+            let connection = &self.connection;
+            let make = || -> Waiting<_> {
+                let connection = connection.clone();
+                Box::pin(async move { connection.accept_bi().await })
+            };
+            let (send, mut stream) = ready!(poll_in_place(&mut self.accepting, make, context))?;
+            let (outgoing, index) = (Outgoing::new(send), stream.id().index());
+            if index >= self.shared.end.get() {
+                outgoing.reset(Code::H3_REQUEST_REJECTED);
+                let _ = stream.stop(code(Code::H3_REQUEST_REJECTED.value()));
+                continue;
+            }
+            let unseen = Rc::new(Cell::new(0));
+            self.shared.last.set(Some(index));
+            *self.shared.newest.borrow_mut() = Some((outgoing.clone(), Rc::clone(&unseen)));
+            let incoming = Incoming {
+                stream,
+                shared: Rc::clone(&self.shared),
+                unseen: Some(unseen),
+            };
+            return Poll::Ready(Ok(Stream { outgoing, incoming }));
+        }
+    }
+
+    fn opener(&self) -> Opener {
+        Opener
+    }
+}
+
+impl quic::OpenStreams<Bytes> for Transport {
+    type BidiStream = Stream;
+    type SendStream = Outgoing;
+
+    fn poll_open_bidi(&mut self, _: &mut Context<'_>) -> Poll<Result<Stream, StreamErrorIncoming>> {
+        Poll::Ready(Err(no_such_stream()))
+    }
+
+    fn poll_open_send(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Outgoing, StreamErrorIncoming>> {
+        let connection = &self.connection;
+        let make = || -> Waiting<_> {
+            let connection = connection.clone();
+            Box::pin(async move { connection.open_uni().await })
+        };
+        let opened = ready!(poll_in_place(&mut self.opening, make, context));
+        Poll::Ready(opened.map(Outgoing::new).map_err(|connection_error| {
+            StreamErrorIncoming::ConnectionErrorIncoming { connection_error }
+        }))
+    }
+
+    fn close(&mut self, with: Code, reason: &[u8]) {
+        self.connection.close(code(with.value()), reason);
+    }
+}
+
+/// A server opens no streams for requests.
+pub(super) struct Opener;
+
+impl quic::OpenStreams<Bytes> for Opener {
+    type BidiStream = Stream;
+    type SendStream = Outgoing;
+
+    fn poll_open_bidi(&mut self, _: &mut Context<'_>) -> Poll<Result<Stream, StreamErrorIncoming>> {
+        Poll::Ready(Err(no_such_stream()))
+    }
+
+    fn poll_open_send(
+        &mut self,
+        _: &mut Context<'_>,
+    ) -> Poll<Result<Outgoing, StreamErrorIncoming>> {
+        Poll::Ready(Err(no_such_stream()))
+    }
+
+    fn close(&mut self, _: Code, _: &[u8]) {}
+}
+
+/// Both sides of a request's stream.
+pub(super) struct Stream {
+    outgoing: Outgoing,
+    incoming: Incoming,
+}
+
+impl quic::BidiStream<Bytes> for Stream {
+    type SendStream = Outgoing;
+    type RecvStream = Incoming;
+
+    fn split(self) -> (Outgoing, Incoming) {
+        (self.outgoing, self.incoming)
+    }
+}
+
+impl quic::SendStream<Bytes> for Stream {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.outgoing.poll_written(context)
+    }
+
+    fn send_data<T: Into<WriteBuf<Bytes>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
+        self.outgoing.push(data.into());
+        Ok(())
+    }
+
+    fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.outgoing.poll_finished(context)
+    }
+
+    fn reset(&mut self, code: u64) {
+        self.outgoing.reset(Code::from(code));
+    }
+
+    fn send_id(&self) -> StreamId {
+        self.outgoing.id()
+    }
+}
+
+impl quic::SendStream<Bytes> for Outgoing {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.poll_written(context)
+    }
+
+    fn send_data<T: Into<WriteBuf<Bytes>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
+        self.push(data.into());
+        Ok(())
+    }
+
+    fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.poll_finished(context)
+    }
+
+    fn reset(&mut self, code: u64) {
+        Outgoing::reset(self, Code::from(code));
+    }
+
+    fn send_id(&self) -> StreamId {
+        self.id()
+    }
+}
+
+impl quic::RecvStream for Stream {
+    type Buf = Bytes;
+
+    fn poll_data(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+        self.incoming.poll_data(context)
+    }
+
+    fn stop_sending(&mut self, code: u64) {
+        self.incoming.stop_sending(code);
+    }
+
+    fn recv_id(&self) -> StreamId {
+        self.incoming.recv_id()
+    }
+}
+
+/// The client's side of a stream.
+pub(super) struct Incoming {
+    stream: quinn::RecvStream,
+    shared: Rc<Accepted>,
+    /// Bytes of a request that the crate has not given out; `None` for a stream beside requests.
+    unseen: Option<Rc<Cell<u64>>>,
+}
+
+impl quic::RecvStream for Incoming {
+    type Buf = Bytes;
+
+    fn poll_data(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+        let chunk = ready!(pin!(self.stream.read_chunk(READ, true)).poll(context));
+        let Some(chunk) = chunk.map_err(read_error)? else {
+            return Poll::Ready(Ok(None));
+        };
+        let (meter, length) = (&self.shared.meter, chunk.bytes.len());
+        match &self.unseen {
+            Some(unseen) => meter.count_undecoded(unseen, length),
+            None => meter.count_control(length),
+        }
+        if meter.excess().is_none() {
+            return Poll::Ready(Ok(Some(chunk.bytes)));
+        }
+        // The connection's task ends the connection.
+        self.shared.task.wake_by_ref();
+        Poll::Pending
+    }
+
+    fn stop_sending(&mut self, with: u64) {
+        // It fails for a stream that has ended.
+        let _ = self.stream.stop(code(with));
+    }
+
+    fn recv_id(&self) -> StreamId {
+        number(self.stream.id())
+    }
+}
+
+/// The client need not send what nobody reads any more (RFC 9114 §4.1).
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        let _ = self.stream.stop(code(Code::H3_NO_ERROR.value()));
+    }
+}
+
+/// The number of a stream in the crate's type.
+pub(super) fn number(id: quinn::StreamId) -> StreamId {
+    let id: u64 = VarInt::from(id).into_inner();
+    StreamId::try_from(id).expect("both crates allow the same numbers")
+}
+
+fn code(code: u64) -> VarInt {
+    VarInt::from_u64(code).unwrap_or(VarInt::MAX)
+}
+
+/// The end of a connection in the crate's type.
+pub(super) fn connection_error(error: ConnectionError) -> ConnectionErrorIncoming {
+    match error {
+        ConnectionError::ApplicationClosed(close) => {
+            ConnectionErrorIncoming::ApplicationClose { error_code: close.error_code.into() }
+        }
+        ConnectionError::TimedOut => ConnectionErrorIncoming::Timeout,
+        other => ConnectionErrorIncoming::Undefined(Arc::new(other)),
+    }
+}
+
+fn read_error(error: ReadError) -> StreamErrorIncoming {
+    match error {
+        ReadError::Reset(code) => {
+            StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() }
+        }
+        ReadError::ConnectionLost(error) => StreamErrorIncoming::ConnectionErrorIncoming {
+            connection_error: connection_error(error),
+        },
+        other => StreamErrorIncoming::Unknown(Box::new(other)),
+    }
+}
+
+fn no_such_stream() -> StreamErrorIncoming {
+    StreamErrorIncoming::Unknown("a server opens no such stream".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exceeded_key_is_named() {
+        let limits = Http3 {
+            resets: 2,
+            control_bytes: 1024,
+            ..Http3::default()
+        };
+        let meter = || Meter::new(limits.clone());
+        let exceeded = |act: &dyn Fn(&Meter)| {
+            let meter = meter();
+            act(&meter);
+            meter.excess()
+        };
+        assert_eq!(exceeded(&|meter| (0..2).for_each(|_| meter.count_reset())), None);
+        assert_eq!(exceeded(&|meter| (0..3).for_each(|_| meter.count_reset())), Some("resets"));
+        assert_eq!(exceeded(&|meter| meter.count_control(1024)), None);
+        assert_eq!(exceeded(&|meter| meter.count_control(1025)), Some("control_bytes"));
+        let most = 4 * (128 << 10);
+        let undecoded = |bytes| exceeded(&|meter| meter.count_undecoded(&Cell::new(0), bytes));
+        assert_eq!((undecoded(most), undecoded(most + 1)), (None, Some("header_list")));
+    }
+}

@@ -1,0 +1,218 @@
+//! The endpoints of a thread: one for each listener that has QUIC.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::{hkdf, hmac};
+use howdah_config::{Config, Http3};
+use howdah_http::Scheme;
+use quinn::{
+    Connecting, Endpoint, EndpointConfig, IdleTimeout, Incoming, Runtime, ServerConfig,
+    TokioRuntime, TransportConfig, VarInt,
+};
+
+use super::exchange::Exchange;
+use super::route::Ids;
+use super::socket::EndpointSocket;
+use crate::front::Thread;
+use crate::log::Level;
+use crate::net::{Counted, Peer};
+use crate::{h3, tls};
+
+/// Unidirectional streams that a client may have open: its control stream, two of QPACK, and some of
+/// kinds that nobody knows.
+const CONTROL_STREAMS: u32 = 8;
+/// Packets keep a connection open while a script runs: so many in the time in which the connection
+/// would end.
+const KEEP_ALIVES: u32 = 3;
+
+impl Thread {
+    /// Serves QUIC on every listener that has it.
+    pub(crate) fn serve_quic(self: &Rc<Self>) {
+        let Some(exchange) = &self.shared.quic else {
+            return;
+        };
+        let handshakes = Rc::default();
+        for place in 0..exchange.listeners().len() {
+            match self.endpoint(exchange, place) {
+                Ok(endpoint) => {
+                    let greeting = self.clone().greet(endpoint, place, Rc::clone(&handshakes));
+                    tokio::task::spawn_local(greeting);
+                }
+                Err(why) => {
+                    let address = exchange.listeners()[place].address;
+                    let what = format!("no HTTP/3 on {address}: {why}");
+                    self.shared.log.say(Level::Error, None, &what);
+                }
+            }
+        }
+        if self.number == 0 {
+            tokio::task::spawn_local(Arc::clone(exchange).take_mail());
+        }
+    }
+
+    fn endpoint(&self, exchange: &Arc<Exchange>, place: usize) -> Result<Endpoint, String> {
+        let said = |error: io::Error| error.to_string();
+        let listener = &exchange.listeners()[place];
+        let threads = self.shared.loads.len();
+        let count = listener.sockets.len();
+        // With fewer sockets than threads some only send.
+        let read = (self.number..count).step_by(threads);
+        let own = read.clone().count();
+        let sent = (own == 0).then_some(self.number % count.max(1));
+        let wrap = |number: usize| {
+            let socket = listener.sockets[number].try_clone()?;
+            TokioRuntime.wrap_udp_socket(socket)
+        };
+        let sockets: io::Result<Vec<_>> = read.chain(sent).map(wrap).collect();
+        let route = exchange.route(self.number, place);
+        let socket = EndpointSocket::new(sockets.map_err(said)?, own, route, Arc::clone(exchange));
+        let secret = exchange.secret();
+        let reset = hmac::Key::new(hmac::HMAC_SHA256, secret.reset_key());
+        let mut settings = EndpointConfig::new(Arc::new(reset));
+        let routes = exchange.routes().clone();
+        settings.cid_generator(move || Box::new(Ids { routes: routes.clone(), own: route }));
+        let sessions = tls::quic_sessions(&self.shared, listener.number, listener.address.ip())?;
+        let tokens = hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, secret.token_key());
+        let mut server = ServerConfig::new(sessions, Arc::new(tokens));
+        server.transport_config(Arc::new(transport(self.config())));
+        let runtime = Arc::new(TokioRuntime);
+        Endpoint::new_with_abstract_socket(settings, Some(server), Arc::new(socket), runtime)
+            .map_err(said)
+    }
+
+    /// Accepts the connections of an endpoint.
+    async fn greet(self: Rc<Self>, endpoint: Endpoint, place: usize, handshakes: Rc<Cell<u64>>) {
+        while let Some(incoming) = endpoint.accept().await {
+            let limits = &self.config().http3;
+            let is_validated = incoming.remote_address_validated();
+            if self.closes_idle() {
+                incoming.refuse();
+            } else if self.is_draining() && !is_validated {
+                // The client sends the packet again, and the new generation gets it.
+                incoming.ignore();
+            } else if self.connections() >= self.shared.most_connections && !self.make_room() {
+                incoming.refuse();
+            } else if handshakes.get() >= limits.handshakes {
+                incoming.ignore();
+            } else if handshakes.get() >= limits.retry_from && !is_validated {
+                // It fails for validated addresses alone.
+                let _ = incoming.retry();
+            } else {
+                self.welcome(incoming, place, &handshakes);
+            }
+        }
+    }
+
+    fn welcome(self: &Rc<Self>, incoming: Incoming, place: usize, handshakes: &Rc<Cell<u64>>) {
+        self.load().fetch_add(1, Ordering::Relaxed);
+        self.counters().count_connection();
+        let counted = Counted(self.clone());
+        let handshake = Handshake::new(handshakes);
+        let remote = incoming.remote_address();
+        tokio::task::spawn_local(async move {
+            let thread = &counted.0;
+            let connection = match incoming.accept() {
+                Ok(connecting) => finish(thread, connecting).await,
+                Err(error) => Err(error.to_string()),
+            };
+            drop(handshake);
+            let connection = match connection {
+                Ok(connection) => connection,
+                Err(why) => {
+                    let what = format!("the QUIC handshake failed: {why}");
+                    return thread.shared.log.say_of_client(Level::Info, None, remote, &what);
+                }
+            };
+            let Some(peer) = peer(thread, &connection, place) else {
+                return;
+            };
+            let Ok(_admitted) = thread.admit_connection(&peer) else {
+                return;
+            };
+            Box::pin(h3::run(thread.clone(), connection, peer)).await;
+        });
+    }
+}
+
+/// Waits for the end of a handshake. As one over TCP, it may be given up to make room.
+async fn finish(thread: &Thread, connecting: Connecting) -> Result<quinn::Connection, String> {
+    let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+    let watch = thread.watches().add(waker);
+    watch.arm(Instant::now(), thread.config().limits.handshake_timeout);
+    watch.set_idle(true);
+    let mut connecting = pin!(connecting);
+    poll_fn(|context| match connecting.as_mut().poll(context) {
+        Poll::Ready(result) => Poll::Ready(result.map_err(|error| error.to_string())),
+        Poll::Pending if watch.is_expired() => {
+            Poll::Ready(Err("it took longer than handshake_timeout".to_owned()))
+        }
+        Poll::Pending => Poll::Pending,
+    })
+    .await
+}
+
+/// Returns the client of a connection, with the facts about its encryption.
+fn peer(thread: &Thread, connection: &quinn::Connection, place: usize) -> Option<Peer> {
+    let listener = thread.shared.quic.as_ref()?.listeners().get(place)?;
+    let config = thread.config();
+    let settings = config.listen.get(listener.number)?;
+    let remote = connection.remote_address();
+    let ip = connection.local_ip().unwrap_or(listener.address.ip());
+    let local = SocketAddr::new(ip.to_canonical(), listener.address.port());
+    Some(Peer {
+        listener: listener.number,
+        is_on_tls: true,
+        is_proxy: config.trusted_on(settings).trusts(Some(remote.ip())),
+        scheme: Scheme::Https,
+        tls: Some(Arc::new(tls::quic_established(connection)?)),
+        ..Peer::new(remote, local)
+    })
+}
+
+fn transport(config: &Config) -> TransportConfig {
+    let number = |value: u64| VarInt::from_u64(value).unwrap_or(VarInt::MAX);
+    let Http3 {
+        streams,
+        stream_window,
+        connection_window,
+        send_buffer,
+        ..
+    } = config.http3;
+    let idle = config.limits.keep_alive_timeout.max(Duration::from_secs(1));
+    let mut transport = TransportConfig::default();
+    transport
+        .max_concurrent_bidi_streams(number(streams))
+        .max_concurrent_uni_streams(CONTROL_STREAMS.into())
+        .stream_receive_window(number(stream_window))
+        .receive_window(number(connection_window))
+        .send_window(send_buffer)
+        .max_idle_timeout(Some(IdleTimeout::try_from(idle).unwrap_or(VarInt::MAX.into())))
+        .keep_alive_interval(Some(idle / KEEP_ALIVES))
+        .datagram_receive_buffer_size(None);
+    transport
+}
+
+/// A handshake in the count of its thread.
+struct Handshake(Rc<Cell<u64>>);
+
+impl Handshake {
+    fn new(count: &Rc<Cell<u64>>) -> Handshake {
+        count.set(count.get() + 1);
+        Handshake(Rc::clone(count))
+    }
+}
+
+impl Drop for Handshake {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}

@@ -1,0 +1,251 @@
+//! The endpoints of a front, and packets that one gives to another.
+
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use howdah_sys::readiness::Readable;
+use http::HeaderValue;
+
+use super::letter::Letter;
+use super::route::{Route, Routes};
+use super::start::{Mailbox, QuicListener, QuicSecret, QuicStart, SLOTS};
+
+/// Packets that wait for an endpoint. Further ones are dropped, and their senders repeat them.
+const MOST_LETTERS: usize = 4096;
+/// How long clients may remember that a listener has HTTP/3.
+const OFFER_SECONDS: u32 = 24 * 60 * 60;
+/// Bytes of the longest letter: its head, and the longest packet of UDP.
+const LONGEST_LETTER: usize = 1 << 16;
+
+/// The endpoints of a front.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    routes: Routes,
+    secret: QuicSecret,
+    /// The place of this front's mailbox.
+    slot: u8,
+    mailboxes: Vec<Mailbox>,
+    listeners: Vec<QuicListener>,
+    /// By listener, the value of Alt-Svc.
+    offers: Vec<HeaderValue>,
+    /// By thread, then by listener.
+    inboxes: Vec<Vec<Inbox>>,
+    /// Whether this front reads its sockets. Otherwise another generation does.
+    reads: AtomicBool,
+}
+
+/// Packets that other threads and generations have for one endpoint.
+#[derive(Debug, Default)]
+struct Inbox(Mutex<InboxState>);
+
+#[derive(Debug, Default)]
+struct InboxState {
+    letters: VecDeque<Letter>,
+    /// The task of the endpoint.
+    reader: Option<Waker>,
+}
+
+impl Exchange {
+    /// The exchange of a front with so many threads. It does not read its sockets yet. `None` if
+    /// the library refuses the keys.
+    pub(crate) fn new(start: QuicStart, threads: usize) -> Option<Exchange> {
+        let QuicStart { listeners, mailboxes, secret, generation } = start;
+        let inboxes = || listeners.iter().map(|_| Inbox::default()).collect();
+        let offer = |listener: &QuicListener| {
+            let value = format!("h3=\":{}\"; ma={OFFER_SECONDS}", listener.address.port());
+            HeaderValue::from_str(&value).ok()
+        };
+        Some(Exchange {
+            routes: Routes::new(&secret)?,
+            secret,
+            slot: (generation % SLOTS as u64) as u8,
+            mailboxes,
+            offers: listeners.iter().map(offer).collect::<Option<_>>()?,
+            inboxes: (0..threads).map(|_| inboxes()).collect(),
+            listeners,
+            reads: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn routes(&self) -> &Routes {
+        &self.routes
+    }
+
+    pub(super) fn secret(&self) -> &QuicSecret {
+        &self.secret
+    }
+
+    pub(super) fn listeners(&self) -> &[QuicListener] {
+        &self.listeners
+    }
+
+    /// The route to an endpoint of this front.
+    pub(super) fn route(&self, thread: usize, place: usize) -> Route {
+        Route {
+            slot: self.slot,
+            thread: thread as u16,
+            place: place as u8,
+        }
+    }
+
+    /// Returns the value of Alt-Svc for the listener with this number in the configuration; `None` if
+    /// the listener has no QUIC.
+    pub(crate) fn offer(&self, number: usize) -> Option<&HeaderValue> {
+        let place = self.listeners.iter().position(|listener| listener.number == number)?;
+        self.offers.get(place)
+    }
+
+    /// Reads the sockets from now on, or leaves them to another generation.
+    pub(crate) fn set_reading(&self, reads: bool) {
+        if self.reads.swap(reads, Ordering::Relaxed) != reads {
+            for inbox in self.inboxes.iter().flatten() {
+                inbox.lock().reader.iter().for_each(Waker::wake_by_ref);
+            }
+        }
+    }
+
+    pub(super) fn is_reading(&self) -> bool {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    /// Gives a packet to its endpoint. A packet for none, or for which there is no room, is lost, as
+    /// on the network.
+    pub(super) fn deliver(&self, route: Route, letter: Letter) {
+        if route.slot != self.slot {
+            if let Some(mailbox) = self.mailboxes.get(usize::from(route.slot)) {
+                let _ = mailbox.writer.send_now(&letter.encode(), &[]);
+            }
+            return;
+        }
+        if let Some(inbox) = self.inbox(route) {
+            let mut inbox = inbox.lock();
+            if inbox.letters.len() < MOST_LETTERS {
+                inbox.letters.push_back(letter);
+                inbox.reader.iter().for_each(Waker::wake_by_ref);
+            }
+        }
+    }
+
+    /// Takes the next packet that was given to the endpoint.
+    pub(super) fn poll_letter(&self, route: Route, context: &mut Context<'_>) -> Poll<Letter> {
+        let Some(inbox) = self.inbox(route) else {
+            return Poll::Pending;
+        };
+        let mut inbox = inbox.lock();
+        match inbox.letters.pop_front() {
+            Some(letter) => Poll::Ready(letter),
+            None => {
+                if !inbox.reader.as_ref().is_some_and(|own| own.will_wake(context.waker())) {
+                    inbox.reader = Some(context.waker().clone());
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    fn inbox(&self, route: Route) -> Option<&Inbox> {
+        self.inboxes.get(usize::from(route.thread))?.get(usize::from(route.place))
+    }
+
+    /// Takes what other generations leave in this front's mailbox.
+    pub(super) async fn take_mail(self: Arc<Self>) {
+        let Some(Mailbox { reader, .. }) = self.mailboxes.get(usize::from(self.slot)) else {
+            return;
+        };
+        let Ok(readable) = Readable::new(reader.as_fd()) else {
+            return;
+        };
+        let mut room = vec![0; LONGEST_LETTER];
+        while let Ok(mut ready) = readable.ready().await {
+            while let Ok(received) = reader.receive_now(&mut room) {
+                let letter = Letter::decode(&room[..received.length]);
+                let route =
+                    letter.as_ref().and_then(|letter| self.routes.of_packet(&letter.packet));
+                if let (Some(letter), Some(route)) = (letter, route)
+                    && route.slot == self.slot
+                {
+                    self.deliver(route, letter);
+                }
+            }
+            ready.clear_ready();
+        }
+    }
+}
+
+impl Inbox {
+    fn lock(&self) -> MutexGuard<'_, InboxState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use howdah_sys::seqpacket::SeqPacket;
+
+    fn letter() -> Letter {
+        Letter {
+            remote: "192.0.2.1:443".parse().unwrap(),
+            local: None,
+            congestion: 0,
+            packet: b"packet".to_vec(),
+        }
+    }
+
+    fn listener() -> QuicListener {
+        QuicListener {
+            number: 3,
+            address: "127.0.0.1:443".parse().unwrap(),
+            sockets: Vec::new(),
+        }
+    }
+
+    fn exchange(generation: u64, mailboxes: Vec<Mailbox>) -> Exchange {
+        let start = QuicStart {
+            listeners: vec![listener()],
+            mailboxes,
+            secret: QuicSecret::generate().unwrap(),
+            generation,
+        };
+        Exchange::new(start, 2).unwrap()
+    }
+
+    #[test]
+    fn a_packet_goes_to_its_endpoint_and_to_no_other() {
+        let exchange = exchange(1, Vec::new());
+        let mut context = Context::from_waker(Waker::noop());
+        exchange.deliver(exchange.route(1, 0), letter());
+        assert!(exchange.poll_letter(exchange.route(0, 0), &mut context).is_pending());
+        let got = exchange.poll_letter(exchange.route(1, 0), &mut context);
+        assert_eq!(got, Poll::Ready(letter()));
+        assert!(exchange.poll_letter(exchange.route(1, 0), &mut context).is_pending());
+        exchange.deliver(exchange.route(9, 9), letter());
+    }
+
+    #[test]
+    fn an_endpoint_that_does_not_read_keeps_a_bounded_number() {
+        let exchange = exchange(1, Vec::new());
+        (0..MOST_LETTERS + 9).for_each(|_| exchange.deliver(exchange.route(0, 0), letter()));
+        assert_eq!(exchange.inboxes[0][0].lock().letters.len(), MOST_LETTERS);
+    }
+
+    #[test]
+    fn a_packet_for_another_generation_goes_to_its_mailbox() {
+        let mailboxes = (0..SLOTS).map(|_| {
+            let (reader, writer) = SeqPacket::pair().unwrap();
+            Mailbox { reader, writer }
+        });
+        let exchange = exchange(SLOTS as u64 + 2, mailboxes.collect());
+        let former = Route { slot: 1, ..exchange.route(0, 0) };
+        exchange.deliver(former, letter());
+        let mut room = [0; 100];
+        let length = exchange.mailboxes[1].reader.receive_now(&mut room).unwrap().length;
+        assert_eq!(Letter::decode(&room[..length]), Some(letter()));
+        assert!(exchange.mailboxes[2].reader.receive_now(&mut room).is_err());
+        assert_eq!(exchange.offer(3).unwrap(), "h3=\":443\"; ma=86400");
+        assert_eq!(exchange.offer(0), None);
+    }
+}

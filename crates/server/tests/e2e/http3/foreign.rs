@@ -1,0 +1,98 @@
+//! A client of another make: aioquic (Python).
+
+use std::process::Command;
+
+use super::{Served, Special};
+use crate::support::has_php;
+
+/// Asks for the path in the last argument, as the first ones say, and prints what it sees.
+const SCRIPT: &str = include_str!("foreign.py");
+
+/// Where scripts/install-aioquic puts it.
+const OWN_PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/aioquic/bin/python3");
+
+fn has_it(python: &str) -> bool {
+    let imported = Command::new(python).args(["-c", "import aioquic"]).output();
+    imported.is_ok_and(|output| output.status.success())
+}
+
+/// Runs the client. `None`: the machine does not have it, and the test says so.
+fn run(served: &Served, steps: &[&str]) -> Option<String> {
+    let python = [OWN_PYTHON, "python3"].into_iter().find(|python| has_it(python));
+    let Some(python) = python else {
+        eprintln!("skipped: no aioquic; scripts/install-aioquic installs it");
+        return None;
+    };
+    let authority = served.site.path().join("authority.pem");
+    std::fs::write(&authority, served.authority.pem()).unwrap();
+    let address = served.site.server.address();
+    let output = Command::new(python)
+        .args(["-c", SCRIPT])
+        .arg(address.port().to_string())
+        .arg(&authority)
+        .args(steps)
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{steps:?}: {}", text(&output.stderr));
+    Some(text(&output.stdout))
+}
+
+#[test]
+fn handshake_data_and_close() {
+    let served = Served::new(&[("a.txt", "hello"), ("b.txt", &"b".repeat(300_000))]);
+    if let Some(told) = run(&served, &["get:/a.txt", "get:/b.txt", "get:/none"]) {
+        let begin = "200 5 hello\n200 300000 bbbbbbbb\n404 ";
+        assert!(told.starts_with(begin), "{told}");
+    }
+}
+
+#[test]
+fn a_session_is_continued() {
+    let served = Served::new(&[("a.txt", "hello")]);
+    if let Some(told) = run(&served, &["get:/a.txt", "reconnect", "get:/a.txt"]) {
+        assert_eq!(told, "200 5 hello\nresumed\n200 5 hello\n");
+    }
+}
+
+#[test]
+fn an_address_is_proven() {
+    let special = Special {
+        http3: "retry_from = 0",
+        ..Special::default()
+    };
+    let served = Served::with(&[("a.txt", "hello")], &special);
+    if let Some(told) = run(&served, &["get:/a.txt", "retried"]) {
+        assert_eq!(told, "200 5 hello\nretried\n");
+    }
+}
+
+#[test]
+fn keys_change_and_the_client_moves() {
+    let served = Served::new(&[("a.txt", "hello")]);
+    let steps = ["get:/a.txt", "keys", "get:/a.txt", "move", "get:/a.txt", "ids", "get:/a.txt"];
+    if let Some(told) = run(&served, &steps) {
+        assert_eq!(told, "200 5 hello\n".repeat(4));
+    }
+}
+
+#[test]
+fn another_version_is_answered_with_ours() {
+    let served = Served::new(&[("a.txt", "hello")]);
+    if let Some(told) = run(&served, &["version", "get:/a.txt"]) {
+        assert_eq!(told, "200 5 hello\n");
+    }
+}
+
+#[test]
+fn content_goes_to_scripts() {
+    if !has_php() {
+        return;
+    }
+    let script =
+        "<?php echo strlen(file_get_contents('php://input')), ' ', $_SERVER['SERVER_PROTOCOL'];";
+    let served = Served::new(&[("a.php", script)]);
+    if let Some(told) = run(&served, &["post:/a.php:1000000"]) {
+        assert_eq!(told, "200 16 1000000 HTTP/3.0\n");
+    }
+}

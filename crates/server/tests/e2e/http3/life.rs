@@ -1,0 +1,185 @@
+//! The life of a connection: idle, moving, draining, ended; and servers without UDP.
+
+use std::fs;
+use std::net::UdpSocket;
+
+use bytes::Bytes;
+use howdah_sys::signal::{SIGHUP, SIGUSR2};
+use quinn::TransportConfig;
+
+use super::client::{Http3, reply};
+use super::{Served, Special};
+use crate::site::{HELD, Site};
+use crate::support::{Folder, Setup, free_address, has_php, is_root, wait_until};
+use crate::tls::client::{Authority, Trust, files};
+
+#[test]
+fn a_folder_is_served_for_development() {
+    let (folder, home) = (Folder::new(), Folder::writable());
+    folder.file("a.txt", "x");
+    let root = folder.path().display().to_string();
+    let start = || {
+        let arguments =
+            ["serve", &root, "--no-php", "--listen", "127.0.0.1:0", "--tls", "internal"];
+        let setup = Setup::with(&arguments)
+            .environment("HOME", home.path().to_str().unwrap())
+            .environment("XDG_STATE_HOME", "");
+        // Root's own state is of the machine.
+        if is_root() {
+            setup.user(65_534).start()
+        } else {
+            setup.start()
+        }
+    };
+    // Another test's client may have the port for UDP.
+    let server = std::iter::repeat_with(start)
+        .take(20)
+        .find(|server| !server.log().contains("no HTTP/3 on"))
+        .unwrap();
+    let authority = home.path().join(".local/state/howdah/authority/authority.pem");
+    let pem = fs::read(authority).unwrap();
+    let client =
+        Http3::trusting_as(server.address(), "localhost", &pem, TransportConfig::default());
+    assert_eq!(client.get("/a.txt").text(), "x");
+}
+
+#[test]
+fn an_idle_connection_is_ended() {
+    let limits = "keep_alive_timeout = \"1s\"";
+    let served = Served::with(&[("a.txt", "x")], &Special { limits, ..Special::default() });
+    let client = served.connect();
+    assert_eq!(client.get("/a.txt").text(), "x");
+    let why = client.ended();
+    assert!(why.contains("closed by peer") || why == "timed out", "{why}");
+}
+
+#[test]
+fn a_client_moves() {
+    let served = Served::new(&[("a.txt", "hello")]);
+    let client = served.connect();
+    for _ in 0..6 {
+        assert_eq!(client.get("/a.txt").text(), "hello");
+        client.move_away();
+    }
+    assert_eq!(client.get("/a.txt").text(), "hello");
+}
+
+#[test]
+fn a_reload_ends_connections_and_no_request() {
+    if !has_php() {
+        return;
+    }
+    let echo = ("echo.php", "<?php echo strlen(file_get_contents('php://input'));");
+    let served = Served::new(&[HELD, echo, ("a.txt", "hello")]);
+    let (client, idle, fresh) = (served.connect(), served.connect(), served.connect());
+    assert_eq!(idle.get("/a.txt").text(), "hello");
+    let target = served.site.awaiting("/held.php");
+    let begun = served.site.scratch().join("begun");
+    let (held, mut upload) = client.run(async {
+        let held = client.begin_get(&target).await.unwrap();
+        let mut upload = client.begin(client.request("POST", "/echo.php", &[])).await.unwrap();
+        upload.send_data(Bytes::from(vec![b'x'; 50_000])).await.unwrap();
+        (held, upload)
+    });
+    client.run(async {
+        while !begun.exists() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    });
+    let front = served.site.server.front();
+    served.site.server.signal(SIGHUP);
+    assert!(idle.ended().contains("closed by peer"));
+    // The packets go on to the former front.
+    let uploaded = client.run(async {
+        upload.send_data(Bytes::from(vec![b'x'; 950_000])).await.unwrap();
+        upload.finish().await.unwrap();
+        reply(upload).await.unwrap()
+    });
+    assert_eq!((uploaded.status, uploaded.text()), (200, "1000000"));
+    assert_eq!(served.connect().get("/a.txt").text(), "hello");
+    // A connection without a request may send one.
+    assert_eq!(fresh.get("/a.txt").text(), "hello");
+    assert!(front.lives(), "the former front has a request");
+    served.site.allow("end");
+    let reply = client.run(reply(held)).unwrap();
+    assert_eq!((reply.status, reply.text(), reply.is_broken), (200, "done", false));
+    assert!(client.ended().contains("closed by peer"));
+    wait_until("the former front has ended", || !front.lives());
+}
+
+#[test]
+fn requests_go_on_over_reloads() {
+    let served = Served::new(&[("a.txt", "hello")]);
+    let mut client = served.connect();
+    for round in 0..3 {
+        served.site.server.signal(SIGHUP);
+        let mut connections = 0;
+        for _ in 0..200 {
+            let (answer, is_new) = ask_again(&mut client);
+            connections += usize::from(is_new);
+            assert_eq!(answer, "hello", "{round}");
+        }
+        assert!(connections < 50);
+    }
+}
+
+/// Asks for a file, on a new connection if the present one takes no more requests. A request that was
+/// begun there must be answered.
+fn ask_again(client: &mut Http3) -> (String, bool) {
+    let begun = client.run(async { client.begin_get("/a.txt").await });
+    if let Ok(stream) = begun {
+        match client.run(reply(stream)) {
+            Ok(reply) => return (reply.text().to_owned(), false),
+            // Refused before it was begun.
+            Err(error) if is_refusal(&error.to_string()) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    client.reconnect();
+    (client.get("/a.txt").text().to_owned(), true)
+}
+
+fn is_refusal(error: &str) -> bool {
+    error.contains("H3_REQUEST_REJECTED") || error.contains("H3_NO_ERROR")
+}
+
+#[test]
+fn another_program_takes_the_connections_over() {
+    let served = Served::new(&[("a.txt", "hello")]);
+    let mut client = served.connect();
+    let front = served.site.server.front();
+    assert_eq!(ask_again(&mut client).0, "hello");
+    let fresh = served.connect();
+    served.site.server.signal(SIGUSR2);
+    wait_until("the former front leaves", || {
+        let mut fronts = served.site.server.processes();
+        fronts.retain(|process| process.name() == "howdah-front" && *process != front);
+        !fronts.is_empty()
+    });
+    assert_eq!(fresh.get("/a.txt").text(), "hello", "a connection of the former program");
+    for _ in 0..50 {
+        assert_eq!(ask_again(&mut client).0, "hello");
+    }
+    assert_eq!(served.connect().get("/a.txt").text(), "hello");
+    assert_eq!(served.site.log_lines("no HTTP/3"), Vec::<String>::new());
+}
+
+#[test]
+fn a_taken_udp_port_leaves_the_other_protocols() {
+    let authority = Authority::new();
+    let folder = files(&[("a", &authority.certify(&["a.example"]))]);
+    let address = free_address();
+    let _taken = UdpSocket::bind(address).unwrap();
+    let config = format!(
+        "listen = [{{ address = \"{address}\", tls = true }}]\n[[site]]\nhosts = [\"a.example\"]\n\
+         root = \"public\"\nphp = false\ntls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\" }}\n",
+        folder.path().display()
+    );
+    let site = Site::configured(&[("a.txt", "x")], &config);
+    site.server.wait_for_log(&format!(
+        "no HTTP/3 on {address}: Address already in use (os error 98): another program has the UDP port"
+    ));
+    let mut wire = authority.connect(address, "a.example", Trust::Tls13);
+    let reply = wire.ask("GET", "/a.txt", &[("Host", "a.example")], b"");
+    assert_eq!((reply.text(), reply.field("alt-svc")), ("x", None));
+}

@@ -1,0 +1,134 @@
+//! The terminal screen of `howdah status --watch`: sites, pools and workers, brought up to date every
+//! second.
+//!
+//! The caller gives a function that asks the server for its state as JSON. [`state`] reads that,
+//! [`rates`] compares it with the state before, and [`screen`] draws both.
+#![forbid(unsafe_code)]
+
+mod rates;
+mod screen;
+mod state;
+
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use signal_hook::consts::{SIGHUP, SIGTERM};
+
+use self::rates::Rates;
+use self::screen::View;
+use self::state::Status;
+
+/// Time between two questions to the server.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Longest time until a signal has an effect.
+const SIGNAL_CHECK: Duration = Duration::from_millis(250);
+
+/// Shows the state that `ask` returns as JSON until the person at the terminal presses `q` or Ctrl-C,
+/// or the process is told to end. Afterwards the terminal is as before. While `ask` fails, the screen
+/// says why and keeps the last state.
+///
+/// # Errors
+/// There is no terminal, the first question fails, or the answer is none of this version's. The
+/// reason is text for a person.
+pub fn run(mut ask: impl FnMut() -> Result<String, String>) -> Result<(), String> {
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        return Err(
+            "--watch needs a terminal; `howdah status` and `howdah status --json` need none"
+                .to_owned(),
+        );
+    }
+    // Before the screen is taken: a mistake in the command line is told as usual.
+    let first = Status::parse(&ask()?)?;
+    let ends = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&ends))
+            .map_err(|error| format!("cannot handle signals: {error}"))?;
+    }
+    let mut terminal =
+        ratatui::try_init().map_err(|error| format!("cannot use the terminal: {error}"))?;
+    let shown = show(&mut terminal, first, &mut ask, &ends);
+    let restored = ratatui::try_restore();
+    shown.and(restored).map_err(|error| format!("cannot use the terminal: {error}"))
+}
+
+/// Draws until the end.
+fn show(
+    terminal: &mut DefaultTerminal,
+    first: Status,
+    ask: &mut impl FnMut() -> Result<String, String>,
+    ends: &AtomicBool,
+) -> io::Result<()> {
+    let mut view = View {
+        rates: Rates::of(&first, &first),
+        status: first,
+        problem: None,
+        first: 0,
+    };
+    let mut asked = Instant::now();
+    while !ends.load(Ordering::Relaxed) {
+        terminal.draw(|frame| screen::draw(frame, &mut view))?;
+        let wait = INTERVAL.saturating_sub(asked.elapsed()).min(SIGNAL_CHECK);
+        if event::poll(wait)? {
+            match event::read()? {
+                Event::Key(key) if key.kind == KeyEventKind::Press => match action(key) {
+                    Action::Quit => return Ok(()),
+                    Action::Move(lines) => view.scroll(lines),
+                    Action::Nothing => {}
+                },
+                // Anything else, such as a new size, is drawn.
+                _ => {}
+            }
+        }
+        if asked.elapsed() >= INTERVAL {
+            view.update(ask().and_then(|text| Status::parse(&text)));
+            asked = Instant::now();
+        }
+    }
+    Ok(())
+}
+
+/// The meaning of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Quit,
+    /// Scrolls the workers by this number of lines.
+    Move(isize),
+    Nothing,
+}
+
+/// Lines of a page of workers.
+const PAGE: isize = 10;
+
+fn action(key: KeyEvent) -> Action {
+    let has_control = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        KeyCode::Char('c') if has_control => Action::Quit,
+        KeyCode::Char('q') | KeyCode::Esc => Action::Quit,
+        KeyCode::Down | KeyCode::Char('j') => Action::Move(1),
+        KeyCode::Up | KeyCode::Char('k') => Action::Move(-1),
+        KeyCode::PageDown | KeyCode::Char(' ') => Action::Move(PAGE),
+        KeyCode::PageUp => Action::Move(-PAGE),
+        KeyCode::Home => Action::Move(isize::MIN),
+        KeyCode::End => Action::Move(isize::MAX),
+        _ => Action::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys() {
+        let key = |code, modifiers| action(KeyEvent::new(code, modifiers));
+        let none = KeyModifiers::NONE;
+        assert_eq!(key(KeyCode::Char('q'), none), Action::Quit);
+        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), Action::Quit);
+        assert_eq!(key(KeyCode::Char('c'), none), Action::Nothing);
+        assert_eq!(key(KeyCode::Down, none), Action::Move(1));
+    }
+}

@@ -1,0 +1,80 @@
+//! The changes between two states, per second.
+
+use std::collections::HashMap;
+
+use crate::state::Status;
+
+/// What has happened per second.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rates {
+    /// Requests of all sites.
+    pub(crate) requests: f64,
+    /// Requests, by site.
+    sites: HashMap<String, f64>,
+    /// Seconds on a processor, by process.
+    workers: HashMap<u64, f64>,
+}
+
+impl Rates {
+    /// Compares `now` with an earlier state. What was not there before has no rate.
+    pub(crate) fn of(before: &Status, now: &Status) -> Rates {
+        let passed = now.time - before.time;
+        if passed <= 0.0 {
+            return Rates::default();
+        }
+        let rate = |before: u64, now: u64| now.saturating_sub(before) as f64 / passed;
+        let former: HashMap<&str, u64> =
+            before.sites.iter().map(|site| (site.name.as_str(), site.requests)).collect();
+        let sites = now.sites.iter().filter_map(|site| {
+            let former = former.get(site.name.as_str())?;
+            Some((site.name.clone(), rate(*former, site.requests)))
+        });
+        let former: HashMap<u64, f64> = workers(before).collect();
+        let workers = workers(now).filter_map(|(pid, cpu)| {
+            let former = former.get(&pid)?;
+            Some((pid, (cpu - former).max(0.0) / passed))
+        });
+        Rates {
+            requests: rate(before.requests, now.requests),
+            sites: sites.collect(),
+            workers: workers.collect(),
+        }
+    }
+
+    /// Requests of a site.
+    pub(crate) fn site(&self, name: &str) -> Option<f64> {
+        self.sites.get(name).copied()
+    }
+
+    /// The share of a processor that a worker had.
+    pub(crate) fn worker(&self, pid: u64) -> Option<f64> {
+        self.workers.get(&pid).copied()
+    }
+}
+
+fn workers(status: &Status) -> impl Iterator<Item = (u64, f64)> {
+    let pools = status.sites.iter().filter_map(|site| site.pool.as_ref());
+    pools.flat_map(|pool| pool.workers.iter().map(|worker| (worker.pid, worker.cpu)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(time: f64, requests: u64, cpu: f64) -> Status {
+        let text = format!(
+            r#"{{"time": {time}, "requests": {requests}, "sites": [{{"name": "shop",
+                "requests": {requests}, "pool": {{"workers": [{{"pid": 7, "cpu": {cpu}}}]}}}}]}}"#
+        );
+        Status::parse(&text).unwrap()
+    }
+
+    #[test]
+    fn changes_are_counted_per_second() {
+        let rates = Rates::of(&status(10.0, 100, 1.0), &status(12.0, 150, 2.0));
+        assert_eq!((rates.requests, rates.site("shop")), (25.0, Some(25.0)));
+        assert_eq!((rates.worker(7), rates.worker(8)), (Some(0.5), None));
+        let same = status(10.0, 100, 1.0);
+        assert_eq!(Rates::of(&same, &same).site("shop"), None);
+    }
+}
