@@ -181,8 +181,10 @@ impl<'t> Filtering<'t> {
             if let State::Turn(permit) = std::mem::replace(&mut self.state, State::Ready) {
                 self.state = State::Worked(permit);
             }
-            let chain = self.chain.as_mut().into_iter();
-            return chain.map(|chain| pass(chain, &self.input, is_end, &mut self.output)).collect();
+            return match &mut self.chain {
+                Some(chain) => pass(chain, &self.input, is_end, &mut self.output),
+                None => Ok(()),
+            };
         }
         let Some(mut chain) = self.chain.take() else {
             return Ok(());

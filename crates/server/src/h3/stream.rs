@@ -234,7 +234,8 @@ impl Stream<'_> {
             true => (0, end(&mut sink).await),
             false => {
                 let limits = thread.spool_limits(site);
-                body::send(body, filters, promised, limits, &mut sink).await
+                let place = thread.filter_place(site, &self.shared.peer);
+                body::send(body, filters, promised, limits, place, &mut sink).await
             }
         };
         match &result {
