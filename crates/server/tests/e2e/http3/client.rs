@@ -78,10 +78,12 @@ impl Http3 {
         server: SocketAddr,
         name: &str,
         authority: &[u8],
-        transport: TransportConfig,
+        mut transport: TransportConfig,
     ) -> Http3 {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let mut settings = settings(authority);
+        // A client that a test does not run for a while is there all the same.
+        transport.max_idle_timeout(None);
         settings.transport_config(Arc::new(transport));
         let (endpoint, connection, sender, driver) = runtime.block_on(async {
             let endpoint = Endpoint::client(OWN_ADDRESS.parse().unwrap()).unwrap();
