@@ -13,7 +13,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 BIN := $(DESTDIR)$(PREFIX)/bin
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 
-.PHONY: help serve build release lab test lint fuzz-check doc unit loom h2spec deny sanitize miri mutants attacks chaos install uninstall bench clean
+.PHONY: help serve build release lab test lint fuzz-check doc unit loom h2spec deny sanitize miri mutants attacks chaos test-applications install uninstall bench clean
 
 help:
 	@echo 'make serve     build and serve the demo at http://$(LISTEN) and https://$(LISTEN_HTTPS)'
@@ -28,6 +28,7 @@ help:
 	@echo 'make mutants   whether tests notice changes of the code; hours; MUTANTS="-f crates/http/src/list.rs"'
 	@echo 'make attacks   every attack of tests/attacks, and the speed of the neighbouring site meanwhile; as root; ATTACK=fork for one'
 	@echo 'make chaos     visitors of all kinds while processes die, hang and starve, ten minutes; CHAOS_SECONDS=60 for less'
+	@echo 'make test-applications  web applications of Debian beside Apache, every difference explained; as root; APPLICATION=mediawiki for one'
 	@echo 'make deny      licences, sources and versions of packages, by cargo-deny'
 	@echo 'make release   both binaries, optimised, in $(TARGET)/release'
 	@echo 'make install   binaries and man page below $$DESTDIR$$PREFIX (now $(DESTDIR)$(PREFIX)), and the user howdah'
@@ -156,6 +157,14 @@ attacks: release
 # which the run prints. As root it also fills a small disk of its own and stops single threads.
 chaos: release
 	$(CARGO) test --release --package howdah-server --test chaos -- --ignored --nocapture --test-threads=1
+
+# Web applications of Debian, each installed, used and crawled on Howdah and on Apache. Writes docs/applications.md.
+# Installs the applications; needs root. APPLICATION=NAME takes one of them, and writes no page.
+test-applications:
+	@[ "$$(id -u)" = 0 ] || { echo 'make test-applications: only root can give each server its own view of the packages'; exit 1; }
+	@scripts/install-packages.sh build serve test applications
+	$(CARGO) build --package howdah-server --package howdah-php-worker --bins
+	$(CARGO) test --package howdah-server --test applications -- --ignored --nocapture beside_apache
 
 # `make release && sudo make install` works where root has no cargo: then what was built is installed as it is.
 install:

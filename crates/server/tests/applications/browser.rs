@@ -29,6 +29,15 @@ pub(crate) struct Ask {
     body: Vec<u8>,
 }
 
+/// A file that goes along with a form.
+pub(crate) struct Attachment<'a> {
+    /// The name of the form's field.
+    pub(crate) field: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) media_type: &'a str,
+    pub(crate) content: &'a [u8],
+}
+
 /// A response, with the details that a failing test prints.
 pub(crate) struct Page<'s> {
     server: &'s Server,
@@ -80,6 +89,23 @@ impl<'s> Browser<'s> {
             .field("Referer", page.url.as_str())
             .body(body);
         self.follow(ask)
+    }
+
+    /// As [`Browser::send_form`], with a file.
+    pub(crate) fn send_file(
+        &self,
+        page: &Page,
+        form: Form,
+        values: &[(&str, &str)],
+        file: &Attachment,
+    ) -> Page<'s> {
+        let untouched = form.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let untouched = untouched.filter(|(name, _)| values.iter().all(|(known, _)| known != name));
+        let fields: Vec<_> = untouched.chain(values.iter().copied()).collect();
+        let target = page.url.join(&form.action).unwrap();
+        let Attachment { field, name, media_type, content } = file;
+        let ask = self.ask("POST", target.as_str()).field("Referer", page.url.as_str());
+        self.follow(ask.upload(&fields, field, name, media_type, content))
     }
 
     /// A request for `target`, a path or a whole URL.
@@ -236,6 +262,19 @@ impl Page<'_> {
         self.fields.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
+    /// The values of all fields of this name.
+    pub(crate) fn fields(&self, name: &str) -> Vec<String> {
+        let values = self.fields.get_all(name).iter();
+        values
+            .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+            .collect()
+    }
+
+    /// The names of its fields, in small letters.
+    pub(crate) fn field_names(&self) -> Vec<String> {
+        self.fields.keys().map(|name| name.as_str().to_owned()).collect()
+    }
+
     /// The content type without its parameters.
     pub(crate) fn media_type(&self) -> &str {
         self.field("content-type").split(';').next().unwrap_or_default().trim()
@@ -246,6 +285,13 @@ impl Page<'_> {
         let mut forms = html::forms(&self.text()).into_iter();
         let found = forms.find(|form| form.fields.iter().any(|(name, _)| name == field));
         found.unwrap_or_else(|| self.fail(&format!("there is no form with a field {field:?}")))
+    }
+
+    /// The form that is sent to a URL which contains `action`.
+    pub(crate) fn form_to(&self, action: &str) -> Form {
+        let mut forms = html::forms(&self.text()).into_iter();
+        let found = forms.find(|form| form.action.contains(action));
+        found.unwrap_or_else(|| self.fail(&format!("there is no form to {action:?}")))
     }
 
     /// Where the picture with this alternative text comes from.

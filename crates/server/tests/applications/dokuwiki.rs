@@ -52,7 +52,7 @@ fn dokuwiki() {
 
 /// As DokuWiki's own archive lays it out. Debian's package has the settings and the pages
 /// elsewhere.
-fn unpack(folder: &Folder) {
+pub(crate) fn unpack(folder: &Folder) {
     let wiki = folder.path().join("wiki");
     copy(Path::new(SOURCE), &wiki);
     fs::remove_file(wiki.join("inc/preload.php")).unwrap();
@@ -91,7 +91,7 @@ const DATA: [&str; 11] = [
     "tmp",
 ];
 
-fn install(server: &Server) {
+pub(crate) fn install(server: &Server) {
     let visitor = Browser::new(server);
     let form = visitor.visit("/install.php");
     form.is(200);
@@ -110,7 +110,7 @@ fn install(server: &Server) {
     done.is(200).contains("The configuration was finished successfully.");
 }
 
-fn log_in(server: &Server) -> Browser<'_> {
+pub(crate) fn log_in(server: &Server) -> Browser<'_> {
     let browser = Browser::new(server);
     let form = browser.visit("/doku.php?id=start&do=login");
     form.is(200).contains("A wiki on an elephant");
@@ -128,7 +128,7 @@ fn log_in(server: &Server) -> Browser<'_> {
 
 /// A picture as the request's content and one in a form, as DokuWiki's upload does it in newer and
 /// in older browsers.
-fn upload_pictures(author: &Browser) -> Vec<u8> {
+pub(crate) fn upload_pictures(author: &Browser) -> Vec<u8> {
     let manager = author.visit("/lib/exe/mediamanager.php?ns=safari");
     manager.is(200);
     assets::load_all(author, &manager);
@@ -156,7 +156,7 @@ fn is_uploaded(answer: &Page, id: &str) {
     answer.must(told["success"] == true && told["id"] == id, || "not uploaded".to_owned());
 }
 
-fn write_a_page(author: &Browser) {
+pub(crate) fn write_a_page(author: &Browser) {
     let editor = author.visit("/doku.php?id=safari:elephants&do=edit");
     editor.is(200);
     assets::load_all(author, &editor);
@@ -165,7 +165,7 @@ fn write_a_page(author: &Browser) {
     saved.is(200).contains("They never forget a <strong>page</strong>.");
 }
 
-fn read_it(server: &Server, url: &str) {
+pub(crate) fn read_it(server: &Server, url: &str) {
     let visitor = Browser::new(server);
     let page = visitor.visit(url);
     page.is(200)
@@ -178,7 +178,7 @@ fn read_it(server: &Server, url: &str) {
     assert!(assets::load_all(&visitor, &page) >= 10);
 }
 
-fn fetch_the_picture(server: &Server, url: &str, file: &[u8]) {
+pub(crate) fn fetch_the_picture(server: &Server, url: &str, file: &[u8]) {
     let visitor = Browser::new(server);
     let fetched = visitor.visit(url);
     fetched

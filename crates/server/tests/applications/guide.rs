@@ -25,6 +25,13 @@ pub(crate) fn configuration(heading: &str, root: &str) -> String {
     format!("{text}workers = 4\nstate_dir = \"@folder@/state\"\n{limits}\n")
 }
 
+/// Returns the first commands under `heading`.
+pub(crate) fn commands(heading: &str) -> String {
+    let (_, section) = GUIDE.split_once(&format!("\n## {heading}\n")).unwrap();
+    let (_, block) = section.split_once("```sh\n").unwrap();
+    block.split_once("```").unwrap().0.to_owned()
+}
+
 fn blocks(text: &str) -> impl Iterator<Item = &str> {
     let rests = text.split("```toml\n").skip(1);
     rests.map(|rest| rest.split_once("```").unwrap().0)

@@ -20,7 +20,7 @@ impl Tag<'_> {
     }
 
     /// The text up to the end tag.
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let end = format!("</{}", self.name);
         resolve_references(self.rest.split(&end).next().unwrap_or_default())
     }

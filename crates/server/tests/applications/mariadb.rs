@@ -31,13 +31,25 @@ impl MariaDb {
             give_to("mysql", &home);
         }
         let data = format!("--datadir={}", home.join("data").display());
+        // A server that starts removes what others have in the same folder of temporary files.
+        let temporary = home.join("temporary");
+        fs::create_dir(&temporary).unwrap();
+        if is_root() {
+            give_to("mysql", &temporary);
+        }
+        let temporary = format!("--tmpdir={}", temporary.display());
         let user = is_root().then_some("--user=mysql");
-        let install =
-            ["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"];
+        let install = [
+            "--no-defaults",
+            &data,
+            &temporary,
+            "--auth-root-authentication-method=normal",
+            "--skip-test-db",
+        ];
         run(&home, Command::new(Self::PROGRAMS[1]).args(install).args(user));
         let socket = home.join("socket");
         let child = Command::new(Self::PROGRAMS[0])
-            .args(["--no-defaults", &data])
+            .args(["--no-defaults", &data, &temporary])
             .args(user)
             .arg(format!("--socket={}", socket.display()))
             .arg(format!("--pid-file={}", home.join("pid").display()))
@@ -63,6 +75,17 @@ impl MariaDb {
         let client = ["--no-defaults", "--user=root", "--socket", socket, "--execute", &statements];
         run(&home, Command::new(Self::PROGRAMS[2]).args(client));
         server
+    }
+
+    /// Runs the statements of `file` in the database `name`.
+    pub(crate) fn execute(&self, file: File, name: &str) {
+        let socket = self.socket.to_str().unwrap();
+        let status = Command::new(Self::PROGRAMS[2])
+            .args(["--no-defaults", "--user=root", "--socket", socket, name])
+            .stdin(file)
+            .status()
+            .unwrap();
+        assert!(status.success(), "mariadb ended with {status}");
     }
 
     fn wait(&mut self, home: &Path) {

@@ -1,4 +1,5 @@
-//! Howdah with an application on it, as an operator starts it.
+//! A server with an application on it: Howdah as an operator starts it, or an Apache to compare
+//! with.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -7,13 +8,19 @@ use std::path::{Path, PathBuf};
 
 use howdah_sys::signal;
 
+use crate::beside_apache::apache::{self, Apache};
 use crate::folder::is_root;
 use crate::support::{self, Folder, HOWDAH, Setup};
 
 /// A running server with its configuration and its logs in the test's folder.
 pub(crate) struct Server {
-    process: support::Server,
+    program: Program,
     folder: PathBuf,
+}
+
+enum Program {
+    Howdah(support::Server),
+    Apache(Apache),
 }
 
 impl Server {
@@ -23,7 +30,30 @@ impl Server {
         write_configuration(folder.path(), sites);
         let setup = Setup::config(&folder.path().join(CONFIGURATION)).program(&program(folder));
         Server {
-            process: setup.start(),
+            program: Program::Howdah(setup.start()),
+            folder: folder.path().to_owned(),
+        }
+    }
+
+    /// Starts Howdah with `configuration`. The script `view` executes it in a mount namespace of its
+    /// own.
+    pub(crate) fn howdah(folder: &Folder, view: &Path, configuration: &str) -> Server {
+        let file = folder.file(CONFIGURATION, configuration);
+        let paths = [view, &program(folder), &file].map(|path| path.to_str().unwrap().to_owned());
+        let [view, howdah, file] = &paths;
+        let arguments = ["--mount", "sh", view, howdah, "serve", "--config", file];
+        let setup = Setup::with(&arguments).program(Path::new("/usr/bin/unshare"));
+        Server {
+            program: Program::Howdah(setup.start()),
+            folder: folder.path().to_owned(),
+        }
+    }
+
+    /// Starts Apache on `address` with the directives `host`. The script `view` executes it in a
+    /// mount namespace of its own.
+    pub(crate) fn apache(folder: &Folder, view: &Path, address: SocketAddr, host: &str) -> Server {
+        Server {
+            program: Program::Apache(Apache::start(folder.path(), view, address, host)),
             folder: folder.path().to_owned(),
         }
     }
@@ -32,31 +62,42 @@ impl Server {
     /// done.
     pub(crate) fn reload(&self, sites: &str) {
         write_configuration(&self.folder, sites);
-        self.process.signal(signal::SIGHUP);
+        if let Program::Howdah(process) = &self.program {
+            process.signal(signal::SIGHUP);
+        }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        self.process.address()
+        match &self.program {
+            Program::Howdah(process) => process.address(),
+            Program::Apache(apache) => apache.address(),
+        }
     }
 
     /// The URL of `path` on this server.
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address())
+        match self.address() {
+            address if address.port() == 80 => format!("http://{}{path}", address.ip()),
+            address => format!("http://{address}{path}"),
+        }
     }
 
     /// Stops the server as its operator does, and looks at what it leaves: no processes, and no
     /// error in the log.
     pub(crate) fn stop(self) {
-        self.stop_knowing(None);
+        self.stop_knowing(&[]);
     }
 
-    /// As [`Server::stop`], where errors that contain `known` are expected in the log.
-    pub(crate) fn stop_knowing(self, known: Option<&str>) {
-        let Server { process, folder } = self;
+    /// As [`Server::stop`], where errors that contain one of `known` are expected in the log.
+    pub(crate) fn stop_knowing(self, known: &[&str]) {
+        let Server { program, folder } = self;
+        let Program::Howdah(process) = program else {
+            return;
+        };
         process.stop();
         let log = fs::read_to_string(folder.join(ERROR_LOG)).unwrap();
         // `TIME LEVEL MESSAGE`. What PHP only warns of is the application's own affair.
-        let is_known = |line: &str| known.is_some_and(|known| line.contains(known));
+        let is_known = |line: &str| known.iter().any(|known| line.contains(known));
         let mut errors = log.lines().filter(|line| line.split(' ').nth(1) == Some("error"));
         let error = errors.find(|line| !is_known(line));
         assert!(error.is_none(), "the log tells of {error:?}\n{}", describe(&folder));
@@ -105,8 +146,12 @@ fn describe(folder: &Path) -> String {
         let lines: Vec<_> = log.lines().collect();
         lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
     };
-    let (errors, accesses) = (end(ERROR_LOG), end(ACCESS_LOG));
-    let configuration = read(CONFIGURATION);
+    let logs = match folder.join(apache::CONFIGURATION).exists() {
+        true => [apache::CONFIGURATION, apache::ERROR_LOG, apache::ACCESS_LOG],
+        false => [CONFIGURATION, ERROR_LOG, ACCESS_LOG],
+    };
+    let (errors, accesses) = (end(logs[1]), end(logs[2]));
+    let configuration = read(logs[0]);
     format!(
         "--- configuration\n{configuration}\n--- access log\n{accesses}\n--- error log\n{errors}\n"
     )

@@ -63,7 +63,7 @@ fn wordpress_on_sqlite() {
     the_database_is_no_download(&server, &site);
     // The plugin makes a folder that only PHP's user may enter. Then the front cannot know the rules
     // in it, and refuses all of it.
-    server.stop_knowing(Some("wp-content/database/.htaccess: it cannot be read"));
+    server.stop_knowing(&["wp-content/database/.htaccess: it cannot be read"]);
 }
 
 fn arrange(package: &Path, into: &Path) {
