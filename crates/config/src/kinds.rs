@@ -21,7 +21,9 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 pub(crate) use acme::{Challenge, DirectoryUrl, Email};
-pub(crate) use amounts::{AtLeast, AutoSize, Counted, RateLimit, Size, SizeWithin, Span, Within};
+pub(crate) use amounts::{
+    AtLeast, AutoSize, Counted, Niceness, RateLimit, Size, SizeWithin, Span, Within,
+};
 pub(crate) use fields::{
     Charset, ErrorPages, FieldName, FieldRules, FieldTable, NameGlob, TypeGlob,
 };
@@ -37,7 +39,7 @@ pub(crate) use network::{
 pub(crate) use overrides::{DirectiveName, Overrides, Rules};
 pub(crate) use paths::{File, Root, SymlinkPolicy, Try};
 pub(crate) use sending::{Accel, Coding, MadeCoding};
-pub(crate) use tables::{Environment, Include, Ini, PhpTable, Sites, Table};
+pub(crate) use tables::{Environment, Include, Ini, PhpTable, Sites, Table, VariableName};
 pub(crate) use tls::{Ciphers, OldestTls, Source, TlsTable, TransportSecurity, Verify};
 pub(crate) use upstreams::UpstreamUrl;
 

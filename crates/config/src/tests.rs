@@ -152,6 +152,11 @@ fn every_key_reaches_its_field() {
         slow_after = "1500ms"
         slow_trace_depth = 40
         max_requests = 12
+        max_memory = "48M"
+        supplementary_groups = ["g2"]
+        umask = "0002"
+        nice = -3
+        pass_env = ["TZ"]
         standby = false
         memory = "1G"
         pids = 200
@@ -289,6 +294,11 @@ fn every_key_reaches_its_field() {
         slow_after: Some(Duration::from_millis(1500)),
         slow_trace_depth: 40,
         max_requests: 12,
+        max_memory: Some(48 << 20),
+        supplementary_groups: vec!["g2".into()],
+        umask: 0o002,
+        nice: Some(-3),
+        pass_env: vec!["TZ".into()],
         standby: false,
         memory: Some(1 << 30),
         pids: Some(200),

@@ -24,6 +24,8 @@ pub struct PoolSettings {
     pub ini_file: String,
     /// Number of requests after which a worker ends; 0: never.
     pub max_requests: u64,
+    /// Bytes of its own memory beyond which a worker ends; 0: any.
+    pub max_memory: u64,
     /// Ini values that scripts may change.
     pub ini: Vec<(String, String)>,
     /// Ini values that scripts may not change.
@@ -170,6 +172,7 @@ impl ToZygote {
                 out.text(&settings.pool);
                 out.text(&settings.ini_file);
                 out.number(settings.max_requests);
+                out.number(settings.max_memory);
                 out.pairs(&settings.ini);
                 out.pairs(&settings.admin_ini);
                 out.pairs(&settings.environment);
@@ -224,6 +227,7 @@ impl ToZygote {
                 pool: input.text()?,
                 ini_file: input.text()?,
                 max_requests: input.number()?,
+                max_memory: input.number()?,
                 ini: input.pairs()?,
                 admin_ini: input.pairs()?,
                 environment: input.pairs()?,
@@ -408,6 +412,7 @@ mod tests {
                 pool: "shop".into(),
                 ini_file: String::new(),
                 max_requests: 500,
+                max_memory: 1 << 30,
                 ini: vec![pair("memory_limit", "64M")],
                 admin_ini: vec![pair("opcache.enable", "1"), pair("x", "")],
                 environment: vec![],

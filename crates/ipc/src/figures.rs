@@ -42,6 +42,52 @@ pub struct WorkerFigures {
     pub last_processor: Option<u64>,
 }
 
+/// The numbers that tell how PHP's caches are used, in the order of a pool's region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum CacheNumber {
+    /// Scripts that opcache had.
+    OpcacheHits = 0,
+    /// Scripts that opcache did not have.
+    OpcacheMisses = 1,
+    /// Scripts that opcache has.
+    OpcacheScripts = 2,
+    /// Bytes that are in use.
+    OpcacheUsed = 3,
+    /// Bytes that are free.
+    OpcacheFree = 4,
+    /// Bytes of scripts that have changed; free again after opcache's restart.
+    OpcacheWasted = 5,
+    /// 1 if opcache takes no more scripts.
+    OpcacheFull = 6,
+    /// Entries that APCu had.
+    ApcuHits = 7,
+    /// Entries that APCu did not have.
+    ApcuMisses = 8,
+    /// How often APCu has thrown away entries because it was full.
+    ApcuExpunged = 9,
+    /// Bytes that are free.
+    ApcuFree = 10,
+    /// All bytes.
+    ApcuSize = 11,
+}
+
+impl CacheNumber {
+    /// Number of these numbers.
+    pub const COUNT: usize = 12;
+
+    /// Whether the number is one of APCu's.
+    pub fn is_of_apcu(self) -> bool {
+        self as usize >= CacheNumber::ApcuHits as usize
+    }
+}
+
+/// By [`CacheNumber`]; [`UNKNOWN`] where the cache is not there.
+pub type CacheNumbers = [i64; CacheNumber::COUNT];
+
+/// A number that is not known.
+pub const UNKNOWN: i64 = -1;
+
 /// The beginning of a request's texts, each cut at [`LONGEST_TEXT`] bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestSummary {

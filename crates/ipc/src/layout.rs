@@ -112,7 +112,9 @@ impl Layout {
     pub(crate) const AWAKE_LIMIT: usize = LINE + 4;
     pub(crate) const METERING: usize = LINE + 8;
     pub(crate) const PRESENT: usize = LINE + 12;
-    pub(crate) const QUEUE_ENTRY: usize = 2 * LINE;
+    /// Time at which a worker began to measure the use of PHP's caches; the numbers follow.
+    pub(crate) const CACHES: usize = 2 * LINE;
+    pub(crate) const QUEUE_ENTRY: usize = 4 * LINE;
 
     pub(crate) fn of(geometry: &Geometry) -> Layout {
         let idle = (Layout::QUEUE_ENTRY + geometry.queue_entries() * 4).next_multiple_of(LINE);

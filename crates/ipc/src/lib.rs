@@ -7,6 +7,7 @@
 //! | part | words | written by |
 //! |---|---|---|
 //! | queue | `head`, `tail`, entries (indices of slots), limit of workers awake, number of workers present | `head`: workers; the rest: front |
+//! | caches | time of the last measurement of PHP's caches, [`figures::CacheNumbers`] | workers |
 //! | idle set | one bit per worker | worker sets its own; front, or the worker itself, clears it |
 //! | worker line | `wake` (futex), [`figures::WorkerFigures`] | `wake`: front and zygote set, worker clears; the rest: worker |
 //! | thread line | `sleeping`, ready set (one bit per slot) | front thread sets `sleeping` and clears bits; workers clear `sleeping`, set bits |

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use howdah_sys::memory::{self, Mapping};
 
+use crate::figures::CacheNumber;
 use crate::flow_control::FlowControl;
 use crate::layout::{Geometry, Layout, slot_line, thread_line, worker_line};
 use crate::queue::{Doorbell, IdleSet, Queue};
@@ -68,6 +69,14 @@ impl Region {
     /// 1 if workers measure the processor time of each request.
     pub(crate) fn metering(&self) -> &AtomicU32 {
         self.word(Layout::METERING)
+    }
+
+    /// The time of the last measurement of PHP's caches, in nanoseconds; 0 for none. Then the
+    /// numbers, each plus one.
+    pub(crate) fn caches(&self) -> (&AtomicU64, &[AtomicU64]) {
+        const { assert!(Layout::CACHES + (1 + CacheNumber::COUNT) * 8 <= Layout::QUEUE_ENTRY) };
+        let all = self.longs(Layout::CACHES, 1 + CacheNumber::COUNT);
+        (&all[0], &all[1..])
     }
 
     pub(crate) fn idle(&self) -> IdleSet<'_> {

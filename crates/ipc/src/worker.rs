@@ -1,5 +1,6 @@
 //! A worker's side of its pool's region, and the zygote's attachment to it.
 
+mod caches;
 mod meter;
 
 use std::io;
@@ -73,6 +74,22 @@ impl Attachment {
     /// The sizes of the region.
     pub fn geometry(&self) -> &Geometry {
         self.region.geometry()
+    }
+
+    /// Zygote: forgets what the former worker in this place has published. Call it before the next
+    /// worker is forked.
+    pub fn prepare(&self, worker: usize) {
+        let words = self.region.worker(worker);
+        words.requests.store(0, Ordering::Relaxed);
+        words.processor.store(0, Ordering::Relaxed);
+        words.proportional.store(0, Ordering::Relaxed);
+        words.resident.store(0, Ordering::Relaxed);
+        words.last_slot.store(0, Ordering::Relaxed);
+    }
+
+    /// Zygote: whether the worker, or the last one in this place, has taken a request.
+    pub fn has_worked(&self, worker: usize) -> bool {
+        self.region.worker(worker).last_slot.load(Ordering::Relaxed) > 0
     }
 
     /// Zygote: wakes a sleeping worker to make it check its stop flag.
@@ -216,6 +233,7 @@ impl Worker {
         let is_metered = shared.region.metering().load(Ordering::Relaxed) == 1;
         Job {
             request,
+            asks_caches: caches::is_due(&shared.region, began),
             writer: ResponseWriter {
                 shared,
                 head,
@@ -270,6 +288,8 @@ impl Worker {
 pub struct Job<'w> {
     /// The encoded request, in the worker's own memory; see [`DecodedRequest::decode`].
     pub request: &'w [u8],
+    /// This request is to measure the use of PHP's caches.
+    pub asks_caches: bool,
     /// Writer of the response.
     pub writer: ResponseWriter<'w>,
 }

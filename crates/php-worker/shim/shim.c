@@ -360,23 +360,20 @@ static void shim_finish(void)
 }
 
 /* Returns the number that a PHP expression has. The present script, which may have been cut short, has ended. */
-static int shim_evaluate(const char *expression, int otherwise)
+static zend_long shim_evaluate(const char *expression, zend_long otherwise)
 {
-	volatile int number = otherwise;
+	volatile zend_long number = otherwise;
 	zval value;
 
 	EG(current_execute_data) = NULL;
 	zend_try {
 		if (zend_eval_string(expression, &value, "howdah") == SUCCESS) {
-			number = (int) zval_get_long(&value);
+			number = zval_get_long(&value);
 			zval_ptr_dtor(&value);
 		}
 	} zend_end_try();
 	return number;
 }
-
-/* ext/session, where it is there, is asked by its own functions: its structures are not the same in all versions. */
-#define HAD_SESSION "(int) (function_exists('session_id') && session_id() !== '')"
 
 int howdah_execute(const struct howdah_request *request)
 {
@@ -396,8 +393,9 @@ int howdah_execute(const struct howdah_request *request)
 			if (!shim_run_script(request->script)) {
 				outcome = HOWDAH_BROKEN;
 			}
-			if (request->collects_sessions && shim_evaluate(HAD_SESSION, 0)) {
-				outcome |= HOWDAH_COLLECTED;
+			zend_long answer = -1;
+			for (const char *question; (question = rust->question(request->context, answer));) {
+				answer = shim_evaluate(question, -1);
 			}
 		} else {
 			/* For example, the form is larger than the memory limit. PHP has logged the reason. */
@@ -433,7 +431,7 @@ int howdah_opcache(void)
 	zend_first_try {
 		SG(request_info).path_translated = (char *) allowed;
 		if (php_request_startup() == SUCCESS) {
-			answer = shim_evaluate(OPCACHE_STATUS, HOWDAH_OPCACHE_MISSING);
+			answer = (int) shim_evaluate(OPCACHE_STATUS, HOWDAH_OPCACHE_MISSING);
 		}
 		php_request_shutdown(NULL);
 	} zend_end_try();

@@ -84,7 +84,10 @@ struct howdah_callbacks {
 	/* The script is at a safe point, after `interrupt` of howdah_layout was set. Returns whether it must end now. `context`
 	 * may be null: no request is running. */
 	int (*interrupted)(void *context);
-	/* The script has ended. Returns whether this process is a child that a script has forked. */
+	/* The script has ended. Returns an expression whose number the next call gets as `answer`, or null. The first call gets
+	 * -1, and so does one after an expression that has failed. */
+	const char *(*question)(void *context, int64_t answer);
+	/* PHP ends the request. Returns whether this process is a child that a script has forked. */
 	int (*ended)(void *context);
 };
 
@@ -108,7 +111,6 @@ struct howdah_settings {
 /* Bits of howdah_execute's result. */
 enum {
 	HOWDAH_BROKEN = 1, /* PHP's state cannot be trusted: the process must not run another request */
-	HOWDAH_COLLECTED = 2, /* the request was selected to delete old sessions, and had a session */
 };
 
 /* Results of howdah_opcache. */

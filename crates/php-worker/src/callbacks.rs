@@ -42,6 +42,7 @@ pub static CALLBACKS: raw::Callbacks = raw::Callbacks {
     log: on_log,
     time_limit: on_time_limit,
     interrupted: on_interrupted,
+    question: on_question,
     ended: on_ended,
 };
 
@@ -245,6 +246,14 @@ unsafe extern "C" fn on_interrupted(context: *mut c_void) -> c_int {
     barrier(0, || {
         slow_log::answer();
         (!context.is_null() && time_out::is_asked()).into()
+    })
+}
+
+unsafe extern "C" fn on_question(context: *mut c_void, answer: i64) -> *const c_char {
+    barrier(ptr::null(), || {
+        // SAFETY: called by the shim during `execute`.
+        let question = unsafe { request_of(context).question(answer) };
+        question.map_or(ptr::null(), CStr::as_ptr)
     })
 }
 

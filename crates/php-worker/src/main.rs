@@ -14,6 +14,8 @@ mod backtrace;
 #[cfg(not(no_php))]
 mod body;
 #[cfg(not(no_php))]
+mod caches;
+#[cfg(not(no_php))]
 mod callbacks;
 #[cfg(not(no_php))]
 mod children;
@@ -32,6 +34,8 @@ mod php_request;
 #[cfg(not(no_php))]
 mod process;
 #[cfg(not(no_php))]
+mod questions;
+#[cfg(not(no_php))]
 mod refusal;
 #[cfg(not(no_php))]
 mod run;
@@ -44,6 +48,7 @@ mod session_gc;
 mod slow_log;
 #[cfg(not(no_php))]
 mod start;
+mod start_backoff;
 #[cfg(not(no_php))]
 mod text_table;
 #[cfg(not(no_php))]

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
+use howdah_ipc::figures::CacheNumbers;
 use howdah_ipc::request::{DecodedRequest, FixedText, Pairs};
 use howdah_ipc::response::{HeadKind, MOST_HEAD};
 
@@ -15,6 +16,7 @@ use crate::head::ScriptHead;
 use crate::listed::{self, Listed, ListedValue};
 use crate::log::{self, Level, LogContext};
 use crate::lookup;
+use crate::questions::Questions;
 use crate::refusal::Refusal;
 use crate::sapi::{self, raw};
 use crate::text_table::TextTable;
@@ -64,6 +66,8 @@ pub trait ResponseSink {
     fn end(&mut self);
     /// Notes how many bytes of memory the script had at most.
     fn note_peak(&mut self, _bytes: u64) {}
+    /// Notes the use of PHP's caches.
+    fn note_caches(&mut self, _caches: &CacheNumbers) {}
     /// Tells how many seconds the script has given itself from now; 0 and less is no limit.
     fn time_limit(&mut self, seconds: i64);
 }
@@ -78,6 +82,8 @@ pub struct WorkerFacts<'f> {
     pub served: u64,
     /// A session that the script starts deletes old sessions.
     pub collects_sessions: bool,
+    /// The use of PHP's caches is asked for after the script.
+    pub asks_caches: bool,
     /// Apache's modules whose directives have an effect, separated by spaces.
     pub modules: &'f str,
 }
@@ -102,6 +108,8 @@ pub struct PhpRequest<'c> {
     /// Buffer for the text of `PHP_SELF`.
     php_self: Vec<u8>,
     served: [u8; 24],
+    /// The questions that are asked after the script.
+    questions: Questions,
     /// Set by the engine, which owns the cache and outlives the request.
     pub(crate) user_ini: Option<*mut UserIniCache>,
 }
@@ -152,6 +160,7 @@ impl<'c> PhpRequest<'c> {
             ini: None,
             php_self: Vec::new(),
             served: [0; 24],
+            questions: Questions::new(facts.collects_sessions, facts.asks_caches),
             user_ini: None,
         }
     }
@@ -390,6 +399,25 @@ impl<'c> PhpRequest<'c> {
         };
         self.php_self = [script_name, path_info, b"\0"].concat();
         raw_text(&self.php_self[..self.php_self.len() - 1])
+    }
+
+    /// Takes the answer to the last question. Returns the next one.
+    pub(crate) fn question(&mut self, answer: i64) -> Option<&'static CStr> {
+        if !children::is_worker() {
+            return None;
+        }
+        let next = self.questions.next(answer, sapi::has_failed());
+        if next.is_none()
+            && let Some(caches) = self.questions.caches()
+        {
+            self.client.note_caches(caches);
+        }
+        next
+    }
+
+    /// Returns whether the request had a session, if it was selected to delete old ones.
+    pub(crate) fn had_session(&self) -> bool {
+        self.questions.had_session()
     }
 
     /// Notes what the script has used. PHP frees its memory afterwards.

@@ -256,6 +256,7 @@ fn run(options: &RunOptions) -> Result<(), String> {
                 pool: c"run",
                 served,
                 collects_sessions: false,
+                asks_caches: false,
                 modules: "",
             },
         );

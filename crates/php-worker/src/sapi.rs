@@ -79,6 +79,7 @@ pub mod raw {
         pub log: unsafe extern "C" fn(Context, c_int, *const c_char),
         pub time_limit: unsafe extern "C" fn(Context, i64),
         pub interrupted: unsafe extern "C" fn(Context) -> c_int,
+        pub question: unsafe extern "C" fn(Context, i64) -> *const c_char,
         pub ended: unsafe extern "C" fn(Context) -> c_int,
     }
 
@@ -133,8 +134,6 @@ pub mod raw {
     pub const MODULES: c_int = 1;
     /// `HOWDAH_BROKEN`
     pub const BROKEN: c_int = 1;
-    /// `HOWDAH_COLLECTED`
-    pub const COLLECTED: c_int = 2;
     /// `HOWDAH_OPCACHE_MISSING`
     pub const OPCACHE_MISSING: c_int = -1;
     /// `HOWDAH_OPCACHE_ON`
@@ -335,7 +334,7 @@ impl Engine {
         if outcome & raw::BROKEN != 0 || callbacks::has_panicked() {
             call.give_up();
             RequestOutcome::Broken
-        } else if outcome & raw::COLLECTED != 0 {
+        } else if call.had_session() {
             RequestOutcome::Collected
         } else {
             RequestOutcome::Ready
@@ -370,6 +369,13 @@ impl Engine {
 pub(crate) fn memory_peak() -> u64 {
     // SAFETY: PHP runs. The function reads a number.
     unsafe { raw::zend_memory_peak_usage(true) as u64 }
+}
+
+/// Returns whether the script that has just ended failed, as with an error that ends it.
+pub(crate) fn has_failed() -> bool {
+    const FAILED: c_int = 255;
+    // SAFETY: PHP has started; the address is that of a number.
+    unsafe { *raw::layout().exit_status == FAILED }
 }
 
 /// Returns the bytes of memory that PHP has from the system now, as `memory_get_usage(true)`.

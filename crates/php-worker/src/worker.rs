@@ -7,12 +7,15 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use howdah_ipc::figures::CacheNumbers;
 use howdah_ipc::request::{BodyLocation, DecodedRequest};
 use howdah_ipc::response::HeadKind;
 use howdah_ipc::worker::{Attachment, Job, ResponseWriter, Worker};
 use howdah_sys::landlock::{Landlock, Ruleset};
+use howdah_sys::usage::OwnMemoryMeter;
 
 use crate::body::BodyReader;
+use crate::caches;
 use crate::children;
 use crate::ini;
 use crate::log::{self, Level};
@@ -34,6 +37,8 @@ pub struct WorkerOrders<'z> {
     pub pool: &'z CStr,
     /// Number of requests after which the worker ends; 0: never.
     pub max_requests: u64,
+    /// Bytes of its own memory beyond which the worker ends, after its request; 0: any.
+    pub max_memory: u64,
     /// Whether the worker may send signals only to itself and its children.
     pub separates_workers: bool,
     /// Processor time after which the worker ends, in seconds; 0: never.
@@ -131,6 +136,7 @@ fn serve(
     orders: WorkerOrders<'_>,
 ) -> io::Result<RequestOutcome> {
     let mut served = 0;
+    let memory = (orders.max_memory > 0).then(OwnMemoryMeter::of_this_process).transpose()?;
     let mut session_gc = SessionGc::new(orders.sessions);
     // Without pcntl, scripts cannot change it.
     let signals = orders.has_pcntl.then(SignalState::of_this_process);
@@ -142,6 +148,7 @@ fn serve(
             pool: orders.pool,
             served,
             collects_sessions: session_gc.is_due(),
+            asks_caches: job.asks_caches,
             modules: orders.modules,
         };
         let outcome = run(engine, job, facts);
@@ -153,7 +160,11 @@ fn serve(
         worker.publish_requests(served);
         // A worker that has used its processor time gets no signal while it waits, unlike one that
         // the zygote dismisses.
-        let is_worn = process::STOP.load(Ordering::Acquire) || served == orders.max_requests;
+        let is_large = memory
+            .as_ref()
+            .is_some_and(|meter| meter.read().is_ok_and(|bytes| bytes > orders.max_memory));
+        let is_worn =
+            process::STOP.load(Ordering::Acquire) || served == orders.max_requests || is_large;
         if outcome == RequestOutcome::Broken || is_worn {
             return Ok(outcome);
         }
@@ -162,7 +173,7 @@ fn serve(
 
 /// Runs one request. If the worker sends no head, the front answers with an error.
 fn run(engine: &mut Engine, job: Job<'_>, facts: WorkerFacts<'_>) -> RequestOutcome {
-    let Job { request: encoded, mut writer } = job;
+    let Job { request: encoded, mut writer, .. } = job;
     let Some(request) = DecodedRequest::decode(encoded) else {
         log::write(
             Level::Error,
@@ -218,6 +229,11 @@ impl ResponseSink for ResponseWriter<'_> {
 
     fn note_peak(&mut self, bytes: u64) {
         ResponseWriter::note_peak(self, bytes);
+    }
+
+    fn note_caches(&mut self, caches: &CacheNumbers) {
+        let former = ResponseWriter::note_caches(self, caches);
+        caches::warn(&former, caches);
     }
 
     fn time_limit(&mut self, seconds: i64) {

@@ -4,6 +4,8 @@
 //! front's socket (descriptor 4) and its signals. It runs no requests, therefore all workers share
 //! the memory pages that PHP wrote during its start.
 
+mod messages;
+
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -13,7 +15,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use howdah_ipc::Geometry;
-use howdah_ipc::control::{Attach, FromZygote, MOST_BYTES, PoolSettings, ToZygote};
+use howdah_ipc::control::{Attach, FromZygote, MOST_BYTES, ToZygote};
 use howdah_ipc::worker::Attachment;
 use howdah_ipc::worker_set::WorkerSet;
 use howdah_sys::descriptor;
@@ -22,12 +24,14 @@ use howdah_sys::process::{adopt_orphans, set_name};
 use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::{SIGCHLD, SIGKILL, SIGTERM, Signals};
 
+use self::messages::{receive, settings, unexpected};
 use crate::ini;
 use crate::log::{self, Level};
 use crate::process::{self, Fork, Pid};
 use crate::sapi::Engine;
 use crate::slow_log::SlowLog;
 use crate::start;
+use crate::start_backoff::StartBackoff;
 use crate::uploads::UploadFolder;
 use crate::worker::{self, WorkerOrders};
 
@@ -91,6 +95,7 @@ struct Zygote {
     signals: Signals,
     pool: CString,
     max_requests: u64,
+    max_memory: u64,
     has_pcntl: bool,
     modules: String,
     slow_log: Option<SlowLog>,
@@ -103,9 +108,12 @@ struct Zygote {
     /// The folders of uploaded files, if they are the pool's own.
     uploads: Option<UploadFolder>,
     region: RegionState,
-    workers: Vec<Option<Pid>>,
+    /// By place: the worker, and the time of its start.
+    workers: Vec<Option<(Pid, Instant)>>,
     /// The workers to keep alive.
     wanted: WorkerSet,
+    /// The delay after deaths before the first request.
+    backoff: StartBackoff,
     /// Times of the last replacements of workers that died unexpectedly.
     replaced: VecDeque<Instant>,
     /// The workers were told to finish; the zygote ends with the last of them.
@@ -170,6 +178,7 @@ impl Zygote {
             signals,
             pool: CString::new(settings.pool).map_err(|error| error.to_string())?,
             max_requests: settings.max_requests,
+            max_memory: settings.max_memory,
             has_pcntl: settings.pcntl,
             modules: settings.modules,
             slow_log: (settings.slow_milliseconds > 0).then(|| SlowLog {
@@ -183,6 +192,7 @@ impl Zygote {
             region: RegionState::Awaited { descriptors: Vec::new() },
             workers: Vec::new(),
             wanted: WorkerSet::default(),
+            backoff: StartBackoff::default(),
             replaced: VecDeque::new(),
             ending: false,
             deadline: None,
@@ -261,7 +271,7 @@ impl Zygote {
             ToZygote::Kill { worker, pid, signal } => {
                 let meant =
                     usize::try_from(worker).ok().and_then(|worker| *self.workers.get(worker)?);
-                if let Some(child) = meant.filter(|&child| u64::try_from(child) == Ok(pid)) {
+                if let Some((child, _)) = meant.filter(|&(child, _)| number(child) == pid) {
                     process::kill(child, i32::try_from(signal).unwrap_or(SIGKILL));
                 }
             }
@@ -296,7 +306,10 @@ impl Zygote {
         let now = Instant::now();
         if let Some(deadline) = self.deadline {
             if now >= deadline {
-                self.workers.iter().flatten().for_each(|&child| process::kill(child, SIGKILL));
+                self.workers
+                    .iter()
+                    .flatten()
+                    .for_each(|&(child, _)| process::kill(child, SIGKILL));
             }
             return Ok(Staffing::Later(
                 deadline.saturating_duration_since(now).max(Duration::from_millis(100)),
@@ -309,10 +322,16 @@ impl Zygote {
             let oldest = self.replaced[0];
             return Ok(Staffing::Later(oldest + Duration::from_secs(1) - now));
         }
+        if let Some(wait) = self.backoff.wait(now) {
+            return Ok(Staffing::Later(wait));
+        }
         let parent = process::id();
         for index in 0..self.workers.len() {
             if self.ending || !self.wanted.has(index) || self.workers[index].is_some() {
                 continue;
+            }
+            if let RegionState::Attached(attachment) = &self.region {
+                attachment.prepare(index);
             }
             match process::fork() {
                 Err(error) => {
@@ -325,7 +344,7 @@ impl Zygote {
                 }
                 Ok(Fork::Child) => return Ok(Staffing::Child { index, parent }),
                 Ok(Fork::Parent(child)) => {
-                    self.workers[index] = Some(child);
+                    self.workers[index] = Some((child, now));
                     self.tell(&FromZygote::Started { worker: index as u64, pid: number(child) })?;
                 }
             }
@@ -342,6 +361,7 @@ impl Zygote {
             signals,
             pool,
             max_requests,
+            max_memory,
             has_pcntl,
             modules,
             slow_log,
@@ -365,6 +385,7 @@ impl Zygote {
                 index,
                 pool: &pool,
                 max_requests,
+                max_memory,
                 separates_workers,
                 processor_seconds,
                 sessions: sessions.as_deref(),
@@ -384,14 +405,17 @@ impl Zygote {
             let Some((child, status)) = process::reap() else {
                 return Ok(());
             };
-            let Some(index) = self.workers.iter().position(|&worker| worker == Some(child)) else {
+            let is_it =
+                |worker: &Option<(Pid, Instant)>| worker.is_some_and(|(pid, _)| pid == child);
+            let Some(index) = self.workers.iter().position(is_it) else {
                 continue;
             };
-            self.workers[index] = None;
+            let started = self.workers[index].take().map(|(_, started)| started);
             if let RegionState::Attached(attachment) = &self.region {
                 attachment.record_death(index);
             }
             if !process::is_success(status) {
+                self.back_off(index, started);
                 self.replaced.push_back(Instant::now());
                 if self.replaced.len() == MOST_REPLACED_PER_SECOND {
                     let message = b"workers die faster than they are replaced; \
@@ -408,9 +432,26 @@ impl Zygote {
         Ok(())
     }
 
+    /// Delays further forks where workers die before their first request.
+    fn back_off(&mut self, index: usize, started: Option<Instant>) {
+        let (RegionState::Attached(attachment), Some(started)) = (&self.region, started) else {
+            return;
+        };
+        let now = Instant::now();
+        let has_worked = attachment.has_worked(index);
+        if let Some(wait) = self.backoff.died(now, now - started, has_worked) {
+            let message = format!(
+                "workers die before their first request; the next start is in {} ms; see the \
+                 messages above for the reason",
+                wait.as_millis()
+            );
+            log::write(Level::Error, message.as_bytes(), None);
+        }
+    }
+
     /// Tells a worker to finish its request and end.
     fn dismiss(&self, index: usize) {
-        if let (Some(child), RegionState::Attached(attachment)) =
+        if let (Some((child, _)), RegionState::Attached(attachment)) =
             (self.workers[index], &self.region)
         {
             process::kill(child, SIGTERM);
@@ -449,34 +490,6 @@ impl Zygote {
     }
 }
 
-fn settings(supervisor: &SeqPacket) -> Result<PoolSettings, String> {
-    let mut buffer = vec![0; MOST_BYTES];
-    match receive(supervisor, &mut buffer) {
-        Ok(Some((ToZygote::Settings(settings), _))) => Ok(settings),
-        Ok(_) => Err("no settings came from the supervisor".to_owned()),
-        Err(error) => Err(format!("cannot read the supervisor's settings: {error}")),
-    }
-}
-
-/// Receives a message and its descriptors; `None` at the end of the stream.
-fn receive(socket: &SeqPacket, buffer: &mut [u8]) -> io::Result<Option<(ToZygote, Vec<OwnedFd>)>> {
-    let received = match socket.receive(buffer) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
-        other => other?,
-    };
-    if received.length == 0 {
-        return Ok(None);
-    }
-    if received.truncated {
-        return Err(unexpected("a message that is too long"));
-    }
-    Ok(Some((ToZygote::decode(&buffer[..received.length])?, received.descriptors)))
-}
-
 fn number(pid: Pid) -> u64 {
     u64::try_from(pid).unwrap_or(0)
-}
-
-fn unexpected(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("the zygote was sent {what}"))
 }

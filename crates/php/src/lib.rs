@@ -22,7 +22,7 @@ mod zygote;
 
 pub use exchange::{Exchange, ExchangeError, Progress, RunReport, ScriptRun, decode_head};
 pub use handle::{PoolHandle, RequestBody};
-pub use howdah_ipc::figures::{RequestFigures, WorkerFigures};
+pub use howdah_ipc::figures::{CacheNumber, CacheNumbers, RequestFigures, WorkerFigures};
 pub use howdah_ipc::request::{EntryBlock, RequestEncoder};
 pub use howdah_ipc::response::{HeadKind, ResponseHead};
 pub use memory::{MemoryFigures, MemorySum, MemoryWatch};

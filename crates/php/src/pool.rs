@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use howdah_ipc::figures::WorkerFigures;
+use howdah_ipc::figures::{CacheNumbers, WorkerFigures};
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::Notify;
 
@@ -107,6 +107,8 @@ pub struct PoolFigures {
     pub most_active: usize,
     /// The zygote that the workers belong to.
     pub zygote: ZygoteFacts,
+    /// The use of PHP's caches; `None` without a zygote.
+    pub caches: Option<CacheNumbers>,
 }
 
 impl Pool {
@@ -262,6 +264,7 @@ impl Pool {
         figures.waiting = zygote.waiting();
         figures.wanted = zygote.wanted();
         figures.memory_sum = zygote.memory_sum();
+        figures.caches = Some(zygote.front.cache_numbers());
         let workers = zygote.processes().into_iter().zip(zygote.front.worker_figures());
         let facts = workers.enumerate().map(|(index, ((pid, started), figures))| WorkerFacts {
             index,

@@ -5,6 +5,7 @@
 //! a pool. What a pool says about itself is bounded where it is read, and escaped where it is
 //! written.
 
+mod caches;
 mod fpm;
 pub(crate) mod metrics;
 mod snapshot;

@@ -12,6 +12,8 @@ use crate::seccomp::Filter;
 pub struct Confinement {
     /// Mounts of its own. Needs root's rights.
     pub mounts: Mounts,
+    /// The scheduling priority of nice(1); `None` for that of this process.
+    pub nice: Option<i32>,
     /// Limits of resources.
     pub limits: Vec<(Resource, u64)>,
     /// Whether set-user-ID and set-group-ID programs give no rights.
@@ -42,6 +44,11 @@ impl Confinement {
     pub(crate) fn apply(&self) -> Result<(), Failure> {
         // Landlock refuses mounts, therefore they come first.
         self.mounts.enter()?;
+        if let Some(nice) = self.nice {
+            // SAFETY: no memory arguments; 0 is this process.
+            check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) })
+                .map_err(|error| ("nice", error))?;
+        }
         for &(resource, limit) in &self.limits {
             resource.limit(limit).map_err(|error| ("setrlimit", error))?;
         }

@@ -70,6 +70,35 @@ impl<const MIN: u64, const MAX: u64> ValueKind for Within<MIN, MAX> {
     }
 }
 
+/// The scheduling priority of a process, from -20 to 19.
+pub(crate) struct Niceness;
+
+impl ValueKind for Niceness {
+    type Value = i32;
+
+    fn name() -> String {
+        "a whole number from -20 to 19".to_owned()
+    }
+
+    fn show(value: &i32) -> String {
+        value.to_string()
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<i32> {
+        let Some(number) = value.get_ref().as_integer() else {
+            wrong_type(value, value.get_ref(), report, &Self::name());
+            return None;
+        };
+        let parsed = i32::from_str_radix(number.as_str(), number.radix()).ok();
+        let nice = parsed.filter(|nice| (-20..=19).contains(nice));
+        if nice.is_none() {
+            let help = format!("give {}; 19 yields to all others", Self::name());
+            report.add(value.span(), format!("{number} is no scheduling priority"), Some(help));
+        }
+        nice
+    }
+}
+
 /// A number of events in a time, such as `"50/s"`, or `"off"`.
 pub(crate) struct RateLimit;
 

@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::names::IncludePattern;
-use super::{List, Problem, ValueKind, quoted, wrong_type};
+use super::{List, Problem, ValueKind, quoted, read_string, wrong_type};
 use crate::acme::Acme;
 use crate::diagnostic::MistakeCollector;
 use crate::section::Section;
@@ -226,17 +226,40 @@ impl ValueKind for Environment {
         value: &Spanned<DeValue<'_>>,
         report: &mut MistakeCollector<'_>,
     ) -> Option<Vec<(String, String)>> {
-        read_pairs(value, report, &Self::name(), |name| {
-            let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-            if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !plain {
-                return Err(Problem::new(
-                    format!("`{name}` is not the name of an environment variable"),
-                    "use letters, digits and `_`",
-                ));
-            }
-            Ok(())
+        read_pairs(value, report, &Self::name(), check_variable)
+    }
+}
+
+/// The name of an environment variable.
+pub(crate) struct VariableName;
+
+impl ValueKind for VariableName {
+    type Value = String;
+
+    fn name() -> String {
+        "the name of an environment variable".to_owned()
+    }
+
+    fn show(value: &String) -> String {
+        quoted(value)
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
+        read_string(value, report, &Self::name(), |name| {
+            check_variable(name).map(|()| name.to_owned())
         })
     }
+}
+
+fn check_variable(name: &str) -> Result<(), Problem> {
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !plain {
+        return Err(Problem::new(
+            format!("`{name}` is not the name of an environment variable"),
+            "use letters, digits and `_`",
+        ));
+    }
+    Ok(())
 }
 
 pub(super) fn show_pairs(pairs: &[(String, String)]) -> String {

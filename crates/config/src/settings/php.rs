@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::loopback;
 use crate::kinds::{
-    AtLeast, ConnectTo, Counted, Environment, Extension, File, Flag, FunctionName, Ini, List,
-    ModeName, Optional, PagePath, Proxies, SandboxLevel, SapiName, Size, Span, Table, Text, User,
-    Within,
+    AtLeast, ConnectTo, Counted, Environment, Extension, File, Flag, FunctionName, Ini, List, Mode,
+    ModeName, Niceness, Optional, PagePath, Proxies, SandboxLevel, SapiName, Size, SizeWithin,
+    Span, Table, Text, User, VariableName, Within,
 };
 use crate::listener::TrustedProxies;
 use crate::section::section;
@@ -100,6 +100,11 @@ section! {
         /// Requests after which a worker is replaced by a fresh one; 0 is never.
         max_requests ("max_requests"): u64 as AtLeast<u64, 0> = 100_000,
             "Bounds what a leaking extension can take; forking a worker that seldom costs nothing measurable.";
+        /// Bytes of its own memory beyond which a worker is replaced by a fresh one, after its
+        /// request. What workers share and what the kernel keeps of files does not count.
+        max_memory ("max_memory"): Option<u64> as
+            Optional<SizeWithin<{ 16 << 20 }, { 1 << 40 }>> = None,
+            "Unset is no limit: PHP gives a script's memory back, and `max_requests` bounds what leaks.";
         /// Whether a second zygote with PHP already started waits to replace the first one, or to
         /// serve under a new front. Either replacement then takes a few milliseconds instead of the
         /// time that PHP needs to start. It takes about 10 MB of memory.
@@ -124,6 +129,17 @@ section! {
         /// The group that the pool runs as when the server is started as root; ignored otherwise.
         group ("group"): Option<String> as Optional<Text> = None,
             "Unset is the primary group of the pool's user.";
+        /// Further groups of the pool's processes when the server is started as root, by name;
+        /// ignored otherwise.
+        supplementary_groups ("supplementary_groups"): Vec<String> as List<Text> = Vec::new(),
+            "The groups that the user database gives the pool's user are there already.";
+        /// The permissions that files made by scripts do not get, in octal.
+        umask ("umask"): u32 as Mode = 0o022,
+            "The usual one: others may read, and only the pool's user may write. `\"0002\"` lets the group write.";
+        /// The scheduling priority of the pool's processes, as nice(1) has it: 19 yields to all
+        /// others. Negative numbers need a server that is started as root.
+        nice ("nice"): Option<i32> as Optional<Niceness> = None,
+            "Unset is the server's own. `cpu_weight` shares the processors in exact parts.";
         /// php.ini values that scripts may change with `ini_set`, as `{ memory_limit = "256M" }`.
         /// `true` and `false` are written as `1` and `0`.
         ini ("ini"): Vec<(String, String)> as Ini = Vec::new(),
@@ -132,9 +148,12 @@ section! {
         admin_ini ("admin_ini"): Vec<(String, String)> as Ini = Vec::new(),
             "The distribution's php.ini decides.";
         /// Environment variables that scripts see. Nothing else of the server's environment reaches
-        /// them, except `PATH`.
+        /// them, except `PATH` and those of `pass_env`.
         env ("env"): Vec<(String, String)> as Environment = Vec::new(),
             "The server's own environment may hold secrets that are none of a script's business.";
+        /// Variables of the server's own environment that scripts see as well.
+        pass_env ("pass_env"): Vec<String> as List<VariableName> = Vec::new(),
+            "What a container or a service manager tells the server is passed on by name only.";
         /// The folder below which the pool keeps its temporary files, uploads and sessions.
         /// Uploaded files disappear with their request, and with their worker if it is killed.
         /// Files that scripts create in the temporary folder stay until scripts delete them.

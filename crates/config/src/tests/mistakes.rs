@@ -202,6 +202,14 @@ fn mistakes_and_what_is_said_about_them() {
             vec!["howdah.toml:5:11: `connect` has no effect", "leave `connect` out"],
         ),
         (
+            &format!("{site}[site.php]\nnice = 20\nmax_memory = \"8M\"\npass_env = [\"A-B\"]"),
+            vec![
+                "howdah.toml:4:8: 20 is no scheduling priority",
+                "howdah.toml:5:14: \"8M\" is too small",
+                "`A-B` is not the name of an environment variable",
+            ],
+        ),
+        (
             &format!("{site}[site.php]\nmode = \"on-demand\""),
             vec!["`on-demand` is no mode of a pool", "`\"ondemand\"`"],
         ),

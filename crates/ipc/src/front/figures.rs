@@ -3,7 +3,10 @@
 use howdah_sys::usage;
 
 use super::{Front, Slot};
-use crate::figures::{RequestFigures, RequestSummary, SUMMARY_BYTES, WorkerFigures};
+use crate::figures::{
+    CacheNumber, CacheNumbers, RequestFigures, RequestSummary, SUMMARY_BYTES, UNKNOWN,
+    WorkerFigures,
+};
 use crate::layout::{SlotPhase, SlotState};
 use crate::sync::Ordering;
 
@@ -30,6 +33,17 @@ impl Front {
         let began = self.region.slot(slot.index()).began.load(Ordering::Relaxed);
         let began = began.clamp(queued, now);
         (began - queued, now - began)
+    }
+
+    /// Returns the use of PHP's caches, as a worker has published it.
+    pub fn cache_numbers(&self) -> CacheNumbers {
+        let (_, words) = self.region.caches();
+        let mut numbers = [UNKNOWN; CacheNumber::COUNT];
+        for (number, word) in numbers.iter_mut().zip(words) {
+            // A hostile pool may publish any number.
+            *number = word.load(Ordering::Relaxed).cast_signed().wrapping_sub(1).max(UNKNOWN);
+        }
+        numbers
     }
 
     /// Number of workers that say they sleep. For display only.

@@ -192,7 +192,7 @@ pub fn serve(mut worker: Worker, stop: &AtomicBool) {
 }
 
 fn answer(job: Job<'_>) {
-    let Job { request, mut writer } = job;
+    let Job { request, mut writer, .. } = job;
     let request = DecodedRequest::decode(request).expect("a front encodes well");
     let order = match request.body {
         BodyLocation::File => {

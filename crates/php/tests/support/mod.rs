@@ -375,7 +375,7 @@ fn live(
 
 /// Runs one request. `Some`: the worker dies with this status, its slot as it is.
 fn run(attach: &Attach, job: Job<'_>) -> Option<u64> {
-    let Job { request, mut writer } = job;
+    let Job { request, mut writer, .. } = job;
     let request = DecodedRequest::decode(request).unwrap();
     let name = std::str::from_utf8(request.fixed(FixedText::Script).unwrap())
         .unwrap()

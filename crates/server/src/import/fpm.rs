@@ -22,6 +22,8 @@ struct Pool {
     php: Vec<(&'static str, String)>,
     /// Values of tables, as TOML: `ini`, `admin_ini`, `env`, `rlimits`.
     tables: Vec<(&'static str, String, String)>,
+    /// Variables of the server's own environment that scripts see.
+    passed: Vec<String>,
     root: Option<String>,
 }
 
@@ -120,6 +122,13 @@ impl Pool {
                 self.root = Some(root);
                 Some(format!("`{key} = {value}` is taken for the document root; check `root`"))
             }
+            Equal::Passed(variable) if variable == entry => {
+                self.passed.push(variable);
+                None
+            }
+            Equal::Passed(_) => Some(format!(
+                "`{key} = {value}` has no equal: `pass_env` keeps names; give the value in `env`"
+            )),
             Equal::Default => None,
             Equal::None(reason) => Some(format!("`{key} = {value}` has no equal: {reason}")),
         }
@@ -161,6 +170,12 @@ impl Pool {
         );
         for (key, value) in self.php.iter().filter(|(key, _)| self.has_effect(key)) {
             let _ = writeln!(text, "{key} = {value}");
+        }
+        // `PATH` is always there.
+        let passed = self.passed.iter().filter(|name| *name != "PATH");
+        let passed: Vec<String> = passed.map(|name| toml_text(name)).collect();
+        if !passed.is_empty() {
+            let _ = writeln!(text, "pass_env = [{}]", passed.join(", "));
         }
         for table in ["ini", "admin_ini", "env", "rlimits"] {
             let mut entries = self.tables.iter().filter(|(known, ..)| *known == table).peekable();
@@ -218,7 +233,9 @@ mod tests {
                     request_terminate_timeout = 2m\nrequest_slowlog_timeout = 5\n\
                     request_slowlog_trace_depth = 30\n\
                     pm.status_path = /fpm\nsecurity.limit_extensions = .php .php5\n\
-                    rlimit_files = 2048\nenv[TMP] = /tmp\nphp_flag[display_errors] = off\n\
+                    rlimit_files = 2048\nenv[TMP] = /tmp\n\
+                    env[HOSTNAME] = $HOSTNAME\nenv[PATH] = $PATH\nprocess.priority = -5\n\
+                    php_flag[display_errors] = off\n\
                     php_admin_value[opcache.memory_consumption] = 128\n";
         let Imported { config, remarks } = imported(text);
         for line in [
@@ -238,6 +255,8 @@ mod tests {
             "extensions = [\".php\", \".php5\"]",
             "nofile = 2048",
             "TMP = \"/tmp\"",
+            "pass_env = [\"HOSTNAME\"]",
+            "nice = -5",
             "display_errors = \"0\"",
             "\"opcache.memory_consumption\" = \"128\"",
         ] {

@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use super::caches::{ApcuUse, OpcacheUse};
 use super::{PoolSnapshot, SiteSnapshot, Snapshot, WorkerSnapshot, WorkerState};
 use crate::observe::Histogram;
 
@@ -60,6 +61,7 @@ pub(crate) fn metrics(snapshot: &Snapshot, format: MetricsFormat) -> String {
     if !pools.is_empty() {
         pool_gauges(&mut page, &pools);
         pool_counters(&mut page, &pools);
+        caches(&mut page, &pools);
         workers(&mut page, &pools);
     }
     page.text.push_str("# EOF\n");
@@ -307,6 +309,60 @@ fn pool_counters(page: &mut MetricsPage, pools: &[Pool<'_>]) {
     };
     let family = ("howdah_pool_worker_deaths", "", "Workers that a signal has ended.");
     page.counter(family, pools.iter().flat_map(deaths));
+}
+
+fn caches(page: &mut MetricsPage, pools: &[Pool<'_>]) {
+    type OfOpcache = fn(&OpcacheUse) -> u64;
+    type OfApcu = fn(&ApcuUse) -> u64;
+    let opcache = |value: OfOpcache| {
+        pools.iter().filter_map(move |(site, pool)| {
+            Some((Labels::site(site), value(pool.opcache_use.as_ref()?) as f64))
+        })
+    };
+    let apcu = |value: OfApcu| {
+        pools.iter().filter_map(move |(site, pool)| {
+            Some((Labels::site(site), value(pool.apcu.as_ref()?) as f64))
+        })
+    };
+    let counters: [(&str, &str, OfOpcache); 2] = [
+        ("howdah_pool_opcache_hits", "Scripts that opcache had.", |all| all.hits),
+        ("howdah_pool_opcache_misses", "Scripts that opcache did not have.", |all| all.misses),
+    ];
+    for (name, help, value) in counters {
+        page.counter((name, "", help), opcache(value));
+    }
+    page.gauge(
+        ("howdah_pool_opcache_scripts", "", "Scripts that opcache has."),
+        opcache(|all| all.scripts),
+    );
+    page.gauge(
+        ("howdah_pool_opcache_full", "", "1 while opcache takes no more scripts."),
+        opcache(|all| all.full.into()),
+    );
+    let states: [(&str, OfOpcache); 3] =
+        [("used", |all| all.used), ("free", |all| all.free), ("wasted", |all| all.wasted)];
+    page.gauge(
+        ("howdah_pool_opcache_memory_bytes", "bytes", "Memory of opcache, by its state."),
+        states.into_iter().flat_map(|(state, value)| {
+            opcache(value).map(move |(labels, value)| (labels.and("state", state), value))
+        }),
+    );
+    let counters: [(&str, &str, OfApcu); 3] = [
+        ("howdah_pool_apcu_hits", "Entries that APCu had.", |all| all.hits),
+        ("howdah_pool_apcu_misses", "Entries that APCu did not have.", |all| all.misses),
+        ("howdah_pool_apcu_expunges", "Times that APCu was full.", |all| all.expunged),
+    ];
+    for (name, help, value) in counters {
+        page.counter((name, "", help), apcu(value));
+    }
+    let states: [(&str, OfApcu); 2] =
+        [("used", |all| all.size.saturating_sub(all.free)), ("free", |all| all.free)];
+    page.gauge(
+        ("howdah_pool_apcu_memory_bytes", "bytes", "Memory of APCu, by its state."),
+        states.into_iter().flat_map(|(state, value)| {
+            apcu(value).map(move |(labels, value)| (labels.and("state", state), value))
+        }),
+    );
 }
 
 fn workers(page: &mut MetricsPage, pools: &[Pool<'_>]) {

@@ -9,6 +9,7 @@ use howdah_php::counters::PoolCounter;
 use howdah_php::{MemorySum, Pool, WorkerFacts};
 use serde::{Deserialize, Serialize};
 
+use super::caches::{ApcuUse, OpcacheUse};
 use crate::front::Shared;
 use crate::log::WaitStatus;
 use crate::observe::{Histogram, Ledger, NO_SITE, SiteTotals, Totals};
@@ -170,6 +171,10 @@ pub(crate) struct PoolSnapshot {
     pub(crate) deaths: BTreeMap<String, u64>,
     /// `on`, or the reason why opcache is off.
     pub(crate) opcache: String,
+    /// `null` where opcache is off, or was not measured.
+    pub(crate) opcache_use: Option<OpcacheUse>,
+    /// `null` where APCu is not there, or was not measured.
+    pub(crate) apcu: Option<ApcuUse>,
 }
 
 /// How many workers the memory has room for. Sizes are in bytes.
@@ -363,6 +368,8 @@ impl PoolSnapshot {
             zygotes_lost: counted.of(PoolCounter::Zygotes),
             deaths: counted.deaths().map(name).collect(),
             opcache: figures.zygote.opcache,
+            opcache_use: figures.caches.as_ref().and_then(OpcacheUse::of),
+            apcu: figures.caches.as_ref().and_then(ApcuUse::of),
             workers,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::caches::OpcacheUse;
 use super::{CodeCounts, PoolSnapshot, Snapshot};
 
 /// Writes the front's part of `howdah status`.
@@ -68,7 +69,13 @@ fn pool_columns(pool: &PoolSnapshot, row: &mut [String; COLUMNS]) {
     row[8] = quantile(pool.queue_wait.quantile(0.95), pool.queue_wait.count);
     row[9] = quantile(pool.duration.quantile(0.95), pool.duration.count);
     row[10] = size(pool.memory);
-    row[11] = visible(&pool.opcache);
+    row[11] = match &pool.opcache_use {
+        Some(OpcacheUse { full: true, .. }) => "full".to_owned(),
+        Some(OpcacheUse { hit_rate: Some(rate), free, .. }) => {
+            format!("{:.1} % hits, {} free", rate * 100.0, size(*free))
+        }
+        _ => visible(&pool.opcache),
+    };
 }
 
 fn sentence(pool: &PoolSnapshot) -> String {

@@ -159,12 +159,21 @@ impl Environment {
             .collect()
     }
 
-    /// The environment of scripts: `PATH` and the configured variables.
+    /// The environment of scripts: `PATH`, the configured variables, and those of this process that
+    /// are `passed` on by name.
     pub(crate) fn script_environment(
         &self,
         configured: &[(String, String)],
+        passed: &[String],
     ) -> Vec<(String, String)> {
         let mut environment = configured.to_vec();
+        for name in passed {
+            let own = self.variables.iter().find(|(known, _)| known == name.as_str());
+            let is_given = configured.iter().any(|(known, _)| known == name);
+            if let Some((_, value)) = own.filter(|_| !is_given) {
+                environment.push((name.clone(), value.to_string_lossy().into_owned()));
+            }
+        }
         if !environment.iter().any(|(name, _)| name == "PATH") {
             environment.push(("PATH".to_owned(), self.path.to_string_lossy().into_owned()));
         }
@@ -258,10 +267,10 @@ mod tests {
     fn scripts_see_what_is_configured_and_the_path() {
         let environment = Environment::read().unwrap();
         let ours = vec![("DB".to_owned(), "x".to_owned())];
-        let seen = environment.script_environment(&ours);
+        let seen = environment.script_environment(&ours, &[]);
         assert_eq!(seen[0], ours[0]);
         assert_eq!((seen.len(), seen[1].0.as_str()), (2, "PATH"));
         let with_path = vec![("PATH".to_owned(), "/x".to_owned())];
-        assert_eq!(environment.script_environment(&with_path), with_path);
+        assert_eq!(environment.script_environment(&with_path, &["PATH".into()]), with_path);
     }
 }

@@ -48,6 +48,8 @@ pub(crate) struct PoolPlan {
     pub(crate) identity: Option<Identity>,
     pub(crate) workers: usize,
     pub(crate) isolation: PoolIsolation,
+    /// File mode creation mask.
+    pub(crate) umask: u32,
     /// Whether a second zygote stands by.
     pub(crate) standby: bool,
     /// The pool's limits in its control groups; `None` if the pool gets no control groups.
@@ -273,11 +275,13 @@ impl Finder<'_> {
             cpu_weight: php.cpu_weight,
         };
         self.look_at_limits(site, (workers, php.slow_after().is_some()), limits);
+        self.look_at_priority(site, php);
         Some(PoolPlan {
             site: number,
             program,
             identity,
             workers,
+            umask: php.umask,
             standby: php.standby,
             limits: config.cgroups.then_some(limits),
             settings: PoolSettings {
@@ -288,9 +292,10 @@ impl Finder<'_> {
                     php.ini_file.as_deref().unwrap_or(Path::new("")),
                 )?,
                 max_requests: php.max_requests,
+                max_memory: php.max_memory.unwrap_or(0),
                 ini: php.ini.clone(),
                 admin_ini: admin_ini(php),
-                environment: self.environment.script_environment(&php.env),
+                environment: self.environment.script_environment(&php.env, &php.pass_env),
                 state_dir: self.text(site, "state_dir", &state_dir)?,
                 pcntl: php.pcntl,
                 sapi: php.sapi.name().to_owned(),
@@ -339,6 +344,18 @@ impl Finder<'_> {
         }
     }
 
+    /// Refuses a priority that only root may give.
+    fn look_at_priority(&mut self, site: &Site, php: &Php) {
+        if let Some(nice) = php.nice.filter(|nice| *nice < 0)
+            && !self.environment.identity.is_root()
+        {
+            self.errors.push(format!(
+                "site {}: `php.nice` = {nice} needs a server that is started as root; give 0 or more",
+                site.name
+            ));
+        }
+    }
+
     fn pool_identity(
         &mut self,
         site: &Site,
@@ -359,6 +376,11 @@ impl Finder<'_> {
         if identity.uid == front.uid {
             self.refuse_user_of_front(site, php, config, &identity);
             return None;
+        }
+        let mut identity = identity;
+        for group in &php.supplementary_groups {
+            let what = format!("site {name}: `php.supplementary_groups`");
+            identity.groups.push(self.look_up_group(group, &what)?);
         }
         if identity.is_root() {
             let warning = format!(

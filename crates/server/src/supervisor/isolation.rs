@@ -50,6 +50,7 @@ pub(crate) struct PoolIsolation {
     no_new_privileges: bool,
     private_tmp: bool,
     hides_processes: bool,
+    nice: Option<i32>,
     limits: Vec<(Resource, u64)>,
     /// Descriptors that a process may have open beside the pool's own.
     pub(crate) descriptors: Option<u64>,
@@ -153,6 +154,7 @@ impl PoolIsolation {
                 && abilities.mounts.is_ok()
                 && names_nothing_temporary(site, php, paths, notices),
             hides_processes: php.hide_processes && abilities.mounts.is_ok(),
+            nice: php.nice,
             limits: given.chain([(Resource::Core, limits.core)]).collect(),
             descriptors: limits.nofile,
             landlock,
@@ -188,6 +190,7 @@ impl PoolIsolation {
         }
         Ok(Confinement {
             mounts,
+            nice: self.nice,
             limits: self.limits.clone(),
             no_new_privileges: self.no_new_privileges,
             landlock: self.ruleset()?,

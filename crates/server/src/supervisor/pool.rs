@@ -217,7 +217,7 @@ impl PoolProcesses {
                 zygote_to_front.into(),
             ],
             identity: plan.identity.clone(),
-            umask: 0o022,
+            umask: plan.umask,
             descriptor_limit: Some(descriptor_limit(plan, environment)),
             // The zygote lets its workers finish if the supervisor dies; see `outlive_parent_by`
             // for the front.

@@ -1,6 +1,7 @@
 //! Watching a running server: `howdah status`, and the admin listener.
 
 mod admin;
+mod caches;
 mod counters;
 mod fpm;
 mod modes;

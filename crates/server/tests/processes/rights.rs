@@ -204,6 +204,67 @@ fn scripts_see_nothing_of_the_environment_but_the_path() {
     server.stop();
 }
 
+#[test]
+fn variables_of_the_server_are_passed_on_by_name() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(
+        "echo json_encode([getenv('ZONE'), getenv('MADE'), getenv('MISSING'), getenv('SECRET')]);",
+    );
+    let keys = "pass_env = [\"ZONE\", \"MADE\", \"MISSING\"]\nenv = { MADE = \"here\" }";
+    let file = config(&folder, "", &format!("[site.php]\nworkers = 1\n{keys}"));
+    let setup = Setup::config(&file).environment("ZONE", "a=b").environment("MADE", "outside");
+    let server = setup.environment("SECRET", "hidden").start();
+    assert_eq!(server.get("/").text(), "[\"a=b\",\"here\",false,false]");
+    server.stop();
+}
+
+#[test]
+fn a_pool_has_the_umask_and_the_priority_that_it_is_given() {
+    if !has_php() {
+        return;
+    }
+    // Field 19, behind the name of the program, which has no spaces here.
+    let script = "$nice = explode(' ', file_get_contents('/proc/self/stat'))[18];
+                  printf('%04o %s', umask(), $nice);";
+    let folder = Folder::with_script(script);
+    let usual = config(&folder, "", "[site.php]\nworkers = 1");
+    let server = Setup::config(&usual).start();
+    let text = server.get("/").text().to_owned();
+    assert!(text.starts_with("0022 "), "{text}");
+    server.stop();
+    let keys = "[site.php]\nworkers = 1\numask = \"0007\"\nnice = 19";
+    let server = Setup::config(&config(&folder, "", keys)).start();
+    assert_eq!(server.get("/").text(), "0007 19");
+    server.stop();
+}
+
+#[test]
+fn a_pool_has_the_groups_that_it_is_given_besides_those_of_its_user() {
+    if !has_php() || !is_root() {
+        return eprintln!("skipped: needs root and PHP");
+    }
+    let Ok(Some(games)) = howdah_sys::credentials::group_number("games") else {
+        return eprintln!("skipped: there is no group `games`");
+    };
+    let folder = Folder::with_script("echo 'here';");
+    let keys = "[site.php]\nworkers = 1\nsupplementary_groups = [\"games\"]";
+    let server = Setup::config(&config(&folder, "", keys)).start();
+    assert_eq!(server.get("/").text(), "here");
+    let groups = server.workers()[0].status("Groups").unwrap();
+    assert!(groups.split_whitespace().any(|group| group == games.to_string()), "{groups}");
+    server.stop();
+    let keys = "[site.php]\nsupplementary_groups = [\"no-such-group\"]";
+    let file = config(&folder, "", keys);
+    let (code, told, errors) = Setup::with(&["check", "--config", file.to_str().unwrap()]).run();
+    assert_eq!(code, Some(1), "{told}{errors}");
+    assert!(
+        errors.contains("`php.supplementary_groups`: there is no group no-such-group"),
+        "{errors}"
+    );
+}
+
 /// A folder that only root may enter, such as /root of Debian.
 fn closed_folder() -> Folder {
     let folder = Folder::new();

@@ -19,6 +19,8 @@ pub(super) enum Equal {
     Limit(&'static str, String),
     /// The document root, probably.
     Root(String),
+    /// A name in `pass_env`: a variable of the server's own environment.
+    Passed(String),
     /// No setting: Howdah always behaves so.
     Default,
     /// Nothing, with the reason.
@@ -49,7 +51,10 @@ directives! {
     "listen.acl_groups" => |_| Equal::None(SOCKET),
     "listen.allowed_clients" => |_| Equal::None(SOCKET),
     "listen.setfib" => |_| Equal::None(SOCKET),
-    "process.priority" => |_| Equal::None("`cpu_weight` shares the processors among pools"),
+    "process.priority" => |value| match value.parse::<i32>() {
+        Ok(nice) if (-20..=19).contains(&nice) => Equal::Key("nice", nice.to_string()),
+        Ok(_) | Err(_) => Equal::None("it is no number from -20 to 19"),
+    },
     "process.dumpable" => |value| match is_on(value) {
         Some(false) => Equal::Default,
         _ => Equal::None("`core` in `[site.php.rlimits]` permits core dumps"),
@@ -108,7 +113,7 @@ directives! {
     },
     "clear_env" => |value| match is_on(value) {
         Some(true) => Equal::Default,
-        _ => Equal::None("scripts see what `env` names, and `PATH`"),
+        _ => Equal::None("scripts see what `env` and `pass_env` name, and `PATH`"),
     },
     "security.limit_extensions" => |value| match value.split_whitespace().collect::<Vec<_>>() {
         names if names.is_empty() => Equal::None("only names in `extensions` run as PHP"),
@@ -118,7 +123,7 @@ directives! {
         }
     },
     "env" => |value| match value.strip_prefix('$') {
-        Some(_) => Equal::None("the server's own environment is not passed on; give the value"),
+        Some(variable) => Equal::Passed(variable.to_owned()),
         None => Equal::Entry("env", toml_text(value)),
     },
     "php_value" => |value| Equal::Entry("ini", toml_text(value)),

@@ -2,7 +2,7 @@
 
 use super::{TOP, named, wait_for_status};
 use crate::site::{HELD, Site};
-use crate::support::{Setup, has_php};
+use crate::support::{Setup, has_php, wait_until};
 
 fn shop(files: &[(&str, &str)], php: &str) -> Site {
     let config = format!(
@@ -78,4 +78,41 @@ fn workers_that_end_after_their_requests_are_counted_as_recycled() {
     });
     let pool = &named(&status, "shop")["pool"];
     assert_eq!((&pool["requests"], &pool["deaths"]), (&4.into(), &serde_json::json!({})));
+}
+
+#[test]
+fn a_worker_that_has_grown_is_replaced_after_its_request() {
+    if !has_php() {
+        return;
+    }
+    // PHP keeps compiled patterns as long as the process lives.
+    let grow = "<?php for ($i = 0; $i < 1500; $i++) preg_match(\"/$i\" . str_repeat('ab', 15000) . '/', '');
+                echo getmypid();";
+    let files = [("grow.php", grow), ("pid.php", "<?php echo getmypid();")];
+    let site = shop(&files, "max_memory = \"40M\"\nini = { \"pcre.jit\" = \"0\" }\n");
+    let pid = |target: &str| site.get(target).text().to_owned();
+    let first = pid("/pid.php");
+    assert_eq!(pid("/pid.php"), first, "a small worker stays");
+    assert_eq!(pid("/grow.php"), first, "its request comes to an end");
+    assert_ne!(pid("/pid.php"), first);
+    let status = wait_for_status(&site, "the worker was recycled", |status| {
+        named(status, "shop")["pool"]["recycled"] == 1
+    });
+    assert_eq!(named(&status, "shop")["pool"]["lost"], 0);
+}
+
+#[test]
+fn workers_that_die_before_their_first_request_are_started_more_and_more_slowly() {
+    if !has_php() {
+        return;
+    }
+    let site = shop(&[("a.php", "<?php echo 1;")], "");
+    const SLOWER: &str = "workers die before their first request; the next start is in";
+    wait_until("the next start is delayed", || {
+        for worker in site.server.workers() {
+            worker.signal(howdah_sys::signal::SIGKILL);
+        }
+        site.server.log().contains(SLOWER)
+    });
+    assert_eq!(site.get("/a.php").text(), "1");
 }

@@ -1,0 +1,78 @@
+//! The use of PHP's caches, as a pool's workers measure it every few seconds.
+
+use howdah_php::{CacheNumber, CacheNumbers};
+use serde::{Deserialize, Serialize};
+
+/// The use of a pool's opcache. Counts are since the start of its zygote, sizes in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct OpcacheUse {
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    /// The share of hits; `null` before the first script.
+    pub(crate) hit_rate: Option<f64>,
+    /// Scripts that the cache has.
+    pub(crate) scripts: u64,
+    pub(crate) used: u64,
+    pub(crate) free: u64,
+    /// Memory of scripts that have changed.
+    pub(crate) wasted: u64,
+    /// Whether the cache takes no more scripts.
+    pub(crate) full: bool,
+}
+
+/// The use of a pool's APCu. Counts are since the start of its zygote, sizes in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ApcuUse {
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    /// The share of hits; `null` before the first question.
+    pub(crate) hit_rate: Option<f64>,
+    /// How often entries were thrown away because the cache was full.
+    pub(crate) expunged: u64,
+    pub(crate) free: u64,
+    pub(crate) size: u64,
+}
+
+impl OpcacheUse {
+    /// Returns the use that a worker has published. `None`: opcache is off, or may not be asked.
+    pub(crate) fn of(numbers: &CacheNumbers) -> Option<OpcacheUse> {
+        let number = |which| known(numbers, which);
+        let (hits, misses) =
+            (number(CacheNumber::OpcacheHits)?, number(CacheNumber::OpcacheMisses)?);
+        Some(OpcacheUse {
+            hits,
+            misses,
+            hit_rate: rate(hits, misses),
+            scripts: number(CacheNumber::OpcacheScripts)?,
+            used: number(CacheNumber::OpcacheUsed)?,
+            free: number(CacheNumber::OpcacheFree)?,
+            wasted: number(CacheNumber::OpcacheWasted)?,
+            full: number(CacheNumber::OpcacheFull)? > 0,
+        })
+    }
+}
+
+impl ApcuUse {
+    /// Returns the use that a worker has published. `None`: APCu is not there, or off.
+    pub(crate) fn of(numbers: &CacheNumbers) -> Option<ApcuUse> {
+        let number = |which| known(numbers, which);
+        let (hits, misses) = (number(CacheNumber::ApcuHits)?, number(CacheNumber::ApcuMisses)?);
+        Some(ApcuUse {
+            hits,
+            misses,
+            hit_rate: rate(hits, misses),
+            expunged: number(CacheNumber::ApcuExpunged)?,
+            free: number(CacheNumber::ApcuFree)?,
+            size: number(CacheNumber::ApcuSize)?,
+        })
+    }
+}
+
+fn known(numbers: &CacheNumbers, which: CacheNumber) -> Option<u64> {
+    u64::try_from(numbers[which as usize]).ok()
+}
+
+fn rate(hits: u64, misses: u64) -> Option<f64> {
+    let all = hits as f64 + misses as f64;
+    (all > 0.0).then(|| hits as f64 / all)
+}
