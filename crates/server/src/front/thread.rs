@@ -16,14 +16,14 @@ use howdah_sys::credentials::Identity;
 use howdah_sys::readiness::Readable;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::futures::Notified;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 
 use super::challenges::Challenges;
 use super::clock::Clock;
 use super::pulse::{Pulse, ThreadPhase};
 use super::workspace::Workspace;
-use crate::body::{SpoolLimits, Storage};
-use crate::crew::Crew;
+use crate::body::{FilterPlace, SpoolLimits, Storage};
+use crate::crew::{Crew, Network, Origin};
 use crate::host::{Compared, FrontHost, Passwords};
 use crate::log::{ErrorLog, Level, LogWriter, SiteLogs};
 use crate::net::{Accepted, Clients, CountedConnection, Listener, Peer, SWEEP, Watches};
@@ -112,6 +112,10 @@ pub(crate) struct Thread {
     store: RefCell<Store>,
     resolution_cache: RefCell<ResolutionCache<Prepared>>,
     costly_sites: CostlySites,
+    /// Counts the times that a connection's task has run.
+    turns: Cell<u32>,
+    /// The turn of the one response whose filters work.
+    filter_turns: Arc<Semaphore>,
     handles: Vec<Option<Rc<PoolHandle>>>,
     counters: ThreadCounters,
     encoder: RefCell<RequestEncoder>,
@@ -133,6 +137,8 @@ pub(crate) const MOST_COMPRESSED: usize = 32 << 20;
 /// The part of all connections that is closed at once to make room. Finding the longest idle ones is
 /// a look at all connections of a thread, which should not be needed for each new one.
 const RECYCLED: usize = 256;
+/// After so many runs of connections' tasks a thread looks for responses of workers.
+const LOOK: u32 = 4;
 /// The most unused workspaces that a thread keeps.
 const WORKSPACES: usize = 64;
 /// The most connections of a thread that keep their buffers while they wait for the next request. A
@@ -222,6 +228,8 @@ impl Thread {
             ),
             resolution_cache: RefCell::default(),
             costly_sites: CostlySites::default(),
+            turns: Cell::new(0),
+            filter_turns: Arc::new(Semaphore::new(1)),
             handles,
             counters,
             encoder: RefCell::new(RequestEncoder::default()),
@@ -249,6 +257,18 @@ impl Thread {
     pub(crate) fn spool_limits(&self, site: Option<&Site>) -> &SpoolLimits {
         let last = self.spool.len() - 1;
         &self.spool[site.map_or(last, |site| site.number().min(last))]
+    }
+
+    /// Returns the place where the filters of a response of `site` to `peer` work.
+    pub(crate) fn filter_place(&self, site: Option<&Site>, peer: &Peer) -> FilterPlace<'_> {
+        let network = Network::of(peer.remote.ip());
+        // A number that no site has stands for responses of no site.
+        let site = site.map_or(usize::MAX, Site::number);
+        FilterPlace {
+            turns: &self.filter_turns,
+            crew: &self.shared.evaluators,
+            origin: Origin { site, network },
+        }
     }
 
     pub(crate) fn sites(&self) -> &Sites {
@@ -456,6 +476,19 @@ impl Thread {
 
     fn flush_access(&self) {
         self.access.flush();
+    }
+
+    /// Looks for responses of workers, once in a while. Workers wake a thread that sleeps; one that
+    /// always has something to do would not notice their responses otherwise.
+    #[inline]
+    pub(crate) fn look_for_responses(&self) {
+        let turns = self.turns.get().wrapping_add(1);
+        self.turns.set(turns);
+        if turns.is_multiple_of(LOOK) {
+            for handle in self.handles.iter().flatten() {
+                handle.look();
+            }
+        }
     }
 
     fn before_sleep(&self) {

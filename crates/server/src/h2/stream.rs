@@ -174,7 +174,8 @@ impl Stream<'_> {
         };
         let mut sink = Sink::new(thread, &self.shared.outbox, stream, Place::new(number, priority));
         let limits = thread.spool_limits(site);
-        let (bytes, result) = body::send(body, filters, promised, limits, &mut sink).await;
+        let place = thread.filter_place(site, &self.shared.peer);
+        let (bytes, result) = body::send(body, filters, promised, limits, place, &mut sink).await;
         match &result {
             Ok(()) => {}
             Err(PumpError::Client(_)) => sink.reset(Reason::CANCEL),
