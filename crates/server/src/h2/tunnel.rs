@@ -31,7 +31,8 @@ impl Stream<'_> {
             head.reason = None;
         }
         let thread = &self.shared.thread;
-        let made = head::response(response.head.get(), &Method::Connect, None, &thread.date());
+        let made =
+            head::response(response.head.get(), &Method::Connect, None, &thread.date(), None);
         let Ok((stream, number)) = self.send_head(made, false) else {
             return self.outcome(0, Err(PumpError::Client(ConnectionError::Broken)));
         };
