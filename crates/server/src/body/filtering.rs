@@ -131,6 +131,13 @@ impl<'t> Filtering<'t> {
         Poll::Ready(Ok(()))
     }
 
+    /// Leaves the turn to others, while the content cannot be taken.
+    pub(super) fn leave_turn(&mut self) {
+        if matches!(self.state, State::Waiting(_) | State::Turn(_)) {
+            self.state = State::Ready;
+        }
+    }
+
     /// Whether the end of the content has passed the filters.
     pub(super) fn is_finished(&self) -> bool {
         self.is_finishing && !matches!(self.state, State::Crew(_))

@@ -312,6 +312,7 @@ impl Pump<'_> {
         }
         let may_take = is_clear || (available.is_urgent && self.has_room(context)?);
         if !may_take {
+            filtering.filters.leave_turn();
             return Ok(Step::Wait);
         }
         if filtering.filters.poll_turn(context)?.is_pending() {

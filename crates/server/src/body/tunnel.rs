@@ -71,7 +71,7 @@ pub(crate) struct Tunnel {
     pub(crate) place: Box<dyn fmt::Debug>,
 }
 
-/// What passed a tunnel, and how the tunnel ended.
+/// The bytes that passed a tunnel, and the way in which the tunnel ended.
 #[derive(Debug)]
 pub(crate) struct Carried {
     /// Bytes from the client to the upstream.

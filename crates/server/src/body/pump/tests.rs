@@ -390,6 +390,23 @@ fn filters_with_patterns_do_not_work_on_the_event_loop() {
 }
 
 #[test]
+fn a_response_whose_client_takes_nothing_keeps_no_other_from_its_turn() {
+    let (turns, crew) = (Arc::new(Semaphore::new(1)), crew());
+    let filtering = || Filtering::new(&[Filter::Deflate], place(&turns, &crew));
+    let mut context = Context::from_waker(Waker::noop());
+    let (mut first, mut second, mut third) = (filtering(), filtering(), filtering());
+    assert!(matches!(first.poll_turn(&mut context), Poll::Ready(Ok(()))));
+    assert!(second.poll_turn(&mut context).is_pending());
+    assert!(third.poll_turn(&mut context).is_pending());
+    // The second gets the turn, but has no room for its output by now.
+    drop(first);
+    second.leave_turn();
+    assert!(matches!(third.poll_turn(&mut context), Poll::Ready(Ok(()))));
+    third.leave_turn();
+    assert!(matches!(second.poll_turn(&mut context), Poll::Ready(Ok(()))));
+}
+
+#[test]
 fn responses_with_filters_take_turns() {
     let content: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
     let filters = [Filter::Deflate, Filter::Inflate];

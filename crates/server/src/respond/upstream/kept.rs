@@ -13,7 +13,7 @@ use crate::front::Thread;
 /// The place of an upstream: the number of its site, and its number in the site's `upstreams`.
 pub(crate) type UpstreamKey = (usize, usize);
 
-/// What a thread knows of upstreams.
+/// A thread's knowledge of upstreams.
 #[derive(Debug, Default)]
 pub(crate) struct KeptConnections {
     upstreams: RefCell<HashMap<UpstreamKey, UpstreamState>>,
