@@ -66,6 +66,10 @@ fn serve(mut input: impl Read, mut output: impl Write) {
             say(
                 "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 203 Mine\r\nTransfer-Encoding: chunked\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\n",
             );
+            // HEAD has no content. The connection is kept: content would be the next response.
+            if text.starts_with("HEAD") {
+                return;
+            }
             say("5\r\nfirst\r\n");
             if let Some((_, folder)) = path.split_once("?in=") {
                 let step = Path::new(folder).join("first");
