@@ -600,6 +600,7 @@ mod tests {
             descriptor_limit: (1024, 4096),
             state: None,
             variables: Vec::new(),
+            for_manager: Vec::new(),
             spare_user: std::cell::OnceCell::new(),
             cgroups: None,
         }
