@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use ::h3::error::{Code, StreamError};
 use ::h3::server::{RequestResolver, RequestStream};
 use bytes::Bytes;
-use howdah_http::priority::Priority;
 use howdah_http::Version;
+use howdah_http::priority::Priority;
 use http::Response;
 use http::request::Parts;
 
@@ -169,12 +169,7 @@ impl<'c> streams::Stream for Stream<'c> {
         let _ = self.send(head);
     }
 
-    fn send_head(
-        &self,
-        head: Response<()>,
-        _: bool,
-        priority: Priority,
-    ) -> Result<Sink<'_>, Gone> {
+    fn send_head(&self, head: Response<()>, _: bool, priority: Priority) -> Result<Sink<'_>, Gone> {
         self.outgoing.set_priority(priority);
         if self.send(head).is_err() {
             self.abandon();

@@ -20,7 +20,11 @@ pub(crate) async fn serve<S: Stream>(stream: &S, parts: Parts, content: S::Conte
     let thread = stream.thread();
     let mut work = thread.lend();
     let (read, peer) = read(stream, parts, ends, &mut work.request);
-    let exchange = Exchange { stream, peer, arrival: Arrival::now(thread) };
+    let exchange = Exchange {
+        stream,
+        peer,
+        arrival: Arrival::now(thread),
+    };
     match read {
         Ok(expects_continue) => exchange.serve(&mut work, content, expects_continue).await,
         Err(refusal) => exchange.refuse(&mut work, refusal).await,
