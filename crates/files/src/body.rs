@@ -68,8 +68,8 @@ impl OpenFile {
         }
     }
 
-    /// Returns whether the file has become shorter, or was written without becoming longer, since it
-    /// was opened. A file that grows, such as a log, is taken for one that was appended to.
+    /// Returns whether the file has become shorter, or was written without becoming longer, since
+    /// it was opened. A file that grows, such as a log, is taken for one that was appended to.
     pub fn has_changed(&self) -> bool {
         let is_other = |stat: Stat| {
             stat.size < self.size || (stat.size == self.size && stat.modified != self.modified)

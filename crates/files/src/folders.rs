@@ -345,8 +345,8 @@ impl Folders {
             && self.watches.len() + count <= self.limits.folders
     }
 
-    /// Whether room has to be made before the folders on the way to `path` are entered. At most once
-    /// a second, since making room looks at every entry.
+    /// Whether room has to be made before the folders on the way to `path` are entered. At most
+    /// once a second, since making room looks at every entry.
     pub(crate) fn wants_room(&mut self, path: &[u8], now: u64) -> bool {
         let folders = 2 + memchr::memchr_iter(b'/', path).count();
         if self.has_room(folders) || self.swept == now {

@@ -146,8 +146,8 @@ pub(crate) fn explain(config: &Config, question: &Question) -> Result<Explanatio
 }
 
 /// The note for a request over http to a site with a certificate.
-const TO_HTTPS: &str = "over http the server redirects this request to https, as `redirect` of [site.tls] \
-                        says; ask for the URL with https://";
+const TO_HTTPS: &str = "over http the server redirects this request to https, as `redirect` of \
+    [site.tls] says; ask for the URL with https://";
 
 /// The state that resolving needs, as the server has it.
 struct Bench<'b> {

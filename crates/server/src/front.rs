@@ -255,7 +255,8 @@ fn share(
     Ok((Arc::new(shared), receivers))
 }
 
-/// Starts the threads that evaluate costly directives, at least two: one site never has all of them.
+/// Starts the threads that evaluate costly directives, at least two: one site never has all of
+/// them.
 fn evaluators(directives: Arc<DirectiveCache>) -> io::Result<Crew<Store>> {
     let threads = processors().div_ceil(2).max(2);
     let bounds = Bounds {
@@ -361,8 +362,8 @@ fn warn_of_unreadable_roots(config: &Config, log: &ErrorLog) {
         if let Err(error) = std::fs::read_dir(root) {
             let user = config.user.as_deref().unwrap_or(FRONT_USER);
             let what = format!(
-                "the document root {} cannot be read: {error}; if the server was started as root, {user} needs the right to \
-                 read it and to enter every folder above it",
+                "the document root {} cannot be read: {error}; if the server was started as root, \
+                 {user} needs the right to read it and to enter every folder above it",
                 root.display(),
             );
             log.say(Level::Warning, Some(&site.name), &what);

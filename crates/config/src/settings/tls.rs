@@ -12,10 +12,12 @@ section! {
     /// A site's certificates, and what the site demands of encrypted connections.
     pub struct SiteTls {
         /// Where the certificates come from: `"files"` are those of `cert` and `key`; `"auto"` are
-        /// ordered from the authorities of `[acme]`; `"internal"` is the local authority, which makes
-        /// certificates for development. `tls = "auto"` is short for `tls = { from = "auto" }`.
+        /// ordered from the authorities of `[acme]`; `"internal"` is the local authority, which
+        /// makes certificates for development. `tls = "auto"` is short for
+        /// `tls = { from = "auto" }`.
         source ("from"): CertificateSource as Source = CertificateSource::Files,
-            "Browsers trust the certificates of known authorities; the local one must be trusted by hand.";
+            "Browsers trust the certificates of known authorities; the local one must be trusted \
+             by hand.";
         /// Files with a certificate in PEM, each followed by the certificates of the authorities
         /// between it and the root. Several certificates, for example with an ECDSA and an RSA key,
         /// stand side by side; the client's abilities choose. Changed files are read again.
@@ -51,7 +53,8 @@ section! {
         /// includeSubDomains"`. For that many seconds browsers use https alone, and let nobody go
         /// on after a warning. A response that has the field already keeps its own.
         hsts ("hsts"): Option<String> as Optional<TransportSecurity> = None,
-            "A browser that has seen the field cannot go back to http. That is the operator's decision.";
+            "A browser that has seen the field cannot go back to http. That is the operator's \
+             decision.";
     }
 }
 

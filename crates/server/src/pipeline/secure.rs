@@ -1,5 +1,5 @@
-//! Responses that depend on encryption: redirects to https, 421 on a connection for another site, and
-//! the promise to use https alone.
+//! Responses that depend on encryption: redirects to https, 421 on a connection for another site,
+//! and the promise to use https alone.
 
 use howdah_config::ClientVerify;
 use howdah_http::{Method, Scheme, Status};
@@ -9,9 +9,9 @@ use super::{RequestContext, Response};
 use crate::observe::RequestError;
 use crate::tls::Tls;
 
-/// Returns the response to a request that came over the wrong connection: one in the clear, one whose
-/// client has seen the certificate of another site, or one whose client has shown no certificate
-/// where the site wants one.
+/// Returns the response to a request that came over the wrong connection: one in the clear, one
+/// whose client has seen the certificate of another site, or one whose client has shown no
+/// certificate where the site wants one.
 pub(super) fn settle(context: &RequestContext<'_, '_>, tls: &Tls, site: &Site) -> Option<Response> {
     if let Some(response) = wrong_connection(context, tls, site) {
         return Some(response);

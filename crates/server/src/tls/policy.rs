@@ -38,7 +38,8 @@ pub(crate) struct Tls {
     pub(crate) https_ports: HttpsPorts,
     /// By site; `None` for a site without certificates.
     settings: Vec<Option<Arc<ServerConfig>>>,
-    /// By site, what QUIC needs for a site that asks its clients for certificates; `None` for others.
+    /// By site, what QUIC needs for a site that asks its clients for certificates; `None` for
+    /// others.
     demands: Vec<Option<QuicDemands>>,
 }
 
@@ -51,8 +52,8 @@ pub(super) struct QuicDemands {
 }
 
 impl Tls {
-    /// Makes the settings of every site. `None` if no site has a certificate. `ports` are the actual
-    /// ports of the listeners.
+    /// Makes the settings of every site. `None` if no site has a certificate. `ports` are the
+    /// actual ports of the listeners.
     ///
     /// # Errors
     /// The first mistake in the certificates.
@@ -111,8 +112,8 @@ impl Tls {
         self.demands.get(site)?.as_ref()
     }
 
-    /// Returns whether the site has a certificate for `host`, which is in lower case: the site lists
-    /// the host, or one of its certificates is for the host.
+    /// Returns whether the site has a certificate for `host`, which is in lower case: the site
+    /// lists the host, or one of its certificates is for the host.
     pub(crate) fn is_for(&self, site: &Site, host: &str) -> bool {
         let number = site.number();
         self.certificates.covers(number, host)
@@ -182,8 +183,8 @@ pub(crate) fn clients(
         .map_err(|error| format!("the authorities cannot be used ({error})"))
 }
 
-/// Returns the settings for the handshake of an authority that checks a name: this certificate alone,
-/// and this protocol alone. `None` if the certificate cannot be used.
+/// Returns the settings for the handshake of an authority that checks a name: this certificate
+/// alone, and this protocol alone. `None` if the certificate cannot be used.
 pub(super) fn for_challenge(certificate: &str, key: &str, protocol: &[u8]) -> Option<ServerConfig> {
     // The certificate has a critical extension that only authorities know, so it is not checked.
     let chain = pair::chain(certificate.as_bytes()).ok()?;

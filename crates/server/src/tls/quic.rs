@@ -2,8 +2,8 @@
 //!
 //! One setting serves the sites of a listener: the site is found by the name in the client's first
 //! message, when its certificate is chosen. A site that asks its clients for certificates has a
-//! setting of its own, which must be known earlier. Where there is such a site, the first message is
-//! kept until it is complete, and read before the session gets it.
+//! setting of its own, which must be known earlier. Where there is such a site, the first message
+//! is kept until it is complete, and read before the session gets it.
 
 use std::any::Any;
 use std::fmt;

@@ -67,8 +67,8 @@ impl Process {
             .collect()
     }
 
-    /// Returns the processor time of its threads whose names `is_meant`; `None` where the system does
-    /// not count that.
+    /// Returns the processor time of its threads whose names `is_meant`; `None` where the system
+    /// does not count that.
     pub fn time_of_threads(&self, is_meant: impl Fn(&str) -> bool) -> Option<Duration> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.0)).ok()?;
         let tasks = tasks.map(|task| Some(task.ok()?.path())).collect::<Option<Vec<_>>>()?;
@@ -97,8 +97,8 @@ impl Process {
             .collect()
     }
 
-    /// Whether this is a zygote that no front uses. Workers have the same arguments, and a zygote as
-    /// their parent.
+    /// Whether this is a zygote that no front uses. Workers have the same arguments, and a zygote
+    /// as their parent.
     pub fn stands_by(&self) -> bool {
         let is_zygote = |process: &Process| process.arguments().starts_with("howdah-php zygote");
         let parent = self.status("PPid").and_then(|parent| parent.parse().ok());

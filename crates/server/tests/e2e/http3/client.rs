@@ -159,8 +159,8 @@ impl Http3 {
         self.try_ask(method, target, fields, body).expect("a response")
     }
 
-    /// As [`get`](Http3::get), on a new connection if the present one takes no more requests. A request
-    /// that was begun there must be answered. Returns whether there was a new connection.
+    /// As [`get`](Http3::get), on a new connection if the present one takes no more requests. A
+    /// request that was begun there must be answered. Returns whether there was a new connection.
     pub fn ask_again(&mut self, target: &str) -> (Reply, bool) {
         let begun = self.run(async { self.begin_get(target).await });
         if let Ok(stream) = begun {
