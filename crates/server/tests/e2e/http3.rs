@@ -2,6 +2,7 @@
 //! and a foreign client.
 
 pub mod client;
+mod client_certificates;
 mod foreign;
 mod life;
 mod limits;
@@ -57,12 +58,8 @@ impl Served {
              state_dir = \"state\"\n",
             folder.path().display()
         );
-        // The port is free for TCP; another test's client may have it for UDP.
-        let start = || Site::configured(content, &config);
-        let has_port = |site: &Site| site.log_lines("no HTTP/3 on").is_empty();
-        let site = std::iter::repeat_with(start).take(20).find(has_port);
         Served {
-            site: site.expect("a free UDP port"),
+            site: configured(content, &config),
             authority,
             _files: folder,
         }
@@ -72,4 +69,13 @@ impl Served {
     pub fn connect(&self) -> Http3 {
         Http3::connect(self.site.server.address(), &self.authority)
     }
+}
+
+/// A server with this configuration, and with HTTP/3.
+pub fn configured(content: &[(&str, &str)], config: &str) -> Site {
+    // The port is free for TCP; another test's client may have it for UDP.
+    let start = || Site::configured(content, config);
+    let has_port = |site: &Site| site.log_lines("no HTTP/3 on").is_empty();
+    let site = std::iter::repeat_with(start).take(20).find(has_port);
+    site.expect("a free UDP port")
 }
