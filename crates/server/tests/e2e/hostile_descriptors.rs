@@ -38,17 +38,17 @@ fn two_sites_with(request_timeout: &str, files: &[(&str, &str)], top: &str) -> S
     let entry = |name: &str, more: &str| {
         format!(
             "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n\
-             [site.php]\nworkers = 2\n\
-             queue_timeout = \"1m\"\nstate_dir = \"state-{name}\"\n{more}\n"
+                [site.php]\nworkers = 2\n\
+             queue_timeout = \"5m\"\nstate_dir = \"state-{name}\"\n{more}\n"
         )
     };
     let evil = format!(
         "request_timeout = \"{request_timeout}\"\nrequest_terminate_timeout = \
-         \"{request_timeout}\"\nadmin_ini = {{ \"ffi.enable\" = \"1\" }}"
+            \"{request_timeout}\"\nadmin_ini = {{ \"ffi.enable\" = \"1\" }}"
     );
     let config = format!(
         "listen = [\"127.0.0.1:0\"]\nthreads = 2\ncontrol = \"control\"\n{top}\n[log]\n\
-         access = \"off\"\n{}{}",
+            access = \"off\"\n{}{}",
         entry("evil", &evil),
         entry("good", "request_timeout = \"5m\"")
     );
