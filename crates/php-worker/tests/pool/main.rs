@@ -219,10 +219,13 @@ fn workers_die_with_a_zygote_that_is_killed() {
 
 #[test]
 fn workers_that_cannot_live_do_not_eat_the_machine() {
+    let site = Site::new(&[("a.php", "echo 1;")]);
     let mut pool = Pool::start(PoolSettings::default(), 1);
     let begun = Instant::now();
     for _ in 0..250 {
         let pid = pool.worker_pid(0);
+        // One that dies before its first request is replaced more slowly still.
+        assert_eq!(pool.get(&site, "a.php").text(), "1");
         pool.send(&ToZygote::Kill { worker: 0, pid, signal: SIGKILL });
         pool.expect(|message| matches!(message, FromZygote::Died { .. }));
         pool.expect(|message| matches!(message, FromZygote::Started { .. }));
