@@ -108,6 +108,9 @@ fn every_key_reaches_its_field() {
         upstream_ca_file = "/c/up.pem"
         upstream_tls_name = "up.example"
         upstream_timeout = "13s"
+        upstream_kept = 3
+        upstream_kept_timeout = "15s"
+        upstream_retry = "16s"
         tunnels = 12
         client_tunnels = 2
         tunnel_timeout = "14s"
@@ -402,6 +405,9 @@ fn every_key_reaches_its_field() {
         upstream_ca_file: Some("/c/up.pem".into()),
         upstream_tls_name: Some("up.example".into()),
         upstream_timeout: seconds(13),
+        upstream_kept: 3,
+        upstream_kept_timeout: seconds(15),
+        upstream_retry: seconds(16),
         tunnels: 12,
         client_tunnels: 2,
         tunnel_timeout: seconds(14),

@@ -23,6 +23,9 @@ pub struct Request {
     pub fields: Fields,
     /// The delimitation of the content that follows.
     pub content: Content,
+    /// The request is an extended CONNECT for a WebSocket (RFC 8441, RFC 9220). Method and fields
+    /// are those that a client of HTTP/1.1 would send: GET, Upgrade, Connection.
+    pub is_extended_connect: bool,
 }
 
 /// The delimitation of a request's content (RFC 9112 §6.3).
@@ -51,6 +54,7 @@ impl Request {
         self.authority.clear();
         self.fields.clear();
         self.content = Content::None;
+        self.is_extended_connect = false;
     }
 
     /// Returns the target up to its `?`, still percent-encoded.
@@ -134,6 +138,7 @@ mod tests {
             authority: b"h".to_vec(),
             fields: Fields::new(),
             content: Content::Length(4),
+            is_extended_connect: true,
         };
         request.fields.push(b"A", b"b");
         request.reset();

@@ -76,7 +76,10 @@ fn try_out(stack: &Rc<dyn Stack>, environment: &Environment, folder: &Path) {
     assert!(!running.configuration.is_empty(), "{name}");
     if ["howdah", "nginx-fpm", "apache-event-fpm"].contains(&name) {
         let memory = memory(&running.roots()).unwrap();
-        assert_eq!(memory.workers.1, environment.php_processes as u64, "{name}: {memory:?}");
+        let most = environment.php_processes as u64;
+        // Howdah's pools have as many workers as the load needs.
+        let least = if name == "howdah" { 1 } else { most };
+        assert!((least..=most).contains(&memory.workers.1), "{name}: {memory:?}");
         assert!(0 < memory.front && memory.front < memory.all, "{name}: {memory:?}");
     }
     let processes = tree(&running.roots());

@@ -124,7 +124,7 @@ impl LogLine {
         line
     }
 
-    /// Adds a text, escaped as [`write`] does.
+    /// Adds a text, escaped as [`write()`] does.
     pub fn text(&mut self, text: &[u8]) {
         text.iter().for_each(|&byte| match byte {
             b'\n' => self.put(b"\\n"),
@@ -150,7 +150,7 @@ impl LogLine {
         self.put(&digits[first..]);
     }
 
-    /// Adds the request that the message belongs to, as [`write`] does.
+    /// Adds the request that the message belongs to, as [`write()`] does.
     pub fn about(&mut self, about: &LogContext<'_>) {
         self.put(b", while running ");
         self.shortened(about.script);

@@ -24,7 +24,7 @@ use crate::process;
 use crate::running::{RUNNING, Reason};
 use crate::sapi;
 
-/// What a pool's workers log of their slow scripts.
+/// The settings of a pool's slow log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlowLog {
     /// Time after which a script is slow.

@@ -136,6 +136,15 @@ impl PoolHandle {
         });
     }
 
+    /// Wakes the exchanges whose slots have changed, while the thread is awake.
+    pub fn look(&self) {
+        self.each_table(|waiters| {
+            if waiters.open.get() > 0 {
+                waiters.drain();
+            }
+        });
+    }
+
     /// Wakes the exchanges whose slots changed while the thread slept.
     pub fn woke(&self) {
         self.each_table(|waiters| {

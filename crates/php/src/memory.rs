@@ -65,7 +65,7 @@ impl MemoryWatch {
     }
 }
 
-/// What the workers of a pool need.
+/// The memory that the workers of a pool need.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Footprint {
     /// Bytes that the workers use together, as far as they have told, with an average script for

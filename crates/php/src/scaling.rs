@@ -39,7 +39,7 @@ pub enum Scaling {
     },
 }
 
-/// What is asked of a pool's workers at one moment.
+/// The demand on a pool's workers at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Demand {
     /// Workers that the pool wants.

@@ -74,7 +74,7 @@ struct State {
     roster: Roster,
     /// The zygote does not know yet which workers are wanted.
     is_untold: bool,
-    /// What the workers need.
+    /// The memory that the workers need.
     footprint: Footprint,
     /// The sum of memory that the last look has made.
     memory: Option<MemorySum>,

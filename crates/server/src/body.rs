@@ -7,6 +7,7 @@
 //! [`send`] is the only loop that moves a response's content, and [`carry`] the only one that moves
 //! the bytes of a tunnel.
 
+mod filtering;
 mod filters;
 mod pump;
 mod ranged;
@@ -17,6 +18,7 @@ mod spool;
 mod storage;
 mod tunnel;
 
+pub(crate) use self::filtering::FilterPlace;
 pub(crate) use self::filters::coding;
 pub(crate) use self::pump::{PumpError, Sink, send};
 pub(crate) use self::ranged::{Ranged, Segment};

@@ -236,6 +236,7 @@ fn share(
         most_connections: room.connections,
         crowded: (0..threads).map(|_| Notify::new()).collect(),
         sites,
+        has_upstreams: config.sites.iter().any(|site| !site.upstreams.is_empty()),
         config,
         pools,
         pool_users,

@@ -7,6 +7,7 @@
 //! stream       one task per request: head → RequestContext; Response → head and content
 //! request_body the request's content and interim responses (RequestStream)
 //! sink         the response's content (body::Sink)
+//! tunnel       both directions of an extended CONNECT (body::TunnelEnd)
 //! outbox       content that the crate holds, and whose turn it is
 //! ```
 //! All of them run on the connection's thread. Content is taken from its source only while the
@@ -19,6 +20,7 @@ mod outbox;
 mod request_body;
 mod sink;
 mod stream;
+mod tunnel;
 mod wire;
 
 pub(crate) use self::connection::{run, serve};

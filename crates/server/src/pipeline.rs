@@ -247,7 +247,9 @@ fn notes_of(resolved: &Resolved) -> Box<ResolutionNotes> {
 /// Replaces the response by an error page if its content cannot be read at all.
 async fn settle(context: &mut RequestContext<'_, '_>, response: &mut Response) {
     let cache = context.thread.compressed_cache();
-    let Err(error) = body::settle(response, &mut context.scratch.content, cache).await else {
+    let place = context.thread.filter_place(context.site, context.peer);
+    let Err(error) = body::settle(response, &mut context.scratch.content, cache, place).await
+    else {
         return;
     };
     context.phase.set(Phase::Sending);

@@ -1,8 +1,8 @@
 //! The terminal screen of `howdah status --watch`: sites, pools and workers, brought up to date every
 //! second.
 //!
-//! The caller gives a function that asks the server for its state as JSON. [`state`] reads that,
-//! [`rates`] compares it with the state before, and [`screen`] draws both.
+//! The caller gives a function that asks the server for its state as JSON. `state` reads that,
+//! `rates` compares it with the state before, and `screen` draws both.
 #![forbid(unsafe_code)]
 
 mod rates;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::state::Status;
 
-/// What has happened per second.
+/// Events per second.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rates {
     /// Requests of all sites.

@@ -9,7 +9,7 @@ use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table};
 use crate::rates::Rates;
 use crate::state::{Histogram, Site, Status, Worker};
 
-/// What the screen shows.
+/// The content of the screen.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) status: Status,

@@ -113,6 +113,19 @@ section! {
         /// Beyond it: 504, or where the response is on its way, its end.
         upstream_timeout ("upstream_timeout"): Duration as Span = Duration::from_secs(60),
             "Apache's own for proxied requests, its Timeout.";
+        /// The connections to each upstream that each thread keeps for further requests; 0 keeps
+        /// none.
+        upstream_kept ("upstream_kept"): usize as AtLeast<usize, 0> = 8,
+            "A request over a kept connection saves a round trip, with TLS two or three. More wait only after a rush.";
+        /// How long such a connection is kept. A request that was sent when the upstream closed it
+        /// is sent again over a new one, if it is idempotent (GET, HEAD, PUT, DELETE, OPTIONS);
+        /// others get 502.
+        upstream_kept_timeout ("upstream_kept_timeout"): Duration as Span = Duration::from_secs(4),
+            "Node.js, the most common upstream, closes its side after five seconds.";
+        /// How long an upstream that could not be reached is left alone. Until then its requests get
+        /// 503 at once.
+        upstream_retry ("upstream_retry"): Duration as Span = Duration::from_secs(1),
+            "A server that restarts is found again at once, and one that is gone keeps no request waiting.";
         /// The tunnels that the site may have at once: WebSockets that an upstream has accepted. A
         /// tunnel takes a connection of the client and one to the upstream, and no PHP worker.
         /// Beyond it: 503.

@@ -14,9 +14,8 @@ use std::sync::Arc;
 
 use crate::expression::Expression;
 use crate::merge::Merge;
-use crate::transform::ContentFilter;
 
-pub use crate::transform::{Broken, Transform};
+pub use crate::transform::{Broken, ContentFilter, Transform};
 pub use choose::{InForce, TOO_SMALL, choose};
 pub(crate) use directives::DIRECTIVES;
 

@@ -30,6 +30,9 @@ pub struct PseudoFields<'h> {
 /// `:authority` alone, so that directives and scripts find what they know from HTTP/1. Names are
 /// written as HTTP/1 writes them (`Accept-Language`), as Apache does.
 ///
+/// An extended CONNECT for a WebSocket (RFC 8441) becomes what a client of HTTP/1.1 would send: GET
+/// with Upgrade and Connection, without content. Its stream goes on in both directions.
+///
 /// On a refusal `into` holds the known part of the request line, for the log, and no fields.
 ///
 /// # Errors
@@ -75,11 +78,8 @@ fn request_line(
 ) -> Result<(), Refusal> {
     into.method =
         Method::from_bytes(pseudo.method).ok_or(Refusal::bad("method that is no token"))?;
-    if pseudo.protocol.is_some() {
-        return Err(Refusal {
-            status: Status::NOT_IMPLEMENTED,
-            why: "extended CONNECT, which was not offered",
-        });
+    if let Some(protocol) = pseudo.protocol {
+        extended_connect(protocol, into)?;
     }
     let is_connect = into.method == Method::Connect;
     let path = match (is_connect, pseudo.path, pseudo.authority) {
@@ -109,6 +109,22 @@ fn request_line(
         });
     }
     target::read(path, into)
+}
+
+/// Makes a GET of an extended CONNECT (RFC 8441 §4, §5).
+fn extended_connect(protocol: &[u8], into: &mut Request) -> Result<(), Refusal> {
+    if into.method != Method::Connect {
+        return Err(Refusal::bad(":protocol without CONNECT"));
+    }
+    if !protocol.eq_ignore_ascii_case(b"websocket") {
+        return Err(Refusal {
+            status: Status::NOT_IMPLEMENTED,
+            why: "extended CONNECT for a protocol other than websocket",
+        });
+    }
+    into.method = Method::Get;
+    into.is_extended_connect = true;
+    Ok(())
 }
 
 /// The meaning of all field lines together.
@@ -219,7 +235,15 @@ impl<'h> Seen<'h> {
         if !self.cookie.is_empty() {
             into.fields.push(COOKIE, &self.cookie);
         }
+        if into.is_extended_connect {
+            if ends || self.content_length.is_some() {
+                return Err(Refusal::bad("extended CONNECT with content or an end"));
+            }
+            into.fields.push(b"Upgrade", b"websocket");
+            into.fields.push(b"Connection", b"Upgrade");
+        }
         into.content = match (self.content_length, ends) {
+            _ if into.is_extended_connect => Content::None,
             (None, true) => Content::None,
             (None, false) => Content::Unknown,
             (Some(1..), true) => return Err(Refusal::bad("Content-Length without content")),
@@ -407,8 +431,42 @@ mod tests {
         assert!(read(&connect, &[], false).is_err(), "without a port");
         assert!(read(&PseudoFields { path: Some(b"/"), ..with_port }, &[], false).is_err());
         assert!(read(&PseudoFields { authority: None, ..connect }, &[], false).is_err());
-        let extended = PseudoFields { protocol: Some(b"websocket"), ..GET };
-        assert_eq!(read(&extended, &[], false).unwrap_err().status, Status::NOT_IMPLEMENTED);
+    }
+
+    #[test]
+    fn an_extended_connect_is_read_as_a_get_with_upgrade() {
+        let extended = PseudoFields {
+            method: b"CONNECT",
+            protocol: Some(b"websocket"),
+            ..GET
+        };
+        let version = [("sec-websocket-version", "13")];
+        let request = read(&extended, &version, false).unwrap();
+        assert_eq!(
+            (&request.method, &request.target[..], request.content, request.is_extended_connect),
+            (&Method::Get, &b"/a?b"[..], Content::None, true)
+        );
+        let expected = [
+            "Sec-Websocket-Version: 13",
+            "Host: Example.org",
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+        ];
+        assert_eq!(lines(&request), expected);
+        let status = |pseudo: PseudoFields<'_>, fields: &[(&str, &str)], ends| {
+            read(&pseudo, fields, ends).unwrap_err().status
+        };
+        let bad = Status::BAD_REQUEST;
+        assert_eq!(status(extended, &[], true), bad, "its stream has ended");
+        assert_eq!(status(extended, &[("content-length", "1")], false), bad);
+        assert_eq!(status(extended, &[("upgrade", "websocket")], false), bad);
+        assert_eq!(status(PseudoFields { method: b"GET", ..extended }, &[], false), bad);
+        assert_eq!(status(PseudoFields { path: None, ..extended }, &[], false), bad);
+        let other = PseudoFields {
+            protocol: Some(b"connect-udp"),
+            ..extended
+        };
+        assert_eq!(status(other, &[], false), Status::NOT_IMPLEMENTED);
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub(super) struct Chain {
     steps: Vec<Box<dyn Transform>>,
     /// The output of one filter and the input of the next.
     between: [Vec<u8>; 2],
+    has_patterns: bool,
 }
 
 impl std::fmt::Debug for Chain {
@@ -31,7 +32,13 @@ impl Chain {
         Chain {
             steps: filters.iter().map(Filter::transform).collect(),
             between: Default::default(),
+            has_patterns: filters.iter().any(|filter| matches!(filter, Filter::Substitute(_))),
         }
+    }
+
+    /// Whether a filter of the chain matches patterns, which may take long for few bytes.
+    pub(super) fn has_patterns(&self) -> bool {
+        self.has_patterns
     }
 
     /// Takes more content and appends the output of the last filter.

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use howdah_htaccess::modules::filter::{Broken, Filter};
 use tokio::time::{Sleep, sleep};
 
-use super::filters::Chain;
+use super::filtering::{FilterPlace, Filtering, TURN, rest};
 use super::source::{Available, Body, Source, SourceError};
 use super::spool::{Spool, SpoolLimits};
 use crate::net::{ConnectionError, Piece, SHORT_FILE, SendError};
@@ -55,6 +55,8 @@ pub(crate) enum PumpError {
     /// The spool's file cannot be read.
     Spool(io::Error),
     Filter(Broken),
+    /// Too many responses wait for the threads that their filters work on.
+    Busy,
     /// A file has fewer bytes than the head promised.
     ShortFile,
     /// A file cannot be read.
@@ -79,13 +81,14 @@ impl From<Broken> for PumpError {
 }
 
 /// Sends `body` through `filters` to `sink`. `promised` is the length that the head states, if it
-/// states one; never more bytes are sent. Returns the number of bytes that the client took, and how
-/// sending ended.
+/// states one; never more bytes are sent. `place` is where the filters work. Returns the number of
+/// bytes that the client took, and how sending ended.
 pub(crate) async fn send(
     body: &mut Body,
     filters: &[Filter],
     promised: Option<u64>,
     limits: &SpoolLimits,
+    place: FilterPlace<'_>,
     sink: &mut impl Sink,
 ) -> (u64, Result<(), PumpError>) {
     let mut pump = Pump {
@@ -94,7 +97,8 @@ pub(crate) async fn send(
         left: promised.unwrap_or(u64::MAX),
         sent: 0,
         spool: Spool::new(limits),
-        filtering: (!filters.is_empty()).then(|| Box::new(Filtering::new(filters))),
+        filtering: (!filters.is_empty()).then(|| Box::new(Filtered::new(filters, place))),
+        turn: 0,
         failure: None,
     };
     let result = poll_fn(|context| pump.poll(sink, context)).await;
@@ -111,20 +115,18 @@ struct Pump<'b> {
     left: u64,
     sent: u64,
     spool: Spool<'b>,
-    filtering: Option<Box<Filtering>>,
+    filtering: Option<Box<Filtered<'b>>>,
+    /// Bytes that the client has taken since other connections had their turn.
+    turn: usize,
     /// The reason why the content has ended before its end.
     failure: Option<PumpError>,
 }
 
 /// Content that passes filters.
-struct Filtering {
-    chain: Chain,
-    input: Vec<u8>,
-    output: Vec<u8>,
+struct Filtered<'t> {
+    filters: Filtering<'t>,
     /// The filters hold nothing back.
     is_shown: bool,
-    /// The filters have just worked: other connections get their turn first.
-    is_resting: bool,
     /// Runs while the source is silent.
     silence: Option<Pin<Box<Sleep>>>,
 }
@@ -143,6 +145,7 @@ impl Pump<'_> {
         sink: &mut impl Sink,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), PumpError>> {
+        self.turn = 0;
         loop {
             let is_clear = self.send_spooled(sink, context)?;
             if self.has_ended {
@@ -214,7 +217,7 @@ impl Pump<'_> {
     /// The content breaks off. The client gets what has come so far, and then no end.
     fn fail(&mut self, error: PumpError) -> Result<(), PumpError> {
         if let Some(mut filtering) = self.filtering.take() {
-            filtering.chain.flush(&mut filtering.output)?;
+            filtering.filters.flush()?;
             self.spool_output(&mut filtering);
         }
         self.failure = Some(error);
@@ -238,11 +241,18 @@ impl Pump<'_> {
             return self.end_of(available);
         }
         if is_clear {
-            let piece = self.body.piece().first(available.bytes as u64);
-            if let Poll::Ready(count) = sink.poll_send(piece, available.is_last, context) {
+            if self.turn >= MOST_AT_A_TIME {
+                rest(context);
+                return Ok(Step::Wait);
+            }
+            let most = available.bytes.min(MOST_AT_A_TIME);
+            let is_last = available.is_last && most == available.bytes;
+            let piece = self.body.piece().first(most as u64);
+            if let Poll::Ready(count) = sink.poll_send(piece, is_last, context) {
                 let count = count?;
                 self.take(count);
                 self.sent += count as u64;
+                self.turn += count;
                 if available.is_last && count == available.bytes {
                     self.end()?;
                 }
@@ -264,14 +274,20 @@ impl Pump<'_> {
     /// One step of content that passes filters. Their output goes through the spool.
     fn step_filtered(
         &mut self,
-        filtering: &mut Filtering,
+        filtering: &mut Filtered<'_>,
         sink: &mut impl Sink,
         is_clear: bool,
         context: &mut Context<'_>,
     ) -> Result<Step, PumpError> {
-        if std::mem::take(&mut filtering.is_resting) {
-            context.waker().wake_by_ref();
-            return Ok(Step::Wait);
+        if filtering.filters.poll_worked(context)?.is_pending() {
+            return flush(sink, context);
+        }
+        if filtering.filters.is_finished() {
+            self.end()?;
+            return Ok(self.spool_output(filtering));
+        }
+        if !filtering.filters.output.is_empty() {
+            return Ok(self.spool_output(filtering));
         }
         let Some(available) = self.available(context)? else {
             if !is_clear || filtering.is_shown {
@@ -285,33 +301,35 @@ impl Pump<'_> {
             // The source pauses: the client gets the output so far.
             filtering.silence = None;
             filtering.is_shown = true;
-            filtering.chain.flush(&mut filtering.output)?;
+            filtering.filters.flush()?;
             return Ok(self.spool_output(filtering));
         };
         if available.bytes == 0 {
             if available.is_last {
-                filtering.chain.finish(&mut filtering.output)?;
-                self.end()?;
+                filtering.filters.finish()?;
             }
-            return Ok(self.spool_output(filtering));
+            return Ok(Step::Again);
         }
         let may_take = is_clear || (available.is_urgent && self.has_room(context)?);
         if !may_take {
+            filtering.filters.leave_turn();
             return Ok(Step::Wait);
         }
-        filtering.input.resize(available.bytes.min(STEP), 0);
-        let count = self.body.piece().read(&mut filtering.input).map_err(of_file)?;
+        if filtering.filters.poll_turn(context)?.is_pending() {
+            return flush(sink, context);
+        }
+        let room = filtering.filters.room(available.bytes.min(TURN));
+        let count = self.body.piece().read(room).map_err(of_file)?;
         self.take(count);
-        filtering.chain.push(&filtering.input[..count], &mut filtering.output)?;
+        filtering.filters.push(count)?;
         filtering.is_shown = false;
-        filtering.is_resting = true;
         filtering.silence = None;
         Ok(self.spool_output(filtering))
     }
 
-    fn spool_output(&mut self, filtering: &mut Filtering) -> Step {
-        self.spool.push(&filtering.output);
-        filtering.output.clear();
+    fn spool_output(&mut self, filtering: &mut Filtered<'_>) -> Step {
+        self.spool.push(&filtering.filters.output);
+        filtering.filters.output.clear();
         Step::Again
     }
 
@@ -373,14 +391,11 @@ impl Pump<'_> {
     }
 }
 
-impl Filtering {
-    fn new(filters: &[Filter]) -> Filtering {
-        Filtering {
-            chain: Chain::new(filters),
-            input: Vec::new(),
-            output: Vec::new(),
+impl<'t> Filtered<'t> {
+    fn new(filters: &[Filter], place: FilterPlace<'t>) -> Filtered<'t> {
+        Filtered {
+            filters: Filtering::new(filters, place),
             is_shown: true,
-            is_resting: false,
             silence: None,
         }
     }
@@ -402,8 +417,10 @@ pub(super) fn of_file(error: io::Error) -> PumpError {
     }
 }
 
-/// Bytes that are copied or filtered at a time.
+/// Bytes that are copied into the spool at a time.
 const STEP: usize = 64 * 1024;
+/// Bytes of one response that a client takes before other connections have their turn.
+const MOST_AT_A_TIME: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests;

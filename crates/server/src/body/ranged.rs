@@ -4,6 +4,7 @@ use std::task::{Context, Poll, ready};
 
 use howdah_http::range::Span;
 
+use super::filtering::rest;
 use super::source::{Available, Body, Source, SourceError};
 use crate::net::Piece;
 
@@ -55,7 +56,7 @@ impl Ranged {
             // A script that writes as fast as its output is discarded does not keep the thread:
             // other connections get their turn.
             if self.position < first && !available.is_last {
-                context.waker().wake_by_ref();
+                rest(context);
                 return Poll::Pending;
             }
         }

@@ -5,9 +5,9 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use howdah_files::CompressedCache;
-use howdah_htaccess::modules::filter::Filter;
 
-use super::filters::{Chain, coding};
+use super::filtering::{FilterPlace, filtered};
+use super::filters::coding;
 use super::pump::{PumpError, of_file};
 use super::source::{Available, Body, Source};
 use crate::pipeline::Response;
@@ -17,11 +17,9 @@ use crate::pipeline::Response;
 const SCRIPT: usize = 64 * 1024;
 /// Stored content up to this length passes its filters before the head is sent.
 const STORED: u64 = 1 << 20;
-/// Bytes that are filtered at a time. In between, other connections get their turn.
-const STEP: usize = 32 * 1024;
 
 /// Filters the content of `response`, if it is short and available. `buffer` lends its memory to a
-/// script's output.
+/// script's output; `place` is where the filters work.
 ///
 /// # Errors
 /// The content cannot be read; nothing was sent yet.
@@ -29,13 +27,14 @@ pub(crate) async fn settle(
     response: &mut Response,
     buffer: &mut Vec<u8>,
     cache: &CompressedCache,
+    place: FilterPlace<'_>,
 ) -> Result<(), PumpError> {
     if let Body::Script(_) = response.body {
         let available = poll_fn(|context| Poll::Ready(response.body.poll_available(context))).await;
         return match available {
             Poll::Pending => Ok(()),
             Poll::Ready(Err(error)) => Err(PumpError::Source(error)),
-            Poll::Ready(Ok(available)) => settle_script(response, buffer, available),
+            Poll::Ready(Ok(available)) => settle_script(response, buffer, available, place).await,
         };
     }
     let length = response.body.length();
@@ -45,7 +44,7 @@ pub(crate) async fn settle(
     }
     let kept = response.representation.as_ref().zip(coding(&response.filters));
     let Some((representation, coding)) = kept else {
-        let content = filtered(&read(&mut response.body)?, &response.filters).await?;
+        let content = filtered(read(&mut response.body)?, &response.filters, place).await?;
         response.body = Body::whole(content.into());
         response.filters.clear();
         return Ok(());
@@ -57,7 +56,7 @@ pub(crate) async fn settle(
             match cache.share(representation, coding, &plain) {
                 Some(content) => content,
                 None => {
-                    let content = filtered(&plain, &response.filters).await?.into();
+                    let content = filtered(plain, &response.filters, place).await?.into();
                     cache.keep(representation, coding, &content);
                     content
                 }
@@ -70,10 +69,11 @@ pub(crate) async fn settle(
 }
 
 /// The output of a script that has ended, unless it is long.
-fn settle_script(
+async fn settle_script(
     response: &mut Response,
     buffer: &mut Vec<u8>,
     available: Available,
+    place: FilterPlace<'_>,
 ) -> Result<(), PumpError> {
     if !available.is_last {
         return Ok(());
@@ -91,11 +91,7 @@ fn settle_script(
         response.body.consume(available.bytes);
     }
     if !response.filters.is_empty() {
-        let mut chain = Chain::new(&response.filters);
-        let mut made = Vec::new();
-        chain.push(&content, &mut made)?;
-        chain.finish(&mut made)?;
-        content = made;
+        content = filtered(content, &response.filters, place).await?;
         response.filters.clear();
     }
     response.body = Body::Buffer(content, 0);
@@ -116,16 +112,4 @@ fn read(body: &mut Body) -> Result<Vec<u8>, PumpError> {
         content.truncate(start + count);
         body.consume(count);
     }
-}
-
-/// Returns the output of the filters for the whole content.
-async fn filtered(content: &[u8], filters: &[Filter]) -> Result<Vec<u8>, PumpError> {
-    let mut chain = Chain::new(filters);
-    let mut out = Vec::new();
-    for step in content.chunks(STEP) {
-        chain.push(step, &mut out)?;
-        tokio::task::yield_now().await;
-    }
-    chain.finish(&mut out)?;
-    Ok(out)
 }

@@ -27,8 +27,12 @@ use crate::net::{ConnectionError, Watch};
 use crate::respond::UpstreamError;
 
 /// A byte stream in both directions.
-pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
+pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin {
+    /// Returns whether the other side has neither sent anything nor closed the stream.
+    fn is_silent(&mut self) -> bool {
+        true
+    }
+}
 
 /// The client's end of a tunnel, which a protocol provides. Its head was sent, or is sent before
 /// the first bytes.
@@ -67,7 +71,7 @@ pub(crate) struct Tunnel {
     pub(crate) place: Box<dyn fmt::Debug>,
 }
 
-/// What passed a tunnel, and how the tunnel ended.
+/// The bytes that passed a tunnel, and the way in which the tunnel ended.
 #[derive(Debug)]
 pub(crate) struct Carried {
     /// Bytes from the client to the upstream.

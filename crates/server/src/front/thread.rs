@@ -1,5 +1,7 @@
 //! One thread of the front: an event loop, its connections, and the state that they share.
 
+mod admission;
+
 use std::cell::{Cell, RefCell, RefMut};
 use std::io;
 use std::rc::Rc;
@@ -16,24 +18,24 @@ use howdah_sys::credentials::Identity;
 use howdah_sys::readiness::Readable;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::futures::Notified;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 
 use super::challenges::Challenges;
 use super::clock::Clock;
 use super::pulse::{Pulse, ThreadPhase};
 use super::workspace::Workspace;
-use crate::body::{SpoolLimits, Storage};
-use crate::crew::Crew;
+use crate::body::{FilterPlace, SpoolLimits, Storage};
+use crate::crew::{Crew, Network, Origin};
 use crate::host::{Compared, FrontHost, Passwords};
-use crate::log::{ErrorLog, Level, LogWriter, SiteLogs};
-use crate::net::{Accepted, Clients, CountedConnection, Listener, Peer, SWEEP, Watches};
+use crate::log::{ErrorLog, LogWriter, SiteLogs};
+use crate::net::{Accepted, Clients, Listener, Peer, SWEEP, Watches};
 use crate::observe::{
     AccessLog, AccessLogs, DirectiveMessage, FrontCounters, RecentMessages, RequestError,
     RespondError, ThreadCounters,
 };
 use crate::pipeline::CostlySites;
 use crate::quic::Exchange;
-use crate::respond::Prepared;
+use crate::respond::{KeptConnections, Prepared};
 use crate::status::ServerFacts;
 use crate::tls::{Tls, UpstreamSettings};
 
@@ -82,6 +84,8 @@ pub(crate) struct Shared {
     pub(crate) facts: ServerFacts,
     /// Certificates; `None` if no listener is for TLS.
     pub(crate) tls: Option<Tls>,
+    /// Whether any site has upstreams.
+    pub(crate) has_upstreams: bool,
     /// The endpoints of HTTP/3; `None` if no listener has it.
     pub(crate) quic: Option<Arc<Exchange>>,
     /// By site, the settings of TLS to its upstreams.
@@ -110,10 +114,15 @@ pub(crate) struct Thread {
     store: RefCell<Store>,
     resolution_cache: RefCell<ResolutionCache<Prepared>>,
     costly_sites: CostlySites,
+    /// Counts the times that a connection's task has run.
+    turns: Cell<u32>,
+    /// The turn of the one response whose filters work.
+    filter_turns: Arc<Semaphore>,
     handles: Vec<Option<Rc<PoolHandle>>>,
     counters: ThreadCounters,
     encoder: RefCell<RequestEncoder>,
     watches: Watches,
+    kept: KeptConnections,
     clock: Clock,
     access: AccessLogs,
     /// Unused workspaces. They are boxed because they are moved with every request.
@@ -127,14 +136,10 @@ pub(crate) struct Thread {
 
 /// The most bytes of compressed content of files.
 pub(crate) const MOST_COMPRESSED: usize = 32 << 20;
-/// The part of all connections that is closed at once to make room. Finding the longest idle ones is
-/// a look at all connections of a thread, which should not be needed for each new one.
-const RECYCLED: usize = 256;
+/// After so many runs of connections' tasks a thread looks for responses of workers.
+const LOOK: u32 = 4;
 /// The most unused workspaces that a thread keeps.
 const WORKSPACES: usize = 64;
-/// The most connections of a thread that keep their buffers while they wait for the next request. A
-/// connection with buffers takes a few kilobytes more than one without.
-const MOST_WORKING: usize = 256;
 
 thread_local! {
     /// The thread's state, for the event loop's hooks, which get no argument.
@@ -219,10 +224,13 @@ impl Thread {
             ),
             resolution_cache: RefCell::default(),
             costly_sites: CostlySites::default(),
+            turns: Cell::new(0),
+            filter_turns: Arc::new(Semaphore::new(1)),
             handles,
             counters,
             encoder: RefCell::new(RequestEncoder::default()),
             watches: Watches::new(),
+            kept: KeptConnections::default(),
             clock: Clock::new(),
             access,
             workspaces: RefCell::new(Vec::new()),
@@ -245,6 +253,18 @@ impl Thread {
     pub(crate) fn spool_limits(&self, site: Option<&Site>) -> &SpoolLimits {
         let last = self.spool.len() - 1;
         &self.spool[site.map_or(last, |site| site.number().min(last))]
+    }
+
+    /// Returns the place where the filters of a response of `site` to `peer` work.
+    pub(crate) fn filter_place(&self, site: Option<&Site>, peer: &Peer) -> FilterPlace<'_> {
+        let network = Network::of(peer.remote.ip());
+        // A number that no site has stands for responses of no site.
+        let site = site.map_or(usize::MAX, Site::number);
+        FilterPlace {
+            turns: &self.filter_turns,
+            crew: &self.shared.evaluators,
+            origin: Origin { site, network },
+        }
     }
 
     pub(crate) fn sites(&self) -> &Sites {
@@ -315,6 +335,11 @@ impl Thread {
         &self.watches
     }
 
+    /// The connections to upstreams that wait for their next request.
+    pub(crate) fn kept(&self) -> &KeptConnections {
+        &self.kept
+    }
+
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -345,63 +370,9 @@ impl Thread {
         &self.shared.challenges
     }
 
-    /// Counts a connection of `peer` as its client's. A trusted proxy's connection is no client's.
-    ///
-    /// # Errors
-    /// The client has as many as it may have, which was logged.
-    pub(crate) fn admit_connection(
-        &self,
-        peer: &Peer,
-    ) -> Result<Option<CountedConnection<'_>>, TooMany> {
-        if peer.is_proxy {
-            return Ok(None);
-        }
-        let Shared { clients, most_connections, .. } = &*self.shared;
-        let counted = clients.connect(peer.remote.ip(), self.connections(), *most_connections);
-        if counted.is_none() {
-            let what = "closed: the client has as many connections as `client_connections` allows";
-            self.shared.log.say_of_client(Level::Info, None, peer.remote, what);
-            return Err(TooMany);
-        }
-        Ok(counted)
-    }
-
-    /// The number of all connections.
-    pub(crate) fn connections(&self) -> usize {
-        self.shared.loads.iter().map(|load| load.load(Ordering::Relaxed)).sum()
-    }
-
-    /// Closes connections that wait for a request, those that have waited for longest first.
-    /// Returns whether this thread had any; if not, the other threads close some of theirs.
-    pub(crate) fn make_room(&self) -> bool {
-        if self.close_longest_idle() > 0 {
-            return true;
-        }
-        self.shared.crowded.iter().for_each(Notify::notify_one);
-        false
-    }
-
-    /// Closes some idle connections, those that have waited for longest first. Returns their number.
-    fn close_longest_idle(&self) -> usize {
-        self.watches
-            .expire_longest_idle((self.shared.most_connections / RECYCLED).max(1))
-    }
-
     /// Whether idle connections are closed.
     pub(crate) fn closes_idle(&self) -> bool {
         matches!(self.stage.get(), Stage::Stopping | Stage::Over)
-    }
-
-    /// Counts a connection as working until the guard is dropped.
-    pub(crate) fn working(self: Rc<Self>) -> Working {
-        self.working.set(self.working.get() + 1);
-        Working(self)
-    }
-
-    /// Returns whether more than [`MOST_WORKING`] connections are working: then connections without
-    /// a request should release their buffers.
-    pub(crate) fn is_over_working_limit(&self) -> bool {
-        self.working.get() > MOST_WORKING
     }
 
     /// Lends buffers to a connection that has something to do.
@@ -447,6 +418,19 @@ impl Thread {
 
     fn flush_access(&self) {
         self.access.flush();
+    }
+
+    /// Looks for responses of workers, once in a while. Workers wake a thread that sleeps; one that
+    /// always has something to do would not notice their responses otherwise.
+    #[inline]
+    pub(crate) fn look_for_responses(&self) {
+        let turns = self.turns.get().wrapping_add(1);
+        self.turns.set(turns);
+        if turns.is_multiple_of(LOOK) {
+            for handle in self.handles.iter().flatten() {
+                handle.look();
+            }
+        }
     }
 
     fn before_sleep(&self) {
@@ -527,6 +511,7 @@ impl Thread {
             super::pulse::hang_if_told();
         }
         self.watches.sweep(now);
+        self.kept.sweep(now, self.is_draining());
         if self.number == 0 {
             self.shared.log.report_repeats(now);
         }
@@ -553,23 +538,9 @@ impl Thread {
     }
 }
 
-/// A client has as many connections as it may have.
-#[derive(Debug)]
-pub(crate) struct TooMany;
-
 fn store_limits(descriptors: usize) -> howdah_files::Limits {
     howdah_files::Limits {
         descriptors,
         ..howdah_files::Limits::default()
-    }
-}
-
-/// Counts a connection as working until dropped.
-#[derive(Debug)]
-pub(crate) struct Working(Rc<Thread>);
-
-impl Drop for Working {
-    fn drop(&mut self) {
-        self.0.working.set(self.0.working.get() - 1);
     }
 }

@@ -33,6 +33,9 @@ use crate::pipeline::{self, Arrival, Outcome, RequestContext, Response, Served};
 
 /// How long a connection stays ready for the next request before its buffers are taken from it.
 const GRACE: Duration = Duration::from_secs(1);
+/// Requests that a client has sent together, and that are answered before other connections have
+/// their turn.
+const PIPELINED: usize = 8;
 
 /// One client's connection.
 pub(super) struct Connection<T> {
@@ -173,7 +176,7 @@ impl<T: Transport> Connection<T> {
 
     /// Serves requests until the input is used up.
     async fn serve_what_came(&mut self, work: &mut Workspace) -> After {
-        loop {
+        for served in 1_usize.. {
             match self.read_head(work).await {
                 HeadRead::Complete(parsed) => {
                     self.wire.watch.disarm();
@@ -188,6 +191,9 @@ impl<T: Transport> Connection<T> {
                     if after != After::Next || work.input.is_empty() {
                         return after;
                     }
+                    if served.is_multiple_of(PIPELINED) {
+                        tokio::task::yield_now().await;
+                    }
                 }
                 HeadRead::Refused(refusal) => return self.refuse(work, refusal).await,
                 HeadRead::Http2 => return After::Http2(work.input.bytes().to_vec()),
@@ -195,6 +201,7 @@ impl<T: Transport> Connection<T> {
                 HeadRead::Closed => return After::Close,
             }
         }
+        After::Next
     }
 
     pub(super) async fn read_head(&mut self, work: &mut Workspace) -> HeadRead {
@@ -404,7 +411,8 @@ impl<T: Transport> Connection<T> {
         }
         let mut sink = Sink::new(&mut self.wire, &mut work.out, framing);
         let limits = self.thread.spool_limits(site);
-        body::send(body, filters, promised, limits, &mut sink).await
+        let place = self.thread.filter_place(site, &self.peer);
+        body::send(body, filters, promised, limits, place, &mut sink).await
     }
 
     fn situation<'s>(&'s self, work: &'s Workspace, site: Option<&'s Site>) -> Situation<'s> {

@@ -139,7 +139,12 @@ async fn shake_hands<T: Transport>(
     watch: &Watch,
 ) -> Option<::h2::server::Connection<Io<T>, Chunk>> {
     let limits = &thread.config().limits;
-    let handshake = builder(&thread.config().http2).handshake(Io(Rc::clone(wire)));
+    let mut builder = builder(&thread.config().http2);
+    if thread.shared.has_upstreams {
+        // WebSockets (RFC 8441 §3).
+        builder.enable_connect_protocol();
+    }
+    let handshake = builder.handshake(Io(Rc::clone(wire)));
     let mut handshake = pin!(handshake);
     watch.arm(Instant::now(), limits.head_timeout);
     poll_fn(|context| {

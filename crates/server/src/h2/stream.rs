@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use ::h2::server::SendResponse;
 use ::h2::{Reason, RecvStream, SendStream};
 use howdah_http::priority::Priority;
-use howdah_http::{Content, Refusal, Version};
+use howdah_http::{Content, Refusal, Status, Version};
 use howdah_site::Site;
 
 use super::connection::Shared;
@@ -57,8 +57,8 @@ pub(super) async fn serve(
 }
 
 /// One request.
-struct Stream<'s> {
-    shared: &'s Shared,
+pub(super) struct Stream<'s> {
+    pub(super) shared: &'s Shared,
     /// The sender of the request.
     peer: Peer,
     arrival: Arrival,
@@ -90,12 +90,31 @@ impl Stream<'_> {
         let Some(mut response) = response else {
             return;
         };
+        if work.request.is_extended_connect
+            && response.tunnel.is_none()
+            && response.status().is_success()
+        {
+            // With a 2xx the client would take the content for messages (RFC 8441 §5).
+            response = Response::error(Status::NOT_IMPLEMENTED);
+        }
         let length = response.length();
-        let mut outcome = self.send(work, site, &mut response).await;
+        let RequestBody { content, received, .. } = body;
+        let outcome = match response.tunnel.take() {
+            Some(tunnel) => {
+                let mut outcome = Box::pin(self.carry(work, &mut response, tunnel, content)).await;
+                outcome.connection.received += received;
+                outcome
+            }
+            None => {
+                let mut outcome = self.send(work, site, &mut response).await;
+                outcome.connection.received = received;
+                // The client need not send the rest of a content that nobody has read (RFC 9113
+                // §8.1).
+                drop(content);
+                outcome
+            }
+        };
         response.body.release();
-        outcome.connection.received = body.received;
-        // The client need not send the rest of a content that nobody has read (RFC 9113 §8.1).
-        drop(body);
         let situation = self.situation(work, site, Phase::Sending);
         let recorded = RecordedResponse {
             head: response.head.get(),
@@ -155,7 +174,8 @@ impl Stream<'_> {
         };
         let mut sink = Sink::new(thread, &self.shared.outbox, stream, Place::new(number, priority));
         let limits = thread.spool_limits(site);
-        let (bytes, result) = body::send(body, filters, promised, limits, &mut sink).await;
+        let place = thread.filter_place(site, &self.shared.peer);
+        let (bytes, result) = body::send(body, filters, promised, limits, place, &mut sink).await;
         match &result {
             Ok(()) => {}
             Err(PumpError::Client(_)) => sink.reset(Reason::CANCEL),
@@ -165,7 +185,7 @@ impl Stream<'_> {
     }
 
     /// Heads are compressed with state of the connection: the bytes of content are counted alone.
-    fn outcome(&self, bytes: u64, result: Result<(), PumpError>) -> Outcome {
+    pub(super) fn outcome(&self, bytes: u64, result: Result<(), PumpError>) -> Outcome {
         let connection = ConnectionFacts {
             received: 0,
             sent: bytes,
@@ -176,7 +196,7 @@ impl Stream<'_> {
     }
 
     /// Returns the stream for the content, and its number.
-    fn send_head(
+    pub(super) fn send_head(
         &self,
         head: http::Response<()>,
         ends: bool,
@@ -202,7 +222,7 @@ impl Stream<'_> {
 }
 
 /// Returns the priority that the request asks for, or the one of the script (RFC 9218 §8).
-fn priority(work: &Workspace, response: &Response) -> Priority {
+pub(super) fn priority(work: &Workspace, response: &Response) -> Priority {
     let asked = Priority::of_request(work.request.fields.value(b"priority"));
     match response.head.get().fields.value(b"priority") {
         Some(field) => asked.with_field(field),

@@ -171,6 +171,7 @@ impl Connection {
     }
 
     fn poll(&mut self, is_draining: bool, context: &mut Context<'_>) -> Poll<End> {
+        self.shared.thread.look_for_responses();
         loop {
             let accepted = pin!(self.frames.accept()).poll(context);
             if let Some(key) = self.shared.accepted.meter.excess() {

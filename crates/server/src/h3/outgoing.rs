@@ -31,6 +31,8 @@ struct State {
     end: Option<End>,
     /// The stream was finished or reset.
     has_ended: bool,
+    /// The stream was reset.
+    is_broken: bool,
 }
 
 type End = Pin<Box<dyn Future<Output = Result<Option<VarInt>, StoppedError>>>>;
@@ -42,6 +44,7 @@ impl Outgoing {
             waiting: VecDeque::new(),
             end: None,
             has_ended: false,
+            is_broken: false,
         })))
     }
 
@@ -106,6 +109,11 @@ impl Outgoing {
         Poll::Ready(matches!(ended, Ok(None)))
     }
 
+    /// Whether the stream was broken off by us.
+    pub(super) fn is_broken(&self) -> bool {
+        self.0.borrow().is_broken
+    }
+
     /// Sets which of the connection's responses go first.
     pub(super) fn set_priority(&self, priority: Priority) {
         let state = self.0.borrow();
@@ -117,6 +125,7 @@ impl Outgoing {
 impl State {
     fn reset(&mut self, code: Code) {
         if !std::mem::replace(&mut self.has_ended, true) {
+            self.is_broken = true;
             self.waiting.clear();
             let _ = self.stream.reset(VarInt::from_u64(code.value()).unwrap_or(VarInt::MAX));
         }

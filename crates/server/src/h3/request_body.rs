@@ -40,7 +40,7 @@ pub(super) struct Received {
     stream: ServerStream<Incoming, Bytes>,
     /// Bytes that are not decoded.
     unseen: Rc<Cell<u64>>,
-    /// What came with the head.
+    /// The content that came with the head.
     first: Option<Result<Option<Bytes>, Broken>>,
 }
 

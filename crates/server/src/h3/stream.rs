@@ -41,7 +41,7 @@ pub(super) async fn serve(
         Head::Refused => {
             // An error shows that the client is gone.
             let _ = poll_fn(|context| outgoing.poll_finished(context)).await;
-            return confirm(&shared.thread, &outgoing).await;
+            return confirm(shared, &outgoing).await;
         }
         Head::None => return outgoing.reset(Code::H3_REQUEST_INCOMPLETE),
     };
@@ -80,7 +80,7 @@ pub(super) async fn serve(
         Err(refusal) => stream.refuse(&mut work, refusal).await,
     }
     thread.give_back(work);
-    confirm(thread, &stream.outgoing).await;
+    confirm(shared, &stream.outgoing).await;
 }
 
 /// The head of a request.
@@ -109,9 +109,15 @@ async fn read_head(shared: &Shared, request: Unread) -> Head {
 
 /// Waits until the client has the whole response, for at most `send_timeout`: the end of the
 /// connection would take it away.
-async fn confirm(thread: &Thread, outgoing: &Outgoing) {
+async fn confirm(shared: &Shared, outgoing: &Outgoing) {
+    let thread = &shared.thread;
+    let is_broken = outgoing.is_broken();
     let confirmed = poll_fn(|context| outgoing.poll_confirmed(context));
-    within(thread, thread.config().limits.send_timeout, confirmed).await;
+    let confirmed = within(thread, thread.config().limits.send_timeout, confirmed).await;
+    if confirmed == Some(false) && !is_broken {
+        // The client has cancelled a response that was made already.
+        shared.count_reset();
+    }
 }
 
 /// Waits for `work`, for at most that time.
@@ -234,7 +240,8 @@ impl Stream<'_> {
             true => (0, end(&mut sink).await),
             false => {
                 let limits = thread.spool_limits(site);
-                body::send(body, filters, promised, limits, &mut sink).await
+                let place = thread.filter_place(site, &self.shared.peer);
+                body::send(body, filters, promised, limits, place, &mut sink).await
             }
         };
         match &result {

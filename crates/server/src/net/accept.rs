@@ -4,8 +4,10 @@
 //! `EPOLLEXCLUSIVE`: a connection wakes one thread that sleeps. A socket per thread
 //! (`SO_REUSEPORT`) would lose the connections that wait in its queue when it is closed.
 
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::AsFd;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -158,7 +160,7 @@ fn is_waiting(listener: &impl AsFd) -> bool {
 }
 
 fn spawn_connection<T: Transport + 'static>(counted: Counted, mut stream: T, peer: Peer) {
-    tokio::task::spawn_local(async move {
+    spawn(counted.0.clone(), async move {
         let thread = &counted.0;
         let Some(peer) = named(thread, &mut stream, peer).await else {
             return;
@@ -172,7 +174,7 @@ fn spawn_connection<T: Transport + 'static>(counted: Counted, mut stream: T, pee
 
 /// Serves a connection on a listener with TLS.
 fn spawn_encrypted(counted: Counted, mut stream: TcpStream, peer: Peer) {
-    tokio::task::spawn_local(async move {
+    spawn(counted.0.clone(), async move {
         let thread = &counted.0;
         let Some(peer) = named(thread, &mut stream, peer).await else {
             return;
@@ -192,6 +194,18 @@ fn spawn_encrypted(counted: Counted, mut stream: TcpStream, peer: Peer) {
             true => Box::pin(h2::run(thread.clone(), stream, peer)).await,
             false => h1::run(thread.clone(), stream, peer).await,
         }
+    });
+}
+
+/// Starts a connection's task. Each time that it runs, the thread may look for responses of workers.
+fn spawn(thread: Rc<Thread>, connection: impl Future<Output = ()> + 'static) {
+    tokio::task::spawn_local(async move {
+        let mut connection = pin!(connection);
+        poll_fn(|context| {
+            thread.look_for_responses();
+            connection.as_mut().poll(context)
+        })
+        .await;
     });
 }
 

@@ -28,7 +28,10 @@ const FIRST_CODE: u16 = 100;
 const CODE_COUNT: usize = 500;
 /// Tunnels that have begun.
 const TUNNELS: usize = CODES + CODE_COUNT;
-const _: () = assert!(TUNNELS < SITE_WORDS);
+/// Connections that were made to upstreams, and requests that went over a kept one.
+const UPSTREAM_CONNECTIONS: usize = TUNNELS + 1;
+const UPSTREAM_REUSES: usize = TUNNELS + 2;
+const _: () = assert!(UPSTREAM_REUSES < SITE_WORDS);
 
 /// Words of a thread before those of its sites.
 const THREAD_WORDS: usize = 8;
@@ -135,6 +138,13 @@ impl ThreadCounters {
     /// Counts a tunnel of the site with this number that has begun.
     pub(crate) fn count_tunnel(&self, site: usize) {
         self.sites[site.min(self.sites.len() - 1)].add(TUNNELS, 1);
+    }
+
+    /// Counts a request of the site with this number to an upstream. `is_kept`: over a connection
+    /// that had one before.
+    pub(crate) fn count_upstream(&self, site: usize, is_kept: bool) {
+        let word = if is_kept { UPSTREAM_REUSES } else { UPSTREAM_CONNECTIONS };
+        self.sites[site.min(self.sites.len() - 1)].add(word, 1);
     }
 
     /// Returns the counters of a site's pool.
@@ -256,6 +266,16 @@ impl<'t> SiteTotals<'t> {
     /// Tunnels that have begun.
     pub(crate) fn tunnels(&self) -> u64 {
         self.0[TUNNELS]
+    }
+
+    /// Connections that were made to upstreams.
+    pub(crate) fn upstream_connections(&self) -> u64 {
+        self.0[UPSTREAM_CONNECTIONS]
+    }
+
+    /// Requests that went over a kept connection to an upstream.
+    pub(crate) fn upstream_reuses(&self) -> u64 {
+        self.0[UPSTREAM_REUSES]
     }
 
     /// Each status and the number of its responses, for those that were sent.

@@ -284,6 +284,12 @@ impl RequestError {
                 format!("the content for a slow client cannot be stored: {error}")
             }
             PumpError::Filter(broken) => broken.0.to_owned(),
+            PumpError::Busy => {
+                let why =
+                    "too many responses of the site wait for their substitutions (Substitute)";
+                let status = Some(Status::SERVICE_UNAVAILABLE);
+                return Some(situation.error(Culprit::Site, status, why));
+            }
             PumpError::ShortFile => {
                 "the file became shorter while it was sent; the connection was \
                                      closed in the middle of it"

@@ -30,6 +30,9 @@ use crate::{h3, tls};
 /// Unidirectional streams that a client may have open: its control stream, two of QPACK, and some of
 /// kinds that nobody knows.
 const CONTROL_STREAMS: u32 = 8;
+/// The least time without a packet after which a client counts as gone. A connection without a
+/// request is ended earlier, with a word.
+const LEAST_IDLE: Duration = Duration::from_secs(30);
 /// Packets keep a connection open while a script runs: so many in the time in which the connection
 /// would end.
 const KEEP_ALIVES: u32 = 3;
@@ -187,7 +190,7 @@ fn transport(config: &Config) -> TransportConfig {
         send_buffer,
         ..
     } = config.http3;
-    let idle = config.limits.keep_alive_timeout.max(Duration::from_secs(1));
+    let idle = config.limits.keep_alive_timeout.max(LEAST_IDLE);
     let mut transport = TransportConfig::default();
     transport
         .max_concurrent_bidi_streams(number(streams))

@@ -1,20 +1,21 @@
 //! Forwarding a request to one of the site's `upstreams` over HTTP/1.1 (`RewriteRule … [P]`).
 //!
 //! The request's content is received completely first, as for a script: no slow client keeps an
-//! upstream waiting. Each request has a connection of its own, for which no thread waits. The
+//! upstream waiting. Connections are kept for the next request; no thread waits for one. The
 //! response goes to the client as it arrives, as fast as the client takes it. Upstreams are not
 //! trusted: their response heads are limited in size, and the framing is made anew.
 //!
 //! A request for a WebSocket (RFC 6455) that the upstream accepts becomes a [`Tunnel`](crate::body::Tunnel).
 
 mod connect;
+mod kept;
 mod reply;
 mod tunnel_place;
+mod websocket_key;
 
 use std::fmt;
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use howdah_config::Upstream;
 use howdah_http::{
@@ -22,15 +23,18 @@ use howdah_http::{
     members,
 };
 use howdah_site::{Client, Ruled, Site};
-use rustls::ClientConfig;
 
 use super::script;
-use crate::body::{Body, Received, Source};
+use crate::body::{Body, Duplex, Received, Source};
+use crate::front::Thread;
 use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};
 use connect::connect;
+use kept::Home;
+pub(crate) use kept::KeptConnections;
 use reply::{Expected, Failure, Reply};
 use tunnel_place::TunnelPlace;
+use websocket_key::WebsocketKey;
 
 /// Hop-by-hop fields (RFC 9110 §7.6.1), and fields that are made anew for the upstream.
 const OURS: [&[u8]; 14] = [
@@ -75,24 +79,47 @@ pub(crate) async fn respond(
         true => Some(TunnelPlace::take(context, site)?),
         false => None,
     };
-    let request = Forwarded {
-        head: request_head(&context.client(), rules, upstream, target, length, place.is_some()),
-        content,
-        is_head: *method == Method::Head,
-        asks_for_websocket: place.is_some(),
+    // A client of HTTP/2 has no key, and does not look at the answer to one.
+    let key = match place.is_some() && context.request.is_extended_connect {
+        true => Some(WebsocketKey::random().ok_or(Status::INTERNAL_SERVER_ERROR)?),
+        false => None,
     };
-    let tls = context.thread.shared.upstream_tls.get(site.number()).and_then(Option::as_ref);
-    let exchange = exchange(site.config(), upstream, tls, request);
+    let connection = match (&place, site.config().upstream_kept) {
+        (Some(_), _) => Connection::Upgrade(key.as_ref()),
+        (None, 0) => Connection::Close,
+        (None, _) => Connection::Persist,
+    };
+    let request = Forwarded {
+        head: request_head(&context.client(), rules, upstream, target, length, connection),
+        content,
+        is_idempotent: method.is_idempotent(),
+        expected: match (*method == Method::Head, &place) {
+            (true, _) => Expected::NoContent,
+            (false, Some(_)) => Expected::Switch,
+            (false, None) => Expected::Content,
+        },
+    };
+    let exchange = exchange(context.thread, site, number, request);
     let is_gone = |poll: &mut std::task::Context<'_>| context.stream.poll_closed(poll);
     match script::unless(is_gone, exchange).await {
         None => Err(RequestError::gone(context.situation()).into()),
         Some(Err(error)) => Err(RequestError::upstream(context.situation(), &error).into()),
-        Some(Ok((head, reply))) if head.status == Status::SWITCHING_PROTOCOLS => {
+        Some(Ok((mut head, reply))) if head.status == Status::SWITCHING_PROTOCOLS => {
             let idle_timeout = site.config().tunnel_timeout;
+            if let Some(key) = key {
+                let accept = head.fields.value(b"sec-websocket-accept");
+                if !accept.is_some_and(|accept| key.is_accepted_by(accept)) {
+                    let failure = Failure::Malformed("its Sec-WebSocket-Accept is wrong");
+                    let error = UpstreamError { upstream: upstream.to_string(), failure };
+                    return Err(RequestError::upstream(context.situation(), &error).into());
+                }
+                head.fields.remove(b"sec-websocket-accept");
+            }
             context.thread.counters().count_tunnel(site.number());
             let mut response = Response::new(Head::Own(head), Body::none());
-            response.tunnel =
-                place.map(|place| Box::new(reply.into_tunnel(idle_timeout, Box::new(place))));
+            response.tunnel = place
+                .and_then(|place| reply.into_tunnel(idle_timeout, Box::new(place)))
+                .map(Box::new);
             Ok(response)
         }
         Some(Ok((head, reply))) => {
@@ -152,6 +179,7 @@ fn asks_for_websocket(request: &Request, ruled: Option<&Ruled>) -> bool {
         && has(b"connection", b"upgrade")
         && *method == Method::Get
         && request.version > Version::Http10
+        && request.version < Version::Http3
         && request.content == Content::None
 }
 
@@ -159,8 +187,19 @@ fn asks_for_websocket(request: &Request, ruled: Option<&Ruled>) -> bool {
 struct Forwarded {
     head: Vec<u8>,
     content: Received,
-    is_head: bool,
-    asks_for_websocket: bool,
+    /// Sending the request twice means the same as sending it once.
+    is_idempotent: bool,
+    expected: Expected,
+}
+
+/// What the request says about its connection.
+#[derive(Debug, Clone, Copy)]
+enum Connection<'k> {
+    /// It is kept for the next request.
+    Persist,
+    Close,
+    /// It becomes a WebSocket, with this key where the client has none.
+    Upgrade(Option<&'k WebsocketKey>),
 }
 
 /// Returns the request's head as mod_proxy_http writes it.
@@ -170,7 +209,7 @@ fn request_head(
     upstream: &Upstream,
     target: &[u8],
     length: Option<u64>,
-    asks_for_websocket: bool,
+    connection: Connection<'_>,
 ) -> Vec<u8> {
     let state = ruled.map(|ruled| &ruled.state);
     let method = state.map_or(&client.request().method, |state| &state.method);
@@ -183,10 +222,18 @@ fn request_head(
         }
     };
     push(b"Host", upstream.authority().as_bytes());
+    let key = match connection {
+        Connection::Upgrade(key) => key,
+        Connection::Persist | Connection::Close => None,
+    };
     for (name, value) in fields.iter() {
-        if !is_ours(name, fields) {
+        let is_key = key.is_some() && name.eq_ignore_ascii_case(b"sec-websocket-key");
+        if !is_key && !is_ours(name, fields) {
             push(name, value);
         }
+    }
+    if let Some(key) = key {
+        push(b"Sec-WebSocket-Key", key.as_bytes());
     }
     let remote = client.remote().ip().to_canonical().to_string();
     let host = fields.value(b"host").unwrap_or(&client.request().authority);
@@ -202,9 +249,10 @@ fn request_head(
     if let Some(length) = length {
         push(b"Content-Length", length.to_string().as_bytes());
     }
-    head.extend_from_slice(match asks_for_websocket {
-        true => b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-        false => b"Connection: close\r\n\r\n",
+    head.extend_from_slice(match connection {
+        Connection::Upgrade(_) => b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        Connection::Close => b"Connection: close\r\n\r\n",
+        Connection::Persist => b"\r\n",
     });
     head
 }
@@ -215,28 +263,62 @@ fn is_ours(name: &[u8], fields: &Fields) -> bool {
     OURS.iter().any(|ours| is(ours)) || fields.values(b"connection").flat_map(members).any(is)
 }
 
-/// Sends a request, and waits for the head of the response to it.
+/// Sends a request to the upstream with that number, and waits for the head of the response. A
+/// request that a kept connection has lost is sent again over a new one, if it is idempotent and no
+/// byte of a response has come (RFC 9110 §9.2.2).
 async fn exchange(
-    site: &howdah_config::Site,
-    upstream: &Upstream,
-    tls: Option<&Arc<ClientConfig>>,
+    thread: &Rc<Thread>,
+    site: &Site,
+    number: usize,
     request: Forwarded,
 ) -> Result<(ResponseHead, Reply), UpstreamError> {
+    let (key, settings) = ((site.number(), number), site.config());
+    let upstream = &settings.upstreams[number];
     let failed = |failure| UpstreamError { upstream: upstream.to_string(), failure };
-    let stream = connect(site, upstream, tls).await.map_err(failed)?;
-    let mut reply = Reply::new(upstream.to_string(), stream, site.upstream_timeout);
-    match reply.write(&request.head, request.content).await {
-        // An upstream that refused the request early may have sent its response already.
-        Ok(()) | Err(Failure::Broken(_)) => {}
-        Err(failure) => return Err(failed(failure)),
+    let mut kept = thread.kept().take(key);
+    loop {
+        let is_kept = kept.is_some();
+        let stream = match kept.take() {
+            Some(stream) => stream,
+            None if thread.kept().rests(key) => return Err(failed(Failure::Resting)),
+            None => connect_anew(thread, site, number).await.map_err(failed)?,
+        };
+        thread.counters().count_upstream(site.number(), is_kept);
+        let home = (settings.upstream_kept > 0).then(|| Home {
+            thread: Rc::clone(thread),
+            key,
+            most: settings.upstream_kept,
+            timeout: settings.upstream_kept_timeout,
+        });
+        let mut reply = Reply::new(upstream.to_string(), stream, settings.upstream_timeout, home);
+        match reply.write(&request.head, &request.content).await {
+            // An upstream that refused the request early may have sent its response already.
+            Ok(()) | Err(Failure::Broken(_)) => {}
+            Err(failure) => return Err(failed(failure)),
+        }
+        match reply.read_head(request.expected).await {
+            Ok(head) => return Ok((head, reply)),
+            Err(Failure::Broken(_) | Failure::Short)
+                if is_kept && request.is_idempotent && !reply.has_begun() => {}
+            Err(failure) => return Err(failed(failure)),
+        }
     }
-    let expected = match (request.is_head, request.asks_for_websocket) {
-        (true, _) => Expected::NoContent,
-        (false, true) => Expected::Switch,
-        (false, false) => Expected::Content,
-    };
-    let head = reply.read_head(expected).await.map_err(failed)?;
-    Ok((head, reply))
+}
+
+/// Makes a connection to the upstream with that number. One that cannot be reached is left alone
+/// for `upstream_retry`.
+async fn connect_anew(
+    thread: &Rc<Thread>,
+    site: &Site,
+    number: usize,
+) -> Result<Box<dyn Duplex>, Failure> {
+    let settings = site.config();
+    let tls = thread.shared.upstream_tls.get(site.number()).and_then(Option::as_ref);
+    let connected = connect(settings, &settings.upstreams[number], tls).await;
+    if let Err(Failure::Unreachable(_) | Failure::Unanswered) = connected {
+        thread.kept().rest((site.number(), number), settings.upstream_retry);
+    }
+    connected
 }
 
 #[cfg(test)]

@@ -215,6 +215,11 @@ fn sites(page: &mut MetricsPage, snapshot: &Snapshot) {
     page.counter(family, each(|site| site.bytes as f64));
     let family = ("howdah_responses_incomplete", "", "Responses that broke off.");
     page.counter(family, each(|site| site.incomplete as f64));
+    let help = "Connections that were made to upstreams.";
+    let family = ("howdah_upstream_connections", "", help);
+    page.counter(family, each(|site| site.upstreams.connections as f64));
+    let help = "Requests that went over a kept connection to an upstream.";
+    page.counter(("howdah_upstream_reuses", "", help), each(|site| site.upstreams.reuses as f64));
     let help = "WebSockets that are carried to upstreams now.";
     page.gauge(("howdah_tunnels", "", help), each(|site| site.tunnels.open as f64));
     let help = "WebSockets that upstreams have accepted.";

@@ -99,6 +99,9 @@ pub(crate) struct SiteSnapshot {
     /// WebSockets that are carried to upstreams.
     #[serde(default)]
     pub(crate) tunnels: TunnelCounts,
+    /// Connections to upstreams.
+    #[serde(default)]
+    pub(crate) upstreams: UpstreamCounts,
     /// `null` without PHP.
     pub(crate) pool: Option<PoolSnapshot>,
 }
@@ -110,6 +113,15 @@ pub(crate) struct TunnelCounts {
     pub(crate) open: usize,
     /// Begun since the start of the server.
     pub(crate) begun: u64,
+}
+
+/// The connections of a site to its upstreams, since the start of the server.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct UpstreamCounts {
+    /// Connections that were made.
+    pub(crate) connections: u64,
+    /// Requests that went over a connection that had one before.
+    pub(crate) reuses: u64,
 }
 
 /// A site's PHP pool.
@@ -322,6 +334,10 @@ impl SiteSnapshot {
             bytes: totals.bytes(),
             incomplete: totals.incomplete(),
             duration: totals.duration(),
+            upstreams: UpstreamCounts {
+                connections: totals.upstream_connections(),
+                reuses: totals.upstream_reuses(),
+            },
             tunnels: TunnelCounts { open: 0, begun: totals.tunnels() },
             pool: pool.map(|(pool, _)| PoolSnapshot::of(pool, totals)),
         }

@@ -87,7 +87,7 @@ pub(crate) fn quic_established(connection: &quinn::Connection) -> Option<Establi
     })
 }
 
-/// What a handshake has shown.
+/// The facts that a handshake has shown.
 #[derive(Debug, Default)]
 struct Notes {
     name: OnceLock<Box<str>>,

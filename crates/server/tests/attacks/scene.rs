@@ -440,7 +440,7 @@ fn configuration(folder: &Folder, attack: &Attack, users: &Users) -> PathBuf {
     // most attacks from beginning; their own tests are in `processes/isolation`.
     let text = format!(
         "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\nthreads = 2\n\
-         [limits]\ndrain_timeout = \"3s\"\n[log]\naccess = \"off\"\n\
+         [limits]\ndrain_timeout = \"3s\"\nspill_total = \"1G\"\n[log]\naccess = \"off\"\n\
          [[site]]\nname = \"a\"\nhosts = [\"a.example\"]\nroot = \"a/public\"\n\
          [site.php]\n{user}mode = \"static\"\nworkers = 4\npcntl = true\nrequest_timeout = \"5s\"\nrequest_terminate_timeout = \"5s\"\nqueue_timeout = \"2s\"\nstate_dir = \"a/state\"\n\
          sandbox = \"off\"\nhide_processes = false\nprivate_tmp = false\n\

@@ -8,7 +8,7 @@ mod limits;
 mod streams;
 
 use self::client::Http3;
-use crate::site::Site;
+use crate::site::{Site, far_limits};
 use crate::support::Folder;
 use crate::tls::client::{Authority, files};
 
@@ -40,6 +40,7 @@ impl Served {
 
     pub fn with(content: &[(&str, &str)], special: &Special<'_>) -> Served {
         let Special { limits, http3, site, php } = special;
+        let limits = format!("{}{limits}", far_limits(limits));
         let authority = Authority::new();
         let pair = authority.certify(&["a.example", "localhost"]);
         let folder = files(&[("a", &pair)]);

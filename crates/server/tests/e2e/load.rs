@@ -1,5 +1,9 @@
 //! More requests than workers.
 
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -31,6 +35,52 @@ fn answered(wires: &[Wire]) -> usize {
 fn is_busy(reply: &Reply) -> bool {
     reply.status == 503
         && reply.field("retry-after").is_some_and(|seconds| seconds.parse::<u32>().is_ok())
+}
+
+#[test]
+fn scripts_are_answered_while_other_clients_keep_the_threads_busy() {
+    if !has_php() {
+        return;
+    }
+    let busy = ("busy/.htaccess", "SetOutputFilter DEFLATE\n");
+    let site = Site::with_php(&[OK, busy], "workers = 2");
+    let huge = File::create(site.root().join("busy/huge.txt")).unwrap();
+    huge.set_len(1 << 36).unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _end = Raised(&over);
+        let (sender, begun) = mpsc::channel();
+        for _ in 0..4 {
+            let (over, sender, address) = (&over, sender.clone(), site.server.address());
+            scope.spawn(move || {
+                let mut client = TcpStream::connect(address).unwrap();
+                client
+                    .write_all(
+                        b"GET /busy/huge.txt HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n",
+                    )
+                    .unwrap();
+                let mut content = vec![0; 1 << 16];
+                let mut read = || client.read(&mut content).unwrap();
+                read();
+                sender.send(()).unwrap();
+                while !over.load(Ordering::Relaxed) && read() > 0 {}
+                assert!(over.load(Ordering::Relaxed), "the file has an end");
+            });
+        }
+        (0..4).for_each(|_| begun.recv().unwrap());
+        for _ in 0..20 {
+            assert_eq!(site.get("/ok.php").text(), "ok");
+        }
+    });
+}
+
+/// Raises a flag at the end, also if the test fails.
+struct Raised<'f>(&'f AtomicBool);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! WebSockets that a rule hands on to an upstream (`[P]`): RFC 6455 over HTTP/1.1, TLS and HTTP/2.
 
 mod encrypted;
+mod http2;
+mod kept;
 mod upstream;
 
 use std::io::{Read, Write};

@@ -50,9 +50,11 @@ pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, line: &str, stream: 
     stream.0.borrow_mut().extend_from_slice(line.as_bytes());
     let promised = response.length();
     let limits = thread.spool_limits(None);
+    let place = thread.filter_place(site, peer);
+    let mut frames = Frames(stream);
+    let filters = &response.filters;
     let (bytes, result) =
-        body::send(&mut response.body, &response.filters, promised, limits, &mut Frames(stream))
-            .await;
+        body::send(&mut response.body, filters, promised, limits, place, &mut frames).await;
     assert_eq!(Some(bytes), promised);
     let situation = Situation {
         peer,

@@ -2,16 +2,57 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use howdah_config::{Site, Upstream};
 use rustls::ClientConfig;
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use super::reply::Failure;
 use crate::body::Duplex;
 use crate::tls::{handshake_advice, server_name};
+
+impl Duplex for TcpStream {
+    fn is_silent(&mut self) -> bool {
+        peeked(self.as_fd()).is_none()
+    }
+}
+
+impl Duplex for UnixStream {
+    fn is_silent(&mut self) -> bool {
+        peeked(self.as_fd()).is_none()
+    }
+}
+
+impl<S: Duplex + AsFd> Duplex for TlsStream<S> {
+    fn is_silent(&mut self) -> bool {
+        match peeked(self.get_ref().0.as_fd()) {
+            None => true,
+            // The session may have news of its own, such as a ticket.
+            Some(Ok(1..)) => {
+                let mut byte = [0];
+                let mut room = ReadBuf::new(&mut byte);
+                let mut context = Context::from_waker(Waker::noop());
+                Pin::new(self).poll_read(&mut context, &mut room).is_pending()
+            }
+            Some(_) => false,
+        }
+    }
+}
+
+/// Looks at a socket without taking bytes. `None`: nothing is there; 0: the other side has ended.
+fn peeked(socket: BorrowedFd<'_>) -> Option<io::Result<usize>> {
+    match howdah_sys::socket::peek(socket) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+        other => Some(other),
+    }
+}
 
 /// Connects to an upstream of `site` within its `upstream_connect_timeout`. `tls` are the settings
 /// of its upstreams over TLS.
@@ -61,7 +102,7 @@ async fn tcp(upstream: &Upstream) -> io::Result<TcpStream> {
 }
 
 /// Makes the handshake of TLS, where the upstream is one over TLS.
-async fn encrypt<S: Duplex + 'static>(
+async fn encrypt<S: Duplex + AsFd + 'static>(
     site: &Site,
     upstream: &Upstream,
     tls: Option<&Arc<ClientConfig>>,

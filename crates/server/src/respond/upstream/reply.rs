@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWriteExt};
 use tokio::time::{Sleep, sleep};
 
 use super::UpstreamError;
+use super::kept::Home;
 use crate::body::{Available, Duplex, Received, Source, SourceError, Tunnel};
 use crate::net::{Buffer, Piece};
 
@@ -32,6 +33,8 @@ pub(super) enum Failure {
     Unreachable(io::Error),
     /// The connection was not made within `upstream_connect_timeout`.
     Unanswered,
+    /// The connection could not be made a moment ago, and is not tried.
+    Resting,
     /// TLS could not be begun. The text says why and what to do.
     Handshake(String),
     /// The connection broke.
@@ -50,7 +53,9 @@ impl Failure {
     /// Returns the status for the client, which is mod_proxy's.
     pub(super) fn status(&self) -> Status {
         match self {
-            Failure::Unreachable(_) | Failure::Unanswered => Status::SERVICE_UNAVAILABLE,
+            Failure::Unreachable(_) | Failure::Unanswered | Failure::Resting => {
+                Status::SERVICE_UNAVAILABLE
+            }
             Failure::Handshake(_) | Failure::Broken(_) | Failure::Short | Failure::Malformed(_) => {
                 Status::BAD_GATEWAY
             }
@@ -67,6 +72,9 @@ impl fmt::Display for Failure {
             Failure::Unanswered => {
                 f.write_str("it has not taken the connection within upstream_connect_timeout")
             }
+            Failure::Resting => f.write_str(
+                "it could not be reached a moment ago, and is tried again after upstream_retry",
+            ),
             Failure::Handshake(why) => f.write_str(why),
             Failure::Broken(error) => write!(f, "its connection broke: {error}"),
             Failure::Short => {
@@ -95,8 +103,13 @@ pub(super) enum Expected {
 pub(super) struct Reply {
     /// The upstream's name, for the log.
     name: String,
-    stream: Box<dyn Duplex>,
+    /// `None` after the end of a response whose connection is kept.
+    stream: Option<Box<dyn Duplex>>,
+    /// Where the connection goes at the end of the response; `None`: it is closed.
+    home: Option<Home>,
     input: Buffer,
+    /// Something was received.
+    has_begun: bool,
     /// Bytes of content at the beginning of `input`, and bytes of framing behind them.
     ready: (usize, usize),
     left: Left,
@@ -126,12 +139,19 @@ impl fmt::Debug for Reply {
 }
 
 impl Reply {
-    /// Returns a response that is to be read from `stream`.
-    pub(super) fn new(name: String, stream: Box<dyn Duplex>, patience: Duration) -> Reply {
+    /// Returns a response that is to be read from `stream`, which `home` takes back.
+    pub(super) fn new(
+        name: String,
+        stream: Box<dyn Duplex>,
+        patience: Duration,
+        home: Option<Home>,
+    ) -> Reply {
         Reply {
             name,
-            stream,
+            stream: Some(stream),
+            home,
             input: Buffer::default(),
+            has_begun: false,
             ready: (0, 0),
             left: Left::All,
             is_head: false,
@@ -140,7 +160,24 @@ impl Reply {
         }
     }
 
-    pub(super) async fn write(&mut self, head: &[u8], content: Received) -> Result<(), Failure> {
+    /// Whether any byte of the response was received.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Writes the request.
+    ///
+    /// # Errors
+    /// The upstream may have answered nevertheless. Its connection is not kept.
+    pub(super) async fn write(&mut self, head: &[u8], content: &Received) -> Result<(), Failure> {
+        let written = self.write_parts(head, content).await;
+        if written.is_err() {
+            self.home = None;
+        }
+        written
+    }
+
+    async fn write_parts(&mut self, head: &[u8], content: &Received) -> Result<(), Failure> {
         self.write_all(head).await?;
         match content {
             Received::Memory(bytes) => {
@@ -150,8 +187,8 @@ impl Reply {
             }
             Received::File(file, length) => {
                 let (mut piece, mut offset) = (Vec::new(), 0);
-                while offset < length {
-                    piece.resize(STEP.min((length - offset) as usize), 0);
+                while offset < *length {
+                    piece.resize(STEP.min((*length - offset) as usize), 0);
                     let read = file.read(offset, piece).await.map_err(io::Error::other);
                     piece = read.and_then(|read| read).map_err(Failure::Storage)?;
                     self.write_all(&piece).await?;
@@ -159,11 +196,19 @@ impl Reply {
                 }
             }
         }
-        Ok(())
+        // A session of TLS may hold the last bytes.
+        self.write_all(b"").await
     }
 
     async fn write_all(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        match tokio::time::timeout(self.patience, self.stream.write_all(bytes)).await {
+        let Some(stream) = &mut self.stream else {
+            return Err(Failure::Broken(io::ErrorKind::NotConnected.into()));
+        };
+        let write = async {
+            stream.write_all(bytes).await?;
+            stream.flush().await
+        };
+        match tokio::time::timeout(self.patience, write).await {
             Ok(written) => written.map_err(Failure::Broken),
             Err(_) => Err(Failure::Silent),
         }
@@ -171,10 +216,13 @@ impl Reply {
 
     /// Reads once; 0 bytes are the end.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, Failure>> {
-        let (input, stream) = (&mut self.input, &mut self.stream);
+        let (input, Some(stream)) = (&mut self.input, &mut self.stream) else {
+            return Poll::Ready(Ok(0));
+        };
         let filled = input.poll_fill(|room| Pin::new(stream).poll_read(context, room));
         if let Poll::Ready(filled) = filled {
             self.silence = None;
+            self.has_begun |= filled.as_ref().is_ok_and(|count| *count > 0);
             return Poll::Ready(filled.map_err(Failure::Broken));
         }
         let patience = self.patience;
@@ -189,7 +237,7 @@ impl Reply {
         let mut interim = 0;
         loop {
             match parse_head(self.input.bytes())? {
-                Some(ParsedHead { head, length, switches }) => {
+                Some(ParsedHead { head, length, switches, persists }) => {
                     self.input.consume(length);
                     if switches && expected == Expected::Switch {
                         return Ok(head);
@@ -201,6 +249,10 @@ impl Reply {
                         } else {
                             framing(&head.fields)?
                         };
+                        if !persists {
+                            self.home = None;
+                        }
+                        self.settle();
                         return Ok(head);
                     }
                     interim += 1;
@@ -222,13 +274,30 @@ impl Reply {
     }
 
     /// Makes a tunnel of the connection, whose head was 101.
-    pub(super) fn into_tunnel(self, idle_timeout: Duration, place: Box<dyn fmt::Debug>) -> Tunnel {
-        Tunnel {
+    /// `None`: there is no connection.
+    pub(super) fn into_tunnel(
+        self,
+        idle_timeout: Duration,
+        place: Box<dyn fmt::Debug>,
+    ) -> Option<Tunnel> {
+        Some(Tunnel {
             received: self.input.bytes().to_vec(),
-            stream: self.stream,
+            stream: self.stream?,
             idle_timeout,
             name: self.name,
             place,
+        })
+    }
+
+    /// Gives the connection back at the end of the response. Bytes behind the end are those of an
+    /// upstream that cannot count: its connection is closed.
+    fn settle(&mut self) {
+        if !matches!(self.left, Left::Length(0)) || self.ready != (0, 0) {
+            return;
+        }
+        let (stream, home) = (self.stream.take(), self.home.take());
+        if let (Some(stream), Some(home), true) = (stream, home, self.input.is_empty()) {
+            home.take_back(stream);
         }
     }
 
@@ -266,6 +335,7 @@ impl Reply {
                 }
             }
         }
+        self.settle();
         Poll::Ready(Ok(()))
     }
 }
@@ -295,6 +365,7 @@ impl Source for Reply {
         self.ready.0 -= count;
         if self.ready.0 == 0 {
             self.input.consume(std::mem::take(&mut self.ready.1));
+            self.settle();
         }
     }
 
@@ -318,6 +389,8 @@ struct ParsedHead {
     length: usize,
     /// The head is a 101 that begins a WebSocket.
     switches: bool,
+    /// The connection persists after the response (RFC 9112 §9.3).
+    persists: bool,
 }
 
 /// Returns the head that `bytes` begin with, if the head is complete.
@@ -348,6 +421,7 @@ fn parse_head(bytes: &[u8]) -> Result<Option<ParsedHead>, Failure> {
     let switches = head.status == Status::SWITCHING_PROTOCOLS
         && has(b"connection", b"upgrade")
         && has(b"upgrade", b"websocket");
+    let persists = parsed.version == Some(1) && !has(b"connection", b"close");
     for (name, value) in fields.iter() {
         let mut named = fields.values(b"connection").flat_map(members);
         if named.any(|named| named.eq_ignore_ascii_case(name))
@@ -360,7 +434,7 @@ fn parse_head(bytes: &[u8]) -> Result<Option<ParsedHead>, Failure> {
     }
     // The field would be taken for one of our own connection.
     head.fields.remove(b"connection");
-    Ok(Some(ParsedHead { head, length, switches }))
+    Ok(Some(ParsedHead { head, length, switches, persists }))
 }
 
 /// Returns how much content follows a head (RFC 9112 §6.3).

@@ -66,6 +66,10 @@ fn serve(mut input: impl Read, mut output: impl Write) {
             say(
                 "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 203 Mine\r\nTransfer-Encoding: chunked\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\n",
             );
+            // HEAD has no content. The connection is kept: content would be the next response.
+            if text.starts_with("HEAD") {
+                return;
+            }
             say("5\r\nfirst\r\n");
             if let Some((_, folder)) = path.split_once("?in=") {
                 let step = Path::new(folder).join("first");
@@ -126,7 +130,7 @@ fn requests_are_handed_on() {
         "{}",
         reply.text()
     );
-    assert!(reply.text().ends_with("Connection: close\r\n\r\n0 bytes, sum 0"), "{}", reply.text());
+    assert!(reply.text().ends_with("\r\n\r\n0 bytes, sum 0"), "{}", reply.text());
     for line in ["X-Made: by-hand", "X-Forwarded-For: 192.0.2.9, 127.0.0.1", "X-Forwarded-Host: "] {
         assert!(reply.text().contains(line), "{line}: {}", reply.text());
     }

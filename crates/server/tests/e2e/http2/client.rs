@@ -2,15 +2,20 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
 use h2::{Reason, RecvStream, SendStream};
 use http::Request;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
 
 use crate::site::Site;
 
@@ -57,10 +62,29 @@ impl Http2 {
 
     /// A connection with settings of the client's own.
     pub fn with(address: SocketAddr, builder: &Builder) -> Http2 {
+        Http2::over(address, builder, async |stream| stream)
+    }
+
+    /// A connection over TLS that asks for `name`.
+    pub fn encrypted(address: SocketAddr, mut tls: ClientConfig, name: &str) -> Http2 {
+        tls.alpn_protocols = vec![b"h2".to_vec()];
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        Http2::over(address, &Builder::new(), async |stream| {
+            TlsConnector::from(Arc::new(tls)).connect(name, stream).await.unwrap()
+        })
+    }
+
+    /// A connection over what `wrap` makes of the socket.
+    fn over<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+        address: SocketAddr,
+        builder: &Builder,
+        wrap: impl AsyncFnOnce(TcpStream) -> S,
+    ) -> Http2 {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (sender, connection) = runtime.block_on(async {
             let stream = TcpStream::connect(address).await.unwrap();
             stream.set_nodelay(true).unwrap();
+            let stream = wrap(stream).await;
             let (sender, connection) =
                 builder.handshake::<_, Bytes>(stream).await.expect("the server speaks HTTP/2");
             (sender, tokio::spawn(connection))
@@ -71,6 +95,11 @@ impl Http2 {
             authority: address.to_string(),
             connection,
         }
+    }
+
+    /// Returns whether the server takes WebSockets. Its settings have come.
+    pub fn takes_websockets(&self) -> bool {
+        self.sender.is_extended_connect_protocol_enabled()
     }
 
     /// Runs a test's steps, at most for [`PATIENCE`].

@@ -99,6 +99,7 @@ fn a_reload_ends_connections_and_no_request() {
     assert_eq!(served.connect().get("/a.txt").text(), "hello");
     // A connection without a request may send one.
     assert_eq!(fresh.get("/a.txt").text(), "hello");
+    assert!(fresh.ended().contains("closed by peer"));
     assert!(front.lives(), "the former front has a request");
     served.site.allow("end");
     let reply = client.run(reply(held)).unwrap();

@@ -159,6 +159,11 @@ impl TlsClient {
         TlsClient(Arc::new(config.unwrap()))
     }
 
+    /// The client's settings.
+    pub fn settings(&self) -> ClientConfig {
+        ClientConfig::clone(&self.0)
+    }
+
     /// A connection that asks for `name`.
     pub fn connect(&mut self, address: SocketAddr, name: &str) -> Wire {
         Wire::encrypted(address, self.session(name))

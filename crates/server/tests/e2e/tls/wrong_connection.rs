@@ -2,6 +2,7 @@
 
 use super::LISTEN;
 use super::client::{self, Authority, Trust};
+use crate::http2::client::{Http2, reply};
 use crate::site::Site;
 
 #[test]
@@ -76,6 +77,14 @@ fn a_request_for_a_site_with_another_certificate_is_misdirected() {
         let reply = wire.ask("GET", "/a.txt", &[("Host", host)], b"");
         assert_eq!(reply.status, status, "{host}");
         assert!(status != 200 || reply.text() == text, "{host}: {}", reply.text());
+    }
+    // A browser that knows one connection of HTTP/2 for both names uses it for both.
+    let client = Http2::encrypted(address, authority.client(Trust::Tls13).settings(), "a.example");
+    for (host, status) in [("a.example", 200), ("b.example", 421), ("shared.example", 200)] {
+        let uri = format!("https://{host}/a.txt");
+        let request = http::Request::get(uri).body(()).unwrap();
+        let reply = client.run(async { reply(client.begin(request, true).await.0).await });
+        assert_eq!(reply.status, status, "{host} over HTTP/2");
     }
 }
 

@@ -72,6 +72,16 @@ impl Upstream {
         })
     }
 
+    /// Starts a server that accepts every WebSocket with the answer to its key, and then has `serve`
+    /// handle the bytes.
+    pub fn accepting(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Upstream {
+        Upstream::with(move |stream| {
+            if let Ok(socket) = tungstenite::accept(stream) {
+                serve(socket.get_ref().try_clone().unwrap());
+            }
+        })
+    }
+
     /// A site whose folder `ws` is this server's.
     pub fn site(&self, more: &str) -> Site {
         self.site_with(&Options {

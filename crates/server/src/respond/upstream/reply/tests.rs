@@ -1,12 +1,14 @@
 use super::*;
 
+impl Duplex for tokio::io::Join<io::Cursor<Vec<u8>>, tokio::io::Sink> {}
+
 /// Reads a response. Returns its status and content, or the failure.
 fn read(response: &str, expected: Expected) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let response = io::Cursor::new(response.as_bytes().to_vec());
         let stream = Box::new(tokio::io::join(response, tokio::io::sink()));
-        let mut reply = Reply::new(String::new(), stream, Duration::from_secs(5));
+        let mut reply = Reply::new(String::new(), stream, Duration::from_secs(5), None);
         let head = match reply.read_head(expected).await {
             Ok(head) => head,
             Err(failure) => return failure.status().to_string(),

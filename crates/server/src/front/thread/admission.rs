@@ -1,0 +1,87 @@
+//! Connections of one thread: how many there may be, and which of them end to make room.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::Notify;
+
+use super::{Shared, Thread};
+use crate::log::Level;
+use crate::net::{CountedConnection, Peer};
+
+/// The part of all connections that is closed at once to make room. Finding the longest idle ones is
+/// a look at all connections of a thread, which should not be needed for each new one.
+const RECYCLED: usize = 256;
+/// The most connections of a thread that keep their buffers while they wait for the next request. A
+/// connection with buffers takes a few kilobytes more than one without.
+const MOST_WORKING: usize = 256;
+
+/// A client has as many connections as it may have.
+#[derive(Debug)]
+pub(crate) struct TooMany;
+
+impl Thread {
+    /// Counts a connection of `peer` as its client's. A trusted proxy's connection is no client's.
+    ///
+    /// # Errors
+    /// The client has as many as it may have, which was logged.
+    pub(crate) fn admit_connection(
+        &self,
+        peer: &Peer,
+    ) -> Result<Option<CountedConnection<'_>>, TooMany> {
+        if peer.is_proxy {
+            return Ok(None);
+        }
+        let Shared { clients, most_connections, .. } = &*self.shared;
+        let counted = clients.connect(peer.remote.ip(), self.connections(), *most_connections);
+        if counted.is_none() {
+            let what = "closed: the client has as many connections as `client_connections` allows";
+            self.shared.log.say_of_client(Level::Info, None, peer.remote, what);
+            return Err(TooMany);
+        }
+        Ok(counted)
+    }
+
+    /// The number of all connections.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.loads.iter().map(|load| load.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Closes connections that wait for a request, those that have waited for longest first.
+    /// Returns whether this thread had any; if not, the other threads close some of theirs.
+    pub(crate) fn make_room(&self) -> bool {
+        if self.close_longest_idle() > 0 {
+            return true;
+        }
+        self.shared.crowded.iter().for_each(Notify::notify_one);
+        false
+    }
+
+    /// Closes some idle connections, those that have waited for longest first. Returns their number.
+    pub(super) fn close_longest_idle(&self) -> usize {
+        self.watches
+            .expire_longest_idle((self.shared.most_connections / RECYCLED).max(1))
+    }
+
+    /// Counts a connection as working until the guard is dropped.
+    pub(crate) fn working(self: Rc<Self>) -> Working {
+        self.working.set(self.working.get() + 1);
+        Working(self)
+    }
+
+    /// Returns whether more than [`MOST_WORKING`] connections are working: then connections without
+    /// a request should release their buffers.
+    pub(crate) fn is_over_working_limit(&self) -> bool {
+        self.working.get() > MOST_WORKING
+    }
+}
+
+/// Counts a connection as working until dropped.
+#[derive(Debug)]
+pub(crate) struct Working(Rc<Thread>);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.working.set(self.0.working.get() - 1);
+    }
+}
