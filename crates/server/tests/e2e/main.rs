@@ -34,6 +34,7 @@ mod logs;
 mod methods;
 mod php;
 mod raw_bytes;
+mod reload_over_tls;
 mod sendfile;
 mod site;
 mod site_logs;
