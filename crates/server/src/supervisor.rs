@@ -32,6 +32,7 @@ mod pool;
 mod pool_log;
 mod reach;
 mod report;
+mod service_manager;
 mod startup;
 mod state;
 mod takeover;
@@ -61,6 +62,7 @@ use self::orders::CertificateOrders;
 use self::orphans::OrphanSearch;
 use self::plan::ServePlan;
 use self::pool::PoolProcesses;
+use self::service_manager::ServiceManager;
 use self::upgrade::ConfigCheck;
 use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
 use crate::observe::{FrontCounters, Ledger};
@@ -97,6 +99,7 @@ struct Supervisor {
     /// The listeners for monitors.
     admin: Vec<Listener>,
     control: Option<ControlSocket>,
+    manager: ServiceManager,
     pid_file: Option<PathBuf>,
     generations: Vec<Generation>,
     next_number: u64,
@@ -235,7 +238,8 @@ impl Supervisor {
             .is_some_and(ControlSocket::is_busy)
             .then(|| Instant::now() + CLIENT_TURN);
         let certificates = self.certificate_files.due().filter(|_| !self.stopping);
-        let due = [self.restart, check, client, certificates, self.orphans.due()];
+        let manager = self.manager.due();
+        let due = [self.restart, check, client, certificates, self.orphans.due(), manager];
         let due = due.into_iter().chain([
             self.ticket_keys_due,
             self.orders.due(),
@@ -310,6 +314,7 @@ impl Supervisor {
         }
         self.say(Level::Notice, "stopping: requests in flight are finished");
         self.stopping = true;
+        self.tell_manager_of_stop();
         (self.restart, self.reload_wanted, self.upgrade_wanted, self.change) =
             (None, false, false, None);
         self.check = None;
@@ -382,6 +387,7 @@ impl Supervisor {
             self.say(Level::Error, &format!("session tickets keep their keys: {why}"));
         }
         self.log.report_repeats(now);
+        self.keep_manager_informed(now);
         if let Some(control) = &mut self.control {
             control.drop_silent(now);
             let late = control.overdue(Command::StatusJson, now, JSON_PATIENCE);

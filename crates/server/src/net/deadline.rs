@@ -9,6 +9,9 @@ use std::rc::{Rc, Weak};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+/// A connection that has waited for a request for less than this is not closed to make room: its
+/// client is probably about to send one.
+const FRESH: Duration = Duration::from_millis(100);
 /// The interval between two sweeps.
 pub(crate) const SWEEP: Duration = Duration::from_millis(500);
 
@@ -83,11 +86,14 @@ impl Watches {
     }
 
     /// Wakes up to `most` idle connections as if their deadline had passed, those first that have
-    /// been idle for longest. Returns their number.
-    pub(crate) fn expire_longest_idle(&self, most: usize) -> usize {
+    /// been idle for longest, none that has been so only for a moment. Returns their number.
+    pub(crate) fn expire_longest_idle(&self, most: usize, now: Instant) -> usize {
+        let now = milliseconds(self.start, now);
+        let fresh = now.saturating_sub(FRESH.as_millis() as u64);
         let mut idle: Vec<(u64, Rc<Watch>)> = Vec::new();
         for watch in self.all.borrow().iter().filter_map(Weak::upgrade) {
-            if watch.idle.get() && !watch.is_disarmed() && !watch.is_expired() {
+            let waits = watch.idle.get() && !watch.is_disarmed() && !watch.is_expired();
+            if waits && watch.armed.get() <= fresh {
                 idle.push((watch.armed.get(), watch));
             }
         }
@@ -171,11 +177,17 @@ mod tests {
             })
             .collect();
         let expired = || -> Vec<usize> { (0..10).filter(|at| all[*at].is_expired()).collect() };
-        assert_eq!(watches.expire_longest_idle(2), 2);
+        let later = now + Duration::from_secs(6);
+        assert_eq!(watches.expire_longest_idle(1, later), 1);
+        assert_eq!(expired(), [8]);
+        // The one that has waited for a second, and none of those that have only begun to wait.
+        let just_now = now + Duration::from_secs(6);
+        assert_eq!(watches.expire_longest_idle(100, just_now), 1);
         assert_eq!(expired(), [6, 8]);
-        assert_eq!(watches.expire_longest_idle(100), 3);
+        let much_later = now + Duration::from_secs(60);
+        assert_eq!(watches.expire_longest_idle(100, much_later), 3);
         assert_eq!(expired(), [0, 2, 4, 6, 8]);
-        assert_eq!(watches.expire_longest_idle(100), 0);
+        assert_eq!(watches.expire_longest_idle(100, much_later), 0);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::generation_plan::GenerationPlan;
 use super::listeners::{self, Listener};
 use super::plan::SiteSource;
 use super::pool::SpareZygote;
+use super::service_manager::ServiceEvent;
 use super::{CommandError, Supervisor, reach};
 use crate::front::processors;
 use crate::log::{self, ErrorLog, Level, LineKind, LogTarget, SiteLogs};
@@ -70,7 +71,9 @@ impl Supervisor {
             self.reload_wanted = true;
             return;
         }
-        self.say(Level::Notice, &format!("reloading {}", self.plan.source));
+        let what = format!("reloading {}", self.plan.source);
+        self.say(Level::Notice, &what);
+        self.tell_manager(ServiceEvent::Reloading, &what);
         self.begin(ChangeCause::Reload);
     }
 
@@ -263,6 +266,7 @@ impl Supervisor {
         self.arrange_orders();
         self.confirm_challenges();
         self.report_start(generation, cause);
+        self.tell_manager_of(generation);
         if !std::mem::replace(&mut self.announced, true) {
             self.announce();
         }
@@ -285,17 +289,26 @@ impl Supervisor {
         let reason = refusal.to_string();
         match cause {
             ChangeCause::Start => {
+                self.tell_manager(ServiceEvent::Status, &reason);
                 self.failure = Some(refusal);
                 self.stopping = true;
             }
             ChangeCause::Reload => {
-                self.say_lines("the reload is refused, and what was served goes on", &reason);
+                let what = "the reload is refused, and what was served goes on";
+                self.say_lines(what, &reason);
+                self.tell_manager(ServiceEvent::Ready, &format!("{what}: {reason}"));
                 self.answer_all(Command::Reload, Err(&reason));
             }
             ChangeCause::TakeOver => {
-                self.say_lines("what the former program serves goes on", &reason)
+                let what = "what the former program serves goes on";
+                self.say_lines(what, &reason);
+                self.tell_manager(ServiceEvent::Ready, &format!("{what}: {reason}"));
             }
-            ChangeCause::FrontDied => self.say_lines("there is no front", &reason),
+            ChangeCause::FrontDied => {
+                let what = "there is no front";
+                self.say_lines(what, &reason);
+                self.tell_manager(ServiceEvent::Status, &format!("{what}: {reason}"));
+            }
         }
         self.change_is_over();
     }

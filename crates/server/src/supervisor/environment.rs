@@ -15,6 +15,7 @@ use howdah_sys::credentials::{self, Identity};
 use howdah_sys::process::{self, Pid};
 
 use super::cgroups::ControlGroups;
+use super::service_manager;
 
 /// The user, paths, limits and variables of the process, read once at the start.
 #[derive(Debug, Clone)]
@@ -34,8 +35,10 @@ pub(crate) struct Environment {
     /// The folder for the state of pools that have no `state_dir`. It is removed when the server
     /// ends.
     pub(crate) state: Option<PathBuf>,
-    /// All environment variables.
+    /// All environment variables but those in `for_manager`.
     pub(crate) variables: Vec<(OsString, OsString)>,
+    /// The variables of the service manager. Only this program's successor gets them.
+    pub(crate) for_manager: Vec<(OsString, OsString)>,
     /// The control groups of this supervisor, or the reason why there are none. `None` if they were
     /// not needed yet.
     pub(crate) cgroups: Option<Result<Arc<ControlGroups>, String>>,
@@ -54,7 +57,9 @@ impl Environment {
     /// # Errors
     /// The user or the executable of this process cannot be determined.
     pub(crate) fn read() -> io::Result<Environment> {
-        let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+        let (for_manager, variables) = std::env::vars_os().partition(|(name, _)| {
+            service_manager::VARIABLES.iter().any(|variable| name == variable)
+        });
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let path = variable("PATH").unwrap_or_else(|| USUAL_PATH.into());
         Ok(Environment {
@@ -69,6 +74,7 @@ impl Environment {
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             state: None,
             variables,
+            for_manager,
             cgroups: None,
             spare_user: OnceCell::new(),
         })

@@ -78,6 +78,7 @@ impl GenerationPlan {
         };
         let front = finder.front(&config);
         finder.warn_of_open_admin(&config);
+        finder.tell_of_listeners_without_http3(&config);
         let mut certificates: SitePairs =
             config.sites.iter().map(|site| finder.pairs(site)).collect();
         let upstream_tls = config.sites.iter().map(|site| finder.upstream_tls(site)).collect();
@@ -129,6 +130,21 @@ struct Finder<'s> {
 }
 
 impl Finder<'_> {
+    /// Names the listeners with TLS that have no HTTP/3 because of the PROXY protocol.
+    fn tell_of_listeners_without_http3(&mut self, config: &Config) {
+        let has_sites = config.sites.iter().any(|site| site.tls.is_on());
+        if !config.http3.enabled || !has_sites {
+            return;
+        }
+        for listener in config.listen.iter().filter(|own| own.tls && own.proxy_protocol) {
+            self.notices.push(format!(
+                "no HTTP/3 on {}, because of `proxy_protocol`: packets of UDP carry no such header; \
+                 clients use HTTP/1 and HTTP/2 there",
+                listener.address
+            ));
+        }
+    }
+
     /// Warns of an admin listener that other machines can reach.
     fn warn_of_open_admin(&mut self, config: &Config) {
         for address in &config.admin {
@@ -584,6 +600,7 @@ mod tests {
             descriptor_limit: (1024, 4096),
             state: None,
             variables: Vec::new(),
+            for_manager: Vec::new(),
             spare_user: std::cell::OnceCell::new(),
             cgroups: None,
         }

@@ -29,6 +29,8 @@ pub(super) struct Heart {
     pulse: Arc<Pulse>,
     threads: Vec<ThreadWatch>,
     due: Instant,
+    /// A thread was found to hang.
+    has_stopped: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -74,12 +76,18 @@ impl Heart {
             threads: vec![ThreadWatch::default(); pulse.heartbeats().count()],
             pulse,
             due: Instant::now() + LOOK,
+            has_stopped: false,
         }
     }
 
     /// The time of the next look.
     pub(super) fn due(&self) -> Instant {
         self.due
+    }
+
+    /// Whether a thread was found to hang, so that the front was killed.
+    pub(super) fn has_stopped(&self) -> bool {
+        self.has_stopped
     }
 
     /// Looks at all threads of the front `pid`, if it is time.
@@ -94,8 +102,11 @@ impl Heart {
         }
         let state = |task| process::thread_state(pid, task);
         let all = self.threads.iter_mut().zip(self.pulse.heartbeats()).enumerate();
-        all.filter_map(|(number, (watch, heartbeat))| watch.look(number, heartbeat, state))
-            .collect()
+        let verdicts: Vec<Verdict> = all
+            .filter_map(|(number, (watch, heartbeat))| watch.look(number, heartbeat, state))
+            .collect();
+        self.has_stopped |= verdicts.iter().any(|verdict| matches!(verdict, Verdict::Hangs(_)));
+        verdicts
     }
 }
 

@@ -27,6 +27,7 @@ use super::oom;
 use super::orders::CertificateOrders;
 use super::orphans::OrphanSearch;
 use super::plan::{ServePlan, SiteSource};
+use super::service_manager::ServiceManager;
 use super::state;
 use super::takeover::Inheritance;
 use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
@@ -80,6 +81,10 @@ pub(crate) fn serve(
         None => None,
     };
     let log = Arc::new(ErrorLog::new(LogTarget::stderr().map_err(failed)?, Level::Info));
+    let manager = ServiceManager::of(&environment.for_manager).unwrap_or_else(|why| {
+        log.say(Level::Warning, None, &why);
+        ServiceManager::default()
+    });
     let mut supervisor = Supervisor {
         plan,
         environment,
@@ -94,6 +99,7 @@ pub(crate) fn serve(
         listeners: Vec::new(),
         datagrams: Datagrams::default(),
         control: None,
+        manager,
         pid_file: None,
         generations: Vec::new(),
         next_number: 1,

@@ -235,6 +235,9 @@ pub(super) fn variables(
         variables.push(variable(name, value)?);
     }
     if let Some(file) = inheritance {
+        for (name, value) in &environment.for_manager {
+            variables.push(variable(name, value)?);
+        }
         variables.push(variable(OsStr::new(VARIABLE), file.as_raw_fd().to_string().as_ref())?);
     }
     Ok(variables)

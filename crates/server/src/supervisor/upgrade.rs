@@ -20,6 +20,7 @@ use super::front_protocol;
 use super::generation::{Generation, GenerationPhase};
 use super::listeners::Listener;
 use super::pool::PoolProcesses;
+use super::service_manager::ServiceEvent;
 use super::takeover::{self, Handover, InheritedGeneration};
 use super::{Supervisor, USUAL_DRAIN};
 use crate::log::Level;
@@ -132,14 +133,19 @@ impl Supervisor {
             return;
         }
         let program = self.environment.executable.display().to_string();
-        self.say(Level::Notice, &format!("upgrade: {program} checks the configuration"));
+        let what = format!("upgrade: {program} checks the configuration");
+        self.say(Level::Notice, &what);
+        self.tell_manager(ServiceEvent::Reloading, &what);
         match ConfigCheck::start(self) {
             Ok(check) => self.check = Some(check),
-            Err(error) => self.say(
-                Level::Error,
-                &format!("the server was not upgraded: cannot run {program}: {error}; the present program continues"),
-            ),
+            Err(error) => self.refuse_upgrade(&format!("cannot run {program}: {error}")),
         }
+    }
+
+    fn refuse_upgrade(&mut self, why: &str) {
+        let what = format!("the server was not upgraded: {why}; the present program continues");
+        self.say(Level::Error, &what);
+        self.tell_manager(ServiceEvent::Ready, &what);
     }
 
     pub(super) fn keep_time_of_upgrade(&mut self, now: Instant) {
@@ -167,12 +173,7 @@ impl Supervisor {
         for line in String::from_utf8_lossy(&check.output).lines() {
             self.say(Level::Error, line);
         }
-        self.say(
-            Level::Error,
-            &format!(
-                "the server was not upgraded: {program}: {why}; the present program continues"
-            ),
-        );
+        self.refuse_upgrade(&format!("{program}: {why}"));
     }
 
     fn hand_over(&self) -> io::Result<std::convert::Infallible> {

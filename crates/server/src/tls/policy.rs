@@ -38,6 +38,16 @@ pub(crate) struct Tls {
     pub(crate) https_ports: HttpsPorts,
     /// By site; `None` for a site without certificates.
     settings: Vec<Option<Arc<ServerConfig>>>,
+    /// By site, what QUIC needs for a site that asks its clients for certificates; `None` for others.
+    demands: Vec<Option<QuicDemands>>,
+}
+
+/// What a site that asks its clients for certificates demands of a session of QUIC.
+#[derive(Debug, Clone)]
+pub(super) struct QuicDemands {
+    pub(super) verifier: Arc<dyn ClientCertVerifier>,
+    /// The authorities of clients in PEM.
+    pub(super) authorities: Vec<u8>,
 }
 
 impl Tls {
@@ -76,12 +86,29 @@ impl Tls {
         };
         let settings = config.sites.iter().enumerate().map(of_site).collect::<Result<_, _>>();
         let settings = settings?;
+        let demands = config.sites.iter().zip(client_authorities).map(|(site, authorities)| {
+            let Some(authorities) = authorities else {
+                return Ok(None);
+            };
+            let verifier = clients(authorities, site.tls.client_verify)?;
+            Ok::<_, String>(Some(QuicDemands {
+                verifier,
+                authorities: authorities.clone(),
+            }))
+        });
+        let demands = demands.collect::<Result<_, _>>()?;
         Ok(Some(Tls {
             certificates,
             tickets,
             https_ports: HttpsPorts::of(config, ports),
             settings,
+            demands,
         }))
+    }
+
+    /// Returns what a site demands of a session of QUIC; `None` if it asks for no certificates.
+    pub(super) fn quic_demands(&self, site: usize) -> Option<&QuicDemands> {
+        self.demands.get(site)?.as_ref()
     }
 
     /// Returns whether the site has a certificate for `host`, which is in lower case: the site lists

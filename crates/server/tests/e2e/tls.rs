@@ -2,6 +2,7 @@
 
 pub mod client;
 mod client_certificates;
+mod hostile;
 mod internal;
 mod mistakes;
 mod renewal;

@@ -15,6 +15,7 @@ mod isolation;
 mod orphans;
 mod reload;
 mod rights;
+mod service_manager;
 mod standby;
 mod stop;
 mod takeover;

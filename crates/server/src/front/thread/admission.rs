@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use tokio::sync::Notify;
 
@@ -47,8 +48,9 @@ impl Thread {
         self.shared.loads.iter().map(|load| load.load(Ordering::Relaxed)).sum()
     }
 
-    /// Closes connections that wait for a request, those that have waited for longest first.
-    /// Returns whether this thread had any; if not, the other threads close some of theirs.
+    /// Closes connections that wait for a request, those that have waited for longest first, and none
+    /// that has waited only for a moment. Returns whether this thread had any; if not, the other
+    /// threads close some of theirs.
     pub(crate) fn make_room(&self) -> bool {
         if self.close_longest_idle() > 0 {
             return true;
@@ -59,8 +61,8 @@ impl Thread {
 
     /// Closes some idle connections, those that have waited for longest first. Returns their number.
     pub(super) fn close_longest_idle(&self) -> usize {
-        self.watches
-            .expire_longest_idle((self.shared.most_connections / RECYCLED).max(1))
+        let most = (self.shared.most_connections / RECYCLED).max(1);
+        self.watches.expire_longest_idle(most, Instant::now())
     }
 
     /// Counts a connection as working until the guard is dropped.
