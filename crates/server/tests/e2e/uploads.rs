@@ -108,7 +108,7 @@ fn phps_own_limits_hold() {
 }
 
 /// A gigabyte through a form: neither the front nor the worker ever holds it. A quarter of that where
-/// the disk has no room: the server uses half of the free room, and PHP stores the file once more.
+/// the disk has no room for the front's file and PHP's.
 #[test]
 fn a_gigabyte_is_uploaded() {
     if !has_php() {
@@ -124,6 +124,8 @@ fn a_gigabyte_is_uploaded() {
              echo json_encode([$f['error'], $f['size'], filesize($f['tmp_name']), fread($h, 10), memory_get_peak_usage()]);",
         )],
         &Options {
+            limits: "spill_total = \"4G\"\n",
+            site: "spill_total = \"2G\"",
             php: "ini = { upload_max_filesize = \"2G\", post_max_size = \"2G\" }",
             ..Options::default()
         },
