@@ -65,7 +65,6 @@ lint:
 	$(CARGO) fmt --all --check
 	scripts/check-dependencies
 	scripts/check-packages
-	scripts/check-lines
 	find demo -name '*.php' -print0 | xargs -0 -n 1 php -l >/dev/null
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	@$(MAKE) --no-print-directory doc fuzz-check
