@@ -101,6 +101,10 @@ section! {
         /// How long a connection to an upstream may take to be made. Beyond it: 503.
         upstream_connect_timeout ("upstream_connect_timeout"): Duration as Span = Duration::from_secs(10),
             "A server that lives answers after one round trip, and one that is gone should be noticed before the visitor leaves.";
+        /// How often the names of upstreams are looked up again. Threads of their own do that; requests
+        /// use the addresses that were found last.
+        upstream_resolve ("upstream_resolve"): Duration as Span = Duration::from_secs(30),
+            "The system's resolver does not tell how long an answer holds; half a minute is what most changing names have.";
         /// The authorities that upstreams over TLS have their certificates from: a file in PEM. It
         /// takes the place of the system's.
         upstream_ca_file ("upstream_ca_file"): Option<PathBuf> as Optional<File> = None,
