@@ -92,7 +92,7 @@ fn every_key_reaches_its_field() {
         name = "one"
         hosts = ["Example.org.", "*.example.org", "*"]
         root = "/srv/{host}/public"
-        tls = { cert = ["/c/a.pem", "b.pem"], key = ["/c/a.key", "b.key"], min_version = "1.3", ciphers = "modern", redirect = false, hsts = "max-age=1; preload", client_ca = "/c/ca.pem", client_verify = "optional" }
+        tls = { cert = ["/c/a.pem", "b.pem"], key = ["/c/a.key", "b.key"], min_version = "1.3", ciphers = "modern", redirect = false, hsts = "max-age=1; preload", client_ca = "/c/ca.pem", client_verify = "optional", early_data = false }
         index = ["a.html"]
         try = ["$uri", "$uri/", "$uri.html", "/index.php", "=404"]
         symlinks = "inside"
@@ -105,6 +105,7 @@ fn every_key_reaches_its_field() {
         allow_override_list = "Redirect"
         upstreams = ["http://127.0.0.1:3000/", "unix:/run/app.sock|http://app"]
         upstream_connect_timeout = "3s"
+        upstream_resolve = "18s"
         upstream_ca_file = "/c/up.pem"
         upstream_tls_name = "up.example"
         upstream_timeout = "13s"
@@ -357,6 +358,7 @@ fn every_key_reaches_its_field() {
             hsts: Some("max-age=1; preload".into()),
             client_ca: Some("/c/ca.pem".into()),
             client_verify: ClientVerify::Optional,
+            early_data: false,
         },
         hosts: vec![
             HostPattern::Exact("example.org".into()),
@@ -402,6 +404,7 @@ fn every_key_reaches_its_field() {
             },
         ],
         upstream_connect_timeout: seconds(3),
+        upstream_resolve: seconds(18),
         upstream_ca_file: Some("/c/up.pem".into()),
         upstream_tls_name: Some("up.example".into()),
         upstream_timeout: seconds(13),

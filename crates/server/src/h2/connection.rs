@@ -225,8 +225,9 @@ impl<T: Transport> Connection<T> {
             self.drain();
         }
         let open = Open::new(&self.shared);
+        let is_early = self.wire.borrow().is_early();
         tokio::task::spawn_local(async move {
-            stream::serve(&open.0, request, respond).await;
+            stream::serve(&open.0, request, respond, is_early).await;
         });
     }
 

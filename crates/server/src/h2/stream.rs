@@ -19,11 +19,12 @@ use crate::net::{ConnectionError, Peer, forwarded};
 use crate::observe::{ConnectionFacts, Phase, RecordedResponse, RequestError, Situation};
 use crate::pipeline::{self, Arrival, Outcome, RequestContext, Response, Served};
 
-/// Serves a request of the connection.
+/// Serves a request of the connection. `is_early`: the request came in early data.
 pub(super) async fn serve(
     shared: &Shared,
     request: http::Request<RecvStream>,
     respond: SendResponse<Chunk>,
+    is_early: bool,
 ) {
     let thread = &shared.thread;
     let mut work = thread.lend();
@@ -37,6 +38,7 @@ pub(super) async fn serve(
     let request = &mut work.request;
     let mut read = head::read(Version::Http2, &parts, protocol, ends, proxied, limits, request);
     drop(parts);
+    work.request.is_early = is_early;
     if proxied && read.is_ok() {
         match forwarded::sender(&shared.peer, &mut work.request, thread.config()) {
             Ok(sender) => peer = sender,

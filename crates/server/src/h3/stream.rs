@@ -1,9 +1,8 @@
 //! A request of an HTTP/3 connection, from its head to the end of its response.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -19,7 +18,7 @@ use super::connection::Shared;
 use super::outgoing::Outgoing;
 use super::request_body::{Received, RequestBody, promised};
 use super::sink::Sink;
-use super::transport::{Stream as Streams, Transport};
+use super::transport::{Newest, Stream as Streams, Transport};
 use crate::body::{self, Body, PumpError, Source};
 use crate::front::{Thread, Workspace};
 use crate::h2::head;
@@ -34,7 +33,7 @@ pub(super) type Unread = RequestResolver<Transport, Bytes>;
 pub(super) async fn serve(
     shared: &Shared,
     request: Unread,
-    (outgoing, unseen): (Outgoing, Rc<Cell<u64>>),
+    Newest { outgoing, unseen, is_early }: Newest,
 ) {
     let (parts, stream) = match read_head(shared, request).await {
         Head::Read(parts, stream) => (parts, stream),
@@ -62,6 +61,7 @@ pub(super) async fn serve(
     let protocol = parts.extensions.get::<::h3::ext::Protocol>().map(|protocol| protocol.as_str());
     let mut read = head::read(Version::Http3, &parts, protocol, ends, proxied, limits, request);
     drop(parts);
+    work.request.is_early = is_early;
     if proxied && read.is_ok() {
         match forwarded::sender(&shared.peer, &mut work.request, thread.config()) {
             Ok(sender) => peer = sender,

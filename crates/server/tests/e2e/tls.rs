@@ -2,6 +2,7 @@
 
 pub mod client;
 mod client_certificates;
+pub mod early_data;
 mod hostile;
 mod internal;
 mod mistakes;
@@ -12,7 +13,7 @@ use std::io::Read;
 
 use self::client::{Authority, Trust};
 use crate::site::Site;
-use crate::support::{PATIENCE, has_php, wait_until};
+use crate::support::{Folder, PATIENCE, has_php, wait_until};
 
 /// Two listeners, one with TLS, and a site with this certificate.
 const LISTEN: &str = "listen = [\"127.0.0.1:0\", { address = \"127.0.0.1:0\", tls = true }]\n";
@@ -20,17 +21,23 @@ const LISTEN: &str = "listen = [\"127.0.0.1:0\", { address = \"127.0.0.1:0\", tl
 /// A site `a.example` with a certificate, and the authority that made it. Its second listener is for
 /// TLS.
 fn site(files: &[(&str, &str)], more: &str) -> (Site, Authority) {
+    let (site, authority, _) = site_with_tls(files, "", more);
+    (site, authority)
+}
+
+/// As [`site`], with further keys of `tls`. The last one is the folder of the certificate.
+fn site_with_tls(files: &[(&str, &str)], tls: &str, more: &str) -> (Site, Authority, Folder) {
     let authority = Authority::new();
     let pair = authority.certify(&["a.example", "*.a.example", "localhost"]);
     let folder = client::files(&[("a", &pair)]);
     let config = format!(
         "{LISTEN}threads = 2\n[log]\naccess = \"access.log\"\n[[site]]\nname = \"a\"\nhosts = [\"a.example\", \"*.a.example\", \
-         \"localhost\"]\nroot = \"public\"\ntls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\" }}\n{more}\n[site.php]\nworkers = 2\n\
+         \"localhost\"]\nroot = \"public\"\ntls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\"{tls} }}\n{more}\n[site.php]\nworkers = 2\n\
          state_dir = \"state\"\n",
         folder.path().display()
     );
     let site = Site::configured(files, &config);
-    (site, authority)
+    (site, authority, folder)
 }
 
 #[test]
