@@ -9,10 +9,12 @@ use howdah_htaccess::host::Probe;
 use howdah_http::{Request, Status};
 use howdah_site::{DocumentHost, DocumentPath, FileHandle, Host, Look, PathKind};
 use howdah_sys::credentials::Identity;
+use howdah_sys::open::Lookup;
 use howdah_sys::open::errno::{EMFILE, ENFILE};
 
 use crate::answer::{self, Answer, Manner, ScriptManner};
 use crate::directive_cache::{self, DirectiveCache};
+use crate::disk::Disk;
 use crate::entry::{Entry, EntryKind};
 use crate::entry_table::EntryTable;
 use crate::folders::{Folders, Root};
@@ -42,6 +44,7 @@ pub struct Store {
     /// Whether a file of directives was not compiled for this reason.
     postponed: Cell<bool>,
     pub(crate) named: NamedFiles,
+    pub(crate) disk: Disk,
     pub(crate) figures: Figures,
 }
 
@@ -81,6 +84,7 @@ impl Store {
             postpones: false,
             postponed: Cell::new(false),
             named: NamedFiles::default(),
+            disk: Disk::waiting(),
             figures: Figures::default(),
         }
     }
@@ -105,6 +109,21 @@ impl Store {
     #[inline]
     pub fn take_postponed(&mut self) -> bool {
         self.postponed.take()
+    }
+
+    /// Sets whether the next questions wait for the disk, as they do at first. Without,
+    /// [`take_cold`](Store::take_cold) must be called afterwards. What directives name by an absolute
+    /// path is waited for in any case.
+    #[inline]
+    pub fn set_lookup(&mut self, lookup: Lookup) {
+        self.disk.set_lookup(lookup);
+    }
+
+    /// Returns whether the disk would have had to be waited for since the last call. The answers
+    /// given meanwhile are wrong.
+    #[inline]
+    pub fn take_cold(&mut self) -> bool {
+        self.disk.take_cold()
     }
 
     pub(crate) fn postpones(&self) -> bool {
@@ -318,6 +337,9 @@ impl Store {
             if self.still_holds(place, &root) {
                 return Ok(place);
             }
+            if self.disk.is_cold() {
+                return Err(Obstacle::Postponed);
+            }
             self.entries.remove(place);
         }
         match self.load(hash, path, &root) {
@@ -348,15 +370,16 @@ impl Store {
         {
             return false;
         }
-        let holds = match locate(root, entry.path.relative_c_path(), Reading::No, &mut |_, _, _| {})
-        {
+        let path = entry.path.relative_c_path();
+        let holds = match locate(root, path, Reading::No, &self.disk, &mut |_, _, _| {}) {
             Ok(located) => entry.stat == Some(located.stat),
             Err(Obstacle::Missing) => matches!(entry.kind, EntryKind::Missing),
             Err(Obstacle::Forbidden) => {
                 matches!(entry.kind, EntryKind::Forbidden) && entry.stat.is_none()
             }
             // The disk cannot be asked just now. A watched entry is valid without that.
-            Err(Obstacle::Failed(_) | Obstacle::Postponed) => entry.watched,
+            Err(Obstacle::Failed(_)) => entry.watched,
+            Err(Obstacle::Postponed) => false,
         };
         if holds {
             entry.checked = now;

@@ -229,6 +229,7 @@ fn share(
         messages,
         passwords: Passwords::start(password::fits, processors().div_ceil(2))?,
         evaluators: evaluators(Arc::clone(&directives))?,
+        readers: readers(Arc::clone(&directives))?,
         compressed: CompressedCache::new(thread::MOST_COMPRESSED),
         storage: Arc::new(storage(&config, &log)),
         clients: Clients::new(&config),
@@ -277,6 +278,34 @@ fn evaluators(directives: Arc<DirectiveCache>) -> io::Result<Crew<Store>> {
     let store = move || Store::with_directives(limits, Arc::clone(&directives));
     Crew::start("directives", threads, bounds, store)
 }
+
+/// Starts the threads that ask the disk where an event loop would have to wait for it. One site never
+/// has all of them.
+fn readers(directives: Arc<DirectiveCache>) -> io::Result<Crew<Store>> {
+    let bounds = Bounds {
+        site: MOST_READERS,
+        client: MOST_READERS,
+        at_a_time: READERS / 2,
+    };
+    // These stores know nothing for longer than a question, since what they know is not asked of the
+    // disk.
+    let limits = howdah_files::Limits {
+        entries: 16,
+        descriptors: 4,
+        folders: 0,
+        roots: 16,
+        ..howdah_files::Limits::default()
+    };
+    let store = move || Store::with_directives(limits, Arc::clone(&directives));
+    Crew::start("files", READERS, bounds, store)
+}
+
+/// Threads that wait for the disk. A disk serves several questions at a time faster than one after
+/// the other.
+const READERS: usize = 8;
+
+/// The requests that may wait for the disk at one site. Beyond, the event loop waits itself.
+const MOST_READERS: usize = 4096;
 
 /// The requests with costly directives that may wait at one site, and of those the ones of one
 /// client. Further requests get 503.

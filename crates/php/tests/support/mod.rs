@@ -86,7 +86,7 @@ impl Gate {
 }
 
 /// The time limit for steps that must happen.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+pub const PATIENCE: Duration = Duration::from_secs(240);
 
 pub fn limits() -> PoolLimits {
     PoolLimits {

@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) passwords: Passwords,
     /// The threads that evaluate costly directives.
     pub(crate) evaluators: Crew<Store>,
+    /// Ask the disk where an event loop would have to wait for it.
+    pub(crate) readers: Crew<Store>,
     pub(crate) compressed: CompressedCache,
     /// Content that does not fit into memory.
     pub(crate) storage: Arc<Storage>,

@@ -63,6 +63,16 @@ pub(crate) enum SendError {
     ShortFile,
 }
 
+impl SendError {
+    /// The failure to read content that is to be sent.
+    pub(crate) fn of_reading(error: io::Error) -> SendError {
+        match error.kind() {
+            SHORT_FILE => SendError::ShortFile,
+            _ => ConnectionError::Broken.into(),
+        }
+    }
+}
+
 impl From<ConnectionError> for SendError {
     fn from(error: ConnectionError) -> SendError {
         SendError::Connection(error)

@@ -201,25 +201,17 @@ fn a_body_that_stalls_is_given_up_and_one_that_moves_is_not() {
     let mut stalled = site.connect();
     let port = format!("127.0.0.1:{}", stalled.port());
     stalled.send(format!("{P}Content-Length: 8\r\n\r\nabc"));
-    // The other one takes twice as long as the limit in all, but for each part far less.
-    let until = Instant::now() + PATIENCE;
-    let mut moving = loop {
-        let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
+    // The other one takes twice as long as the limit in all, but for each part far less. Where the
+    // machine stands still between two parts, it is given up too.
+    wait_until("a body that moves is received", || {
         let mut moving = site.connect();
         moving.send(format!("{P}Content-Length: 8\r\n\r\n"));
         for byte in b"12345678" {
             std::thread::sleep(Duration::from_millis(250));
             moving.try_send([*byte]);
-            let now = Instant::now();
-            longest = longest.max(now - last);
-            last = now;
         }
-        if longest < Duration::from_millis(900) {
-            break moving;
-        }
-        assert!(Instant::now() < until, "the machine stands still");
-    };
-    assert_eq!(moving.reply("POST").text(), "12345678");
+        moving.rest_or_reply() == b"12345678"
+    });
     assert_eq!(stalled.reply("POST").status, 408);
     stalled.expect_close();
     wait_until("the log says why", || site.log_lines(&port).len() == 1);

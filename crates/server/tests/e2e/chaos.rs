@@ -174,7 +174,7 @@ fn nothing_is_left_over(site: &Site, before: &Census) {
 
 fn kill_workers(site: &Site, kills: &AtomicUsize, answers: &AtomicUsize) {
     let zygote = site.server.zygote();
-    let until = Instant::now() + 10 * PATIENCE;
+    let until = Instant::now() + 4 * PATIENCE;
     let mut state = 1_u64;
     let (mut answered, mut without_answer) = (0, 0);
     while kills.load(Ordering::Relaxed) < KILLS {

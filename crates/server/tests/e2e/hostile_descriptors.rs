@@ -36,7 +36,7 @@ fn two_sites_with(request_timeout: &str, files: &[(&str, &str)], top: &str) -> S
     let entry = |name: &str, more: &str| {
         format!(
             "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n[site.php]\nworkers = 2\n\
-             queue_timeout = \"1m\"\nstate_dir = \"state-{name}\"\n{more}\n"
+             queue_timeout = \"5m\"\nstate_dir = \"state-{name}\"\n{more}\n"
         )
     };
     let evil = format!(

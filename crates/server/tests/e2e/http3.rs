@@ -10,7 +10,7 @@ mod limits;
 mod streams;
 
 use self::client::Http3;
-use crate::site::{Site, far_limits};
+use crate::site::{Site, far_limits, far_php};
 use crate::support::Folder;
 use crate::tls::client::{Authority, files};
 
@@ -44,7 +44,7 @@ impl Served {
 
     pub fn with(content: &[(&str, &str)], special: &Special<'_>) -> Served {
         let Special { limits, http3, tls, site, php } = special;
-        let limits = format!("{}{limits}", far_limits(limits));
+        let limits = format!("drain_timeout = \"5m\"\n{}{limits}", far_limits(limits));
         let authority = Authority::new();
         let pair = authority.certify(&["a.example", "localhost"]);
         let folder = files(&[("a", &pair)]);
@@ -52,11 +52,12 @@ impl Served {
             true => (*php).to_owned(),
             false => format!("workers = 2\n{php}"),
         };
+        let far_php = far_php(&php);
         let config = format!(
             "listen = [{{ address = \"127.0.0.1:0\", tls = true }}]\nthreads = 2\ncontrol = \"control\"\n[limits]\n{limits}\n\
              [http3]\n{http3}\n[log]\naccess = \"access.log\"\n[[site]]\nname = \"a\"\n\
              hosts = [\"a.example\", \"localhost\"]\nroot = \"public\"\n\
-             tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\"{tls} }}\n{site}\n[site.php]\n{php}\n\
+             tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\"{tls} }}\n{site}\n[site.php]\n{far_php}{php}\n\
              state_dir = \"state\"\n",
             folder.path().display()
         );

@@ -15,6 +15,7 @@ mod certificates;
 mod chaos;
 mod clients;
 mod codings;
+mod cold;
 mod configured;
 mod disk;
 mod error_log;

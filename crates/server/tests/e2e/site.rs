@@ -73,7 +73,7 @@ impl Site {
             "access = \"access.log\""
         };
         let far_limits = far_limits(limits);
-        let far_php = far(php, &["queue_timeout", "request_timeout"]);
+        let far_php = far_php(php);
         let config = format!(
             "listen = [\"127.0.0.1:0\"]\nthreads = 2\ncontrol = \"control\"\n{top}\n[limits]\n{far_limits}{limits}\n\
              [log]\n{access}\n{log}\n[[site]]\n{root}\n{site}\n[site.php]\n{workers}\n{state}\n{far_php}{php}\n"
@@ -207,6 +207,12 @@ impl Site {
 /// test does not provoke are far away from what a busy machine takes.
 pub fn far_limits(lines: &str) -> String {
     far(lines, &["head_timeout", "body_timeout", "send_timeout", "keep_alive_timeout"])
+}
+
+/// Lines for `[site.php]` with the time limits of scripts that are not in `lines`, as
+/// [`far_limits`].
+pub fn far_php(lines: &str) -> String {
+    far(lines, &["queue_timeout", "request_timeout"])
 }
 
 fn far(lines: &str, keys: &[&str]) -> String {

@@ -1,6 +1,7 @@
 //! Processes as `/proc` shows them.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::PATIENCE;
@@ -70,11 +71,7 @@ impl Process {
     /// Returns the processor time of its threads whose names `is_meant`; `None` where the system does
     /// not count that.
     pub fn time_of_threads(&self, is_meant: impl Fn(&str) -> bool) -> Option<Duration> {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.0)).ok()?;
-        let tasks = tasks.map(|task| Some(task.ok()?.path())).collect::<Option<Vec<_>>>()?;
-        let meant = tasks.into_iter().filter(|task| {
-            fs::read_to_string(task.join("comm")).is_ok_and(|name| is_meant(name.trim_end()))
-        });
+        let meant = self.threads(is_meant)?.into_iter();
         meant
             .map(|task| {
                 let times = fs::read_to_string(task.join("schedstat")).ok()?;
@@ -82,6 +79,29 @@ impl Process {
                 Some(Duration::from_nanos(nanoseconds))
             })
             .sum()
+    }
+
+    /// Returns the bytes that its threads whose names `is_meant` have read from files; `None` for who
+    /// may not see that.
+    pub fn bytes_read_by_threads(&self, is_meant: impl Fn(&str) -> bool) -> Option<u64> {
+        let meant = self.threads(is_meant)?.into_iter();
+        meant
+            .map(|task| {
+                let counts = fs::read_to_string(task.join("io")).ok()?;
+                let read = counts.lines().find_map(|line| line.strip_prefix("rchar: "))?;
+                read.parse::<u64>().ok()
+            })
+            .sum()
+    }
+
+    /// Returns the folders in `/proc` of its threads whose names `is_meant`.
+    fn threads(&self, is_meant: impl Fn(&str) -> bool) -> Option<Vec<PathBuf>> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.0)).ok()?;
+        let mut tasks = tasks.map(|task| Some(task.ok()?.path())).collect::<Option<Vec<_>>>()?;
+        tasks.retain(|task| {
+            fs::read_to_string(task.join("comm")).is_ok_and(|name| is_meant(name.trim_end()))
+        });
+        Some(tasks)
     }
 
     /// Its effective user.

@@ -18,9 +18,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::site::Site;
-
-/// The time limit of a step on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::support::PATIENCE;
 
 /// One connection. Its methods run both sides of the protocol until they have what they want.
 pub struct Http2 {

@@ -3,7 +3,6 @@
 use std::future::{Future, poll_fn};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use h3::client::{RequestStream, SendRequest};
@@ -18,10 +17,9 @@ use rustls::{RootCertStore, version};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
+use crate::support::PATIENCE;
 use crate::tls::client::Authority;
 
-/// The time limit of a step on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// The port of a test's server is on 127.0.0.1: clients elsewhere leave all of them free.
 const OWN_ADDRESS: &str = "127.0.0.2:0";
 

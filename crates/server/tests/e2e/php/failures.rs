@@ -259,7 +259,11 @@ fn a_script_that_shows_signs_of_life_outlives_request_timeout() {
             "/htaccess/sleeps.php",
             "/user_ini/sleeps.php",
         ] {
-            let ends = || site.get(target).text().trim_start() == "done";
+            let ends = || {
+                let mut wire = site.connect();
+                wire.request("GET", target, &[], b"");
+                wire.rest_or_reply().trim_ascii_start() == b"done"
+            };
             scope.spawn(move || wait_until(&format!("{target} gets to its end"), ends));
         }
         scope.spawn(|| {
