@@ -35,8 +35,8 @@ pub use listener::{HTTPS_PORT, ListenAddress, Listener, Network, TrustedProxies}
 pub use log_format::{LogFormat, LogPart, LogValue};
 pub use section::Key;
 pub use settings::{
-    Config, FRONT_USER, FieldRule, Http2, Http3, Limits, Log, POOL_USER, Php, ResourceLimits, Site,
-    SiteTls,
+    Config, FRONT_USER, FieldRule, Http2, Http3, Lane, Limits, Log, POOL_USER, Php, ResourceLimits,
+    Site, SiteTls,
 };
 pub use system_log::{LogDaemon, SystemLog};
 pub use values::{

@@ -2,6 +2,7 @@
 
 mod http2;
 mod http3;
+mod lane;
 mod limits;
 mod log;
 mod php;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 pub use self::http2::Http2;
 pub use self::http3::Http3;
+pub use self::lane::Lane;
 pub use self::limits::Limits;
 pub use self::log::Log;
 pub use self::php::{Php, ResourceLimits};

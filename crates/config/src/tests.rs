@@ -182,6 +182,7 @@ fn every_key_reaches_its_field() {
         no_new_privs = false
         private_tmp = false
         hide_processes = false
+        lane = [{ name = "search", path = "/search*", method = "GET", parameter = "s", cookie = "a=b*", user_agent = "*bot*", address = "192.0.2.0/24", workers = 2, queue = 7, queue_timeout = "17s", weight = 3 }]
         rlimits = { nproc = 100, core = "1M", nofile = 200, fsize = "2G", as = "3G", cpu = "4m" }
         "#,
     );
@@ -336,6 +337,22 @@ fn every_key_reaches_its_field() {
         no_new_privs: false,
         private_tmp: false,
         hide_processes: false,
+        lanes: vec![Lane {
+            name: "search".into(),
+            path: vec!["/search*".into()],
+            method: vec!["GET".into()],
+            parameter: vec!["s".into()],
+            cookie: vec!["a=b*".into()],
+            user_agent: vec!["*bot*".into()],
+            address: TrustedProxies {
+                networks: vec![Network::parse("192.0.2.0/24").unwrap()],
+                ..TrustedProxies::default()
+            },
+            workers: Some(2),
+            queue: Some(7),
+            queue_timeout: Some(seconds(17)),
+            weight: 3,
+        }],
         rlimits: ResourceLimits {
             nproc: Some(100),
             core: 1 << 20,
@@ -468,8 +485,8 @@ fn defaults_written_out_mean_the_same() {
         match chapter.heading.bytes().next() {
             // Tables of `listen` stand within its list.
             Some(first) if first != b'[' => continue,
-            // Each such table is a rule more.
-            _ if chapter.heading == "[[site.fields]]" => continue,
+            // Each such table is a rule or a lane more.
+            _ if ["[[site.fields]]", "[[site.php.lane]]"].contains(&chapter.heading) => continue,
             _ => {}
         }
         if !chapter.heading.is_empty() {

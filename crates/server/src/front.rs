@@ -4,6 +4,7 @@
 mod challenges;
 mod clock;
 mod keys;
+pub(crate) mod lanes;
 mod media_types;
 mod memory;
 pub(crate) mod pulse;
@@ -133,7 +134,12 @@ fn serve(
             slow_after: php.slow_after(),
             meters_processor: php.status_path.is_some() || format.is_some_and(LogFormat::tells_cpu),
         };
-        pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads, memory.clone()));
+        pools[link.site] = Some(Pool::new(
+            link.name.clone(),
+            (limits, lanes::of(php, processors())),
+            threads,
+            memory.clone(),
+        ));
     }
     warn_of_unreadable_roots(&config, &log);
     if let Err(warning) = use_media_types(&config) {
@@ -343,7 +349,7 @@ pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
     let pools = (vec![None; config.sites.len()], vec![None; config.sites.len()]);
     let log = Arc::new(ErrorLog::new(crate::log::LogTarget::stderr()?, Level::Error));
     let pulse = Arc::new(Pulse::new(1)?);
-    let counters = Arc::new(FrontCounters::new(1, vec![String::new(); config.sites.len()])?);
+    let counters = Arc::new(FrontCounters::new(1, vec![Default::default(); config.sites.len()])?);
     let facts = ServerFacts {
         supervisor: std::process::id(),
         began: std::time::SystemTime::now(),
@@ -512,7 +518,7 @@ impl Control {
         let log = &self.shared.log;
         let name = Some(pool.name());
         // This is the first thread.
-        let counters = self.shared.counters.thread(0).pool(site).clone();
+        let counters = self.shared.counters.thread(0).pool(site).all.clone();
         let mut facts = PoolFacts {
             php_version: String::new(),
             opcache: String::new(),

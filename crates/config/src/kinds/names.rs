@@ -44,6 +44,8 @@ text_kind!(
     }
 );
 
+pub(super) use text_kind;
+
 /// The name of a user, with its place in the file.
 pub(crate) struct User;
 

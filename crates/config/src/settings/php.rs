@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::loopback;
+use super::{Lane, loopback};
 use crate::kinds::{
-    AtLeast, ConnectTo, Counted, Environment, Extension, File, Flag, FunctionName, Ini, List, Mode,
-    ModeName, Niceness, Optional, PagePath, Proxies, SandboxLevel, SapiName, Size, SizeWithin,
-    Span, Table, Text, User, VariableName, Within,
+    AtLeast, ConnectTo, Counted, Environment, Extension, File, Flag, FunctionName, Ini, Lanes,
+    List, Mode, ModeName, Niceness, Optional, PagePath, Proxies, SandboxLevel, SapiName, Size,
+    SizeWithin, Span, Table, Text, User, VariableName, Within,
 };
 use crate::listener::TrustedProxies;
 use crate::section::section;
@@ -63,6 +63,11 @@ section! {
         /// How long a request may wait for a free worker. Beyond it: 503 with Retry-After.
         queue_timeout ("queue_timeout"): Duration as Span = Duration::from_secs(15),
             "Few visitors wait longer, and what they no longer want is not worth running.";
+        /// Lanes for requests that wait apart from the others. See `[[site.php.lane]]` below. In every
+        /// pool the clients whose requests wait take turns, and a full queue takes a request of a
+        /// client with few places in exchange for one of the client with the most.
+        lanes ("lane"): Vec<Lane> as Lanes = Vec::new(),
+            "Most sites need none: no client can keep the others out.";
         /// The path of a page with the state of the pool, in the words of php-fpm's own: as text, and
         /// as `?json`, `?html`, `?xml` or `?openmetrics`; `&full` adds every worker with its URL.
         /// Directives that refuse or redirect the path have precedence.

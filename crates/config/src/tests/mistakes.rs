@@ -249,6 +249,36 @@ fn mistakes_and_what_is_said_about_them() {
             &format!("{site}[site.php]\nrlimits = {{ processes = 3 }}"),
             vec!["unknown key `processes` in [site.php.rlimits]", "nproc, core, nofile"],
         ),
+        (
+            &format!("{site}[[site.php.lane]]\npath = \"/a\""),
+            vec!["the lane has no name", "add `name = \"search\"`"],
+        ),
+        (
+            &format!("{site}[[site.php.lane]]\nname = \"a\""),
+            vec!["the lane is for every request", "say which requests it is for"],
+        ),
+        (
+            &format!(
+                "{site}[site.php]\nlane = [{{ name = \"a\", path = \"/a\" }}, {{ name = \"a\", path = \"/b\" }}]"
+            ),
+            vec!["two lanes of the site are called `a`"],
+        ),
+        (
+            &format!("{site}[[site.php.lane]]\nname = \"a\"\npath = \"a\""),
+            vec!["`a` is not the path of a URL"],
+        ),
+        (
+            &format!("{site}[[site.php.lane]]\nname = \"a\"\nmethod = \"post\""),
+            vec!["`post` is not a method", "in capital letters"],
+        ),
+        (
+            &format!("{site}[[site.php.lane]]\nname = \"a\"\ncookie = \"a b\""),
+            vec!["`a b` is neither a name nor `NAME=VALUE`"],
+        ),
+        (
+            &format!("{site}[[site.php.lane]]\nname = \"a\"\naddress = \"unix\""),
+            vec!["`unix` is not the address of a client"],
+        ),
         (&format!("{site}[site.php]\nextensions = [\".phps\"]"), vec!["`.phps` shows source code"]),
         (
             &format!("{site}[site.php]\ncpu_weight = 0"),

@@ -11,7 +11,7 @@ use howdah_ipc::control::{Attach, FromZygote, ToZygote};
 use howdah_ipc::request::{DecodedRequest, FixedText};
 use howdah_ipc::response::HeadKind;
 use howdah_ipc::worker::{Attachment, Job};
-use howdah_php::counters::{COUNTER_WORDS, Counters};
+use howdah_php::counters::{COUNTER_WORDS, Counters, PoolCounters};
 use howdah_php::{MemoryWatch, Pool, PoolEvent, PoolHandle, PoolLimits, Scaling};
 use howdah_sys::memory::SharedNumbers;
 use howdah_sys::seqpacket::SeqPacket;
@@ -102,9 +102,12 @@ pub fn limits() -> PoolLimits {
 }
 
 /// Counters that nobody reads.
-fn counters() -> Counters {
-    let numbers = SharedNumbers::new(COUNTER_WORDS).unwrap();
-    Counters::new(Arc::new(numbers), 0)
+fn counters() -> PoolCounters {
+    let numbers = Arc::new(SharedNumbers::new(COUNTER_WORDS).unwrap());
+    PoolCounters {
+        all: Counters::new(numbers, 0),
+        lanes: Rc::default(),
+    }
 }
 
 /// A front's thread with its handle.
@@ -147,7 +150,7 @@ impl Front {
             .unwrap();
         runtime.block_on(async {
             let memory = Arc::default();
-            let pool = Pool::new("test".into(), self.limits, 1, Arc::clone(&memory));
+            let pool = Pool::new("test".into(), (self.limits, Vec::new()), 1, Arc::clone(&memory));
             let handle = PoolHandle::new(pool.clone(), 0, counters());
             HANDLE.set(Some(handle.clone()));
             let events = Rc::default();

@@ -181,6 +181,19 @@ impl Process {
         found.into_iter().map(|(_, target)| target).collect()
     }
 
+    /// As [`Process::descriptors`], once they stay the same: a process closes some of them a moment
+    /// after others see what it has done.
+    pub fn settled_descriptors(&self) -> Vec<String> {
+        let (mut last, mut same) = (self.descriptors(), 0);
+        wait_until("the descriptors stay the same", || {
+            let now = self.descriptors();
+            same = if now == last { same + 1 } else { 0 };
+            last = now;
+            same == 50
+        });
+        last
+    }
+
     /// Sends a signal to it, if it is still there.
     pub fn signal(&self, signal: i32) {
         super::pid(self.0).signal(signal).unwrap();
