@@ -50,6 +50,7 @@ use crate::net::{Accepted, Clients, Listener};
 use crate::observe::Ledger;
 use crate::observe::{FrontCounters, RecentMessages};
 use crate::quic::Exchange;
+use crate::respond::UpstreamNames;
 use crate::status::{ServerFacts, Snapshot, table};
 use crate::supervisor::front_protocol::{
     self, FromFront, FrontStart, PoolChannel, PoolFacts, ToFront,
@@ -244,6 +245,7 @@ fn share(
         crowded: (0..threads).map(|_| Notify::new()).collect(),
         sites,
         has_upstreams: config.sites.iter().any(|site| !site.upstreams.is_empty()),
+        upstream_names: UpstreamNames::start(&config, &log)?,
         config,
         pools,
         pool_users,

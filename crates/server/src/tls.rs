@@ -24,7 +24,7 @@ pub(crate) use self::handshake::{accept, is_hello};
 pub(crate) use self::internal::LocalAuthority;
 pub(crate) use self::pair::{PairText, SitePairs, read};
 pub(crate) use self::policy::{Tls, TlsStart, clients, fill_random};
-pub(crate) use self::quic::{quic_established, quic_sessions};
+pub(crate) use self::quic::{quic_established, quic_sessions, quic_takes_early_data};
 pub(crate) use self::tickets::{LIFETIME as TICKET_LIFETIME, TicketKeys};
 pub(crate) use self::upstreams::{
     UpstreamSettings, handshake_advice, server_name, upstream_settings,

@@ -36,7 +36,7 @@ section! {
         /// local authority, or `false` for none. See `[site.tls]` below and [https.md](https.md).
         tls ("tls"): SiteTls as TlsTable = SiteTls::default(),
             "Without a key it is `\"auto\"` for a site with a name on port 443 where \
-             `terms_agreed` is set, else `false`: nobody can agree for you.";
+                `terms_agreed` is set, else `false`: nobody can agree for you.";
         /// The document root: the folder that URLs are looked up in. `{host}` as a whole component
         /// of the path is replaced by the request's host name, so that one entry serves thousands
         /// of sites: `"/srv/www/{host}/public"`. A relative path starts at the folder of the
@@ -58,17 +58,17 @@ section! {
         /// same owner), `"inside"` (the target is inside the root) or `"follow"` (all).
         symlinks ("symlinks"): Symlinks as SymlinkPolicy = Symlinks::Owner,
             "On a shared host nobody can publish another user's files, and an owner's own links \
-             work.";
+                work.";
         /// Files and folders whose names start with a dot are not served (404), except these.
         dot_names ("dot_names"): Vec<String> as List<NamePattern> = vec![".well-known".to_owned()],
             "Dot files hold secrets, histories and editors' backups. `.well-known` is meant for \
-             the public.";
+                the public.";
         /// Files and folders that are never served (403), even below a folder that is. A `*` at the
         /// end stands for any ending.
         refuse ("refuse"): Vec<String> as List<NamePattern> =
             [".ht*", ".user.ini", ".env*", ".git*", ".svn", ".hg", ".bzr"].map(str::to_owned).to_vec(),
             "Apache's own rule for `.ht*`, and names that have leaked passwords and sources \
-             elsewhere.";
+                elsewhere.";
         /// Whether back-ups of PHP programs are refused (403), where no directive makes PHP run
         /// them: files that editors, package managers and people leave, such as `x.php~`,
         /// `x.php.bak`, `.x.php.swp`, `x.php.dpkg-old`, `x.php.1`, `x.php.txt` and `x.phar.gz`, and
@@ -86,8 +86,7 @@ section! {
         allow_override ("allow_override"): AllowOverride as Overrides = AllowOverride::all(),
             "Anybody who may write such a file may also write a script, which may do more.";
         /// Directives that `.htaccess` files may use besides, as Apache's `AllowOverrideList`.
-        allow_override_list ("allow_override_list"): Vec<String> as
-            List<DirectiveName> = Vec::new(),
+        allow_override_list ("allow_override_list"): Vec<String> as List<DirectiveName> = Vec::new(),
             "Everything is allowed already.";
         /// Directives for the whole site, as they would stand in a `.htaccess` file in its root;
         /// such a file adds to them. `htaccess` and `allow_override` say nothing about them.
@@ -97,7 +96,7 @@ section! {
         /// `"substitute"`. [htaccess.md](htaccess.md) lists the usual ones.
         modules ("modules"): Vec<String> as List<ModuleName> = Vec::new(),
             "Debian's Apache has them off, and a `.htaccess` file from there was written without \
-             them.";
+                them.";
         /// Servers that `RewriteRule … [P]` may hand requests on to: `"http://127.0.0.1:3000"`,
         /// over TLS `"https://127.0.0.1:3443"`, or on a socket `"unix:/run/app.sock|http://app"`.
         /// WebSockets are carried as well: `ws://` is the same as `http://`, `wss://` as
@@ -106,10 +105,14 @@ section! {
         upstreams ("upstreams"): Vec<Upstream> as List<UpstreamUrl> = Vec::new(),
             "A `.htaccess` file must not be able to make the server send requests to any machine.";
         /// How long a connection to an upstream may take to be made. Beyond it: 503.
-        upstream_connect_timeout ("upstream_connect_timeout"): Duration as Span =
-            Duration::from_secs(10),
+        upstream_connect_timeout ("upstream_connect_timeout"): Duration as Span = Duration::from_secs(10),
             "A server that lives answers after one round trip, and one that is gone should be \
-             noticed before the visitor leaves.";
+                noticed before the visitor leaves.";
+        /// How often the names of upstreams are looked up again. Threads of their own do that;
+        /// requests use the addresses that were found last.
+        upstream_resolve ("upstream_resolve"): Duration as Span = Duration::from_secs(30),
+            "The system's resolver does not tell how long an answer holds; half a minute is what \
+                most changing names have.";
         /// The authorities that upstreams over TLS have their certificates from: a file in PEM. It
         /// takes the place of the system's.
         upstream_ca_file ("upstream_ca_file"): Option<PathBuf> as Optional<File> = None,
@@ -125,8 +128,8 @@ section! {
         /// The connections to each upstream that each thread keeps for further requests; 0 keeps
         /// none.
         upstream_kept ("upstream_kept"): usize as AtLeast<usize, 0> = 8,
-            "A request over a kept connection saves a round trip, with TLS two or three. More wait \
-             only after a rush.";
+            "A request over a kept connection saves a round trip, with TLS two or three. More \
+                wait only after a rush.";
         /// How long such a connection is kept. A request that was sent when the upstream closed it
         /// is sent again over a new one, if it is idempotent (GET, HEAD, PUT, DELETE, OPTIONS);
         /// others get 502.
@@ -136,13 +139,13 @@ section! {
         /// get 503 at once.
         upstream_retry ("upstream_retry"): Duration as Span = Duration::from_secs(1),
             "A server that restarts is found again at once, and one that is gone keeps no request \
-             waiting.";
+                waiting.";
         /// The tunnels that the site may have at once: WebSockets that an upstream has accepted. A
         /// tunnel takes a connection of the client and one to the upstream, and no PHP worker.
         /// Beyond it: 503.
         tunnels ("tunnels"): usize as AtLeast<usize, 0> = 4096,
             "A quarter of the server's `connections`: one site's visitors leave room for the \
-             others.";
+                others.";
         /// The tunnels of the site that one client may have at once. Beyond it: 429.
         client_tunnels ("client_tunnels"): usize as AtLeast<usize, 0> = 256,
             "An office behind one address has a hundred open pages; one visitor has a few.";
@@ -165,7 +168,7 @@ section! {
         /// fit act, in order. See `[[site.fields]]` below.
         fields ("fields"): Vec<FieldRule> as FieldRules = Vec::new(),
             "A file is sent with its type, date and entity tag, a script's output with its own \
-             fields.";
+                fields.";
         /// Whether a folder without an index file is listed: as a page that can be sorted, or as
         /// JSON for a client that asks for `application/json`. Names that are not served are left
         /// out. `Options -Indexes` in a `.htaccess` file closes a folder, and with IndexOptions or
@@ -190,12 +193,12 @@ section! {
         /// to 1 MiB are compressed once and kept in memory.
         compress ("compress"): Vec<ContentCoding> as List<MadeCoding> = Vec::new(),
             "As Apache, a site compresses what its directives say; new sites want `[\"br\", \
-             \"gzip\"]`.";
+                \"gzip\"]`.";
         /// Whether `compress` is for the output of scripts, too. What a script sends is passed on
         /// at once wherever it pauses.
         compress_scripts ("compress_scripts"): bool as Flag = false,
             "The length of a compressed page tells whoever can put text into it about its secrets \
-             (BREACH).";
+                (BREACH).";
         /// Whether scripts may have the server send files below the site's own root: by their path
         /// in the field `X-Sendfile`, or by the path of a URL in `X-Accel-Redirect`. The front
         /// sends the file while the worker runs the next request. Names that are never served and
@@ -204,7 +207,7 @@ section! {
         /// `accel` both fields reach the client unchanged, for a proxy in front of Howdah.
         sendfile ("sendfile"): bool as Flag = false,
             "A script that passes on the fields of another server would let that server choose a \
-             file.";
+                file.";
         /// Further folders below which `X-Sendfile` may name files, whatever they are called, even
         /// sources of PHP. A relative path starts at the folder of the configuration file.
         sendfile_roots ("sendfile_roots"): Vec<PathBuf> as List<File> = Vec::new(),
@@ -215,7 +218,7 @@ section! {
         /// any name, as below `sendfile_roots`.
         accel ("accel"): Vec<(String, PathBuf)> as Accel = Vec::new(),
             "nginx's `internal` locations with `alias`, for applications that were written for \
-             them.";
+                them.";
         /// Requests of one client to this site in a time, as `client_requests` of `[limits]`;
         /// `"off"` is no limit. They are counted apart from those to other sites.
         client_requests ("client_requests"): Option<Rate> as Optional<RateLimit> = None,
@@ -227,7 +230,7 @@ section! {
         /// sites. `"auto"` is half of what is still free for all other sites together.
         spill_total ("spill_total"): Option<u64> as AutoSize = None,
             "A site alone may use a third; however many sites take all they may, the next one \
-             finds room.";
+                finds room.";
         /// The site's access log, as `access` of `[log]`. Sites may share a file.
         access_log ("access_log"): Option<AccessTarget> as Optional<Access> = None,
             "Unset is the server's access log.";
@@ -237,7 +240,7 @@ section! {
         /// PHP: `false` for none, or a `[site.php]` table.
         php ("php"): Option<Php> as PhpTable = Some(Php::default()),
             "Howdah is a server for PHP sites. Without PHP its files are refused, never sent as \
-             text.";
+                text.";
     }
 }
 

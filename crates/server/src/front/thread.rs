@@ -35,7 +35,7 @@ use crate::observe::{
 };
 use crate::pipeline::CostlySites;
 use crate::quic::Exchange;
-use crate::respond::{KeptConnections, Prepared};
+use crate::respond::{KeptConnections, Prepared, UpstreamNames};
 use crate::status::ServerFacts;
 use crate::tls::{Tls, UpstreamSettings};
 
@@ -92,6 +92,8 @@ pub(crate) struct Shared {
     pub(crate) quic: Option<Arc<Exchange>>,
     /// By site, the settings of TLS to its upstreams.
     pub(crate) upstream_tls: UpstreamSettings,
+    /// The addresses of upstreams that have names.
+    pub(crate) upstream_names: UpstreamNames,
 }
 
 /// The stages of a front's life.

@@ -42,6 +42,12 @@ pub(crate) trait Transport {
     /// a broken connection.
     fn poll_peek(&self, context: &mut Context<'_>) -> Poll<io::Result<usize>>;
 
+    /// Whether the content so far came in early data, and the handshake is not complete.
+    #[inline]
+    fn is_early(&self) -> bool {
+        false
+    }
+
     /// Ends our side.
     fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
 

@@ -45,6 +45,7 @@ fn read<S: Stream>(
     let protocol = S::protocol(&parts);
     let limits = thread.limits();
     let read = head::read(S::VERSION, &parts, protocol, ends, peer.is_proxy, limits, into);
+    into.is_early = stream.is_early();
     if peer.is_proxy && read.is_ok() {
         match forwarded::sender(peer, into, thread.config()) {
             Ok(sender) => return (read, sender),

@@ -211,14 +211,17 @@ fn begin(
         let _ = alert.write_all(&mut Once(socket));
         Failure::Tls(error)
     })?;
-    while !rest.is_empty() {
-        session.read_tls(&mut rest)?;
+    // The first message may have brought early data with it.
+    loop {
         if let Err(error) = session.process_new_packets() {
             let _ = session.write_tls(&mut Once(socket));
             return Err(Failure::Tls(error));
         }
+        if rest.is_empty() {
+            return Ok(session);
+        }
+        session.read_tls(&mut rest)?;
     }
-    Ok(session)
 }
 
 /// Returns the site for a client that asks for `name`, and its settings: the site that has the

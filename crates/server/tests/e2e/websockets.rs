@@ -3,6 +3,7 @@
 mod encrypted;
 mod http2;
 mod kept;
+mod names;
 mod upstream;
 
 use std::io::{Read, Write};

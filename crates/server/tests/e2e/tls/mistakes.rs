@@ -47,6 +47,20 @@ fn unusable_certificates_and_keys_are_refused_with_advice() {
 }
 
 #[test]
+fn early_data_and_certificates_of_clients_exclude_each_other() {
+    let authority = Authority::new();
+    let folder = client::files(&[("good", &authority.certify(&["a.example"]))]);
+    folder.file("ca.pem", authority.pem());
+    let pair = "cert = \"good.pem\", key = \"good.key\", early_data = true";
+    for (more, expected) in [("", 0), (", client_ca = \"ca.pem\"", 1)] {
+        let file = config(&folder, &format!("{{ {pair}{more} }}"));
+        let (status, _, told) = Setup::with(&["check", "--config", &file]).run();
+        assert_eq!(status, Some(expected), "{told}");
+        assert_eq!(told.contains("have not shown the certificate of `client_ca`"), expected == 1);
+    }
+}
+
+#[test]
 fn certificates_that_browsers_refuse_are_used_with_a_warning() {
     let authority = Authority::new();
     let (expired, strange) =
