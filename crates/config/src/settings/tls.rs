@@ -44,13 +44,14 @@ section! {
         /// http; `"optional"` serves them.
         client_verify ("client_verify"): ClientVerify as Verify = ClientVerify::Require,
             "Who names authorities wants their clients alone.";
-        /// Whether clients that come back may send requests before the end of the handshake (0-RTT),
-        /// in TLS 1.3 and over QUIC. GET, HEAD and OPTIONS without content are answered, and scripts
-        /// see `HTTP_EARLY_DATA` as `1`; others get 425, and clients send them again after the
-        /// handshake. Sessions of the site are kept in memory, and end with a reload. Not with
-        /// `client_ca`. See [https.md](https.md).
+        /// Whether clients that come back may send requests before the end of the handshake
+        /// (0-RTT), in TLS 1.3 and over QUIC. GET, HEAD and OPTIONS without content are answered,
+        /// and scripts see `HTTP_EARLY_DATA` as `1`; others get 425, and clients send them again
+        /// after the handshake. Sessions of the site are kept in memory, and end with a reload. Not
+        /// with `client_ca`. See [https.md](https.md).
         early_data ("early_data"): bool as Flag = false,
-            "Who has recorded such a request can send it once more to a second server with the same certificate, and most scripts were not written for that.";
+            "Who has recorded such a request can send it once more to a second server with the \
+                same certificate, and most scripts were not written for that.";
         /// Whether requests over http for a name of the site are redirected to https: with 301 for
         /// GET and HEAD, and 308 for others. Paths below `/.well-known/acme-challenge/` are not,
         /// nor requests that a trusted proxy has received over https.

@@ -27,9 +27,9 @@ pub(super) fn settle(context: &RequestContext<'_, '_>, tls: &Tls, site: &Site) -
     Some(Response::error(Status::FORBIDDEN))
 }
 
-/// Settles a request that came in early data, which may be a copy that somebody has recorded. Returns
-/// the response to one that could change something: the client sends the request again when the
-/// handshake is complete (RFC 8470 §5.2). Others say in a field that they are early.
+/// Settles a request that came in early data, which may be a copy that somebody has recorded.
+/// Returns the response to one that could change something: the client sends the request again when
+/// the handshake is complete (RFC 8470 §5.2). Others say in a field that they are early.
 pub(super) fn settle_early(request: &mut Request) -> Option<Response> {
     let is_safe = matches!(request.method, Method::Get | Method::Head | Method::Options)
         && request.content == Content::None

@@ -129,8 +129,8 @@ impl Http3 {
         (self.connection, self.sender, self.driver) = (connection, sender, driver);
     }
 
-    /// Opens another connection that sends before the end of its handshake. `None`: the client has no
-    /// session that allows that. `server` may be a relay. Called within [`run`](Http3::run).
+    /// Opens another connection that sends before the end of its handshake. `None`: the client has
+    /// no session that allows that. `server` may be a relay. Called within [`run`](Http3::run).
     pub fn begin_early(&self, server: SocketAddr) -> Option<quinn::Connection> {
         let connecting = self.endpoint.connect_with(self.settings.clone(), server, &self.name);
         connecting.unwrap().into_0rtt().ok().map(|(connection, _)| connection)
