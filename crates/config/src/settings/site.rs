@@ -86,7 +86,8 @@ section! {
         allow_override ("allow_override"): AllowOverride as Overrides = AllowOverride::all(),
             "Anybody who may write such a file may also write a script, which may do more.";
         /// Directives that `.htaccess` files may use besides, as Apache's `AllowOverrideList`.
-        allow_override_list ("allow_override_list"): Vec<String> as List<DirectiveName> = Vec::new(),
+        allow_override_list ("allow_override_list"): Vec<String> as
+            List<DirectiveName> = Vec::new(),
             "Everything is allowed already.";
         /// Directives for the whole site, as they would stand in a `.htaccess` file in its root;
         /// such a file adds to them. `htaccess` and `allow_override` say nothing about them.
@@ -105,7 +106,8 @@ section! {
         upstreams ("upstreams"): Vec<Upstream> as List<UpstreamUrl> = Vec::new(),
             "A `.htaccess` file must not be able to make the server send requests to any machine.";
         /// How long a connection to an upstream may take to be made. Beyond it: 503.
-        upstream_connect_timeout ("upstream_connect_timeout"): Duration as Span = Duration::from_secs(10),
+        upstream_connect_timeout ("upstream_connect_timeout"): Duration as Span =
+            Duration::from_secs(10),
             "A server that lives answers after one round trip, and one that is gone should be \
                 noticed before the visitor leaves.";
         /// How often the names of upstreams are looked up again. Threads of their own do that;
