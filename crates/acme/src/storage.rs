@@ -20,7 +20,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use howdah_sys::open::{self, Access};
+use howdah_sys::open::{self, Access, Lookup};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde::{Deserialize, Serialize};
@@ -225,8 +225,8 @@ impl Storage {
     fn read(&self, path: &Path) -> io::Result<Option<String>> {
         let named = |error| named(error, &self.root.join(path));
         let text = |path: &Path| CString::new(path.as_os_str().as_bytes());
-        let root = open::folder(&text(&self.root)?).map_err(named)?;
-        let file = match open::beneath(root.as_fd(), &text(path)?, Access::Read) {
+        let root = open::folder(&text(&self.root)?, Lookup::Full).map_err(named)?;
+        let file = match open::beneath(root.as_fd(), &text(path)?, Access::Read, Lookup::Full) {
             Ok(file) => File::from(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(named(error)),

@@ -1,5 +1,6 @@
 //! The content of a response for a file.
 
+use std::cell::Cell;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -7,7 +8,9 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
+use howdah_sys::page_cache;
 use howdah_sys::stat::{Stat, Time};
 
 /// The content of a response. It does not depend on the store any more: it holds its memory or its
@@ -57,6 +60,8 @@ pub struct OpenFile {
     /// When the file was opened.
     size: u64,
     modified: Time,
+    /// The time at which all of a short file was last found in memory.
+    warm: Cell<Option<Instant>>,
 }
 
 impl OpenFile {
@@ -65,11 +70,33 @@ impl OpenFile {
             file,
             size: stat.size,
             modified: stat.modified,
+            warm: Cell::new(None),
         }
     }
 
-    /// Returns whether the file has become shorter, or was written without becoming longer, since it
-    /// was opened. A file that grows, such as a log, is taken for one that was appended to.
+    /// Returns whether the first or the last of these bytes is on the disk only, so that sending
+    /// them would wait. A short file that is in memory is asked about once a second.
+    pub fn is_cold(&self, part: &Range<u64>) -> bool {
+        if self.warm.get().is_some_and(|found| found.elapsed() < ASKED_AGAIN) {
+            return false;
+        }
+        let lacks = |offset| page_cache::lacks(self.file.as_fd(), offset);
+        let is_cold = lacks(part.start) || lacks(part.end.saturating_sub(1));
+        let is_whole = part.start == 0 && part.end >= self.size;
+        self.warm.set((is_whole && !is_cold).then(Instant::now));
+        is_cold
+    }
+
+    /// Returns another handle of the file, for another thread.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn share(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// Returns whether the file has become shorter, or was written without becoming longer, since
+    /// it was opened. A file that grows, such as a log, is taken for one that was appended to.
     pub fn has_changed(&self) -> bool {
         let is_other = |stat: Stat| {
             stat.size < self.size || (stat.size == self.size && stat.modified != self.modified)
@@ -100,6 +127,9 @@ impl OpenFile {
         }
     }
 }
+
+/// The time for which a short file that was found in memory is believed to be there.
+const ASKED_AGAIN: Duration = Duration::from_secs(1);
 
 impl AsFd for OpenFile {
     fn as_fd(&self) -> BorrowedFd<'_> {

@@ -5,6 +5,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 
+use howdah_sys::open::Lookup;
+use howdah_sys::page_cache;
 use howdah_sys::stat::Stat;
 
 use crate::entry::{is_settled, now};
@@ -16,14 +18,21 @@ use crate::entry::{is_settled, now};
 /// The results of several `read(2)` calls are not joined if that can be avoided. A file that is cut
 /// and written anew between two calls would appear as the beginning of one state and the end of
 /// another: content that never existed, and among directives a mistake that no author made.
-pub(crate) fn read(file: &File, mut stat: Stat, most: u64) -> io::Result<(Option<Vec<u8>>, Stat)> {
+///
+/// With [`Lookup::Cached`], `WouldBlock` says that a part of the file is on the disk only.
+pub(crate) fn read(
+    file: &File,
+    mut stat: Stat,
+    most: u64,
+    lookup: Lookup,
+) -> io::Result<(Option<Vec<u8>>, Stat)> {
     let mut best: Option<Attempt> = None;
     for _ in 0..ATTEMPTS {
         if stat.size > most {
             return Ok((None, stat));
         }
         let began = now();
-        let (bytes, in_one) = read_once(file, stat.size as usize)?;
+        let (bytes, in_one) = read_once(file, stat.size as usize, lookup)?;
         let after = Stat::of(file.as_fd())?;
         let at_rest = after == stat && bytes.len() as u64 == stat.size;
         // Where the times are too recent to prove anything, two readings have to agree.
@@ -53,11 +62,16 @@ struct Attempt {
 /// Reads from the first byte on, with room for more than `size` bytes, to notice growth. Also
 /// returns whether one call returned everything, as it does for any file on a local disk that does
 /// not change.
-fn read_once(file: &File, size: usize) -> io::Result<(Vec<u8>, bool)> {
+fn read_once(file: &File, size: usize, lookup: Lookup) -> io::Result<(Vec<u8>, bool)> {
     let mut bytes = vec![0; (size + 1).next_multiple_of(ROOM)];
     let (mut length, mut calls) = (0, 0);
     loop {
-        match file.read_at(&mut bytes[length..], length as u64) {
+        let (room, offset) = (&mut bytes[length..], length as u64);
+        let read = match lookup {
+            Lookup::Full => file.read_at(room, offset),
+            Lookup::Cached => page_cache::read(file.as_fd(), room, offset),
+        };
+        match read {
             Ok(0) => break,
             Ok(count) => {
                 length += count;
@@ -104,14 +118,17 @@ mod tests {
             while Instant::now() < end {
                 let file = File::open(&path).unwrap();
                 let stat = Stat::of(file.as_fd()).unwrap();
-                let content = read(&file, stat, 1 << 20).unwrap().0.unwrap();
+                let content = read(&file, stat, 1 << 20, Lookup::Full).unwrap().0.unwrap();
                 assert!(states.contains(&&*content), "{}", String::from_utf8_lossy(&content));
             }
         });
         let file = File::open(&path).unwrap();
         let stat = Stat::of(file.as_fd()).unwrap();
-        assert_eq!(read(&file, stat, 3000).unwrap(), (Some(states[3].to_vec()), stat));
-        assert_eq!(read(&file, stat, 2999).unwrap(), (None, stat));
+        assert_eq!(
+            read(&file, stat, 3000, Lookup::Full).unwrap(),
+            (Some(states[3].to_vec()), stat)
+        );
+        assert_eq!(read(&file, stat, 2999, Lookup::Full).unwrap(), (None, stat));
         std::fs::remove_file(&path).unwrap();
     }
 }

@@ -118,8 +118,8 @@ impl DirectiveCache {
         self.find(&key(scope, folder), |entry| entry.digest == digest)
     }
 
-    /// Returns the directives of the `.htaccess` file in `folder`, if a thread has compiled the file
-    /// in this state.
+    /// Returns the directives of the `.htaccess` file in `folder`, if a thread has compiled the
+    /// file in this state.
     pub(crate) fn known_file(
         &self,
         scope: u32,

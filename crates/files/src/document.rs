@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use howdah_http::{ResponseHead, Status, Text, date, etag};
 use howdah_site::ContentCoding;
+use howdah_sys::open::Lookup;
 use howdah_sys::stat::Stat;
 
 use crate::answer::Variant;
@@ -70,14 +71,14 @@ impl Document {
     /// Makes a document of an open file with that `name` and `stat`. Returns the document and the
     /// file's state now. Up to `small` bytes are read into memory. `now` is in seconds since 1970.
     pub(crate) fn open(
-        file: OwnedFd,
-        stat: Stat,
+        (file, stat): (OwnedFd, Stat),
         name: &[u8],
         small: u64,
         now: u64,
+        lookup: Lookup,
     ) -> io::Result<(Document, Stat)> {
         let file = File::from(file);
-        let (bytes, stat) = match content::read(&file, stat, small)? {
+        let (bytes, stat) = match content::read(&file, stat, small, lookup)? {
             (Some(bytes), stat) => (bytes, stat),
             (None, stat) => {
                 let content = Content::File(Rc::new(OpenFile::new(file, &stat)));

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use howdah_site::{DocumentPath, Rules, Symlinks};
-use howdah_sys::open;
+use howdah_sys::open::{self, Lookup};
 use howdah_sys::stat::{FileType, Stat};
 
 use crate::directive_cache::DirectiveCache;
+use crate::disk::Disk;
 use crate::limits::Limits;
 use crate::locate::{self, Obstacle, Reading};
 use crate::watches::{PathChange, WatchPlace, Watches};
@@ -69,10 +70,12 @@ impl Root {
         number: u32,
         path: &DocumentPath,
         directives: Option<&DirectiveCache>,
+        disk: &Disk,
     ) -> Result<Root, Obstacle> {
         let name = path.root();
         let path_name = CString::new(name.as_os_str().as_bytes()).map_err(|_| Obstacle::Missing)?;
-        let folder = open::folder(&path_name)?;
+        let folder =
+            open::folder(&path_name, disk.lookup()).map_err(|error| disk.obstacle(error))?;
         Ok(Root {
             number,
             identity: Stat::of(folder.as_fd())?.identity(),
@@ -125,9 +128,21 @@ impl Root {
         self.identity
     }
 
-    /// Whether the path still leads to the same folder.
-    fn is_current(&self) -> bool {
-        Stat::of_path(&self.path).is_ok_and(|stat| stat.identity() == self.identity)
+    /// Whether the path still leads to the same folder. `Err`: the disk would have to be waited
+    /// for.
+    fn is_current(&self, disk: &Disk) -> Result<bool, Obstacle> {
+        let stat = match disk.lookup() {
+            Lookup::Full => Stat::of_path(&self.path),
+            Lookup::Cached => {
+                let opened = open::folder(&self.path, Lookup::Cached);
+                opened.and_then(|folder| Stat::of(folder.as_fd()))
+            }
+        };
+        match stat.map_err(|error| disk.obstacle(error)) {
+            Ok(stat) => Ok(stat.identity() == self.identity),
+            Err(Obstacle::Postponed) => Err(Obstacle::Postponed),
+            Err(_) => Ok(false),
+        }
     }
 }
 
@@ -158,14 +173,22 @@ impl Folders {
         &mut self,
         path: &DocumentPath,
         directives: Option<&DirectiveCache>,
-        now: u64,
+        (disk, now): (&Disk, u64),
     ) -> (Result<Rc<Root>, Obstacle>, Option<Rc<Root>>) {
         let key = (Box::from(path.root().as_os_str().as_bytes()), path.symlinks(), path.scope());
         let mut gone = None;
         if let Some(known) = self.roots.get_mut(&key) {
-            if known.checked == now || known.root.is_current() {
-                known.checked = now;
-                return (Ok(Rc::clone(&known.root)), None);
+            let is_current = match known.checked == now {
+                true => Ok(true),
+                false => known.root.is_current(disk),
+            };
+            match is_current {
+                Ok(true) => {
+                    known.checked = now;
+                    return (Ok(Rc::clone(&known.root)), None);
+                }
+                Ok(false) => {}
+                Err(obstacle) => return (Err(obstacle), None),
             }
             gone = Some(Rc::clone(&known.root));
         } else if self.roots.len() >= self.limits.roots.max(1) {
@@ -175,7 +198,7 @@ impl Folders {
         if let Some(gone) = &gone {
             self.forget_root(gone.number);
         }
-        let opened = Root::open(self.next_root, path, directives).map(Rc::new);
+        let opened = Root::open(self.next_root, path, directives, disk).map(Rc::new);
         if let Ok(root) = &opened {
             self.next_root = self.next_root.wrapping_add(1);
             self.roots.insert(key, KnownRoot { root: Rc::clone(root), checked: now });
@@ -192,8 +215,13 @@ impl Folders {
 
     /// Returns the folder at `path`, or the first component on the way that is no folder, watched
     /// as far as possible.
-    pub(crate) fn folder(&mut self, root: &Rc<Root>, path: &[u8], now: u64) -> Rc<Folder> {
-        let mut folder = self.enter(root, b"", true, now);
+    pub(crate) fn folder(
+        &mut self,
+        root: &Rc<Root>,
+        path: &[u8],
+        asked: (&Disk, u64),
+    ) -> Rc<Folder> {
+        let mut folder = self.enter(root, b"", true, asked);
         let mut end = 0;
         while folder.exists && end < path.len() {
             let from = if end == 0 { 0 } else { end + 1 };
@@ -201,17 +229,17 @@ impl Folders {
                 .iter()
                 .position(|&byte| byte == b'/')
                 .map_or(path.len(), |at| from + at);
-            folder = self.enter(root, &path[..end], folder.watched, now);
+            folder = self.enter(root, &path[..end], folder.watched, asked);
         }
         folder
     }
 
     /// Returns the length of the longest part of `path` that is a folder; 0 for the root itself.
-    pub(crate) fn deepest(&mut self, root: &Rc<Root>, path: &[u8], now: u64) -> usize {
-        let mut folder = self.enter(root, b"", true, now);
+    pub(crate) fn deepest(&mut self, root: &Rc<Root>, path: &[u8], asked: (&Disk, u64)) -> usize {
+        let mut folder = self.enter(root, b"", true, asked);
         let mut deepest = 0;
         for end in memchr::memchr_iter(b'/', path).chain([path.len()]).filter(|&end| end > 0) {
-            folder = self.enter(root, &path[..end], folder.watched, now);
+            folder = self.enter(root, &path[..end], folder.watched, asked);
             if !folder.exists {
                 break;
             }
@@ -285,7 +313,7 @@ impl Folders {
         root: &Rc<Root>,
         path: &[u8],
         is_way_watched: bool,
-        now: u64,
+        (disk, now): (&Disk, u64),
     ) -> Rc<Folder> {
         let key = key(root.number, path);
         if let Some(known) = self.known.get(&key)
@@ -295,7 +323,7 @@ impl Folders {
         }
         let mut keep = self.has_room(1);
         let mut watched = keep && is_way_watched;
-        let exists = match self.open_folder(root, path, &mut watched) {
+        let exists = match self.open_folder(root, path, disk, &mut watched) {
             Ok(folder) => {
                 watched = watched
                     && self.watches.add(
@@ -308,8 +336,8 @@ impl Folders {
                     );
                 true
             }
-            Err(Obstacle::Missing | Obstacle::Forbidden | Obstacle::Postponed) => false,
-            Err(Obstacle::Failed(_)) => {
+            Err(Obstacle::Missing | Obstacle::Forbidden) => false,
+            Err(Obstacle::Failed(_) | Obstacle::Postponed) => {
                 watched = false;
                 keep = false;
                 false
@@ -326,11 +354,12 @@ impl Folders {
         &mut self,
         root: &Root,
         path: &[u8],
+        disk: &Disk,
         watched: &mut bool,
     ) -> Result<OwnedFd, Obstacle> {
         let name = CString::new(if path.is_empty() { b"." } else { path })
             .map_err(|_| Obstacle::Missing)?;
-        let located = locate::locate(root, &name, Reading::No, &mut |folder, name, path| {
+        let located = locate::locate(root, &name, Reading::No, disk, &mut |folder, name, path| {
             *watched = *watched && self.watch_step(root, folder, name, path);
         })?;
         match located.stat.file_type() {
@@ -345,8 +374,8 @@ impl Folders {
             && self.watches.len() + count <= self.limits.folders
     }
 
-    /// Whether room has to be made before the folders on the way to `path` are entered. At most once
-    /// a second, since making room looks at every entry.
+    /// Whether room has to be made before the folders on the way to `path` are entered. At most
+    /// once a second, since making room looks at every entry.
     pub(crate) fn wants_room(&mut self, path: &[u8], now: u64) -> bool {
         let folders = 2 + memchr::memchr_iter(b'/', path).count();
         if self.has_room(folders) || self.swept == now {

@@ -78,7 +78,7 @@ impl Store {
                 Ok(root) => {
                     let above = parent(path.relative());
                     self.make_room_for_folders(above);
-                    self.folders.deepest(&root, above, self.now)
+                    self.folders.deepest(&root, above, (&self.disk, self.now))
                 }
                 Err(_) => 0,
             },
@@ -88,6 +88,7 @@ impl Store {
         if self.entries.is_at(file.0, path)
             && let Some(entry) = self.entries.at(file.0)
             && entry.watched
+            && !self.disk.is_cold()
         {
             entry.in_force = in_force.clone();
         } else {
@@ -148,10 +149,11 @@ impl Store {
 
     /// Returns the rules above the root's own `.htaccess` file.
     fn base(&mut self, path: &DocumentPath) -> RulesInForce {
+        let root = self.root(path).ok();
         RulesInForce {
-            stamp: self.stamp,
+            stamp: root.as_ref().map_or(0, |_| self.stamp),
             denied: false,
-            rules: self.root(path).ok().and_then(|root| root.base().cloned()),
+            rules: root.and_then(|root| root.base().cloned()),
         }
     }
 

@@ -75,6 +75,7 @@ mod answer;
 mod body;
 mod content;
 mod directive_cache;
+mod disk;
 mod document;
 mod entry;
 mod entry_table;

@@ -1,6 +1,7 @@
 //! Loads entries from the disk, and removes those that have changed there.
 
 use std::fs::File;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 
@@ -29,7 +30,7 @@ impl Store {
         self.figures.loads += 1;
         let above = parent(path.relative());
         self.make_room_for_folders(above);
-        let mut folder = self.folders.folder(root, above, self.now);
+        let mut folder = self.folders.folder(root, above, (&self.disk, self.now));
         let read = now();
         let mut watched = true;
         let reading = if is_script(path.file_name()) && !path.is_listed() {
@@ -37,9 +38,13 @@ impl Store {
         } else {
             Reading::Yes
         };
-        let located = locate(root, path.relative_c_path(), reading, &mut |folder, name, path| {
+        let name = path.relative_c_path();
+        let located = locate(root, name, reading, &self.disk, &mut |folder, name, path| {
             watched = watched && self.folders.watch_step(root, folder, name, path);
         });
+        if self.disk.is_cold() {
+            return Err(Obstacle::Postponed);
+        }
         if located.is_ok() && !folder.exists() {
             // The known folders on the way are out of date, and no event reported the change.
             let first = above.split(|&byte| byte == b'/').next().unwrap_or(above);
@@ -48,7 +53,7 @@ impl Store {
                 path: first.to_vec(),
                 whole: true,
             }]);
-            folder = self.folders.folder(root, above, self.now);
+            folder = self.folders.folder(root, above, (&self.disk, self.now));
         }
         watched = watched && folder.watched;
         let (found, stat) = match located {
@@ -92,9 +97,14 @@ impl Store {
             FileType::Regular if reading == Reading::No => EntryKind::Script,
             FileType::Regular if located.readable => {
                 let name = path.file_name();
-                let (document, stat) =
-                    Document::open(located.file, stat, name, self.limits.small, self.now)
-                        .map_err(Obstacle::Failed)?;
+                let (document, stat) = Document::open(
+                    (located.file, stat),
+                    name,
+                    self.limits.small,
+                    self.now,
+                    self.disk.lookup(),
+                )
+                .map_err(|error| self.failure(error))?;
                 return Ok((EntryKind::File(document), Some(stat)));
             }
             FileType::Regular | FileType::Special | FileType::Link => EntryKind::Forbidden,
@@ -128,8 +138,8 @@ impl Store {
             return Ok((EntryKind::Directives(known, stat.size), Some(stat)));
         }
         let (file, began) = (File::from(located.file), now());
-        let (content, stat) =
-            content::read(&file, stat, directives.most()).map_err(Obstacle::Failed)?;
+        let (content, stat) = content::read(&file, stat, directives.most(), self.disk.lookup())
+            .map_err(|error| self.failure(error))?;
         let size = content.as_ref().map_or(0, Vec::len) as u64;
         let settled = is_settled(&stat, began).then_some(stat);
         let compiled = match content {
@@ -143,6 +153,14 @@ impl Store {
         let found =
             compiled.map_or(EntryKind::Forbidden, |compiled| EntryKind::Directives(compiled, size));
         Ok((found, Some(stat)))
+    }
+
+    /// Returns what an error of reading means.
+    fn failure(&self, error: io::Error) -> Obstacle {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => self.disk.obstacle(error),
+            _ => Obstacle::Failed(error),
+        }
     }
 
     pub(crate) fn tell_unreadable(&self, path: &DocumentPath, why: &str) {
@@ -162,7 +180,8 @@ impl Store {
     }
 
     pub(crate) fn root(&mut self, path: &DocumentPath) -> Result<Rc<Root>, Obstacle> {
-        let (root, gone) = self.folders.root(path, self.directives.as_deref(), self.now);
+        let asked = (&self.disk, self.now);
+        let (root, gone) = self.folders.root(path, self.directives.as_deref(), asked);
         if let Some(gone) = gone {
             self.figures.changes +=
                 self.entries.retain(|entry| entry.root.number() != gone.number());

@@ -16,9 +16,10 @@ use howdah_site::{PathKind, Symlinks};
 use howdah_sys::open::errno::{
     EACCES, ELOOP, ENAMETOOLONG, ENODEV, ENOENT, ENOTDIR, ENXIO, EPERM, EXDEV,
 };
-use howdah_sys::open::{self, Access};
+use howdah_sys::open::{self, Access, Lookup};
 use howdah_sys::stat::{FileType, Stat};
 
+use crate::disk::Disk;
 use crate::folders::Root;
 
 /// Something below a root.
@@ -41,7 +42,8 @@ pub(crate) enum Obstacle {
     Forbidden,
     /// A failure: no descriptors left, a broken disk.
     Failed(io::Error),
-    /// A file of directives that another store has to compile first.
+    /// Another store has to look first: the disk would have to be waited for, or a file of
+    /// directives compiled.
     Postponed,
 }
 
@@ -61,25 +63,26 @@ pub(crate) fn locate(
     root: &Root,
     path: &CStr,
     reading: Reading,
+    disk: &Disk,
     trail: Trail<'_>,
 ) -> Result<Located, Obstacle> {
-    match plain(root, path, reading) {
+    match plain(root, path, reading, disk.lookup()) {
         Err(error) if error.raw_os_error() == Some(ELOOP) => {}
-        other => return other.map_err(Obstacle::from),
+        other => return other.map_err(|error| disk.obstacle(error)),
     }
     for _ in 1..ATTEMPTS {
-        match LinkWalk::new(root, path).run(reading, trail) {
+        match LinkWalk::new(root, path, disk).run(reading, trail) {
             Err(Obstacle::Failed(error)) if error.kind() == io::ErrorKind::Interrupted => {}
             other => return other,
         }
     }
-    LinkWalk::new(root, path).run(reading, trail)
+    LinkWalk::new(root, path, disk).run(reading, trail)
 }
 
 /// For paths without links; else `ELOOP`.
-fn plain(root: &Root, path: &CStr, reading: Reading) -> io::Result<Located> {
+fn plain(root: &Root, path: &CStr, reading: Reading, lookup: Lookup) -> io::Result<Located> {
     if reading == Reading::Yes {
-        match open::beneath(root.folder(), path, Access::Read) {
+        match open::beneath(root.folder(), path, Access::Read, lookup) {
             Ok(file) => {
                 let stat = Stat::of(file.as_fd())?;
                 return Ok(Located {
@@ -94,7 +97,7 @@ fn plain(root: &Root, path: &CStr, reading: Reading) -> io::Result<Located> {
             Err(error) => return Err(error),
         }
     }
-    let file = open::beneath(root.folder(), path, Access::Point)?;
+    let file = open::beneath(root.folder(), path, Access::Point, lookup)?;
     let stat = Stat::of(file.as_fd())?;
     Ok(Located { file, stat, readable: false })
 }
@@ -102,6 +105,7 @@ fn plain(root: &Root, path: &CStr, reading: Reading) -> io::Result<Located> {
 /// A walk from the root to what a path names.
 struct LinkWalk<'a> {
     root: &'a Root,
+    disk: &'a Disk,
     /// The folders from where the walk began (the root, or `/` after a link that left it) to where
     /// it is.
     folders: Vec<OpenFolder>,
@@ -137,9 +141,10 @@ enum Step {
 }
 
 impl<'a> LinkWalk<'a> {
-    fn new(root: &'a Root, path: &CStr) -> LinkWalk<'a> {
+    fn new(root: &'a Root, path: &CStr, disk: &'a Disk) -> LinkWalk<'a> {
         let mut walk = LinkWalk {
             root,
+            disk,
             folders: Vec::new(),
             steps: Vec::new(),
             path: Vec::new(),
@@ -152,7 +157,7 @@ impl<'a> LinkWalk<'a> {
     }
 
     fn run(mut self, reading: Reading, trail: Trail<'_>) -> Result<Located, Obstacle> {
-        let fd = open::step(self.root.folder(), c".", Access::Folder)?;
+        let fd = self.step(self.root.folder(), c".", Access::Folder)?;
         self.enter(fd)?;
         while let Some(step) = self.steps.pop() {
             match step {
@@ -180,7 +185,7 @@ impl<'a> LinkWalk<'a> {
             trail(folder, &name, &self.path);
         }
         let name = CString::new(name).map_err(|_| Obstacle::Missing)?;
-        let fd = open::step(folder, &name, Access::Point)?;
+        let fd = self.step(folder, &name, Access::Point)?;
         let stat = Stat::of(fd.as_fd())?;
         match stat.file_type() {
             FileType::Directory => self.push_folder(fd, stat),
@@ -222,7 +227,7 @@ impl<'a> LinkWalk<'a> {
             return Err(Obstacle::Missing);
         }
         self.folders.clear();
-        self.enter(open::folder(c"/")?)?;
+        self.enter(open::folder(c"/", Lookup::Full)?)?;
         Ok(())
     }
 
@@ -255,9 +260,10 @@ impl<'a> LinkWalk<'a> {
         if reading == Reading::No || pointer.stat.file_type() != FileType::Regular {
             return Ok(pointer);
         }
-        let file = match open::step(here.fd.as_fd(), &name, Access::Read) {
+        let lookup = self.disk.lookup();
+        let file = match open::step(here.fd.as_fd(), &name, Access::Read, lookup) {
             Err(error) if error.raw_os_error() == Some(EACCES) => return Ok(pointer),
-            other => other?,
+            other => other.map_err(|error| self.disk.obstacle(error))?,
         };
         let stat = Stat::of(file.as_fd())?;
         if stat.identity() != pointer.stat.identity() {
@@ -265,6 +271,16 @@ impl<'a> LinkWalk<'a> {
             return Err(Obstacle::Failed(io::ErrorKind::Interrupted.into()));
         }
         Ok(Located { file, stat, readable: true })
+    }
+
+    fn step(
+        &self,
+        folder: BorrowedFd<'_>,
+        name: &CStr,
+        access: Access,
+    ) -> Result<OwnedFd, Obstacle> {
+        let opened = open::step(folder, name, access, self.disk.lookup());
+        opened.map_err(|error| self.disk.obstacle(error))
     }
 
     fn here(&self) -> Result<&OpenFolder, Obstacle> {

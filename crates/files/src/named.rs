@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use howdah_htaccess::host::{Probe, ProbeKind};
 use howdah_site::DocumentPath;
+use howdah_sys::open::Lookup;
 use howdah_sys::stat::{FileType, Stat};
 use howdah_sys::{folder, open};
 
 use crate::content;
+use crate::disk::Disk;
 use crate::entry::{EntryKind, is_settled, now};
 use crate::locate::{Reading, locate};
 use crate::store::Store;
@@ -70,7 +72,8 @@ impl Store {
         if stat.file_type() != FileType::Regular {
             return None;
         }
-        let (content, stat) = content::read(&File::from(file), stat, MOST_READ).ok()?;
+        let (content, stat) =
+            content::read(&File::from(file), stat, MOST_READ, Lookup::Full).ok()?;
         let content: Arc<[u8]> = content?.into();
         self.named.keep(
             absolute,
@@ -87,8 +90,8 @@ impl Store {
     pub(crate) fn names_in(&mut self, absolute: &[u8]) -> Vec<Box<[u8]>> {
         self.note_unrepeatable();
         let names = || {
-            folder::names(open::folder(&CString::new(absolute).ok()?).ok()?.as_fd(), MOST_NAMES)
-                .ok()
+            let folder = open::folder(&CString::new(absolute).ok()?, Lookup::Full).ok()?;
+            folder::names(folder.as_fd(), MOST_NAMES).ok()
         };
         names().unwrap_or_default()
     }
@@ -99,7 +102,7 @@ impl Store {
         let root = self.root(path).ok()?;
         let open = |path: &[u8]| {
             let path = CString::new(path).ok()?;
-            locate(&root, &path, Reading::No, &mut |_, _, _| {}).ok()
+            locate(&root, &path, Reading::No, &Disk::waiting(), &mut |_, _, _| {}).ok()
         };
         let relative = path.relative();
         let found = open(if relative.is_empty() { b"." } else { relative })?;

@@ -9,10 +9,12 @@ use howdah_htaccess::host::Probe;
 use howdah_http::{Request, Status};
 use howdah_site::{DocumentHost, DocumentPath, FileHandle, Host, Look, PathKind};
 use howdah_sys::credentials::Identity;
+use howdah_sys::open::Lookup;
 use howdah_sys::open::errno::{EMFILE, ENFILE};
 
 use crate::answer::{self, Answer, Manner, ScriptManner};
 use crate::directive_cache::{self, DirectiveCache};
+use crate::disk::Disk;
 use crate::entry::{Entry, EntryKind};
 use crate::entry_table::EntryTable;
 use crate::folders::{Folders, Root};
@@ -42,6 +44,7 @@ pub struct Store {
     /// Whether a file of directives was not compiled for this reason.
     postponed: Cell<bool>,
     pub(crate) named: NamedFiles,
+    pub(crate) disk: Disk,
     pub(crate) figures: Figures,
 }
 
@@ -81,6 +84,7 @@ impl Store {
             postpones: false,
             postponed: Cell::new(false),
             named: NamedFiles::default(),
+            disk: Disk::waiting(),
             figures: Figures::default(),
         }
     }
@@ -93,18 +97,33 @@ impl Store {
         }
     }
 
-    /// Makes the store one of an event loop, which compiles no `.htaccess` file: a file that no other
-    /// store has compiled counts as unreadable, and [`take_postponed`](Store::take_postponed) tells
-    /// so. Then the caller asks another store first.
+    /// Makes the store one of an event loop, which compiles no `.htaccess` file: a file that no
+    /// other store has compiled counts as unreadable, and [`take_postponed`](Store::take_postponed)
+    /// tells so. Then the caller asks another store first.
     pub fn postponing(self) -> Store {
         Store { postpones: true, ..self }
     }
 
-    /// Returns whether a file of directives has to be compiled by another store since the last call.
-    /// The answers given meanwhile are wrong.
+    /// Returns whether a file of directives has to be compiled by another store since the last
+    /// call. The answers given meanwhile are wrong.
     #[inline]
     pub fn take_postponed(&mut self) -> bool {
         self.postponed.take()
+    }
+
+    /// Sets whether the next questions wait for the disk, as they do at first. Without,
+    /// [`take_cold`](Store::take_cold) must be called afterwards. What directives name by an absolute
+    /// path is waited for in any case.
+    #[inline]
+    pub fn set_lookup(&mut self, lookup: Lookup) {
+        self.disk.set_lookup(lookup);
+    }
+
+    /// Returns whether the disk would have had to be waited for since the last call. The answers
+    /// given meanwhile are wrong.
+    #[inline]
+    pub fn take_cold(&mut self) -> bool {
+        self.disk.take_cold()
     }
 
     pub(crate) fn postpones(&self) -> bool {
@@ -205,8 +224,8 @@ impl Store {
         }
     }
 
-    /// Returns whether `sibling` is a file that can be sent in place of the one at `path`: it must not
-    /// be older.
+    /// Returns whether `sibling` is a file that can be sent in place of the one at `path`: it must
+    /// not be older.
     pub fn is_current(
         &mut self,
         path: &DocumentPath,
@@ -222,9 +241,9 @@ impl Store {
         self.entry(path, file).ok().and_then(modified).is_some_and(|own| own <= found)
     }
 
-    /// Answers `request` from the file at `path`, which a script has named. `reader` is the user that
-    /// the script runs as, `None` where that is the user of this process: a file that the script may
-    /// not read itself is not sent to it, whatever this process may.
+    /// Answers `request` from the file at `path`, which a script has named. `reader` is the user
+    /// that the script runs as, `None` where that is the user of this process: a file that the
+    /// script may not read itself is not sent to it, whatever this process may.
     pub fn answer_for_script(
         &mut self,
         request: &Request,
@@ -318,6 +337,9 @@ impl Store {
             if self.still_holds(place, &root) {
                 return Ok(place);
             }
+            if self.disk.is_cold() {
+                return Err(Obstacle::Postponed);
+            }
             self.entries.remove(place);
         }
         match self.load(hash, path, &root) {
@@ -339,7 +361,10 @@ impl Store {
             return false;
         };
         let is_dated = matches!(&entry.kind, EntryKind::File(document) if document.is_dated());
-        let is_outdated = matches!(&entry.kind, EntryKind::Directives(compiled, _) if !directive_cache::still_holds(compiled));
+        let is_outdated = match &entry.kind {
+            EntryKind::Directives(compiled, _) => !directive_cache::still_holds(compiled),
+            _ => false,
+        };
         if entry.root.number() != root.number()
             || !entry.settled
             || is_dated
@@ -348,15 +373,16 @@ impl Store {
         {
             return false;
         }
-        let holds = match locate(root, entry.path.relative_c_path(), Reading::No, &mut |_, _, _| {})
-        {
+        let path = entry.path.relative_c_path();
+        let holds = match locate(root, path, Reading::No, &self.disk, &mut |_, _, _| {}) {
             Ok(located) => entry.stat == Some(located.stat),
             Err(Obstacle::Missing) => matches!(entry.kind, EntryKind::Missing),
             Err(Obstacle::Forbidden) => {
                 matches!(entry.kind, EntryKind::Forbidden) && entry.stat.is_none()
             }
             // The disk cannot be asked just now. A watched entry is valid without that.
-            Err(Obstacle::Failed(_) | Obstacle::Postponed) => entry.watched,
+            Err(Obstacle::Failed(_)) => entry.watched,
+            Err(Obstacle::Postponed) => false,
         };
         if holds {
             entry.checked = now;

@@ -12,6 +12,7 @@ mod filters;
 mod pump;
 mod ranged;
 mod receive;
+mod residence;
 mod settle;
 mod source;
 mod spool;

@@ -34,8 +34,8 @@ struct CommandLine {
 enum Task {
     /// Serve a folder, or the sites of a configuration file
     Serve(ServeArguments),
-    /// Find the mistakes in a configuration and in every .htaccess below its sites; exit status 1 if
-    /// there are any
+    /// Find the mistakes in a configuration and in every .htaccess below its sites; exit status 1
+    /// if there are any
     Check(CheckArguments),
     /// Show how a request is resolved, and why: each file, directive and condition in the order in
     /// which they act
@@ -62,8 +62,8 @@ struct ServeArguments {
         value_name = "ADDR",
         value_parser = listen,
         help = "Address to accept connections on: 127.0.0.1:8080, [::1]:8080, :80 for every \
-                address, or unix:/run/howdah/web.sock; with http:// or https:// before it, in the clear \
-                or over TLS; may be repeated"
+                address, or unix:/run/howdah/web.sock; with http:// or https:// before it, in the \
+                clear or over TLS; may be repeated"
     )]
     listen: Vec<ListenAddresses>,
     /// Serve over TLS with certificates of the local authority, for development
@@ -446,9 +446,10 @@ impl ServerArguments {
                 .map_err(|errors| CommandError::Config(errors.to_string()))?,
             None => Config::default(),
         };
-        config.control_path(environment.identity.is_root(), environment.runtime.as_deref()).ok_or_else(|| {
-            let reason = "no control socket is known: XDG_RUNTIME_DIR is not set; name one with --control, or a configuration \
-                          that sets `control` with --config";
+        let is_root = environment.identity.is_root();
+        config.control_path(is_root, environment.runtime.as_deref()).ok_or_else(|| {
+            let reason = "no control socket is known: XDG_RUNTIME_DIR is not set; name one with \
+                --control, or a configuration that sets `control` with --config";
             CommandError::Config(reason.to_owned())
         })
     }
@@ -537,7 +538,8 @@ mod tests {
 
     #[test]
     fn what_serve_understands() {
-        let all = "/srv --listen 127.0.0.1:1 --listen :2 --listen https://127.0.0.1:3 --tls internal --workers 3 --threads auto --no-php --no-htaccess --access-log off";
+        let all = "/srv --listen 127.0.0.1:1 --listen :2 --listen https://127.0.0.1:3 --tls \
+            internal --workers 3 --threads auto --no-php --no-htaccess --access-log off";
         let serve = serve(&all.split(' ').collect::<Vec<_>>()).unwrap();
         assert_eq!(serve.sites.folder, Some("/srv".into()));
         let listen: Vec<String> = serve

@@ -4,10 +4,8 @@
 //! ```text
 //! connection   one task: accepts requests, ends the connection
 //! wire         the transport, as the crate reads and writes it: counts frames, collects output
-//! stream       one task per request: head → RequestContext; Response → head and content
-//! request_body the request's content and interim responses (RequestStream)
+//! stream       one task per request: its stream, served by `streams`
 //! sink         the response's content (body::Sink)
-//! tunnel       both directions of an extended CONNECT (body::TunnelEnd)
 //! outbox       content that the crate holds, and whose turn it is
 //! ```
 //! All of them run on the connection's thread. Content is taken from its source only while the
@@ -15,12 +13,9 @@
 //! `outbox` and `wire`, and for requests by `connection_window`.
 
 mod connection;
-pub(crate) mod head;
 mod outbox;
-mod request_body;
 mod sink;
 mod stream;
-mod tunnel;
 mod wire;
 
 pub(crate) use self::connection::{run, serve};

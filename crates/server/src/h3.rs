@@ -5,16 +5,16 @@
 //! connection   one task: accepts requests, ends the connection
 //! transport    QUIC's streams as the crate reads and writes them, and what bounds them
 //! outgoing     our side of a stream
-//! stream       one task per request: head → RequestContext; Response → head and content
-//! request_body the request's content and interim responses (RequestStream)
+//! stream       one task per request: its stream, served by `streams`
+//! content      the request's content as it arrives
 //! sink         the response's content (body::Sink)
 //! ```
 //! All of them run on the connection's thread. Content is taken from its source only while QUIC
 //! takes it: what a connection holds is bounded by `send_buffer` and `connection_window`.
 
 mod connection;
+mod content;
 mod outgoing;
-mod request_body;
 mod sink;
 mod stream;
 mod transport;

@@ -23,6 +23,7 @@ mod pipeline;
 mod quic;
 mod respond;
 mod status;
+mod streams;
 mod supervisor;
 mod tls;
 

@@ -66,6 +66,11 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
         return Served::early(Response::error(Status::MISDIRECTED_REQUEST), None);
     };
     context.site = Some(site);
+    if context.request.is_early
+        && let Some(response) = secure::settle_early(context.request)
+    {
+        return Served::early(response, Some(site));
+    }
     if let Some(tls) = &context.thread.shared.tls
         && let Some(response) = secure::settle(context, tls, site)
     {
@@ -248,8 +253,9 @@ fn notes_of(resolved: &Resolved) -> Box<ResolutionNotes> {
 async fn settle(context: &mut RequestContext<'_, '_>, response: &mut Response) {
     let cache = context.thread.compressed_cache();
     let place = context.thread.filter_place(context.site, context.peer);
-    let Err(error) = body::settle(response, &mut context.scratch.content, cache, place).await
-    else {
+    let limits = context.thread.spool_limits(context.site);
+    let buffer = &mut context.scratch.content;
+    let Err(error) = body::settle(response, buffer, cache, place, limits).await else {
         return;
     };
     context.phase.set(Phase::Sending);

@@ -42,7 +42,7 @@ pub fn read_now(pipe: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Returns whether the kernel does not have the flag for this kind of file.
-fn is_unknown(error: &io::Error) -> bool {
+pub(crate) fn is_unknown(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL))
 }
 

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
-use crate::open::{self, Access};
+use crate::open::{self, Access, Lookup};
 
 /// Lists at most `most` names in an open folder, in no order, without `.` and `..`. The folder may
 /// be opened with `O_PATH`.
@@ -16,7 +16,7 @@ use crate::open::{self, Access};
 /// # Errors
 /// The folder cannot be read.
 pub fn names(folder: BorrowedFd<'_>, most: usize) -> io::Result<Vec<Box<[u8]>>> {
-    let again = open::step(folder, c".", Access::Read)?;
+    let again = open::step(folder, c".", Access::Read, Lookup::Full)?;
     // SAFETY: a fresh descriptor, which belongs to the stream from here on.
     let stream = unsafe { libc::fdopendir(again.as_raw_fd()) };
     if stream.is_null() {
@@ -83,9 +83,9 @@ pub fn make_private(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives the folder at `path`, and all files and folders in it, to user `uid` and group `gid`. Never
-/// follows a link, and leaves files out that have a second name elsewhere. Does nothing if there is
-/// no folder, or if it belongs to that user. No process of the present owner may run.
+/// Gives the folder at `path`, and all files and folders in it, to user `uid` and group `gid`.
+/// Never follows a link, and leaves files out that have a second name elsewhere. Does nothing if
+/// there is no folder, or if it belongs to that user. No process of the present owner may run.
 ///
 /// # Errors
 /// The owner cannot be changed, or there are too many levels of folders.
@@ -116,7 +116,7 @@ fn hand_over_content(folder: BorrowedFd<'_>, uid: u32, gid: u32, levels: u32) ->
     }
     for name in names(folder, usize::MAX)? {
         let name = CString::new(name)?;
-        let one = fs::File::from(match open::step(folder, &name, Access::Read) {
+        let one = fs::File::from(match open::step(folder, &name, Access::Read, Lookup::Full) {
             Ok(one) => one,
             // A link, or a file that has gone.
             Err(_) => continue,

@@ -19,6 +19,7 @@ pub mod listen;
 pub mod memory;
 pub mod mounts;
 pub mod open;
+pub mod page_cache;
 pub mod poll;
 pub mod process;
 pub mod readiness;

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::stat::{FileType, Stat};
@@ -30,11 +30,26 @@ impl Access {
     }
 }
 
+/// How far a path is looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lookup {
+    /// In the kernel's memory: `WouldBlock` where the disk has to be asked. As
+    /// [`Full`](Lookup::Full) before Linux 5.12 and in sandboxes without `openat2`.
+    Cached,
+    /// On the disk as well, which may take long.
+    Full,
+}
+
 /// Opens the folder at `path` with `O_PATH` and follows links. For paths that the operator wrote.
 ///
 /// # Errors
 /// The error of `open(2)`.
-pub fn folder(path: &CStr) -> io::Result<OwnedFd> {
+pub fn folder(path: &CStr, lookup: Lookup) -> io::Result<OwnedFd> {
+    if lookup == Lookup::Cached
+        && let Some(opened) = cached(libc::AT_FDCWD, path, Access::Folder.flags(), 0)
+    {
+        return opened;
+    }
     // SAFETY: `path` is NUL-terminated.
     let fd = check(unsafe { libc::open(path.as_ptr(), Access::Folder.flags()) })?;
     // SAFETY: fresh descriptor, owned by nobody else.
@@ -86,9 +101,19 @@ pub fn again_for_reading(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 /// # Errors
 /// `ELOOP` for a symbolic link anywhere in the path, `EXDEV` if the path leads out of the folder,
 /// or another error of `openat2(2)`.
-pub fn beneath(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::Result<OwnedFd> {
+pub fn beneath(
+    folder: BorrowedFd<'_>,
+    path: &CStr,
+    access: Access,
+    lookup: Lookup,
+) -> io::Result<OwnedFd> {
+    if lookup == Lookup::Cached
+        && let Some(opened) = cached(folder.as_raw_fd(), path, access.flags(), BENEATH)
+    {
+        return opened;
+    }
     if !WITHOUT_OPENAT2.load(Ordering::Relaxed) {
-        match openat2(folder, path, access) {
+        match openat2(folder.as_raw_fd(), path, access.flags(), BENEATH) {
             Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
                 WITHOUT_OPENAT2.store(true, Ordering::Relaxed);
             }
@@ -106,11 +131,21 @@ pub fn beneath(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::Resul
 ///
 /// # Errors
 /// `ELOOP` for a link (`NotADirectory` with [`Access::Folder`]), or another error of `openat(2)`.
-pub fn step(folder: BorrowedFd<'_>, name: &CStr, access: Access) -> io::Result<OwnedFd> {
+pub fn step(
+    folder: BorrowedFd<'_>,
+    name: &CStr,
+    access: Access,
+    lookup: Lookup,
+) -> io::Result<OwnedFd> {
     if name == c".." || name.to_bytes().contains(&b'/') {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let flags = access.flags() | libc::O_NOFOLLOW;
+    if lookup == Lookup::Cached
+        && let Some(opened) = cached(folder.as_raw_fd(), name, flags, 0)
+    {
+        return opened;
+    }
     // SAFETY: `name` is NUL-terminated.
     let fd = check(unsafe { libc::openat(folder.as_raw_fd(), name.as_ptr(), flags) })?;
     // SAFETY: fresh descriptor, owned by nobody else.
@@ -139,16 +174,41 @@ pub mod errno {
     };
 }
 
-fn openat2(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::Result<OwnedFd> {
+/// Opens a path by what the kernel has in memory. `None`: the kernel or a sandbox does not know
+/// how.
+fn cached(
+    folder: RawFd,
+    path: &CStr,
+    flags: libc::c_int,
+    resolve: u64,
+) -> Option<io::Result<OwnedFd>> {
+    if WITHOUT_CACHED.load(Ordering::Relaxed) {
+        return None;
+    }
+    let opened = openat2(folder, path, flags, resolve | libc::RESOLVE_CACHED);
+    match opened.as_ref().err().and_then(io::Error::raw_os_error) {
+        Some(libc::EINVAL | libc::ENOSYS) => {
+            // A file system may refuse a name in the same way.
+            let here = openat2(libc::AT_FDCWD, c"/", libc::O_PATH, libc::RESOLVE_CACHED);
+            WITHOUT_CACHED.store(here.is_err(), Ordering::Relaxed);
+            None
+        }
+        // A sandbox refuses the call, or the file is refused, which the next attempt reports again.
+        Some(libc::EPERM) => None,
+        _ => Some(opened),
+    }
+}
+
+fn openat2(folder: RawFd, path: &CStr, flags: libc::c_int, resolve: u64) -> io::Result<OwnedFd> {
     // SAFETY: an all-zero `open_how` is valid, and asks for nothing.
     let mut how: libc::open_how = unsafe { std::mem::zeroed() };
-    how.flags = u64::from(access.flags().cast_unsigned());
-    how.resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS | libc::RESOLVE_NO_SYMLINKS;
+    how.flags = u64::from(flags.cast_unsigned());
+    how.resolve = resolve;
     // SAFETY: `path` is NUL-terminated, `how` is live and as long as we say.
     let result = unsafe {
         libc::syscall(
             libc::SYS_openat2,
-            folder.as_raw_fd(),
+            folder,
             path.as_ptr(),
             &raw const how,
             size_of::<libc::open_how>(),
@@ -170,9 +230,9 @@ fn beneath_by_steps(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::
         .split(|&byte| byte == b'/')
         .filter(|name| !name.is_empty() && *name != b".")
         .peekable();
-    let mut at = step(folder, c".", Access::Folder)?;
+    let mut at = step(folder, c".", Access::Folder, Lookup::Full)?;
     if names.peek().is_none() {
-        return step(folder, c".", access);
+        return step(folder, c".", access, Lookup::Full);
     }
     while let Some(name) = names.next() {
         if name == b".." {
@@ -180,7 +240,7 @@ fn beneath_by_steps(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::
         }
         let name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
         let access = if names.peek().is_some() { Access::Folder } else { access };
-        at = match step(at.as_fd(), &name, access) {
+        at = match step(at.as_fd(), &name, access, Lookup::Full) {
             Ok(next) if access == Access::Point && is_link(&Stat::of(next.as_fd())?) => {
                 return Err(loop_error());
             }
@@ -203,8 +263,15 @@ fn loop_error() -> io::Error {
     io::Error::from_raw_os_error(libc::ELOOP)
 }
 
+/// A path that leads out of its folder or through a link is refused.
+const BENEATH: u64 =
+    libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS | libc::RESOLVE_NO_SYMLINKS;
+
 /// Set once the kernel has refused the call as unknown.
 static WITHOUT_OPENAT2: AtomicBool = AtomicBool::new(false);
+
+/// Set once the kernel has refused `RESOLVE_CACHED` as unknown.
+static WITHOUT_CACHED: AtomicBool = AtomicBool::new(false);
 
 /// PATH_MAX, the limit for a link's target.
 const LONGEST_TARGET: usize = 4096;
@@ -232,7 +299,15 @@ mod tests {
         }
 
         fn open(&self) -> OwnedFd {
-            folder(&CString::new(self.0.to_str().unwrap()).unwrap()).unwrap()
+            folder(&CString::new(self.0.to_str().unwrap()).unwrap(), Lookup::Full).unwrap()
+        }
+    }
+
+    /// Opens as an event loop does: on the disk only where the kernel's memory does not do.
+    fn again_if_cold(open: impl Fn(Lookup) -> io::Result<OwnedFd>) -> io::Result<OwnedFd> {
+        match open(Lookup::Cached) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => open(Lookup::Full),
+            other => other,
         }
     }
 
@@ -266,7 +341,8 @@ mod tests {
         ];
         for (path, access, expected) in rows {
             for (way, result) in [
-                ("openat2", beneath(root.as_fd(), path, access)),
+                ("openat2", beneath(root.as_fd(), path, access, Lookup::Full)),
+                ("cached", again_if_cold(|lookup| beneath(root.as_fd(), path, access, lookup))),
                 ("steps", beneath_by_steps(root.as_fd(), path, access)),
             ] {
                 let found = result.as_ref().err().map(|error| error.raw_os_error().unwrap());
@@ -275,17 +351,20 @@ mod tests {
         }
         // A folder that is a link: openat2 says ELOOP or ENOTDIR, depending on the kernel; never
         // success.
-        assert!(beneath(root.as_fd(), c"a/link", Access::Folder).is_err());
+        assert!(beneath(root.as_fd(), c"a/link", Access::Folder, Lookup::Full).is_err());
         assert!(beneath_by_steps(root.as_fd(), c"a/link", Access::Folder).is_err());
     }
 
     #[test]
     fn a_link_is_read_by_its_descriptor() {
         let folder = Folder::new("link");
-        let link = step(folder.open().as_fd(), c"out", Access::Point).unwrap();
+        let root = folder.open();
+        let step = |name, access| again_if_cold(|lookup| step(root.as_fd(), name, access, lookup));
+        let link = step(c"out", Access::Point).unwrap();
         assert_eq!(link_target(link.as_fd()).unwrap(), b"/etc/passwd");
-        assert!(step(folder.open().as_fd(), c"..", Access::Folder).is_err());
-        assert!(step(folder.open().as_fd(), c"a/b", Access::Folder).is_err());
+        assert_eq!(step(c"out", Access::Read).unwrap_err().raw_os_error(), Some(libc::ELOOP));
+        assert!(step(c"..", Access::Folder).is_err());
+        assert!(step(c"a/b", Access::Folder).is_err());
     }
 
     #[test]
@@ -294,7 +373,7 @@ mod tests {
         let path = CString::new(folder.0.join("pipe").to_str().unwrap()).unwrap();
         // SAFETY: `path` is NUL-terminated.
         assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
-        let pipe = beneath(folder.open().as_fd(), c"pipe", Access::Read).unwrap();
+        let pipe = beneath(folder.open().as_fd(), c"pipe", Access::Read, Lookup::Cached).unwrap();
         assert_eq!(Stat::of(pipe.as_fd()).unwrap().file_type(), FileType::Special);
     }
 

@@ -19,7 +19,7 @@ use howdah_sys::process::{Pid, Program};
 use howdah_sys::seqpacket::SeqPacket;
 
 /// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A folder of scripts, removed at the end of the test.
 pub struct Site {

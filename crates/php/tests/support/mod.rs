@@ -11,7 +11,7 @@ use howdah_ipc::control::{Attach, FromZygote, ToZygote};
 use howdah_ipc::request::{DecodedRequest, FixedText};
 use howdah_ipc::response::HeadKind;
 use howdah_ipc::worker::{Attachment, Job};
-use howdah_php::counters::{COUNTER_WORDS, Counters};
+use howdah_php::counters::{COUNTER_WORDS, Counters, PoolCounters};
 use howdah_php::{MemoryWatch, Pool, PoolEvent, PoolHandle, PoolLimits, Scaling};
 use howdah_sys::memory::SharedNumbers;
 use howdah_sys::seqpacket::SeqPacket;
@@ -86,7 +86,7 @@ impl Gate {
 }
 
 /// The time limit for steps that must happen.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+pub const PATIENCE: Duration = Duration::from_secs(240);
 
 pub fn limits() -> PoolLimits {
     PoolLimits {
@@ -102,9 +102,12 @@ pub fn limits() -> PoolLimits {
 }
 
 /// Counters that nobody reads.
-fn counters() -> Counters {
-    let numbers = SharedNumbers::new(COUNTER_WORDS).unwrap();
-    Counters::new(Arc::new(numbers), 0)
+fn counters() -> PoolCounters {
+    let numbers = Arc::new(SharedNumbers::new(COUNTER_WORDS).unwrap());
+    PoolCounters {
+        all: Counters::new(numbers, 0),
+        lanes: Rc::default(),
+    }
 }
 
 /// A front's thread with its handle.
@@ -147,7 +150,7 @@ impl Front {
             .unwrap();
         runtime.block_on(async {
             let memory = Arc::default();
-            let pool = Pool::new("test".into(), self.limits, 1, Arc::clone(&memory));
+            let pool = Pool::new("test".into(), (self.limits, Vec::new()), 1, Arc::clone(&memory));
             let handle = PoolHandle::new(pool.clone(), 0, counters());
             HANDLE.set(Some(handle.clone()));
             let events = Rc::default();
@@ -316,7 +319,8 @@ fn obey(socket: &Arc<SeqPacket>, signals: &Mutex<Vec<u64>>) {
 /// meanwhile.
 static SLEEPERS: Mutex<Vec<Attach>> = Mutex::new(Vec::new());
 
-/// Takes the attachment of the worker that is killed. The worker may not have come to its sleep yet.
+/// Takes the attachment of the worker that is killed. The worker may not have come to its sleep
+/// yet.
 fn sleeper() -> Option<Attach> {
     let end = Instant::now() + PATIENCE;
     loop {

@@ -13,6 +13,7 @@ use howdah_htaccess::modules::filter::{Broken, Filter};
 use tokio::time::{Sleep, sleep};
 
 use super::filtering::{FilterPlace, Filtering, TURN, rest};
+use super::residence::Residence;
 use super::source::{Available, Body, Source, SourceError};
 use super::spool::{Spool, SpoolLimits};
 use crate::net::{ConnectionError, Piece, SHORT_FILE, SendError};
@@ -97,6 +98,7 @@ pub(crate) async fn send(
         left: promised.unwrap_or(u64::MAX),
         sent: 0,
         spool: Spool::new(limits),
+        residence: Residence::new(limits),
         filtering: (!filters.is_empty()).then(|| Box::new(Filtered::new(filters, place))),
         turn: 0,
         failure: None,
@@ -115,6 +117,7 @@ struct Pump<'b> {
     left: u64,
     sent: u64,
     spool: Spool<'b>,
+    residence: Residence<'b>,
     filtering: Option<Box<Filtered<'b>>>,
     /// Bytes that the client has taken since other connections had their turn.
     turn: usize,
@@ -245,7 +248,11 @@ impl Pump<'_> {
                 rest(context);
                 return Ok(Step::Wait);
             }
-            let most = available.bytes.min(MOST_AT_A_TIME);
+            let Poll::Ready(in_memory) = self.residence.poll(self.body.piece(), context) else {
+                return flush(sink, context);
+            };
+            let most = usize::try_from(in_memory).unwrap_or(usize::MAX);
+            let most = most.min(available.bytes).min(MOST_AT_A_TIME);
             let is_last = available.is_last && most == available.bytes;
             let piece = self.body.piece().first(most as u64);
             if let Poll::Ready(count) = sink.poll_send(piece, is_last, context) {
@@ -315,11 +322,15 @@ impl Pump<'_> {
             filtering.filters.leave_turn();
             return Ok(Step::Wait);
         }
+        let Poll::Ready(in_memory) = self.residence.poll(self.body.piece(), context) else {
+            filtering.filters.leave_turn();
+            return flush(sink, context);
+        };
         if filtering.filters.poll_turn(context)?.is_pending() {
             return flush(sink, context);
         }
         let room = filtering.filters.room(available.bytes.min(TURN));
-        let count = self.body.piece().read(room).map_err(of_file)?;
+        let count = self.body.piece().first(in_memory).read(room).map_err(of_file)?;
         self.take(count);
         filtering.filters.push(count)?;
         filtering.is_shown = false;

@@ -9,7 +9,9 @@ use howdah_files::CompressedCache;
 use super::filtering::{FilterPlace, filtered};
 use super::filters::coding;
 use super::pump::{PumpError, of_file};
+use super::residence::Residence;
 use super::source::{Available, Body, Source};
+use super::spool::SpoolLimits;
 use crate::pipeline::Response;
 
 /// Output of a script up to this length is copied out when the script has ended, so that its slot
@@ -28,6 +30,7 @@ pub(crate) async fn settle(
     buffer: &mut Vec<u8>,
     cache: &CompressedCache,
     place: FilterPlace<'_>,
+    limits: &SpoolLimits,
 ) -> Result<(), PumpError> {
     if let Body::Script(_) = response.body {
         let available = poll_fn(|context| Poll::Ready(response.body.poll_available(context))).await;
@@ -44,7 +47,8 @@ pub(crate) async fn settle(
     }
     let kept = response.representation.as_ref().zip(coding(&response.filters));
     let Some((representation, coding)) = kept else {
-        let content = filtered(read(&mut response.body)?, &response.filters, place).await?;
+        let content =
+            filtered(read(&mut response.body, limits).await?, &response.filters, place).await?;
         response.body = Body::whole(content.into());
         response.filters.clear();
         return Ok(());
@@ -52,7 +56,7 @@ pub(crate) async fn settle(
     let content = match cache.find(representation, coding) {
         Some(content) => content,
         None => {
-            let plain = read(&mut response.body)?;
+            let plain = read(&mut response.body, limits).await?;
             match cache.share(representation, coding, &plain) {
                 Some(content) => content,
                 None => {
@@ -99,10 +103,12 @@ async fn settle_script(
 }
 
 /// Returns all of the content of a stored body.
-fn read(body: &mut Body) -> Result<Vec<u8>, PumpError> {
+async fn read(body: &mut Body, limits: &SpoolLimits) -> Result<Vec<u8>, PumpError> {
     let mut content = Vec::new();
+    let mut residence = Residence::new(limits);
     loop {
-        let length = body.piece().length() as usize;
+        let in_memory = poll_fn(|context| residence.poll(body.piece(), context)).await;
+        let length = usize::try_from(in_memory).unwrap_or(usize::MAX);
         if length == 0 {
             return Ok(content);
         }

@@ -3,6 +3,8 @@
 //! Threads of their own create, write, read and close the files, because each of these calls waits
 //! where a disk is slow. The event loops hand over memory and get it back. The bytes of all files
 //! together, and those of each site, have a [`Budget`].
+//!
+//! The same threads bring documents into memory that are on the disk only.
 
 mod budget;
 mod disk;
@@ -11,6 +13,7 @@ use std::ffi::CString;
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
@@ -18,6 +21,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use howdah_files::OpenFile;
 use howdah_sys::open;
 use tokio::sync::oneshot;
 
@@ -106,6 +110,34 @@ impl Storage {
         })))
     }
 
+    /// Has a thread read that part of a document, so that it is in memory afterwards. `None`: no
+    /// descriptor is left for that.
+    pub(super) fn fetch(
+        &self,
+        site: usize,
+        document: &OpenFile,
+        part: &Range<u64>,
+    ) -> Option<Job<()>> {
+        let (result, job) = oneshot::channel::<()>();
+        let (file, mut part) = (document.share().ok()?, part.clone());
+        let read = move || {
+            let mut buffer = vec![0; FETCHED];
+            while !result.is_closed() && part.start < part.end {
+                let most = usize::try_from(part.end - part.start).unwrap_or(FETCHED).min(FETCHED);
+                match file.read_at(&mut buffer[..most], part.start) {
+                    Ok(count) if count > 0 => part.start += count as u64,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    // The event loop meets the end or the error when it sends.
+                    Ok(_) | Err(_) => break,
+                }
+            }
+            // The receiver may be gone with its connection.
+            let _ = result.send(());
+        };
+        self.disk.run(site, Box::new(read));
+        Some(job)
+    }
+
     /// Returns the bytes that the files may have together, and those that they have.
     pub(crate) fn usage(&self) -> (u64, u64) {
         self.budget.usage()
@@ -140,6 +172,9 @@ pub(crate) struct Written {
 
 /// The result of a read: the bytes, as many as the buffer was long.
 pub(crate) type ReadBack = io::Result<Vec<u8>>;
+
+/// Bytes of a document that are read at a time.
+const FETCHED: usize = 128 * 1024;
 
 /// A call that a thread of the storage makes.
 pub(crate) type Job<T> = oneshot::Receiver<T>;

@@ -9,11 +9,11 @@
 //! ```
 //! The task reads and answers frames. Each request has a task of its own on the same thread.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use ::h2::server::{Builder, SendResponse};
@@ -27,6 +27,7 @@ use super::wire::{Io, LINGER, Wire};
 use crate::front::Thread;
 use crate::log::Level;
 use crate::net::{Patience, Peer, Timed, Transport, Watch};
+use crate::streams::OpenRequests;
 
 /// The state that the streams of a connection share.
 pub(super) struct Shared {
@@ -34,10 +35,7 @@ pub(super) struct Shared {
     /// The client, or the trusted proxy that the connection belongs to.
     pub(super) peer: Peer,
     pub(super) outbox: Rc<Outbox>,
-    /// Requests whose tasks have not ended.
-    open: Cell<u64>,
-    /// The connection's task.
-    task: RefCell<Waker>,
+    open: Rc<OpenRequests>,
 }
 
 /// One client's connection.
@@ -93,8 +91,7 @@ pub(crate) async fn serve<T: Transport>(
         thread: Rc::clone(&thread),
         peer,
         outbox: Rc::default(),
-        open: Cell::new(0),
-        task: RefCell::new(task),
+        open: Rc::new(OpenRequests::new(task)),
     });
     let Some(frames) = shake_hands(&thread, &wire, &watch).await else {
         return;
@@ -125,11 +122,7 @@ pub(crate) async fn serve<T: Transport>(
     }
     // The requests that are left find their client gone.
     drop(connection);
-    poll_fn(|_| match shared.open.get() {
-        0 => Poll::Ready(()),
-        _ => Poll::Pending,
-    })
-    .await;
+    shared.open.ended().await;
 }
 
 /// Exchanges the prefaces. `None`: the client sent none in time, or something else.
@@ -224,9 +217,11 @@ impl<T: Transport> Connection<T> {
         if self.served == self.shared.thread.config().limits.keep_alive_requests {
             self.drain();
         }
-        let open = Open::new(&self.shared);
+        let (shared, open) = (Rc::clone(&self.shared), self.shared.open.begin());
+        let is_early = self.wire.borrow().is_early();
         tokio::task::spawn_local(async move {
-            stream::serve(&open.0, request, respond).await;
+            stream::serve(&shared, request, respond, is_early).await;
+            drop(open);
         });
     }
 
@@ -249,7 +244,7 @@ impl<T: Transport> Connection<T> {
         let outbox = &self.shared.outbox;
         let state = match self.state {
             State::Closing => State::Closing,
-            _ if self.shared.open.get() > 0 || !is_drained => State::Working,
+            _ if self.shared.open.count() > 0 || !is_drained => State::Working,
             State::Flushing(moved) if self.frames.has_streams() && moved == outbox.moved() => {
                 State::Flushing(moved)
             }
@@ -304,25 +299,6 @@ impl Shared {
     /// Logs an event of the connection.
     fn say(&self, what: &str) {
         self.thread.shared.log.say_of_client(Level::Info, None, self.peer.remote, what);
-    }
-}
-
-/// A request's task in its connection's count, also if it panics.
-struct Open(Rc<Shared>);
-
-impl Open {
-    fn new(shared: &Rc<Shared>) -> Open {
-        shared.open.set(shared.open.get() + 1);
-        Open(Rc::clone(shared))
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.open.set(self.0.open.get() - 1);
-        if self.0.open.get() == 0 {
-            self.0.task.borrow().wake_by_ref();
-        }
     }
 }
 

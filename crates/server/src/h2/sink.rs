@@ -3,72 +3,44 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
 
 use ::h2::{Reason, SendStream};
 
 use super::outbox::{CHUNK, Chunk, Outbox, Place};
 use crate::body;
 use crate::front::Thread;
-use crate::net::{ConnectionError, Patience, Piece, SHORT_FILE, SendError, Watch};
+use crate::net::{ConnectionError, Piece, SendError};
+use crate::streams::{Pace, ResetCause, StreamSink};
 
 /// A response that is being sent.
 pub(super) struct Sink<'s> {
-    thread: &'s Thread,
     outbox: &'s Rc<Outbox>,
     stream: RefCell<SendStream<Chunk>>,
     place: Place,
-    /// How slowly the client may open its window.
-    patience: Patience,
-    /// Bytes handed over.
-    taken: u64,
-    /// How long the stream has waited for a window.
-    waited: Duration,
-    /// The present wait for a window or for a turn.
-    waits: Option<Wait>,
-    watch: Option<Rc<Watch>>,
+    pace: Pace<'s>,
+    /// Chunks that had left the crate when the present wait for a turn began. A client that closes
+    /// its window over content that was handed over already stops all streams.
+    turn: Option<u64>,
     has_ended: bool,
 }
 
-/// A wait that a time limit bounds.
-#[derive(Clone, Copy)]
-enum Wait {
-    /// For the client to open its window, since then.
-    Window(Instant),
-    /// For the streams that go first, while so many chunks have left the crate. A client that
-    /// closes its window over content that was handed over already stops them all.
-    Turn(u64),
-}
-
 impl<'s> Sink<'s> {
-    /// The sink of a response whose head was sent.
+    /// The sink of a response whose head was sent. `has_ended`: nothing follows the head.
     pub(super) fn new(
         thread: &'s Thread,
         outbox: &'s Rc<Outbox>,
         stream: SendStream<Chunk>,
         place: Place,
+        has_ended: bool,
     ) -> Sink<'s> {
-        let limits = &thread.config().limits;
         Sink {
-            thread,
             outbox,
             stream: RefCell::new(stream),
             place,
-            patience: Patience {
-                silence: limits.send_timeout,
-                rate: limits.send_rate,
-            },
-            taken: 0,
-            waited: Duration::ZERO,
-            waits: None,
-            watch: None,
-            has_ended: false,
+            pace: Pace::new(thread),
+            turn: None,
+            has_ended,
         }
-    }
-
-    /// Breaks the response off.
-    pub(super) fn reset(&mut self, reason: Reason) {
-        self.stream.get_mut().send_reset(reason);
     }
 
     /// Waits until there is a window. Returns how many of `wanted` bytes it takes.
@@ -92,21 +64,15 @@ impl<'s> Sink<'s> {
                 }
             };
         }
-        if let Some(Wait::Window(since)) = self.waits.take() {
-            self.waited += since.elapsed();
-        }
+        self.turn = None;
+        self.pace.go_on();
         Poll::Ready(Ok(capacity.min(wanted)))
     }
 
-    /// Waits for a window. `send_timeout` runs, and less time for a client that takes less than
-    /// `send_rate`.
+    /// Waits for a window.
     fn wait_for_window(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, SendError>> {
-        if !matches!(self.waits, Some(Wait::Window(_))) {
-            let now = Instant::now();
-            let left = self.patience.left(self.patience.silence, self.taken, self.waited);
-            self.arm(now, left, context);
-            self.waits = Some(Wait::Window(now));
-        }
+        self.turn = None;
+        self.pace.wait(context);
         self.give_up_when_expired()
     }
 
@@ -114,27 +80,21 @@ impl<'s> Sink<'s> {
     /// transport takes nothing, the wire has its own time limit.
     fn wait_for_turn(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, SendError>> {
         let moved = self.outbox.moved();
-        let is_expired = self.watch.as_ref().is_none_or(|watch| watch.is_expired());
-        match self.waits {
-            Some(Wait::Turn(since)) if !is_expired || since == moved => {}
+        let is_expired = self.pace.is_expired().unwrap_or(true);
+        match self.turn {
+            Some(since) if !is_expired || since == moved => {}
             _ => {
-                self.arm(Instant::now(), self.patience.silence, context);
-                self.waits = Some(Wait::Turn(moved));
+                self.pace.wait_for_others(context);
+                self.turn = Some(moved);
             }
         }
         self.give_up_when_expired()
     }
 
-    fn arm(&mut self, now: Instant, after: Duration, context: &mut Context<'_>) {
-        let watches = self.thread.watches();
-        let watch = self.watch.get_or_insert_with(|| watches.add(context.waker().clone()));
-        watch.arm(now, after);
-    }
-
     fn give_up_when_expired(&self) -> Poll<Result<usize, SendError>> {
-        match self.watch.as_ref().is_some_and(|watch| watch.is_expired()) {
-            true => Poll::Ready(Err(ConnectionError::TimedOut.into())),
-            false => Poll::Pending,
+        match self.pace.is_expired() {
+            Some(true) => Poll::Ready(Err(ConnectionError::TimedOut.into())),
+            _ => Poll::Pending,
         }
     }
 
@@ -163,12 +123,9 @@ impl body::Sink for Sink<'_> {
         let wanted = usize::try_from(all).map_or(CHUNK, |all| all.min(CHUNK));
         let room = ready!(self.poll_window(wanted, context))?;
         let mut bytes = self.outbox.buffer(room);
-        let count = piece.read(&mut bytes).map_err(|error| match error.kind() {
-            SHORT_FILE => SendError::ShortFile,
-            _ => ConnectionError::Broken.into(),
-        })?;
+        let count = piece.read(&mut bytes).map_err(SendError::of_reading)?;
         bytes.truncate(count);
-        self.taken += count as u64;
+        self.pace.take(count);
         self.hand_over(bytes, is_last && count as u64 == all)?;
         self.outbox.call_next();
         Poll::Ready(Ok(count))
@@ -188,6 +145,15 @@ impl body::Sink for Sink<'_> {
 
     fn poll_broken(&self, context: &mut Context<'_>) -> bool {
         self.stream.borrow_mut().poll_reset(context).is_ready()
+    }
+}
+
+impl StreamSink for Sink<'_> {
+    fn reset(&mut self, cause: ResetCause) {
+        self.stream.get_mut().send_reset(match cause {
+            ResetCause::Client | ResetCause::Tunnel => Reason::CANCEL,
+            ResetCause::Server => Reason::INTERNAL_ERROR,
+        });
     }
 }
 

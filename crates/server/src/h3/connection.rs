@@ -10,7 +10,6 @@
 //! ```
 //! The task accepts requests. Each request has a task of its own on the same thread.
 
-use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -27,6 +26,7 @@ use super::transport::{Accepted, Meter, Transport};
 use crate::front::Thread;
 use crate::log::Level;
 use crate::net::{Peer, Watch};
+use crate::streams::OpenRequests;
 
 /// Round trips that a client has, after the first GOAWAY, for requests that are on their way.
 const FAREWELL: u32 = 4;
@@ -42,8 +42,7 @@ pub(super) struct Shared {
     pub(super) peer: Peer,
     connection: quinn::Connection,
     accepted: Rc<Accepted>,
-    /// Requests whose tasks have not ended.
-    open: Cell<u64>,
+    open: Rc<OpenRequests>,
     /// The connection's task.
     task: Waker,
 }
@@ -90,7 +89,7 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
         peer,
         connection: connection.clone(),
         accepted: Rc::clone(&accepted),
-        open: Cell::new(0),
+        open: Rc::new(OpenRequests::new(task.clone())),
         task,
     });
     let transport = Transport::new(connection.clone(), accepted);
@@ -127,11 +126,7 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
     connection.close(VarInt::from_u64(code.value()).unwrap_or(VarInt::MAX), b"");
     drop(served);
     // The requests that are left find their client gone.
-    poll_fn(|_| match shared.open.get() {
-        0 => Poll::Ready(()),
-        _ => Poll::Pending,
-    })
-    .await;
+    shared.open.ended().await;
     for _ in 0..LAST_TURNS {
         tokio::task::yield_now().await;
     }
@@ -201,10 +196,10 @@ impl Connection {
                     self.go_away(1, context);
                     self.enter(State::Left);
                 }
-                State::Left if self.shared.open.get() == 0 => return Poll::Ready(End::Done),
+                State::Left if self.shared.open.count() == 0 => return Poll::Ready(End::Done),
                 State::Leaving | State::Left => return Poll::Pending,
                 State::Working | State::Idle => {
-                    let is_idle = self.shared.open.get() == 0;
+                    let is_idle = self.shared.open.count() == 0;
                     self.enter(if is_idle { State::Idle } else { State::Working });
                     let closes = is_idle && self.shared.thread.closes_idle();
                     return match closes || (is_idle && self.watch.is_expired()) {
@@ -222,9 +217,10 @@ impl Connection {
             return;
         };
         self.served += 1;
-        let open = Open::new(&self.shared);
+        let (shared, open) = (Rc::clone(&self.shared), self.shared.open.begin());
         tokio::task::spawn_local(async move {
-            stream::serve(&open.0, request, newest).await;
+            stream::serve(&shared, request, newest).await;
+            drop(open);
         });
     }
 
@@ -276,24 +272,5 @@ impl Shared {
     /// Logs an event of the connection.
     fn say(&self, what: &str) {
         self.thread.shared.log.say_of_client(Level::Info, None, self.peer.remote, what);
-    }
-}
-
-/// A request's task in its connection's count, also if it panics.
-struct Open(Rc<Shared>);
-
-impl Open {
-    fn new(shared: &Rc<Shared>) -> Open {
-        shared.open.set(shared.open.get() + 1);
-        Open(Rc::clone(shared))
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.open.set(self.0.open.get() - 1);
-        if self.0.open.get() == 0 {
-            self.0.task.wake_by_ref();
-        }
     }
 }

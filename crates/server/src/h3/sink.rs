@@ -6,92 +6,56 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::pin;
-use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
 
 use ::h3::error::Code;
 use ::h3::server::RequestStream;
 use bytes::Bytes;
 
+use super::connection::Shared;
 use super::outgoing::Outgoing;
 use crate::body;
-use crate::front::Thread;
-use crate::net::{ConnectionError, Patience, Piece, SHORT_FILE, SendError, Watch};
+use crate::net::{ConnectionError, Piece, SendError};
+use crate::streams::{Pace, ResetCause, StreamSink};
 
 /// Bytes of a DATA frame.
 const CHUNK: usize = 32 * 1024;
 
 /// A response that is being sent.
 pub(super) struct Sink<'s> {
-    thread: &'s Thread,
+    shared: &'s Shared,
     stream: &'s RefCell<RequestStream<Outgoing, Bytes>>,
     outgoing: &'s Outgoing,
-    /// How slowly the client may take the response.
-    patience: Patience,
-    /// Bytes handed over.
-    taken: u64,
-    /// How long the stream has waited for room.
-    waited: Duration,
-    /// The begin of the present wait.
-    waits: Option<Instant>,
-    watch: Option<Rc<Watch>>,
+    pace: Pace<'s>,
     has_ended: bool,
 }
 
 impl<'s> Sink<'s> {
     /// The sink of a response whose head was sent.
     pub(super) fn new(
-        thread: &'s Thread,
+        shared: &'s Shared,
         stream: &'s RefCell<RequestStream<Outgoing, Bytes>>,
         outgoing: &'s Outgoing,
     ) -> Sink<'s> {
-        let limits = &thread.config().limits;
         Sink {
-            thread,
+            shared,
             stream,
             outgoing,
-            patience: Patience {
-                silence: limits.send_timeout,
-                rate: limits.send_rate,
-            },
-            taken: 0,
-            waited: Duration::ZERO,
-            waits: None,
-            watch: None,
+            pace: Pace::new(&shared.thread),
             has_ended: false,
         }
     }
 
-    /// Breaks the response off.
-    pub(super) fn reset(&self, code: Code) {
-        self.outgoing.reset(code);
-    }
-
-    /// Waits until QUIC has taken what was handed over. `send_timeout` runs, and less time for a
-    /// client that takes less than `send_rate`.
+    /// Waits until QUIC has taken what was handed over.
     fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
-        match self.outgoing.poll_written(context) {
-            Poll::Ready(written) => {
-                if let Some(since) = self.waits.take() {
-                    self.waited += since.elapsed();
-                }
-                Poll::Ready(written.map_err(|_| ConnectionError::Broken.into()))
-            }
-            Poll::Pending => {
-                let watches = self.thread.watches();
-                let watch = self.watch.get_or_insert_with(|| watches.add(context.waker().clone()));
-                if self.waits.is_none() {
-                    let now = Instant::now();
-                    let left = self.patience.left(self.patience.silence, self.taken, self.waited);
-                    watch.arm(now, left);
-                    self.waits = Some(now);
-                }
-                match watch.is_expired() {
-                    true => Poll::Ready(Err(ConnectionError::TimedOut.into())),
-                    false => Poll::Pending,
-                }
-            }
+        if let Poll::Ready(written) = self.outgoing.poll_written(context) {
+            self.pace.go_on();
+            return Poll::Ready(written.map_err(|_| ConnectionError::Broken.into()));
+        }
+        self.pace.wait(context);
+        match self.pace.is_expired() {
+            Some(true) => Poll::Ready(Err(ConnectionError::TimedOut.into())),
+            _ => Poll::Pending,
         }
     }
 
@@ -119,12 +83,9 @@ impl body::Sink for Sink<'_> {
         ready!(self.poll_room(context))?;
         let room = usize::try_from(all).map_or(CHUNK, |all| all.min(CHUNK));
         let mut bytes = vec![0; room];
-        let count = piece.read(&mut bytes).map_err(|error| match error.kind() {
-            SHORT_FILE => SendError::ShortFile,
-            _ => ConnectionError::Broken.into(),
-        })?;
+        let count = piece.read(&mut bytes).map_err(SendError::of_reading)?;
         bytes.truncate(count);
-        self.taken += count as u64;
+        self.pace.take(count);
         self.hand_over(bytes, context)?;
         Poll::Ready(Ok(count))
     }
@@ -144,5 +105,17 @@ impl body::Sink for Sink<'_> {
 
     fn poll_broken(&self, context: &mut Context<'_>) -> bool {
         self.outgoing.poll_confirmed(context).is_ready()
+    }
+}
+
+impl StreamSink for Sink<'_> {
+    fn reset(&mut self, cause: ResetCause) {
+        if cause == ResetCause::Client {
+            self.shared.count_reset();
+        }
+        self.outgoing.reset(match cause {
+            ResetCause::Client | ResetCause::Tunnel => Code::H3_REQUEST_CANCELLED,
+            ResetCause::Server => Code::H3_INTERNAL_ERROR,
+        });
     }
 }

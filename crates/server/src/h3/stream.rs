@@ -1,6 +1,6 @@
-//! A request of an HTTP/3 connection, from its head to the end of its response.
+//! A request's stream as the `h3` crate has it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -10,22 +10,19 @@ use std::time::{Duration, Instant};
 use ::h3::error::{Code, StreamError};
 use ::h3::server::{RequestResolver, RequestStream};
 use bytes::Bytes;
+use howdah_http::Version;
 use howdah_http::priority::Priority;
-use howdah_http::{Content, Refusal, Version};
-use howdah_site::Site;
+use http::Response;
 use http::request::Parts;
 
 use super::connection::Shared;
+use super::content::Received;
 use super::outgoing::Outgoing;
-use super::request_body::{Received, RequestBody, promised};
 use super::sink::Sink;
-use super::transport::{Stream as Streams, Transport};
-use crate::body::{self, Body, PumpError, Source};
-use crate::front::{Thread, Workspace};
-use crate::h2::head;
-use crate::net::{ConnectionError, Peer, forwarded};
-use crate::observe::{ConnectionFacts, Phase, RecordedResponse, RequestError, Situation};
-use crate::pipeline::{self, Arrival, Outcome, RequestContext, Response, Served};
+use super::transport::{Newest, Stream as Streams, Transport};
+use crate::front::Thread;
+use crate::net::Peer;
+use crate::streams::{self, Gone};
 
 /// A request whose head has not been read.
 pub(super) type Unread = RequestResolver<Transport, Bytes>;
@@ -34,7 +31,7 @@ pub(super) type Unread = RequestResolver<Transport, Bytes>;
 pub(super) async fn serve(
     shared: &Shared,
     request: Unread,
-    (outgoing, unseen): (Outgoing, Rc<Cell<u64>>),
+    Newest { outgoing, unseen, is_early }: Newest,
 ) {
     let (parts, stream) = match read_head(shared, request).await {
         Head::Read(parts, stream) => (parts, stream),
@@ -53,33 +50,14 @@ pub(super) async fn serve(
         Poll::Ready(())
     })
     .await;
-    let thread = &shared.thread;
-    let mut work = thread.lend();
-    work.request.scheme = shared.peer.scheme;
-    let proxied = shared.peer.is_proxy;
-    let mut peer = shared.present_peer();
-    let (ends, limits, request) = (content.is_over(), thread.limits(), &mut work.request);
-    let protocol = parts.extensions.get::<::h3::ext::Protocol>().map(|protocol| protocol.as_str());
-    let mut read = head::read(Version::Http3, &parts, protocol, ends, proxied, limits, request);
-    drop(parts);
-    if proxied && read.is_ok() {
-        match forwarded::sender(&shared.peer, &mut work.request, thread.config()) {
-            Ok(sender) => peer = sender,
-            Err(refusal) => read = Err(refusal),
-        }
-    }
-    let mut stream = Stream {
+    let ends = content.is_over();
+    let stream = Stream {
         shared,
-        peer,
-        arrival: Arrival::now(thread),
         respond: RefCell::new(respond),
         outgoing,
+        is_early,
     };
-    match read {
-        Ok(expects_continue) => stream.serve(&mut work, content, expects_continue).await,
-        Err(refusal) => stream.refuse(&mut work, refusal).await,
-    }
-    thread.give_back(work);
+    streams::serve(&stream, *parts, content, ends).await;
     confirm(shared, &stream.outgoing).await;
 }
 
@@ -141,122 +119,18 @@ async fn within<T>(thread: &Thread, most: Duration, work: impl Future<Output = T
     .await
 }
 
-/// One request.
-struct Stream<'s> {
-    shared: &'s Shared,
-    /// The sender of the request.
-    peer: Peer,
-    arrival: Arrival,
+/// The server's side of a stream.
+struct Stream<'c> {
+    shared: &'c Shared,
     respond: RefCell<RequestStream<Outgoing, Bytes>>,
     outgoing: Outgoing,
+    /// The request came in early data.
+    is_early: bool,
 }
 
 impl Stream<'_> {
-    /// Serves the request that `work` holds.
-    async fn serve(&mut self, work: &mut Workspace, content: Received, expects_continue: bool) {
-        let (thread, peer) = (&self.shared.thread, &self.peer);
-        let mut body = RequestBody {
-            thread,
-            content,
-            respond: &self.respond,
-            outgoing: &self.outgoing,
-            expects_continue,
-            received: 0,
-            promised: promised(work.request.content),
-            watch: None,
-            is_waiting: false,
-        };
-        let mut context = RequestContext::new(
-            thread,
-            peer,
-            self.arrival,
-            &mut work.request,
-            &mut body,
-            &mut work.scratch,
-        );
-        let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
-        let Some(mut response) = response else {
-            self.shared.count_reset();
-            return self.outgoing.reset(Code::H3_REQUEST_CANCELLED);
-        };
-        let length = response.length();
-        let mut outcome = self.send(work, site, &mut response).await;
-        outcome.connection.received = body.received;
-        // The client need not send the rest of a content that nobody has read.
-        drop(body);
-        let situation = self.situation(work, site, Phase::Sending);
-        let recorded = RecordedResponse {
-            head: response.head.get(),
-            length,
-            user: user.as_deref(),
-            notes: notes.as_deref(),
-        };
-        pipeline::record(thread, situation, self.arrival, recorded, outcome);
-        if let Body::Buffer(buffer, _) = response.body {
-            work.scratch.content = buffer;
-        }
-    }
-
-    /// Answers a refused head.
-    async fn refuse(&mut self, work: &mut Workspace, refusal: Refusal) {
-        let thread = &self.shared.thread;
-        work.request.content = Content::None;
-        let situation = self.situation(work, None, Phase::ReadingHead);
-        thread.report(&RequestError::head(situation, refusal.status, refusal.why));
-        let mut response = Response::error(refusal.status);
-        let length = response.length();
-        let outcome = self.send(work, None, &mut response).await;
-        let situation = self.situation(work, None, Phase::Sending);
-        let head = response.head.get();
-        let recorded = RecordedResponse { head, length, user: None, notes: None };
-        pipeline::record(thread, situation, self.arrival, recorded, outcome);
-    }
-
-    /// Sends a response of `site` to the request in `work`.
-    async fn send(
-        &self,
-        work: &Workspace,
-        site: Option<&Site>,
-        response: &mut Response,
-    ) -> Outcome {
-        let thread = &self.shared.thread;
-        let (promised, method) = (response.stated_length(), &work.request.method);
-        let made = head::response(response.head.get(), method, promised, &thread.date(), None);
-        self.outgoing.set_priority(priority(work, response));
-        let has_content = response.has_content(&work.request);
-        let Response { body, filters, .. } = response;
-        if !has_content {
-            // HEAD, 204, 304: a script runs on, its output is not wanted.
-            body.discard();
-        }
-        if self.send_head(made).is_err() {
-            self.shared.count_reset();
-            self.outgoing.reset(Code::H3_REQUEST_CANCELLED);
-            return self.outcome(0, Err(PumpError::Client(ConnectionError::Broken)));
-        }
-        let is_empty = filters.is_empty() && body.in_memory().is_some_and(<[u8]>::is_empty);
-        let mut sink = Sink::new(thread, &self.respond, &self.outgoing);
-        let (bytes, result) = match !has_content || is_empty {
-            true => (0, end(&mut sink).await),
-            false => {
-                let limits = thread.spool_limits(site);
-                let place = thread.filter_place(site, &self.shared.peer);
-                body::send(body, filters, promised, limits, place, &mut sink).await
-            }
-        };
-        match &result {
-            Ok(()) => {}
-            Err(PumpError::Client(_)) => {
-                self.shared.count_reset();
-                sink.reset(Code::H3_REQUEST_CANCELLED);
-            }
-            Err(_) => sink.reset(Code::H3_INTERNAL_ERROR),
-        }
-        self.outcome(bytes, result)
-    }
-
-    /// Sends the head. What QUIC does not take at once goes before the content.
-    fn send_head(&self, head: http::Response<()>) -> Result<(), StreamError> {
+    /// Sends a head. What QUIC does not take at once goes before what is sent next.
+    fn send(&self, head: Response<()>) -> Result<(), StreamError> {
         let mut context = Context::from_waker(Waker::noop());
         let mut respond = self.respond.borrow_mut();
         match pin!(respond.send_response(head)).poll(&mut context) {
@@ -264,45 +138,59 @@ impl Stream<'_> {
             Poll::Pending => Ok(()),
         }
     }
+}
 
-    /// Heads are compressed with state of the connection: the bytes of content are counted alone.
-    fn outcome(&self, bytes: u64, result: Result<(), PumpError>) -> Outcome {
-        let connection = ConnectionFacts {
-            received: 0,
-            sent: bytes,
-            earlier: self.outgoing.index(),
-            persists: true,
-        };
-        Outcome { bytes, result, connection }
+impl<'c> streams::Stream for Stream<'c> {
+    const VERSION: Version = Version::Http3;
+    type Content = Received;
+    type Sink<'s>
+        = Sink<'s>
+    where
+        'c: 's;
+
+    fn thread(&self) -> &Rc<Thread> {
+        &self.shared.thread
     }
 
-    fn situation<'s>(
-        &'s self,
-        work: &'s Workspace,
-        site: Option<&'s Site>,
-        phase: Phase,
-    ) -> Situation<'s> {
-        Situation {
-            peer: &self.peer,
-            site,
-            phase,
-            request: &work.request,
+    fn connection_peer(&self) -> &Peer {
+        &self.shared.peer
+    }
+
+    fn present_peer(&self) -> Peer {
+        self.shared.present_peer()
+    }
+
+    fn earlier(&self) -> u64 {
+        self.outgoing.index()
+    }
+
+    fn is_early(&self) -> bool {
+        self.is_early
+    }
+
+    fn protocol(head: &Parts) -> Option<&str> {
+        head.extensions.get::<::h3::ext::Protocol>().map(|protocol| protocol.as_str())
+    }
+
+    fn send_interim(&self, head: Response<()>) {
+        let _ = self.send(head);
+    }
+
+    fn send_head(&self, head: Response<()>, _: bool, priority: Priority) -> Result<Sink<'_>, Gone> {
+        self.outgoing.set_priority(priority);
+        if self.send(head).is_err() {
+            self.abandon();
+            return Err(Gone);
         }
+        Ok(Sink::new(self.shared, &self.respond, &self.outgoing))
     }
-}
 
-/// Ends a response without content.
-async fn end(sink: &mut Sink<'_>) -> Result<(), PumpError> {
-    poll_fn(|context| body::Sink::poll_finish(sink, context))
-        .await
-        .map_err(PumpError::from)
-}
+    fn poll_broken(&self, context: &mut Context<'_>) -> bool {
+        self.outgoing.poll_confirmed(context).is_ready()
+    }
 
-/// Returns the priority that the request asks for, or the one of the script (RFC 9218 §8).
-fn priority(work: &Workspace, response: &Response) -> Priority {
-    let asked = Priority::of_request(work.request.fields.value(b"priority"));
-    match response.head.get().fields.value(b"priority") {
-        Some(field) => asked.with_field(field),
-        None => asked,
+    fn abandon(&self) {
+        self.shared.count_reset();
+        self.outgoing.reset(Code::H3_REQUEST_CANCELLED);
     }
 }

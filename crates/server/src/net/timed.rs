@@ -35,8 +35,8 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// Returns how long the next byte may take, after `bytes` in the time `spent`, of which the time
-    /// `free` is not counted.
+    /// Returns how long the next byte may take, after `bytes` in the time `spent`, of which the
+    /// time `free` is not counted.
     pub(crate) fn left(self, free: Duration, bytes: u64, spent: Duration) -> Duration {
         let Some(earned) = bytes.checked_div(self.rate) else {
             return self.silence;
@@ -61,6 +61,16 @@ pub(crate) enum SendError {
     Connection(ConnectionError),
     /// The file has fewer bytes than its response's head promised.
     ShortFile,
+}
+
+impl SendError {
+    /// The failure to read content that is to be sent.
+    pub(crate) fn of_reading(error: io::Error) -> SendError {
+        match error.kind() {
+            SHORT_FILE => SendError::ShortFile,
+            _ => ConnectionError::Broken.into(),
+        }
+    }
 }
 
 impl From<ConnectionError> for SendError {

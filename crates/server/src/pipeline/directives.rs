@@ -3,7 +3,9 @@
 //!
 //! Directives are evaluated on the event loop as far as they take little work, which is nearly
 //! always. Where they take more, the evaluation begins again on another thread
-//! ([`elsewhere`]), with the whole budget.
+//! ([`elsewhere`]), with the whole budget. The same is done, by threads for this alone, where
+//! something is asked of the disk that is not in the kernel's memory; then the event loop repeats
+//! the evaluation.
 
 mod costly_sites;
 mod elsewhere;
@@ -16,6 +18,7 @@ use howdah_htaccess::modules::filter::Filter;
 use howdah_htaccess::response::{About, may_take_long};
 use howdah_http::{ResponseHead, Status};
 use howdah_site::{CachedResolution, DocumentPath, ListingPage, Resolution, Resolved, Ruled, Site};
+use howdah_sys::open::Lookup;
 
 use super::context::RequestContext;
 use super::response::{Head, Response};
@@ -32,9 +35,14 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
     context.phase.set(Phase::Resolving);
     let thread = context.thread;
     for _ in 0..MOST_PASSWORDS {
-        let CachedResolution { resolved, prepared } = match resolve_here(context, site) {
-            Some(resolved) => resolved,
-            None => match Box::pin(Elsewhere::new(context, site).resolve()).await {
+        let mut here = resolve_here(context, site, Lookup::Cached);
+        if matches!(here, Err(NotHere::Cold)) {
+            Box::pin(Elsewhere::new(context, site).read_disk()).await;
+            here = resolve_here(context, site, Lookup::Full);
+        }
+        let CachedResolution { resolved, prepared } = match here {
+            Ok(resolved) => resolved,
+            Err(_) => match Box::pin(Elsewhere::new(context, site).resolve()).await {
                 Ok(resolved) => CachedResolution { resolved, prepared: None },
                 Err(_full) => break,
             },
@@ -57,11 +65,20 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
     }
 }
 
-/// Resolves the request on the event loop. `None`: that takes too much work.
+/// The reason why the event loop cannot resolve a request.
+enum NotHere {
+    /// That takes too much work.
+    Costly,
+    /// The disk would have to be waited for.
+    Cold,
+}
+
+/// Resolves the request on the event loop.
 fn resolve_here(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-) -> Option<CachedResolution<crate::respond::Prepared>> {
+    lookup: Lookup,
+) -> Result<CachedResolution<crate::respond::Prepared>, NotHere> {
     let thread = context.thread;
     let budget = budget_here(context, site);
     let client = context.peer.client(context.request, context.arrival.began.microseconds);
@@ -69,13 +86,19 @@ fn resolve_here(
     host.store.tick(context.arrival.began.seconds());
     let mut cache = thread.resolution_cache();
     let scratch = &mut context.scratch.paths;
+    host.store.set_lookup(lookup);
     let found =
         howdah_site::resolve_cached(site, &client.within(&budget), &mut host, scratch, &mut cache);
+    host.store.set_lookup(Lookup::Full);
     // A file of directives that has to be compiled first.
-    if host.store.take_postponed() {
-        return None;
+    let is_postponed = host.store.take_postponed();
+    if host.store.take_cold() {
+        return Err(NotHere::Cold);
     }
-    is_done(context, site, &budget).then_some(found)
+    if is_postponed || !is_done(context, site, &budget) {
+        return Err(NotHere::Costly);
+    }
+    Ok(found)
 }
 
 /// Returns the budget for an evaluation on the event loop. A site that was costly a moment ago gets
@@ -262,6 +285,6 @@ pub(super) fn log_messages(context: &RequestContext<'_, '_>, ruled: Option<&mut 
 /// further round needs at most another password.
 const MOST_PASSWORDS: usize = 8;
 
-/// The steps of an evaluation on the event loop: some hundred microseconds. A hundred ordinary rules
-/// take a tenth of them.
+/// The steps of an evaluation on the event loop: some hundred microseconds. A hundred ordinary
+/// rules take a tenth of them.
 const MOST_HERE: u64 = 200_000;

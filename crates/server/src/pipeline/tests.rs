@@ -1,6 +1,7 @@
 //! Tests of the whole way of a request, over an in-memory transport and from a protocol that is not
 //! HTTP/1. They show that the pipeline depends on neither.
 
+mod cold;
 mod line_protocol;
 mod memory_transport;
 mod site;

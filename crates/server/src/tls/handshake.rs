@@ -32,6 +32,13 @@ const HANDSHAKE: u8 = 22;
 const CHALLENGE: &[u8] = b"acme-tls/1";
 /// A fatal alert, `unrecognized_name` (RFC 6066 §3).
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
+/// A fatal alert, `protocol_version` (RFC 8446 §6.2).
+const PROTOCOL_VERSION: [u8; 7] = [21, 3, 3, 0, 2, 2, 70];
+/// Bytes of the client's first message up to its version: the head of the record, the head of the
+/// message, the version (RFC 8446 §4.1.2, §5.1).
+const UP_TO_VERSION: usize = 5 + 4 + 2;
+/// TLS 1.2, which later versions say there, too.
+const TLS12: [u8; 2] = [3, 3];
 
 /// The reason why a handshake failed.
 enum Failure {
@@ -127,7 +134,7 @@ async fn perform(
     let tls = Established {
         facts: transport.facts(facts::of),
         site,
-        alternative: alternative(thread, &peer, site),
+        alternative: alternative(thread, &peer),
     };
     let peer = Peer {
         scheme: howdah_http::Scheme::Https,
@@ -154,6 +161,7 @@ fn challenge(thread: &Thread, accepted: &Accepted) -> Option<Arc<ServerConfig>> 
 async fn hello(socket: &TcpStream) -> Result<(Accepted, Vec<u8>), Failure> {
     let mut acceptor = Acceptor::default();
     let mut received = 0;
+    let mut is_old = false;
     loop {
         socket.readable().await?;
         let mut room = [0; ROOM];
@@ -164,12 +172,20 @@ async fn hello(socket: &TcpStream) -> Result<(Accepted, Vec<u8>), Failure> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(error) => return Err(error.into()),
         };
+        if received == 0 {
+            is_old = is_older_than_tls12(bytes);
+        }
         received += bytes.len();
         while !bytes.is_empty() {
             acceptor.read_tls(&mut bytes)?;
             match acceptor.accept() {
                 Ok(Some(accepted)) => return Ok((accepted, bytes.to_vec())),
                 Ok(None) => {}
+                // The library misses extensions of TLS 1.2 before it looks at the version.
+                Err((error, _)) if is_old => {
+                    let _ = socket.try_write(&PROTOCOL_VERSION);
+                    return Err(Failure::Tls(error));
+                }
                 Err((error, mut alert)) => {
                     let _ = alert.write_all(&mut Once(socket));
                     return Err(Failure::Tls(error));
@@ -177,6 +193,12 @@ async fn hello(socket: &TcpStream) -> Result<(Accepted, Vec<u8>), Failure> {
             }
         }
     }
+}
+
+/// Whether a client begins with a message of TLS 1.1 or an older version.
+fn is_older_than_tls12(start: &[u8]) -> bool {
+    let version = start.get(UP_TO_VERSION - TLS12.len()..UP_TO_VERSION);
+    version.is_some_and(|version| *version < TLS12[..])
 }
 
 fn begin(
@@ -189,18 +211,21 @@ fn begin(
         let _ = alert.write_all(&mut Once(socket));
         Failure::Tls(error)
     })?;
-    while !rest.is_empty() {
-        session.read_tls(&mut rest)?;
+    // The first message may have brought early data with it.
+    loop {
         if let Err(error) = session.process_new_packets() {
             let _ = session.write_tls(&mut Once(socket));
             return Err(Failure::Tls(error));
         }
+        if rest.is_empty() {
+            return Ok(session);
+        }
+        session.read_tls(&mut rest)?;
     }
-    Ok(session)
 }
 
-/// Returns the site for a client that asks for `name`, and its settings: the site that has the name,
-/// if the site has a certificate for it or lists the name itself.
+/// Returns the site for a client that asks for `name`, and its settings: the site that has the
+/// name, if the site has a certificate for it or lists the name itself.
 fn settings(
     thread: &Thread,
     peer: &Peer,
@@ -213,8 +238,8 @@ fn settings(
     settings.map(|settings| (number, Arc::clone(settings))).ok_or_else(none)
 }
 
-/// Returns the number of the site for a client that asks for `name` at `address` of the listener with
-/// that number.
+/// Returns the number of the site for a client that asks for `name` at `address` of the listener
+/// with that number.
 pub(super) fn site_for(
     sites: &Sites,
     tls: &Tls,
@@ -238,13 +263,10 @@ fn no_certificate(name: Option<&str>) -> NoCertificate {
     name.map_or(NoCertificate::NoName, NoCertificate::Name)
 }
 
-/// Returns the value of Alt-Svc on a connection that has shown the certificate of the site; `None`:
-/// HTTP/3 does not serve the same.
-fn alternative(thread: &Thread, peer: &Peer, site: usize) -> Option<HeaderValue> {
-    let quic = thread.shared.quic.as_ref()?;
-    let asks_for_certificates = thread.config().sites[site].tls.client_ca.is_some();
-    let offer = quic.offer(peer.listener)?;
-    (!peer.is_proxy && !asks_for_certificates).then(|| offer.clone())
+/// Returns the value of Alt-Svc; `None`: HTTP/3 does not serve the same.
+fn alternative(thread: &Thread, peer: &Peer) -> Option<HeaderValue> {
+    let offer = thread.shared.quic.as_ref()?.offer(peer.listener)?;
+    (!peer.is_proxy).then(|| offer.clone())
 }
 
 /// Sends an alert to a client to which nothing was sent yet.

@@ -1,8 +1,9 @@
 //! The handshakes of QUIC, whose sessions the `quinn` crate leads.
 //!
-//! One setting serves all sites of a listener: the site is found by the name in the client's first
-//! message, when its certificate is chosen. Sites that ask for clients' certificates are left out,
-//! because that demand would have to be known earlier; their clients use HTTP/1 and HTTP/2.
+//! One setting serves the sites of a listener: the site is found by the name in the client's first
+//! message, when its certificate is chosen. A site that asks its clients for certificates, or
+//! accepts early data, has a setting of its own, which must be known earlier. Where there is such a
+//! site, the first message is kept until it is complete, and read before the session gets it.
 
 use std::any::Any;
 use std::fmt;
@@ -12,20 +13,23 @@ use std::sync::{Arc, OnceLock};
 
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::crypto::{
-    self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, Session,
-    UnsupportedVersion,
+    self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, ServerConfig as _,
+    Session, UnsupportedVersion,
 };
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectionId, Side, TransportError};
-use rustls::server::{ClientHello, ProducesTickets, ResolvesServerCert};
+use rustls::pki_types::CertificateDer;
+use rustls::server::{
+    Acceptor, ClientHello, ProducesTickets, ResolvesServerCert, StoresServerSessions,
+};
 use rustls::sign::CertifiedKey;
 use rustls::{CipherSuite, ServerConfig, version};
 
 use super::established::Established;
-use super::facts;
 use super::handshake::site_for;
-use super::policy::provider;
+use super::policy::{QuicSite, Tls, accept_early_data, provider};
 use super::tickets::SiteTickets;
+use super::{client, facts};
 use crate::front::Shared;
 
 /// HTTP/3 in ALPN.
@@ -40,31 +44,49 @@ pub(crate) fn quic_sessions(
     listener: usize,
     address: IpAddr,
 ) -> Result<Arc<dyn crypto::ServerConfig>, String> {
-    let tls = shared.tls.as_ref().ok_or("no site has a certificate")?;
-    let tickets = SiteTickets {
-        tickets: Arc::clone(&tls.tickets),
-        demands: Vec::new(),
+    let tls_of_sites = shared.tls.as_ref().ok_or("no site has a certificate")?;
+    let base = |site: Option<&QuicSite>| -> Result<Settings, String> {
+        let builder = ServerConfig::builder_with_provider(Arc::clone(provider()))
+            .with_protocol_versions(&[&version::TLS13])
+            .map_err(|error| error.to_string())?;
+        let (builder, demands) = match site {
+            Some(QuicSite::Certificates { verifier, authorities }) => {
+                (builder.with_client_cert_verifier(Arc::clone(verifier)), authorities.clone())
+            }
+            _ => (builder.with_no_client_auth(), Vec::new()),
+        };
+        // Each session has a resolver of its own.
+        let mut tls = builder.with_cert_resolver(Arc::new(NoCertificates));
+        tls.alpn_protocols = vec![HTTP3.to_vec()];
+        let tickets = match site {
+            Some(QuicSite::EarlyData(sessions)) => {
+                // QUIC bounds early data by its own windows (RFC 9001 §4.6.1).
+                accept_early_data(&mut tls, Arc::clone(sessions), u32::MAX);
+                None
+            }
+            _ => Some(Arc::new(SiteTickets {
+                tickets: Arc::clone(&tls_of_sites.tickets),
+                demands,
+            })),
+        };
+        Ok(Settings { tls, tickets })
     };
-    let notes = Arc::new(Notes::default());
+    let usual = base(None)?;
+    let of_site = |site: usize| tls_of_sites.of_quic(site).map(|own| base(Some(own)));
+    let own = (0..shared.config.sites.len()).map(|site| of_site(site).transpose());
+    let own = own.collect::<Result<Vec<_>, _>>()?;
+    let keys = QuicServerConfig::try_from(usual.tls.clone()).map_err(|error| error.to_string())?;
     let site = SiteOfClient {
         shared: Arc::clone(shared),
         listener,
         address,
     };
-    let site = Arc::new(site);
-    let resolver = NotingResolver { site: Arc::clone(&site), notes };
-    let mut settings = ServerConfig::builder_with_provider(Arc::clone(provider()))
-        .with_protocol_versions(&[&version::TLS13])
-        .map_err(|error| error.to_string())?
-        .with_no_client_auth()
-        .with_cert_resolver(Arc::new(resolver));
-    settings.alpn_protocols = vec![HTTP3.to_vec()];
-    let keys = QuicServerConfig::try_from(settings.clone()).map_err(|error| error.to_string())?;
     Ok(Arc::new(Sessions {
         keys: Arc::new(keys),
-        settings,
-        tickets: Arc::new(tickets),
-        site,
+        usual,
+        differ: own.iter().any(Option::is_some),
+        own,
+        site: Arc::new(site),
     }))
 }
 
@@ -77,7 +99,7 @@ pub(crate) fn quic_established(connection: &quinn::Connection) -> Option<Establi
         cipher,
         cipher_bits,
         is_resumed: notes.is_resumed.load(Ordering::Relaxed),
-        client: Default::default(),
+        client: client_of(connection),
         server_name: notes.name.get().cloned(),
     };
     Some(Established {
@@ -87,6 +109,19 @@ pub(crate) fn quic_established(connection: &quinn::Connection) -> Option<Establi
     })
 }
 
+/// Returns whether early data of a client is accepted, whose handshake has shown `facts`.
+pub(crate) fn quic_takes_early_data(facts: Box<dyn Any>) -> bool {
+    let notes = facts.downcast::<Arc<Notes>>();
+    notes.is_ok_and(|notes| notes.takes_early_data.load(Ordering::Relaxed))
+}
+
+/// Returns the variables of the certificate that the client has shown.
+fn client_of(connection: &quinn::Connection) -> Vec<(String, String)> {
+    let chain = connection.peer_identity().map(|chain| chain.downcast::<Vec<CertificateDer>>());
+    let shown = chain.and_then(|chain| chain.ok()?.first().map(|own| client::variables(own)));
+    shown.unwrap_or_default()
+}
+
 /// The facts that a handshake has shown.
 #[derive(Debug, Default)]
 struct Notes {
@@ -94,15 +129,66 @@ struct Notes {
     site: OnceLock<usize>,
     cipher: OnceLock<CipherSuite>,
     is_resumed: AtomicBool,
+    /// The client may send early data.
+    takes_early_data: AtomicBool,
+}
+
+/// The settings of sessions, without what each session has for itself.
+struct Settings {
+    tls: ServerConfig,
+    /// `None`: the sessions are kept.
+    tickets: Option<Arc<SiteTickets>>,
 }
 
 /// Begins sessions.
 struct Sessions {
     /// For all that needs no session.
     keys: Arc<QuicServerConfig>,
-    settings: ServerConfig,
-    tickets: Arc<SiteTickets>,
+    /// For sites without demands of their own.
+    usual: Settings,
+    /// By site, for the others.
+    own: Vec<Option<Settings>>,
+    /// Whether there is such a site.
+    differ: bool,
     site: Arc<SiteOfClient>,
+}
+
+impl Sessions {
+    /// Begins a session with a site that has demands of its own; `None`: with another one.
+    fn begin(
+        &self,
+        site: Option<usize>,
+        version: u32,
+        parameters: &TransportParameters,
+    ) -> (Box<dyn Session>, Arc<Notes>) {
+        let own = site.and_then(|site| self.own.get(site)?.as_ref());
+        let own = own.unwrap_or(&self.usual);
+        let notes = Arc::new(Notes::default());
+        let mut tls = own.tls.clone();
+        tls.cert_resolver = Arc::new(NotingResolver {
+            site: Arc::clone(&self.site),
+            own: site,
+            notes: Arc::clone(&notes),
+        });
+        match &own.tickets {
+            Some(tickets) => {
+                tls.ticketer = Arc::new(NotingTickets {
+                    tickets: Arc::clone(tickets),
+                    notes: Arc::clone(&notes),
+                });
+            }
+            None => {
+                tls.session_storage = Arc::new(NotingSessions {
+                    sessions: Arc::clone(&tls.session_storage),
+                    notes: Arc::clone(&notes),
+                });
+            }
+        }
+        let tls = QuicServerConfig::try_from(tls);
+        // The same ciphers were accepted before.
+        let tls = tls.map_or_else(|_| Arc::clone(&self.keys), Arc::new);
+        (tls.start_session(version, parameters), notes)
+    }
 }
 
 impl crypto::ServerConfig for Sessions {
@@ -119,21 +205,14 @@ impl crypto::ServerConfig for Sessions {
         version: u32,
         parameters: &TransportParameters,
     ) -> Box<dyn Session> {
-        let notes = Arc::new(Notes::default());
-        let mut settings = self.settings.clone();
-        settings.cert_resolver = Arc::new(NotingResolver {
-            site: Arc::clone(&self.site),
-            notes: Arc::clone(&notes),
+        let (session, notes) = self.begin(None, version, parameters);
+        let awaited = self.differ.then(|| Awaited {
+            sessions: Arc::clone(&self),
+            version,
+            parameters: *parameters,
+            message: Vec::new(),
         });
-        settings.ticketer = Arc::new(NotingTickets {
-            tickets: Arc::clone(&self.tickets),
-            notes: Arc::clone(&notes),
-        });
-        let settings = QuicServerConfig::try_from(settings);
-        // The same ciphers were accepted before.
-        let settings = settings.map_or_else(|_| Arc::clone(&self.keys), Arc::new);
-        let session = settings.start_session(version, parameters);
-        Box::new(NotedSession { session, notes })
+        Box::new(NotedSession { session, notes, awaited })
     }
 }
 
@@ -144,19 +223,40 @@ struct SiteOfClient {
     address: IpAddr,
 }
 
+impl SiteOfClient {
+    /// Returns the site for a client that asks for `name`; `None`: it has no certificate.
+    fn find(&self, name: Option<&str>) -> Option<(&Tls, usize)> {
+        let SiteOfClient { shared, listener, address } = self;
+        let tls = shared.tls.as_ref()?;
+        let site = site_for(&shared.sites, tls, *listener, *address, name).ok()?;
+        Some((tls, site))
+    }
+}
+
+/// The resolver of settings that no session uses as they are.
+#[derive(Debug)]
+struct NoCertificates;
+
+impl ResolvesServerCert for NoCertificates {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        None
+    }
+}
+
 /// Chooses the certificate of a connection.
 struct NotingResolver {
     site: Arc<SiteOfClient>,
+    /// The site whose demands the session makes; `None`: those of all other sites.
+    own: Option<usize>,
     notes: Arc<Notes>,
 }
 
 impl ResolvesServerCert for NotingResolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let SiteOfClient { shared, listener, address } = &*self.site;
         let name = hello.server_name();
-        let tls = shared.tls.as_ref()?;
-        let site = site_for(&shared.sites, tls, *listener, *address, name).ok()?;
-        if shared.config.sites.get(site)?.tls.client_ca.is_some() {
+        let (tls, site) = self.site.find(name)?;
+        // No session of another site shows a certificate whose site makes demands.
+        if tls.of_quic(site).map(|_| site) != self.own {
             return None;
         }
         // Unless told otherwise the library takes the client's first choice.
@@ -208,11 +308,83 @@ impl ProducesTickets for NotingTickets {
     }
 }
 
+/// The kept sessions of a site with early data, for one connection.
+#[derive(Debug)]
+struct NotingSessions {
+    sessions: Arc<dyn StoresServerSessions>,
+    notes: Arc<Notes>,
+}
+
+impl StoresServerSessions for NotingSessions {
+    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        self.sessions.put(key, value)
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.sessions.get(key)
+    }
+
+    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let state = self.sessions.take(key)?;
+        self.notes.is_resumed.store(true, Ordering::Relaxed);
+        Some(state)
+    }
+
+    fn can_cache(&self) -> bool {
+        self.sessions.can_cache()
+    }
+}
+
 /// A session that knows what its handshake has shown.
 struct NotedSession {
     session: Box<dyn Session>,
     notes: Arc<Notes>,
+    /// The choice of the settings, until the client's first message is complete; `None` also where
+    /// no site has demands of its own.
+    awaited: Option<Awaited>,
 }
+
+/// A session whose first message is not complete.
+struct Awaited {
+    sessions: Arc<Sessions>,
+    version: u32,
+    parameters: TransportParameters,
+    /// The message so far, which QUIC bounds.
+    message: Vec<u8>,
+}
+
+impl Awaited {
+    /// Takes bytes of the first message. Returns whether the message is complete.
+    fn take(&mut self, bytes: &[u8]) -> bool {
+        self.message.extend_from_slice(bytes);
+        match self.message.first_chunk() {
+            Some(&[_, high, middle, low]) => {
+                let length = u32::from_be_bytes([0, high, middle, low]) as usize;
+                self.message.len() >= 4 + length
+            }
+            None => false,
+        }
+    }
+
+    /// Returns the site that the client asks for, if that site has demands of its own.
+    fn own_site(&self) -> Option<usize> {
+        let mut acceptor = Acceptor::default();
+        for part in self.message.chunks(LONGEST_RECORD) {
+            let length = u16::try_from(part.len()).ok()?.to_be_bytes();
+            let record = [&[HANDSHAKE, 3, 1], &length[..], part].concat();
+            acceptor.read_tls(&mut &record[..]).ok()?;
+        }
+        // The session itself answers a message that cannot be read.
+        let accepted = acceptor.accept().ok()??;
+        let (tls, site) = self.sessions.site.find(accepted.client_hello().server_name())?;
+        tls.of_quic(site).map(|_| site)
+    }
+}
+
+/// The type of a record with handshake messages. In QUIC they come without records.
+const HANDSHAKE: u8 = 22;
+/// The most bytes of a record (RFC 8446 §5.1).
+const LONGEST_RECORD: usize = 1 << 14;
 
 impl Session for NotedSession {
     fn initial_keys(&self, id: &ConnectionId, side: Side) -> Keys {
@@ -221,6 +393,8 @@ impl Session for NotedSession {
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
         self.session.handshake_data()?;
+        let takes_early_data = self.session.early_crypto().is_some();
+        self.notes.takes_early_data.store(takes_early_data, Ordering::Relaxed);
         Some(Box::new(Arc::clone(&self.notes)))
     }
 
@@ -241,7 +415,18 @@ impl Session for NotedSession {
     }
 
     fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, TransportError> {
-        self.session.read_handshake(bytes)
+        let Some(mut awaited) = self.awaited.take() else {
+            return self.session.read_handshake(bytes);
+        };
+        if !awaited.take(bytes) {
+            self.awaited = Some(awaited);
+            return Ok(false);
+        }
+        if let Some(site) = awaited.own_site() {
+            let Awaited { sessions, version, parameters, .. } = &awaited;
+            (self.session, self.notes) = sessions.begin(Some(site), *version, parameters);
+        }
+        self.session.read_handshake(&awaited.message)
     }
 
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {

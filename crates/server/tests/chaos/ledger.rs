@@ -92,33 +92,42 @@ impl Ledger {
         );
     }
 
-    /// Wrong answers, and failed requests that no event accounts for.
+    /// Wrong answers, and failed requests that no event accounts for, each with the events shortly
+    /// before it.
     pub fn violations(&self) -> Vec<String> {
         let mut entries = self.entries();
         let Entries { seen, events } = &mut *entries;
-        events.iter_mut().for_each(|event| event.hits = 0);
         let Some(start) = seen.iter().map(|seen| seen.began).min() else {
             return vec!["no request was made".to_owned()];
         };
-        let mut violations = Vec::new();
-        for seen in seen.iter() {
-            let (what, excuse) = match &seen.fate {
-                Fate::Right => continue,
-                Fate::Wrong(what) => (what.clone(), None),
-                Fate::Lost(what) => (what.clone(), account(events, seen)),
-                Fate::Told(status) => (format!("status {status}"), account(events, seen)),
-            };
-            match excuse {
-                Some(event) => event.hits += 1,
-                None => violations.push(format!(
-                    "{:?}, {:.3} to {:.3} s: {what}",
-                    seen.load,
-                    (seen.began - start).as_secs_f64(),
-                    (seen.ended - start).as_secs_f64(),
-                )),
-            }
-        }
-        violations
+        let (wrong, failed): (Vec<&Seen>, Vec<&Seen>) = seen
+            .iter()
+            .filter(|seen| seen.fate != Fate::Right)
+            .partition(|seen| matches!(seen.fate, Fate::Wrong(_)));
+        let unaccounted = account(events, &failed);
+        let describe = |seen: &&Seen| {
+            let seconds = |time: Instant| (time - start).as_secs_f64();
+            let recent: Vec<String> = events
+                .iter()
+                .filter(|event| {
+                    event.began <= seen.ended && seen.began <= event.ended + Duration::from_secs(5)
+                })
+                .map(|event| {
+                    let (began, ended) = (seconds(event.began), seconds(event.ended));
+                    format!("{} {began:.3} to {ended:.3}", event.name)
+                })
+                .collect();
+            format!(
+                "{:?}, opened {:.3}, {:.3} to {:.3} s: {:?}; events: {}",
+                seen.load,
+                seconds(seen.opened),
+                seconds(seen.began),
+                seconds(seen.ended),
+                seen.fate,
+                recent.join(", ")
+            )
+        };
+        wrong.iter().chain(&unaccounted).map(describe).collect()
     }
 
     /// Counts by load and by event, and the gaps.
@@ -174,21 +183,73 @@ impl Ledger {
     }
 }
 
-/// The event that accounts for a failed request, if there is one.
-fn account<'e>(events: &'e mut [Event], seen: &Seen) -> Option<&'e mut Event> {
-    let found = events.iter_mut().filter(|event| {
-        let meets = event.began <= seen.ended && seen.began <= event.ended + GRACE;
-        match event.harm {
-            Harm::Nothing => false,
-            Harm::Workers(most) => meets && seen.began <= event.ended && event.hits < most,
-            Harm::Connections => {
-                meets && seen.opened <= event.ended && matches!(seen.fate, Fate::Lost(_))
-            }
-            Harm::Shortage => {
-                meets && seen.began <= event.ended && matches!(seen.fate, Fate::Told(_))
+/// Finds an event for each failed request, so that as few as possible are left over, and counts the
+/// hits of each event. Returns the requests that are left over.
+fn account<'s>(events: &mut [Event], failed: &[&'s Seen]) -> Vec<&'s Seen> {
+    let mut hits: Vec<Vec<usize>> = vec![Vec::new(); events.len()];
+    let mut left = Vec::new();
+    for number in 0..failed.len() {
+        if !assign(events, failed, number, &mut hits, &mut vec![false; events.len()]) {
+            left.push(failed[number]);
+        }
+    }
+    for (event, hits) in events.iter_mut().zip(hits) {
+        event.hits = hits.len();
+    }
+    left
+}
+
+/// Assigns a failed request to an event that may account for it. Where such an event has as many as
+/// it may have, one of them moves to another event: the augmenting paths of bipartite matching.
+fn assign(
+    events: &[Event],
+    failed: &[&Seen],
+    number: usize,
+    hits: &mut [Vec<usize>],
+    tried: &mut [bool],
+) -> bool {
+    for (index, event) in events.iter().enumerate() {
+        if tried[index] || !event.may_harm(failed[number]) {
+            continue;
+        }
+        tried[index] = true;
+        if hits[index].len() < event.harm.most() {
+            hits[index].push(number);
+            return true;
+        }
+        for place in 0..hits[index].len() {
+            if assign(events, failed, hits[index][place], hits, tried) {
+                hits[index][place] = number;
+                return true;
             }
         }
-    });
-    // An event without a bound first: it leaves the bounded ones for others.
-    found.min_by_key(|event| matches!(event.harm, Harm::Workers(_)))
+    }
+    false
+}
+
+impl Harm {
+    /// The most requests that it makes fail.
+    fn most(self) -> usize {
+        match self {
+            Harm::Nothing => 0,
+            Harm::Workers(most) => most,
+            Harm::Connections | Harm::Shortage => usize::MAX,
+        }
+    }
+}
+
+impl Event {
+    /// Whether the event may have made this request fail.
+    fn may_harm(&self, seen: &Seen) -> bool {
+        let meets = self.began <= seen.ended && seen.began <= self.ended + GRACE;
+        meets
+            && match self.harm {
+                Harm::Nothing => false,
+                Harm::Workers(_) => seen.began <= self.ended,
+                Harm::Connections => {
+                    seen.opened <= self.ended && matches!(seen.fate, Fate::Lost(_))
+                }
+                Harm::Shortage => seen.began <= self.ended && matches!(seen.fate, Fate::Told(_)),
+            }
+    }
 }

@@ -2,13 +2,15 @@
 //! and a foreign client.
 
 pub mod client;
+mod client_certificates;
+mod early_data;
 mod foreign;
 mod life;
 mod limits;
 mod streams;
 
 use self::client::Http3;
-use crate::site::{Site, far_limits};
+use crate::site::{Site, far_limits, far_php};
 use crate::support::Folder;
 use crate::tls::client::{Authority, files};
 
@@ -27,6 +29,8 @@ pub struct Special<'o> {
     pub limits: &'o str,
     /// Lines of `[http3]`.
     pub http3: &'o str,
+    /// What follows in the site's `tls`.
+    pub tls: &'o str,
     /// Lines of the site.
     pub site: &'o str,
     /// Lines of `[site.php]`.
@@ -39,8 +43,8 @@ impl Served {
     }
 
     pub fn with(content: &[(&str, &str)], special: &Special<'_>) -> Served {
-        let Special { limits, http3, site, php } = special;
-        let limits = format!("{}{limits}", far_limits(limits));
+        let Special { limits, http3, tls, site, php } = special;
+        let limits = format!("drain_timeout = \"5m\"\n{}{limits}", far_limits(limits));
         let authority = Authority::new();
         let pair = authority.certify(&["a.example", "localhost"]);
         let folder = files(&[("a", &pair)]);
@@ -48,20 +52,19 @@ impl Served {
             true => (*php).to_owned(),
             false => format!("workers = 2\n{php}"),
         };
+        let far_php = far_php(&php);
         let config = format!(
-            "listen = [{{ address = \"127.0.0.1:0\", tls = true }}]\nthreads = 2\ncontrol = \"control\"\n[limits]\n{limits}\n\
+            "listen = [{{ address = \"127.0.0.1:0\", tls = true }}]\nthreads = 2\n\
+                control = \"control\"\n[limits]\n{limits}\n\
              [http3]\n{http3}\n[log]\naccess = \"access.log\"\n[[site]]\nname = \"a\"\n\
              hosts = [\"a.example\", \"localhost\"]\nroot = \"public\"\n\
-             tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\" }}\n{site}\n[site.php]\n{php}\n\
+             tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\"{tls} }}\n{site}\n[site.php]\n\
+             {far_php}{php}\n\
              state_dir = \"state\"\n",
             folder.path().display()
         );
-        // The port is free for TCP; another test's client may have it for UDP.
-        let start = || Site::configured(content, &config);
-        let has_port = |site: &Site| site.log_lines("no HTTP/3 on").is_empty();
-        let site = std::iter::repeat_with(start).take(20).find(has_port);
         Served {
-            site: site.expect("a free UDP port"),
+            site: configured(content, &config),
             authority,
             _files: folder,
         }
@@ -71,4 +74,13 @@ impl Served {
     pub fn connect(&self) -> Http3 {
         Http3::connect(self.site.server.address(), &self.authority)
     }
+}
+
+/// A server with this configuration, and with HTTP/3.
+pub fn configured(content: &[(&str, &str)], config: &str) -> Site {
+    // The port is free for TCP; another test's client may have it for UDP.
+    let start = || Site::configured(content, config);
+    let has_port = |site: &Site| site.log_lines("no HTTP/3 on").is_empty();
+    let site = std::iter::repeat_with(start).take(20).find(has_port);
+    site.expect("a free UDP port")
 }

@@ -17,7 +17,8 @@ pub const AWAIT: &str =
 /// A script that creates the file `begun` when it runs, and does not end before `end` is allowed.
 pub const HELD: (&str, &str) = (
     "held.php",
-    "<?php touch($_GET['in'] . '/begun'); while (!file_exists($_GET['in'] . '/end')) usleep(1000); echo 'done';",
+    "<?php touch($_GET['in'] . '/begun'); while (!file_exists($_GET['in'] . '/end')) usleep(1000); \
+     echo 'done';",
 );
 
 /// A site and the server that serves it.
@@ -73,10 +74,12 @@ impl Site {
             "access = \"access.log\""
         };
         let far_limits = far_limits(limits);
-        let far_php = far(php, &["queue_timeout", "request_timeout"]);
+        let far_php = far_php(php);
         let config = format!(
-            "listen = [\"127.0.0.1:0\"]\nthreads = 2\ncontrol = \"control\"\n{top}\n[limits]\n{far_limits}{limits}\n\
-             [log]\n{access}\n{log}\n[[site]]\n{root}\n{site}\n[site.php]\n{workers}\n{state}\n{far_php}{php}\n"
+            "listen = [\"127.0.0.1:0\"]\nthreads = 2\ncontrol = \"control\"\n{top}\n[limits]\n\
+             {far_limits}{limits}\n\
+             [log]\n{access}\n{log}\n[[site]]\n{root}\n{site}\n[site.php]\n{workers}\n{state}\n\
+             {far_php}{php}\n"
         );
         Site::configured(files, &config)
     }
@@ -207,6 +210,12 @@ impl Site {
 /// test does not provoke are far away from what a busy machine takes.
 pub fn far_limits(lines: &str) -> String {
     far(lines, &["head_timeout", "body_timeout", "send_timeout", "keep_alive_timeout"])
+}
+
+/// Lines for `[site.php]` with the time limits of scripts that are not in `lines`, as
+/// [`far_limits`].
+pub fn far_php(lines: &str) -> String {
+    far(lines, &["queue_timeout", "request_timeout"])
 }
 
 fn far(lines: &str, keys: &[&str]) -> String {

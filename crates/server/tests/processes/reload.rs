@@ -58,7 +58,8 @@ fn a_request_that_was_begun_is_finished_by_the_generation_that_began_it() {
         return;
     }
     let folder = Folder::with_script(LIMIT);
-    let script = "while (ob_get_level()) ob_end_flush(); echo 'begun'; flush(); while (!file_exists('end')) usleep(1000); echo ' and done';";
+    let script = "while (ob_get_level()) ob_end_flush(); echo 'begun'; flush(); while \
+        (!file_exists('end')) usleep(1000); echo ' and done';";
     folder.file("slow.php", format!("<?php {script}"));
     let server = Setup::config(&with_limit(&folder, "100M")).start();
     let mut client = Client::connect(server.address());
@@ -203,10 +204,19 @@ fn logs_are_opened_again_where_only_root_may_write() {
     .unwrap();
     let server = Setup::config(&file).start();
     let read = |path: &std::path::Path| fs::read_to_string(path).unwrap_or_default();
+    let is_visible = is_root_or_own(&server);
     for round in 0..3 {
-        server.get(&format!("/a.txt?round={round}"));
-        wait_until("the request is logged", || read(&access).contains(&format!("round={round}")));
-        assert_eq!(read(&access).lines().count(), 1);
+        let ask = || server.get(&format!("/a.txt?round={round}"));
+        ask();
+        wait_until("the request is logged", || {
+            // Where nobody sees when the front has the new log, the first line may be in the old
+            // one.
+            if !is_visible {
+                ask();
+            }
+            read(&access).contains(&format!("round={round}"))
+        });
+        assert!(!is_visible || read(&access).lines().count() == 1, "{}", read(&access));
         fs::rename(&access, logs.join("access.1")).unwrap();
         fs::rename(&errors, logs.join("errors.1")).unwrap();
         server.signal(SIGUSR1);
@@ -214,7 +224,7 @@ fn logs_are_opened_again_where_only_root_may_write() {
         // The front hears of it a little later than the supervisor.
         let empty = |target: &String| target.ends_with("/access.1");
         wait_until("the front has the new log", || {
-            !is_root_or_own(&server) || !server.front().descriptors().iter().any(empty)
+            !is_visible || !server.front().descriptors().iter().any(empty)
         });
     }
     server.stop();

@@ -1,6 +1,7 @@
 //! Processes as `/proc` shows them.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::PATIENCE;
@@ -67,14 +68,10 @@ impl Process {
             .collect()
     }
 
-    /// Returns the processor time of its threads whose names `is_meant`; `None` where the system does
-    /// not count that.
+    /// Returns the processor time of its threads whose names `is_meant`; `None` where the system
+    /// does not count that.
     pub fn time_of_threads(&self, is_meant: impl Fn(&str) -> bool) -> Option<Duration> {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.0)).ok()?;
-        let tasks = tasks.map(|task| Some(task.ok()?.path())).collect::<Option<Vec<_>>>()?;
-        let meant = tasks.into_iter().filter(|task| {
-            fs::read_to_string(task.join("comm")).is_ok_and(|name| is_meant(name.trim_end()))
-        });
+        let meant = self.threads(is_meant)?.into_iter();
         meant
             .map(|task| {
                 let times = fs::read_to_string(task.join("schedstat")).ok()?;
@@ -82,6 +79,29 @@ impl Process {
                 Some(Duration::from_nanos(nanoseconds))
             })
             .sum()
+    }
+
+    /// Returns the bytes that its threads whose names `is_meant` have read from files; `None` for
+    /// who may not see that.
+    pub fn bytes_read_by_threads(&self, is_meant: impl Fn(&str) -> bool) -> Option<u64> {
+        let meant = self.threads(is_meant)?.into_iter();
+        meant
+            .map(|task| {
+                let counts = fs::read_to_string(task.join("io")).ok()?;
+                let read = counts.lines().find_map(|line| line.strip_prefix("rchar: "))?;
+                read.parse::<u64>().ok()
+            })
+            .sum()
+    }
+
+    /// Returns the folders in `/proc` of its threads whose names `is_meant`.
+    fn threads(&self, is_meant: impl Fn(&str) -> bool) -> Option<Vec<PathBuf>> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.0)).ok()?;
+        let mut tasks = tasks.map(|task| Some(task.ok()?.path())).collect::<Option<Vec<_>>>()?;
+        tasks.retain(|task| {
+            fs::read_to_string(task.join("comm")).is_ok_and(|name| is_meant(name.trim_end()))
+        });
+        Some(tasks)
     }
 
     /// Its effective user.
@@ -97,8 +117,8 @@ impl Process {
             .collect()
     }
 
-    /// Whether this is a zygote that no front uses. Workers have the same arguments, and a zygote as
-    /// their parent.
+    /// Whether this is a zygote that no front uses. Workers have the same arguments, and a zygote
+    /// as their parent.
     pub fn stands_by(&self) -> bool {
         let is_zygote = |process: &Process| process.arguments().starts_with("howdah-php zygote");
         let parent = self.status("PPid").and_then(|parent| parent.parse().ok());
@@ -159,6 +179,19 @@ impl Process {
             .collect();
         found.sort();
         found.into_iter().map(|(_, target)| target).collect()
+    }
+
+    /// As [`Process::descriptors`], once they stay the same: a process closes some of them a moment
+    /// after others see what it has done.
+    pub fn settled_descriptors(&self) -> Vec<String> {
+        let (mut last, mut same) = (self.descriptors(), 0);
+        wait_until("the descriptors stay the same", || {
+            let now = self.descriptors();
+            same = if now == last { same + 1 } else { 0 };
+            last = now;
+            same == 50
+        });
+        last
     }
 
     /// Sends a signal to it, if it is still there.

@@ -243,6 +243,7 @@ fn urgent_content_is_taken_from_the_source_while_the_client_takes_nothing() {
             left: u64::MAX,
             sent: 0,
             spool: Spool::new(&limits),
+            residence: Residence::new(&limits),
             filtering: None,
             turn: 0,
             failure: None,

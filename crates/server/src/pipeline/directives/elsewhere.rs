@@ -1,5 +1,5 @@
 //! Evaluating directives on the threads of a [`Crew`](crate::crew::Crew), for requests whose
-//! directives are costly.
+//! directives are costly, or whose files are on the disk only.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,14 +9,16 @@ use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_htaccess::response::About;
 use howdah_http::{Request, ResponseHead, Status};
-use howdah_site::{Client, Detached, DocumentPath, ListingPage, Resolved, Ruled, Scratch, Site};
+use howdah_site::{
+    Client, Detached, DocumentPath, ListingPage, Resolution, Resolved, Ruled, Scratch, Site,
+};
 
 use crate::crew::{Full, Network, Origin};
 use crate::front::Shared;
 use crate::host::{Compared, FrontHost};
 use crate::net::Peer;
 use crate::pipeline::context::{Arrival, RequestContext};
-use crate::respond::listing;
+use crate::respond::{codings, listing};
 
 /// A copy of a request, and the means to evaluate directives for it on another thread.
 pub(super) struct Elsewhere {
@@ -56,6 +58,23 @@ impl Elsewhere {
             howdah_site::resolve(site, client, host, scratch).detach()
         });
         Ok(detached.await?.attach())
+    }
+
+    /// Reads from the disk everything that resolving the request asks for. Afterwards it is in the
+    /// kernel's memory. Where too many requests of the site or of the client wait already, nothing
+    /// is read, and the event loop has to wait for the disk.
+    pub(super) async fn read_disk(self) {
+        let shared = Arc::clone(&self.shared);
+        let origin = self.origin();
+        let job = move |store: &mut Store| {
+            self.run(store, |site, client, host, scratch| {
+                let resolved = howdah_site::resolve(site, client, host, scratch);
+                if let Resolution::File { path, file } = resolved.resolution {
+                    codings::select(host.store, site, (path, file), &client.request().fields);
+                }
+            });
+        };
+        let _is_full = shared.readers.run(origin, job).await;
     }
 
     /// Resolves the error page of a request that failed.
@@ -117,11 +136,15 @@ impl Elsewhere {
         + Send
         + 'static,
     ) -> Result<R, Full> {
-        let network = Network::of(self.peer.remote.ip());
-        let origin = Origin { site: self.site, network };
         let shared = Arc::clone(&self.shared);
+        let origin = self.origin();
         let job = move |store: &mut Store| self.run(store, work);
         shared.evaluators.run(origin, job).await
+    }
+
+    fn origin(&self) -> Origin {
+        let network = Network::of(self.peer.remote.ip());
+        Origin { site: self.site, network }
     }
 
     fn run<R>(

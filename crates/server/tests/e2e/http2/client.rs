@@ -18,15 +18,14 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::site::Site;
-
-/// The time limit of a step on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::support::PATIENCE;
 
 /// One connection. Its methods run both sides of the protocol until they have what they want.
 pub struct Http2 {
     runtime: Runtime,
     sender: SendRequest<Bytes>,
     authority: String,
+    scheme: &'static str,
     connection: tokio::task::JoinHandle<Result<(), h2::Error>>,
 }
 
@@ -74,6 +73,16 @@ impl Http2 {
         })
     }
 
+    /// As [`encrypted`](Http2::encrypted); requests are for that host, too.
+    pub fn encrypted_as(address: SocketAddr, tls: ClientConfig, name: &str) -> Http2 {
+        let client = Http2::encrypted(address, tls, name);
+        Http2 {
+            authority: name.to_owned(),
+            scheme: "https",
+            ..client
+        }
+    }
+
     /// A connection over what `wrap` makes of the socket.
     fn over<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         address: SocketAddr,
@@ -93,6 +102,7 @@ impl Http2 {
             runtime,
             sender,
             authority: address.to_string(),
+            scheme: "http",
             connection,
         }
     }
@@ -112,6 +122,18 @@ impl Http2 {
         self.ask("GET", target, &[], b"")
     }
 
+    /// As [`get`](Http2::get). `None`: the connection takes no more requests.
+    pub fn try_get(&self, target: &str) -> Option<Reply> {
+        self.run(async {
+            let mut sender = self.sender.clone().ready().await.ok()?;
+            let (pending, _) = sender.send_request(self.request("GET", target, &[]), true).ok()?;
+            let reply = reply(pending).await;
+            // What the server refuses before it begins may be sent again.
+            let is_refused = matches!(reply.reset, Some(Reason::NO_ERROR | Reason::REFUSED_STREAM));
+            (reply.status != 0 || !is_refused).then_some(reply)
+        })
+    }
+
     /// Sends a request with its whole body, and waits for the whole response.
     pub fn ask(&self, method: &str, target: &str, fields: &[(&str, &str)], body: &[u8]) -> Reply {
         let request = self.request(method, target, fields);
@@ -128,7 +150,7 @@ impl Http2 {
 
     /// A request with a body of its own length.
     pub fn request(&self, method: &str, target: &str, fields: &[(&str, &str)]) -> Request<()> {
-        let uri = format!("http://{}{target}", self.authority);
+        let uri = format!("{}://{}{target}", self.scheme, self.authority);
         let mut request = Request::builder().method(method).uri(uri);
         for (name, value) in fields {
             request = request.header(*name, *value);

@@ -62,7 +62,12 @@ fn a_reload_ends_connections_and_no_request() {
     if !has_php() {
         return;
     }
-    let site = Site::with_php(&[HELD, ("a.txt", "hello")], "workers = 1");
+    let options = Options {
+        limits: "drain_timeout = \"5m\"\n",
+        php: "workers = 1",
+        ..Options::default()
+    };
+    let site = Site::with(&[HELD, ("a.txt", "hello")], &options);
     let client = Http2::connect(&site);
     let idle = Http2::connect(&site);
     assert_eq!(idle.get("/a.txt").text(), "hello");

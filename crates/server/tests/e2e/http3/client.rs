@@ -3,7 +3,6 @@
 use std::future::{Future, poll_fn};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use h3::client::{RequestStream, SendRequest};
@@ -18,10 +17,9 @@ use rustls::{RootCertStore, version};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
+use crate::support::PATIENCE;
 use crate::tls::client::Authority;
 
-/// The time limit of a step on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// The port of a test's server is on 127.0.0.1: clients elsewhere leave all of them free.
 const OWN_ADDRESS: &str = "127.0.0.2:0";
 
@@ -78,10 +76,19 @@ impl Http3 {
         server: SocketAddr,
         name: &str,
         authority: &[u8],
+        transport: TransportConfig,
+    ) -> Http3 {
+        Http3::with_settings(server, name, settings(authority), transport)
+    }
+
+    /// A connection to the site of that name, of a client with these settings.
+    pub fn with_settings(
+        server: SocketAddr,
+        name: &str,
+        mut settings: ClientConfig,
         mut transport: TransportConfig,
     ) -> Http3 {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let mut settings = settings(authority);
         // A client that a test does not run for a while is there all the same.
         transport.max_idle_timeout(None);
         settings.transport_config(Arc::new(transport));
@@ -122,6 +129,13 @@ impl Http3 {
         (self.connection, self.sender, self.driver) = (connection, sender, driver);
     }
 
+    /// Opens another connection that sends before the end of its handshake. `None`: the client has
+    /// no session that allows that. `server` may be a relay. Called within [`run`](Http3::run).
+    pub fn begin_early(&self, server: SocketAddr) -> Option<quinn::Connection> {
+        let connecting = self.endpoint.connect_with(self.settings.clone(), server, &self.name);
+        connecting.unwrap().into_0rtt().ok().map(|(connection, _)| connection)
+    }
+
     /// Moves the client to another port.
     pub fn move_away(&self) -> SocketAddr {
         let socket = UdpSocket::bind(OWN_ADDRESS).unwrap();
@@ -148,6 +162,22 @@ impl Http3 {
     /// Sends a request with its whole body, and waits for the whole response.
     pub fn ask(&self, method: &str, target: &str, fields: &[(&str, &str)], body: &[u8]) -> Reply {
         self.try_ask(method, target, fields, body).expect("a response")
+    }
+
+    /// As [`get`](Http3::get), on a new connection if the present one takes no more requests. A
+    /// request that was begun there must be answered. Returns whether there was a new connection.
+    pub fn ask_again(&mut self, target: &str) -> (Reply, bool) {
+        let begun = self.run(async { self.begin_get(target).await });
+        if let Ok(stream) = begun {
+            match self.run(reply(stream)) {
+                Ok(reply) => return (reply, false),
+                // Refused before it was begun.
+                Err(error) if is_refusal(&error.to_string()) => {}
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        self.reconnect();
+        (self.get(target), true)
     }
 
     /// As [`ask`](Http3::ask), for a connection that may have ended.
@@ -198,11 +228,16 @@ pub fn settings(authority: &[u8]) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut tls = rustls::ClientConfig::builder_with_provider(provider)
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&version::TLS13])
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
+    settings_with(tls)
+}
+
+/// What a client with these settings of TLS needs.
+pub fn settings_with(mut tls: rustls::ClientConfig) -> ClientConfig {
     tls.alpn_protocols = vec![b"h3".to_vec()];
     ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()))
 }
@@ -258,6 +293,10 @@ where
         body,
         is_broken,
     })
+}
+
+fn is_refusal(error: &str) -> bool {
+    error.contains("H3_REQUEST_REJECTED") || error.contains("H3_NO_ERROR")
 }
 
 fn fields(head: &Response<()>) -> Vec<(String, String)> {

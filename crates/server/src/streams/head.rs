@@ -1,4 +1,4 @@
-//! Heads in the types of the `h2` and `h3` crates.
+//! Heads in the types of the `http` crate, which the `h2` and `h3` crates share.
 
 use howdah_http::h2::{PseudoFields, content_length, fields_to_send, read_request};
 use howdah_http::{Limits, Method, Refusal, Request, ResponseHead, Version};
@@ -6,13 +6,13 @@ use http::header::{ALT_SVC, CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderV
 use http::request::Parts;
 use http::{Response, StatusCode};
 
-/// Reads the head of a request of that version into `into`. `protocol`: that of an extended CONNECT.
-/// `ends`: no content follows. `is_proxied`: a trusted proxy brings the request. Returns whether the
-/// client waits for 100 (Continue).
+/// Reads the head of a request of that version into `into`. `protocol`: that of an extended
+/// CONNECT. `ends`: no content follows. `is_proxied`: a trusted proxy brings the request. Returns
+/// whether the client waits for 100 (Continue).
 ///
 /// # Errors
 /// The request is refused.
-pub(crate) fn read(
+pub(super) fn read(
     version: Version,
     head: &Parts,
     protocol: Option<&str>,
@@ -36,7 +36,7 @@ pub(crate) fn read(
 
 /// Returns the head of a response to `method` whose content has `length` bytes; `None`: not known
 /// yet. `alternative` is the value of Alt-Svc, unless the head has its own.
-pub(crate) fn response(
+pub(super) fn response(
     head: &ResponseHead,
     method: &Method,
     length: Option<u64>,
@@ -59,7 +59,7 @@ pub(crate) fn response(
 }
 
 /// Returns the head of an interim response, which has its own fields only.
-pub(crate) fn interim(head: &ResponseHead) -> Response<()> {
+pub(super) fn interim(head: &ResponseHead) -> Response<()> {
     let mut made = Response::new(());
     *made.status_mut() =
         StatusCode::from_u16(head.status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

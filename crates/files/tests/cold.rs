@@ -1,0 +1,114 @@
+//! A store that must not wait for the disk.
+
+mod support;
+
+use std::fs::File;
+use std::os::fd::AsFd;
+
+use howdah_files::Limits;
+use howdah_http::Method;
+use howdah_site::{DocumentHost, PathKind};
+use howdah_sys::open::Lookup;
+use howdah_sys::page_cache;
+
+use self::support::{Counter, Folder, Seen};
+
+/// Asks as an event loop does: without waiting for the disk, and where that does not do, once more.
+/// Also returns whether the disk had to be waited for.
+fn ask<R>(counter: &mut Counter, question: impl Fn(&mut Counter) -> R) -> (R, bool) {
+    counter.store.set_lookup(Lookup::Cached);
+    let answer = question(counter);
+    counter.store.set_lookup(Lookup::Full);
+    match counter.store.take_cold() {
+        false => (answer, false),
+        true => (question(counter), true),
+    }
+}
+
+fn get(counter: &mut Counter, name: &str) -> (Seen, bool) {
+    counter.store.drain_events();
+    ask(counter, |counter| counter.request(Method::Get, name, &[]))
+}
+
+#[test]
+fn what_is_on_the_disk_only_is_not_waited_for() {
+    let folder = Folder::new();
+    let path = folder.file("page.html", "content");
+    let file = File::open(path).unwrap();
+    let mut counter = Counter::new(&folder);
+    let is_cold = |counter: &mut Counter| {
+        counter.store.set_lookup(Lookup::Cached);
+        let path = counter.path("page.html");
+        let kind = counter.store.kind(&path);
+        counter.store.set_lookup(Lookup::Full);
+        (counter.store.take_cold(), kind)
+    };
+    page_cache::remove(file.as_fd()).unwrap();
+    match is_cold(&mut counter) {
+        (true, kind) => assert_ne!(kind, PathKind::File, "the answer is void"),
+        // A file system in memory, or one that cannot tell, has nothing on the disk only.
+        (false, kind) => assert_eq!(kind, PathKind::File),
+    }
+    assert_eq!(counter.get("page.html").brief(), (200, "content"));
+    assert_eq!(is_cold(&mut counter), (false, PathKind::File), "it is in memory now");
+    assert!(!counter.store.take_cold(), "it was told once");
+}
+
+#[test]
+fn the_answers_are_those_of_a_store_that_waits() {
+    let folder = Folder::new();
+    folder.file("page.html", "content");
+    folder.file("deep/er/page.html", "deep");
+    folder.file("large.bin", vec![7; 100_000]);
+    folder.file("script.php", "<?php");
+    folder.link("deep/er", "inside");
+    folder.link("/etc", "outside");
+    folder.link("nowhere", "broken");
+    folder.link("loop", "loop");
+    for symlinks in ["inside", "owner", "follow"] {
+        let limits = Limits::default();
+        let mut waiting = Counter::with(&folder, symlinks, limits);
+        let mut loop_ = Counter::with(&folder, symlinks, limits);
+        for second in 0..3 {
+            for name in [
+                "page.html",
+                "deep/er/page.html",
+                "deep/none.html",
+                "none/at/all.html",
+                "page.html/below",
+                "large.bin",
+                "inside/page.html",
+                "inside/none",
+                "outside/hostname",
+                "outside/none",
+                "broken",
+                "broken/x",
+                "loop",
+            ] {
+                let (seen, _) = get(&mut loop_, name);
+                assert_eq!(seen, waiting.get(name), "{symlinks}, {name}, second {second}");
+                let (kind, _) = ask(&mut loop_, |counter| counter.kind(name));
+                assert_eq!(kind, waiting.kind(name), "{symlinks}, {name}, second {second}");
+            }
+            waiting.wait(1);
+            loop_.wait(1);
+        }
+    }
+}
+
+#[test]
+fn a_change_is_seen_without_waiting() {
+    let folder = Folder::new();
+    folder.file("page.html", "one");
+    let mut counter = Counter::new(&folder);
+    assert_eq!(get(&mut counter, "page.html").0.text(), "one");
+    folder.file("page.html", "another");
+    assert_eq!(get(&mut counter, "page.html").0.text(), "another");
+    std::fs::remove_file(folder.at("page.html")).unwrap();
+    assert_eq!(get(&mut counter, "page.html").0.status, 404);
+    std::fs::rename(folder.root(), folder.outside("moved")).unwrap();
+    std::fs::create_dir(folder.root()).unwrap();
+    folder.file("page.html", "elsewhere");
+    counter.wait(1);
+    assert_eq!(get(&mut counter, "page.html").0.text(), "elsewhere");
+}

@@ -1,0 +1,116 @@
+//! Requests of the protocols that give each request a stream of its own: HTTP/2 and HTTP/3.
+//!
+//! ```text
+//! exchange     one request: head → RequestContext; Response → head and content
+//! head         heads in the types of the `http` crate
+//! request_body the request's content and interim responses (RequestStream)
+//! tunnel       both directions of an extended CONNECT (body::TunnelEnd)
+//! pace         how long a client may let a response wait
+//! open         the requests of a connection that have not ended
+//! ```
+//! A protocol has a [`Stream`] for each request, with the client's [`Content`] and a
+//! [`StreamSink`].
+
+mod exchange;
+mod head;
+mod open;
+mod pace;
+mod request_body;
+mod tunnel;
+
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use howdah_http::Version;
+use howdah_http::priority::Priority;
+use http::Response;
+use http::request::Parts;
+
+pub(crate) use self::exchange::serve;
+pub(crate) use self::open::OpenRequests;
+pub(crate) use self::pace::Pace;
+use crate::body::Sink;
+use crate::front::Thread;
+use crate::net::Peer;
+
+/// The server's side of a request's stream.
+pub(crate) trait Stream {
+    const VERSION: Version;
+    /// The client's side of the stream.
+    type Content: Content;
+    type Sink<'s>: StreamSink
+    where
+        Self: 's;
+
+    fn thread(&self) -> &Rc<Thread>;
+
+    /// The other end of the connection, as it was at the connection's begin.
+    fn connection_peer(&self) -> &Peer;
+
+    /// The other end of the connection, at its present address.
+    fn present_peer(&self) -> Peer;
+
+    /// The number of requests of the connection before this one.
+    fn earlier(&self) -> u64;
+
+    /// Whether the request came in early data of a handshake that is not complete.
+    fn is_early(&self) -> bool;
+
+    /// Returns the protocol of an extended CONNECT (RFC 8441, RFC 9220).
+    fn protocol(head: &Parts) -> Option<&str>;
+
+    /// Sends the head of an interim response. A failure is not reported: the response itself
+    /// notices a client that is gone.
+    fn send_interim(&self, head: Response<()>);
+
+    /// Sends the head of the response. `ends`: no content follows.
+    ///
+    /// # Errors
+    /// The client is gone.
+    fn send_head(
+        &self,
+        head: Response<()>,
+        ends: bool,
+        priority: Priority,
+    ) -> Result<Self::Sink<'_>, Gone>;
+
+    /// Returns whether the client is certainly gone. Wakes `context` when that changes.
+    fn poll_broken(&self, context: &mut Context<'_>) -> bool;
+
+    /// Ends the stream of a client that is gone. No response was sent.
+    fn abandon(&self);
+}
+
+/// The client's side of a request's stream.
+pub(crate) trait Content {
+    /// Waits for the next bytes. `None`: the client has ended its side.
+    ///
+    /// # Errors
+    /// The client is gone, or has violated the protocol.
+    fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Gone>>;
+
+    /// Lets the client send `count` further bytes: those that were received are used.
+    fn release(&mut self, count: usize);
+}
+
+/// A response whose head was sent.
+pub(crate) trait StreamSink: Sink {
+    /// Breaks the response off.
+    fn reset(&mut self, cause: ResetCause);
+}
+
+/// The reason why a response is broken off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ResetCause {
+    /// The client is gone, or takes nothing.
+    Client,
+    /// The tunnel's upstream is gone.
+    Tunnel,
+    /// The content cannot be made.
+    Server,
+}
+
+/// The client has broken its stream off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gone;

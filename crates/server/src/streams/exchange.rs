@@ -1,0 +1,206 @@
+//! A request and its response, from the request's head to the end of the response.
+
+use std::future::poll_fn;
+
+use howdah_http::priority::Priority;
+use howdah_http::{Refusal, Request, Status};
+use howdah_site::Site;
+use http::request::Parts;
+
+use super::request_body::RequestBody;
+use super::{ResetCause, Stream, StreamSink, head};
+use crate::body::{self, Body, PumpError, Sink, Source};
+use crate::front::Workspace;
+use crate::net::{ConnectionError, Peer, forwarded};
+use crate::observe::{ConnectionFacts, Phase, RecordedResponse, RequestError, Situation};
+use crate::pipeline::{self, Arrival, Outcome, RequestContext, Response, Served};
+
+/// Serves the request with that head. `ends`: no content follows the head.
+pub(crate) async fn serve<S: Stream>(stream: &S, parts: Parts, content: S::Content, ends: bool) {
+    let thread = stream.thread();
+    let mut work = thread.lend();
+    let (read, peer) = read(stream, parts, ends, &mut work.request);
+    let exchange = Exchange {
+        stream,
+        peer,
+        arrival: Arrival::now(thread),
+    };
+    match read {
+        Ok(expects_continue) => exchange.serve(&mut work, content, expects_continue).await,
+        Err(refusal) => exchange.refuse(&mut work, refusal).await,
+    }
+    thread.give_back(work);
+}
+
+/// Reads the head of a request into `into`. Returns whether the client waits for 100 (Continue),
+/// and the sender of the request.
+fn read<S: Stream>(
+    stream: &S,
+    parts: Parts,
+    ends: bool,
+    into: &mut Request,
+) -> (Result<bool, Refusal>, Peer) {
+    let (thread, peer) = (stream.thread(), stream.connection_peer());
+    into.scheme = peer.scheme;
+    let protocol = S::protocol(&parts);
+    let limits = thread.limits();
+    let read = head::read(S::VERSION, &parts, protocol, ends, peer.is_proxy, limits, into);
+    into.is_early = stream.is_early();
+    if peer.is_proxy && read.is_ok() {
+        match forwarded::sender(peer, into, thread.config()) {
+            Ok(sender) => return (read, sender),
+            Err(refusal) => return (Err(refusal), stream.present_peer()),
+        }
+    }
+    (read, stream.present_peer())
+}
+
+/// A request that was read or refused.
+pub(super) struct Exchange<'s, S> {
+    pub(super) stream: &'s S,
+    /// The sender of the request.
+    peer: Peer,
+    arrival: Arrival,
+}
+
+impl<S: Stream> Exchange<'_, S> {
+    /// Serves the request that `work` holds.
+    async fn serve(&self, work: &mut Workspace, content: S::Content, expects_continue: bool) {
+        let (thread, peer) = (self.stream.thread(), &self.peer);
+        let mut body =
+            RequestBody::new(self.stream, content, work.request.content, expects_continue);
+        let mut context = RequestContext::new(
+            thread,
+            peer,
+            self.arrival,
+            &mut work.request,
+            &mut body,
+            &mut work.scratch,
+        );
+        let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
+        let Some(mut response) = response else {
+            return self.stream.abandon();
+        };
+        if work.request.is_extended_connect
+            && response.tunnel.is_none()
+            && response.status().is_success()
+        {
+            // With a 2xx the client would take the content for messages (RFC 8441 §5).
+            response = Response::error(Status::NOT_IMPLEMENTED);
+        }
+        let length = response.length();
+        let (content, received) = body.into_parts();
+        let mut outcome = match response.tunnel.take() {
+            Some(tunnel) => Box::pin(self.carry(work, &mut response, tunnel, content)).await,
+            None => {
+                let outcome = self.send(work, site, &mut response).await;
+                // The client need not send the rest of a content that nobody has read (RFC 9113
+                // §8.1, RFC 9114 §4.1).
+                drop(content);
+                outcome
+            }
+        };
+        outcome.connection.received += received;
+        response.body.release();
+        let situation = self.situation(work, site, Phase::Sending);
+        let recorded = RecordedResponse {
+            head: response.head.get(),
+            length,
+            user: user.as_deref(),
+            notes: notes.as_deref(),
+        };
+        pipeline::record(thread, situation, self.arrival, recorded, outcome);
+        if let Body::Buffer(buffer, _) = response.body {
+            work.scratch.content = buffer;
+        }
+    }
+
+    /// Answers a refused head.
+    async fn refuse(&self, work: &mut Workspace, refusal: Refusal) {
+        let thread = self.stream.thread();
+        work.request.content = howdah_http::Content::None;
+        let situation = self.situation(work, None, Phase::ReadingHead);
+        thread.report(&RequestError::head(situation, refusal.status, refusal.why));
+        let mut response = Response::error(refusal.status);
+        let length = response.length();
+        let outcome = self.send(work, None, &mut response).await;
+        let situation = self.situation(work, None, Phase::Sending);
+        let head = response.head.get();
+        let recorded = RecordedResponse { head, length, user: None, notes: None };
+        pipeline::record(thread, situation, self.arrival, recorded, outcome);
+    }
+
+    /// Sends a response of `site` to the request in `work`.
+    async fn send(
+        &self,
+        work: &Workspace,
+        site: Option<&Site>,
+        response: &mut Response,
+    ) -> Outcome {
+        let thread = self.stream.thread();
+        let (promised, method) = (response.stated_length(), &work.request.method);
+        let alternative = self.peer.tls.as_ref().and_then(|tls| tls.alternative.as_ref());
+        let date = thread.date();
+        let made = head::response(response.head.get(), method, promised, &date, alternative);
+        let priority = priority(work, response);
+        let has_content = response.has_content(&work.request);
+        let Response { body, filters, .. } = response;
+        if !has_content {
+            // HEAD, 204, 304: a script runs on, its output is not wanted.
+            body.discard();
+        }
+        let is_empty = filters.is_empty() && body.in_memory().is_some_and(<[u8]>::is_empty);
+        let ends = !has_content || is_empty;
+        let Ok(mut sink) = self.stream.send_head(made, ends, priority) else {
+            return self.outcome(0, Err(PumpError::Client(ConnectionError::Broken)));
+        };
+        let (bytes, result) = if ends {
+            let finished = poll_fn(|context| sink.poll_finish(context)).await;
+            (0, finished.map_err(PumpError::from))
+        } else {
+            let limits = thread.spool_limits(site);
+            let place = thread.filter_place(site, self.stream.connection_peer());
+            body::send(body, filters, promised, limits, place, &mut sink).await
+        };
+        match &result {
+            Ok(()) => {}
+            Err(PumpError::Client(_)) => sink.reset(ResetCause::Client),
+            Err(_) => sink.reset(ResetCause::Server),
+        }
+        self.outcome(bytes, result)
+    }
+
+    /// Heads are compressed with state of the connection: the bytes of content are counted alone.
+    pub(super) fn outcome(&self, bytes: u64, result: Result<(), PumpError>) -> Outcome {
+        let connection = ConnectionFacts {
+            received: 0,
+            sent: bytes,
+            earlier: self.stream.earlier(),
+            persists: true,
+        };
+        Outcome { bytes, result, connection }
+    }
+
+    fn situation<'s>(
+        &'s self,
+        work: &'s Workspace,
+        site: Option<&'s Site>,
+        phase: Phase,
+    ) -> Situation<'s> {
+        Situation {
+            peer: &self.peer,
+            site,
+            phase,
+            request: &work.request,
+        }
+    }
+}
+
+/// Returns the priority that the request asks for, or the one of the script (RFC 9218 §8).
+pub(super) fn priority(work: &Workspace, response: &Response) -> Priority {
+    let asked = Priority::of_request(work.request.fields.value(b"priority"));
+    match response.head.get().fields.value(b"priority") {
+        Some(field) => asked.with_field(field),
+        None => asked,
+    }
+}

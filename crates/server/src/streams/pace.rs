@@ -1,0 +1,80 @@
+//! How long a client may let a response wait.
+
+use std::rc::Rc;
+use std::task::Context;
+use std::time::{Duration, Instant};
+
+use crate::front::Thread;
+use crate::net::{Patience, Watch};
+
+/// The pace at which a client takes a response, and the time limit of the present wait.
+pub(crate) struct Pace<'s> {
+    thread: &'s Thread,
+    /// How slowly the client may take the response.
+    patience: Patience,
+    /// Bytes handed over.
+    taken: u64,
+    /// How long the response has waited for the client.
+    waited: Duration,
+    /// The begin of the present wait for the client.
+    since: Option<Instant>,
+    watch: Option<Rc<Watch>>,
+}
+
+impl<'s> Pace<'s> {
+    /// The pace of a response of which no content was sent.
+    pub(crate) fn new(thread: &'s Thread) -> Pace<'s> {
+        let limits = &thread.config().limits;
+        Pace {
+            thread,
+            patience: Patience {
+                silence: limits.send_timeout,
+                rate: limits.send_rate,
+            },
+            taken: 0,
+            waited: Duration::ZERO,
+            since: None,
+            watch: None,
+        }
+    }
+
+    /// Counts bytes that were handed over.
+    pub(crate) fn take(&mut self, count: usize) {
+        self.taken += count as u64;
+    }
+
+    /// Begins or continues to wait for the client. `send_timeout` runs, and less time for a client
+    /// that takes less than `send_rate`.
+    pub(crate) fn wait(&mut self, context: &mut Context<'_>) {
+        if self.since.is_none() {
+            let now = Instant::now();
+            let left = self.patience.left(self.patience.silence, self.taken, self.waited);
+            self.arm(now, left, context);
+            self.since = Some(now);
+        }
+    }
+
+    /// Notes that the client takes content again.
+    pub(crate) fn go_on(&mut self) {
+        if let Some(since) = self.since.take() {
+            self.waited += since.elapsed();
+        }
+    }
+
+    /// Begins to wait for other responses, for `send_timeout`. This wait is not the client's.
+    pub(crate) fn wait_for_others(&mut self, context: &mut Context<'_>) {
+        self.since = None;
+        self.arm(Instant::now(), self.patience.silence, context);
+    }
+
+    /// Whether the time of the present wait is over; `None` before the first.
+    pub(crate) fn is_expired(&self) -> Option<bool> {
+        self.watch.as_ref().map(|watch| watch.is_expired())
+    }
+
+    fn arm(&mut self, now: Instant, after: Duration, context: &mut Context<'_>) {
+        let watches = self.thread.watches();
+        let watch = self.watch.get_or_insert_with(|| watches.add(context.waker().clone()));
+        watch.arm(now, after);
+    }
+}
