@@ -195,11 +195,13 @@ deb: $(TOOLS)/bin/cargo-deb release
 # $(TARGET)/packages. Needs root, mmdebstrap, and Debian's mirror for the root.
 test-packages: deb
 	@[ "$$(id -u)" = 0 ] || { echo 'make test-packages: only root can make a root for packages: sudo make test-packages'; exit 1; }
+	@scripts/install-packages.sh build packages
 	@$(MAKE) --no-print-directory deb DEB_VERSION=9.0.0-1
 	scripts/test-packages "$(TARGET)/packages" dist
 
 # The last stage of Dockerfile, by hand: nothing here needs a container engine.
 test-container: release
+	@scripts/install-packages.sh packages
 	scripts/test-container "$(TARGET)/packages" "$(TARGET)/release"
 
 # `make release && sudo make install` works where root has no cargo: then what was built is installed as it is.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what Howdah needs from the distribution, and only what is missing.
 #
-#   scripts/install-packages.sh LIST…      LIST: build | serve | test | applications | bench
+#   scripts/install-packages.sh LIST…      LIST: build | serve | test | applications | packages | bench
 #
 # `build` and `serve` are required: a package that cannot be had is an error. The others are wanted: what
 # cannot be had is named, and the tests or the laboratory say themselves what they leave out without it.
@@ -35,6 +35,7 @@ packages_of() {
     serve) echo "php$php-opcache php$php-sqlite3 php$php-gd php$php-mbstring php$php-xml php$php-curl php$php-intl php$php-zip php$php-mysql" ;;
     test) echo "apache2 nginx-light haproxy libapache2-mod-php$php mariadb-server wordpress wordpress-theme-twentytwentythree dokuwiki php-symfony-http-kernel php-symfony-routing curl nghttp2-client procps fail2ban prometheus openssl sslscan" ;;
     applications) echo "dbconfig-no-thanks mediawiki phpmyadmin roundcube-core roundcube-sqlite3 dovecot-imapd shaarli simplesamlphp adminer tt-rss cacti" ;;
+    packages) echo "dpkg-dev mmdebstrap" ;;
     bench) echo "apache2 libapache2-mod-php$php libapache2-mod-fcgid nginx-light lighttpd php$php-fpm php$php-cgi wrk h2o apache2-utils nghttp2-client strace mariadb-server wordpress wordpress-theme-twentytwentythree" ;;
     *) usage ;;
     esac
