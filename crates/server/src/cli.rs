@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use howdah_config::{AccessTarget, Config, Count, ListenAddress, Listener, listen_addresses};
 use howdah_htaccess::Severity;
 
@@ -47,6 +48,8 @@ enum Task {
     Reload(ServerArguments),
     /// Let the running server finish its requests and end
     Stop(ServerArguments),
+    /// Print a shell's script that completes this program's arguments
+    Completion(CompletionArguments),
 }
 
 #[derive(Debug, Args)]
@@ -162,6 +165,12 @@ struct StatusArguments {
     watch: bool,
 }
 
+#[derive(Debug, Args)]
+struct CompletionArguments {
+    /// The shell
+    shell: Shell,
+}
+
 /// The addresses of one `--listen` option.
 #[derive(Debug, Clone)]
 struct ListenAddresses {
@@ -197,6 +206,7 @@ pub(crate) fn main() -> ExitCode {
         Task::Status(status) => status.run(),
         Task::Reload(running) => running.ask(Command::Reload),
         Task::Stop(running) => running.ask(Command::Stop),
+        Task::Completion(completion) => completion.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -390,6 +400,15 @@ impl ImportArguments {
     }
 }
 
+impl CompletionArguments {
+    fn run(self) -> Result<(), CommandError> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut CommandLine::command(), "howdah", &mut script);
+        say(String::from_utf8_lossy(&script).trim_end());
+        Ok(())
+    }
+}
+
 impl StatusArguments {
     fn run(self) -> Result<(), CommandError> {
         if self.watch {
@@ -503,7 +522,6 @@ fn access_log(text: &str) -> Result<AccessTarget, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     fn serve(arguments: &[&str]) -> Result<ServeArguments, String> {
         let line = CommandLine::try_parse_from([&["howdah", "serve"], arguments].concat());
