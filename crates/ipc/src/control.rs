@@ -50,6 +50,8 @@ pub struct PoolSettings {
     pub slow_milliseconds: u64,
     /// Frames of such a backtrace.
     pub slow_trace_depth: u64,
+    /// The version of PHP that the program must have, as `8.2`; empty for any.
+    pub php_version: String,
 }
 
 /// A message from the supervisor or from the front to the zygote.
@@ -185,6 +187,7 @@ impl ToZygote {
                 out.number(settings.processor_seconds);
                 out.number(settings.slow_milliseconds);
                 out.number(settings.slow_trace_depth);
+                out.text(&settings.php_version);
             }
             ToZygote::Attach { geometry, total } => {
                 out.kind(2);
@@ -240,6 +243,7 @@ impl ToZygote {
                 processor_seconds: input.number()?,
                 slow_milliseconds: input.number()?,
                 slow_trace_depth: input.number()?,
+                php_version: input.text()?,
             }),
             2 => ToZygote::Attach {
                 geometry: Geometry {
@@ -425,6 +429,7 @@ mod tests {
                 processor_seconds: 60,
                 slow_milliseconds: 1500,
                 slow_trace_depth: 20,
+                php_version: "8.2".into(),
             }),
             ToZygote::Attach {
                 geometry: Geometry::for_pool(4, 2),
