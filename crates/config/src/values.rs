@@ -701,6 +701,14 @@ impl Upstream {
         Some((upstream, &rest[end..]))
     }
 
+    /// Returns the name of the host, which has to be looked up; `None` for an address, for
+    /// `localhost`, and for a socket.
+    pub fn name(&self) -> Option<&str> {
+        let host = self.host.trim_matches(['[', ']']);
+        let is_known = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok();
+        (self.socket.is_none() && !is_known).then_some(host)
+    }
+
     /// Returns path and query of `url`, if `url` is this server's. A URL that
     /// names no socket is also that of a server on one.
     pub fn path_of<'u>(&self, url: &'u [u8]) -> Option<&'u [u8]> {

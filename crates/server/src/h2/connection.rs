@@ -218,8 +218,9 @@ impl<T: Transport> Connection<T> {
             self.drain();
         }
         let (shared, open) = (Rc::clone(&self.shared), self.shared.open.begin());
+        let is_early = self.wire.borrow().is_early();
         tokio::task::spawn_local(async move {
-            stream::serve(&shared, request, respond).await;
+            stream::serve(&shared, request, respond, is_early).await;
             drop(open);
         });
     }
