@@ -86,8 +86,8 @@ pub fn check_version(found: &str, wanted: &str) -> Result<(), String> {
     }
     let program = std::env::current_exe().unwrap_or_default();
     Err(format!(
-        "{} runs PHP {found}, and the site's `php.version` is {wanted}; install the program that was \
-         built for PHP {wanted}",
+        "{} runs PHP {found}, and the site's `php.version` is {wanted}; install the program that \
+         was built for PHP {wanted}",
         program.display()
     ))
 }

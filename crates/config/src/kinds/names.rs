@@ -121,7 +121,8 @@ text_kind!(
         let is_number = |part: &str| {
             (1..=3).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
         };
-        if !text.split_once('.').is_some_and(|(major, minor)| is_number(major) && is_number(minor)) {
+        let parts = text.split_once('.');
+        if !parts.is_some_and(|(major, minor)| is_number(major) && is_number(minor)) {
             return Err(Problem::new(
                 format!("`{text}` is not a version of PHP"),
                 "give two numbers in quotes, as `\"8.2\"`",

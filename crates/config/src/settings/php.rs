@@ -19,9 +19,9 @@ section! {
         /// The `howdah-php` program to run; one built against another PHP serves that version.
         program ("program"): Option<PathBuf> as Optional<File> = None,
             "Unset is the one that `version` names.";
-        /// The version of PHP, as `"8.2"`: the pool runs `howdah-php8.2`, which is beside the `howdah` that
-        /// runs. Sites of one server can have different versions. `howdah check` lists those that are
-        /// there.
+        /// The version of PHP, as `"8.2"`: the pool runs `howdah-php8.2`, which is beside the
+        /// `howdah` that runs. Sites of one server can have different versions. `howdah check`
+        /// lists those that are there.
         version ("version"): Option<String> as Optional<PhpVersion> = None,
             "Unset is `howdah-php`, or where that is missing the newest version that is there.";
         /// The php.ini to read.

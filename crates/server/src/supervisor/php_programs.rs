@@ -43,8 +43,8 @@ pub(super) fn find(version: Option<&str>, environment: &Environment) -> Result<P
                 false => format!("there are {}", others.join(", ")),
             };
             format!(
-                "`php.version`: {name}, which runs PHP {version}, is in none of {folders}; {found}. \
-                 Install the package {name}, or give another version"
+                "`php.version`: {name}, which runs PHP {version}, is in none of {folders}; \
+                 {found}. Install the package {name}, or give another version"
             )
         }
     })

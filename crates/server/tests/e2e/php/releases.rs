@@ -27,7 +27,8 @@ fn site(folder: &Folder, php: &str) -> Setup {
     symlink("releases/1", folder.path().join("current")).unwrap();
     let config = format!(
         "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[[site]]\nroot = \"current\"\n\
-         [site.php]\nmode = \"static\"\nworkers = 3\nstate_dir = \"state\"\nqueue_timeout = \"5m\"\n{php}\n"
+         [site.php]\nmode = \"static\"\nworkers = 3\nstate_dir = \"state\"\n\
+         queue_timeout = \"5m\"\n{php}\n"
     );
     Setup::config(&folder.file("howdah.toml", config))
 }
@@ -76,7 +77,8 @@ fn a_release_that_does_not_start_is_not_served() {
     let server = site(
         &folder,
         &format!(
-            "admin_ini = {{ \"opcache.preload\" = \"{preload}\", \"opcache.preload_user\" = \"www-data\" }}"
+            "admin_ini = {{ \"opcache.preload\" = \"{preload}\", \
+             \"opcache.preload_user\" = \"www-data\" }}"
         ),
     );
     folder.file("releases/1/preload.php", "<?php");
