@@ -31,7 +31,7 @@ pub(super) type Unread = RequestResolver<Transport, Bytes>;
 pub(super) async fn serve(
     shared: &Shared,
     request: Unread,
-    Newest { outgoing, unseen, is_early }: Newest,
+    Newest { outgoing, unseen, is_websocket, is_early }: Newest,
 ) {
     let (parts, stream) = match read_head(shared, request).await {
         Head::Read(parts, stream) => (parts, stream),
@@ -55,6 +55,7 @@ pub(super) async fn serve(
         shared,
         respond: RefCell::new(respond),
         outgoing,
+        is_websocket: is_websocket.get(),
         is_early,
     };
     streams::serve(&stream, *parts, content, ends).await;
@@ -124,6 +125,8 @@ struct Stream<'c> {
     shared: &'c Shared,
     respond: RefCell<RequestStream<Outgoing, Bytes>>,
     outgoing: Outgoing,
+    /// The request is an extended CONNECT for a WebSocket (RFC 9220).
+    is_websocket: bool,
     /// The request came in early data.
     is_early: bool,
 }
@@ -168,7 +171,10 @@ impl<'c> streams::Stream for Stream<'c> {
         self.is_early
     }
 
-    fn protocol(head: &Parts) -> Option<&str> {
+    fn protocol<'p>(&self, head: &'p Parts) -> Option<&'p str> {
+        if self.is_websocket {
+            return Some("websocket");
+        }
         head.extensions.get::<::h3::ext::Protocol>().map(|protocol| protocol.as_str())
     }
 
