@@ -85,7 +85,10 @@ impl Php {
             .flat_map(|name| folders.iter().map(move |folder| Path::new(folder).join(name)))
             .find(|library| library.exists())
             .ok_or_else(|| {
-                format!("PHP {version} is here, its library is not (Debian: libphp{major}.{minor}-embed)")
+                format!(
+                    "PHP {version} is here, its library is not (Debian: \
+                     libphp{major}.{minor}-embed)"
+                )
             })?;
         Ok(Some(Php { includes, library }))
     }

@@ -51,8 +51,8 @@ use include::Files;
 use section::Section;
 
 impl Config {
-    /// Reads and checks the file at `path`, and the files that it includes. No other function of the
-    /// crate accesses the disk.
+    /// Reads and checks the file at `path`, and the files that it includes. No other function of
+    /// the crate accesses the disk.
     ///
     /// # Errors
     /// The file cannot be read, or all mistakes in all files.

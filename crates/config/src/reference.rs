@@ -102,9 +102,12 @@ const INTRODUCTION: &str = "\
 
 # Configuration
 
-Howdah reads one [TOML](https://toml.io) file: `howdah serve --config FILE`. `howdah check --config FILE` reports every
-mistake in it, each with file, line and column, and starts nothing. An unknown key is an error, so a slip of the finger
-never goes unnoticed. Relative paths start at the file's folder. A list of one may be written without brackets.
+Howdah reads one [TOML](https://toml.io) file: `howdah serve --config FILE`. `howdah check \
+--config FILE` reports every
+mistake in it, each with file, line and column, and starts nothing. An unknown key is an error, \
+so a slip of the finger
+never goes unnoticed. Relative paths start at the file's folder. A list of one may be written \
+without brackets.
 
 ```toml
 listen = [\":80\"]

@@ -15,7 +15,10 @@ fn parse(text: &str) -> Config {
 fn every_key_reaches_its_field() {
     let config = parse(
         r#"
-        listen = ["0.0.0.0:80", "[::1]:81", ":82", { address = "127.0.0.1:83", tls = true }, "127.0.0.1:443"]
+        listen = [
+            "0.0.0.0:80", "[::1]:81", ":82",
+            { address = "127.0.0.1:83", tls = true }, "127.0.0.1:443",
+        ]
         threads = 3
         user = "web"
         group = "webs"
@@ -92,7 +95,6 @@ fn every_key_reaches_its_field() {
         name = "one"
         hosts = ["Example.org.", "*.example.org", "*"]
         root = "/srv/{host}/public"
-        tls = { cert = ["/c/a.pem", "b.pem"], key = ["/c/a.key", "b.key"], min_version = "1.3", ciphers = "modern", redirect = false, hsts = "max-age=1; preload", client_ca = "/c/ca.pem", client_verify = "optional", early_data = false }
         index = ["a.html"]
         try = ["$uri", "$uri/", "$uri.html", "/index.php", "=404"]
         symlinks = "inside"
@@ -134,6 +136,17 @@ fn every_key_reaches_its_field() {
         rules = """
         DirectoryIndex x.html
         """
+
+        [site.tls]
+        cert = ["/c/a.pem", "b.pem"]
+        key = ["/c/a.key", "b.key"]
+        min_version = "1.3"
+        ciphers = "modern"
+        redirect = false
+        hsts = "max-age=1; preload"
+        client_ca = "/c/ca.pem"
+        client_verify = "optional"
+        early_data = false
 
         [site.php]
         program = "/opt/howdah-php"
@@ -182,8 +195,20 @@ fn every_key_reaches_its_field() {
         no_new_privs = false
         private_tmp = false
         hide_processes = false
-        lane = [{ name = "search", path = "/search*", method = "GET", parameter = "s", cookie = "a=b*", user_agent = "*bot*", address = "192.0.2.0/24", workers = 2, queue = 7, queue_timeout = "17s", weight = 3 }]
         rlimits = { nproc = 100, core = "1M", nofile = 200, fsize = "2G", as = "3G", cpu = "4m" }
+
+        [[site.php.lane]]
+        name = "search"
+        path = "/search*"
+        method = "GET"
+        parameter = "s"
+        cookie = "a=b*"
+        user_agent = "*bot*"
+        address = "192.0.2.0/24"
+        workers = 2
+        queue = 7
+        queue_timeout = "17s"
+        weight = 3
         "#,
     );
     let addresses: Vec<String> =
@@ -524,8 +549,10 @@ fn sites_are_called_by_their_first_host() {
 
 #[test]
 fn relative_paths_start_at_the_folder_of_the_file() {
-    let text = "control = \"c\"\n[log]\naccess = \"a\"\nerror = \"e\"\n[[site]]\nroot = \"public\"\n\
-                [site.php]\nini_file = \"php.ini\"\n[[site]]\nhosts = [\"a\", \"b\"]\nroot = \"www/{host}\"";
+    let text = "control = \"c\"\n[log]\naccess = \"a\"\nerror = \"e\"\n[[site]]\n\
+        root = \"public\"\n\
+                [site.php]\nini_file = \"php.ini\"\n[[site]]\nhosts = [\"a\", \"b\"]\n\
+                root = \"www/{host}\"";
     let config = Config::parse(text, "/etc/howdah/howdah.toml").unwrap();
     assert_eq!(config.control, Some("/etc/howdah/c".into()));
     assert_eq!(config.log.access, AccessTarget::File("/etc/howdah/a".into()));

@@ -164,8 +164,8 @@ impl Worker {
         self.index
     }
 
-    /// Publishes the number of requests served and, from time to time, what the worker uses. Call it
-    /// after each request.
+    /// Publishes the number of requests served and, from time to time, what the worker uses. Call
+    /// it after each request.
     pub fn publish_requests(&mut self, served: u64) {
         let words = self.shared.region.worker(self.index);
         words.requests.store(served, Ordering::Relaxed);
@@ -318,7 +318,8 @@ pub struct ResponseWriter<'w> {
     index: usize,
     /// Time at which the request began, in nanoseconds.
     began: u64,
-    /// The worker's processor time at the beginning, if the front wants to know that of the request.
+    /// The worker's processor time at the beginning, if the front wants to know that of the
+    /// request.
     processor: Option<u64>,
     /// Bytes of memory that the script had at most.
     peak: Option<u64>,

@@ -54,8 +54,8 @@ impl PoolHandle {
         &self.pool
     }
 
-    /// Waits for a slot in `place` and hands the request over. `encode` writes everything except the body;
-    /// `body` is appended, or handed over as a file.
+    /// Waits for a slot in `place` and hands the request over. `encode` writes everything except
+    /// the body; `body` is appended, or handed over as a file.
     ///
     /// # Errors
     /// The request was not handed over: the pool has no room for it, or it has no room in a slot.

@@ -58,7 +58,8 @@ pub(crate) struct Explanation {
     /// The lines for the error log.
     pub(crate) complaints: Vec<String>,
     pub(crate) outcome: Outcome,
-    /// The lane of the pool that the request waits in; `None` without lanes, and for other requests.
+    /// The lane of the pool that the request waits in; `None` without lanes, and for other
+    /// requests.
     pub(crate) lane: Option<String>,
     /// The head of the response, as far as the server makes it.
     pub(crate) head: ResponseHead,
@@ -148,8 +149,8 @@ pub(crate) fn explain(config: &Config, question: &Question) -> Result<Explanatio
 }
 
 /// The note for a request over http to a site with a certificate.
-const TO_HTTPS: &str = "over http the server redirects this request to https, as `redirect` of [site.tls] \
-                        says; ask for the URL with https://";
+const TO_HTTPS: &str = "over http the server redirects this request to https, as `redirect` of \
+    [site.tls] says; ask for the URL with https://";
 
 /// The state that resolving needs, as the server has it.
 struct Bench<'b> {

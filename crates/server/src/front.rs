@@ -264,7 +264,8 @@ fn share(
     Ok((Arc::new(shared), receivers))
 }
 
-/// Starts the threads that evaluate costly directives, at least two: one site never has all of them.
+/// Starts the threads that evaluate costly directives, at least two: one site never has all of
+/// them.
 fn evaluators(directives: Arc<DirectiveCache>) -> io::Result<Crew<Store>> {
     let threads = processors().div_ceil(2).max(2);
     let bounds = Bounds {
@@ -285,16 +286,16 @@ fn evaluators(directives: Arc<DirectiveCache>) -> io::Result<Crew<Store>> {
     Crew::start("directives", threads, bounds, store)
 }
 
-/// Starts the threads that ask the disk where an event loop would have to wait for it. One site never
-/// has all of them.
+/// Starts the threads that ask the disk where an event loop would have to wait for it. One site
+/// never has all of them.
 fn readers(directives: Arc<DirectiveCache>) -> io::Result<Crew<Store>> {
     let bounds = Bounds {
         site: MOST_READERS,
         client: MOST_READERS,
         at_a_time: READERS / 2,
     };
-    // These stores know nothing for longer than a question, since what they know is not asked of the
-    // disk.
+    // These stores know nothing for longer than a question, since what they know is not asked of
+    // the disk.
     let limits = howdah_files::Limits {
         entries: 16,
         descriptors: 4,
@@ -398,8 +399,8 @@ fn warn_of_unreadable_roots(config: &Config, log: &ErrorLog) {
         if let Err(error) = std::fs::read_dir(root) {
             let user = config.user.as_deref().unwrap_or(FRONT_USER);
             let what = format!(
-                "the document root {} cannot be read: {error}; if the server was started as root, {user} needs the right to \
-                 read it and to enter every folder above it",
+                "the document root {} cannot be read: {error}; if the server was started as root, \
+                 {user} needs the right to read it and to enter every folder above it",
                 root.display(),
             );
             log.say(Level::Warning, Some(&site.name), &what);

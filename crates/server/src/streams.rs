@@ -8,7 +8,8 @@
 //! pace         how long a client may let a response wait
 //! open         the requests of a connection that have not ended
 //! ```
-//! A protocol has a [`Stream`] for each request, with the client's [`Content`] and a [`StreamSink`].
+//! A protocol has a [`Stream`] for each request, with the client's [`Content`] and a
+//! [`StreamSink`].
 
 mod exchange;
 mod head;

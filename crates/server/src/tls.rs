@@ -1,9 +1,9 @@
 //! TLS: the sites' certificates, and the handshake that makes an encrypted transport of a socket.
 //!
 //! The supervisor reads certificates and keys ([`PairText`]), because the front's user may not. The
-//! front gets the bytes with its start and with each change, and makes the sites' certificates of them.
-//! Private keys are therefore in the memory of both processes, and in no other: pools are started
-//! by `exec`, and neither process can be dumped or looked into by other users.
+//! front gets the bytes with its start and with each change, and makes the sites' certificates of
+//! them. Private keys are therefore in the memory of both processes, and in no other: pools are
+//! started by `exec`, and neither process can be dumped or looked into by other users.
 
 mod certificate;
 mod certificates;

@@ -15,7 +15,8 @@ impl ValueKind for TlsTable {
     type Value = SiteTls;
 
     fn name() -> String {
-        "`\"auto\"`, `\"internal\"`, `false`, a table `[site.tls]`, or a list of tables with `cert` and `key`"
+        "`\"auto\"`, `\"internal\"`, `false`, a table `[site.tls]`, or a list of tables with \
+         `cert` and `key`"
             .to_owned()
     }
 

@@ -19,20 +19,20 @@ section! {
         /// The name in `howdah status` and metrics.
         name ("name"): String as PlainName = String::new(),
             "Must be given: figures are shown under this name.";
-        /// Paths of URLs: `"/search"`, `"/api/*"`. `*` stands for any characters, `?` for one. The path
-        /// is compared decoded and without the query string, as the client has sent it and not as
-        /// directives rewrite it.
+        /// Paths of URLs: `"/search"`, `"/api/*"`. `*` stands for any characters, `?` for one. The
+        /// path is compared decoded and without the query string, as the client has sent it and not
+        /// as directives rewrite it.
         path ("path"): Vec<String> as List<PathGlob> = Vec::new(),
             "Unset is every path.";
         /// Methods of requests, as `["POST"]`.
         method ("method"): Vec<String> as List<MethodName> = Vec::new(),
             "Unset is every method.";
-        /// Parameters of the query string: `"s"` for any request that has one called so, `"page=5*"`
-        /// for one with such a value.
+        /// Parameters of the query string: `"s"` for any request that has one called so,
+        /// `"page=5*"` for one with such a value.
         parameter ("parameter"): Vec<String> as List<NamedValue> = Vec::new(),
             "Unset is every query string.";
-        /// Cookies: `"session"` for any request that has one called so, `"role=guest*"` for one with
-        /// such a value. A `*` may also stand in the name: `"wordpress_logged_in_*"`.
+        /// Cookies: `"session"` for any request that has one called so, `"role=guest*"` for one
+        /// with such a value. A `*` may also stand in the name: `"wordpress_logged_in_*"`.
         cookie ("cookie"): Vec<String> as List<NamedValue> = Vec::new(),
             "Unset is every request, with cookies and without.";
         /// Names of programs as they tell them in `User-Agent`, in any case: `"*bot*"`.
@@ -44,7 +44,8 @@ section! {
             "Unset is every address.";
         /// Workers that the lane's requests may occupy at once.
         workers ("workers"): Option<usize> as Optional<AtLeast<usize, 1>> = None,
-            "Unset is all but one of the site's workers. So is more: one worker always stays for other requests.";
+            "Unset is all but one of the site's workers. So is more: one worker always stays for \
+                other requests.";
         /// Requests of the lane that may wait for a worker. Beyond it: 503 with Retry-After. They
         /// count for the site's `queue`, too.
         queue ("queue"): Option<usize> as Optional<AtLeast<usize, 0>> = None,
@@ -52,8 +53,8 @@ section! {
         /// How long a request of the lane may wait for a worker. Beyond it: 503 with Retry-After.
         queue_timeout ("queue_timeout"): Option<Duration> as Optional<Span> = None,
             "Unset is the site's `queue_timeout`.";
-        /// Number of requests that the lane begins when it is its turn. With 3, it gets three workers
-        /// for each that a lane with 1 gets, as long as requests of both wait.
+        /// Number of requests that the lane begins when it is its turn. With 3, it gets three
+        /// workers for each that a lane with 1 gets, as long as requests of both wait.
         weight ("weight"): u64 as Within<1, 1000> = 1,
             "Lanes share equally, as the requests of no lane do.";
     }

@@ -9,7 +9,8 @@ fn errors(text: &str) -> String {
 
 #[test]
 fn a_mistake_is_shown_where_it_is() {
-    let text = "listen = [\":80\"]\n\n[[site]]\nroot = \"/srv\"\n\n[site.php]\n\trequest_timout = \"60s\"\n";
+    let text = "listen = [\":80\"]\n\n[[site]]\nroot = \"/srv\"\n\n[site.php]\n\
+        \trequest_timout = \"60s\"\n";
     assert_eq!(
         errors(text),
         "howdah.toml:7:2: unknown key `request_timout` in [site.php]\n \
@@ -22,7 +23,8 @@ fn a_mistake_is_shown_where_it_is() {
 #[test]
 fn all_mistakes_are_reported_at_once_in_order() {
     let found = errors(
-        "lissten = 1\nthreads = 0\n[limits]\nbody = \"1X\"\nhead_timeout = 5\n[[site]]\nhosts = [\"a:1\", \"b..c\"]\n\
+        "lissten = 1\nthreads = 0\n[limits]\nbody = \"1X\"\nhead_timeout = 5\n[[site]]\n\
+         hosts = [\"a:1\", \"b..c\"]\n\
          [site.php]\nworkers = -1\nini = { a = 1.5 }\n",
     );
     let heads: Vec<&str> = found.lines().filter(|line| line.starts_with("howdah.toml:")).collect();
@@ -37,7 +39,8 @@ fn all_mistakes_are_reported_at_once_in_order() {
             "howdah.toml:7:10: `a:1` holds a port",
             "howdah.toml:7:17: `b..c` has an empty label",
             "howdah.toml:9:11: -1 is negative",
-            "howdah.toml:10:13: expected a string, a whole number, `true` or `false`, found a float",
+            "howdah.toml:10:13: expected a string, a whole number, `true` or `false`, \
+             found a float",
         ]
     );
 }
@@ -259,7 +262,8 @@ fn mistakes_and_what_is_said_about_them() {
         ),
         (
             &format!(
-                "{site}[site.php]\nlane = [{{ name = \"a\", path = \"/a\" }}, {{ name = \"a\", path = \"/b\" }}]"
+                "{site}[site.php]\nlane = [{{ name = \"a\", path = \"/a\" }}, {{ name = \"a\", \
+                    path = \"/b\" }}]"
             ),
             vec!["two lanes of the site are called `a`"],
         ),

@@ -319,7 +319,8 @@ fn obey(socket: &Arc<SeqPacket>, signals: &Mutex<Vec<u64>>) {
 /// meanwhile.
 static SLEEPERS: Mutex<Vec<Attach>> = Mutex::new(Vec::new());
 
-/// Takes the attachment of the worker that is killed. The worker may not have come to its sleep yet.
+/// Takes the attachment of the worker that is killed. The worker may not have come to its sleep
+/// yet.
 fn sleeper() -> Option<Attach> {
     let end = Instant::now() + PATIENCE;
     loop {

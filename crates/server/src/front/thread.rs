@@ -476,7 +476,10 @@ impl Thread {
             tokio::select! {
                 Some(accepted) = inbox.recv() => self.spawn(accepted),
                 changed = stage.changed() => {
-                    self.stage.set(if changed.is_ok() { *stage.borrow_and_update() } else { Stage::Over });
+                    self.stage.set(match changed {
+                        Ok(()) => *stage.borrow_and_update(),
+                        Err(_) => Stage::Over,
+                    });
                     self.shared.quic.iter().for_each(|quic| quic.set_reading(false));
                     let acceptors = std::mem::take(&mut acceptors);
                     self.close(acceptors, listeners.take().unwrap_or_default()).await;

@@ -1,9 +1,9 @@
 //! TLS as a transport: a socket, and the session that encrypts what passes it.
 //!
 //! Content is encrypted in memory: a file is read, a ring is copied, and rustls makes records of
-//! the bytes. The session holds records that the socket has not taken. It takes further content only
-//! when there are none, so that a slow client costs at most [`MOST_TAKEN`] bytes here.
-//! Every wait for the client sends what is left; [`Transport::poll_close`] does so at the end.
+//! the bytes. The session holds records that the socket has not taken. It takes further content
+//! only when there are none, so that a slow client costs at most [`MOST_TAKEN`] bytes here. Every
+//! wait for the client sends what is left; [`Transport::poll_close`] does so at the end.
 
 use std::cell::RefCell;
 use std::io::{self, BufRead, IoSlice, Read, Write};
@@ -107,7 +107,8 @@ impl Encrypted {
         }
     }
 
-    /// Takes `parts` in this order, as far as the session has room, and sends what the socket takes.
+    /// Takes `parts` in this order, as far as the session has room, and sends what the socket
+    /// takes.
     fn take(&mut self, parts: &[&[u8]]) -> io::Result<usize> {
         let session = self.session.get_mut();
         if !session.flush(&self.socket)? {

@@ -210,7 +210,8 @@ macro_rules! stream_transport {
                     .try_io(Interest::WRITABLE, || send_file(self.as_fd(), file, offset, length))
                 {
                     Ok(count) => Ok(sent + count),
-                    // The bytes that were taken must be counted; the next attempt returns the error.
+                    // The bytes that were taken must be counted; the next attempt returns the
+                    // error.
                     Err(_) if sent > 0 => Ok(sent),
                     Err(error) => Err(error),
                 }

@@ -285,6 +285,6 @@ pub(super) fn log_messages(context: &RequestContext<'_, '_>, ruled: Option<&mut 
 /// further round needs at most another password.
 const MOST_PASSWORDS: usize = 8;
 
-/// The steps of an evaluation on the event loop: some hundred microseconds. A hundred ordinary rules
-/// take a tenth of them.
+/// The steps of an evaluation on the event loop: some hundred microseconds. A hundred ordinary
+/// rules take a tenth of them.
 const MOST_HERE: u64 = 200_000;

@@ -1,5 +1,5 @@
-//! Responses that depend on encryption: redirects to https, 421 on a connection for another site, and
-//! the promise to use https alone.
+//! Responses that depend on encryption: redirects to https, 421 on a connection for another site,
+//! and the promise to use https alone.
 
 use howdah_config::ClientVerify;
 use howdah_http::{Content, Method, Request, Scheme, Status};
@@ -9,9 +9,9 @@ use super::{RequestContext, Response};
 use crate::observe::RequestError;
 use crate::tls::Tls;
 
-/// Returns the response to a request that came over the wrong connection: one in the clear, one whose
-/// client has seen the certificate of another site, or one whose client has shown no certificate
-/// where the site wants one.
+/// Returns the response to a request that came over the wrong connection: one in the clear, one
+/// whose client has seen the certificate of another site, or one whose client has shown no
+/// certificate where the site wants one.
 pub(super) fn settle(context: &RequestContext<'_, '_>, tls: &Tls, site: &Site) -> Option<Response> {
     if let Some(response) = wrong_connection(context, tls, site) {
         return Some(response);
@@ -27,9 +27,9 @@ pub(super) fn settle(context: &RequestContext<'_, '_>, tls: &Tls, site: &Site) -
     Some(Response::error(Status::FORBIDDEN))
 }
 
-/// Settles a request that came in early data, which may be a copy that somebody has recorded. Returns
-/// the response to one that could change something: the client sends the request again when the
-/// handshake is complete (RFC 8470 §5.2). Others say in a field that they are early.
+/// Settles a request that came in early data, which may be a copy that somebody has recorded.
+/// Returns the response to one that could change something: the client sends the request again when
+/// the handshake is complete (RFC 8470 §5.2). Others say in a field that they are early.
 pub(super) fn settle_early(request: &mut Request) -> Option<Response> {
     let is_safe = matches!(request.method, Method::Get | Method::Head | Method::Options)
         && request.content == Content::None

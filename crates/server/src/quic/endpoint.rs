@@ -27,8 +27,8 @@ use crate::log::Level;
 use crate::net::{Counted, Peer};
 use crate::{h3, tls};
 
-/// Unidirectional streams that a client may have open: its control stream, two of QPACK, and some of
-/// kinds that nobody knows.
+/// Unidirectional streams that a client may have open: its control stream, two of QPACK, and some
+/// of kinds that nobody knows.
 const CONTROL_STREAMS: u32 = 8;
 /// The least time without a packet after which a client counts as gone. A connection without a
 /// request is ended earlier, with a word.

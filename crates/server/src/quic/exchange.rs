@@ -91,8 +91,8 @@ impl Exchange {
         }
     }
 
-    /// Returns the value of Alt-Svc for the listener with this number in the configuration; `None` if
-    /// the listener has no QUIC.
+    /// Returns the value of Alt-Svc for the listener with this number in the configuration; `None`
+    /// if the listener has no QUIC.
     pub(crate) fn offer(&self, number: usize) -> Option<&HeaderValue> {
         let place = self.listeners.iter().position(|listener| listener.number == number)?;
         self.offers.get(place)
@@ -111,8 +111,8 @@ impl Exchange {
         self.reads.load(Ordering::Relaxed)
     }
 
-    /// Gives a packet to its endpoint. A packet for none, or for which there is no room, is lost, as
-    /// on the network.
+    /// Gives a packet to its endpoint. A packet for none, or for which there is no room, is lost,
+    /// as on the network.
     pub(super) fn deliver(&self, route: Route, letter: Letter) {
         if route.slot != self.slot {
             if let Some(mailbox) = self.mailboxes.get(usize::from(route.slot)) {

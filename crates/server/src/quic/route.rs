@@ -46,8 +46,8 @@ impl Routes {
         Some(Routes(Arc::new(key)))
     }
 
-    /// Returns the endpoint that `packet` is for; `None` if the packet names none, as the first ones
-    /// of a connection do.
+    /// Returns the endpoint that `packet` is for; `None` if the packet names none, as the first
+    /// ones of a connection do.
     pub(super) fn of_packet(&self, packet: &[u8]) -> Option<Route> {
         self.read(destination(packet)?)
     }

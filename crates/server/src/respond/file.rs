@@ -192,8 +192,8 @@ async fn respond_ruled(
     Ok(response)
 }
 
-/// Applies the directives as [`adjusted`] does. Also returns the fields that they had set before, for
-/// another attempt.
+/// Applies the directives as [`adjusted`] does. Also returns the fields that they had set before,
+/// for another attempt.
 async fn tried(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
@@ -204,8 +204,8 @@ async fn tried(
     Ok((adjusted(context, site, ruled, found).await?, before))
 }
 
-/// Gives a 304 what the 200 would have of filters (RFC 9110 §15.4.5): Vary, and the entity tag where
-/// the client has not sent one itself.
+/// Gives a 304 what the 200 would have of filters (RFC 9110 §15.4.5): Vary, and the entity tag
+/// where the client has not sent one itself.
 fn complete(request: &Request, whole: &ResponseHead, head: &mut ResponseHead) {
     let mut copy = |name: &str, is_wanted: bool| {
         let name = name.as_bytes();

@@ -5,7 +5,8 @@
 //! response goes to the client as it arrives, as fast as the client takes it. Upstreams are not
 //! trusted: their response heads are limited in size, and the framing is made anew.
 //!
-//! A request for a WebSocket (RFC 6455) that the upstream accepts becomes a [`Tunnel`](crate::body::Tunnel).
+//! A request for a WebSocket (RFC 6455) that the upstream accepts becomes a
+//! [`Tunnel`](crate::body::Tunnel).
 
 mod connect;
 mod kept;

@@ -139,7 +139,8 @@ pub(crate) struct PoolSnapshot {
     pub(crate) workers: Vec<WorkerSnapshot>,
     /// Number of workers that the pool wants at this moment.
     pub(crate) wanted_workers: usize,
-    /// The sum that says how many workers the memory has room for; `null` unless the mode is `auto`.
+    /// The sum that says how many workers the memory has room for; `null` unless the mode is
+    /// `auto`.
     pub(crate) memory_sum: Option<MemorySumSnapshot>,
     pub(crate) idle: usize,
     pub(crate) active: usize,

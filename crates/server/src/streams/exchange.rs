@@ -32,8 +32,8 @@ pub(crate) async fn serve<S: Stream>(stream: &S, parts: Parts, content: S::Conte
     thread.give_back(work);
 }
 
-/// Reads the head of a request into `into`. Returns whether the client waits for 100 (Continue), and
-/// the sender of the request.
+/// Reads the head of a request into `into`. Returns whether the client waits for 100 (Continue),
+/// and the sender of the request.
 fn read<S: Stream>(
     stream: &S,
     parts: Parts,

@@ -138,8 +138,8 @@ impl Finder<'_> {
         }
         for listener in config.listen.iter().filter(|own| own.tls && own.proxy_protocol) {
             self.notices.push(format!(
-                "no HTTP/3 on {}, because of `proxy_protocol`: packets of UDP carry no such header; \
-                 clients use HTTP/1 and HTTP/2 there",
+                "no HTTP/3 on {}, because of `proxy_protocol`: packets of UDP carry no such \
+                 header; clients use HTTP/1 and HTTP/2 there",
                 listener.address
             ));
         }
@@ -169,7 +169,8 @@ impl Finder<'_> {
             None => self.default_front(config.group.as_deref()),
         };
         if identity.as_ref().is_some_and(Identity::is_root) {
-            let warning = "the front runs as root, as `user` asks for: whoever breaks into it owns this machine";
+            let warning = "the front runs as root, as `user` asks for: whoever breaks into it owns \
+                this machine";
             self.warnings.push(warning.to_owned());
         }
         identity
@@ -209,13 +210,15 @@ impl Finder<'_> {
             Ok(uid) => uid,
             Err(error) => {
                 self.errors.push(format!(
-                    "there is no user {FRONT_USER} for the front, and no other: {error}; {CREATE_USER}"
+                    "there is no user {FRONT_USER} for the front, and no other: {error}; \
+                     {CREATE_USER}"
                 ));
                 return None;
             }
         };
         self.warnings.push(format!(
-            "there is no user {FRONT_USER} on this machine, therefore the front runs as user number {uid}; {CREATE_USER}"
+            "there is no user {FRONT_USER} on this machine, therefore the front runs as user \
+             number {uid}; {CREATE_USER}"
         ));
         let gid = gid.unwrap_or(uid);
         Some(Identity {
@@ -348,8 +351,8 @@ impl Finder<'_> {
         let needed = workers as u64 * each + ZYGOTES;
         if let Some(pids) = limits.pids.filter(|pids| *pids < needed) {
             self.errors.push(format!(
-                "site {name}: `php.pids` = {pids} is too few for {workers} workers and {ZYGOTES} zygotes; give at least {needed}, \
-                 or fewer `workers`"
+                "site {name}: `php.pids` = {pids} is too few for {workers} workers and {ZYGOTES} \
+                 zygotes; give at least {needed}, or fewer `workers`"
             ));
         }
         if limits.memory.is_some_and(|memory| memory < LEAST_MEMORY) {
@@ -366,7 +369,8 @@ impl Finder<'_> {
             && !self.environment.identity.is_root()
         {
             self.errors.push(format!(
-                "site {}: `php.nice` = {nice} needs a server that is started as root; give 0 or more",
+                "site {}: `php.nice` = {nice} needs a server that is started as root; give 0 or \
+                 more",
                 site.name
             ));
         }
@@ -400,7 +404,8 @@ impl Finder<'_> {
         }
         if identity.is_root() {
             let warning = format!(
-                "site {name}: PHP runs as root because of `php.user`: every script can change everything on this machine"
+                "site {name}: PHP runs as root because of `php.user`: every script can change \
+                 everything on this machine"
             );
             self.warnings.push(warning);
         }
@@ -415,8 +420,8 @@ impl Finder<'_> {
         };
         let place = named.and_then(|user| user.place());
         self.errors.push(format!(
-            "{}site {}: its pool would run as {} with the user number {}, which is the front's: a script could stop the \
-             front; {advice}",
+            "{}site {}: its pool would run as {} with the user number {}, which is the front's: a \
+             script could stop the front; {advice}",
             place.map(|place| format!("{place}: ")).unwrap_or_default(),
             site.name,
             pool.name,
@@ -475,8 +480,8 @@ impl Finder<'_> {
                 .filter_map(|place| Some(place.parent()?.display().to_string()))
                 .collect();
             self.errors.push(format!(
-                "site {name}: howdah-php, which runs PHP, is in none of {}; install it there, set `php.program`, or serve \
-                 without PHP (`php = false`, --no-php)",
+                "site {name}: howdah-php, which runs PHP, is in none of {}; install it there, set \
+                 `php.program`, or serve without PHP (`php = false`, --no-php)",
                 folders.join(", ")
             ));
         }
@@ -520,8 +525,8 @@ impl Finder<'_> {
         if let Some(closed) = closed {
             let who = &front.name;
             self.warnings.push(format!(
-                "site {name}: {who}, as whom the front runs, may not enter {}: requests for files of the site will be refused; \
-                 `chmod a+x` it, or serve from elsewhere",
+                "site {name}: {who}, as whom the front runs, may not enter {}: requests for files \
+                 of the site will be refused; `chmod a+x` it, or serve from elsewhere",
                 closed.display()
             ));
         }
@@ -649,7 +654,8 @@ mod tests {
         let errors = GenerationPlan::find(named, &as_user(0)).unwrap_err();
         assert!(errors[0].contains("site shop: its pool would run as daemon"), "{errors:?}");
         // The check of the names is the configuration's. This is the same user by number.
-        let text = "user = \"root\"\n[[site]]\nname = \"shop\"\nroot = \"/tmp\"\n[site.php]\nuser = \"daemon\"\n";
+        let text = "user = \"root\"\n[[site]]\nname = \"shop\"\nroot = \"/tmp\"\n[site.php]\n\
+            user = \"daemon\"\n";
         let mut found = Config::parse(text, "howdah.toml").unwrap();
         found.user = Some("daemon".into());
         let errors = GenerationPlan::find(found, &as_user(0)).unwrap_err();

@@ -224,8 +224,8 @@ fn begin(
     }
 }
 
-/// Returns the site for a client that asks for `name`, and its settings: the site that has the name,
-/// if the site has a certificate for it or lists the name itself.
+/// Returns the site for a client that asks for `name`, and its settings: the site that has the
+/// name, if the site has a certificate for it or lists the name itself.
 fn settings(
     thread: &Thread,
     peer: &Peer,
@@ -238,8 +238,8 @@ fn settings(
     settings.map(|settings| (number, Arc::clone(settings))).ok_or_else(none)
 }
 
-/// Returns the number of the site for a client that asks for `name` at `address` of the listener with
-/// that number.
+/// Returns the number of the site for a client that asks for `name` at `address` of the listener
+/// with that number.
 pub(super) fn site_for(
     sites: &Sites,
     tls: &Tls,

@@ -63,8 +63,8 @@ const EARLY_SESSIONS: usize = 16_384;
 const MOST_EARLY_DATA: u32 = 16 * 1024;
 
 impl Tls {
-    /// Makes the settings of every site. `None` if no site has a certificate. `ports` are the actual
-    /// ports of the listeners.
+    /// Makes the settings of every site. `None` if no site has a certificate. `ports` are the
+    /// actual ports of the listeners.
     ///
     /// # Errors
     /// The first mistake in the certificates.
@@ -136,8 +136,8 @@ impl Tls {
         self.of_quic.get(site)?.as_ref()
     }
 
-    /// Returns whether the site has a certificate for `host`, which is in lower case: the site lists
-    /// the host, or one of its certificates is for the host.
+    /// Returns whether the site has a certificate for `host`, which is in lower case: the site
+    /// lists the host, or one of its certificates is for the host.
     pub(crate) fn is_for(&self, site: &Site, host: &str) -> bool {
         let number = site.number();
         self.certificates.covers(number, host)
@@ -183,8 +183,9 @@ fn settings(
 }
 
 /// Makes `settings` accept early data of clients that continue one of `sessions`. The library takes
-/// early data only where it has the sessions itself, and removes one that is continued: a client, or
-/// somebody who has recorded its bytes, cannot continue the session again. Tickets cannot do that.
+/// early data only where it has the sessions itself, and removes one that is continued: a client,
+/// or somebody who has recorded its bytes, cannot continue the session again. Tickets cannot do
+/// that.
 pub(super) fn accept_early_data(
     settings: &mut ServerConfig,
     sessions: Arc<dyn StoresServerSessions>,
@@ -222,8 +223,8 @@ pub(crate) fn clients(
         .map_err(|error| format!("the authorities cannot be used ({error})"))
 }
 
-/// Returns the settings for the handshake of an authority that checks a name: this certificate alone,
-/// and this protocol alone. `None` if the certificate cannot be used.
+/// Returns the settings for the handshake of an authority that checks a name: this certificate
+/// alone, and this protocol alone. `None` if the certificate cannot be used.
 pub(super) fn for_challenge(certificate: &str, key: &str, protocol: &[u8]) -> Option<ServerConfig> {
     // The certificate has a critical extension that only authorities know, so it is not checked.
     let chain = pair::chain(certificate.as_bytes()).ok()?;

@@ -1,9 +1,9 @@
 //! The handshakes of QUIC, whose sessions the `quinn` crate leads.
 //!
 //! One setting serves the sites of a listener: the site is found by the name in the client's first
-//! message, when its certificate is chosen. A site that asks its clients for certificates, or accepts
-//! early data, has a setting of its own, which must be known earlier. Where there is such a site, the
-//! first message is kept until it is complete, and read before the session gets it.
+//! message, when its certificate is chosen. A site that asks its clients for certificates, or
+//! accepts early data, has a setting of its own, which must be known earlier. Where there is such a
+//! site, the first message is kept until it is complete, and read before the session gets it.
 
 use std::any::Any;
 use std::fmt;

@@ -54,10 +54,12 @@ impl Served {
         };
         let far_php = far_php(&php);
         let config = format!(
-            "listen = [{{ address = \"127.0.0.1:0\", tls = true }}]\nthreads = 2\ncontrol = \"control\"\n[limits]\n{limits}\n\
+            "listen = [{{ address = \"127.0.0.1:0\", tls = true }}]\nthreads = 2\n\
+                control = \"control\"\n[limits]\n{limits}\n\
              [http3]\n{http3}\n[log]\naccess = \"access.log\"\n[[site]]\nname = \"a\"\n\
              hosts = [\"a.example\", \"localhost\"]\nroot = \"public\"\n\
-             tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\"{tls} }}\n{site}\n[site.php]\n{far_php}{php}\n\
+             tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\"{tls} }}\n{site}\n[site.php]\n\
+             {far_php}{php}\n\
              state_dir = \"state\"\n",
             folder.path().display()
         );

@@ -125,7 +125,8 @@ fn output_of_scripts_is_compressed_as_it_is_made() {
         (
             "slow.php",
             &format!(
-                "<?php {AWAIT} while (ob_get_level()) ob_end_flush(); echo 'first'; flush(); await('first'); echo 'second';"
+                "<?php {AWAIT} while (ob_get_level()) ob_end_flush(); echo 'first'; flush(); \
+                 await('first'); echo 'second';"
             ),
         ),
         ("length.php", "<?php header('Content-Length: 1000'); echo str_repeat('hello', 200);"),
@@ -201,7 +202,8 @@ fn a_head_that_is_kept_is_the_head_that_would_be_made() {
     let site = Site::new(&[
         (
             ".htaccess",
-            "Header always set X-Content-Type-Options nosniff\nExpiresActive On\nExpiresByType text/css \"access plus 1 hour\"\n\
+            "Header always set X-Content-Type-Options nosniff\nExpiresActive On\n\
+             ExpiresByType text/css \"access plus 1 hour\"\n\
              AddType text/x-own .own\nFileETag None\nAddDefaultCharset utf-8\n",
         ),
         ("a.css", "p {}"),

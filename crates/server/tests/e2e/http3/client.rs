@@ -129,8 +129,8 @@ impl Http3 {
         (self.connection, self.sender, self.driver) = (connection, sender, driver);
     }
 
-    /// Opens another connection that sends before the end of its handshake. `None`: the client has no
-    /// session that allows that. `server` may be a relay. Called within [`run`](Http3::run).
+    /// Opens another connection that sends before the end of its handshake. `None`: the client has
+    /// no session that allows that. `server` may be a relay. Called within [`run`](Http3::run).
     pub fn begin_early(&self, server: SocketAddr) -> Option<quinn::Connection> {
         let connecting = self.endpoint.connect_with(self.settings.clone(), server, &self.name);
         connecting.unwrap().into_0rtt().ok().map(|(connection, _)| connection)
@@ -164,8 +164,8 @@ impl Http3 {
         self.try_ask(method, target, fields, body).expect("a response")
     }
 
-    /// As [`get`](Http3::get), on a new connection if the present one takes no more requests. A request
-    /// that was begun there must be answered. Returns whether there was a new connection.
+    /// As [`get`](Http3::get), on a new connection if the present one takes no more requests. A
+    /// request that was begun there must be answered. Returns whether there was a new connection.
     pub fn ask_again(&mut self, target: &str) -> (Reply, bool) {
         let begun = self.run(async { self.begin_get(target).await });
         if let Ok(stream) = begun {

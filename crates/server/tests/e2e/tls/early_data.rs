@@ -18,7 +18,8 @@ use crate::wire::Wire;
 /// Counts its runs, and tells whether the request was early.
 pub const SCRIPT: (&str, &str) = (
     "early.php",
-    "<?php file_put_contents($_GET['in'] . '/runs', 'x', FILE_APPEND); echo 'early=', $_SERVER['HTTP_EARLY_DATA'] ?? 'no', '.';",
+    "<?php file_put_contents($_GET['in'] . '/runs', 'x', FILE_APPEND); echo 'early=', \
+        $_SERVER['HTTP_EARLY_DATA'] ?? 'no', '.';",
 );
 
 /// A client that has begun a handshake, and sent early data with its first message.
@@ -90,8 +91,8 @@ fn session(settings: &Arc<ClientConfig>) -> ClientConnection {
     ClientConnection::new(Arc::clone(settings), name).unwrap()
 }
 
-/// A site that takes early data or not, the folder of its certificate, and a client that has a session
-/// with it.
+/// A site that takes early data or not, the folder of its certificate, and a client that has a
+/// session with it.
 fn visited(tls: &str) -> (Site, Folder, Arc<ClientConfig>) {
     let (site, authority, folder) = early_site(tls);
     let mut settings = authority.client(Trust::Tls13).settings();

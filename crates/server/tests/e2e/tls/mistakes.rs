@@ -1,4 +1,5 @@
-//! Mistakes with certificates and keys: each gets a message that names the file and says what to do.
+//! Mistakes with certificates and keys: each gets a message that names the file and says what to
+//! do.
 
 use std::fs;
 
@@ -8,7 +9,8 @@ use crate::support::{Folder, Setup};
 /// A configuration with this value of `tls`, and the folder that it is in.
 fn config(folder: &Folder, tls: &str) -> String {
     let text = format!(
-        "listen = [{{ address = \"127.0.0.1:0\", tls = true }}]\n[[site]]\nname = \"shop\"\nhosts = [\"a.example\"]\n\
+        "listen = [{{ address = \"127.0.0.1:0\", tls = true }}]\n[[site]]\nname = \"shop\"\n\
+         hosts = [\"a.example\"]\n\
          root = \".\"\nphp = false\ntls = {tls}\n"
     );
     folder.file("howdah.toml", text).display().to_string()

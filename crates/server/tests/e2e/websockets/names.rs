@@ -83,7 +83,8 @@ fn upstream(address: Ipv4Addr, port: u16) -> u16 {
     port
 }
 
-/// Starts a server that asks `name_server` alone for names. `None`: the machine does not allow that.
+/// Starts a server that asks `name_server` alone for names. `None`: the machine does not allow
+/// that.
 fn start(folder: &Folder, config: &str, name_server: IpAddr) -> Option<Server> {
     let hosts = folder.file("hosts", "127.0.0.1 localhost\n");
     let resolver = folder.file("resolv.conf", format!("nameserver {name_server}\n"));
@@ -128,8 +129,10 @@ fn names_of_upstreams_are_looked_up_again_and_again() {
     );
     folder.file("public/a.txt", "a file");
     let config = format!(
-        "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[[site]]\nroot = \"public\"\nphp = false\n\
-         upstreams = [\"http://app.example:{port}\"]\nupstream_resolve = \"1s\"\nupstream_retry = \"10ms\"\n"
+        "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[[site]]\nroot = \"public\"\n\
+            php = false\n\
+         upstreams = [\"http://app.example:{port}\"]\nupstream_resolve = \"1s\"\n\
+         upstream_retry = \"10ms\"\n"
     );
     let Some(server) = start(&folder, &config, NAME_SERVER.into()) else {
         return;
