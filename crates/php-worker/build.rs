@@ -1,7 +1,7 @@
 //! Finds PHP, compiles the shim against its headers and links its library.
 //!
 //! `HOWDAH_PHP_CONFIG` names the `php-config` to ask; otherwise the newest supported one on the
-//! path is taken. Without PHP the crate builds all the same, with `cfg(no_php)`, and its binary
+//! path is taken. Without PHP the crate still builds, with `cfg(no_php)`, and its binary
 //! says what is missing.
 
 use std::env;

@@ -35,7 +35,7 @@ section! {
         terms_agreed ("terms_agreed"): bool as Flag = false,
             "Nobody can agree for you.";
         /// The name of a key that the authority has given to you, for authorities that ask for an
-        /// account of theirs (external account binding).
+        /// account of their own (external account binding).
         eab_kid ("eab_kid"): Option<String> as Optional<Text> = None,
             "Let's Encrypt needs none.";
         /// The key to `eab_kid`, in base64url as the authority shows it.

@@ -112,7 +112,7 @@ impl Attachment {
     /// Zygote: cleans a slot that no worker uses.
     ///
     /// # Errors
-    /// There is no such slot, or the memory was not released. The slot can be used all the same.
+    /// There is no such slot, or the memory was not released. The slot can still be used.
     pub fn clean(&self, cleaning: Cleaning) -> io::Result<()> {
         let slot = usize::try_from(cleaning.slot).unwrap_or(usize::MAX);
         let socket = self.body_sockets.get(slot).ok_or(io::ErrorKind::InvalidInput)?;

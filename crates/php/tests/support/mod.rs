@@ -20,7 +20,7 @@ use tokio::runtime::{Builder, LocalOptions};
 /// The work of a worker for a request, by the script's name.
 #[derive(Debug, Clone, Copy)]
 pub enum Script {
-    /// A body of so many bytes.
+    /// A body of this number of bytes.
     Bytes(usize),
     /// Milliseconds, then an empty body.
     Sleep(u64),
@@ -337,7 +337,7 @@ fn copy(attach: &Attach) -> Attach {
     Attach { geometry: attach.geometry, descriptors }
 }
 
-/// The region for a worker in whose place so many have died.
+/// The region for a worker in whose place `deaths` others have died.
 fn buried(attach: &Attach, worker: usize, deaths: usize) -> Attachment {
     let attachment = Attachment::new(copy(attach)).unwrap();
     (0..deaths).for_each(|_| attachment.record_death(worker));

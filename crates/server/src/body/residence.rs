@@ -10,7 +10,7 @@ use super::spool::SpoolLimits;
 use super::storage::Job;
 use crate::net::Piece;
 
-/// What is known of the place of a response's content.
+/// The known place of a response's content.
 pub(super) struct Residence<'l> {
     limits: &'l SpoolLimits,
     /// The bytes of the file that are in memory, or will be when `fetch` has ended.

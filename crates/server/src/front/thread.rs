@@ -140,7 +140,7 @@ pub(crate) struct Thread {
 
 /// The most bytes of compressed content of files.
 pub(crate) const MOST_COMPRESSED: usize = 32 << 20;
-/// After so many runs of connections' tasks a thread looks for responses of workers.
+/// Runs of connections' tasks after which a thread looks for responses of workers.
 const LOOK: u32 = 4;
 /// The most unused workspaces that a thread keeps.
 const WORKSPACES: usize = 64;

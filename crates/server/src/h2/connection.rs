@@ -54,7 +54,7 @@ struct Connection<T> {
 enum State {
     /// Responses that are being made.
     Working,
-    /// The client to take what is left of its responses, while so many chunks have moved.
+    /// The client to take what is left of its responses, with the number of chunks moved so far.
     Flushing(u64),
     /// The next request.
     Idle,

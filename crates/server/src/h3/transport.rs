@@ -28,7 +28,7 @@ const HEADS: u64 = 4;
 /// Bytes that are read at once.
 const READ: usize = 64 * 1024;
 
-/// What a connection counts of its client.
+/// The counts that a connection keeps of its client.
 #[derive(Debug)]
 pub(super) struct Meter {
     began: Cell<Instant>,
@@ -100,14 +100,14 @@ pub(super) struct Transport {
 
 type Waiting<T> = Pin<Box<dyn Future<Output = Result<T, ConnectionError>>>>;
 
-/// What the transport tells beside the crate.
+/// The facts that the transport tells beside the crate.
 pub(super) struct Accepted {
     /// Whether clients may ask for WebSockets.
     offers_websockets: bool,
     pub(super) meter: Meter,
     /// The connection's task.
     task: Waker,
-    /// What belongs to the request that was accepted last.
+    /// The parts of the request that was accepted last.
     newest: RefCell<Option<Newest>>,
     /// Streams from this number on are refused: the client sends their requests elsewhere.
     end: Cell<u64>,
@@ -115,7 +115,7 @@ pub(super) struct Accepted {
     last: Cell<Option<u64>>,
 }
 
-/// What the transport knows of a request beside the crate.
+/// The facts about a request that the transport knows beside the crate.
 pub(super) struct Newest {
     /// Our side of the stream.
     pub(super) outgoing: Outgoing,

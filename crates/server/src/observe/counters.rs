@@ -78,7 +78,8 @@ pub(crate) struct Ended {
 }
 
 impl FrontCounters {
-    /// Makes the counters for so many threads and these sites, each with the names of its lanes.
+    /// Makes the counters for that number of threads and these sites, each with the names of its
+    /// lanes.
     ///
     /// # Errors
     /// The error of a system call.

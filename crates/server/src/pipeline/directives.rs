@@ -67,7 +67,7 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
 
 /// The reason why the event loop cannot resolve a request.
 enum NotHere {
-    /// That takes too much work.
+    /// The work is too much for an event loop.
     Costly,
     /// The disk would have to be waited for.
     Cold,

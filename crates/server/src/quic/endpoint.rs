@@ -33,8 +33,7 @@ const CONTROL_STREAMS: u32 = 8;
 /// The least time without a packet after which a client counts as gone. A connection without a
 /// request is ended earlier, with a word.
 const LEAST_IDLE: Duration = Duration::from_secs(30);
-/// Packets keep a connection open while a script runs: so many in the time in which the connection
-/// would end.
+/// Packets that keep a connection open while a script runs, in the time in which it would end.
 const KEEP_ALIVES: u32 = 3;
 
 impl Thread {

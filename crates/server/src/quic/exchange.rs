@@ -49,7 +49,7 @@ struct InboxState {
 }
 
 impl Exchange {
-    /// The exchange of a front with so many threads. It does not read its sockets yet. `None` if
+    /// The exchange of a front with `threads` threads. It does not read its sockets yet. `None` if
     /// the library refuses the keys.
     pub(crate) fn new(start: QuicStart, threads: usize) -> Option<Exchange> {
         let QuicStart { listeners, mailboxes, secret, generation } = start;

@@ -195,7 +195,7 @@ struct Forwarded {
     expected: Expected,
 }
 
-/// What the request says about its connection.
+/// The request's statements about its connection.
 #[derive(Debug, Clone, Copy)]
 enum Connection<'k> {
     /// It is kept for the next request.

@@ -218,15 +218,15 @@ pub(crate) struct LaneSnapshot {
 /// How many workers the memory has room for. Sizes are in bytes.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct MemorySumSnapshot {
-    /// What is available now.
+    /// Memory that is available now.
     pub(crate) available: u64,
-    /// What the workers of this pool use.
+    /// Memory that the workers of this pool use.
     pub(crate) own: u64,
-    /// What stays free.
+    /// Memory that stays free.
     pub(crate) reserve: u64,
-    /// What the workers of this pool may use at most.
+    /// Memory that the workers of this pool may use at most.
     pub(crate) share: u64,
-    /// What a worker with a script needs.
+    /// Memory that a worker with a script needs.
     pub(crate) per_worker: u64,
     /// Workers that there is room for.
     pub(crate) room: usize,

@@ -22,7 +22,7 @@ const MOST_SOCKETS: usize = 64;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Datagrams {
     groups: Vec<Group>,
-    /// What all generations share; `None` as long as none has had HTTP/3.
+    /// The state that all generations share; `None` as long as none has had HTTP/3.
     common: Option<Rc<Common>>,
 }
 

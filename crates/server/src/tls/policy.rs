@@ -45,7 +45,7 @@ pub(crate) struct Tls {
     of_quic: Vec<Option<QuicSite>>,
 }
 
-/// What a site demands of its sessions of QUIC.
+/// The demands of a site on its sessions of QUIC.
 #[derive(Debug, Clone)]
 pub(super) enum QuicSite {
     /// Certificates of clients from these authorities, which are in PEM.

@@ -22,14 +22,14 @@ pub struct Served {
     _files: Folder,
 }
 
-/// What is special about a test's server.
+/// The special settings of a test's server.
 #[derive(Default)]
 pub struct Special<'o> {
     /// Lines of `[limits]`.
     pub limits: &'o str,
     /// Lines of `[http3]`.
     pub http3: &'o str,
-    /// What follows in the site's `tls`.
+    /// Further text of the site's `tls`.
     pub tls: &'o str,
     /// Lines of the site.
     pub site: &'o str,

@@ -50,7 +50,7 @@ impl Thread {
 
     /// Closes connections that wait for a request, those that have waited for longest first, and
     /// none that has waited only for a moment. Returns whether this thread had any; if not, the
-    /// other threads close some of theirs.
+    /// other threads close some of their own.
     pub(crate) fn make_room(&self) -> bool {
         if self.close_longest_idle() > 0 {
             return true;

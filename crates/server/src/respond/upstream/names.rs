@@ -22,11 +22,11 @@ const LEAST_PAUSE: Duration = Duration::from_secs(1);
 /// The most time until a lookup that has failed is repeated.
 const MOST_PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// What is known of each name.
+/// The known addresses of each name.
 #[derive(Debug, Default)]
 pub(crate) struct UpstreamNames(HashMap<String, watch::Receiver<Lookup>>);
 
-/// What is known of a name.
+/// The known addresses of a name.
 #[derive(Debug, Clone)]
 enum Lookup {
     /// There was no answer yet.

@@ -89,7 +89,7 @@ impl Http3 {
         mut transport: TransportConfig,
     ) -> Http3 {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        // A client that a test does not run for a while is there all the same.
+        // A client that a test does not run for a while is still there.
         transport.max_idle_timeout(None);
         settings.transport_config(Arc::new(transport));
         let (endpoint, connection, sender, driver) = runtime.block_on(async {
@@ -223,7 +223,7 @@ impl Http3 {
     }
 }
 
-/// What a client needs that trusts the authority in this PEM.
+/// The settings of a client that trusts the authority in this PEM.
 pub fn settings(authority: &[u8]) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority).unwrap()).unwrap();
@@ -236,7 +236,7 @@ pub fn settings(authority: &[u8]) -> ClientConfig {
     settings_with(tls)
 }
 
-/// What a client with these settings of TLS needs.
+/// The settings of a client with these settings of TLS.
 pub fn settings_with(mut tls: rustls::ClientConfig) -> ClientConfig {
     tls.alpn_protocols = vec![b"h3".to_vec()];
     ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()))

@@ -1,4 +1,4 @@
-//! What the access log and the response tell of a script's run.
+//! Figures of a script's run in the access log and in the response.
 
 use crate::site::{Options, Site};
 use crate::support::{has_php, wait_until};

@@ -191,7 +191,7 @@ fn a_renegotiation_is_refused() {
     );
 }
 
-/// What sslscan, a scanner of Debian, finds.
+/// The findings of sslscan, a scanner of Debian.
 #[test]
 fn a_scanner_finds_nothing_unsafe() {
     if Command::new("sslscan").arg("--version").output().is_err() {

@@ -1,4 +1,4 @@
-//! Upstreams that speak WebSocket, and clients of theirs.
+//! Upstreams that speak WebSocket, and their clients.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
