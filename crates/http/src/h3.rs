@@ -105,8 +105,8 @@ impl FirstHead {
     }
 }
 
-/// Returns the place of the value of `:protocol`, if it is `websocket`, in a field section (RFC 9204
-/// §4.5). `None` also for a section that cannot be read, which the library refuses.
+/// Returns the place of the value of `:protocol`, if it is `websocket`, in a field section
+/// (RFC 9204 §4.5). `None` also for a section that cannot be read, which the library refuses.
 fn websocket_value(section: &[u8]) -> Option<Range<usize>> {
     let mut reader = Reader { bytes: section, at: 0 };
     // Required Insert Count and Base.

@@ -73,8 +73,8 @@ impl Client {
         })
     }
 
-    /// Sends an extended CONNECT in parts of `part` bytes. Returns its stream, and whether the status
-    /// is 200.
+    /// Sends an extended CONNECT in parts of `part` bytes. Returns its stream, and whether the
+    /// status is 200.
     fn ask(&self, path: &str, protocol: &str, part: usize) -> (Stream<'_>, bool) {
         let length = |text: &str| u8::try_from(text.len()).unwrap();
         let line = |name: &str, value: &str| {
