@@ -34,7 +34,7 @@ pub(super) async fn serve(
     Newest { outgoing, unseen, is_websocket, is_early }: Newest,
 ) {
     let (parts, stream) = match read_head(shared, request).await {
-        Head::Read(parts, stream) => (parts, stream),
+        Head::Read(read) => *read,
         Head::Refused => {
             // An error shows that the client is gone.
             let _ = poll_fn(|context| outgoing.poll_finished(context)).await;
@@ -58,13 +58,13 @@ pub(super) async fn serve(
         is_websocket: is_websocket.get(),
         is_early,
     };
-    streams::serve(&stream, *parts, content, ends).await;
+    streams::serve(&stream, parts, content, ends).await;
     confirm(shared, &stream.outgoing).await;
 }
 
 /// The head of a request.
 enum Head {
-    Read(Box<Parts>, RequestStream<Streams, Bytes>),
+    Read(Box<(Parts, RequestStream<Streams, Bytes>)>),
     /// The crate has answered 431.
     Refused,
     /// There is no request to serve, or the client is gone.
@@ -76,7 +76,7 @@ async fn read_head(shared: &Shared, request: Unread) -> Head {
     let thread = &shared.thread;
     let resolved = request.resolve_request();
     match within(thread, thread.config().limits.head_timeout, resolved).await {
-        Some(Ok((request, stream))) => Head::Read(Box::new(request.into_parts().0), stream),
+        Some(Ok((request, stream))) => Head::Read(Box::new((request.into_parts().0, stream))),
         Some(Err(StreamError::HeaderTooBig { .. })) => Head::Refused,
         Some(Err(StreamError::RemoteTerminate { .. })) => {
             shared.count_reset();
