@@ -58,7 +58,7 @@ pub struct PoolSettings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToZygote {
     /// From the supervisor: how to start PHP. Sent once, as the first message.
-    Settings(PoolSettings),
+    Settings(Box<PoolSettings>),
     /// From the front: some of a region's descriptors; see [`Attach`].
     Attach {
         /// Sizes of the region.
@@ -226,7 +226,7 @@ impl ToZygote {
     pub fn decode(bytes: &[u8]) -> io::Result<ToZygote> {
         let mut input = Reader(bytes);
         let message = match input.kind()? {
-            1 => ToZygote::Settings(PoolSettings {
+            1 => ToZygote::Settings(Box::new(PoolSettings {
                 pool: input.text()?,
                 ini_file: input.text()?,
                 max_requests: input.number()?,
@@ -244,7 +244,7 @@ impl ToZygote {
                 slow_milliseconds: input.number()?,
                 slow_trace_depth: input.number()?,
                 php_version: input.text()?,
-            }),
+            })),
             2 => ToZygote::Attach {
                 geometry: Geometry {
                     slots: input.size()?,
@@ -412,7 +412,7 @@ mod tests {
     fn to_zygote() -> Vec<ToZygote> {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         vec![
-            ToZygote::Settings(PoolSettings {
+            ToZygote::Settings(Box::new(PoolSettings {
                 pool: "shop".into(),
                 ini_file: String::new(),
                 max_requests: 500,
@@ -430,7 +430,7 @@ mod tests {
                 slow_milliseconds: 1500,
                 slow_trace_depth: 20,
                 php_version: "8.2".into(),
-            }),
+            })),
             ToZygote::Attach {
                 geometry: Geometry::for_pool(4, 2),
                 total: 11,
