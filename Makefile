@@ -12,8 +12,9 @@ BENCH_OPTIONS ?=
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BIN := $(DESTDIR)$(PREFIX)/bin
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
+MAN5 := $(DESTDIR)$(PREFIX)/share/man/man5
 
-.PHONY: help serve build release lab test lint fuzz-check doc unit loom h2spec deny sanitize miri mutants attacks chaos test-applications install uninstall bench clean
+.PHONY: help serve build release lab test lint fuzz-check doc unit loom h2spec deny sanitize miri mutants attacks chaos test-applications deb test-packages test-container install uninstall bench clean
 
 help:
 	@echo 'make serve     build and serve the demo at http://$(LISTEN) and https://$(LISTEN_HTTPS)'
@@ -32,6 +33,9 @@ help:
 	@echo 'make deny      licences, sources and versions of packages, by cargo-deny'
 	@echo 'make release   both binaries, optimised, in $(TARGET)/release'
 	@echo 'make install   binaries and man page below $$DESTDIR$$PREFIX (now $(DESTDIR)$(PREFIX)), and the user howdah'
+	@echo 'make deb       Debian packages howdah and howdah-php8.2, in dist'
+	@echo 'make test-packages  installs, upgrades under load and purges them in a clean root; as root'
+	@echo 'make test-container  does the steps of Dockerfile in a clean root; as root'
 	@echo 'make lab       the same with the laboratory, howdah-lab'
 	@echo 'make bench     Howdah beside nginx, Apache, lighttpd and others; BENCH_OPTIONS="--quick"'
 	@echo 'make clean     remove what was built'
@@ -95,6 +99,7 @@ loom:
 TOOLS := $(TARGET)/tools
 CARGO_DENY := 0.20.2
 CARGO_MUTANTS := 27.1.0
+CARGO_DEB := 3.8.0
 H2SPEC := v2.6.0+incompatible
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 
@@ -106,6 +111,9 @@ $(TOOLS)/bin/cargo-mutants:
 
 $(TOOLS)/bin/h2spec:
 	GOBIN=$(abspath $(TOOLS))/bin go install github.com/summerwind/h2spec/cmd/h2spec@$(H2SPEC)
+
+$(TOOLS)/bin/cargo-deb:
+	$(CARGO) install cargo-deb --locked --version $(CARGO_DEB) --root $(TOOLS)
 
 # The test is part of `make unit`, too, once the program is there.
 h2spec: $(TOOLS)/bin/h2spec build
@@ -171,17 +179,41 @@ test-applications:
 	$(CARGO) build --package howdah-server --package howdah-php-worker --bins
 	$(CARGO) test --package howdah-server --test applications -- --ignored --nocapture beside_apache
 
+# Needs the headers and the library of PHP 8.2. DEB_VERSION is another version than that of Cargo.toml.
+DEB_VERSION ?=
+COMPLETION := $(TARGET)/release/completion
+deb: $(TOOLS)/bin/cargo-deb release
+	mkdir -p "$(COMPLETION)" dist
+	$(TARGET)/release/howdah completion bash >"$(COMPLETION)/howdah.bash"
+	$(TARGET)/release/howdah completion zsh >"$(COMPLETION)/_howdah"
+	$(TARGET)/release/howdah completion fish >"$(COMPLETION)/howdah.fish"
+	for package in howdah-server howdah-php-worker; do \
+		$(TOOLS)/bin/cargo-deb --no-build --strip --package $$package --output dist/ $(if $(DEB_VERSION),--deb-version $(DEB_VERSION)) || exit 1; \
+	done
+
+# The packages of `make deb`, and the same with a higher version, in a root that mmdebstrap makes once and keeps in
+# $(TARGET)/packages. Needs root, mmdebstrap, and Debian's mirror for the root.
+test-packages: deb
+	@[ "$$(id -u)" = 0 ] || { echo 'make test-packages: only root can make a root for packages: sudo make test-packages'; exit 1; }
+	@$(MAKE) --no-print-directory deb DEB_VERSION=9.0.0-1
+	scripts/test-packages "$(TARGET)/packages" dist
+
+# The last stage of Dockerfile, by hand: nothing here needs a container engine.
+test-container: release
+	scripts/test-container "$(TARGET)/packages" "$(TARGET)/release"
+
 # `make release && sudo make install` works where root has no cargo: then what was built is installed as it is.
 install:
 	@if command -v $(CARGO) >/dev/null || [ ! -x $(TARGET)/release/howdah ]; then $(MAKE) --no-print-directory release; fi
-	install -d "$(BIN)" "$(MAN)"
+	install -d "$(BIN)" "$(MAN)" "$(MAN5)"
 	install -m 755 $(TARGET)/release/howdah $(TARGET)/release/howdah-php "$(BIN)"
 	install -m 644 docs/howdah.1 "$(MAN)"
+	install -m 644 docs/howdah.toml.5 "$(MAN5)"
 # A package that is built in DESTDIR creates the user when it is installed, with the same script.
 	@[ -n "$(DESTDIR)" ] || scripts/create-user.sh || echo 'install: without the user howdah; see above' >&2
 
 uninstall:
-	rm -f "$(BIN)/howdah" "$(BIN)/howdah-php" "$(MAN)/howdah.1"
+	rm -f "$(BIN)/howdah" "$(BIN)/howdah-php" "$(MAN)/howdah.1" "$(MAN5)/howdah.toml.5"
 
 bench:
 	@scripts/install-packages.sh build serve bench

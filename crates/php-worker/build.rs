@@ -1,7 +1,7 @@
 //! Finds PHP, compiles the shim against its headers and links its library.
 //!
 //! `HOWDAH_PHP_CONFIG` names the `php-config` to ask; otherwise the newest supported one on the
-//! path is taken. Without PHP the crate builds all the same, with `cfg(no_php)`, and its binary
+//! path is taken. Without PHP the crate still builds, with `cfg(no_php)`, and its binary
 //! says what is missing.
 
 use std::env;
@@ -85,7 +85,10 @@ impl Php {
             .flat_map(|name| folders.iter().map(move |folder| Path::new(folder).join(name)))
             .find(|library| library.exists())
             .ok_or_else(|| {
-                format!("PHP {version} is here, its library is not (Debian: libphp{major}.{minor}-embed)")
+                format!(
+                    "PHP {version} is here, its library is not (Debian: \
+                     libphp{major}.{minor}-embed)"
+                )
             })?;
         Ok(Some(Php { includes, library }))
     }

@@ -1,3 +1,5 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| howdah_htaccess::modules::rewrite::properties::rewriting(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    howdah_htaccess::modules::rewrite::properties::rewriting(data)
+});

@@ -94,8 +94,8 @@ impl Authority {
         Ok(account)
     }
 
-    /// Forgets the account, which the authority does not accept, and keeps its files aside. The next
-    /// order makes a new one. Returns `false` if that was done before.
+    /// Forgets the account, which the authority does not accept, and keeps its files aside. The
+    /// next order makes a new one. Returns `false` if that was done before.
     pub(crate) async fn replace_account(&self) -> Result<bool, Failure> {
         let mut known = self.account.lock().await;
         if known.is_replaced {
@@ -123,7 +123,10 @@ impl Authority {
         let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
         let binding = self.settings.binding.as_ref().map(external_key).transpose()?;
         let mut sent = binding.as_ref().filter(|_| self.binds_at_once);
-        let asks_for_binding = |error: &AcmeError| matches!(error, AcmeError::Api(problem) if kind_of(problem) == "externalAccountRequired");
+        let asks_for_binding = |error: &AcmeError| match error {
+            AcmeError::Api(problem) => kind_of(problem) == "externalAccountRequired",
+            _ => false,
+        };
         let mut made = self.create(&contact, sent).await;
         if made.as_ref().is_err_and(asks_for_binding) && sent.is_none() && binding.is_some() {
             sent = binding.as_ref();

@@ -1,4 +1,5 @@
-//! Certificates: the facts in one, new keys with their requests, and the certificates of challenges.
+//! Certificates: the facts in one, new keys with their requests, and the certificates of
+//! challenges.
 
 use instant_acme::CertificateIdentifier;
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};

@@ -1,8 +1,8 @@
 //! The program that adds and removes DNS records for DNS-01.
 //!
 //! It is called with `add NAME VALUE` or `remove NAME VALUE` after its own arguments, as in
-//! `hook add _acme-challenge.example.org gfj9Xq…Rg85nM`, and ends with status 0 when the DNS servers
-//! of the domain give the new answer.
+//! `hook add _acme-challenge.example.org gfj9Xq…Rg85nM`, and ends with status 0 when the DNS
+//! servers of the domain give the new answer.
 
 use std::io::{PipeReader, Read};
 use std::os::unix::process::CommandExt;

@@ -47,7 +47,9 @@ pub fn run(settings: Settings, channel: SeqPacket) -> Result<(), String> {
         let orders = Orders::new(settings, storage, authorities, Rc::clone(&presenter));
         tokio::select! {
             ended = listener => match ended {
-                Ok(ended) => ended.map_err(|error| format!("the channel to the supervisor: {error}")),
+                Ok(ended) => {
+                    ended.map_err(|error| format!("the channel to the supervisor: {error}"))
+                }
                 Err(error) => Err(error.to_string()),
             },
             () = orders.run() => Ok(()),
@@ -252,7 +254,8 @@ impl Orders {
         if is_early || now.calendar > validity.not_after {
             let time = date(now.calendar);
             let what = format!(
-                "{name}: the clock of this machine says {time}, when the new certificate is not valid; set the clock"
+                "{name}: the clock of this machine says {time}, when the new certificate is not \
+                 valid; set the clock"
             );
             self.presenter.log(true, what);
         }

@@ -295,8 +295,8 @@ impl Schedule {
         self.earliest(one).saturating_sub(now.steady)
     }
 
-    /// Returns the authority that the order begins at, the preferred one that does not refuse orders
-    /// now. `None`: the certificate has to wait.
+    /// Returns the authority that the order begins at, the preferred one that does not refuse
+    /// orders now. `None`: the certificate has to wait.
     fn directory_for(&self, certificate: &Certificate, now: Now) -> Option<usize> {
         for (number, directory) in self.directories.iter().enumerate() {
             let is_delayed = now.steady < certificate.delays[number].max(directory.until);

@@ -35,7 +35,7 @@ section! {
         terms_agreed ("terms_agreed"): bool as Flag = false,
             "Nobody can agree for you.";
         /// The name of a key that the authority has given to you, for authorities that ask for an
-        /// account of theirs (external account binding).
+        /// account of their own (external account binding).
         eab_kid ("eab_kid"): Option<String> as Optional<Text> = None,
             "Let's Encrypt needs none.";
         /// The key to `eab_kid`, in base64url as the authority shows it.
@@ -44,14 +44,16 @@ section! {
         /// The folder for account keys and certificates. It belongs to the process that orders
         /// them.
         state_dir ("state_dir"): Option<PathBuf> as Optional<File> = None,
-            "Unset is `/var/lib/howdah-acme` as root, else `howdah-acme` in `$XDG_STATE_HOME` or `~/.local/state`.";
+            "Unset is `/var/lib/howdah-acme` as root, else `howdah-acme` in `$XDG_STATE_HOME` or \
+             `~/.local/state`.";
         /// The ways in which the server shows that a name leads to it: `"http-01"` on port 80,
-        /// `"tls-alpn-01"` on port 443, `"dns-01"` by `dns_hook`. After the authority has refused one,
-        /// the next order uses the next one.
+        /// `"tls-alpn-01"` on port 443, `"dns-01"` by `dns_hook`. After the authority has refused
+        /// one, the next order uses the next one.
         challenges ("challenges"): Vec<AcmeChallenge> as List<Challenge> = vec![
             AcmeChallenge::Http01, AcmeChallenge::TlsAlpn01,
         ],
-            "Both need nothing but the ports that browsers use. Where `dns_hook` is set, `\"dns-01\"` comes after them.";
+            "Both need nothing but the ports that browsers use. Where `dns_hook` is set, \
+             `\"dns-01\"` comes after them.";
         /// A program and its arguments, which adds and removes DNS records for `"dns-01"`. It is
         /// called with `add NAME VALUE` and later with `remove NAME VALUE`. Wildcards need it.
         dns_hook ("dns_hook"): Vec<String> as List<Text> = Vec::new(),

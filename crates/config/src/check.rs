@@ -14,7 +14,8 @@ use crate::listener::Listener;
 use crate::settings::{Config, FRONT_USER, POOL_USER, Site};
 use crate::values::{AcmeChallenge, CertificateSource, ForwardedField, HostPattern, RootTemplate};
 
-/// Reports the mistakes of `config` as a whole. `documents` are the files that `config` was read from.
+/// Reports the mistakes of `config` as a whole. `documents` are the files that `config` was read
+/// from.
 pub(crate) fn cross_check(
     config: &Config,
     documents: &[Spanned<DeTable<'_>>],

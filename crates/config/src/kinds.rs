@@ -5,6 +5,7 @@ mod acme;
 mod amounts;
 mod fields;
 mod isolation;
+mod lanes;
 mod logs;
 mod names;
 mod network;
@@ -28,6 +29,7 @@ pub(crate) use fields::{
     Charset, ErrorPages, FieldName, FieldRules, FieldTable, NameGlob, TypeGlob,
 };
 pub(crate) use isolation::{ConnectTo, FunctionName, SandboxLevel};
+pub(crate) use lanes::{Lanes, MethodName, NamedValue, PathGlob};
 pub(crate) use logs::{Access, Errors, Format, Level};
 pub(crate) use names::{
     Extension, Hosts, ModeName, ModuleName, NamePattern, PagePath, PlainName, SapiName, Text, User,

@@ -35,8 +35,8 @@ pub use listener::{HTTPS_PORT, ListenAddress, Listener, Network, TrustedProxies}
 pub use log_format::{LogFormat, LogPart, LogValue};
 pub use section::Key;
 pub use settings::{
-    Config, FRONT_USER, FieldRule, Http2, Http3, Limits, Log, POOL_USER, Php, ResourceLimits, Site,
-    SiteTls,
+    Config, FRONT_USER, FieldRule, Http2, Http3, Lane, Limits, Log, POOL_USER, Php, ResourceLimits,
+    Site, SiteTls,
 };
 pub use system_log::{LogDaemon, SystemLog};
 pub use values::{
@@ -51,8 +51,8 @@ use include::Files;
 use section::Section;
 
 impl Config {
-    /// Reads and checks the file at `path`, and the files that it includes. No other function of the
-    /// crate accesses the disk.
+    /// Reads and checks the file at `path`, and the files that it includes. No other function of
+    /// the crate accesses the disk.
     ///
     /// # Errors
     /// The file cannot be read, or all mistakes in all files.

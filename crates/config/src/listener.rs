@@ -130,7 +130,9 @@ impl Network {
     /// The mistake, and advice.
     pub(crate) fn parse(text: &str) -> Result<Network, (String, String)> {
         let forms = || {
-            "write an address such as `\"10.1.2.3\"`, a network such as `\"10.0.0.0/8\"`, or `\"unix\"`".to_owned()
+            "write an address such as `\"10.1.2.3\"`, a network such as `\"10.0.0.0/8\"`, or \
+             `\"unix\"`"
+                .to_owned()
         };
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),

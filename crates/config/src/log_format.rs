@@ -291,9 +291,9 @@ fn mistake(message: &str, help: &str) -> (String, String) {
 
 const LINES: &str = "a record is one line; leave it out";
 
-const WORDS: &str = "the words are %h %a %{c}a %A %B %b %{NAME}C %D %{NAME}e %f %H %{NAME}i %I \
-                     %k %l %m %{NAME}o %O %p %{local}p %{remote}p %P %q %r %R %>s %S %t \
-                     %{sec}t %{msec}t %{usec}t %T %{ms}T %u %U %v %V %X %%, and for scripts %^pt %^pq %^pm \
+const WORDS: &str = "the words are %h %a %{c}a %A %B %b %{NAME}C %D %{NAME}e %f %H %{NAME}i %I %k \
+                     %l %m %{NAME}o %O %p %{local}p %{remote}p %P %q %r %R %>s %S %t %{sec}t \
+                     %{msec}t %{usec}t %T %{ms}T %u %U %v %V %X %%, and for scripts %^pt %^pq %^pm \
                      %^pc %^pw";
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use crate::acme::Acme;
 use crate::section::{Key, Section};
 use crate::settings::{
-    Config, FieldRule, Http2, Http3, Limits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls,
+    Config, FieldRule, Http2, Http3, Lane, Limits, ListenerTable, Log, Php, ResourceLimits, Site,
+    SiteTls,
 };
 
 /// The command that writes the manual.
@@ -46,6 +47,7 @@ pub fn chapters() -> Vec<Chapter> {
         chapter::<FieldRule>("[[site.fields]]"),
         chapter::<SiteTls>("[site.tls]"),
         chapter::<Php>("[site.php]"),
+        chapter::<Lane>("[[site.php.lane]]"),
         chapter::<ResourceLimits>("[site.php.rlimits]"),
     ]
 }
@@ -100,9 +102,12 @@ const INTRODUCTION: &str = "\
 
 # Configuration
 
-Howdah reads one [TOML](https://toml.io) file: `howdah serve --config FILE`. `howdah check --config FILE` reports every
-mistake in it, each with file, line and column, and starts nothing. An unknown key is an error, so a slip of the finger
-never goes unnoticed. Relative paths start at the file's folder. A list of one may be written without brackets.
+Howdah reads one [TOML](https://toml.io) file: `howdah serve --config FILE`. `howdah check \
+--config FILE` reports every
+mistake in it, each with file, line and column, and starts nothing. An unknown key is an error, \
+so a slip of the finger
+never goes unnoticed. Relative paths start at the file's folder. A list of one may be written \
+without brackets.
 
 ```toml
 listen = [\":80\"]

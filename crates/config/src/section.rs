@@ -63,7 +63,8 @@ macro_rules! section {
         pub struct $Name:ident {
             $(
                 $(#[doc = $doc:literal])+
-                $field:ident ($key:literal): $Type:ty as $ValueKind:ty = $default:expr, $why:literal;
+                $field:ident ($key:literal): $Type:ty as $ValueKind:ty = $default:expr,
+                    $why:literal;
             )+
         }
     ) => {
@@ -109,7 +110,8 @@ macro_rules! section {
                 let mut section = Self::default();
                 $(
                     if let Some(value) = table.get($key)
-                        && let Some(value) = <$ValueKind as $crate::kinds::ValueKind>::read(value, report)
+                        && let Some(value) =
+                            <$ValueKind as $crate::kinds::ValueKind>::read(value, report)
                     {
                         section.$field = value;
                     }

@@ -2,6 +2,7 @@
 
 mod http2;
 mod http3;
+mod lane;
 mod limits;
 mod log;
 mod php;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 pub use self::http2::Http2;
 pub use self::http3::Http3;
+pub use self::lane::Lane;
 pub use self::limits::Limits;
 pub use self::log::Log;
 pub use self::php::{Php, ResourceLimits};
@@ -55,23 +57,26 @@ section! {
         listen ("listen"): Vec<Listener> as Listeners =
             vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)).into()],
             "A server that nobody has configured yet should not be reachable from other machines.";
-        /// Further files with sites, as `["sites/*.toml"]`: `*` stands for any characters of a name,
-        /// `?` for one. Paths start at the folder of the file. An included file has `[[site]]` tables
-        /// and perhaps `include`; its own relative paths start at its folder. The sites of this file
-        /// come first, then those of the others in the order of their names. A pattern with `*` or
-        /// `?` may match no file.
+        /// Further files with sites, as `["sites/*.toml"]`: `*` stands for any characters of a
+        /// name, `?` for one. Paths start at the folder of the file. An included file has
+        /// `[[site]]` tables and perhaps `include`; its own relative paths start at its folder. The
+        /// sites of this file come first, then those of the others in the order of their names. A
+        /// pattern with `*` or `?` may match no file.
         include ("include"): Includes as Include = Includes::default(),
             "One file holds a server with a few sites.";
         /// Event-loop threads of the front.
         threads ("threads"): Count as Counted = Count::Auto,
-            "`auto` is one per processor. An event loop never waits, so more threads would only take turns.";
+            "`auto` is one per processor. An event loop never waits, so more threads would only \
+             take turns.";
         /// The user that the front runs as when the server is started as root; ignored otherwise.
         /// No pool may have this user, because a script could then stop the front.
         user ("user"): Option<UserName> as Optional<User> = None,
-            "Unset is the system user `howdah`, which `make install` creates; where it does not exist, a user number that nothing else uses.";
+            "Unset is the system user `howdah`, which `make install` creates; where it does not \
+             exist, a user number that nothing else uses.";
         /// The group that the front runs as when the server is started as root; ignored otherwise.
         group ("group"): Option<String> as Optional<Text> = None,
-            "Unset is the primary group of `user`; without `user` it is `www-data`, so that the front can read the files that Debian's sites let that group read.";
+            "Unset is the primary group of `user`; without `user` it is `www-data`, so that the \
+             front can read the files that Debian's sites let that group read.";
         /// Whether the front confines itself after its start: Landlock and seccomp leave it the
         /// system calls that it makes, no program to execute, no file to write but temporary ones
         /// and its logs, and no connections but to the sites' `upstreams`. What the kernel does not
@@ -86,36 +91,42 @@ section! {
             "The kernel's own list of a pool's processes is one that no process can leave.";
         /// The socket through which `howdah status`, `reload` and `stop` reach the server.
         control ("control"): Option<PathBuf> as Optional<File> = None,
-            "Unset is `/run/howdah.sock` as root, else `howdah.sock` in `$XDG_RUNTIME_DIR`, else no socket.";
-        /// The address for monitors: `/metrics` (OpenMetrics, and Prometheus' text format), `/status`
-        /// (JSON), `/healthz`, `/readyz`, and a page for people at `/`. `"127.0.0.1:9180"`, or
-        /// `"unix:/run/howdah/admin.sock"`. Everything there is read-only, and shows URLs of all
-        /// sites. A request must name an IP address, `localhost` or one of `admin_hosts` as its host.
+            "Unset is `/run/howdah.sock` as root, else `howdah.sock` in `$XDG_RUNTIME_DIR`, else \
+             no socket.";
+        /// The address for monitors: `/metrics` (OpenMetrics, and Prometheus' text format),
+        /// `/status` (JSON), `/healthz`, `/readyz`, and a page for people at `/`.
+        /// `"127.0.0.1:9180"`, or `"unix:/run/howdah/admin.sock"`. Everything there is read-only,
+        /// and shows URLs of all sites. A request must name an IP address, `localhost` or one of
+        /// `admin_hosts` as its host.
         admin ("admin"): Vec<ListenAddress> as AdminAddress = Vec::new(),
             "Who can reach it sees which URLs are being asked for.";
         /// Host names under which monitors reach `admin`, beside `localhost` and IP addresses.
         admin_hosts ("admin_hosts"): Vec<String> as List<PlainName> = Vec::new(),
-            "A page of another site could otherwise reach `admin` through a visitor's browser, by a name of its own.";
+            "A page of another site could otherwise reach `admin` through a visitor's browser, by \
+             a name of its own.";
         /// A file that holds the supervisor's process id while the server runs.
         pid_file ("pid_file"): Option<PathBuf> as Optional<File> = None,
             "Unset is no file: service managers follow the process itself.";
         /// Whether a request for a host that no site lists is refused with 421. Otherwise the first
         /// site answers it.
         strict_hosts ("strict_hosts"): bool as Flag = false,
-            "Apache's way: the first virtual host answers. A new name or a health check by address needs no setting.";
-        /// Proxies that speak for their clients: IP addresses, networks, and `"unix"` for every peer
-        /// on a Unix socket. From these peers alone, fields such as X-Forwarded-For are believed:
-        /// scripts, rules, logs and limits then see the client's address, scheme, host and port
-        /// instead of the proxy's. See [behind-a-proxy.md](behind-a-proxy.md).
+            "Apache's way: the first virtual host answers. A new name or a health check by address \
+             needs no setting.";
+        /// Proxies that speak for their clients: IP addresses, networks, and `"unix"` for every
+        /// peer on a Unix socket. From these peers alone, fields such as X-Forwarded-For are
+        /// believed: scripts, rules, logs and limits then see the client's address, scheme, host
+        /// and port instead of the proxy's. See [behind-a-proxy.md](behind-a-proxy.md).
         trusted_proxies ("trusted_proxies"): TrustedProxies as Proxies = TrustedProxies::default(),
-            "Anybody can send these fields: without a proxy that sets them they are a client's claim.";
+            "Anybody can send these fields: without a proxy that sets them they are a client's \
+             claim.";
         /// The fields in which trusted proxies are believed: those of the X-Forwarded family, or
         /// `Forwarded` (RFC 7239) alone. Name only fields that the proxies set or remove: what a
         /// proxy passes on unchanged is its client's claim.
         forwarded_fields ("forwarded_fields"): Vec<ForwardedField> as List<Forwarded> = vec![
             ForwardedField::For, ForwardedField::Proto, ForwardedField::Host, ForwardedField::Port,
         ],
-            "What nearly all proxies send. Forwarded is not read beside them: few proxies set or remove both.";
+            "What nearly all proxies send. Forwarded is not read beside them: few proxies set or \
+             remove both.";
         /// A field in which trusted proxies give the client's address, in place of the address in
         /// X-Forwarded-For or Forwarded: `"CF-Connecting-IP"`, `"X-Real-IP"`.
         client_address_header ("client_address_header"): Option<String> as Optional<AddressField> = None,
@@ -128,11 +139,13 @@ section! {
             "Apache on Debian has its types from there.";
         /// Whether PCRE2 translates the patterns of directives to machine code.
         pcre_jit ("pcre_jit"): bool as Flag = false,
-            "Site owners write these patterns. Without it the front never makes memory executable; costly patterns take up to eight times as long.";
+            "Site owners write these patterns. Without it the front never makes memory executable; \
+             costly patterns take up to eight times as long.";
         /// The folder for what the server keeps for itself: the local authority of `tls =
         /// "internal"`.
         state_dir ("state_dir"): Option<PathBuf> as Optional<File> = None,
-            "Unset is `/var/lib/howdah-server` as root, else `howdah` in `$XDG_STATE_HOME`, which is `~/.local/state` if unset.";
+            "Unset is `/var/lib/howdah-server` as root, else `howdah` in `$XDG_STATE_HOME`, which \
+             is `~/.local/state` if unset.";
         /// Limits on what a client may send, and on the time that it may take.
         limits ("limits"): Limits as Table<Limits> = Limits::default(),
             "See `[limits]` below.";

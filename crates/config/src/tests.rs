@@ -15,7 +15,10 @@ fn parse(text: &str) -> Config {
 fn every_key_reaches_its_field() {
     let config = parse(
         r#"
-        listen = ["0.0.0.0:80", "[::1]:81", ":82", { address = "127.0.0.1:83", tls = true }, "127.0.0.1:443"]
+        listen = [
+            "0.0.0.0:80", "[::1]:81", ":82",
+            { address = "127.0.0.1:83", tls = true }, "127.0.0.1:443",
+        ]
         threads = 3
         user = "web"
         group = "webs"
@@ -92,7 +95,6 @@ fn every_key_reaches_its_field() {
         name = "one"
         hosts = ["Example.org.", "*.example.org", "*"]
         root = "/srv/{host}/public"
-        tls = { cert = ["/c/a.pem", "b.pem"], key = ["/c/a.key", "b.key"], min_version = "1.3", ciphers = "modern", redirect = false, hsts = "max-age=1; preload", client_ca = "/c/ca.pem", client_verify = "optional" }
         index = ["a.html"]
         try = ["$uri", "$uri/", "$uri.html", "/index.php", "=404"]
         symlinks = "inside"
@@ -105,6 +107,7 @@ fn every_key_reaches_its_field() {
         allow_override_list = "Redirect"
         upstreams = ["http://127.0.0.1:3000/", "unix:/run/app.sock|http://app"]
         upstream_connect_timeout = "3s"
+        upstream_resolve = "18s"
         upstream_ca_file = "/c/up.pem"
         upstream_tls_name = "up.example"
         upstream_timeout = "13s"
@@ -133,6 +136,17 @@ fn every_key_reaches_its_field() {
         rules = """
         DirectoryIndex x.html
         """
+
+        [site.tls]
+        cert = ["/c/a.pem", "b.pem"]
+        key = ["/c/a.key", "b.key"]
+        min_version = "1.3"
+        ciphers = "modern"
+        redirect = false
+        hsts = "max-age=1; preload"
+        client_ca = "/c/ca.pem"
+        client_verify = "optional"
+        early_data = false
 
         [site.php]
         program = "/opt/howdah-php"
@@ -182,6 +196,19 @@ fn every_key_reaches_its_field() {
         private_tmp = false
         hide_processes = false
         rlimits = { nproc = 100, core = "1M", nofile = 200, fsize = "2G", as = "3G", cpu = "4m" }
+
+        [[site.php.lane]]
+        name = "search"
+        path = "/search*"
+        method = "GET"
+        parameter = "s"
+        cookie = "a=b*"
+        user_agent = "*bot*"
+        address = "192.0.2.0/24"
+        workers = 2
+        queue = 7
+        queue_timeout = "17s"
+        weight = 3
         "#,
     );
     let addresses: Vec<String> =
@@ -335,6 +362,22 @@ fn every_key_reaches_its_field() {
         no_new_privs: false,
         private_tmp: false,
         hide_processes: false,
+        lanes: vec![Lane {
+            name: "search".into(),
+            path: vec!["/search*".into()],
+            method: vec!["GET".into()],
+            parameter: vec!["s".into()],
+            cookie: vec!["a=b*".into()],
+            user_agent: vec!["*bot*".into()],
+            address: TrustedProxies {
+                networks: vec![Network::parse("192.0.2.0/24").unwrap()],
+                ..TrustedProxies::default()
+            },
+            workers: Some(2),
+            queue: Some(7),
+            queue_timeout: Some(seconds(17)),
+            weight: 3,
+        }],
         rlimits: ResourceLimits {
             nproc: Some(100),
             core: 1 << 20,
@@ -357,6 +400,7 @@ fn every_key_reaches_its_field() {
             hsts: Some("max-age=1; preload".into()),
             client_ca: Some("/c/ca.pem".into()),
             client_verify: ClientVerify::Optional,
+            early_data: false,
         },
         hosts: vec![
             HostPattern::Exact("example.org".into()),
@@ -402,6 +446,7 @@ fn every_key_reaches_its_field() {
             },
         ],
         upstream_connect_timeout: seconds(3),
+        upstream_resolve: seconds(18),
         upstream_ca_file: Some("/c/up.pem".into()),
         upstream_tls_name: Some("up.example".into()),
         upstream_timeout: seconds(13),
@@ -465,8 +510,8 @@ fn defaults_written_out_mean_the_same() {
         match chapter.heading.bytes().next() {
             // Tables of `listen` stand within its list.
             Some(first) if first != b'[' => continue,
-            // Each such table is a rule more.
-            _ if chapter.heading == "[[site.fields]]" => continue,
+            // Each such table is a rule or a lane more.
+            _ if ["[[site.fields]]", "[[site.php.lane]]"].contains(&chapter.heading) => continue,
             _ => {}
         }
         if !chapter.heading.is_empty() {
@@ -504,8 +549,10 @@ fn sites_are_called_by_their_first_host() {
 
 #[test]
 fn relative_paths_start_at_the_folder_of_the_file() {
-    let text = "control = \"c\"\n[log]\naccess = \"a\"\nerror = \"e\"\n[[site]]\nroot = \"public\"\n\
-                [site.php]\nini_file = \"php.ini\"\n[[site]]\nhosts = [\"a\", \"b\"]\nroot = \"www/{host}\"";
+    let text = "control = \"c\"\n[log]\naccess = \"a\"\nerror = \"e\"\n[[site]]\n\
+        root = \"public\"\n\
+                [site.php]\nini_file = \"php.ini\"\n[[site]]\nhosts = [\"a\", \"b\"]\n\
+                root = \"www/{host}\"";
     let config = Config::parse(text, "/etc/howdah/howdah.toml").unwrap();
     assert_eq!(config.control, Some("/etc/howdah/c".into()));
     assert_eq!(config.log.access, AccessTarget::File("/etc/howdah/a".into()));

@@ -237,8 +237,8 @@ pub(crate) fn answer_in_manner(
     conditional(tagged, request, now, body)
 }
 
-/// Answers `request` for `document`, which a script has named. All answers but errors have a head of
-/// their own.
+/// Answers `request` for `document`, which a script has named. All answers but errors have a head
+/// of their own.
 pub(crate) fn answer_for_script(
     document: &Document,
     request: &Request,

@@ -74,8 +74,8 @@ impl OpenFile {
         }
     }
 
-    /// Returns whether the first or the last of these bytes is on the disk only, so that sending them
-    /// would wait. A short file that is in memory is asked about once a second.
+    /// Returns whether the first or the last of these bytes is on the disk only, so that sending
+    /// them would wait. A short file that is in memory is asked about once a second.
     pub fn is_cold(&self, part: &Range<u64>) -> bool {
         if self.warm.get().is_some_and(|found| found.elapsed() < ASKED_AGAIN) {
             return false;
@@ -95,8 +95,8 @@ impl OpenFile {
         self.file.try_clone()
     }
 
-    /// Returns whether the file has become shorter, or was written without becoming longer, since it
-    /// was opened. A file that grows, such as a log, is taken for one that was appended to.
+    /// Returns whether the file has become shorter, or was written without becoming longer, since
+    /// it was opened. A file that grows, such as a log, is taken for one that was appended to.
     pub fn has_changed(&self) -> bool {
         let is_other = |stat: Stat| {
             stat.size < self.size || (stat.size == self.size && stat.modified != self.modified)

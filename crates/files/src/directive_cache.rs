@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use howdah_htaccess::compile::compile_asking;
 use howdah_htaccess::{CompileContext, Compiled, Mistake, MistakeKind, Place, Settings};
 use howdah_site::{Site, Sites};
+use howdah_sys::allocator;
 use howdah_sys::stat::Stat;
 
 /// Called with a flaw in a site's directives.
@@ -118,8 +119,8 @@ impl DirectiveCache {
         self.find(&key(scope, folder), |entry| entry.digest == digest)
     }
 
-    /// Returns the directives of the `.htaccess` file in `folder`, if a thread has compiled the file
-    /// in this state.
+    /// Returns the directives of the `.htaccess` file in `folder`, if a thread has compiled the
+    /// file in this state.
     pub(crate) fn known_file(
         &self,
         scope: u32,
@@ -210,6 +211,9 @@ impl DirectiveCache {
             compiled: Arc::clone(&compiled),
         };
         self.shard(&key).insert(key, entry);
+        if content.len() >= LARGE {
+            allocator::give_back();
+        }
         if let Some(mistake) = &compiled.mistake {
             (self.tell)(site, &Flaw::Mistake(mistake.clone()));
         }
@@ -311,6 +315,10 @@ const MOST_FILES: usize = 4096;
 /// Bytes of their contents, of all shards together. A single content that is larger than a shard's
 /// share is kept alone in its shard.
 const MOST_BYTES: usize = 32 << 20;
+
+/// Bytes of a content whose compilation takes so much memory for a moment that it is given back to
+/// the kernel at once.
+const LARGE: usize = 256 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -2,9 +2,9 @@
 //!
 //! An event loop must not wait: a folder or a file that is not in the kernel's memory takes
 //! milliseconds, on a busy disk far longer, and every client of the loop would wait with it. The
-//! store of an event loop asks the kernel's memory first. Where that does not do, the answers of the
-//! evaluation are void: another thread asks the same, which brings everything into memory, and then
-//! the event loop asks again.
+//! store of an event loop asks the kernel's memory first. Where that does not do, the answers of
+//! the evaluation are void: another thread asks the same, which brings everything into memory, and
+//! then the event loop asks again.
 
 use std::cell::Cell;
 use std::io;
@@ -48,8 +48,8 @@ impl Disk {
         self.is_cold.take()
     }
 
-    /// Returns what an error of asking means. [`Postponed`](Obstacle::Postponed) where the disk would
-    /// have had to be waited for, which is noted.
+    /// Returns what an error of asking means. [`Postponed`](Obstacle::Postponed) where the disk
+    /// would have had to be waited for, which is noted.
     pub(crate) fn obstacle(&self, error: io::Error) -> Obstacle {
         if self.lookup == Lookup::Cached && error.kind() == io::ErrorKind::WouldBlock {
             self.is_cold.set(true);

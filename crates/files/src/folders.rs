@@ -128,7 +128,8 @@ impl Root {
         self.identity
     }
 
-    /// Whether the path still leads to the same folder. `Err`: the disk would have to be waited for.
+    /// Whether the path still leads to the same folder. `Err`: the disk would have to be waited
+    /// for.
     fn is_current(&self, disk: &Disk) -> Result<bool, Obstacle> {
         let stat = match disk.lookup() {
             Lookup::Full => Stat::of_path(&self.path),
@@ -373,8 +374,8 @@ impl Folders {
             && self.watches.len() + count <= self.limits.folders
     }
 
-    /// Whether room has to be made before the folders on the way to `path` are entered. At most once
-    /// a second, since making room looks at every entry.
+    /// Whether room has to be made before the folders on the way to `path` are entered. At most
+    /// once a second, since making room looks at every entry.
     pub(crate) fn wants_room(&mut self, path: &[u8], now: u64) -> bool {
         let folders = 2 + memchr::memchr_iter(b'/', path).count();
         if self.has_room(folders) || self.swept == now {

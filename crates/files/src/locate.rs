@@ -42,8 +42,8 @@ pub(crate) enum Obstacle {
     Forbidden,
     /// A failure: no descriptors left, a broken disk.
     Failed(io::Error),
-    /// Another store has to look first: the disk would have to be waited for, or a file of directives
-    /// compiled.
+    /// Another store has to look first: the disk would have to be waited for, or a file of
+    /// directives compiled.
     Postponed,
 }
 

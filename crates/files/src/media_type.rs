@@ -6,9 +6,9 @@ use crate::system_types;
 /// Returns the media type for a file of that name.
 ///
 /// Only the last extension counts, in any case: `page.html.bak` is not a page. The types of
-/// [`use_system_types`](crate::use_system_types) come before the built-in ones. An unknown extension
-/// gives `application/octet-stream`, as with nginx: without any type (Apache's way) a browser
-/// guesses from the bytes, and what a visitor uploaded could become a page of the site.
+/// [`use_system_types`](crate::use_system_types) come before the built-in ones. An unknown
+/// extension gives `application/octet-stream`, as with nginx: without any type (Apache's way) a
+/// browser guesses from the bytes, and what a visitor uploaded could become a page of the site.
 ///
 /// No `charset` is added to `text/*`, as neither Apache nor nginx does in Debian: it would overrule
 /// the page's own `<meta charset>`, and a site that has been Latin-1 for twenty years would break.

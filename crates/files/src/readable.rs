@@ -10,7 +10,8 @@ use howdah_sys::stat::{FileType, Stat};
 use crate::store::Store;
 
 impl Store {
-    /// Returns whether `reader` may enter every folder on the way and read the file at `path`, by owner and permission bits. Where another owner's file has an access control list, the bits
+    /// Returns whether `reader` may enter every folder on the way and read the file at `path`, by
+    /// owner and permission bits. Where another owner's file has an access control list, the bits
     /// do not tell: then the answer is no. A path at which nothing can be found counts as readable,
     /// so that the answer is the one for a missing file.
     pub(crate) fn may_read(&mut self, path: &DocumentPath, reader: &Identity) -> bool {

@@ -97,15 +97,15 @@ impl Store {
         }
     }
 
-    /// Makes the store one of an event loop, which compiles no `.htaccess` file: a file that no other
-    /// store has compiled counts as unreadable, and [`take_postponed`](Store::take_postponed) tells
-    /// so. Then the caller asks another store first.
+    /// Makes the store one of an event loop, which compiles no `.htaccess` file: a file that no
+    /// other store has compiled counts as unreadable, and [`take_postponed`](Store::take_postponed)
+    /// tells so. Then the caller asks another store first.
     pub fn postponing(self) -> Store {
         Store { postpones: true, ..self }
     }
 
-    /// Returns whether a file of directives has to be compiled by another store since the last call.
-    /// The answers given meanwhile are wrong.
+    /// Returns whether a file of directives has to be compiled by another store since the last
+    /// call. The answers given meanwhile are wrong.
     #[inline]
     pub fn take_postponed(&mut self) -> bool {
         self.postponed.take()
@@ -224,8 +224,8 @@ impl Store {
         }
     }
 
-    /// Returns whether `sibling` is a file that can be sent in place of the one at `path`: it must not
-    /// be older.
+    /// Returns whether `sibling` is a file that can be sent in place of the one at `path`: it must
+    /// not be older.
     pub fn is_current(
         &mut self,
         path: &DocumentPath,
@@ -241,9 +241,9 @@ impl Store {
         self.entry(path, file).ok().and_then(modified).is_some_and(|own| own <= found)
     }
 
-    /// Answers `request` from the file at `path`, which a script has named. `reader` is the user that
-    /// the script runs as, `None` where that is the user of this process: a file that the script may
-    /// not read itself is not sent to it, whatever this process may.
+    /// Answers `request` from the file at `path`, which a script has named. `reader` is the user
+    /// that the script runs as, `None` where that is the user of this process: a file that the
+    /// script may not read itself is not sent to it, whatever this process may.
     pub fn answer_for_script(
         &mut self,
         request: &Request,
@@ -361,7 +361,10 @@ impl Store {
             return false;
         };
         let is_dated = matches!(&entry.kind, EntryKind::File(document) if document.is_dated());
-        let is_outdated = matches!(&entry.kind, EntryKind::Directives(compiled, _) if !directive_cache::still_holds(compiled));
+        let is_outdated = match &entry.kind {
+            EntryKind::Directives(compiled, _) => !directive_cache::still_holds(compiled),
+            _ => false,
+        };
         if entry.root.number() != root.number()
             || !entry.settled
             || is_dated

@@ -14,8 +14,8 @@ pub(crate) struct SystemTypes {
 /// front.
 static TYPES: OnceLock<SystemTypes> = OnceLock::new();
 
-/// Gives the types of `text`, the content of a `mime.types` file, precedence over the built-in ones,
-/// in the whole process. Only the first call has an effect: what is typed once stays so.
+/// Gives the types of `text`, the content of a `mime.types` file, precedence over the built-in
+/// ones, in the whole process. Only the first call has an effect: what is typed once stays so.
 pub fn use_system_types(text: &[u8]) {
     TYPES.get_or_init(|| SystemTypes::parse(text));
 }
@@ -67,8 +67,9 @@ mod tests {
 
     #[test]
     fn lines_of_types_and_extensions() {
-        let text = b"# text/x-comment none\n # text/x none\n\ntext/plain\ttxt  LOG\n  text/css css\ntext/html\n\
-                     text/x-last txt\ntext/\xff bad\n text/plain#x y\n";
+        let text = b"# text/x-comment none\n # text/x none\n\n\
+            text/plain\ttxt  LOG\n  text/css css\ntext/html\n\
+            text/x-last txt\ntext/\xff bad\n text/plain#x y\n";
         let types = SystemTypes::parse(text);
         for (extension, expected) in [
             ("txt", Some("text/x-last")),

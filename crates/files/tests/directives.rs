@@ -407,7 +407,8 @@ fn sites_with_other_directives_share_nothing() {
     let text = format!(
         "[[site]]\nhosts = \"a\"\nroot = {root:?}\n\
          [[site]]\nhosts = \"b\"\nroot = {root:?}\nhtaccess = false\n\
-         [[site]]\nhosts = \"c\"\nroot = {root:?}\nrules = \"DirectoryIndex inline\"\nallow_override = \"None\"\n"
+         [[site]]\nhosts = \"c\"\nroot = {root:?}\nrules = \"DirectoryIndex inline\"\n\
+         allow_override = \"None\"\n"
     );
     let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
     let directives = Arc::new(DirectiveCache::new(&sites, 4 << 20, Box::new(|_, _| {})));

@@ -41,7 +41,8 @@ macro_rules! all_modules {
             access: access_compat,
             /// mod_ssl.
             ssl: ssl,
-            /// mod_authn_core, mod_authn_file, mod_authz_groupfile, mod_auth_basic, mod_auth_digest.
+            /// mod_authn_core, mod_authn_file, mod_authz_groupfile, mod_auth_basic,
+            /// mod_auth_digest.
             auth: auth,
             /// mod_headers.
             headers: headers,

@@ -2,8 +2,8 @@
 //! is evaluated for one request: patterns, expressions, files that are asked for, sub-requests,
 //! redirects.
 //!
-//! A step is roughly what PCRE2 counts as one: some nanoseconds. The counts are estimates that never
-//! depend on a clock, so the same request takes the same work on every machine.
+//! A step is roughly what PCRE2 counts as one: some nanoseconds. The counts are estimates that
+//! never depend on a clock, so the same request takes the same work on every machine.
 
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
@@ -34,8 +34,8 @@ pub struct Exhausted;
 
 /// Steps of one question to the file system.
 pub const PROBE: u64 = 500;
-/// Steps of one folder of a path beyond the first [`SHALLOW`]. A folder that was not asked for lately
-/// takes several system calls.
+/// Steps of one folder of a path beyond the first [`SHALLOW`]. A folder that was not asked for
+/// lately takes several system calls.
 pub const FOLDER: u64 = 4_000;
 /// Folders of a path that cost nothing.
 pub const SHALLOW: usize = 16;
@@ -130,7 +130,8 @@ impl<'b> Meter<'b> {
         }
     }
 
-    /// Counts `steps` where the caller cannot fail. The evaluation's result is discarded at its end.
+    /// Counts `steps` where the caller cannot fail. The evaluation's result is discarded at its
+    /// end.
     #[inline]
     pub fn note(self, steps: u64) {
         // The budget keeps the failure.
@@ -151,8 +152,8 @@ impl<'b> Meter<'b> {
         }
     }
 
-    /// Returns the place of the directive that failed first because the budget was used up, where it
-    /// is known.
+    /// Returns the place of the directive that failed first because the budget was used up, where
+    /// it is known.
     pub fn blamed(self) -> Option<Arc<Place>> {
         self.budget.and_then(|budget| budget.place.get().cloned().flatten())
     }

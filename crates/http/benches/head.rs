@@ -121,14 +121,16 @@ const ROUNDS: usize = 40;
 const WRK: &[u8] = b"GET /hello.txt HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n";
 
 const CURL: &[u8] =
-    b"GET /index.php?a=b HTTP/1.1\r\nHost: example.org:8080\r\nUser-Agent: curl/8.5.0\r\nAccept: */*\r\n\r\n";
+    b"GET /index.php?a=b HTTP/1.1\r\nHost: example.org:8080\r\nUser-Agent: curl/8.5.0\r\n\
+      Accept: */*\r\n\r\n";
 
 const CHROMIUM: &[u8] = b"GET /wp-content/themes/a/style.css?ver=6.1.1 HTTP/1.1\r\n\
 Host: www.example.org\r\n\
 Connection: keep-alive\r\n\
 sec-ch-ua: \"Chromium\";v=\"128\", \"Not;A=Brand\";v=\"24\"\r\n\
 sec-ch-ua-mobile: ?0\r\n\
-User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/128.0.0.0 Safari/537.36\r\n\
+User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) \
+Chrome/128.0.0.0 Safari/537.36\r\n\
 sec-ch-ua-platform: \"Linux\"\r\n\
 Accept: text/css,*/*;q=0.1\r\n\
 Sec-Fetch-Site: same-origin\r\n\
@@ -137,7 +139,8 @@ Sec-Fetch-Dest: style\r\n\
 Referer: https://www.example.org/2026/11/a-post-about-elephants/\r\n\
 Accept-Encoding: gzip, deflate, br, zstd\r\n\
 Accept-Language: en-GB,en;q=0.9,de;q=0.8\r\n\
-Cookie: wp-settings-1=libraryContent%3Dbrowse; wp-settings-time-1=1731000000; wordpress_test_cookie=WP%20Cookie\r\n\
+Cookie: wp-settings-1=libraryContent%3Dbrowse; wp-settings-time-1=1731000000; \
+wordpress_test_cookie=WP%20Cookie\r\n\
 \r\n";
 
 const FILE_FIELDS: &[(&str, &str)] = &[

@@ -2,8 +2,8 @@
 //!
 //! The types that every protocol version and every way of answering share are at the root:
 //! [`Request`], [`ResponseHead`], [`Fields`], [`Status`], [`Limits`]. [`h1`] turns bytes into a
-//! request and a response head into bytes; [`h2`] fills the same types from decoded frames. [`date`],
-//! [`etag`], [`conditional`] and [`range`] decide how a stored representation answers.
+//! request and a response head into bytes; [`h2`] fills the same types from decoded frames.
+//! [`date`], [`etag`], [`conditional`] and [`range`] decide how a stored representation answers.
 //!
 //! No function allocates per request once its buffers have grown: a [`Request`] is reused.
 #![forbid(unsafe_code)]

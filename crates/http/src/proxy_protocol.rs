@@ -34,8 +34,8 @@ pub enum Progress {
     Complete(Header),
 }
 
-/// Bytes of the longest header that is read. Beyond it the connection is refused. The longest one of
-/// version 1 has 107 bytes; version 2 has room for values that a proxy adds.
+/// Bytes of the longest header that is read. Beyond it the connection is refused. The longest one
+/// of version 1 has 107 bytes; version 2 has room for values that a proxy adds.
 pub const LONGEST: usize = 4096;
 
 /// Reads a header from `bytes`, which are all that has come of it. The caller adds bytes of the

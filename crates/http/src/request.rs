@@ -26,6 +26,9 @@ pub struct Request {
     /// The request is an extended CONNECT for a WebSocket (RFC 8441, RFC 9220). Method and fields
     /// are those that a client of HTTP/1.1 would send: GET, Upgrade, Connection.
     pub is_extended_connect: bool,
+    /// The request came in early data (0-RTT) of a handshake that is not complete. Somebody who has
+    /// recorded the request may have sent it (RFC 8470).
+    pub is_early: bool,
 }
 
 /// The delimitation of a request's content (RFC 9112 §6.3).
@@ -55,6 +58,7 @@ impl Request {
         self.fields.clear();
         self.content = Content::None;
         self.is_extended_connect = false;
+        self.is_early = false;
     }
 
     /// Returns the target up to its `?`, still percent-encoded.
@@ -139,6 +143,7 @@ mod tests {
             fields: Fields::new(),
             content: Content::Length(4),
             is_extended_connect: true,
+            is_early: true,
         };
         request.fields.push(b"A", b"b");
         request.reset();

@@ -8,8 +8,10 @@ use howdah_http::{
     range,
 };
 
-const REQUEST: &[u8] = b"POST /index.php?a=b HTTP/1.1\r\nHost: Example.org:8080\r\nUser-Agent: Mozilla/5.0\r\n\
-    Accept: text/html,*/*;q=0.8\r\nAccept-Encoding: gzip, deflate, br\r\nCookie: a=b; c=d\r\nIf-None-Match: \"x\"\r\n\
+const REQUEST: &[u8] = b"POST /index.php?a=b HTTP/1.1\r\nHost: Example.org:8080\r\n\
+    User-Agent: Mozilla/5.0\r\n\
+    Accept: text/html,*/*;q=0.8\r\nAccept-Encoding: gzip, deflate, br\r\nCookie: a=b; c=d\r\n\
+    If-None-Match: \"x\"\r\n\
     Range: bytes=0-99\r\nTransfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n";
 
 const CONTENT: &[u8] = b"5\r\nhello\r\n6;a=b\r\n world\r\n0\r\n\r\n";

@@ -77,7 +77,8 @@ fn a_script_s_fields_in_order_without_those_that_end_at_a_hop() {
         ],
     );
     let expected = format!(
-        "HTTP/1.1 200 OK\r\n{FIXED}Content-Type: text/html\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\
+        "HTTP/1.1 200 OK\r\n{FIXED}Content-Type: text/html\r\nSet-Cookie: a=1\r\n\
+         Set-Cookie: b=2\r\n\
          X-Powered-By: PHP/8.2\r\nContent-Length: 5\r\n\r\n"
     );
     assert_eq!(encode(Version::Http11, &head, Framing::Length(5), true), expected);

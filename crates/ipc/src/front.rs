@@ -1,7 +1,9 @@
 //! The front's side of a pool's region.
 
+mod awake;
 mod deaths;
 mod figures;
+mod response;
 mod signs;
 
 use std::cell::Cell;
@@ -11,7 +13,6 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use howdah_sys::eventfd::EventFd;
-use howdah_sys::memory;
 use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::usage;
 
@@ -20,7 +21,7 @@ use crate::control::{Attach, Cleaning};
 use crate::layout::{Geometry, SlotPhase};
 use crate::queue::Producer;
 use crate::region::Region;
-use crate::sync::{Ordering, fence};
+use crate::sync::Ordering;
 
 pub use signs::SignsOfLife;
 
@@ -328,69 +329,6 @@ impl Front {
         Ok(())
     }
 
-    /// Wakes a sleeping worker if there is one and the queue may hold a request for it. Returns
-    /// whether there was one.
-    pub fn wake_worker(&self) -> bool {
-        let claimed = self.region.idle().claim(self.geometry().workers);
-        claimed.into_iter().for_each(|worker| self.wake(worker));
-        claimed.is_some()
-    }
-
-    /// Takes a sleeping worker out of the set of those that are woken for requests; the zygote then
-    /// tells the worker to end. Returns `false` if the worker is awake, or was woken because
-    /// requests wait.
-    pub fn retire(&self, worker: usize) -> bool {
-        if worker >= self.geometry().workers || !self.region.idle().withdraw(worker) {
-            return false;
-        }
-        // Either a request that is queued now is seen here, or its thread does not find this
-        // worker asleep.
-        fence(Ordering::SeqCst);
-        let is_spare = self.region.queue().is_empty();
-        if !is_spare {
-            self.wake(worker);
-        }
-        is_spare
-    }
-
-    /// Sets how many workers live and are not told to end.
-    pub fn set_present(&self, workers: usize) {
-        self.present.store(workers, Ordering::Relaxed);
-        let word = u32::try_from(workers).unwrap_or(u32::MAX);
-        self.region.present().store(word, Ordering::Relaxed);
-    }
-
-    /// Number of workers that live and are not told to end.
-    pub fn present(&self) -> usize {
-        self.present.load(Ordering::Relaxed)
-    }
-
-    /// Wakes all workers, whether or not their idle bits are set. For a request that has waited too
-    /// long: the worker that was woken for it may be stopped, or a hostile script may have cleared
-    /// the idle bits.
-    pub fn wake_all(&self) {
-        for worker in 0..self.geometry().workers {
-            self.wake(worker);
-        }
-    }
-
-    /// Sets how many workers should be awake at most; 0 for all. The other workers sleep after
-    /// their present request even if the queue is not empty.
-    pub fn limit_awake(&self, limit: usize) {
-        let word = self.region.awake_limit();
-        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-        if word.load(Ordering::Relaxed) != limit {
-            word.store(limit, Ordering::Relaxed);
-        }
-    }
-
-    /// Number of workers that do not announce that they sleep. A worker that falls asleep during
-    /// this call sees every request that was enqueued before the call.
-    pub fn awake_workers(&self) -> usize {
-        fence(Ordering::SeqCst);
-        self.present().saturating_sub(self.idle_workers())
-    }
-
     /// Number of requests that no worker has taken yet, and a count that grows with each request
     /// taken.
     pub fn queued(&self) -> (usize, u32) {
@@ -418,100 +356,6 @@ impl Front {
         self.region.slot(slot.index()).state.cancel(slot.generation)
     }
 
-    /// Reads the state of a slot, and checks it.
-    ///
-    /// # Errors
-    /// The worker wrote a value that no correct worker writes.
-    pub fn slot_status(&self, slot: &mut Slot) -> Result<SlotStatus, Corrupt> {
-        let words = self.region.slot(slot.index());
-        // The state is read first: a reader that sees Done must see every byte written before.
-        let state = words.state.load().ok_or(Corrupt("a slot is in no known state"))?;
-        let ended = words.ended.load(Ordering::Acquire) != 0;
-        let written = words.written.load(Ordering::Acquire);
-        if state.generation != slot.generation || state.phase == SlotPhase::Free {
-            return Err(Corrupt("a worker changed the generation of a slot in use"));
-        }
-        if state.phase == SlotPhase::Queued && (state.worker, state.incarnation) != (0, 0) {
-            // Such a slot could never be taken or cancelled.
-            return Err(Corrupt("a slot that no worker took names a worker"));
-        }
-        if written < slot.written || written - slot.consumed > self.geometry().ring_bytes as u64 {
-            return Err(Corrupt("a response ring claims to hold more than its size"));
-        }
-        let worker = usize::from(state.worker);
-        if worker >= self.geometry().workers {
-            return Err(Corrupt("a slot names a worker that does not exist"));
-        }
-        slot.written = written;
-        let taken = matches!(state.phase, SlotPhase::Taken | SlotPhase::Done);
-        Ok(SlotStatus {
-            phase: state.phase,
-            worker: taken.then_some(worker),
-            ended: ended || state.phase == SlotPhase::Done,
-            took: (state.phase == SlotPhase::Done).then(|| words.took.load(Ordering::Relaxed)),
-            share: Some(words.share.load(Ordering::Relaxed)).filter(|share| *share <= 1000),
-        })
-    }
-
-    /// Copies bytes that are written but not consumed, starting `offset` bytes after the consumed
-    /// ones. Returns the number of bytes copied.
-    pub fn copy(&self, slot: &Slot, offset: u64, into: &mut [u8]) -> usize {
-        let from = slot.consumed + offset;
-        let length = into.len().min(slot.written.saturating_sub(from) as usize);
-        self.region.read_ring(slot.index(), from, &mut into[..length]);
-        length
-    }
-
-    /// Sends `before`, then `length` unconsumed bytes of the ring, then `after`, with one
-    /// `writev(2)`. The kernel copies the bytes straight from the ring. Returns the number of bytes
-    /// sent, of all three together. Consumes nothing.
-    ///
-    /// # Errors
-    /// The error of `writev(2)`.
-    pub fn send(
-        &self,
-        slot: &Slot,
-        length: usize,
-        to: BorrowedFd<'_>,
-        before: &[u8],
-        after: &[u8],
-    ) -> io::Result<usize> {
-        let length = length.min((slot.written - slot.consumed) as usize);
-        let [first, second] = self.region.ring_parts(slot.index(), slot.consumed, length);
-        let part = |base: *const u8, length| libc::iovec {
-            iov_base: base.cast_mut().cast(),
-            iov_len: length,
-        };
-        let parts = [
-            part(before.as_ptr(), before.len()),
-            part(first.0, first.1),
-            part(second.0, second.1),
-            part(after.as_ptr(), after.len()),
-        ];
-        // SAFETY: the slices live, and the ring's parts lie inside the mapping, which lives as long
-        // as `self`.
-        unsafe { memory::write_parts(to, &parts) }
-    }
-
-    /// Gives `length` bytes of the ring back to the worker, and wakes the worker if it waits for
-    /// space.
-    pub fn consume(&self, slot: &mut Slot, length: u64) {
-        slot.consumed = slot.written.min(slot.consumed.saturating_add(length));
-        // Waking the worker for a few bytes would make the two processes alternate at every page.
-        let half_free = slot.written - slot.consumed <= self.geometry().ring_bytes as u64 / 2;
-        let room = self.region.slot(slot.index()).flow_control;
-        if room.give_back(slot.consumed, half_free) {
-            howdah_sys::futex::wake(room.starved);
-        }
-    }
-
-    /// Tells the worker that the rest of the response is not wanted.
-    pub fn abort(&self, slot: &Slot) {
-        let room = self.region.slot(slot.index()).flow_control;
-        room.abort();
-        howdah_sys::futex::wake(room.starved);
-    }
-
     /// Announces that a front thread is about to sleep. Returns `false` if slots are marked; the
     /// thread must not sleep then.
     pub fn try_sleep(&self, thread: usize) -> bool {
@@ -527,12 +371,6 @@ impl Front {
     /// false alarm.
     pub fn drain(&self, thread: usize, each: impl FnMut(usize)) {
         self.region.doorbell(thread).drain(self.geometry().slots, each);
-    }
-
-    fn wake(&self, worker: usize) {
-        let wake = self.region.worker(worker).wake;
-        wake.store(1, Ordering::Release);
-        howdah_sys::futex::wake(wake);
     }
 
     fn state(&self) -> MutexGuard<'_, FrontState> {

@@ -105,8 +105,10 @@
 //! # Child processes of a worker
 //! The region is not mapped in processes that a script forks, whatever call creates them
 //! (`MADV_DONTFORK`). Such a process can neither answer a request nor take one.
-#![allow(unsafe_code)] // Atomics and copies at computed offsets of the mapping; all in `region`.
-#![cfg_attr(loom, allow(dead_code))] // Under the model checker only the parts are built in which both sides meet.
+#![allow(unsafe_code)]
+// Atomics and copies at computed offsets of the mapping; all in `region`.
+// Under the model checker only the parts are built in which both sides meet.
+#![cfg_attr(loom, allow(dead_code))]
 
 pub mod flow_control;
 pub mod layout;

@@ -112,7 +112,7 @@ impl Attachment {
     /// Zygote: cleans a slot that no worker uses.
     ///
     /// # Errors
-    /// There is no such slot, or the memory was not released. The slot can be used all the same.
+    /// There is no such slot, or the memory was not released. The slot can still be used.
     pub fn clean(&self, cleaning: Cleaning) -> io::Result<()> {
         let slot = usize::try_from(cleaning.slot).unwrap_or(usize::MAX);
         let socket = self.body_sockets.get(slot).ok_or(io::ErrorKind::InvalidInput)?;
@@ -164,8 +164,8 @@ impl Worker {
         self.index
     }
 
-    /// Publishes the number of requests served and, from time to time, what the worker uses. Call it
-    /// after each request.
+    /// Publishes the number of requests served and, from time to time, what the worker uses. Call
+    /// it after each request.
     pub fn publish_requests(&mut self, served: u64) {
         let words = self.shared.region.worker(self.index);
         words.requests.store(served, Ordering::Relaxed);
@@ -318,7 +318,8 @@ pub struct ResponseWriter<'w> {
     index: usize,
     /// Time at which the request began, in nanoseconds.
     began: u64,
-    /// The worker's processor time at the beginning, if the front wants to know that of the request.
+    /// The worker's processor time at the beginning, if the front wants to know that of the
+    /// request.
     processor: Option<u64>,
     /// Bytes of memory that the script had at most.
     peak: Option<u64>,

@@ -221,8 +221,9 @@ impl Setup {
         }
         println!("howdah-lab: to be installed: {}", missing.join(" "));
         println!(
-            "No service is started by this, and nothing that runs is stopped. After the machine's next start, Debian's packages start \
-             their services, unless you `systemctl disable` those that are new."
+            "No service is started by this, and nothing that runs is stopped. After the machine's \
+             next start, Debian's packages start their services, unless you `systemctl disable` \
+             those that are new."
         );
         if !self.yes && !setup::ask("Install them?") {
             return Err(Wrong("nothing was installed".to_owned()));

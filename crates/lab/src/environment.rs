@@ -20,11 +20,13 @@ pub const HELLO: &[u8] = b"Hello, World!";
 const HELLO_PHP: &str = "<?php\necho \"Hello, World!\";\n";
 
 /// One MiB in pieces of 1 KB, through PHP's output buffer, as templates print.
-const MEGABYTE_PHP: &str = "<?php\n$line = str_repeat('x', 1023) . \"\\n\";\nfor ($i = 0; $i < 1024; $i++) {\n    echo $line;\n}\n";
+const MEGABYTE_PHP: &str = "<?php\n$line = str_repeat('x', 1023) . \"\\n\";\n\
+    for ($i = 0; $i < 1024; $i++) {\n    echo $line;\n}\n";
 
 /// Ten pieces of 100 KB: each is larger than PHP's output buffer and is written at once, as
 /// frameworks print a rendered page.
-const LARGE_PIECES_PHP: &str = "<?php\n$piece = str_repeat(str_repeat('x', 1023) . \"\\n\", 100);\nfor ($i = 0; $i < 10; $i++) {\n    echo $piece;\n}\n";
+const LARGE_PIECES_PHP: &str = "<?php\n$piece = str_repeat(str_repeat('x', 1023) . \"\\n\", \
+    100);\nfor ($i = 0; $i < 10; $i++) {\n    echo $piece;\n}\n";
 
 /// A few hundred microseconds of what applications do: arrays, strings, a regular expression,
 /// hashing, sorting, escaping.
@@ -37,7 +39,8 @@ usort($rows, fn ($a, $b) => strcmp($a['key'], $b['key']));
 $list = '';
 foreach ($rows as $row) {
     $slug = preg_replace('/[^a-z0-9]+/', '-', strtolower($row['title']));
-    $list .= '<li id="' . $slug . '">' . htmlspecialchars($row['title']) . ' ' . substr($row['key'], 0, 8) . "</li>\n";
+    $title = htmlspecialchars($row['title']);
+    $list .= '<li id="' . $slug . '">' . $title . ' ' . substr($row['key'], 0, 8) . "</li>\n";
 }
 echo '<ul>', "\n", $list, '</ul>', "\n", crc32($list), "\n";
 "#;
@@ -46,7 +49,8 @@ echo '<ul>', "\n", $list, '</ul>', "\n", crc32($list), "\n";
 const WAIT_PHP: &str = "<?php\nusleep(50000);\necho 'waited';\n";
 
 /// A page that computes for about 20 ms.
-const COMPUTE_PHP: &str = "<?php\n$key = 'x';\nfor ($i = 0; $i < 60000; $i++) {\n    $key = md5($key);\n}\necho 'computed';\n";
+const COMPUTE_PHP: &str = "<?php\n$key = 'x';\nfor ($i = 0; $i < 60000; $i++) {\n    $key = \
+    md5($key);\n}\necho 'computed';\n";
 
 /// Number of files that the framework-sized script includes.
 const INCLUDES: usize = 300;
@@ -204,7 +208,12 @@ fn write_framework(root: &Path) -> io::Result<()> {
     fs::create_dir_all(&folder)?;
     for number in 0..INCLUDES {
         let methods: String = (0..20)
-            .map(|method| format!("    public function method{method}(array $in): array {{ $in[] = {method}; return $in; }}\n"))
+            .map(|method| {
+                format!(
+                    "    public function method{method}(array $in): array {{ $in[] = {method}; \
+                     return $in; }}\n"
+                )
+            })
             .collect();
         fs::write(
             folder.join(format!("Part{number}.php")),
@@ -212,9 +221,10 @@ fn write_framework(root: &Path) -> io::Result<()> {
         )?;
     }
     let main = format!(
-        "<?php\n$seen = [];\nfor ($i = 0; $i < {INCLUDES}; $i++) {{\n    require __DIR__ . \"/Part$i.php\";\n    $class = \
-         \"Part$i\";\n    $seen = array_slice((new $class)->method7($seen), -3);\n}}\necho 'included ', {INCLUDES}, ' parts', \
-         \"\\n\";\n"
+        "<?php\n$seen = [];\nfor ($i = 0; $i < {INCLUDES}; $i++) {{\n    require __DIR__ . \
+         \"/Part$i.php\";\n    $class = \"Part$i\";\n    $seen = array_slice((new \
+         $class)->method7($seen), -3);\n}}\n\
+         echo 'included ', {INCLUDES}, ' parts', \"\\n\";\n"
     );
     fs::write(folder.join("index.php"), main)
 }

@@ -140,7 +140,8 @@ fn backlog() -> Finding {
             format!("up to {backlog} connections")
         } else {
             format!(
-                "only {backlog} connections; `sysctl net.core.somaxconn=4096` keeps the kernel from dropping bursts"
+                "only {backlog} connections; `sysctl net.core.somaxconn=4096` keeps the kernel \
+                 from dropping bursts"
             )
         },
     }

@@ -92,7 +92,8 @@ pub struct PlannedCell {
     pub counts_calls: bool,
     /// The study's own figures.
     pub study: Vec<(String, f64)>,
-    /// The stack that the others are compared with, as in [`Cell::base`](crate::record::Cell::base).
+    /// The stack that the others are compared with, as in
+    /// [`Cell::base`](crate::record::Cell::base).
     pub base: Option<String>,
     /// Upper limit of the rounds, for figures that hardly vary and take long.
     pub most_rounds: Option<u32>,

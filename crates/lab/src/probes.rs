@@ -222,7 +222,8 @@ mod tests {
     /// Measures a process of its own, since threads of other tests come and go in this one.
     #[test]
     fn work_is_seen() {
-        let work = "read go; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; sleep 0.01; echo done; read end";
+        let work = "read go; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; sleep 0.01; echo \
+            done; read end";
         let mut child = Command::new("sh")
             .args(["-c", work])
             .stdin(Stdio::piped())

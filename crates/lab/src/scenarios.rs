@@ -89,7 +89,8 @@ pub struct Facts {
 pub const ALL: &[Scenario] = &[
     Scenario {
         name: "today",
-        summary: "what matters today, every stack: small and large PHP pages, WordPress, files, memory, slow clients",
+        summary: "what matters today, every stack: small and large PHP pages, WordPress, files, \
+            memory, slow clients",
         wordpress: true,
         effort: Effort::FULL,
         budget: Some(Duration::from_secs(35 * 60)),
@@ -121,7 +122,8 @@ pub const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "fastcgi-2006",
-        summary: "mod_php, FastCGI, lighttpd and the opcode cache with a framework of hundreds of files (2006)",
+        summary: "mod_php, FastCGI, lighttpd and the opcode cache with a framework of hundreds of \
+            files (2006)",
         wordpress: false,
         effort: Effort::FULL,
         budget: None,
@@ -137,7 +139,8 @@ pub const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "htaccess",
-        summary: "what .htaccess files cost: applications' rules, long lists, many folders, on Howdah and Apache",
+        summary: "what .htaccess files cost: applications' rules, long lists, many folders, on \
+            Howdah and Apache",
         wordpress: false,
         effort: htaccess::EFFORT,
         budget: None,
@@ -145,7 +148,8 @@ pub const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "ab",
-        summary: "two Howdah binaries in interleaved short rounds: what a change has gained or lost",
+        summary: "two Howdah binaries in interleaved short rounds: what a change has gained or \
+                  lost",
         wordpress: true,
         effort: ab::EFFORT,
         budget: None,

@@ -53,13 +53,15 @@ require ABSPATH . 'wp-admin/includes/upgrade.php';
 add_filter('pre_wp_mail', '__return_true');
 wp_install('Laboratory', 'lab', 'lab@example.org', true, '', 'a long pass phrase');
 switch_theme('@theme@');
-$words = explode(' ', 'the elephant walks slowly through the high grass and carries what it is given over the river to the far side');
+$words = explode(' ', 'the elephant walks slowly through the high grass and carries what it is '
+    . 'given over the river to the far side');
 for ($post = 1; $post <= 10; $post++) {
     $paragraphs = '';
     for ($paragraph = 0; $paragraph < 5; $paragraph++) {
         $sentence = '';
         for ($word = 0; $word < 60; $word++) {
-            $sentence .= $words[($post * 7 + $paragraph * 13 + $word * $word) % count($words)] . ' ';
+            $place = $post * 7 + $paragraph * 13 + $word * $word;
+            $sentence .= $words[$place % count($words)] . ' ';
         }
         $paragraphs .= "<!-- wp:paragraph --><p>$sentence</p><!-- /wp:paragraph -->\n";
     }
@@ -152,8 +154,9 @@ fn start_database(folder: &Path) -> Result<(Program, PathBuf), Wrong> {
     let failed = |error: crate::process::StartFailed| Wrong(format!("WordPress: {error}"));
     let mut database = Program::start(&mut command, &folder.join("mariadb.log")).map_err(failed)?;
     database.wait_until(|| UnixStream::connect(&socket).is_ok()).map_err(failed)?;
-    let statements = "CREATE DATABASE wordpress CHARACTER SET utf8mb4; CREATE USER wordpress@localhost IDENTIFIED BY 'wordpress'; \
-                      GRANT ALL ON wordpress.* TO wordpress@localhost;";
+    let statements = "CREATE DATABASE wordpress CHARACTER SET utf8mb4; CREATE USER \
+        wordpress@localhost IDENTIFIED BY 'wordpress'; GRANT ALL ON wordpress.* TO \
+        wordpress@localhost;";
     run(
         Command::new(client)
             .args(["--no-defaults", "-u", "root", "-S"])

@@ -277,7 +277,8 @@ fn a_full_disk_ends_the_run_with_a_message_and_leaves_nothing() {
     let folder = Folder::new("disk");
     let disk = folder.0.join("disk");
     std::fs::create_dir(&disk).unwrap();
-    let script = "mount -t tmpfs -o size=4k none \"$1\" && exec \"$2\" run fastcgi-2006 --quick --stacks \"$3\" --out \"$1/run\"";
+    let script = "mount -t tmpfs -o size=4k none \"$1\" && exec \"$2\" run fastcgi-2006 --quick \
+        --stacks \"$3\" --out \"$1/run\"";
     let output = Command::new("unshare")
         .args(["-m", "sh", "-c", script, "sh"])
         .arg(&disk)

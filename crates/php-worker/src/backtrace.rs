@@ -1,10 +1,10 @@
 //! The stack of a script, read from outside: without PHP's help, at any moment.
 //!
-//! PHP links its frames: `EG(current_execute_data)` is the innermost one, and each has a function and
-//! the instruction that it executes. Reading them takes no lock and no memory, therefore a signal
-//! handler can do it, and so can another thread while PHP waits in a function of its own. Each
-//! address is checked before it is read: a frame that is being made or removed cuts the backtrace
-//! short, and does no harm.
+//! PHP links its frames: `EG(current_execute_data)` is the innermost one, and each has a function
+//! and the instruction that it executes. Reading them takes no lock and no memory, therefore a
+//! signal handler can do it, and so can another thread while PHP waits in a function of its own.
+//! Each address is checked before it is read: a frame that is being made or removed cuts the
+//! backtrace short, and does no harm.
 
 use std::ptr;
 

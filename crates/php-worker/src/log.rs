@@ -251,7 +251,8 @@ mod tests {
             uri: b"/a.php?x=\x1b\xc3\xa9",
         };
         let lines = lines(Level::Error, b"PHP Fatal error:  x\n#0 {main}", Some(about));
-        let expected = "error: PHP Fatal error:  x\\n#0 {main}, while running /srv/a.php for GET a.example/a.php?x=\\x1b\\xc3\\xa9\n";
+        let expected = "error: PHP Fatal error:  x\\n#0 {main}, while running /srv/a.php for GET \
+            a.example/a.php?x=\\x1b\\xc3\\xa9\n";
         assert_eq!(String::from_utf8(lines.concat()).unwrap(), expected);
     }
 

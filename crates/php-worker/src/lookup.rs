@@ -1,5 +1,5 @@
-//! Looking up a URI of the site for `apache_lookup_uri()`, as far as a worker knows: by the document
-//! root alone. Directives and the site's settings, which the front obeys, are not asked.
+//! Looking up a URI of the site for `apache_lookup_uri()`, as far as a worker knows: by the
+//! document root alone. Directives and the site's settings, which the front obeys, are not asked.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;

@@ -306,7 +306,9 @@ impl<'c> PhpRequest<'c> {
         let _ = self.client.head(HeadKind::Final, 500, b"", &mut std::iter::empty());
         self.log(
             Level::Error,
-            b"PHP could not start the request, see the message before; check the values of               php_value and php_flag, and the .user.ini files; the worker is replaced",
+            b"PHP could not start the request, see the message before; check the values \
+              of               php_value and php_flag, and the .user.ini files; the worker is \
+              replaced",
         );
     }
 

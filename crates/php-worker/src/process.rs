@@ -108,8 +108,8 @@ pub fn reap() -> Option<(Pid, i32)> {
     (child > 0).then_some((child, status))
 }
 
-/// Ends the processes that scripts have started and that outlived their workers. The supervisor does
-/// it as well, unless it has died.
+/// Ends the processes that scripts have started and that outlived their workers. The supervisor
+/// does it as well, unless it has died.
 pub fn end_orphans() {
     let began = Instant::now();
     while began.elapsed() < LONGEST_SEARCH {
@@ -165,8 +165,8 @@ pub fn exit_now(code: i32) -> ! {
 /// - SIGINT and SIGHUP have no effect. A terminal sends them to every process, and only the
 ///   supervisor acts on them. They are not ignored, because programs that a script executes would
 ///   inherit that.
-/// - SIGALRM and SIGVTALRM have no effect. A timer that a script or a library has started may expire
-///   after its request.
+/// - SIGALRM and SIGVTALRM have no effect. A timer that a script or a library has started may
+///   expire after its request.
 /// - In a child process that a script has forked, SIGTERM and [`TIME_OUT`] end the process.
 /// - SIGXFSZ has no effect: writing beyond the limit of a file's size fails, and PHP says so.
 /// - SIGSEGV and SIGBUS end the process with the signal as its exit status. The handlers of Rust's

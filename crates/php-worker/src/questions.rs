@@ -1,4 +1,4 @@
-//! What PHP is asked after a script, in PHP's own words: whether it had a session, and how full its
+//! Questions to PHP after a script, in PHP's own words: whether it had a session, and how full its
 //! caches are. The structures of extensions differ between versions; their functions do not.
 
 use std::ffi::CStr;

@@ -181,7 +181,7 @@ fn log(number: u64, depth: usize) {
     let is_present = RUNNING.present().is_some_and(|(present, _)| present == number);
     if is_present && RUNNING.is_in_script() {
         // SAFETY: the request has not ended, and its thread waits for the answer where its script
-        // comes to a safe point or to its end.
+        // reaches a safe point or to its end.
         unsafe { RUNNING.log(Reason::Slow, depth) };
     }
     settle();

@@ -123,8 +123,8 @@ fn watch(orders: WorkerOrders<'_>) {
         return;
     };
     let what = format!(
-        "slow scripts of worker {} will not be logged, because their thread did not start: {error}; \
-         check `pids` and `rlimits.nproc`",
+        "slow scripts of worker {} will not be logged, because their thread did not start: \
+         {error}; check `pids` and `rlimits.nproc`",
         orders.index
     );
     log::write(Level::Warning, what.as_bytes(), None);

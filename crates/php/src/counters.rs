@@ -1,5 +1,6 @@
 //! The counters of a pool: plain numbers that one thread writes and any process may read.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use howdah_ipc::figures::RequestFigures;
@@ -103,6 +104,30 @@ impl Counters {
     pub fn count_figures(&self, figures: &RequestFigures) {
         self.observe(WAITED, figures.waited / 1000);
         self.observe(TOOK, figures.took / 1000);
+    }
+}
+
+/// One thread's counters of a pool and of its lanes.
+#[derive(Debug, Clone)]
+pub struct PoolCounters {
+    /// Those of the whole pool.
+    pub all: Counters,
+    /// By lane; empty for a pool without lanes of its own.
+    pub lanes: Rc<[Counters]>,
+}
+
+impl PoolCounters {
+    /// Counts an event, also for the lane that it belongs to.
+    #[inline]
+    pub(crate) fn count(&self, lane: usize, event: PoolCounter) {
+        self.all.count(event);
+        self.lanes.get(lane).into_iter().for_each(|lane| lane.count(event));
+    }
+
+    /// Counts a request whose script has ended, also for its lane.
+    pub(crate) fn count_figures(&self, lane: usize, figures: &RequestFigures) {
+        self.all.count_figures(figures);
+        self.lanes.get(lane).into_iter().for_each(|lane| lane.count_figures(figures));
     }
 }
 

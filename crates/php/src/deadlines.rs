@@ -31,10 +31,10 @@ pub(crate) enum Overdue {
 }
 
 impl Deadlines {
-    /// The deadlines of a request that arrived at `asked` and was queued at `now`.
-    pub(crate) fn new(asked: Instant, now: Instant, limits: &PoolLimits) -> Deadlines {
+    /// The deadlines of a request that was queued at `now`, and must be begun at `begun_by`.
+    pub(crate) fn new(begun_by: Instant, now: Instant, limits: &PoolLimits) -> Deadlines {
         Deadlines {
-            begun_by: asked + limits.queue_timeout,
+            begun_by,
             alive_by: now + limits.request_timeout,
             done_by: now + limits.request_terminate_timeout,
             signs: SignsOfLife::default(),
@@ -114,7 +114,7 @@ mod tests {
 
     fn play(events: &[(u64, Event)]) {
         let began = Instant::now();
-        let mut deadlines = Deadlines::new(began, began, &LIMITS);
+        let mut deadlines = Deadlines::new(began + LIMITS.queue_timeout, began, &LIMITS);
         let mut signs = SignsOfLife::default();
         for (second, event) in events {
             let now = began + Duration::from_secs(*second);
@@ -153,7 +153,7 @@ mod tests {
         play(&[(3599, SetsLimit(0)), (3600, Is(Some(Overdue::Running)))]);
         play(&[(3599, Prints), (3600, Is(Some(Overdue::Running)))]);
         let began = Instant::now();
-        let mut deadlines = Deadlines::new(began, began, &LIMITS);
+        let mut deadlines = Deadlines::new(began + LIMITS.queue_timeout, began, &LIMITS);
         for word in [u64::MAX, 1 << 63, u64::from(u32::MAX)] {
             let signs = SignsOfLife {
                 written: u64::MAX,

@@ -127,7 +127,8 @@ impl Exchange {
         if let Err(failure) = progress
             && !std::mem::replace(&mut self.is_failed, true)
         {
-            self.waiters.count_failure(failure);
+            let lane = self.lease.as_ref().map_or(0, |lease| lease.lane);
+            self.waiters.count_failure(lane, failure);
         }
         progress
     }

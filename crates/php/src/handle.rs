@@ -10,9 +10,10 @@ use howdah_ipc::front::SubmitError;
 use howdah_sys::usage;
 
 use crate::RequestEncoder;
-use crate::counters::{Counters, PoolCounter};
+use crate::counters::{PoolCounter, PoolCounters};
 use crate::deadlines::Deadlines;
 use crate::exchange::Exchange;
+use crate::lanes::QueuePlace;
 use crate::pool::{DispatchError, Pool};
 use crate::waiters::Waiters;
 use crate::zygote::Zygote;
@@ -26,7 +27,7 @@ pub struct PoolHandle {
     pool: Arc<Pool>,
     thread: usize,
     /// This thread's counters of the pool.
-    counters: Counters,
+    counters: PoolCounters,
     waiters: RefCell<Option<Rc<Waiters>>>,
     version: Cell<u64>,
     trimmed: Cell<Option<Instant>>,
@@ -36,7 +37,7 @@ pub struct PoolHandle {
 
 impl PoolHandle {
     /// Returns the handle of thread number `thread`, which counts in `counters`.
-    pub fn new(pool: Arc<Pool>, thread: usize, counters: Counters) -> Rc<PoolHandle> {
+    pub fn new(pool: Arc<Pool>, thread: usize, counters: PoolCounters) -> Rc<PoolHandle> {
         Rc::new(PoolHandle {
             pool,
             thread,
@@ -53,22 +54,24 @@ impl PoolHandle {
         &self.pool
     }
 
-    /// Waits for a slot and hands the request over. `encode` writes everything except the body;
-    /// `body` is appended, or handed over as a file.
+    /// Waits for a slot in `place` and hands the request over. `encode` writes everything except
+    /// the body; `body` is appended, or handed over as a file.
     ///
     /// # Errors
     /// The request was not handed over: the pool has no room for it, or it has no room in a slot.
     pub async fn dispatch(
         &self,
+        place: QueuePlace,
         encoder: &RefCell<RequestEncoder>,
         encode: impl Fn(&mut RequestEncoder),
         body: RequestBody<'_>,
     ) -> Result<Exchange, DispatchError> {
-        let dispatched = self.try_dispatch(encoder, encode, body).await;
+        let dispatched = self.try_dispatch(place, encoder, encode, body).await;
+        let count = |event| self.counters.count(place.lane, event);
         match &dispatched {
-            Ok(_) => self.counters.count(PoolCounter::Requests),
-            Err(DispatchError::QueueFull) => self.counters.count(PoolCounter::QueueFull),
-            Err(DispatchError::QueueTimeout) => self.counters.count(PoolCounter::QueueTimeouts),
+            Ok(_) => count(PoolCounter::Requests),
+            Err(DispatchError::QueueFull) => count(PoolCounter::QueueFull),
+            Err(DispatchError::QueueTimeout) => count(PoolCounter::QueueTimeouts),
             Err(DispatchError::TooLarge) => {}
         }
         dispatched
@@ -76,17 +79,19 @@ impl PoolHandle {
 
     async fn try_dispatch(
         &self,
+        place: QueuePlace,
         encoder: &RefCell<RequestEncoder>,
         encode: impl Fn(&mut RequestEncoder),
         body: RequestBody<'_>,
     ) -> Result<Exchange, DispatchError> {
         let mut asked = None;
         loop {
-            let lease = match self.present().and_then(|waiters| waiters.zygote.try_lease()) {
+            let leased = self.present().and_then(|here| here.zygote.try_lease(place.lane));
+            let lease = match leased {
                 Some(lease) => lease,
                 None => {
                     asked.get_or_insert_with(Instant::now);
-                    self.pool.wait_for_lease().await?
+                    self.pool.wait_for_lease(place).await?
                 }
             };
             let Some(waiters) = self.waiters_of(&lease.zygote) else {
@@ -114,7 +119,8 @@ impl PoolHandle {
                         waiters.zygote.wake_worker();
                     }
                     let now = Instant::now();
-                    let deadlines = Deadlines::new(asked.unwrap_or(now), now, self.pool.limits());
+                    let begun_by = asked.unwrap_or(now) + self.pool.queue_timeout(place.lane);
+                    let deadlines = Deadlines::new(begun_by, now, self.pool.limits());
                     waiters.register(lease.index(), deadlines);
                     return Ok(Exchange::new(waiters, lease));
                 }
@@ -162,7 +168,7 @@ impl PoolHandle {
         if self.thread == 0 {
             self.pool.rescale(now);
             if self.pool.note_load() {
-                self.counters.count(PoolCounter::Exhausted);
+                self.counters.all.count(PoolCounter::Exhausted);
             }
         }
         self.each_table(|waiters| waiters.sweep(now));

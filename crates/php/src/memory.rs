@@ -38,8 +38,8 @@ impl MemoryWatch {
         (limit > 0).then_some(MemoryFigures { limit, available })
     }
 
-    /// Number of workers that may start until the next figures are published. Their scripts may need
-    /// much more than those before; the next figures tell.
+    /// Number of workers that may start until the next figures are published. Their scripts may
+    /// need much more than those before; the next figures tell.
     pub(crate) fn affordable(&self, sum: &MemorySum) -> usize {
         let aside = self.aside.load(Ordering::Relaxed);
         let free = sum.available.saturating_sub(sum.reserve);
@@ -130,8 +130,8 @@ impl MemorySum {
         self.per_worker.max(UNKNOWN_WORKER)
     }
 
-    /// Adds up. `pools` are the bytes that the workers of all pools use, `most` those that this pool
-    /// may use.
+    /// Adds up. `pools` are the bytes that the workers of all pools use, `most` those that this
+    /// pool may use.
     pub(crate) fn of(
         figures: MemoryFigures,
         footprint: Footprint,

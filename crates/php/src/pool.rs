@@ -10,6 +10,7 @@ use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::Notify;
 
 use crate::control::Messages;
+use crate::lanes::{LaneFigures, LaneLimits, QueuePlace};
 use crate::memory::{MemorySum, MemoryWatch};
 use crate::scaling::Scaling;
 use crate::zygote::{Lease, Zygote, ZygoteEvent};
@@ -19,6 +20,8 @@ use crate::zygote::{Lease, Zygote, ZygoteEvent};
 pub struct Pool {
     name: String,
     limits: PoolLimits,
+    /// The pool's lanes; empty if it has none of its own.
+    lanes: Vec<LaneLimits>,
     threads: usize,
     memory: Arc<MemoryWatch>,
     zygote: Mutex<Option<Arc<Zygote>>>,
@@ -57,7 +60,7 @@ pub struct PoolLimits {
 /// Why a request was not handed over. The answer is 503 unless a variant says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DispatchError {
-    /// [`PoolLimits::queue`] requests wait already.
+    /// [`PoolLimits::queue`] requests wait already, or as many as may in its lane.
     QueueFull,
     /// It waited for [`PoolLimits::queue_timeout`].
     QueueTimeout,
@@ -101,6 +104,8 @@ pub struct PoolFigures {
     pub memory_sum: Option<MemorySum>,
     /// Number of requests that wait for a worker.
     pub waiting: usize,
+    /// The use of each of [`Pool::lanes`]; empty without a zygote.
+    pub lanes: Vec<LaneFigures>,
     /// The highest number of requests that were seen waiting.
     pub most_waiting: usize,
     /// The highest number of requests that were seen running.
@@ -113,15 +118,17 @@ pub struct PoolFigures {
 
 impl Pool {
     /// Makes a pool without a zygote, for a front of `threads` threads. All pools share `memory`.
+    /// The first of `lanes` is for the requests of no other; without any, all requests are equal.
     pub fn new(
         name: String,
-        limits: PoolLimits,
+        (limits, lanes): (PoolLimits, Vec<LaneLimits>),
         threads: usize,
         memory: Arc<MemoryWatch>,
     ) -> Arc<Pool> {
         Arc::new(Pool {
             name,
             limits,
+            lanes,
             threads,
             memory,
             zygote: Mutex::new(None),
@@ -143,6 +150,18 @@ impl Pool {
         &self.limits
     }
 
+    /// The lanes of the pool, the one for all other requests first; empty if it has none.
+    pub fn lanes(&self) -> &[LaneLimits] {
+        &self.lanes
+    }
+
+    /// How long a request of a lane waits for a worker before it is refused.
+    pub(crate) fn queue_timeout(&self, lane: usize) -> Duration {
+        self.lanes
+            .get(lane)
+            .map_or(self.limits.queue_timeout, |lane| lane.queue_timeout)
+    }
+
     /// Attaches to the zygote at the other end of `control`, and passes its events to `report`
     /// until it has ended, or another one has taken its place. The supervisor then brings another
     /// zygote.
@@ -154,7 +173,8 @@ impl Pool {
         control: SeqPacket,
         mut report: impl FnMut(PoolEvent),
     ) -> io::Result<()> {
-        let zygote = Zygote::attach(control, &self.limits, self.threads, self.memory.clone())?;
+        let limits = (&self.limits, &self.lanes[..]);
+        let zygote = Zygote::attach(control, limits, self.threads, self.memory.clone())?;
         let previous = {
             let mut present = self.lock();
             // Under the lock, so that a version always means the same zygote.
@@ -262,6 +282,7 @@ impl Pool {
             return figures;
         };
         figures.waiting = zygote.waiting();
+        figures.lanes = zygote.lane_figures();
         figures.wanted = zygote.wanted();
         figures.memory_sum = zygote.memory_sum();
         figures.caches = Some(zygote.front.cache_numbers());
@@ -299,7 +320,7 @@ impl Pool {
     }
 
     /// Waits until a slot is free, also across the death of a zygote.
-    pub(crate) async fn wait_for_lease(&self) -> Result<Lease, DispatchError> {
+    pub(crate) async fn wait_for_lease(&self, place: QueuePlace) -> Result<Lease, DispatchError> {
         let wait = async {
             loop {
                 let renewed = self.renewed.notified();
@@ -308,15 +329,15 @@ impl Pool {
                     renewed.await;
                     continue;
                 };
-                let Some(place) = zygote.join_queue() else {
+                let Ok(answer) = zygote.join_queue(place) else {
                     return Err(DispatchError::QueueFull);
                 };
-                if let Ok(lease) = place.await {
-                    return Ok(lease);
+                if let Ok(answer) = answer.await {
+                    return answer;
                 }
             }
         };
-        tokio::time::timeout(self.limits.queue_timeout, wait)
+        tokio::time::timeout(self.queue_timeout(place.lane), wait)
             .await
             .unwrap_or(Err(DispatchError::QueueTimeout))
     }

@@ -11,7 +11,7 @@ use howdah_ipc::SlotPhase;
 use howdah_sys::readiness::Readable;
 use tokio::task::JoinHandle;
 
-use crate::counters::{Counters, PoolCounter};
+use crate::counters::{PoolCounter, PoolCounters};
 use crate::deadlines::{Deadlines, Overdue};
 use crate::pool::PoolLimits;
 use crate::zygote::{Lease, Zygote};
@@ -33,7 +33,7 @@ pub(crate) struct Waiters {
     pub(crate) zygote: Arc<Zygote>,
     thread: usize,
     limits: PoolLimits,
-    counters: Counters,
+    counters: PoolCounters,
     /// By slot.
     entries: RefCell<Vec<Entry>>,
     /// Slots that this thread has handed over and not got back.
@@ -83,7 +83,7 @@ impl Waiters {
         zygote: Arc<Zygote>,
         thread: usize,
         limits: PoolLimits,
-        counters: Counters,
+        counters: PoolCounters,
     ) -> io::Result<Rc<Waiters>> {
         let slots = zygote.front.geometry().slots;
         let entries = RefCell::new((0..slots).map(|_| Entry::Unused).collect());
@@ -223,30 +223,31 @@ impl Waiters {
             && let Some(figures) = self.zygote.front.figures(lease.slot_ref())
         {
             lease.figures = Some(figures);
-            self.counters.count_figures(&figures);
+            self.counters.count_figures(lease.lane, &figures);
             if self
                 .limits
                 .slow_after
                 .is_some_and(|after| figures.took >= after.as_nanos() as u64)
             {
-                self.counters.count(PoolCounter::Slow);
+                self.counters.count(lease.lane, PoolCounter::Slow);
             }
         }
     }
 
-    /// Counts the failure of a request.
-    pub(crate) fn count_failure(&self, failure: ExchangeError) {
+    /// Counts the failure of a request of a lane.
+    pub(crate) fn count_failure(&self, lane: usize, failure: ExchangeError) {
+        let count = |event| self.counters.count(lane, event);
         match failure {
-            ExchangeError::NotBegun => self.counters.count(PoolCounter::QueueTimeouts),
+            ExchangeError::NotBegun => count(PoolCounter::QueueTimeouts),
             ExchangeError::Silent | ExchangeError::TimedOut => {
-                self.counters.count(PoolCounter::Timeouts);
+                count(PoolCounter::Timeouts);
                 // Its worker is replaced, and tells no figures.
                 if self.limits.slow_after.is_some() {
-                    self.counters.count(PoolCounter::Slow);
+                    count(PoolCounter::Slow);
                 }
             }
             ExchangeError::WorkerDied(_) | ExchangeError::PoolDied => {
-                self.counters.count(PoolCounter::Lost);
+                count(PoolCounter::Lost);
             }
             ExchangeError::NotTaken | ExchangeError::Malformed(_) => {}
         }

@@ -1,17 +1,15 @@
 //! A zygote with its workers, as the front sees them: shared memory, control socket, slots.
 
+mod leases;
 mod staff;
 
-use std::any::Any;
-use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use howdah_ipc::control::{Cleaning, FromZygote, ToZygote};
-use howdah_ipc::figures::RequestFigures;
-use howdah_ipc::front::{Front, Slot};
+use howdah_ipc::front::Front;
 use howdah_ipc::worker_set::WorkerSet;
 use howdah_ipc::{Corrupt, Geometry};
 use howdah_sys::seqpacket::SeqPacket;
@@ -19,10 +17,13 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::KILL_SIGNAL;
 use crate::awake::AwakeLimit;
+use crate::lanes::{LaneFigures, LaneLimits, Lanes};
 use crate::memory::{Footprint, MemorySum, MemoryWatch};
-use crate::pool::PoolLimits;
+use crate::pool::{DispatchError, PoolLimits};
 use crate::roster::Roster;
 use crate::scaling::Scaling;
+
+pub(crate) use leases::Lease;
 
 /// One zygote of a pool. Dropped when its last exchange has ended.
 #[derive(Debug)]
@@ -39,6 +40,11 @@ pub(crate) struct Zygote {
     out: AtomicUsize,
     /// How many requests may wait for a worker, with a slot or without.
     most_waiting: usize,
+    /// How many of these may wait with a slot. The others wait in lanes, where a full queue still
+    /// has a place for another client.
+    most_behind: usize,
+    /// The pool has lanes of its own: each request asks whether its lane has room.
+    has_lanes: bool,
     /// One for each front thread: after a death the thread looks at all of its slots. Doorbells
     /// are not used for that, because the pool has them as well.
     alarms: Vec<Notify>,
@@ -71,8 +77,8 @@ pub(crate) struct Zygote {
 
 #[derive(Debug)]
 struct State {
-    /// Requests that wait for a slot, in order.
-    waiting: VecDeque<oneshot::Sender<Lease>>,
+    /// Requests that wait for a slot.
+    lanes: Lanes<Waiting>,
     roster: Roster,
     /// The zygote does not know yet which workers are wanted.
     is_untold: bool,
@@ -87,44 +93,11 @@ struct State {
 /// Time that the first workers of a zygote have to take a request. A `queue_timeout` that is shorter
 /// would otherwise end one zygote after the other on a machine on which workers start slowly.
 const SETTLING: Duration = Duration::from_secs(5);
+
+/// A request that waits for a slot. It gets the slot, or the reason why it is refused.
+type Waiting = oneshot::Sender<Result<Lease, DispatchError>>;
+
 const NONSENSE: &str = "its shared memory or its sockets were tampered with";
-
-/// A slot of a zygote. On drop it goes to the request that has waited the longest.
-#[derive(Debug)]
-pub(crate) struct Lease {
-    pub(crate) zygote: Arc<Zygote>,
-    slot: Option<Slot>,
-    /// The figures of the request, once its script has ended and it was counted.
-    pub(crate) figures: Option<RequestFigures>,
-    /// A value that the slot's worker uses; dropped with the lease.
-    kept: Option<Box<dyn Any + Send>>,
-}
-
-impl Lease {
-    pub(crate) fn slot(&mut self) -> &mut Slot {
-        self.slot.as_mut().expect("a lease holds its slot until it is dropped")
-    }
-
-    pub(crate) fn slot_ref(&self) -> &Slot {
-        self.slot.as_ref().expect("a lease holds its slot until it is dropped")
-    }
-
-    pub(crate) fn index(&self) -> usize {
-        self.slot_ref().index()
-    }
-
-    pub(crate) fn keep(&mut self, kept: Box<dyn Any + Send>) {
-        self.kept = Some(kept);
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if let Some(slot) = self.slot.take() {
-            self.zygote.hand_back(slot);
-        }
-    }
-}
 
 /// The content of a zygote's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,7 +123,7 @@ impl Zygote {
     /// first workers.
     pub(crate) fn attach(
         control: SeqPacket,
-        limits: &PoolLimits,
+        (limits, lanes): (&PoolLimits, &[LaneLimits]),
         threads: usize,
         memory: Arc<MemoryWatch>,
     ) -> io::Result<Arc<Zygote>> {
@@ -171,8 +144,10 @@ impl Zygote {
             waiting: AtomicUsize::new(0),
             out: AtomicUsize::new(0),
             most_waiting,
+            most_behind: most_waiting.div_ceil(2),
+            has_lanes: !lanes.is_empty(),
             state: Mutex::new(State {
-                waiting: VecDeque::new(),
+                lanes: Lanes::new(lanes),
                 roster: Roster::new(most, first),
                 is_untold: false,
                 footprint: Footprint::default(),
@@ -242,7 +217,7 @@ impl Zygote {
         self.condemned.notify_one();
         let workers = {
             let mut state = self.state();
-            state.waiting.clear();
+            state.lanes.clear();
             let own = std::mem::take(&mut state.footprint.own);
             self.memory.account(own, 0);
             self.waiting.store(0, Ordering::Relaxed);
@@ -253,87 +228,6 @@ impl Zygote {
             self.kill(worker, pid, KILL_SIGNAL);
         }
         self.raise_alarm();
-    }
-
-    /// Leases a free slot. `None` if there is none, if others wait for one already, or if as many
-    /// requests wait for a worker as may.
-    pub(crate) fn try_lease(self: &Arc<Self>) -> Option<Lease> {
-        if self.waiting.load(Ordering::Relaxed) > 0 || self.is_full(0) {
-            None
-        } else {
-            self.checkout()
-        }
-    }
-
-    /// Joins the queue for a slot; `None` if as many wait already as may. The receiver fails when
-    /// the zygote dies.
-    pub(crate) fn join_queue(self: &Arc<Self>) -> Option<oneshot::Receiver<Lease>> {
-        let mut state = self.state();
-        state.waiting.retain(|waiting| !waiting.is_closed());
-        if self.is_full(state.waiting.len()) {
-            self.waiting.store(state.waiting.len(), Ordering::Relaxed);
-            return None;
-        }
-        let (sender, receiver) = oneshot::channel();
-        if !self.is_dead() {
-            state.waiting.push_back(sender);
-            // Counted before the search for a free slot: either the search finds a slot that comes
-            // back at this moment, or the thread that brings it back finds this request. The
-            // front's own lock orders the two.
-            self.waiting.store(state.waiting.len(), Ordering::Relaxed);
-            self.serve(&mut state);
-        }
-        Some(receiver)
-    }
-
-    /// Whether as many wait for a worker as may: `waiting` for a slot, and those whose slots are
-    /// more than there are workers.
-    fn is_full(&self, waiting: usize) -> bool {
-        let out = self.out.load(Ordering::Relaxed);
-        match out.checked_sub(self.front.geometry().workers) {
-            Some(behind) => behind + waiting >= self.most_waiting,
-            None => waiting > 0 && waiting >= self.most_waiting,
-        }
-    }
-
-    fn hand_back(self: &Arc<Self>, slot: Slot) {
-        self.take_back(slot);
-        if self.waiting.load(Ordering::Relaxed) > 0 {
-            self.serve(&mut self.state());
-        }
-    }
-
-    /// Gives free slots to the requests that wait, in order.
-    fn serve(self: &Arc<Self>, state: &mut State) {
-        while let Some(first) = state.waiting.pop_front() {
-            let Some(lease) = self.checkout() else {
-                state.waiting.push_front(first);
-                break;
-            };
-            if let Err(mut unwanted) = first.send(lease) {
-                // Not by dropping it: that would come back here while we hold the lock.
-                unwanted.slot.take().into_iter().for_each(|slot| self.take_back(slot));
-            }
-        }
-        self.waiting.store(state.waiting.len(), Ordering::Relaxed);
-    }
-
-    fn checkout(self: &Arc<Self>) -> Option<Lease> {
-        let slot = self.front.checkout()?;
-        self.out.fetch_add(1, Ordering::Relaxed);
-        self.lost[slot.index()].store(0, Ordering::Relaxed);
-        Some(Lease {
-            zygote: self.clone(),
-            slot: Some(slot),
-            figures: None,
-            kept: None,
-        })
-    }
-
-    fn take_back(&self, slot: Slot) {
-        let cleaning = self.front.release(slot);
-        self.out.fetch_sub(1, Ordering::Relaxed);
-        cleaning.into_iter().for_each(|cleaning| self.clean(cleaning));
     }
 
     /// Gives back memory that the pool does not need any more.
@@ -351,7 +245,10 @@ impl Zygote {
 
     /// Notes that a script took `took` nanoseconds, and which share of them it worked.
     pub(crate) fn note_service(&self, took: u32, share: Option<u32>) {
-        if let Some(limit) = self.awake.note(took, share) {
+        // With lanes, the configuration says how many workers take turns on the processors.
+        if let Some(limit) = self.awake.note(took, share)
+            && !self.has_lanes
+        {
             self.front.limit_awake(limit);
         }
     }
@@ -359,12 +256,20 @@ impl Zygote {
     /// Whether a new request is left to the workers that are awake, because more of them would only
     /// take turns on the processors.
     pub(crate) fn holds_back(&self) -> bool {
-        self.awake.is_reached_by(self.front.awake_workers())
+        !self.has_lanes && self.awake.is_reached_by(self.front.awake_workers())
     }
 
     /// How long a request that was held back may wait while none is taken from the queue.
     pub(crate) fn patience(&self) -> Duration {
         self.awake.patience()
+    }
+
+    /// The use of each lane; empty for a pool without lanes of its own.
+    pub(crate) fn lane_figures(&self) -> Vec<LaneFigures> {
+        match self.has_lanes {
+            true => self.state().lanes.figures(),
+            false => Vec::new(),
+        }
     }
 
     /// Whether PHP has started in the zygote.
@@ -433,6 +338,7 @@ impl Zygote {
                 state.roster.started(worker as usize, pid);
                 self.front.set_present(state.roster.present());
                 drop(state);
+                self.serve_waiting();
                 Some(ZygoteEvent::Started)
             }
             Some(FromZygote::Died { worker, pid, status }) => {

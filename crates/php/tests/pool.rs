@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use howdah_php::{
     DispatchError, Exchange, ExchangeError, HeadKind, MemoryFigures, PoolEvent, PoolHandle,
-    PoolLimits, RequestBody, RequestEncoder, Scaling, decode_head,
+    PoolLimits, QueuePlace, RequestBody, RequestEncoder, Scaling, decode_head,
 };
 
 use support::{Front, Gate, PATIENCE, Script, limits};
@@ -33,7 +33,9 @@ async fn dispatch(handle: &PoolHandle, script: Script) -> Result<Exchange, Dispa
             [Some(b"GET"), Some(name.as_bytes()), None, None, None, None, None, None, None],
         );
     };
-    handle.dispatch(&encoder, encode, RequestBody::Memory(b"")).await
+    handle
+        .dispatch(QueuePlace::default(), &encoder, encode, RequestBody::Memory(b""))
+        .await
 }
 
 /// Reads the body to its end.

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use howdah_config::{AccessTarget, Config, Count, ListenAddress, Listener, listen_addresses};
 use howdah_htaccess::Severity;
 
@@ -33,8 +34,8 @@ struct CommandLine {
 enum Task {
     /// Serve a folder, or the sites of a configuration file
     Serve(ServeArguments),
-    /// Find the mistakes in a configuration and in every .htaccess below its sites; exit status 1 if
-    /// there are any
+    /// Find the mistakes in a configuration and in every .htaccess below its sites; exit status 1
+    /// if there are any
     Check(CheckArguments),
     /// Show how a request is resolved, and why: each file, directive and condition in the order in
     /// which they act
@@ -47,6 +48,8 @@ enum Task {
     Reload(ServerArguments),
     /// Let the running server finish its requests and end
     Stop(ServerArguments),
+    /// Print a shell's script that completes this program's arguments
+    Completion(CompletionArguments),
 }
 
 #[derive(Debug, Args)]
@@ -59,8 +62,8 @@ struct ServeArguments {
         value_name = "ADDR",
         value_parser = listen,
         help = "Address to accept connections on: 127.0.0.1:8080, [::1]:8080, :80 for every \
-                address, or unix:/run/howdah/web.sock; with http:// or https:// before it, in the clear \
-                or over TLS; may be repeated"
+                address, or unix:/run/howdah/web.sock; with http:// or https:// before it, in the \
+                clear or over TLS; may be repeated"
     )]
     listen: Vec<ListenAddresses>,
     /// Serve over TLS with certificates of the local authority, for development
@@ -162,6 +165,12 @@ struct StatusArguments {
     watch: bool,
 }
 
+#[derive(Debug, Args)]
+struct CompletionArguments {
+    /// The shell
+    shell: Shell,
+}
+
 /// The addresses of one `--listen` option.
 #[derive(Debug, Clone)]
 struct ListenAddresses {
@@ -197,6 +206,7 @@ pub(crate) fn main() -> ExitCode {
         Task::Status(status) => status.run(),
         Task::Reload(running) => running.ask(Command::Reload),
         Task::Stop(running) => running.ask(Command::Stop),
+        Task::Completion(completion) => completion.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -390,6 +400,15 @@ impl ImportArguments {
     }
 }
 
+impl CompletionArguments {
+    fn run(self) -> Result<(), CommandError> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut CommandLine::command(), "howdah", &mut script);
+        say(String::from_utf8_lossy(&script).trim_end());
+        Ok(())
+    }
+}
+
 impl StatusArguments {
     fn run(self) -> Result<(), CommandError> {
         if self.watch {
@@ -427,9 +446,10 @@ impl ServerArguments {
                 .map_err(|errors| CommandError::Config(errors.to_string()))?,
             None => Config::default(),
         };
-        config.control_path(environment.identity.is_root(), environment.runtime.as_deref()).ok_or_else(|| {
-            let reason = "no control socket is known: XDG_RUNTIME_DIR is not set; name one with --control, or a configuration \
-                          that sets `control` with --config";
+        let is_root = environment.identity.is_root();
+        config.control_path(is_root, environment.runtime.as_deref()).ok_or_else(|| {
+            let reason = "no control socket is known: XDG_RUNTIME_DIR is not set; name one with \
+                --control, or a configuration that sets `control` with --config";
             CommandError::Config(reason.to_owned())
         })
     }
@@ -502,7 +522,6 @@ fn access_log(text: &str) -> Result<AccessTarget, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     fn serve(arguments: &[&str]) -> Result<ServeArguments, String> {
         let line = CommandLine::try_parse_from([&["howdah", "serve"], arguments].concat());
@@ -519,7 +538,8 @@ mod tests {
 
     #[test]
     fn what_serve_understands() {
-        let all = "/srv --listen 127.0.0.1:1 --listen :2 --listen https://127.0.0.1:3 --tls internal --workers 3 --threads auto --no-php --no-htaccess --access-log off";
+        let all = "/srv --listen 127.0.0.1:1 --listen :2 --listen https://127.0.0.1:3 --tls \
+            internal --workers 3 --threads auto --no-php --no-htaccess --access-log off";
         let serve = serve(&all.split(' ').collect::<Vec<_>>()).unwrap();
         assert_eq!(serve.sites.folder, Some("/srv".into()));
         let listen: Vec<String> = serve

@@ -1,8 +1,8 @@
 //! Crews: threads for work that takes too long for an event loop. The jobs of sites take turns, so
 //! that a site with costly work delays its own requests only.
 //!
-//! Three crews exist: one evaluates costly directives and replaces text in content (Substitute), one
-//! asks the disk where an event loop would have to wait for it, and one compares passwords.
+//! Three crews exist: one evaluates costly directives and replaces text in content (Substitute),
+//! one asks the disk where an event loop would have to wait for it, and one compares passwords.
 
 mod turns;
 

@@ -58,6 +58,9 @@ pub(crate) struct Explanation {
     /// The lines for the error log.
     pub(crate) complaints: Vec<String>,
     pub(crate) outcome: Outcome,
+    /// The lane of the pool that the request waits in; `None` without lanes, and for other
+    /// requests.
+    pub(crate) lane: Option<String>,
     /// The head of the response, as far as the server makes it.
     pub(crate) head: ResponseHead,
     /// The filters that the content passes.
@@ -146,8 +149,8 @@ pub(crate) fn explain(config: &Config, question: &Question) -> Result<Explanatio
 }
 
 /// The note for a request over http to a site with a certificate.
-const TO_HTTPS: &str = "over http the server redirects this request to https, as `redirect` of [site.tls] \
-                        says; ask for the URL with https://";
+const TO_HTTPS: &str = "over http the server redirects this request to https, as `redirect` of \
+    [site.tls] says; ask for the URL with https://";
 
 /// The state that resolving needs, as the server has it.
 struct Bench<'b> {
@@ -173,6 +176,7 @@ impl Bench<'_> {
             set: Vec::new(),
             complaints: Vec::new(),
             outcome: Outcome::Page,
+            lane: None,
             head: ResponseHead::new(Status::OK),
             filters: Vec::new(),
             work: Work {
@@ -244,6 +248,7 @@ impl Bench<'_> {
                     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
                     variables.push((text(name), text(value)));
                 });
+                to.lane = self.site.lane_name(self.site.lane(&self.client)).map(str::to_owned);
                 to.outcome = Outcome::Script {
                     path: shown(script.path()),
                     settings: rules.map(settings).unwrap_or_default(),

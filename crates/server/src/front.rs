@@ -4,6 +4,7 @@
 mod challenges;
 mod clock;
 mod keys;
+pub(crate) mod lanes;
 mod media_types;
 mod memory;
 pub(crate) mod pulse;
@@ -49,6 +50,7 @@ use crate::net::{Accepted, Clients, Listener};
 use crate::observe::Ledger;
 use crate::observe::{FrontCounters, RecentMessages};
 use crate::quic::Exchange;
+use crate::respond::UpstreamNames;
 use crate::status::{ServerFacts, Snapshot, table};
 use crate::supervisor::front_protocol::{
     self, FromFront, FrontStart, PoolChannel, PoolFacts, ToFront,
@@ -132,7 +134,12 @@ fn serve(
             slow_after: php.slow_after(),
             meters_processor: php.status_path.is_some() || format.is_some_and(LogFormat::tells_cpu),
         };
-        pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads, memory.clone()));
+        pools[link.site] = Some(Pool::new(
+            link.name.clone(),
+            (limits, lanes::of(php, processors())),
+            threads,
+            memory.clone(),
+        ));
     }
     warn_of_unreadable_roots(&config, &log);
     if let Err(warning) = use_media_types(&config) {
@@ -238,6 +245,7 @@ fn share(
         crowded: (0..threads).map(|_| Notify::new()).collect(),
         sites,
         has_upstreams: config.sites.iter().any(|site| !site.upstreams.is_empty()),
+        upstream_names: UpstreamNames::start(&config, &log)?,
         config,
         pools,
         pool_users,
@@ -256,7 +264,8 @@ fn share(
     Ok((Arc::new(shared), receivers))
 }
 
-/// Starts the threads that evaluate costly directives, at least two: one site never has all of them.
+/// Starts the threads that evaluate costly directives, at least two: one site never has all of
+/// them.
 fn evaluators(directives: Arc<DirectiveCache>) -> io::Result<Crew<Store>> {
     let threads = processors().div_ceil(2).max(2);
     let bounds = Bounds {
@@ -277,16 +286,16 @@ fn evaluators(directives: Arc<DirectiveCache>) -> io::Result<Crew<Store>> {
     Crew::start("directives", threads, bounds, store)
 }
 
-/// Starts the threads that ask the disk where an event loop would have to wait for it. One site never
-/// has all of them.
+/// Starts the threads that ask the disk where an event loop would have to wait for it. One site
+/// never has all of them.
 fn readers(directives: Arc<DirectiveCache>) -> io::Result<Crew<Store>> {
     let bounds = Bounds {
         site: MOST_READERS,
         client: MOST_READERS,
         at_a_time: READERS / 2,
     };
-    // These stores know nothing for longer than a question, since what they know is not asked of the
-    // disk.
+    // These stores know nothing for longer than a question, since what they know is not asked of
+    // the disk.
     let limits = howdah_files::Limits {
         entries: 16,
         descriptors: 4,
@@ -341,7 +350,7 @@ pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
     let pools = (vec![None; config.sites.len()], vec![None; config.sites.len()]);
     let log = Arc::new(ErrorLog::new(crate::log::LogTarget::stderr()?, Level::Error));
     let pulse = Arc::new(Pulse::new(1)?);
-    let counters = Arc::new(FrontCounters::new(1, vec![String::new(); config.sites.len()])?);
+    let counters = Arc::new(FrontCounters::new(1, vec![Default::default(); config.sites.len()])?);
     let facts = ServerFacts {
         supervisor: std::process::id(),
         began: std::time::SystemTime::now(),
@@ -390,8 +399,8 @@ fn warn_of_unreadable_roots(config: &Config, log: &ErrorLog) {
         if let Err(error) = std::fs::read_dir(root) {
             let user = config.user.as_deref().unwrap_or(FRONT_USER);
             let what = format!(
-                "the document root {} cannot be read: {error}; if the server was started as root, {user} needs the right to \
-                 read it and to enter every folder above it",
+                "the document root {} cannot be read: {error}; if the server was started as root, \
+                 {user} needs the right to read it and to enter every folder above it",
                 root.display(),
             );
             log.say(Level::Warning, Some(&site.name), &what);
@@ -510,7 +519,7 @@ impl Control {
         let log = &self.shared.log;
         let name = Some(pool.name());
         // This is the first thread.
-        let counters = self.shared.counters.thread(0).pool(site).clone();
+        let counters = self.shared.counters.thread(0).pool(site).all.clone();
         let mut facts = PoolFacts {
             php_version: String::new(),
             opcache: String::new(),

@@ -1,5 +1,5 @@
-//! `howdah import`: writes the configuration that is equal to another server's, and says what has no
-//! equal.
+//! `howdah import`: writes the configuration that is equal to another server's, and says what has
+//! no equal.
 
 pub(crate) mod fpm;
 

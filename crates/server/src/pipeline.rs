@@ -66,6 +66,11 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
         return Served::early(Response::error(Status::MISDIRECTED_REQUEST), None);
     };
     context.site = Some(site);
+    if context.request.is_early
+        && let Some(response) = secure::settle_early(context.request)
+    {
+        return Served::early(response, Some(site));
+    }
     if let Some(tls) = &context.thread.shared.tls
         && let Some(response) = secure::settle(context, tls, site)
     {

@@ -10,8 +10,8 @@
 //! ```
 //! Each thread reads sockets of its own (`SO_REUSEPORT`). The kernel chooses the socket by the
 //! client's address, which changes when the client moves; a connection stays where it began. An
-//! endpoint that reads a packet of another one gives it to that one. During a reload the sockets are
-//! read by the new generation, and packets for connections of a former one go to its mailbox.
+//! endpoint that reads a packet of another one gives it to that one. During a reload the sockets
+//! are read by the new generation, and packets for connections of a former one go to its mailbox.
 
 mod endpoint;
 mod exchange;

@@ -16,4 +16,4 @@ pub(crate) mod upstream;
 
 pub(crate) use self::file::set_content_type;
 pub(crate) use self::prepared::Prepared;
-pub(crate) use self::upstream::{KeptConnections, UpstreamError};
+pub(crate) use self::upstream::{KeptConnections, UpstreamError, UpstreamNames};

@@ -13,6 +13,7 @@ mod table;
 
 pub(crate) use self::fpm::{FpmQuery, page as fpm_page};
 pub(crate) use self::snapshot::{
-    CodeCounts, PoolSnapshot, ServerFacts, SiteSnapshot, Snapshot, WorkerSnapshot, WorkerState,
+    CodeCounts, LaneSnapshot, PoolSnapshot, ServerFacts, SiteSnapshot, Snapshot, WorkerSnapshot,
+    WorkerState,
 };
 pub(crate) use self::table::table;

@@ -8,7 +8,8 @@
 //! pace         how long a client may let a response wait
 //! open         the requests of a connection that have not ended
 //! ```
-//! A protocol has a [`Stream`] for each request, with the client's [`Content`] and a [`StreamSink`].
+//! A protocol has a [`Stream`] for each request, with the client's [`Content`] and a
+//! [`StreamSink`].
 
 mod exchange;
 mod head;
@@ -52,6 +53,9 @@ pub(crate) trait Stream {
 
     /// The number of requests of the connection before this one.
     fn earlier(&self) -> u64;
+
+    /// Whether the request came in early data of a handshake that is not complete.
+    fn is_early(&self) -> bool;
 
     /// Returns the protocol of an extended CONNECT (RFC 8441, RFC 9220).
     fn protocol(head: &Parts) -> Option<&str>;

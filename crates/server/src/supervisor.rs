@@ -359,7 +359,10 @@ impl Supervisor {
                     generation.kill();
                     self.say(
                         Level::Warning,
-                        &format!("requests were cut off because `drain_timeout` is over; killed: {remains}"),
+                        &format!(
+                            "requests were cut off because `drain_timeout` is over; killed: \
+                             {remains}"
+                        ),
                     );
                 }
                 GenerationPhase::Ending { until } if now >= until => {

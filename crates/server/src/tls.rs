@@ -1,9 +1,9 @@
 //! TLS: the sites' certificates, and the handshake that makes an encrypted transport of a socket.
 //!
 //! The supervisor reads certificates and keys ([`PairText`]), because the front's user may not. The
-//! front gets the bytes with its start and with each change, and makes the sites' certificates of them.
-//! Private keys are therefore in the memory of both processes, and in no other: pools are started
-//! by `exec`, and neither process can be dumped or looked into by other users.
+//! front gets the bytes with its start and with each change, and makes the sites' certificates of
+//! them. Private keys are therefore in the memory of both processes, and in no other: pools are
+//! started by `exec`, and neither process can be dumped or looked into by other users.
 
 mod certificate;
 mod certificates;
@@ -24,7 +24,7 @@ pub(crate) use self::handshake::{accept, is_hello};
 pub(crate) use self::internal::LocalAuthority;
 pub(crate) use self::pair::{PairText, SitePairs, read};
 pub(crate) use self::policy::{Tls, TlsStart, clients, fill_random};
-pub(crate) use self::quic::{quic_established, quic_sessions};
+pub(crate) use self::quic::{quic_established, quic_sessions, quic_takes_early_data};
 pub(crate) use self::tickets::{LIFETIME as TICKET_LIFETIME, TicketKeys};
 pub(crate) use self::upstreams::{
     UpstreamSettings, handshake_advice, server_name, upstream_settings,

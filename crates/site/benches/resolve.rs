@@ -63,7 +63,8 @@ Require all denied
 </FilesMatch>
 ";
 
-const HEADERS: &str = "Header set X-Content-Type-Options nosniff\nExpiresActive On\nExpiresDefault \"access plus 1 month\"\n";
+const HEADERS: &str = "Header set X-Content-Type-Options nosniff\nExpiresActive On\n\
+    ExpiresDefault \"access plus 1 month\"\n";
 
 fn main() {
     let rows = [

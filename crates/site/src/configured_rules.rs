@@ -1,13 +1,13 @@
-//! Keys of the configuration that act as Apache's directives do: `error_pages`, `charset`, `fields` and
-//! `listing`. They become directives behind the site's own `rules`, so that `.htaccess` files can
-//! change what they say, and `howdah explain` shows them.
+//! Keys of the configuration that act as Apache's directives do: `error_pages`, `charset`, `fields`
+//! and `listing`. They become directives behind the site's own `rules`, so that `.htaccess` files
+//! can change what they say, and `howdah explain` shows them.
 
 use std::fmt::Write;
 
 use howdah_config::{FieldRule, Site};
 
-/// Returns the directives of a site's configuration: its `rules`, and those that its keys stand for.
-/// `None`: there are none.
+/// Returns the directives of a site's configuration: its `rules`, and those that its keys stand
+/// for. `None`: there are none.
 pub(crate) fn directives(site: &Site) -> Option<String> {
     let mut text = site.rules.clone().unwrap_or_default();
     if !text.is_empty() && !text.ends_with('\n') {
@@ -107,18 +107,19 @@ mod tests {
     #[test]
     fn keys_become_directives_behind_the_rules() {
         assert_eq!(of(""), None);
-        let text = of(
-            "rules = \"Options -Indexes\"\nlisting = true\ncharset = \"utf-8\"\nerror_pages = { 404 = \"/404.html\" }",
-        );
-        let expected = "Options -Indexes\nErrorDocument 404 /404.html\nAddDefaultCharset utf-8\nOptions +Indexes\n";
+        let text = of("rules = \"Options -Indexes\"\nlisting = true\ncharset = \"utf-8\"\n\
+                error_pages = { 404 = \"/404.html\" }");
+        let expected = "Options -Indexes\nErrorDocument 404 /404.html\nAddDefaultCharset utf-8\n\
+            Options +Indexes\n";
         assert_eq!(text.unwrap(), expected);
         let text = of("[[site.fields]]\nset = { X-A = \"100% \\\"b\\\"\" }").unwrap();
         assert_eq!(text, "Header set X-A \"100%% \\\"b\\\"\"\n");
         let text = of(
             "[[site.fields]]\nmatch = [\"*.css\", \"/a/**\"]\ntype = \"text/*\"\nunset = \"X-B\"",
         );
-        let expected = "Header unset X-B \"expr=(%{SCRIPT_FILENAME} =~ m#(?:^|/)(?:[^/]*\\x2ecss)$# || \
-                        %{REQUEST_URI} =~ m#^(?:/a/.*)$#) && %{CONTENT_TYPE} =~ m#^(?:text/[^/]*) *(?:;|$)#i\"\n";
+        let expected = "Header unset X-B \"expr=(%{SCRIPT_FILENAME} =~ \
+            m#(?:^|/)(?:[^/]*\\x2ecss)$# || %{REQUEST_URI} =~ m#^(?:/a/.*)$#) && %{CONTENT_TYPE} \
+            =~ m#^(?:text/[^/]*) *(?:;|$)#i\"\n";
         assert_eq!(text.unwrap(), expected);
     }
 

@@ -63,9 +63,9 @@ pub trait DocumentHost: Host {
         }
     }
 
-    /// Returns what is known of `path` without leaving the document root: `Some(None)` where nothing
-    /// is there. `None`: [`Host::probe`] has to answer, past the rule for symbolic links, as Apache
-    /// does for paths that directives name.
+    /// Returns what is known of `path` without leaving the document root: `Some(None)` where
+    /// nothing is there. `None`: [`Host::probe`] has to answer, past the rule for symbolic links,
+    /// as Apache does for paths that directives name.
     fn probe_document(&mut self, _path: &DocumentPath) -> Option<Option<Probe>> {
         None
     }

@@ -20,6 +20,7 @@ mod configured_rules;
 mod documents;
 mod error;
 mod host;
+mod lanes;
 mod names;
 mod normal;
 mod path;

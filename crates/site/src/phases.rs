@@ -5,8 +5,8 @@
 //! site rules  SetEnvIf, RewriteRule and Redirect of the site's configuration; perhaps another path
 //! folders     which rules are in force; where a file of them is broken: 500
 //! sections    <Files>, then <If>
-//! header      SetEnvIf                                                         (not of sub-requests)
-//! access      names that are never served, Require, AuthType                   (not again under the same rules)
+//! header      SetEnvIf                                            (not of sub-requests)
+//! access      names that are never served, Require, AuthType      (not again under the same rules)
 //! type        MultiViews, then the extensions
 //! fixups      SetHandler · RewriteRule · Redirect · SetEnv · DirectoryIndex · RequestHeader
 //! handler     a file, a script, a listing, or once more from the top with another URL

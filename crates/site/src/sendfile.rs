@@ -48,7 +48,8 @@ impl fmt::Display for SendfileError {
         f.write_str(match self {
             SendfileError::Malformed => "it is no path",
             SendfileError::Outside => {
-                "it is below no folder that the site's `sendfile`, `sendfile_roots` or `accel` names"
+                "it is below no folder that the site's `sendfile`, `sendfile_roots` or `accel` \
+                 names"
             }
             SendfileError::Refused => {
                 "such names are only sent from folders of `sendfile_roots` or `accel`"

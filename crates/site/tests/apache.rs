@@ -5,7 +5,8 @@
 //! Skipped, with the reason printed, where Debian's apache2 and libapache2-mod-php are not
 //! installed.
 
-#![allow(clippy::unwrap_used)] // All of this is test code; Clippy knows only the marked functions as such.
+// All of this is test code; Clippy knows only the marked functions as such.
+#![allow(clippy::unwrap_used)]
 
 #[path = "apache/server.rs"]
 mod server;
@@ -178,7 +179,8 @@ fn a_front_controller_sees_the_same() {
             format!("GET {target} HTTP/1.1\r\nHost: foo.example:81\r\nConnection: close\r\n\r\n");
         let mut outcomes: [Outcome; 2] = both(&apache, apache.rewritten, &sites, &head).into();
         for outcome in &mut outcomes {
-            // Where rules apply, Apache gives `redirect:/index.php` as the path of `/route`. That value is of no use.
+            // Where rules apply, Apache gives `redirect:/index.php` as the path of `/route`. That
+            // value is of no use.
             if let Outcome::Script(variables) = outcome {
                 variables.remove("PATH_TRANSLATED");
             }
@@ -204,7 +206,8 @@ fn requests_look_the_same_to_a_script() {
         "GET /dump.php HTTP/1.0\r\nHost: foo.example\r\n",
         "HEAD /a.txt HTTP/1.1\r\nHost: h\r\n",
         "POST /dump.php?q HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n",
-        "POST /dir/ HTTP/1.1\r\nHost: h\r\nContent-Type: text/plain; x=y\r\nContent-Length: 3\r\n\r\nabc",
+        "POST /dir/ HTTP/1.1\r\nHost: h\r\nContent-Type: text/plain; x=y\r\nContent-Length: 3\r\n\
+         \r\nabc",
         "POST /dir HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n",
         "PUT /dump.php/x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "DELETE /dump.php HTTP/1.1\r\nHost: h\r\n",
@@ -212,9 +215,11 @@ fn requests_look_the_same_to_a_script() {
         "OPTIONS /dump.php HTTP/1.1\r\nHost: h\r\n",
         "PROPFIND /dump.php HTTP/1.1\r\nHost: h\r\n",
         "PUT /a.txt HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n",
-        "GET /dump.php HTTP/1.1\r\nHost: h\r\nX-A: 1\r\nx-a: 2\r\nAccept-Language: de\r\nX-A:3\r\nX-Empty:\r\n",
+        "GET /dump.php HTTP/1.1\r\nHost: h\r\nX-A: 1\r\nx-a: 2\r\nAccept-Language: de\r\nX-A:3\r\n\
+         X-Empty:\r\n",
         "GET /dump.php HTTP/1.1\r\nHost: h\r\nX_U: 1\r\nX.D: 2\r\nProxy: p\r\nX-9-z: \t v w \r\n",
-        "GET /dump.php HTTP/1.1\r\nHost: h\r\nCookie: a=1; b=2\r\nReferer: http://x/\r\nIf-None-Match: \"e\"\r\n",
+        "GET /dump.php HTTP/1.1\r\nHost: h\r\nCookie: a=1; b=2\r\nReferer: http://x/\r\n\
+         If-None-Match: \"e\"\r\n",
     ];
     for head in heads {
         let (lines, body) = head.split_once("\r\n\r\n").unwrap_or((head.trim_end(), ""));

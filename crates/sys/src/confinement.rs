@@ -145,7 +145,8 @@ mod tests {
         ruleset.grant(text(&folder.join("missing")), FileRights::WRITE);
         ruleset.grant(c"/dev/null".to_owned(), FileRights::ALL);
         let script = format!(
-            "cd {}; echo x > in/a && cat in/a; mv in/a in/b && cat in/b; mv in/b out/b; echo x > out/c; ls out; echo end",
+            "cd {}; echo x > in/a && cat in/a; mv in/a in/b && cat in/b; mv in/b out/b; echo x > \
+             out/c; ls out; echo end",
             folder.display()
         );
         let confinement = Confinement {

@@ -10,8 +10,8 @@ use crate::listen::{bind_to, set};
 /// Bytes of packets that wait in a socket, as far as `net.core.rmem_max` allows.
 const RECEIVE_BUFFER: libc::c_int = 4 << 20;
 
-/// Binds `count` sockets to `address`, which share its packets (`SO_REUSEPORT`): those of one client
-/// always come to the same socket. The sockets are non-blocking and close-on-exec.
+/// Binds `count` sockets to `address`, which share its packets (`SO_REUSEPORT`): those of one
+/// client always come to the same socket. The sockets are non-blocking and close-on-exec.
 ///
 /// # Errors
 /// `AddrInUse` where another program has a socket on the port, also one that would share it, and

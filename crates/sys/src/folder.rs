@@ -83,9 +83,9 @@ pub fn make_private(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives the folder at `path`, and all files and folders in it, to user `uid` and group `gid`. Never
-/// follows a link, and leaves files out that have a second name elsewhere. Does nothing if there is
-/// no folder, or if it belongs to that user. No process of the present owner may run.
+/// Gives the folder at `path`, and all files and folders in it, to user `uid` and group `gid`.
+/// Never follows a link, and leaves files out that have a second name elsewhere. Does nothing if
+/// there is no folder, or if it belongs to that user. No process of the present owner may run.
 ///
 /// # Errors
 /// The owner cannot be changed, or there are too many levels of folders.

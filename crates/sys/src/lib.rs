@@ -5,6 +5,7 @@
 //! conditions for the call's soundness, therefore callers need no `unsafe`.
 #![allow(unsafe_code)] // This crate is where the system calls live.
 
+pub mod allocator;
 pub mod confinement;
 pub mod credentials;
 pub mod datagram;

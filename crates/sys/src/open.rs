@@ -174,7 +174,8 @@ pub mod errno {
     };
 }
 
-/// Opens a path by what the kernel has in memory. `None`: the kernel or a sandbox does not know how.
+/// Opens a path by what the kernel has in memory. `None`: the kernel or a sandbox does not know
+/// how.
 fn cached(
     folder: RawFd,
     path: &CStr,

@@ -1,5 +1,5 @@
-//! The terminal screen of `howdah status --watch`: sites, pools and workers, brought up to date every
-//! second.
+//! The terminal screen of `howdah status --watch`: sites, pools and workers, brought up to date
+//! every second.
 //!
 //! The caller gives a function that asks the server for its state as JSON. `state` reads that,
 //! `rates` compares it with the state before, and `screen` draws both.
@@ -27,9 +27,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Longest time until a signal has an effect.
 const SIGNAL_CHECK: Duration = Duration::from_millis(250);
 
-/// Shows the state that `ask` returns as JSON until the person at the terminal presses `q` or Ctrl-C,
-/// or the process is told to end. Afterwards the terminal is as before. While `ask` fails, the screen
-/// says why and keeps the last state.
+/// Shows the state that `ask` returns as JSON until the person at the terminal presses `q` or
+/// Ctrl-C, or the process is told to end. Afterwards the terminal is as before. While `ask` fails,
+/// the screen says why and keeps the last state.
 ///
 /// # Errors
 /// There is no terminal, the first question fails, or the answer is none of this version's. The

@@ -306,7 +306,8 @@ mod tests {
             r#"{{"version": "1.0", "state": "serving", "uptime": 90061, "time": 5, "requests": 7,
                 "sites": [{{"name": "shop", "requests": 7, "classes": {{"4xx": 2}}, "pool": {{
                 "workers": [{}], "active": 1, "queue": 9, "memory": 1048576,
-                "duration": {{"buckets": [[0.01, 3], [0.25, 7]], "count": 7}}}}}}, {{"name": "plain"}}]}}"#,
+                "duration": {{"buckets": [[0.01, 3], [0.25, 7]], "count": 7}}}}}},
+                {{"name": "plain"}}]}}"#,
             workers.join(",")
         );
         let status = Status::parse(&text).unwrap();

@@ -77,9 +77,15 @@ impl<'a> World<'a> {
         let Step::Order { certificate, directory, .. } = step else {
             return;
         };
-        let same = |(_, other): &(Duration, Step)| matches!(other, Step::Order { certificate: one, .. } if *one == certificate);
+        let same = |(_, other): &(Duration, Step)| match other {
+            Step::Order { certificate: one, .. } => *one == certificate,
+            _ => false,
+        };
         assert!(!self.under_way.iter().any(same), "two orders of one name");
-        let at = |(_, other): &&(Duration, Step)| matches!(other, Step::Order { directory: one, .. } if *one == directory);
+        let at = |(_, other): &&(Duration, Step)| match other {
+            Step::Order { directory: one, .. } => *one == directory,
+            _ => false,
+        };
         assert!(self.under_way.iter().filter(at).count() < MOST_ORDERS);
         self.orders.push((self.now.steady.as_secs(), certificate, directory));
     }

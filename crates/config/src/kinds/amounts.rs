@@ -136,7 +136,8 @@ fn rate(text: &str) -> Result<Rate, Problem> {
         Some((count, seconds)) => Ok(Rate::new(count, seconds)),
         None => Err(Problem::new(
             format!("`{text}` is not a rate"),
-            "give a whole number, at least 1, and a time: `\"50/s\"`, `\"600/m\"`, `\"5000/h\"`; or `\"off\"`",
+            "give a whole number, at least 1, and a time: `\"50/s\"`, `\"600/m\"`, `\"5000/h\"`; \
+             or `\"off\"`",
         )),
     }
 }

@@ -134,7 +134,8 @@ impl ValueKind for NameGlob {
             if text.is_empty() || !is_path || !is_plain {
                 return Err(Problem::new(
                     format!("`{text}` is neither a name nor a path"),
-                    "give a name without `/`, as `*.css`, or a path that begins with `/`, as `/assets/**`",
+                    "give a name without `/`, as `*.css`, or a path that begins with `/`, as \
+                     `/assets/**`",
                 ));
             }
             Ok(text.to_owned())

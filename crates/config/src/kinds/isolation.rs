@@ -44,7 +44,8 @@ impl ValueKind for ConnectTo {
     type Value = Destination;
 
     fn name() -> String {
-        "an address such as `\"127.0.0.1:3306\"`, `\"*:443\"`, `\"unix:/run/mysqld/mysqld.sock\"` or `\"udp\"`"
+        "an address such as `\"127.0.0.1:3306\"`, `\"*:443\"`, `\"unix:/run/mysqld/mysqld.sock\"` \
+         or `\"udp\"`"
             .to_owned()
     }
 

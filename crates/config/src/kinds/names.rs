@@ -26,7 +26,10 @@ macro_rules! text_kind {
                 if value.is_empty() { "unset".to_owned() } else { quoted(value) }
             }
 
-            fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
+            fn read(
+                value: &Spanned<DeValue<'_>>,
+                report: &mut MistakeCollector<'_>,
+            ) -> Option<String> {
                 let check: fn(&str) -> Result<(), Problem> = $check;
                 read_string(value, report, $words, |text| check(text).map(|()| text.to_owned()))
             }
@@ -38,11 +41,16 @@ text_kind!(
     /// Any text but the empty one.
     Text, "a name", |text| {
         if text.is_empty() || text.contains('\0') {
-            return Err(Problem::new("the name is empty or holds a NUL", "give a name, or leave the key out"));
+            return Err(Problem::new(
+                "the name is empty or holds a NUL",
+                "give a name, or leave the key out",
+            ));
         }
         Ok(())
     }
 );
+
+pub(super) use text_kind;
 
 /// The name of a user, with its place in the file.
 pub(crate) struct User;
@@ -96,7 +104,8 @@ text_kind!(
     PagePath, "a path", |text| {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._~-".contains(&byte);
         let is_path = text.starts_with('/') && text.len() > 1 && text.bytes().all(is_plain);
-        if !is_path || text.contains("//") || text.split('/').any(|part| part == ".." || part == ".") {
+        let has_dots = text.split('/').any(|part| part == ".." || part == ".");
+        if !is_path || text.contains("//") || has_dots {
             return Err(Problem::new(
                 format!("`{text}` is not the path of a page"),
                 "begin with `/`, and use letters, digits, `.`, `_`, `~`, `-` and `/`",
@@ -108,7 +117,8 @@ text_kind!(
 
 text_kind!(
     /// A file to include, perhaps several.
-    IncludePattern, "a path, perhaps with `*` and `?` in its names", |text| super::paths::check_path(text)
+    IncludePattern, "a path, perhaps with `*` and `?` in its names",
+    |text| super::paths::check_path(text)
 );
 
 text_kind!(

@@ -408,8 +408,8 @@ impl ValueKind for Mode {
 /// # Errors
 /// The description of the mistake, and advice.
 pub fn listen_addresses(text: &str) -> Result<Vec<ListenAddress>, (String, String)> {
-    const FORMS: &str = "write `\"127.0.0.1:8080\"`, `\"[::1]:8080\"`, `\":80\"` for every address, \
-                         or `\"unix:/run/howdah/web.sock\"`";
+    const FORMS: &str = "write `\"127.0.0.1:8080\"`, `\"[::1]:8080\"`, `\":80\"` for every \
+        address, or `\"unix:/run/howdah/web.sock\"`";
     let wrong = |message: &str, help: &str| Err((format!("`{text}` {message}"), help.to_owned()));
     let tcp = |addresses: &[SocketAddr]| {
         Ok(addresses.iter().map(|address| ListenAddress::Tcp(*address)).collect())

@@ -15,8 +15,8 @@ impl ValueKind for Overrides {
     type Value = AllowOverride;
 
     fn name() -> String {
-        "`\"All\"`, `\"None\"`, or a list of `\"AuthConfig\"`, `\"FileInfo\"`, `\"Indexes\"`, `\"Limit\"`, `\"Options\"` and \
-         `\"Options=Indexes,…\"`"
+        "`\"All\"`, `\"None\"`, or a list of `\"AuthConfig\"`, `\"FileInfo\"`, `\"Indexes\"`, \
+         `\"Limit\"`, `\"Options\"` and `\"Options=Indexes,…\"`"
             .to_owned()
     }
 

@@ -11,7 +11,7 @@ use crate::acme::Acme;
 use crate::diagnostic::MistakeCollector;
 use crate::section::Section;
 use crate::settings::{
-    FieldRule, Http2, Http3, Limits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls,
+    FieldRule, Http2, Http3, Lane, Limits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls,
 };
 use crate::values::Includes;
 
@@ -65,6 +65,10 @@ impl Headed for Php {
 
 impl Headed for ResourceLimits {
     const HEADING: &'static str = "[site.php.rlimits]";
+}
+
+impl Headed for Lane {
+    const HEADING: &'static str = "[[site.php.lane]]";
 }
 
 impl<S: Headed> ValueKind for Table<S> {

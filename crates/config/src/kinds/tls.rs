@@ -15,7 +15,8 @@ impl ValueKind for TlsTable {
     type Value = SiteTls;
 
     fn name() -> String {
-        "`\"auto\"`, `\"internal\"`, `false`, a table `[site.tls]`, or a list of tables with `cert` and `key`"
+        "`\"auto\"`, `\"internal\"`, `false`, a table `[site.tls]`, or a list of tables with \
+         `cert` and `key`"
             .to_owned()
     }
 
@@ -54,6 +55,14 @@ fn read_table(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -
     const HELP: &str =
         "write `tls = { cert = \"/path/to/fullchain.pem\", key = \"/path/to/privkey.pem\" }`";
     let read = Table::<SiteTls>::read(value, report)?;
+    if read.early_data && read.client_ca.is_some() {
+        report.add(
+            value.span(),
+            "`early_data` would answer clients that have not shown the certificate of `client_ca`",
+            Some("remove one of the two keys".to_owned()),
+        );
+        return None;
+    }
     if read.source != CertificateSource::Files && read.cert.is_empty() && read.key.is_empty() {
         return Some(read);
     }

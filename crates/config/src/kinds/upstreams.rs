@@ -1,7 +1,5 @@
 //! Servers that requests may be handed on to.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -37,15 +35,24 @@ fn parse(text: &str) -> Result<Upstream, Problem> {
     if !matches!(rest, b"" | b"/") {
         return wrong("goes on behind the server's name", "leave out the path: rules give it");
     }
-    let host = upstream.host.trim_matches(['[', ']']);
-    let is_address = host.parse::<Ipv4Addr>().is_ok() || host.parse::<Ipv6Addr>().is_ok();
-    if upstream.socket.is_none() && !is_address && host != "localhost" {
-        return wrong(
-            "names a host",
-            "write its address, or `localhost`: names are not looked up while requests wait",
-        );
+    if upstream.name().is_some_and(|name| !is_name(name)) {
+        return wrong("has neither an address nor a name", FORMS);
     }
     Ok(upstream)
+}
+
+/// Whether this can be the name of a host (RFC 1123 §2.1). What begins its last part with a digit
+/// is an address with a mistake.
+fn is_name(host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let is_label = |label: &str| {
+        let bounds = [label.chars().next(), label.chars().next_back()];
+        label.len() <= 63 && bounds.iter().all(|end| end.is_some_and(|end| end != '-'))
+    };
+    let last = host.rsplit('.').next().unwrap_or_default();
+    host.len() <= 253
+        && host.split('.').all(is_label)
+        && !last.starts_with(|first: char| first.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -71,7 +78,15 @@ mod tests {
             ("ftp://127.0.0.1", ""),
             ("http://127.0.0.1/app", ""),
             ("http://user@127.0.0.1", ""),
-            ("http://app.example:3000", ""),
+            ("http://App.example:3000", "http://app.example:3000"),
+            ("https://app", "https://app"),
+            ("http://app.example.", "http://app.example."),
+            ("http://a_b.example", "http://a_b.example"),
+            ("http://127.0.0.1.5", ""),
+            ("http://127.1", ""),
+            ("http://0x7f000001", ""),
+            ("http://-a.example", ""),
+            ("http://a..example", ""),
             ("http://127.0.0.1:0", ""),
             ("http://127.0.0.1:65536", ""),
             ("http://127.0.0.1:+1", ""),

@@ -21,31 +21,35 @@ section! {
         /// logged.
         header_list ("header_list"): u64 as SizeWithin<4096, { 1 << 24 }> = 128 << 10,
             "Room for what `[limits]` allows by default, so that its limits are met first.";
-        /// Bytes of one request's content that the client may send before the server has taken them.
+        /// Bytes of one request's content that the client may send before the server has taken
+        /// them.
         stream_window ("stream_window"): u64 as SizeWithin<{ 16 << 10 }, WINDOW_END> = 128 << 10,
-            "An upload gets 2.5 MB/s over a round trip of 50 ms. More is faster, and more memory for requests that wait.";
+            "An upload gets 2.5 MB/s over a round trip of 50 ms. More is faster, and more memory \
+             for requests that wait.";
         /// Bytes of content that a connection may send before the server has taken them, over all
         /// its requests.
-        connection_window ("connection_window"): u64 as SizeWithin<{ 64 << 10 }, WINDOW_END> = 512 << 10,
+        connection_window ("connection_window"): u64 as
+            SizeWithin<{ 64 << 10 }, WINDOW_END> = 512 << 10,
             "It is what a connection can make the server hold, however many requests it has.";
         /// Requests that a client may cancel (RST_STREAM) within ten seconds.
         resets ("resets"): u64 as Within<1, FRAMES> = 500,
-            "Leaving a page cancels a hundred at most. Requests that are begun and cancelled by the thousand are an attack (Rapid Reset).";
+            "Leaving a page cancels a hundred at most. Requests that are begun and cancelled by \
+             the thousand are an attack (Rapid Reset).";
         /// PING frames within ten seconds.
         pings ("pings"): u64 as Within<1, FRAMES> = 100,
             "Clients ask once a second at most, some of them once for each round trip.";
         /// SETTINGS frames within ten seconds.
         settings ("settings"): u64 as Within<1, FRAMES> = 20,
             "Clients send one at the start.";
-        /// DATA, HEADERS and CONTINUATION frames without content within ten seconds. One that ends a
-        /// request is not counted.
+        /// DATA, HEADERS and CONTINUATION frames without content within ten seconds. One that ends
+        /// a request is not counted.
         empty_frames ("empty_frames"): u64 as Within<1, FRAMES> = 50,
             "Nothing needs them.";
         /// CONTINUATION frames of one request.
         continuations ("continuations"): u64 as Within<1, FRAMES> = 8,
             "Each carries 16 KB, so that eight are twice what `fields_total` allows by default.";
-        /// WINDOW_UPDATE frames within ten seconds, beside one for each kilobyte that the client was
-        /// sent.
+        /// WINDOW_UPDATE frames within ten seconds, beside one for each kilobyte that the client
+        /// was sent.
         window_updates ("window_updates"): u64 as Within<1, FRAMES> = 2_000,
             "A client that lets a response out byte by byte makes a frame of each.";
         /// PRIORITY, PRIORITY_UPDATE and unknown frames within ten seconds.

@@ -19,11 +19,13 @@ section! {
         /// three quarters of `connections` are open; from then on a sixteenth of
         /// `connections`, but at least 256.
         client_connections ("client_connections"): Count as Counted = Count::Auto,
-            "A proxy or an office behind one address is not limited, and no address alone can take all connections.";
+            "A proxy or an office behind one address is not limited, and no address alone can take \
+             all connections.";
         /// Requests of one client in a time: `"50/s"`, `"600/m"`, `"5000/h"` or `"off"`. Beyond
         /// it: 429 with Retry-After.
         client_requests ("client_requests"): Rate as RateLimit = Rate::OFF,
-            "A page with its pictures is a hundred requests, and an office or a proxy is one client. `\"50/s\"` suits most sites without such clients.";
+            "A page with its pictures is a hundred requests, and an office or a proxy is one \
+             client. `\"50/s\"` suits most sites without such clients.";
         /// Requests that one client may send at once before `client_requests` holds.
         client_burst ("client_burst"): u32 as AtLeast<u32, 1> = 200,
             "A page with its pictures, twice.";
@@ -49,11 +51,13 @@ section! {
         /// Bytes in a request body; 0 is no limit. Beyond it: 413. PHP's own `post_max_size`
         /// applies as well.
         body ("body"): u64 as Size<u64> = 2 << 30,
-            "Lets a 1 GB upload through with its multipart wrapping, and still bounds the temporary disk space.";
+            "Lets a 1 GB upload through with its multipart wrapping, and still bounds the \
+             temporary disk space.";
         /// From the first byte of a request (or the connection's start) to the end of its header.
         /// Beyond it: 408.
         head_timeout ("head_timeout"): Duration as Span = Duration::from_secs(20),
-            "Apache's RequestReadTimeout: enough for slow phones, too short for slow-header attacks.";
+            "Apache's RequestReadTimeout: enough for slow phones, too short for slow-header \
+             attacks.";
         /// From the connection's start to the end of its TLS handshake. Beyond it the connection is
         /// closed. At the limit of `connections`, those in their handshake are closed as idle ones.
         handshake_timeout ("handshake_timeout"): Duration as Span = Duration::from_secs(10),
@@ -64,7 +68,8 @@ section! {
         /// Bytes per second that a request body must arrive with on average, after its first 20
         /// seconds; 0 is no limit. Beyond it: 408.
         body_rate ("body_rate"): u64 as Size<u64> = 500,
-            "Apache's RequestReadTimeout: no phone is slower, and a client that sends a byte now and then keeps its place no longer.";
+            "Apache's RequestReadTimeout: no phone is slower, and a client that sends a byte now \
+             and then keeps its place no longer.";
         /// Between two writes of a response that the client takes. Beyond it the connection is
         /// closed.
         send_timeout ("send_timeout"): Duration as Span = Duration::from_secs(60),
@@ -76,23 +81,26 @@ section! {
         /// How long an idle connection is kept for the next request. Beyond it the connection is
         /// closed.
         keep_alive_timeout ("keep_alive_timeout"): Duration as Span = Duration::from_secs(30),
-            "An idle connection costs little, and the next click usually comes within half a minute.";
+            "An idle connection costs little, and the next click usually comes within half a \
+             minute.";
         /// Requests on one connection; 0 is no limit. The last response says `Connection: close`.
         keep_alive_requests ("keep_alive_requests"): u64 as AtLeast<u64, 0> = 10_000,
             "Spreads long-lived clients over the threads anew from time to time.";
         /// Bytes of one `.htaccess` file. Beyond it: 500 for what the file covers.
         htaccess_size ("htaccess_size"): u64 as Size<u64> = 4 << 20,
             "The longest lists of robots and addresses have some hundred kilobytes.";
-        /// Work that directives may take for one request, in steps: roughly those of PCRE2, plus the
-        /// rules that are tried, the bytes that are looked at, the files that are asked for and the
-        /// sub-requests. `howdah explain` shows the steps of a URL. Beyond it: 500, and the place of
-        /// the directive in the error log.
+        /// Work that directives may take for one request, in steps: roughly those of PCRE2, plus
+        /// the rules that are tried, the bytes that are looked at, the files that are asked for and
+        /// the sub-requests. `howdah explain` shows the steps of a URL. Beyond it: 500, and the
+        /// place of the directive in the error log.
         htaccess_work ("htaccess_work"): u64 as AtLeast<u64, 1_000> = 50_000_000,
-            "A hundred times what the costliest ordinary rules take, and at worst about a second of a processor.";
+            "A hundred times what the costliest ordinary rules take, and at worst about a second \
+             of a processor.";
         /// On stop and reload: how long requests in flight may take to finish. Beyond it they are
         /// cut off.
         drain_timeout ("drain_timeout"): Duration as Span = Duration::from_secs(60),
-            "The same as a site's `request_timeout`: all but scripts that asked for more can finish.";
+            "The same as a site's `request_timeout`: all but scripts that asked for more can \
+             finish.";
         /// Bytes of one request body or of one response to a slow reader that are held in memory.
         /// Beyond it they go to an unlinked temporary file.
         spill_memory ("spill_memory"): usize as Size<usize> = 64 << 10,

@@ -11,19 +11,21 @@ use crate::values::{AccessFormat, AccessTarget, ErrorTarget, LogLevel};
 section! {
     /// Where logs go.
     pub struct Log {
-        /// The access log: `"off"`, `"-"` for standard output, a file that lines are added to, or the
-        /// system's log. `"syslog:FACILITY:TAG"` sends the lines to `/dev/log`, `"journald:TAG"` to
-        /// systemd's journal; both parts may be left out (`"syslog:"` is `"syslog:local7:howdah"`).
-        /// While the system's log does not run, lines are lost and counted.
+        /// The access log: `"off"`, `"-"` for standard output, a file that lines are added to, or
+        /// the system's log. `"syslog:FACILITY:TAG"` sends the lines to `/dev/log`,
+        /// `"journald:TAG"` to systemd's journal; both parts may be left out (`"syslog:"` is
+        /// `"syslog:local7:howdah"`). While the system's log does not run, lines are lost and
+        /// counted.
         access ("access"): AccessTarget as Access = AccessTarget::Stdout,
-            "journald and Docker collect standard output, and a server without a log is hard to operate.";
+            "journald and Docker collect standard output, and a server without a log is hard to \
+             operate.";
         /// How a line of the access log looks: the name of a format, or a format of your own in the
         /// words of Apache's `LogFormat`: `'%h %l %u %t "%r" %>s %b %D'`. `%{c}a` is the address of
-        /// the proxy, `%v` the site. `%b` and `%B` are bytes of content; `%I` and `%O` are all bytes
-        /// of the request and of the response. Of a script, `%^pt` is the time that it ran, `%^pq` the
-        /// time that its request waited for a worker and `%^pc` its time on a processor, all in
-        /// microseconds, `%^pm` the most bytes of memory that PHP had for it, and `%^pw` the process
-        /// of its worker; each is `-` where no script answered.
+        /// the proxy, `%v` the site. `%b` and `%B` are bytes of content; `%I` and `%O` are all
+        /// bytes of the request and of the response. Of a script, `%^pt` is the time that it ran,
+        /// `%^pq` the time that its request waited for a worker and `%^pc` its time on a processor,
+        /// all in microseconds, `%^pm` the most bytes of memory that PHP had for it, and `%^pw` the
+        /// process of its worker; each is `-` where no script answered.
         format ("format"): AccessFormat as Format = AccessFormat::Combined,
             "The format that all log analysers read.";
         /// The error log: `"-"` for standard error, a file that lines are added to, or the system's

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::loopback;
+use super::{Lane, loopback};
 use crate::kinds::{
-    AtLeast, ConnectTo, Counted, Environment, Extension, File, Flag, FunctionName, Ini, List, Mode,
-    ModeName, Niceness, Optional, PagePath, Proxies, SandboxLevel, SapiName, Size, SizeWithin,
-    Span, Table, Text, User, VariableName, Within,
+    AtLeast, ConnectTo, Counted, Environment, Extension, File, Flag, FunctionName, Ini, Lanes,
+    List, Mode, ModeName, Niceness, Optional, PagePath, Proxies, SandboxLevel, SapiName, Size,
+    SizeWithin, Span, Table, Text, User, VariableName, Within,
 };
 use crate::listener::TrustedProxies;
 use crate::section::section;
@@ -21,7 +21,8 @@ section! {
             "Unset is the `howdah-php` beside the `howdah` that runs.";
         /// The php.ini to read.
         ini_file ("ini_file"): Option<PathBuf> as Optional<File> = None,
-            "Unset is the one that `howdah-php` finds for itself, with the distribution's extensions.";
+            "Unset is the one that `howdah-php` finds for itself, with the distribution's \
+                extensions.";
         /// How many PHP processes the pool keeps. `"auto"` starts them for requests that find no
         /// free one, as far as the memory has room for them, and ends those that have nothing to do
         /// for `idle_timeout` or that memory is too short for; one stays. `"static"` keeps all
@@ -51,23 +52,31 @@ section! {
         /// `"ondemand"`. With `mode = "dynamic"`, free workers between `min_spare_workers` and
         /// `max_spare_workers` end after that time.
         idle_timeout ("idle_timeout"): Option<Duration> as Optional<Span> = None,
-            "Unset is 5 minutes with `\"auto\"`, 10 s with `\"ondemand\"`, as in php-fpm, and no limit with `\"dynamic\"`.";
+            "Unset is 5 minutes with `\"auto\"`, 10 s with `\"ondemand\"`, as in php-fpm, and no \
+                limit with `\"dynamic\"`.";
         /// The part of the memory, in per cent, that the workers of a pool with `mode = "auto"` may
         /// use together. All memory is that of the machine, or of the control group that the server
         /// was started in.
         memory_share ("memory_share"): u64 as Within<1, 100> = 80,
-            "One site cannot take all of it. What other sites and programs use does not count as available.";
+            "One site cannot take all of it. What other sites and programs use does not count as \
+                available.";
         /// Requests that may wait for a free worker. Beyond it: 503 with Retry-After.
         queue ("queue"): usize as AtLeast<usize, 0> = 1024,
             "Takes a burst; a longer queue would only be answered after its visitors have left.";
         /// How long a request may wait for a free worker. Beyond it: 503 with Retry-After.
         queue_timeout ("queue_timeout"): Duration as Span = Duration::from_secs(15),
             "Few visitors wait longer, and what they no longer want is not worth running.";
-        /// The path of a page with the state of the pool, in the words of php-fpm's own: as text, and
-        /// as `?json`, `?html`, `?xml` or `?openmetrics`; `&full` adds every worker with its URL.
-        /// Directives that refuse or redirect the path have precedence.
+        /// Lanes for requests that wait apart from the others. See `[[site.php.lane]]` below. In
+        /// every pool the clients whose requests wait take turns, and a full queue takes a request
+        /// of a client with few places in exchange for one of the client with the most.
+        lanes ("lane"): Vec<Lane> as Lanes = Vec::new(),
+            "Most sites need none: no client can keep the others out.";
+        /// The path of a page with the state of the pool, in the words of php-fpm's own: as text,
+        /// and as `?json`, `?html`, `?xml` or `?openmetrics`; `&full` adds every worker with its
+        /// URL. Directives that refuse or redirect the path have precedence.
         status_path ("status_path"): Option<String> as Optional<PagePath> = None,
-            "Unset is no page. It is for monitors that were made for php-fpm; others find more at `admin`.";
+            "Unset is no page. It is for monitors that were made for php-fpm; others find more at \
+                `admin`.";
         /// The path of a page that says `ping_response`, without PHP, as long as the site answers.
         ping_path ("ping_path"): Option<String> as Optional<PagePath> = None,
             "Unset is no page.";
@@ -77,34 +86,42 @@ section! {
         /// The clients that may see the pages at `status_path` and `ping_path`: IP addresses and
         /// networks, such as `["10.0.0.0/8"]`. Others get 403.
         status_allow ("status_allow"): TrustedProxies as Proxies = loopback(),
-            "The page shows the visitors' URLs. php-fpm leaves its protection to the web server, which is often forgotten.";
-        /// How long a script may run without a sign of life, in wall-clock time. Output that
-        /// leaves PHP's buffers is a sign of life. So is `set_time_limit()`, which gives the script
-        /// the time that it names if that is longer. Beyond it the worker is killed: 504. A
-        /// `max_execution_time` in a `.htaccess` or `.user.ini` file counts as if the script had set
-        /// it at its start; that of `ini` and php.ini does not.
+            "The page shows the visitors' URLs. php-fpm leaves its protection to the web server, \
+                which is often forgotten.";
+        /// How long a script may run without a sign of life, in wall-clock time. Output that leaves
+        /// PHP's buffers is a sign of life. So is `set_time_limit()`, which gives the script the
+        /// time that it names if that is longer. Beyond it the worker is killed: 504. A
+        /// `max_execution_time` in a `.htaccess` or `.user.ini` file counts as if the script had
+        /// set it at its start; that of `ini` and php.ini does not.
         request_timeout ("request_timeout"): Duration as Span = Duration::from_secs(60),
-            "nginx's fastcgi_read_timeout. PHP's `max_execution_time` counts only processor time and ends earlier.";
+            "nginx's fastcgi_read_timeout. PHP's `max_execution_time` counts only processor time \
+                and ends earlier.";
         /// How long a script may run, whatever its signs of life. Beyond it the worker is killed:
         /// 504, or an end of the output that the client notices.
         request_terminate_timeout ("request_terminate_timeout"):
             Option<Duration> as Optional<Span> = None,
-            "Unset is one hour, or `request_timeout` if that is longer: imports, updates and backups run as on Apache, and a worker that is stuck after `set_time_limit(0)` comes back.";
+            "Unset is one hour, or `request_timeout` if that is longer: imports, updates and \
+                backups run as on Apache, and a worker that is stuck after `set_time_limit(0)` \
+                comes back.";
         /// Time after which a running script is written to the error log, once, with its backtrace,
-        /// URL, memory, and the time that it has waited and run. The script goes on. `"0s"` is never.
+        /// URL, memory, and the time that it has waited and run. The script goes on. `"0s"` is
+        /// never.
         slow_after ("slow_after"): Option<Duration> as Optional<Span> = None,
             "Unset is never: each worker has a thread for it. php-fpm's `request_slowlog_timeout`.";
         /// Functions of a backtrace that are written: the innermost ones.
         slow_trace_depth ("slow_trace_depth"): u64 as Within<1, 1000> = 20,
-            "php-fpm's `request_slowlog_trace_depth`. It counts for scripts that are ended after a time-out, too.";
+            "php-fpm's `request_slowlog_trace_depth`. It counts for scripts that are ended after \
+                a time-out, too.";
         /// Requests after which a worker is replaced by a fresh one; 0 is never.
         max_requests ("max_requests"): u64 as AtLeast<u64, 0> = 100_000,
-            "Bounds what a leaking extension can take; forking a worker that seldom costs nothing measurable.";
+            "Bounds what a leaking extension can take; forking a worker that seldom costs nothing \
+                measurable.";
         /// Bytes of its own memory beyond which a worker is replaced by a fresh one, after its
         /// request. What workers share and what the kernel keeps of files does not count.
         max_memory ("max_memory"): Option<u64> as
             Optional<SizeWithin<{ 16 << 20 }, { 1 << 40 }>> = None,
-            "Unset is no limit: PHP gives a script's memory back, and `max_requests` bounds what leaks.";
+            "Unset is no limit: PHP gives a script's memory back, and `max_requests` bounds what \
+                leaks.";
         /// Whether a second zygote with PHP already started waits to replace the first one, or to
         /// serve under a new front. Either replacement then takes a few milliseconds instead of the
         /// time that PHP needs to start. It takes about 10 MB of memory.
@@ -113,7 +130,8 @@ section! {
         /// Bytes of memory that all processes of the pool may use together. Beyond it the kernel
         /// ends one of its workers. Needs `cgroups`; during a reload the former pool has its own.
         memory ("memory"): Option<u64> as Optional<Size<u64>> = None,
-            "Unset is no limit: what a site needs is not known, and PHP's `memory_limit` bounds each script.";
+            "Unset is no limit: what a site needs is not known, and PHP's `memory_limit` bounds \
+                each script.";
         /// Processes and threads that the pool may have at once: its workers, two zygotes, and
         /// what scripts start. Beyond it starting a process fails. Needs `cgroups`.
         pids ("pids"): Option<u64> as Optional<AtLeast<u64, 1>> = None,
@@ -125,7 +143,8 @@ section! {
         /// The user that the pool runs as when the server is started as root; ignored otherwise.
         /// It must not be the front's user, which is the server's `user`.
         user ("user"): Option<UserName> as Optional<User> = None,
-            "Unset is `www-data`, Debian's user for web applications; give each site its own to keep sites from reading each other.";
+            "Unset is `www-data`, Debian's user for web applications; give each site its own to \
+                keep sites from reading each other.";
         /// The group that the pool runs as when the server is started as root; ignored otherwise.
         group ("group"): Option<String> as Optional<Text> = None,
             "Unset is the primary group of the pool's user.";
@@ -135,7 +154,8 @@ section! {
             "The groups that the user database gives the pool's user are there already.";
         /// The permissions that files made by scripts do not get, in octal.
         umask ("umask"): u32 as Mode = 0o022,
-            "The usual one: others may read, and only the pool's user may write. `\"0002\"` lets the group write.";
+            "The usual one: others may read, and only the pool's user may write. `\"0002\"` lets \
+                the group write.";
         /// The scheduling priority of the pool's processes, as nice(1) has it: 19 yields to all
         /// others. Negative numbers need a server that is started as root.
         nice ("nice"): Option<i32> as Optional<Niceness> = None,
@@ -161,11 +181,13 @@ section! {
         /// request that has a session, unless `ini` or `admin_ini` say otherwise with
         /// `session.gc_probability` or keep sessions elsewhere with `session.save_path`.
         state_dir ("state_dir"): Option<PathBuf> as Optional<File> = None,
-            "Unset is `/var/lib/howdah/NAME` as root, else `howdah-UID/NAME` in the folder for temporary files.";
+            "Unset is `/var/lib/howdah/NAME` as root, else `howdah-UID/NAME` in the folder for \
+                temporary files.";
         /// The name under which scripts see PHP run (`PHP_SAPI`): that of Apache's module, or that
         /// of php-fpm. Applications choose addresses and work-arounds by it.
         sapi ("sapi"): Sapi as SapiName = Sapi::Apache2handler,
-            "A site that moves from Apache keeps its addresses. One that ran on php-fpm needs `\"fpm-fcgi\"`.";
+            "A site that moves from Apache keeps its addresses. One that ran on php-fpm needs \
+                `\"fpm-fcgi\"`.";
         /// Gives scripts the functions of PHP's `pcntl` extension. A process that a script forks
         /// runs the rest of the script and ends; its output is discarded.
         pcntl ("pcntl"): bool as Flag = false,
@@ -173,18 +195,21 @@ section! {
         /// File names with these endings run as PHP.
         extensions ("extensions"): Vec<String> as List<Extension> =
             [".php", ".phtml", ".phar"].map(str::to_owned).to_vec(),
-            "What Debian's Apache runs. Other names of PHP files (`.phps`, `.php5`, `.PHP`) are refused, never sent.";
+            "What Debian's Apache runs. Other names of PHP files (`.phps`, `.php5`, `.PHP`) are \
+                refused, never sent.";
         /// Functions that scripts cannot call. They are added to `disable_functions` of php.ini.
         disable_functions ("disable_functions"): Vec<String> as List<FunctionName> = Vec::new(),
-            "php.ini decides. The sandbox does not depend on this list: it also binds the programs that scripts execute.";
+            "php.ini decides. The sandbox does not depend on this list: it also binds the \
+                programs that scripts execute.";
         /// How much of the machine the pool is kept from, beside its user's permissions.
         /// `"standard"` hides other sites' files and processes and refuses system calls that serve
         /// attacks. `"strict"` also refuses all files but the site's and the system's, TCP
-        /// listening, and signals to other workers. [security.md](security.md) has the table of both
-        /// levels. `"off"` refuses nothing. What the kernel does not know is left out, with a notice
-        /// in the log.
+        /// listening, and signals to other workers. [security.md](security.md) has the table of
+        /// both levels. `"off"` refuses nothing. What the kernel does not know is left out, with a
+        /// notice in the log.
         sandbox ("sandbox"): Sandbox as SandboxLevel = Sandbox::Standard,
-            "Applications run as without it, and code that breaks into one site does not reach the next.";
+            "Applications run as without it, and code that breaks into one site does not reach \
+                the next.";
         /// Folders and files that scripts may read and execute beside those that `sandbox` leaves
         /// them, as far as the user's permissions go.
         readable ("readable"): Vec<PathBuf> as List<File> = Vec::new(),
@@ -194,21 +219,24 @@ section! {
             "The levels of `sandbox` leave a site what belongs to it.";
         /// The only places that scripts and the programs that they execute may connect to:
         /// `"127.0.0.1:3306"`, `"*:443"`, `"unix:/run/mysqld/mysqld.sock"`, `"udp"` for UDP, which
-        /// looking up names needs. `[]` is none. The kernel compares ports alone: a TCP port that is
-        /// allowed for one address is allowed for all, and one socket in the file system allows all
-        /// that the user's permissions allow. Needs `sandbox`.
+        /// looking up names needs. `[]` is none. The kernel compares ports alone: a TCP port that
+        /// is allowed for one address is allowed for all, and one socket in the file system allows
+        /// all that the user's permissions allow. Needs `sandbox`.
         connect ("connect"): Option<Vec<Destination>> as Optional<List<ConnectTo>> = None,
-            "Unset is everywhere: applications fetch updates, send mail and ask services of all kinds.";
+            "Unset is everywhere: applications fetch updates, send mail and ask services of all \
+                kinds.";
         /// Whether set-user-ID and set-group-ID programs get no rights when scripts execute them.
         /// `mail()` then needs a `sendmail_path` that works without such rights, for example
         /// msmtp's. [security.md](security.md) says how mail is sent with and without.
         no_new_privs ("no_new_privs"): bool as Flag = true,
-            "Every such program is a way to root if it has a hole. Mail can be handed over without one.";
+            "Every such program is a way to root if it has a hole. Mail can be handed over \
+                without one.";
         /// Whether the pool has `/tmp` and `/var/tmp` of its own, in its `state_dir`. Needs root's
         /// rights when the server starts. A site whose root, state or other named paths are below
         /// `/tmp` or `/var/tmp` keeps the machine's.
         private_tmp ("private_tmp"): bool as Flag = true,
-            "Debian's Apache has one too. Files in a shared `/tmp` are read, guessed and replaced by other sites.";
+            "Debian's Apache has one too. Files in a shared `/tmp` are read, guessed and replaced \
+                by other sites.";
         /// Whether the pool sees in `/proc` only the processes that it started. Needs root's rights
         /// when the server starts.
         hide_processes ("hide_processes"): bool as Flag = true,
@@ -238,10 +266,11 @@ section! {
         /// Bytes of a file that a process may write. Beyond it: writing fails.
         fsize ("fsize"): Option<u64> as Optional<Size<u64>> = None,
             "Unset is no limit: backups and databases in files may be large.";
-        /// Bytes of address space, with shared libraries, opcache and its reserve for compiled code.
-        /// Beyond it: allocating fails.
+        /// Bytes of address space, with shared libraries, opcache and its reserve for compiled
+        /// code. Beyond it: allocating fails.
         address_space ("as"): Option<u64> as Optional<Size<u64>> = None,
-            "Unset is no limit: PHP's `memory_limit` counts what scripts use, and address space is mostly reserve.";
+            "Unset is no limit: PHP's `memory_limit` counts what scripts use, and address space \
+                is mostly reserve.";
         /// Processor time of a process. A worker that has used as much is replaced after its
         /// request, and killed if that request takes another minute of it. A program that a script
         /// executes is killed. Rounded up to seconds.

@@ -27,15 +27,16 @@ section! {
         /// all others. Ports are not part of it. The longest match wins.
         hosts ("hosts"): Vec<HostPattern> as Hosts = vec![HostPattern::Default],
             "A site without host names answers for all of them.";
-        /// The listeners that the site answers on: addresses of the top-level `listen`. Elsewhere it
-        /// does not exist.
+        /// The listeners that the site answers on: addresses of the top-level `listen`. Elsewhere
+        /// it does not exist.
         listen ("listen"): Vec<ListenAddress> as Addresses = Vec::new(),
             "Most servers have the same sites on all addresses.";
         /// The site's certificates: `"auto"` for those that the server orders (see `[acme]`),
         /// `{ cert = "FILE", key = "FILE" }`, a list of such tables, `"internal"` for one of the
         /// local authority, or `false` for none. See `[site.tls]` below and [https.md](https.md).
         tls ("tls"): SiteTls as TlsTable = SiteTls::default(),
-            "Without a key it is `\"auto\"` for a site with a name on port 443 where `terms_agreed` is set, else `false`: nobody can agree for you.";
+            "Without a key it is `\"auto\"` for a site with a name on port 443 where \
+                `terms_agreed` is set, else `false`: nobody can agree for you.";
         /// The document root: the folder that URLs are looked up in. `{host}` as a whole component
         /// of the path is replaced by the request's host name, so that one entry serves thousands
         /// of sites: `"/srv/www/{host}/public"`. A relative path starts at the folder of the
@@ -56,19 +57,22 @@ section! {
         /// Which symbolic links below the root are followed: `"owner"` (link and target have the
         /// same owner), `"inside"` (the target is inside the root) or `"follow"` (all).
         symlinks ("symlinks"): Symlinks as SymlinkPolicy = Symlinks::Owner,
-            "On a shared host nobody can publish another user's files, and an owner's own links work.";
+            "On a shared host nobody can publish another user's files, and an owner's own links \
+                work.";
         /// Files and folders whose names start with a dot are not served (404), except these.
         dot_names ("dot_names"): Vec<String> as List<NamePattern> = vec![".well-known".to_owned()],
-            "Dot files hold secrets, histories and editors' backups. `.well-known` is meant for the public.";
+            "Dot files hold secrets, histories and editors' backups. `.well-known` is meant for \
+                the public.";
         /// Files and folders that are never served (403), even below a folder that is. A `*` at the
         /// end stands for any ending.
         refuse ("refuse"): Vec<String> as List<NamePattern> =
             [".ht*", ".user.ini", ".env*", ".git*", ".svn", ".hg", ".bzr"].map(str::to_owned).to_vec(),
-            "Apache's own rule for `.ht*`, and names that have leaked passwords and sources elsewhere.";
-        /// Whether back-ups of PHP programs are refused (403), where no directive makes PHP run them:
-        /// files that editors, package managers and people leave, such as `x.php~`, `x.php.bak`,
-        /// `.x.php.swp`, `x.php.dpkg-old`, `x.php.1`, `x.php.txt` and `x.phar.gz`, and `x.inc`.
-        /// `x.php.html` is none.
+            "Apache's own rule for `.ht*`, and names that have leaked passwords and sources \
+                elsewhere.";
+        /// Whether back-ups of PHP programs are refused (403), where no directive makes PHP run
+        /// them: files that editors, package managers and people leave, such as `x.php~`,
+        /// `x.php.bak`, `.x.php.swp`, `x.php.dpkg-old`, `x.php.1`, `x.php.txt` and `x.phar.gz`, and
+        /// `x.inc`. `x.php.html` is none.
         refuse_backups ("refuse_backups"): bool as Flag = true,
             "Their source would be sent as text, with the passwords in it.";
         /// Whether `.htaccess` files are read: Apache's directives, for the folder that the file is
@@ -82,7 +86,8 @@ section! {
         allow_override ("allow_override"): AllowOverride as Overrides = AllowOverride::all(),
             "Anybody who may write such a file may also write a script, which may do more.";
         /// Directives that `.htaccess` files may use besides, as Apache's `AllowOverrideList`.
-        allow_override_list ("allow_override_list"): Vec<String> as List<DirectiveName> = Vec::new(),
+        allow_override_list ("allow_override_list"): Vec<String> as
+            List<DirectiveName> = Vec::new(),
             "Everything is allowed already.";
         /// Directives for the whole site, as they would stand in a `.htaccess` file in its root;
         /// such a file adds to them. `htaccess` and `allow_override` say nothing about them.
@@ -91,16 +96,25 @@ section! {
         /// Modules of Apache that `<IfModule>` finds besides the usual ones: `"brotli"`,
         /// `"substitute"`. [htaccess.md](htaccess.md) lists the usual ones.
         modules ("modules"): Vec<String> as List<ModuleName> = Vec::new(),
-            "Debian's Apache has them off, and a `.htaccess` file from there was written without them.";
+            "Debian's Apache has them off, and a `.htaccess` file from there was written without \
+                them.";
         /// Servers that `RewriteRule … [P]` may hand requests on to: `"http://127.0.0.1:3000"`,
         /// over TLS `"https://127.0.0.1:3443"`, or on a socket `"unix:/run/app.sock|http://app"`.
-        /// WebSockets are carried as well: `ws://` is the same as `http://`, `wss://` as `https://`. A rule whose URL begins with none of them is answered with 403.
-        /// See [upstreams.md](upstreams.md).
+        /// WebSockets are carried as well: `ws://` is the same as `http://`, `wss://` as
+        /// `https://`. A rule whose URL begins with none of them is answered with 403. See
+        /// [upstreams.md](upstreams.md).
         upstreams ("upstreams"): Vec<Upstream> as List<UpstreamUrl> = Vec::new(),
             "A `.htaccess` file must not be able to make the server send requests to any machine.";
         /// How long a connection to an upstream may take to be made. Beyond it: 503.
-        upstream_connect_timeout ("upstream_connect_timeout"): Duration as Span = Duration::from_secs(10),
-            "A server that lives answers after one round trip, and one that is gone should be noticed before the visitor leaves.";
+        upstream_connect_timeout ("upstream_connect_timeout"): Duration as Span =
+            Duration::from_secs(10),
+            "A server that lives answers after one round trip, and one that is gone should be \
+                noticed before the visitor leaves.";
+        /// How often the names of upstreams are looked up again. Threads of their own do that;
+        /// requests use the addresses that were found last.
+        upstream_resolve ("upstream_resolve"): Duration as Span = Duration::from_secs(30),
+            "The system's resolver does not tell how long an answer holds; half a minute is what \
+                most changing names have.";
         /// The authorities that upstreams over TLS have their certificates from: a file in PEM. It
         /// takes the place of the system's.
         upstream_ca_file ("upstream_ca_file"): Option<PathBuf> as Optional<File> = None,
@@ -116,21 +130,24 @@ section! {
         /// The connections to each upstream that each thread keeps for further requests; 0 keeps
         /// none.
         upstream_kept ("upstream_kept"): usize as AtLeast<usize, 0> = 8,
-            "A request over a kept connection saves a round trip, with TLS two or three. More wait only after a rush.";
+            "A request over a kept connection saves a round trip, with TLS two or three. More \
+                wait only after a rush.";
         /// How long such a connection is kept. A request that was sent when the upstream closed it
         /// is sent again over a new one, if it is idempotent (GET, HEAD, PUT, DELETE, OPTIONS);
         /// others get 502.
         upstream_kept_timeout ("upstream_kept_timeout"): Duration as Span = Duration::from_secs(4),
             "Node.js, the most common upstream, closes its side after five seconds.";
-        /// How long an upstream that could not be reached is left alone. Until then its requests get
-        /// 503 at once.
+        /// How long an upstream that could not be reached is left alone. Until then its requests
+        /// get 503 at once.
         upstream_retry ("upstream_retry"): Duration as Span = Duration::from_secs(1),
-            "A server that restarts is found again at once, and one that is gone keeps no request waiting.";
+            "A server that restarts is found again at once, and one that is gone keeps no request \
+                waiting.";
         /// The tunnels that the site may have at once: WebSockets that an upstream has accepted. A
         /// tunnel takes a connection of the client and one to the upstream, and no PHP worker.
         /// Beyond it: 503.
         tunnels ("tunnels"): usize as AtLeast<usize, 0> = 4096,
-            "A quarter of the server's `connections`: one site's visitors leave room for the others.";
+            "A quarter of the server's `connections`: one site's visitors leave room for the \
+                others.";
         /// The tunnels of the site that one client may have at once. Beyond it: 429.
         client_tunnels ("client_tunnels"): usize as AtLeast<usize, 0> = 256,
             "An office behind one address has a hundred open pages; one visitor has a few.";
@@ -138,25 +155,26 @@ section! {
         tunnel_timeout ("tunnel_timeout"): Duration as Span = Duration::from_secs(60),
             "Apache's and nginx's own. Most WebSocket servers send a ping more often.";
         /// The pages for errors, by status: paths of the site, as
-        /// `{ 404 = "/404.html", 503 = "/busy.php" }`, with every other character escaped as in a URL.
-        /// A page is a file or a script. It keeps the status, and a script finds the original request
-        /// in `REDIRECT_STATUS`, `REDIRECT_URL` and others, as with Apache's ErrorDocument. Errors of
-        /// the server itself have them, too, such as 502, 503 and 504 of a pool. ErrorDocument in
-        /// `rules` or a `.htaccess` file has precedence.
+        /// `{ 404 = "/404.html", 503 = "/busy.php" }`, with every other character escaped as in a
+        /// URL. A page is a file or a script. It keeps the status, and a script finds the original
+        /// request in `REDIRECT_STATUS`, `REDIRECT_URL` and others, as with Apache's ErrorDocument.
+        /// Errors of the server itself have them, too, such as 502, 503 and 504 of a pool.
+        /// ErrorDocument in `rules` or a `.htaccess` file has precedence.
         error_pages ("error_pages"): Vec<(u16, String)> as ErrorPages = Vec::new(),
             "The server's own pages name the error and nothing else.";
         /// The charset that is added to `text/html` and `text/plain` without one: Apache's
         /// AddDefaultCharset.
         charset ("charset"): Option<String> as Optional<Charset> = None,
             "It would overrule the charset that a page names itself.";
-        /// Fields of responses by name or type of the content, one `[[site.fields]]` each. All that fit
-        /// act, in order. See `[[site.fields]]` below.
+        /// Fields of responses by name or type of the content, one `[[site.fields]]` each. All that
+        /// fit act, in order. See `[[site.fields]]` below.
         fields ("fields"): Vec<FieldRule> as FieldRules = Vec::new(),
-            "A file is sent with its type, date and entity tag, a script's output with its own fields.";
-        /// Whether a folder without an index file is listed: as a page that can be sorted, or as JSON
-        /// for a client that asks for `application/json`. Names that are not served are left out.
-        /// `Options -Indexes` in a `.htaccess` file closes a folder, and with IndexOptions or any other
-        /// directive of mod_autoindex it looks as with Apache.
+            "A file is sent with its type, date and entity tag, a script's output with its own \
+                fields.";
+        /// Whether a folder without an index file is listed: as a page that can be sorted, or as
+        /// JSON for a client that asks for `application/json`. Names that are not served are left
+        /// out. `Options -Indexes` in a `.htaccess` file closes a folder, and with IndexOptions or
+        /// any other directive of mod_autoindex it looks as with Apache.
         listing ("listing"): bool as Flag = false,
             "Nobody should publish a folder's names by forgetting an index file.";
         /// Whether responses have a `Server-Timing` field, which browsers show beside each request:
@@ -166,41 +184,45 @@ section! {
             "How long scripts take helps who guesses what they do.";
         /// The compressed files that are looked for beside a file: `style.css.br`, `style.css.zst`,
         /// `style.css.gz`. A client that accepts the coding gets that file in place of `style.css`,
-        /// with its media type. The client's preference (`q`) counts, then the order of this list. A
-        /// compressed file that is older than the file itself is not used.
+        /// with its media type. The client's preference (`q`) counts, then the order of this list.
+        /// A compressed file that is older than the file itself is not used.
         precompressed ("precompressed"): Vec<ContentCoding> as List<Coding> = Vec::new(),
             "Files that only happen to have such names should not take the place of others.";
-        /// The codings in which the server itself compresses files: text, scripts, style sheets, JSON,
-        /// XML, SVG, uncompressed fonts and WebAssembly of at least 256 bytes. The client's preference
-        /// counts, then the order of this list. Where a compressed file lies beside (`precompressed`),
-        /// or where directives have chosen a filter, that one is sent. Files up to 1 MiB are
-        /// compressed once and kept in memory.
+        /// The codings in which the server itself compresses files: text, scripts, style sheets,
+        /// JSON, XML, SVG, uncompressed fonts and WebAssembly of at least 256 bytes. The client's
+        /// preference counts, then the order of this list. Where a compressed file lies beside
+        /// (`precompressed`), or where directives have chosen a filter, that one is sent. Files up
+        /// to 1 MiB are compressed once and kept in memory.
         compress ("compress"): Vec<ContentCoding> as List<MadeCoding> = Vec::new(),
-            "As Apache, a site compresses what its directives say; new sites want `[\"br\", \"gzip\"]`.";
-        /// Whether `compress` is for the output of scripts, too. What a script sends is passed on at
-        /// once wherever it pauses.
+            "As Apache, a site compresses what its directives say; new sites want `[\"br\", \
+                \"gzip\"]`.";
+        /// Whether `compress` is for the output of scripts, too. What a script sends is passed on
+        /// at once wherever it pauses.
         compress_scripts ("compress_scripts"): bool as Flag = false,
-            "The length of a compressed page tells whoever can put text into it about its secrets (BREACH).";
-        /// Whether scripts may have the server send files below the site's own root: by their path in
-        /// the field `X-Sendfile`, or by the path of a URL in `X-Accel-Redirect`. The front sends the
-        /// file while the worker runs the next request. Names that are never served and sources of
-        /// PHP are refused; `.htaccess` files do not count, since the script decides. The pool's user
-        /// must be able to read the file. Without this key, `sendfile_roots` and `accel` both fields
-        /// reach the client unchanged, for a proxy in front of Howdah.
+            "The length of a compressed page tells whoever can put text into it about its secrets \
+                (BREACH).";
+        /// Whether scripts may have the server send files below the site's own root: by their path
+        /// in the field `X-Sendfile`, or by the path of a URL in `X-Accel-Redirect`. The front
+        /// sends the file while the worker runs the next request. Names that are never served and
+        /// sources of PHP are refused; `.htaccess` files do not count, since the script decides.
+        /// The pool's user must be able to read the file. Without this key, `sendfile_roots` and
+        /// `accel` both fields reach the client unchanged, for a proxy in front of Howdah.
         sendfile ("sendfile"): bool as Flag = false,
-            "A script that passes on the fields of another server would let that server choose a file.";
+            "A script that passes on the fields of another server would let that server choose a \
+                file.";
         /// Further folders below which `X-Sendfile` may name files, whatever they are called, even
         /// sources of PHP. A relative path starts at the folder of the configuration file.
         sendfile_roots ("sendfile_roots"): Vec<PathBuf> as List<File> = Vec::new(),
             "Private files are best kept outside the root; only the operator can say where.";
         /// The folders that `X-Accel-Redirect` names by paths of URLs, as
-        /// `{ "/protected/" = "/srv/files" }`: `/protected/a%20b.pdf` is then `/srv/files/a b.pdf`. The
-        /// longest path that matches counts. Clients cannot ask for these paths. Files may have any
-        /// name, as below `sendfile_roots`.
+        /// `{ "/protected/" = "/srv/files" }`: `/protected/a%20b.pdf` is then `/srv/files/a b.pdf`.
+        /// The longest path that matches counts. Clients cannot ask for these paths. Files may have
+        /// any name, as below `sendfile_roots`.
         accel ("accel"): Vec<(String, PathBuf)> as Accel = Vec::new(),
-            "nginx's `internal` locations with `alias`, for applications that were written for them.";
-        /// Requests of one client to this site in a time, as `client_requests` of `[limits]`; `"off"`
-        /// is no limit. They are counted apart from those to other sites.
+            "nginx's `internal` locations with `alias`, for applications that were written for \
+                them.";
+        /// Requests of one client to this site in a time, as `client_requests` of `[limits]`;
+        /// `"off"` is no limit. They are counted apart from those to other sites.
         client_requests ("client_requests"): Option<Rate> as Optional<RateLimit> = None,
             "Unset is the value of `[limits]`.";
         /// Requests to this site that one client may send at once, as `client_burst` of `[limits]`.
@@ -209,7 +231,8 @@ section! {
         /// Bytes of the site's temporary files together, as `spill_total` of `[limits]` for all
         /// sites. `"auto"` is half of what is still free for all other sites together.
         spill_total ("spill_total"): Option<u64> as AutoSize = None,
-            "A site alone may use a third; however many sites take all they may, the next one finds room.";
+            "A site alone may use a third; however many sites take all they may, the next one \
+                finds room.";
         /// The site's access log, as `access` of `[log]`. Sites may share a file.
         access_log ("access_log"): Option<AccessTarget> as Optional<Access> = None,
             "Unset is the server's access log.";
@@ -218,17 +241,18 @@ section! {
             "Unset is the format of `[log]`.";
         /// PHP: `false` for none, or a `[site.php]` table.
         php ("php"): Option<Php> as PhpTable = Some(Php::default()),
-            "Howdah is a server for PHP sites. Without PHP its files are refused, never sent as text.";
+            "Howdah is a server for PHP sites. Without PHP its files are refused, never sent as \
+                text.";
     }
 }
 
 section! {
-    /// Fields of responses. `match` and `type` choose the responses; without both, all of the site's.
-    /// Responses with an error or a redirect of the server's own are left alone. `Header` in a
-    /// `.htaccess` file comes later and has precedence.
+    /// Fields of responses. `match` and `type` choose the responses; without both, all of the
+    /// site's. Responses with an error or a redirect of the server's own are left alone. `Header`
+    /// in a `.htaccess` file comes later and has precedence.
     pub struct FieldRule {
-        /// Names of files as `"*.css"`, or paths as `"/assets/**"`: `*` stands for any characters but
-        /// `/`, `**` for any characters, `?` for one.
+        /// Names of files as `"*.css"`, or paths as `"/assets/**"`: `*` stands for any characters
+        /// but `/`, `**` for any characters, `?` for one.
         names ("match"): Vec<String> as List<NameGlob> = Vec::new(),
             "Unset is every file and script.";
         /// Media types of the content, as `"text/css"` or `"image/*"`.

@@ -12,10 +12,12 @@ section! {
     /// A site's certificates, and what the site demands of encrypted connections.
     pub struct SiteTls {
         /// Where the certificates come from: `"files"` are those of `cert` and `key`; `"auto"` are
-        /// ordered from the authorities of `[acme]`; `"internal"` is the local authority, which makes
-        /// certificates for development. `tls = "auto"` is short for `tls = { from = "auto" }`.
+        /// ordered from the authorities of `[acme]`; `"internal"` is the local authority, which
+        /// makes certificates for development. `tls = "auto"` is short for
+        /// `tls = { from = "auto" }`.
         source ("from"): CertificateSource as Source = CertificateSource::Files,
-            "Browsers trust the certificates of known authorities; the local one must be trusted by hand.";
+            "Browsers trust the certificates of known authorities; the local one must be trusted \
+             by hand.";
         /// Files with a certificate in PEM, each followed by the certificates of the authorities
         /// between it and the root. Several certificates, for example with an ECDSA and an RSA key,
         /// stand side by side; the client's abilities choose. Changed files are read again.
@@ -42,6 +44,14 @@ section! {
         /// http; `"optional"` serves them.
         client_verify ("client_verify"): ClientVerify as Verify = ClientVerify::Require,
             "Who names authorities wants their clients alone.";
+        /// Whether clients that come back may send requests before the end of the handshake
+        /// (0-RTT), in TLS 1.3 and over QUIC. GET, HEAD and OPTIONS without content are answered,
+        /// and scripts see `HTTP_EARLY_DATA` as `1`; others get 425, and clients send them again
+        /// after the handshake. Sessions of the site are kept in memory, and end with a reload. Not
+        /// with `client_ca`. See [https.md](https.md).
+        early_data ("early_data"): bool as Flag = false,
+            "Who has recorded such a request can send it once more to a second server with the \
+                same certificate, and most scripts were not written for that.";
         /// Whether requests over http for a name of the site are redirected to https: with 301 for
         /// GET and HEAD, and 308 for others. Paths below `/.well-known/acme-challenge/` are not,
         /// nor requests that a trusted proxy has received over https.
@@ -51,7 +61,8 @@ section! {
         /// includeSubDomains"`. For that many seconds browsers use https alone, and let nobody go
         /// on after a warning. A response that has the field already keeps its own.
         hsts ("hsts"): Option<String> as Optional<TransportSecurity> = None,
-            "A browser that has seen the field cannot go back to http. That is the operator's decision.";
+            "A browser that has seen the field cannot go back to http. That is the operator's \
+             decision.";
     }
 }
 

@@ -135,7 +135,8 @@ fn sites_of_several_files_do_not_contradict_each_other() {
         ("1.toml", "[[site]]\nname = \"shop\"\nhosts = \"a\"\nroot = \"/a\"\n"),
         (
             "2.toml",
-            "[[site]]\nname = \"shop\"\nhosts = [\"b\", \"a\"]\nroot = \"/b\"\n[site.php]\nuser = \"howdah\"\n",
+            "[[site]]\nname = \"shop\"\nhosts = [\"b\", \"a\"]\nroot = \"/b\"\n[site.php]\n\
+             user = \"howdah\"\n",
         ),
     ]);
     assert_eq!(

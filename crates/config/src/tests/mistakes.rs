@@ -9,7 +9,8 @@ fn errors(text: &str) -> String {
 
 #[test]
 fn a_mistake_is_shown_where_it_is() {
-    let text = "listen = [\":80\"]\n\n[[site]]\nroot = \"/srv\"\n\n[site.php]\n\trequest_timout = \"60s\"\n";
+    let text = "listen = [\":80\"]\n\n[[site]]\nroot = \"/srv\"\n\n[site.php]\n\
+        \trequest_timout = \"60s\"\n";
     assert_eq!(
         errors(text),
         "howdah.toml:7:2: unknown key `request_timout` in [site.php]\n \
@@ -22,7 +23,8 @@ fn a_mistake_is_shown_where_it_is() {
 #[test]
 fn all_mistakes_are_reported_at_once_in_order() {
     let found = errors(
-        "lissten = 1\nthreads = 0\n[limits]\nbody = \"1X\"\nhead_timeout = 5\n[[site]]\nhosts = [\"a:1\", \"b..c\"]\n\
+        "lissten = 1\nthreads = 0\n[limits]\nbody = \"1X\"\nhead_timeout = 5\n[[site]]\n\
+         hosts = [\"a:1\", \"b..c\"]\n\
          [site.php]\nworkers = -1\nini = { a = 1.5 }\n",
     );
     let heads: Vec<&str> = found.lines().filter(|line| line.starts_with("howdah.toml:")).collect();
@@ -37,7 +39,8 @@ fn all_mistakes_are_reported_at_once_in_order() {
             "howdah.toml:7:10: `a:1` holds a port",
             "howdah.toml:7:17: `b..c` has an empty label",
             "howdah.toml:9:11: -1 is negative",
-            "howdah.toml:10:13: expected a string, a whole number, `true` or `false`, found a float",
+            "howdah.toml:10:13: expected a string, a whole number, `true` or `false`, \
+             found a float",
         ]
     );
 }
@@ -248,6 +251,37 @@ fn mistakes_and_what_is_said_about_them() {
         (
             &format!("{site}[site.php]\nrlimits = {{ processes = 3 }}"),
             vec!["unknown key `processes` in [site.php.rlimits]", "nproc, core, nofile"],
+        ),
+        (
+            &format!("{site}[[site.php.lane]]\npath = \"/a\""),
+            vec!["the lane has no name", "add `name = \"search\"`"],
+        ),
+        (
+            &format!("{site}[[site.php.lane]]\nname = \"a\""),
+            vec!["the lane is for every request", "say which requests it is for"],
+        ),
+        (
+            &format!(
+                "{site}[site.php]\nlane = [{{ name = \"a\", path = \"/a\" }}, {{ name = \"a\", \
+                    path = \"/b\" }}]"
+            ),
+            vec!["two lanes of the site are called `a`"],
+        ),
+        (
+            &format!("{site}[[site.php.lane]]\nname = \"a\"\npath = \"a\""),
+            vec!["`a` is not the path of a URL"],
+        ),
+        (
+            &format!("{site}[[site.php.lane]]\nname = \"a\"\nmethod = \"post\""),
+            vec!["`post` is not a method", "in capital letters"],
+        ),
+        (
+            &format!("{site}[[site.php.lane]]\nname = \"a\"\ncookie = \"a b\""),
+            vec!["`a b` is neither a name nor `NAME=VALUE`"],
+        ),
+        (
+            &format!("{site}[[site.php.lane]]\nname = \"a\"\naddress = \"unix\""),
+            vec!["`unix` is not the address of a client"],
         ),
         (&format!("{site}[site.php]\nextensions = [\".phps\"]"), vec!["`.phps` shows source code"]),
         (

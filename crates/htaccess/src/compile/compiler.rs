@@ -149,7 +149,8 @@ impl<'c> Compiler<'c> {
         let name = &item.name;
         let hint = if let Some(rest) = name.strip_prefix('\u{feff}') {
             format!(
-                "the file begins with a byte-order mark, which Apache reads as a part of `{rest}`: save the file without it"
+                "the file begins with a byte-order mark, which Apache reads as a part of `{rest}`: \
+                 save the file without it"
             )
         } else if self.remarks.len() >= MOST_REMARKS {
             String::new()
@@ -165,13 +166,15 @@ impl<'c> Compiler<'c> {
         let hint = (!hint.is_empty()).then_some(hint);
         if self.context.nonfatal_unknown {
             let message = format!(
-                "Unknown directive {} perhaps misspelled or defined by a module not included in the server configuration",
+                "Unknown directive {} perhaps misspelled or defined by a module not included in \
+                 the server configuration",
                 name.to_ascii_lowercase()
             );
             return self.remark(item.line, item.column, MistakeKind::Ignored, message, hint);
         }
         let message = format!(
-            "Invalid command '{name}', perhaps misspelled or defined by a module not included in the server configuration"
+            "Invalid command '{name}', perhaps misspelled or defined by a module not included in \
+             the server configuration"
         );
         self.blame(item, MistakeKind::Unknown, Complaint { hint, ..Complaint::new(message) });
     }
@@ -291,8 +294,8 @@ fn written_out(line: &[u8]) -> usize {
 /// Bytes of a compiled expression at most (PCRE2's link size of 2).
 const LARGEST_EXPRESSION: usize = 64 << 10;
 
-/// Bytes of all directives of a file, with their repetitions written out; a larger file is a mistake.
-/// It bounds the time that compiling takes to about a second.
+/// Bytes of all directives of a file, with their repetitions written out; a larger file is a
+/// mistake. It bounds the time that compiling takes to about a second.
 const MOST_WRITTEN_OUT: usize = 32 << 20;
 
 fn known_names() -> impl Iterator<Item = &'static str> {

@@ -102,7 +102,11 @@ impl Conditions for ConditionAnswers<'_> {
 fn version(raw: &[u8]) -> Result<bool, String> {
     let all: Vec<Vec<u8>> = words(raw).into_iter().map(|word| word.text).collect();
     if all.first().is_none_or(Vec::is_empty) || all.len() > 3 {
-        return Err("<IfVersion takes one, two or three arguments, a comparison operator, a version (and a delimiter)".to_owned());
+        return Err(
+            "<IfVersion takes one, two or three arguments, a comparison operator, a version \
+            (and a delimiter)"
+                .to_owned(),
+        );
     }
     let (mut operator, mut operand, mut delimiter) =
         (&all[0][..], all.get(1).map(Vec::as_slice), all.get(2).map(Vec::as_slice));
@@ -149,7 +153,8 @@ fn compared(operator: &[u8], operand: &[u8]) -> Result<bool, String> {
 
 /// Compares [`VERSION`] with the written version.
 fn order(written: &[u8]) -> Result<Ordering, String> {
-    const INVALID: &str = "Version appears to be invalid. It must have the format major[.minor[.patch]] where major, minor and patch are numbers.";
+    const INVALID: &str = "Version appears to be invalid. It must have the format \
+        major[.minor[.patch]] where major, minor and patch are numbers.";
     let mut parts = [0; 3];
     if !written.first().is_some_and(u8::is_ascii_digit) {
         return Err(INVALID.to_owned());

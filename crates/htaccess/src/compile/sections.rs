@@ -264,7 +264,8 @@ impl Compiler<'_> {
         match settings.conditions.last_mut().filter(goes_on) {
             Some(chain) => Arc::make_mut(chain).branches.push(branch),
             None => {
-                let message = "<Else> or <ElseIf> section without previous <If> or <ElseIf> section in same scope";
+                let message = "<Else> or <ElseIf> section without previous <If> or <ElseIf> \
+                    section in same scope";
                 self.blame(item, MistakeKind::Syntax, Complaint::new(message));
             }
         }

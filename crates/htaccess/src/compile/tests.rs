@@ -50,7 +50,8 @@ fn sections_and_where_they_may_stand() {
             Some("<VirtualHost not allowed in <Files> context"),
         ),
         (
-            "<If \"true\">\n</If>\nOptions All\n<Files a>\n</Files>\n<ElseIf false>\n</ElseIf>\n<Else>\n</Else>",
+            "<If \"true\">\n</If>\nOptions All\n<Files a>\n</Files>\n<ElseIf false>\n</ElseIf>\n\
+             <Else>\n</Else>",
             None,
         ),
         ("<If>\n</If>", Some("<If> directive requires additional arguments")),
@@ -284,11 +285,13 @@ fn hints() {
         ("<FileMatch a>\n</FileMatch>", "did you mean `<FilesMatch`?"),
         (
             "SecFilterEngine On",
-            "there is no such module; within <IfModule mod_security.c> the directive would be skipped",
+            "there is no such module; within <IfModule mod_security.c> the directive would be \
+             skipped",
         ),
         (
             "\u{feff}Options All",
-            "the file begins with a byte-order mark, which Apache reads as a part of `Options`: save the file without it",
+            "the file begins with a byte-order mark, which Apache reads as a part of `Options`: \
+             save the file without it",
         ),
         ("ServerTokens Prod", "it belongs in the server's configuration"),
         ("<Limit get>\n</Limit>", "methods are told apart by case: `GET`"),
@@ -355,7 +358,8 @@ fn names_of_files() {
 
 #[test]
 fn chains_of_conditions() {
-    let text = "<If true>\n</If>\n<ElseIf true>\n</ElseIf>\n<Else>\n</Else>\n<If false>\n<If true>\n</If>\n</If>";
+    let text = "<If true>\n</If>\n<ElseIf true>\n</ElseIf>\n<Else>\n</Else>\n<If false>\n\
+        <If true>\n</If>\n</If>";
     let compiled = compile(text.as_bytes(), &context());
     let lengths = |settings: &Settings| -> Vec<usize> {
         settings.conditions.iter().map(|chain| chain.branches.len()).collect()

@@ -340,7 +340,8 @@ fn variables_of_all_kinds() {
         ("%{THE_REQUEST}", "GET /folder/page.php?a=b&c=%20 HTTP/1.1"),
         ("%{CONTENT_TYPE}|%{HANDLER}|%{DOCUMENT_URI}", "||/folder/page.php"),
         (
-            "%{TIME}|%{TIME_YEAR}-%{TIME_MON}-%{TIME_DAY} %{TIME_HOUR}:%{TIME_MIN}:%{TIME_SEC} %{TIME_WDAY}",
+            "%{TIME}|%{TIME_YEAR}-%{TIME_MON}-%{TIME_DAY} %{TIME_HOUR}:%{TIME_MIN}:%{TIME_SEC} \
+             %{TIME_WDAY}",
             "20231114231320|2023-11-14 23:13:20 2",
         ),
         (

@@ -114,7 +114,8 @@ fn limited(scope: &Scope<'_>, rules: &Rules<'_>, report: &mut Report<'_>) {
     if let (Some(item), "<limit", true) = (scope.item, &*scope.name, names_usual)
         && rules.protects()
     {
-        let message = "protects only against these methods: a request with any other one goes through, also to scripts";
+        let message = "protects only against these methods: a request with any other one goes \
+            through, also to scripts";
         let hint = "leave the <Limit> out, or use <LimitExcept>";
         report.say(MistakeKind::Dangerous, item, Complaint::new(message).hint(hint));
     }

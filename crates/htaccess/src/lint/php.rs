@@ -1,5 +1,5 @@
-//! Settings of PHP that reveal too much, files that are run though they are no scripts, and sections
-//! for modules that are off.
+//! Settings of PHP that reveal too much, files that are run though they are no scripts, and
+//! sections for modules that are off.
 
 use super::{File, Report, Scope, Use};
 use crate::compile::{Presence, named};
@@ -121,7 +121,10 @@ fn passed_over(file: &File<'_>, missing: &[(u32, u32, Vec<u8>)], report: &mut Re
     }
     let is_php = |name: &[u8]| {
         let name = name.strip_prefix(b"mod_").unwrap_or(name);
-        matches!(name, [b'p', b'h', b'p', b'4'..=b'7', rest @ ..] if rest == b".c" || rest == b"_module")
+        match name {
+            [b'p', b'h', b'p', b'4'..=b'7', rest @ ..] => rest == b".c" || rest == b"_module",
+            _ => false,
+        }
     };
     if let Some((line, column, _)) = missing.iter().find(|(_, _, name)| is_php(name)) {
         let message = "is skipped: the module of PHP 8 is called mod_php.c or php_module";

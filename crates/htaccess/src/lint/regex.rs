@@ -29,7 +29,8 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
 
 fn tell(item: &Item, index: usize, report: &mut Report<'_>) {
     let message = "this pattern can take exponential time: it repeats what already repeats";
-    let hint = "a match that takes too many steps is stopped and answered with 500; let each part repeat in one way only";
+    let hint = "a match that takes too many steps is stopped and answered with 500; let each part \
+        repeat in one way only";
     report.say(MistakeKind::Dangerous, item, Complaint::about(index, message).hint(hint));
 }
 

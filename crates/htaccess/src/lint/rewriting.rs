@@ -74,7 +74,8 @@ fn engine(file: &File<'_>, report: &mut Report<'_>) {
     let last = file.named("rewriteengine").filter(|engine| file.is_for_all(engine)).last();
     match last {
         None if file.named("rewriteengine").next().is_none() => {
-            let message = "RewriteEngine is not switched on in this file: its rules act only where a folder above does so";
+            let message = "RewriteEngine is not switched on in this file: its rules act only where \
+                a folder above does so";
             report.say(
                 MistakeKind::Doubtful,
                 first.item,
@@ -110,7 +111,8 @@ fn condition<'f>(directive: &'f Use<'f>, place: &mut Place<'f>, report: &mut Rep
             .iter()
             .all(|pattern| matches!(&pattern[..], b"!-f" | b"!-d"))
     {
-        let message = "always holds: nothing is a file and a folder at once, so one of the two conditions does";
+        let message = "always holds: nothing is a file and a folder at once, so one of the two \
+            conditions does";
         let hint = "leave out the [OR] of the condition before";
         report.say(MistakeKind::Doubtful, directive.item, Complaint::new(message).hint(hint));
     }

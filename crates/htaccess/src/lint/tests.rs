@@ -82,11 +82,13 @@ fn rules_that_never_act() {
         ("RewriteRule ^a\\?b=1 c", &["2:13 shadowed never matches"]),
         ("RewriteCond %{HTTPS} on", &["2:1 doubtful this condition has no effect"]),
         (
-            "RewriteCond %{REQUEST_FILENAME} !-f [OR]\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule a b",
+            "RewriteCond %{REQUEST_FILENAME} !-f [OR]\nRewriteCond %{REQUEST_FILENAME} !-d\n\
+             RewriteRule a b",
             &["3:1 doubtful always holds"],
         ),
         (
-            "RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule a b",
+            "RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\n\
+             RewriteRule a b",
             &[],
         ),
     ] {
@@ -160,7 +162,8 @@ fn holes_in_protections() {
             &["1:1 doubtful Order and the Require of line 3"],
         ),
         (
-            "<IfModule mod_authz_core.c>\nRequire all denied\n</IfModule>\n<IfModule !mod_authz_core.c>\nDeny from all\n</IfModule>",
+            "<IfModule mod_authz_core.c>\nRequire all denied\n</IfModule>\n\
+             <IfModule !mod_authz_core.c>\nDeny from all\n</IfModule>",
             &[],
         ),
         (

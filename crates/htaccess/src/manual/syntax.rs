@@ -88,7 +88,8 @@ const SYNTAX: &[(&str, &str)] = &[
     ("ForceType", "TYPE | None"),
     (
         "Header",
-        "[always | onsuccess] ACTION FIELD [[expr=]VALUE [REPLACEMENT] [early | env=[!]VARIABLE | expr=CONDITION]]",
+        "[always | onsuccess] ACTION FIELD [[expr=]VALUE [REPLACEMENT] [early | env=[!]VARIABLE | \
+         expr=CONDITION]]",
     ),
     ("HeaderName", "FILE"),
     ("IndexHeadInsert", "TEXT"),

@@ -180,7 +180,8 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_access_compat",
         overrides: Overrides::LIMIT,
         arguments: Arguments::ONE,
-        summary: "Says whether Allow or Deny is evaluated last, and the result where neither matches.",
+        summary: "Says whether Allow or Deny is evaluated last, and the result where neither \
+            matches.",
         support: Support::Full,
         apply: order,
     },

@@ -150,8 +150,9 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         arguments: Arguments::Raw,
         summary: "Says who may access this folder.",
         support: Support::Differs(
-            "`host` and `forward-dns` know the names in the machine's own /etc/hosts: others match no client, and behind `not` answer \
-             500; databases, LDAP and client certificates are refused",
+            "`host` and `forward-dns` know the names in the machine's own /etc/hosts: others match \
+             no client, and behind `not` answer 500; databases, LDAP and client certificates are \
+             refused",
         ),
         apply: require,
     },
@@ -167,7 +168,8 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_authz_core",
         overrides: Overrides::AUTH_CONFIG,
         arguments: Arguments::ONE,
-        summary: "Says how the Require directives of this folder and of the folders above are combined.",
+        summary: "Says how the Require directives of this folder and of the folders above are \
+            combined.",
         support: Support::Full,
         apply: auth_merging,
     },

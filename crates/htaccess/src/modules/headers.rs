@@ -113,9 +113,11 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_headers",
         overrides: Overrides::FILE_INFO,
         arguments: Arguments::Raw,
-        summary: "Changes a field of the response: set, setifempty, add, append, merge, unset, edit, edit*, echo, note.",
+        summary: "Changes a field of the response: set, setifempty, add, append, merge, unset, \
+            edit, edit*, echo, note.",
         support: Support::Differs(
-            "`early` has no effect below a folder, as in Apache; %l, %i and %b tell Howdah's own load",
+            "`early` has no effect below a folder, as in Apache; %l, %i and %b tell Howdah's own \
+             load",
         ),
         apply: parse::header,
     },
@@ -124,7 +126,8 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_headers",
         overrides: Overrides::FILE_INFO,
         arguments: Arguments::Raw,
-        summary: "Changes a field of the request before a script sees it, with the same actions as Header but echo.",
+        summary: "Changes a field of the request before a script sees it, with the same actions as \
+            Header but echo.",
         support: Support::Full,
         apply: parse::request_header,
     },

@@ -80,7 +80,8 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         arguments: Arguments::Raw,
         summary: "Says which variables scripts get, and how strict SSLRequireSSL is.",
         support: Support::Differs(
-            "StrictRequire is honoured; FakeBasicAuth is refused; StdEnvVars is always on for scripts; the others have no effect",
+            "StrictRequire is honoured; FakeBasicAuth is refused; StdEnvVars is always on for \
+             scripts; the others have no effect",
         ),
         apply: ssl_options,
     },

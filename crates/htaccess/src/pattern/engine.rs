@@ -282,8 +282,8 @@ fn is_anchored(tree: &Tree) -> bool {
     })
 }
 
-/// Whether a pattern without a tree begins with `^`, and has neither alternatives nor options, which
-/// could give `^` another meaning.
+/// Whether a pattern without a tree begins with `^`, and has neither alternatives nor options,
+/// which could give `^` another meaning.
 fn looks_anchored(text: &[u8]) -> bool {
     let is_plain_group = |three: &[u8]| !three.starts_with(b"(?") || b":=!<".contains(&three[2]);
     text.starts_with(b"^") && !text.contains(&b'|') && text.windows(3).all(is_plain_group)

@@ -121,8 +121,9 @@ fn encoding_and_languages() {
 
 #[test]
 fn in_apaches_order() {
-    let directives = "SetOutputFilter DEFLATE\nExpiresActive on\nExpiresDefault A60\nHeader unset Vary\n\
-                      Header edit Cache-Control max-age=60 max-age=61\nHeader unset ETag";
+    let directives = "SetOutputFilter DEFLATE\nExpiresActive on\nExpiresDefault A60\n\
+        Header unset Vary\n\
+        Header edit Cache-Control max-age=60 max-age=61\nHeader unset ETag";
     let found = sent(directives, 200, "ETag: \"a\"", About::default(), nothing);
     let expected =
         "Content-Encoding: gzip\nExpires: Tue, 14 Nov 2023 22:14:20 GMT\nCache-Control: max-age=61";

@@ -11,7 +11,7 @@ pub enum Framing {
     /// No content follows the answer to HEAD, but this many bytes would have followed the answer to
     /// GET.
     Head(u64),
-    /// Exactly so many bytes.
+    /// Exactly this number of bytes.
     Length(u64),
     /// Chunks, ended by [`LAST_CHUNK`]. Never to HTTP/1.0.
     Chunked,

@@ -23,8 +23,8 @@ pub struct PseudoFields<'h> {
 }
 
 /// Reads a head of HTTP/2 or HTTP/3, which have the same rules (RFC 9114 §4.2, §4.3), into `into`,
-/// whose memory is reused and whose scheme is kept. `fields` are the lines in order, `ends` says that
-/// no content follows. Returns whether the client waits for 100 (Continue).
+/// whose memory is reused and whose scheme is kept. `fields` are the lines in order, `ends` says
+/// that no content follows. Returns whether the client waits for 100 (Continue).
 ///
 /// The lines of Cookie become one (RFC 9113 §8.2.3), and a Host line is added where there is
 /// `:authority` alone, so that directives and scripts find what they know from HTTP/1. Names are

@@ -71,7 +71,8 @@ fn run(
 
 const REQUESTS: &[&[u8]] = &[
     b"GET / HTTP/1.1\r\nHost: h\r\n\r\n",
-    b"\r\nGET /a?b=c HTTP/1.1\r\nHost: example.org:8080\r\nAccept: */*\r\nConnection: close\r\n\r\nrest",
+    b"\r\nGET /a?b=c HTTP/1.1\r\nHost: example.org:8080\r\nAccept: */*\r\nConnection: close\r\n\
+      \r\nrest",
     b"POST /x HTTP/1.1\r\nHost: [::1]:80\r\nContent-Length: 12\r\nExpect: 100-continue\r\n\r\n",
     b"PUT http://A.b/c HTTP/1.1\r\nHost: d\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     b"OPTIONS * HTTP/1.0\r\nX: \t y z \t\r\nEmpty:\r\n\r\n",

@@ -42,7 +42,8 @@ fn all_refused(table: &[(&str, u16, &str)]) {
 
 #[test]
 fn a_browser_s_request() {
-    let head = b"GET /wp-admin/?page=1 HTTP/1.1\r\nHost: Example.ORG:8080\r\nUser-Agent: Mozilla/5.0\r\nAccept:*/*\r\n\
+    let head = b"GET /wp-admin/?page=1 HTTP/1.1\r\nHost: Example.ORG:8080\r\n\
+        User-Agent: Mozilla/5.0\r\nAccept:*/*\r\n\
         X-Empty:\r\nX-Padded: \t a b \t\r\nConnection: keep-alive\r\n\r\nrest";
     let (parsed, request) = complete(head);
     assert_eq!(

@@ -73,7 +73,7 @@ pub enum Extra {
     None = 0,
     /// `flush` after each write.
     Flush = 1,
-    /// `end` before the script is through.
+    /// `end` before the script ends.
     EndEarly = 2,
 }
 

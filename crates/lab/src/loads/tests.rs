@@ -38,7 +38,8 @@ fn server(delay: impl Fn(u64) -> Duration + Send + Sync + 'static) -> Server {
                         thread::sleep(delay(counter.fetch_add(1, Ordering::SeqCst)));
                         if stream
                             .write_all(
-                                b"HTTP/1.1 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 2\r\n\r\nok",
+                                b"HTTP/1.1 200 OK\r\nConnection: Keep-Alive\r\n\
+                                  Content-Length: 2\r\n\r\nok",
                             )
                             .is_err()
                         {
@@ -64,8 +65,8 @@ fn target(port: u16) -> Target {
     Target { port, ..Target::default() }
 }
 
-/// Repeats a test of measurements, because a busy machine may spoil any of them. The test fails if all
-/// attempts do.
+/// Repeats a test of measurements, because a busy machine may spoil any of them. The test fails if
+/// all attempts do.
 fn measure(attempt: impl Fn()) {
     let end = Instant::now() + Duration::from_secs(90);
     while let Err(failure) = panic::catch_unwind(AssertUnwindSafe(&attempt)) {

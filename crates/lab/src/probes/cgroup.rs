@@ -32,7 +32,8 @@ impl Limit {
         let folder = top.join(format!("howdah-lab-{}", std::process::id()));
         let not_allowed = |error: std::io::Error| {
             format!(
-                "memory cannot be limited: {}: {error}; run as root on the machine itself, or with a delegated control group",
+                "memory cannot be limited: {}: {error}; run as root on the machine itself, or with \
+                 a delegated control group",
                 folder.display()
             )
         };

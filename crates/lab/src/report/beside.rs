@@ -61,7 +61,8 @@ pub(super) fn short(cell: &Cell, base: &str, stack: &str) -> String {
 /// The cell's table in Markdown.
 pub(super) fn markdown(run: &Run, cell: &Cell, base: &str) -> String {
     let mut text = format!(
-        "\n| stack | figure | median | ratio to {} | rounds | 95 % interval | difference | remarks |\n\
+        "\n| stack | figure | median | ratio to {} | rounds | 95 % interval | difference | remarks \
+         |\n\
          |---|---|---:|---:|---:|---:|---:|---|\n",
         title(run, base)
     );

@@ -112,7 +112,8 @@ pub(super) fn bars(bars: &[Bar]) -> String {
         let study = if bar.from_study { " study" } else { "" };
         let _ = write!(
             text,
-            "<div class=\"row{study}\"><span>{}</span><span class=track><i class=\"bar c{}{study}\" style=\"width:{share:.1}%\"></i></span>\
+            "<div class=\"row{study}\"><span>{}</span><span class=track><i class=\"bar \
+             c{}{study}\" style=\"width:{share:.1}%\"></i></span>\
              <b>{}</b></div>",
             escape(&bar.title),
             bar.colour,
@@ -130,8 +131,8 @@ fn begin(title: &str, most: f64) -> String {
         let height = y(value, most);
         let _ = write!(
             svg,
-            "<line class=grid x1={LEFT} x2={:.1} y1={height:.1} y2={height:.1} /><text class=axis x={:.1} y={:.1} \
-             text-anchor=end>{}</text>",
+            "<line class=grid x1={LEFT} x2={:.1} y1={height:.1} y2={height:.1} /><text class=axis \
+             x={:.1} y={:.1} text-anchor=end>{}</text>",
             WIDTH - RIGHT,
             LEFT - 6.0,
             height + 6.0,

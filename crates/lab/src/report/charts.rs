@@ -75,7 +75,8 @@ pub(super) fn charts(run: &Run) -> String {
     text += "</div>";
     text += &side_by_side(run);
     if is_bound {
-        text += "<p class=small>† The load generator used over 90 % of its processor: it, not the server, was the limit.</p>";
+        text += "<p class=small>† The load generator used over 90 % of its processor: it, not the \
+            server, was the limit.</p>";
     }
     text
 }
@@ -108,7 +109,8 @@ fn side_by_side(run: &Run) -> String {
         let _ = write!(text, "<figure><h3>{}</h3>{drawing}</figure>", escape(&stack.title));
     }
     format!(
-        "<details><summary>HelloWorld.php beside HelloWorld.txt, for each server</summary><div class=charts>{text}</div></details>"
+        "<details><summary>HelloWorld.php beside HelloWorld.txt, for each server</summary><div \
+         class=charts>{text}</div></details>"
     )
 }
 
@@ -127,7 +129,8 @@ fn counted(run: &Run, cells: &[&Cell], figure: Figure) -> String {
     let cells = by_figure(cells, figure);
     let drawing = sweep(run, figure.title(), &cells.iter().collect::<Vec<_>>()).unwrap_or_default();
     format!(
-        "<figure><h3>{} in the ramp</h3>{drawing}<figcaption>{}, less is better</figcaption></figure>",
+        "<figure><h3>{} in the ramp</h3>{drawing}<figcaption>{}, less is \
+         better</figcaption></figure>",
         capital(figure.title()),
         figure.title()
     )

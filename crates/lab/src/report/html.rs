@@ -16,8 +16,10 @@ use crate::statistics::median;
 pub(super) fn page(run: &Run) -> Result<String, Wrong> {
     let json = serde_json::to_string(run).map_err(|error| Wrong(error.to_string()))?;
     let mut page = format!(
-        "<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content=\"width=device-width,initial-scale=1\">\
-         <title>{0}: Howdah's laboratory</title><style>{SHEET}</style></head>\n<body><main><h1>Howdah's laboratory · {0}</h1>\
+        "<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport \
+         content=\"width=device-width,initial-scale=1\">\
+         <title>{0}: Howdah's laboratory</title><style>{SHEET}</style></head>\n\
+         <body><main><h1>Howdah's laboratory · {0}</h1>\
          <p class=verdict>{1}</p><p class=meta>{2}</p>\n",
         escape(&run.scenario),
         escape(&verdict::verdict(run)),
@@ -33,8 +35,10 @@ pub(super) fn page(run: &Run) -> Result<String, Wrong> {
     // `</` would end the element. JSON allows the slash to be escaped.
     let _ = writeln!(
         page,
-        "<h2>Raw data</h2><p><button class=link data-of=json>run.json</button> · <button class=link data-of=csv>run.csv</button></p>\
-         <script type=application/json id=json>{}</script><script type=text/csv id=csv>{}</script><script>{SCRIPT}</script>\
+        "<h2>Raw data</h2><p><button class=link data-of=json>run.json</button> · <button \
+         class=link data-of=csv>run.csv</button></p>\
+         <script type=application/json id=json>{}</script><script type=text/csv \
+         id=csv>{}</script><script>{SCRIPT}</script>\
          </main></body></html>",
         json.replace("</", "<\\/"),
         csv(run).replace("</", "<\\/")
@@ -43,8 +47,10 @@ pub(super) fn page(run: &Run) -> Result<String, Wrong> {
 }
 
 /// Saves the embedded data as files.
-const SCRIPT: &str = "for(const b of document.querySelectorAll('button[data-of]'))b.onclick=()=>{const k=b.dataset.of,\
-a=document.createElement('a');a.href=URL.createObjectURL(new Blob([document.getElementById(k).textContent]));a.download='run.'+k;a.click()}";
+const SCRIPT: &str = "for(const b of \
+    document.querySelectorAll('button[data-of]'))b.onclick=()=>{const k=b.dataset.of,\
+    a=document.createElement('a');a.href=URL.createObjectURL(new \
+    Blob([document.getElementById(k).textContent]));a.download='run.'+k;a.click()}";
 
 fn meta(run: &Run) -> String {
     let fact = |name: &str| {
@@ -57,8 +63,9 @@ fn meta(run: &Run) -> String {
     let (processor, cores, distribution) =
         (fact("processor"), fact("processors"), fact("distribution"));
     format!(
-        "{quick} of {}, {cores} × {processor}, {distribution}; {} rounds, interleaved; ratios are medians over rounds with 95 % \
-         bootstrap intervals; “2 ×” is twice as good: twice the requests, or half of the time or memory",
+        "{quick} of {}, {cores} × {processor}, {distribution}; {} rounds, interleaved; ratios are \
+         medians over rounds with 95 % bootstrap intervals; “2 ×” is twice as good: twice the \
+         requests, or half of the time or memory",
         run.began, run.rounds
     )
 }
@@ -153,7 +160,8 @@ fn tables(run: &Run) -> String {
             .collect();
         let _ = write!(
             text,
-            "<details><summary>{}</summary><div class=scroll><table><tr><th>stack</th><th class=n>{}</th><th>{}</th>\
+            "<details><summary>{}</summary><div class=scroll><table><tr><th>stack</th><th \
+             class=n>{}</th><th>{}</th>\
              <th>remarks</th>{heads}</tr>",
             escape(&cell.name),
             cell.figure.title(),
@@ -181,7 +189,8 @@ fn tables(run: &Run) -> String {
                 .collect();
             let _ = write!(
                 text,
-                "<tr{}><td>{}</td><td class=n>{}</td><td>{ratio}</td><td class=remark>{}</td>{cells}</tr>",
+                "<tr{}><td>{}</td><td class=n>{}</td><td>{ratio}</td><td \
+                 class=remark>{}</td>{cells}</tr>",
                 if own { " class=own" } else { "" },
                 escape(&stack.title),
                 value(cell.figure),
@@ -191,7 +200,8 @@ fn tables(run: &Run) -> String {
         for (name, value) in &cell.study {
             let _ = write!(
                 text,
-                "<tr class=study><td>the study: {}</td><td class=n>{}</td><td colspan={}></td></tr>",
+                "<tr class=study><td>the study: {}</td><td class=n>{}</td>\
+                 <td colspan={}></td></tr>",
                 escape(name),
                 with_unit(cell.figure, *value),
                 extra.len() + 2

@@ -19,12 +19,13 @@ const VALUES: f64 = 60.0;
 const LINE: f64 = 22.0;
 const HEAD: f64 = 50.0;
 
-const STYLE: &str = "text{font:12.5px system-ui,-apple-system,'Segoe UI',sans-serif;fill:#1d2126}.t{font-weight:600;font-size:14px}\
-.s{fill:#5c6670;font-size:12px}.p{fill:#fbfaf7}\
-.c0{fill:#b3540a}.c1{fill:#2563a8}.c2{fill:#2c7d4f}.c3{fill:#8d3f97}.c4{fill:#b02a48}.c5{fill:#57707f}.c6{fill:#8a7400}.c7{fill:#1c8a8a}\
-.c8{fill:#6a5acd}.c9{fill:#99621e}\
-@media(prefers-color-scheme:dark){text{fill:#e8e6e1}.s{fill:#9aa4ae}.p{fill:#15181c}.c0{fill:#f79a4b}.c1{fill:#6fb0f5}.c2{fill:#6fce97}\
-.c3{fill:#d99be2}.c4{fill:#f5849c}.c5{fill:#a3b8c4}.c6{fill:#dcc75a}.c7{fill:#67d1d1}.c8{fill:#aea3fa}.c9{fill:#d8a873}}";
+const STYLE: &str = "text{font:12.5px system-ui,-apple-system,'Segoe \
+    UI',sans-serif;fill:#1d2126}.t{font-weight:600;font-size:14px}\
+    .s{fill:#5c6670;font-size:12px}.p{fill:#fbfaf7}\
+    .c0{fill:#b3540a}.c1{fill:#2563a8}.c2{fill:#2c7d4f}.c3{fill:#8d3f97}.c4{fill:#b02a48}.c5{fill:#57707f}.c6{fill:#8a7400}.c7{fill:#1c8a8a}\
+    .c8{fill:#6a5acd}.c9{fill:#99621e}\
+    @media(prefers-color-scheme:dark){text{fill:#e8e6e1}.s{fill:#9aa4ae}.p{fill:#15181c}.c0{fill:#f79a4b}.c1{fill:#6fb0f5}.c2{fill:#6fce97}\
+    .c3{fill:#d99be2}.c4{fill:#f5849c}.c5{fill:#a3b8c4}.c6{fill:#dcc75a}.c7{fill:#67d1d1}.c8{fill:#aea3fa}.c9{fill:#d8a873}}";
 
 struct PanelBar<'r> {
     title: &'r str,
@@ -70,8 +71,10 @@ pub(super) fn svg(run: &Run) -> String {
         machine("processor")
     );
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\" \
-         aria-label=\"{0}\"><style>{STYLE}</style><rect class=\"p\" width=\"{width}\" height=\"{height}\" rx=\"8\"/>{body}\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         width=\"{width}\" height=\"{height}\" role=\"img\" \
+         aria-label=\"{0}\"><style>{STYLE}</style><rect class=\"p\" width=\"{width}\" \
+         height=\"{height}\" rx=\"8\"/>{body}\
          <text class=\"s\" x=\"16\" y=\"{1}\">{0}</text></svg>\n",
         escape(&foot),
         height - 12.0
@@ -131,7 +134,8 @@ fn draw(svg: &mut String, panel: &Panel, left: f64, top: f64) {
     let best = if panel.is_sweep { ", best of the sweep" } else { "" };
     let _ = write!(
         svg,
-        "<text class=\"t\" x=\"{0}\" y=\"{1}\">{2}</text><text class=\"s\" x=\"{0}\" y=\"{3}\">{4}{unit}, {direction}{best}</text>",
+        "<text class=\"t\" x=\"{0}\" y=\"{1}\">{2}</text><text class=\"s\" x=\"{0}\" \
+         y=\"{3}\">{4}{unit}, {direction}{best}</text>",
         left + 16.0,
         top + 24.0,
         escape(&capital(panel.title)),
@@ -145,7 +149,8 @@ fn draw(svg: &mut String, panel: &Panel, left: f64, top: f64) {
         let bound = if bar.is_bound { "†" } else { "" };
         let _ = write!(
             svg,
-            "<text x=\"{:.0}\" y=\"{:.1}\">{}</text><rect class=\"c{}\" x=\"{:.0}\" y=\"{:.1}\" width=\"{:.1}\" height=\"14\" rx=\"2\"/>\
+            "<text x=\"{:.0}\" y=\"{:.1}\">{}</text><rect class=\"c{}\" x=\"{:.0}\" y=\"{:.1}\" \
+             width=\"{:.1}\" height=\"14\" rx=\"2\"/>\
              <text x=\"{:.1}\" y=\"{:.1}\">{}{bound}</text>",
             left + 16.0,
             y + 12.0,

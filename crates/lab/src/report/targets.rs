@@ -150,15 +150,18 @@ pub(super) fn html(run: &Run) -> String {
         return String::new();
     }
     let mut text = format!(
-        "<h2>What Howdah is to reach</h2><p class=meta>{}. ≥: how many times as good; ≤: how many times as much memory or time</p>\
-         <div class=scroll><table class=targets><tr><th>what</th><th>against</th><th class=n>target</th><th class=n>measured</th>\
+        "<h2>What Howdah is to reach</h2><p class=meta>{}. ≥: how many times as good; ≤: how many \
+         times as much memory or time</p>\
+         <div class=scroll><table class=targets><tr><th>what</th><th>against</th><th \
+         class=n>target</th><th class=n>measured</th>\
          <th></th></tr>",
         summary(&rows)
     );
     for row in rows {
         let _ = write!(
             text,
-            "<tr><td>{}</td><td>{}</td><td class=n>{}</td><td class=n>{}</td><td class=\"{}\">{}</td></tr>",
+            "<tr><td>{}</td><td>{}</td><td class=n>{}</td><td class=n>{}</td><td \
+             class=\"{}\">{}</td></tr>",
             escape(&row.what),
             escape(&row.against),
             row.bound,
@@ -177,7 +180,8 @@ pub(super) fn markdown(run: &Run) -> String {
         return String::new();
     }
     let mut text = format!(
-        "\n## What Howdah is to reach\n\n{}.\n\n| what | against | target | measured | |\n|---|---|---:|---:|---|\n",
+        "\n## What Howdah is to reach\n\n{}.\n\n| what | against | target | measured | |\n\
+         |---|---|---:|---:|---|\n",
         summary(&rows)
     );
     for row in rows {

@@ -109,7 +109,8 @@ pub fn table(run: &Run) -> String {
         }
         let _ = write!(
             text,
-            "\n| stack | {figure} | Howdah is better by | CPU µs/request | remarks |\n|---|---:|---|---:|---|\n",
+            "\n| stack | {figure} | Howdah is better by | CPU µs/request | remarks |\n\
+             |---|---:|---|---:|---|\n",
         );
         for stack in run.stacks.iter().filter(|stack| cell.results.contains_key(&stack.name)) {
             let outcome = &cell.results[&stack.name];
@@ -191,7 +192,8 @@ pub fn diff_text(before: &Run, after: &Run) -> String {
     }
     let _ = writeln!(
         text,
-        "Absolute figures of different runs are shown for orientation; Howdah's ratio to the best other stack counts.\n"
+        "Absolute figures of different runs are shown for orientation; Howdah's ratio to the best \
+         other stack counts.\n"
     );
     for cell in &after.cells {
         let Some(earlier) = before.cells.iter().find(|earlier| earlier.name == cell.name) else {

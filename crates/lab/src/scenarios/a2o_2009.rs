@@ -89,9 +89,12 @@ const USUAL: &[&str] = &[
 ];
 
 const NOTES: &[&str] = &[
-    "The study (2009) ran on 8 cores with Apache 2.2.11, nginx 0.7.59 and PHP 5.2.9; it found HelloWorld.php by nginx + php-fpm at half \
-     of Apache, HelloWorld.txt with keep-alive at more than twice, 100KB.txt with keep-alive at twice, and the application level",
+    "The study (2009) ran on 8 cores with Apache 2.2.11, nginx 0.7.59 and PHP 5.2.9; it found \
+     HelloWorld.php by nginx + php-fpm at half of Apache, HelloWorld.txt with keep-alive at more \
+     than twice, 100KB.txt with keep-alive at twice, and the application level",
     "Its application is replaced by WordPress on MariaDB",
-    "Its numbers of requests are scaled down, and a round of ab ends after ten seconds (one in a quick run) at the latest",
-    "Its 16 php-fpm children are replaced by as many PHP processes as the most concurrent requests, for every stack",
+    "Its numbers of requests are scaled down, and a round of ab ends after ten seconds (one in a \
+     quick run) at the latest",
+    "Its 16 php-fpm children are replaced by as many PHP processes as the most concurrent \
+     requests, for every stack",
 ];

@@ -70,7 +70,7 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
 }
 
 const NOTES: &[&str] = &[
-    "Both binaries run at the same time, with the same configuration but for port and folder; only one \
-     of them is asked at a time. Every second round runs in the opposite order",
+    "Both binaries run at the same time, with the same configuration but for port and folder; only \
+     one of them is asked at a time. Every second round runs in the opposite order",
     "1MB.php prints 1,024 pieces of 1 KB, 10x100KB.php ten pieces of 100 KB",
 ];

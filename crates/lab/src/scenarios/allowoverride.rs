@@ -65,8 +65,9 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
             cells: vec![small, output, file],
         }],
         notes: vec![
-            "The study used `ab -n 10000 -c 10` without keep-alive, and `strace -c -f` on Apache; here system calls of every stack are \
-             counted, over 500 requests on kept connections, apart from the timed rounds"
+            "The study used `ab -n 10000 -c 10` without keep-alive, and `strace -c -f` on Apache; \
+             here system calls of every stack are counted, over 500 requests on kept connections, \
+             apart from the timed rounds"
                 .to_owned(),
         ],
         ..Plan::default()

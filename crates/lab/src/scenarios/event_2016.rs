@@ -21,12 +21,20 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     Ok(Plan {
         groups: vec![group],
         notes: vec![
-            "(a) used 4 cores with 7.5 GB, (c) one core with 512 MB; here every processor of the machine is used".to_owned(),
-            "(c)'s Apache 2.2 no longer exists; today's prefork stands beside its figures for 2.4".to_owned(),
+            "(a) used 4 cores with 7.5 GB, (c) one core with 512 MB; here every processor of the \
+             machine is used"
+                .to_owned(),
+            "(c)'s Apache 2.2 no longer exists; today's prefork stands beside its figures for 2.4"
+            .to_owned(),
             "(a)'s dynamic site is replaced by a script that includes 300 files".to_owned(),
-            "(b)'s event without unneeded modules is what every Apache here is; the study gained 25 % by it".to_owned(),
-            "(c)'s memory for 92 KB of script: prefork 2.2 12 MB, prefork 2.4 72 MB, event 2.4 20 MB, nginx 2 MB".to_owned(),
-            "phpinfo() is replaced by HelloWorld.php: what phpinfo() prints differs with the server".to_owned(),
+            "(b)'s event without unneeded modules is what every Apache here is; the study gained \
+             25 % by it"
+                .to_owned(),
+            "(c)'s memory for 92 KB of script: prefork 2.2 12 MB, prefork 2.4 72 MB, event 2.4 20 \
+             MB, nginx 2 MB"
+                .to_owned(),
+            "phpinfo() is replaced by HelloWorld.php: what phpinfo() prints differs with the server"
+                .to_owned(),
         ],
         ..Plan::default()
     })

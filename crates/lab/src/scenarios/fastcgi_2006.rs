@@ -47,11 +47,16 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     Ok(Plan {
         groups: vec![group(true), group(false)],
         notes: vec![
-            "The study's framework application is replaced by a script that includes 300 files with a class each".to_owned(),
-            "It reset a virtual machine before each of six runs of `ab -c5 -n100` and took the median of the middle four; here rounds are \
-             interleaved and longer, and the median of all counts"
+            "The study's framework application is replaced by a script that includes 300 files \
+             with a class each"
                 .to_owned(),
-            "Of the study's 600 requests, 4 to 12 failed behind FastCGI, by its time-outs; here a failed request makes its round void".to_owned(),
+            "It reset a virtual machine before each of six runs of `ab -c5 -n100` and took the \
+             median of the middle four; here rounds are interleaved and longer, and the median of \
+             all counts"
+                .to_owned(),
+            "Of the study's 600 requests, 4 to 12 failed behind FastCGI, by its time-outs; here a \
+             failed request makes its round void"
+                .to_owned(),
             "mod_fastcgi no longer exists; mod_fcgid stands in its place".to_owned(),
         ],
         ..Plan::default()

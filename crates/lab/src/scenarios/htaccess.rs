@@ -133,8 +133,10 @@ fn many_folders(count: usize) -> PlannedCell {
 }
 
 const NOTES: &[&str] = &[
-    "Within a round the loads of all stacks of a server take turns of a tenth of a second; each stack is \
-     compared with the one without .htaccess of the same server. What the stack \"again\" differs by is chance",
+    "Within a round the loads of all stacks of a server take turns of a tenth of a second; each \
+     stack is compared with the one without .htaccess of the same server. What the stack \"again\" \
+     differs by is chance",
     "One URL is asked for again and again, the best case for what Howdah remembers of a request",
-    "Apache loads the modules that the rules ask for in all of its stacks, since their hooks cost something",
+    "Apache loads the modules that the rules ask for in all of its stacks, since their hooks cost \
+     something",
 ];

@@ -12,7 +12,8 @@ const MOST_URLS_QUICK: usize = 8;
 pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     if facts.folder.is_none() {
         return Err(
-            "name the folder of your site with --root, and what to ask with --url, --urls FILE or --log FILE"
+            "name the folder of your site with --root, and what to ask with --url, --urls FILE or \
+             --log FILE"
                 .to_owned(),
         );
     }
@@ -37,13 +38,19 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     Ok(Plan {
         groups: vec![Group {
             title: "your site".to_owned(),
-            stacks: facts.stacks(&["howdah", "apache-prefork-mod_php-htaccess", "apache-event-fpm", "nginx-fpm", "lighttpd-fpm"])?,
+            stacks: facts.stacks(&[
+                "howdah",
+                "apache-prefork-mod_php-htaccess",
+                "apache-event-fpm",
+                "nginx-fpm",
+                "lighttpd-fpm",
+            ])?,
             conditions: together(16, 16),
             cells,
         }],
         notes: vec![
-            "Every answer must have the status 200; what a stack cannot answer so, such as addresses that need `.htaccess`, is shown as \
-             not measured"
+            "Every answer must have the status 200; what a stack cannot answer so, such as \
+             addresses that need `.htaccess`, is shown as not measured"
                 .to_owned(),
         ],
         ..Plan::default()
@@ -81,10 +88,11 @@ mod tests {
 
     #[test]
     fn a_log_is_read() {
-        let log = "1.2.3.4 - - [01/Jan/2026:00:00:00 +0000] \"GET /a?b=c HTTP/1.1\" 200 5 \"-\" \"x\"\n\
-                   1.2.3.4 - - [01/Jan/2026:00:00:00 +0000] \"POST /a HTTP/1.1\" 200 5\n\
-                   1.2.3.4 - - [01/Jan/2026:00:00:00 +0000] \"GET /gone HTTP/1.1\" 404 5\n\
-                   nonsense\n";
+        let log = "1.2.3.4 - - [01/Jan/2026:00:00:00 +0000] \"GET /a?b=c HTTP/1.1\" 200 5 \"-\" \
+            \"x\"\n\
+            1.2.3.4 - - [01/Jan/2026:00:00:00 +0000] \"POST /a HTTP/1.1\" 200 5\n\
+            1.2.3.4 - - [01/Jan/2026:00:00:00 +0000] \"GET /gone HTTP/1.1\" 404 5\n\
+            nonsense\n";
         assert_eq!(urls_of_log(log), ["/a?b=c"]);
     }
 

@@ -214,11 +214,13 @@ const USUAL: &[&str] = &[
 const QUICK: &[&str] = &["howdah", "nginx-fpm", "apache-prefork-mod_php", "lighttpd-fpm", "h2o"];
 
 const NOTES: &[&str] = &[
-    "WordPress's and Drupal's .htaccess are obeyed by Howdah beside itself without them, with the same files; 0.99 is hard to tell from \
-     1 on a noisy machine, so look at the interval",
-    "Latency beside busy PHP: 16 clients keep 8 PHP processes busy while 2,000 files a second are asked for; each round compares with \
-     the same rate a moment before, while PHP is idle. Where PHP computes, it takes the processors from everybody, the load generator \
-     included",
-    "Memory with idle connections is that of the whole stack with 8 PHP processes; beside it, that of the server without PHP's processes",
-    "The memory of a PHP process is read after WordPress's front page, on average over those that answer requests",
+    "WordPress's and Drupal's .htaccess are obeyed by Howdah beside itself without them, with the \
+     same files; 0.99 is hard to tell from 1 on a noisy machine, so look at the interval",
+    "Latency beside busy PHP: 16 clients keep 8 PHP processes busy while 2,000 files a second are \
+     asked for; each round compares with the same rate a moment before, while PHP is idle. Where \
+     PHP computes, it takes the processors from everybody, the load generator included",
+    "Memory with idle connections is that of the whole stack with 8 PHP processes; beside it, that \
+     of the server without PHP's processes",
+    "The memory of a PHP process is read after WordPress's front page, on average over those that \
+     answer requests",
 ];

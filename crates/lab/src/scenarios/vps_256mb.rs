@@ -138,20 +138,26 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     Ok(Plan {
         groups,
         notes: vec![
-            "The study ran on a FreeBSD server with 256 MB in all; here a control group limits each stack, PHP included, to 256 MB, and the \
-             database runs outside it"
+            "The study ran on a FreeBSD server with 256 MB in all; here a control group limits \
+             each stack, PHP included, to 256 MB, and the database runs outside it"
                 .to_owned(),
-            "Its worker + mod_php needs a thread-safe PHP, which Debian does not have: `howdah-lab setup --zts` builds one; without it that \
-             stack is missing"
+            "Its worker + mod_php needs a thread-safe PHP, which Debian does not have: `howdah-lab \
+             setup --zts` builds one; without it that stack is missing"
                 .to_owned(),
-            "The study's time-outs: prefork 8 clients 12–29 (ramp to 10) and 181 (to 20), 4 clients 12 and 189, 20 clients 198–211; worker 8 \
-             threads 1 (to 20) and 122 (to 70), 2 × 10 threads 24 (to 100) and 536 (to 150), 4 × 20 threads 918 (to 150); FastCGI behind \
-             prefork 1,060 and behind worker 596 (to 150); nginx + php-fpm 442 with 5 children and 491 with 4 (to 100)"
+            "The study's time-outs: prefork 8 clients 12–29 (ramp to 10) and 181 (to 20), 4 \
+             clients 12 and 189, 20 clients 198–211; worker 8 threads 1 (to 20) and 122 (to 70), 2 \
+             × 10 threads 24 (to 100) and 536 (to 150), 4 × 20 threads 918 (to 150); FastCGI \
+             behind prefork 1,060 and behind worker 596 (to 150); nginx + php-fpm 442 with 5 \
+             children and 491 with 4 (to 100)"
                 .to_owned(),
-            "Stacks run one after the other, since each is to have the processors and its memory for itself: their rounds are not interleaved"
+            "Stacks run one after the other, since each is to have the processors and its memory \
+             for itself: their rounds are not interleaved"
                 .to_owned(),
-            "A client waits ten seconds for its answer; in a quick run, whose ramp lasts three seconds, half of that".to_owned(),
-            "Each stack's number of PHP processes was searched for, as the author did by hand: the one with the most hits in a shorter ramp"
+            "A client waits ten seconds for its answer; in a quick run, whose ramp lasts three \
+             seconds, half of that"
+                .to_owned(),
+            "Each stack's number of PHP processes was searched for, as the author did by hand: the \
+             one with the most hits in a shorter ramp"
                 .to_owned(),
         ],
         ..Plan::default()

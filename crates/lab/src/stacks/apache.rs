@@ -92,7 +92,8 @@ pub(super) fn all() -> Vec<Apache> {
             name: "apache-itk-mod_php",
             title: "Apache ITK + mod_php",
             unequal: Some(
-                "a process for each connection, started with a user of its own: it cannot be started before",
+                "a process for each connection, started with a user of its own: it cannot be \
+                 started before",
             ),
             mpm: "itk",
             ..prefork()
@@ -228,7 +229,8 @@ FcgidMinProcessesPerClass @processes@
 FcgidMaxRequestsPerProcess 0
 FcgidProcessLifeTime 0
 FcgidIdleTimeout 0
-# The brake on starting processes is for machines under attack; here the warm-up must be able to start them all.
+# The brake on starting processes is for machines under attack; here the warm-up must be able to \
+start them all.
 FcgidSpawnScoreUpLimit 1000
 # The output is passed on in large pieces rather than in the default 64 KiB.
 FcgidOutputBufferSize 1048576
@@ -307,8 +309,8 @@ impl Apache {
     ) -> Result<String, StartFailed> {
         Ok(match self.php {
             Php::Inside => format!(
-                "LoadModule php_module {MODULES}/libphp{}.so\nPHPIniDir \"{}\"\n<FilesMatch \"[.]php$\">\n    SetHandler \
-                 application/x-httpd-php\n</FilesMatch>",
+                "LoadModule php_module {MODULES}/libphp{}.so\nPHPIniDir \"{}\"\n\
+                 <FilesMatch \"[.]php$\">\n    SetHandler application/x-httpd-php\n</FilesMatch>",
                 environment.php,
                 own_ini(environment, folder)?.display()
             ),
@@ -324,7 +326,8 @@ impl Apache {
                 });
                 values.map_err(|error| StartFailed::Execute(ini.display().to_string(), error))?;
                 fill(
-                    "LoadModule php_module @module@\nPHPIniDir \"@ini@\"\n<FilesMatch \"[.]php$\">\n    SetHandler \
+                    "LoadModule php_module @module@\nPHPIniDir \"@ini@\"\n\
+                     <FilesMatch \"[.]php$\">\n    SetHandler \
                      application/x-httpd-php\n</FilesMatch>",
                     &[
                         ("module", &module.display().to_string()),
@@ -343,7 +346,8 @@ impl Apache {
                 };
                 format!(
                     "LoadModule proxy_module {MODULES}/mod_proxy.so\nLoadModule proxy_fcgi_module \
-                     {MODULES}/mod_proxy_fcgi.so\n<FilesMatch \"[.]php$\">\n    SetHandler \"{handler}\"\n</FilesMatch>"
+                     {MODULES}/mod_proxy_fcgi.so\n<FilesMatch \"[.]php$\">\n    SetHandler \
+                     \"{handler}\"\n</FilesMatch>"
                 )
             }
             Php::Fcgid => {

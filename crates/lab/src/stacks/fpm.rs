@@ -39,7 +39,8 @@ listen = @listen@
 ; One place in the kernel's queue for every connection that may wait.
 listen.backlog = 1024
 @identity@
-; A fixed set of children, the same number as every other stack's PHP processes: no forking while measuring.
+; A fixed set of children, the same number as every other stack's PHP processes: no forking while \
+measuring.
 pm = @pm@
 pm.max_children = @children@
 ; Children live on; the recycling that some hosts add would only cost.

@@ -33,7 +33,8 @@ server.upload-dirs = ( \"@folder@\" )
 server.modules = ( \"mod_indexfile\", \"mod_fastcgi\", \"mod_staticfile\" )
 index-file.names = ( \"index.php\", \"index.html\" )
 static-file.exclude-extensions = ( \".php\" )
-# One worker per core; with the default of one, files would be served by one core. Where it starts PHP itself, each worker
+# One worker per core; with the default of one, files would be served by one core. Where it \
+starts PHP itself, each worker
 # would start a set of its own, so there is only one.
 server.max-worker = @workers@
 server.max-connections = @places@
@@ -46,10 +47,12 @@ server.event-handler = \"linux-sysepoll\"
 server.network-backend = \"sendfile\"
 # Stat answers are kept for up to a second.
 server.stat-cache-engine = \"simple\"
-# Output is passed on as it comes; the default first collects an answer, larger ones in a temporary file.
+# Output is passed on as it comes; the default first collects an answer, larger ones in a \
+temporary file.
 server.stream-response-body = 1
 server.tag = \"lighttpd\"
-mimetype.assign = ( \".html\" => \"text/html\", \".css\" => \"text/css\", \".js\" => \"text/javascript\", \".txt\" => \"text/plain\" )
+mimetype.assign = ( \".html\" => \"text/html\", \".css\" => \"text/css\", \".js\" => \
+\"text/javascript\", \".txt\" => \"text/plain\" )
 fastcgi.server = ( \".php\" => (( @backend@ )) )
 ";
 
@@ -123,8 +126,9 @@ impl Stack for Lighttpd {
         let backend = if self.spawns {
             // One FastCGI parent forks the PHP processes, which share its opcache.
             format!(
-                "\"bin-path\" => \"{} -c {}\", \"socket\" => \"{}/php.sock\", \"max-procs\" => 1, \"bin-environment\" => ( \
-                 \"PHP_FCGI_CHILDREN\" => \"{}\", \"PHP_FCGI_MAX_REQUESTS\" => \"0\" )",
+                "\"bin-path\" => \"{} -c {}\", \"socket\" => \"{}/php.sock\", \"max-procs\" => 1, \
+                 \"bin-environment\" => ( \"PHP_FCGI_CHILDREN\" => \"{}\", \
+                 \"PHP_FCGI_MAX_REQUESTS\" => \"0\" )",
                 cgi(environment).unwrap_or_default().display(),
                 own_ini(environment, folder)?.display(),
                 folder.display(),

@@ -46,7 +46,8 @@ pub(super) fn all() -> Vec<Nginx> {
             name: "nginx-fpm-keepalive",
             title: "nginx + php-fpm, kept connections",
             unequal: Some(
-                "a larger pool: php-fpm pins a child to each kept connection, so it has (connections × nginx workers) children",
+                "a larger pool: php-fpm pins a child to each kept connection, so it has \
+                 (connections × nginx workers) children",
             ),
             behind: fpm(Transport::Unix, true),
         },
@@ -111,7 +112,8 @@ http {
 
 const FASTCGI: &str = "            include /etc/nginx/fastcgi.conf;
             fastcgi_pass php;
-            # Room for a whole answer of 1 MB: the defaults (8 × 4 KiB) would send it through a temporary file.
+            # Room for a whole answer of 1 MB: the defaults (8 × 4 KiB) would send it through a \
+            temporary file.
             fastcgi_buffer_size 32k;
             fastcgi_buffers 64 32k;
             fastcgi_busy_buffers_size 256k;

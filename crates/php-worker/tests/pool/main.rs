@@ -146,11 +146,13 @@ fn a_time_out_lets_the_script_clean_up() {
     let site = Site::new(&[
         (
             "busy.php",
-            "register_shutdown_function(fn() => print('shut')); ignore_user_abort(true); touch('busy.php.begun'); while (true) { }",
+            "register_shutdown_function(fn() => print('shut')); ignore_user_abort(true); \
+             touch('busy.php.begun'); while (true) { }",
         ),
         (
             "sleep.php",
-            "register_shutdown_function(fn() => print('shut')); touch('sleep.php.begun'); while (true) { sleep(60); }",
+            "register_shutdown_function(fn() => print('shut')); touch('sleep.php.begun'); while \
+             (true) { sleep(60); }",
         ),
         ("fast.php", "echo 'fast';"),
     ]);
@@ -174,7 +176,8 @@ fn a_time_out_lets_the_script_clean_up() {
 
 #[test]
 fn stopping_lets_the_running_request_finish() {
-    let php = "touch('begun'); while (!file_exists('go')) { usleep(1000); clearstatcache(); } echo 'done';";
+    let php = "touch('begun'); while (!file_exists('go')) { usleep(1000); clearstatcache(); } echo \
+        'done';";
     let site = Site::new(&[("slow.php", php)]);
     let mut pool = Pool::start(PoolSettings::default(), 1);
     let running = pool.submit(&site, "slow.php");
@@ -238,8 +241,10 @@ fn workers_that_cannot_live_do_not_eat_the_machine() {
 fn the_pool_has_folders_and_an_environment_of_its_own() {
     let site = Site::new(&[(
         "a.php",
-        "session_start(); $file = tmpfile(); echo json_encode([sys_get_temp_dir(), session_save_path(), ini_get('upload_tmp_dir'),
-            getenv('APP_ENV'), $_SERVER['APP_ENV'], getenv('HOME'), getenv('PHP_INI_SCAN_DIR')], JSON_UNESCAPED_SLASHES);",
+        "session_start(); $file = tmpfile(); echo json_encode([sys_get_temp_dir(), \
+            session_save_path(), ini_get('upload_tmp_dir'),
+            getenv('APP_ENV'), $_SERVER['APP_ENV'], getenv('HOME'), getenv('PHP_INI_SCAN_DIR')], \
+            JSON_UNESCAPED_SLASHES);",
     )]);
     let state = site.root.join("state").display().to_string();
     let settings = PoolSettings {
@@ -298,7 +303,8 @@ fn workers_share_what_opcache_has_compiled() {
 
 #[test]
 fn scripts_have_no_descriptor_to_the_front_or_the_supervisor() {
-    let php = "foreach (glob('/proc/self/fd/*') as $fd) { $links[] = basename($fd) . ' ' . @readlink($fd); } echo implode(\"\\n\", $links);";
+    let php = "foreach (glob('/proc/self/fd/*') as $fd) { $links[] = basename($fd) . ' ' . \
+        @readlink($fd); } echo implode(\"\\n\", $links);";
     let site = Site::new(&[("a.php", php)]);
     let mut pool = Pool::start(PoolSettings::default(), 1);
     let links = pool.get(&site, "a.php").text();
@@ -314,7 +320,8 @@ fn scripts_have_no_descriptor_to_the_front_or_the_supervisor() {
 
 #[test]
 fn what_is_flushed_arrives_while_the_script_runs() {
-    let php = "ob_end_flush(); echo 'one'; flush(); while (!file_exists('go')) { usleep(1000); clearstatcache(); } echo 'two';";
+    let php = "ob_end_flush(); echo 'one'; flush(); while (!file_exists('go')) { usleep(1000); \
+        clearstatcache(); } echo 'two';";
     let site = Site::new(&[("a.php", php)]);
     let mut pool = Pool::start(PoolSettings::default(), 1);
     let mut running = pool.submit(&site, "a.php");
@@ -327,7 +334,8 @@ fn what_is_flushed_arrives_while_the_script_runs() {
 
 #[test]
 fn a_script_whose_client_is_gone_ends_at_its_next_flush() {
-    let php = "register_shutdown_function(function () { file_put_contents(__DIR__ . '/end', connection_status()); });
+    let php = "register_shutdown_function(function () { file_put_contents(__DIR__ . '/end', \
+        connection_status()); });
         ob_end_flush(); while (true) { echo 'x'; flush(); usleep(1000); }";
     let site = Site::new(&[("a.php", php)]);
     let mut pool = Pool::start(PoolSettings::default(), 1);
@@ -352,7 +360,8 @@ fn a_writer_without_room_notices_that_the_client_is_gone() {
 
 #[test]
 fn the_response_can_end_before_the_script() {
-    let php = "echo 'sent'; fastcgi_finish_request(); while (!file_exists('go')) { usleep(1000); clearstatcache(); } echo 'never';";
+    let php = "echo 'sent'; fastcgi_finish_request(); while (!file_exists('go')) { usleep(1000); \
+        clearstatcache(); } echo 'never';";
     let site = Site::new(&[("a.php", php)]);
     let mut pool = Pool::start(PoolSettings::default(), 1);
     let mut running = pool.submit(&site, "a.php");

@@ -100,7 +100,8 @@ fn error_log_to_a_file_stays_there() {
 fn shutdown_functions_run_after_exit_and_fatal_errors() {
     for end in ["exit(3);", "nothing();", "throw new Exception('x');", "exit('bye');"] {
         let php = format!(
-            "register_shutdown_function(function () {{ echo 'shut'; }}); echo 'a'; {end} echo 'never';"
+            "register_shutdown_function(function () {{ echo 'shut'; }}); echo 'a'; {end} echo \
+             'never';"
         );
         let response = Script::new(&php).with(&QUIET).response();
         assert!(
@@ -129,8 +130,10 @@ fn a_head_that_is_too_long_is_the_scripts_fault() {
 
 #[test]
 fn the_next_request_starts_afresh() {
-    let php = "ini_set('memory_limit', '33M'); date_default_timezone_set('Asia/Tokyo'); $GLOBALS['x'] = 1;
-        static $count = 0; echo ++$count, ini_get('memory_limit') , \"\\n\"; define('ONCE', 1); function once() {} nothing();";
+    let php = "ini_set('memory_limit', '33M'); date_default_timezone_set('Asia/Tokyo'); \
+        $GLOBALS['x'] = 1;
+        static $count = 0; echo ++$count, ini_get('memory_limit') , \"\\n\"; define('ONCE', 1); \
+        function once() {} nothing();";
     let output = Script::new(php).with(&QUIET).with(&["--repeat", "3"]).output();
     assert_eq!(String::from_utf8_lossy(&output.stdout).matches("\r\n\r\n133M\n").count(), 3);
     assert_eq!(

@@ -55,7 +55,8 @@ fn opcache_is_on_and_keeps_scripts() {
 #[test]
 fn sessions_are_written_after_the_response() {
     let script = Script::new(
-        "session_id('abc'); session_start(); $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1; echo $_SESSION['n'], \"\\n\";",
+        "session_id('abc'); session_start(); $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1; echo \
+         $_SESSION['n'], \"\\n\";",
     );
     script.file("sessions/keep", "");
     let folder = script.at("sessions");

@@ -6,8 +6,8 @@ use crate::script::{Script, assert_contains, text};
 
 #[test]
 fn query_cookies_and_server_variables() {
-    let php =
-        "echo $_GET['a'], $_COOKIE['c'], $_SERVER['HTTP_X_Y'], $_SERVER['REQUEST_URI'], $_SERVER['PHP_SELF'],
+    let php = "echo $_GET['a'], $_COOKIE['c'], $_SERVER['HTTP_X_Y'], $_SERVER['REQUEST_URI'], \
+            $_SERVER['PHP_SELF'],
         $_SERVER['SCRIPT_FILENAME'] === __FILE__ ? 1 : 0, $_SERVER['REQUEST_TIME'] > 1e9 ? 1 : 0,
         $_SERVER['REQUEST_TIME_FLOAT'] - $_SERVER['REQUEST_TIME'] < 1 ? 1 : 0;";
     let script = Script::new(php).with(&[
@@ -50,7 +50,8 @@ fn filter_input_sees_server_variables() {
 
 #[test]
 fn environment() {
-    let php = "putenv('B=2'); echo getenv('A'), getenv('B'), $_SERVER['A'], getenv('REQUEST_METHOD'), $_ENV['A'] ?? '-';";
+    let php = "putenv('B=2'); echo getenv('A'), getenv('B'), $_SERVER['A'], \
+        getenv('REQUEST_METHOD'), $_ENV['A'] ?? '-';";
     let script = Script::new(php).environment("A", "1");
     assert_eq!(script.body(), "121GET-");
     let script = Script::new("echo $_ENV['A'];")
@@ -111,7 +112,8 @@ fn several_files_at_once() {
     }
     content.push_str("--B\r\nContent-Disposition: form-data; name=\"t\"\r\n\r\nvalue\r\n--B--\r\n");
     let php = "foreach ([...$_FILES['f']['tmp_name'], $_FILES['g']['tmp_name']] as $n => $file) {
-            var_dump(is_uploaded_file($file)); move_uploaded_file($file, \"moved$n\"); echo file_get_contents(\"moved$n\"); }
+            var_dump(is_uploaded_file($file)); move_uploaded_file($file, \"moved$n\"); echo \
+            file_get_contents(\"moved$n\"); }
         echo $_FILES['g']['name'], $_POST['t'];";
     let script = Script::new(php).post("multipart/form-data; boundary=B", content);
     assert_eq!(script.body(), "bool(true)\nfirstbool(true)\nsecondbool(true)\nthirdc.txtvalue");
@@ -134,7 +136,8 @@ fn uploads_go_to_their_folder_and_are_removed() {
 #[test]
 fn a_huge_body_streams_through_php_input() {
     let length = 40 * 1024 * 1024;
-    let php = "$in = fopen('php://input', 'rb'); $n = 0; while (!feof($in)) $n += strlen(fread($in, 65536));
+    let php = "$in = fopen('php://input', 'rb'); $n = 0; while (!feof($in)) $n += \
+        strlen(fread($in, 65536));
         echo $n, ' ', memory_get_peak_usage() < 8e6 ? 'small' : memory_get_peak_usage();";
     let script = Script::new(php)
         .post("application/octet-stream", vec![b'x'; length])
@@ -154,7 +157,8 @@ fn too_large_a_form_is_refused_by_php() {
 
 #[test]
 fn basic_and_digest_credentials() {
-    let php = "echo $_SERVER['PHP_AUTH_USER'] ?? '', '|', $_SERVER['PHP_AUTH_PW'] ?? '', '|', $_SERVER['PHP_AUTH_DIGEST'] ?? '';";
+    let php = "echo $_SERVER['PHP_AUTH_USER'] ?? '', '|', $_SERVER['PHP_AUTH_PW'] ?? '', '|', \
+        $_SERVER['PHP_AUTH_DIGEST'] ?? '';";
     let cases = [
         ("Authorization: Basic dXNlcjpwYTpzcw==", "user|pa:ss|"),
         ("Authorization: Digest username=\"u\"", "||username=\"u\""),
@@ -174,7 +178,8 @@ fn credentials_do_not_leak_into_the_next_request() {
 
 #[test]
 fn the_working_directory_is_the_scripts_own_to_the_end() {
-    let php = "register_shutdown_function(fn() => print(basename(getcwd()))); chdir('..'); echo '-'; chdir(__DIR__); echo 1;";
+    let php = "register_shutdown_function(fn() => print(basename(getcwd()))); chdir('..'); echo \
+        '-'; chdir(__DIR__); echo 1;";
     let script = Script::new("");
     script.file("sub/a.php", &format!("<?php {php}"));
     let script = script.run("sub/a.php");

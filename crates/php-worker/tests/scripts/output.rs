@@ -45,7 +45,8 @@ fn every_cookie_gets_its_line() {
 
 #[test]
 fn fields_can_be_removed_and_replaced() {
-    let php = "header('X-A: 1'); header('X-A: 2', false); header_remove('X-Powered-By'); header('Content-Type: text/plain');";
+    let php = "header('X-A: 1'); header('X-A: 2', false); header_remove('X-Powered-By'); \
+        header('Content-Type: text/plain');";
     let response = Script::new(php).with(&["-d", "expose_php=1"]).response();
     assert_eq!(response.field("X-A"), ["1", "2"]);
     assert!(response.field("X-Powered-By").is_empty());
@@ -84,7 +85,8 @@ fn many_fields_fit() {
 
 #[test]
 fn output_buffers_and_callbacks() {
-    let php = "ob_start(fn($text) => strtoupper($text)); echo 'abc'; ob_end_flush(); ob_start(); echo 'gone'; ob_end_clean();
+    let php = "ob_start(fn($text) => strtoupper($text)); echo 'abc'; ob_end_flush(); ob_start(); \
+        echo 'gone'; ob_end_clean();
         header_register_callback(function () { header('X-Late: 1'); }); echo 'd';";
     let response = Script::new(php).response();
     assert_eq!(response.body, "ABCd");
@@ -94,7 +96,8 @@ fn output_buffers_and_callbacks() {
 #[test]
 fn a_large_body_arrives_whole() {
     let script = Script::new(
-        "$line = str_repeat('0123456789', 100); for ($i = 0; $i < 5000; $i++) echo $line; echo 'end';",
+        "$line = str_repeat('0123456789', 100); for ($i = 0; $i < 5000; $i++) echo $line; echo \
+         'end';",
     );
     let body = script.body();
     assert_eq!(body.len(), 5_000_003);
@@ -103,7 +106,8 @@ fn a_large_body_arrives_whole() {
 
 #[test]
 fn early_hints_go_before_the_response() {
-    let php = "header('Link: </a.css>; rel=preload'); var_dump(headers_send(103)); header('X-A: 1'); echo 'x';";
+    let php = "header('Link: </a.css>; rel=preload'); var_dump(headers_send(103)); header('X-A: \
+        1'); echo 'x';";
     let response = Script::new(php).response();
     assert_eq!(
         response.interim,
@@ -126,8 +130,10 @@ fn headers_send_sends_the_head_and_refuses_nonsense() {
 
 #[test]
 fn a_client_that_goes_away_ends_the_script() {
-    let php = "register_shutdown_function(function () { file_put_contents('done', connection_status()); });
-        for ($i = 0; $i < 100; $i++) { echo 'xxxxxxxxxx'; flush(); } file_put_contents('never', '');";
+    let php = "register_shutdown_function(function () { file_put_contents('done', \
+        connection_status()); });
+        for ($i = 0; $i < 100; $i++) { echo 'xxxxxxxxxx'; flush(); } file_put_contents('never', \
+        '');";
     let script = Script::new(php).with(&["--close-after", "55", "-d", "output_buffering=0"]);
     let response = script.response();
     assert_eq!(response.body.len(), 55);
@@ -147,7 +153,8 @@ fn ignore_user_abort_lets_the_script_go_on() {
 
 #[test]
 fn the_response_ends_where_fastcgi_finish_request_says() {
-    let php = "echo 'sent'; var_dump(fastcgi_finish_request()); echo 'not sent'; flush(); header('X-A: 1');
+    let php = "echo 'sent'; var_dump(fastcgi_finish_request()); echo 'not sent'; flush(); \
+        header('X-A: 1');
         file_put_contents('after', var_export(fastcgi_finish_request(), true));";
     let script = Script::new(php);
     let response = script.response();

@@ -5,9 +5,11 @@ use crate::script::{Script, assert_contains, text};
 #[test]
 fn a_pool_has_values_that_scripts_may_change_and_others() {
     let php = "var_dump(ini_get('precision'), ini_set('precision', 5), ini_get('precision'),
-        ini_get('serialize_precision'), ini_set('serialize_precision', 5), ini_get('serialize_precision'));";
+        ini_get('serialize_precision'), ini_set('serialize_precision', 5), \
+        ini_get('serialize_precision'));";
     let script = Script::new(php).with(&["-d", "precision=7", "--admin", "serialize_precision=9"]);
-    let expected = "string(1) \"7\"\nstring(1) \"7\"\nstring(1) \"5\"\nstring(1) \"9\"\nbool(false)\nstring(1) \"9\"\n";
+    let expected = "string(1) \"7\"\nstring(1) \"7\"\nstring(1) \"5\"\nstring(1) \"9\"\n\
+        bool(false)\nstring(1) \"9\"\n";
     assert_eq!(script.body(), expected);
 }
 
@@ -45,7 +47,8 @@ fn functions_and_classes_can_be_taken_away() {
 #[test]
 fn open_basedir_holds() {
     let script = Script::new(
-        "echo @file_get_contents('/etc/passwd') === false ? 'held' : 'open', ini_set('open_basedir', '/') === false;",
+        "echo @file_get_contents('/etc/passwd') === false ? 'held' : 'open', \
+         ini_set('open_basedir', '/') === false;",
     );
     let root = text(&script.root);
     assert_eq!(script.with(&["--admin", &format!("open_basedir={root}")]).body(), "held1");
@@ -66,7 +69,8 @@ fn values_of_a_request_look_like_values_of_a_request() {
     let settings = [("user_agent", "mine", "theirs"), ("memory_limit", "64M", "96M")];
     for (name, own, wanted) in settings {
         let script = Script::new(&format!(
-            "$all = ini_get_all(null)['{name}']; echo \"\\n\", $all['global_value'], ' ', $all['local_value'], ' ';
+            "$all = ini_get_all(null)['{name}']; echo \"\\n\", $all['global_value'], ' ', \
+                $all['local_value'], ' ';
              ini_restore('{name}'); echo ini_get('{name}'), ' ';
              ini_set('{name}', '{wanted}'); echo ini_get('{name}'), '.';"
         ))
@@ -128,7 +132,8 @@ fn user_ini_files_from_the_root_down() {
     script.file("a/b/.user.ini", "serialize_precision=7\n");
     script.file(
         "a/b/c.php",
-        "<?php echo ini_get('precision'), ini_get('serialize_precision'), ini_get('allow_url_fopen');",
+        "<?php echo ini_get('precision'), ini_get('serialize_precision'), \
+         ini_get('allow_url_fopen');",
     );
     let script = script.run("a/b/c.php").with(&["-d", "allow_url_fopen=1", "--repeat", "2"]);
     let output = String::from_utf8_lossy(&script.output().stdout).into_owned();
@@ -161,7 +166,8 @@ fn a_broken_user_ini_is_reported_and_the_page_is_served() {
 fn user_ini_may_use_constants_variables_and_nonsense() {
     let script =
         Script::new("echo error_reporting(), ini_get('user_agent'), ini_get('precision');");
-    let content = "error_reporting = E_ALL & ~E_NOTICE\nuser_agent = \"${REQUEST_METHOD}\"\na[] = 1\n[HOST=localhost]\nprecision = 5\n";
+    let content = "error_reporting = E_ALL & ~E_NOTICE\nuser_agent = \"${REQUEST_METHOD}\"\n\
+        a[] = 1\n[HOST=localhost]\nprecision = 5\n";
     script.file(".user.ini", content);
     let output = script.with(&["-d", "precision=9", "--repeat", "3"]).output();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -185,7 +191,8 @@ fn another_php_ini_instead_of_phps_own() {
     let file = text(&script.at("my.ini"));
     assert_eq!(script.with(&["--ini-file", &file]).body(), format!("{file} 11"));
     let script = Script::new(
-        "echo php_ini_loaded_file() === false ? 'none' : 'some', php_ini_scanned_files() === false ? 'none' : 'some';",
+        "echo php_ini_loaded_file() === false ? 'none' : 'some', php_ini_scanned_files() === false \
+         ? 'none' : 'some';",
     );
     assert_contains(&script.body(), "some");
 }

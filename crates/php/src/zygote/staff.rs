@@ -1,5 +1,6 @@
 //! How many workers a zygote keeps: requests that find none asleep, and workers that sleep.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,7 @@ impl Zygote {
     }
 
     /// Starts workers that the load needs. With `now`, also ends those that it does not need.
-    pub(crate) fn rescale(&self, now: Option<Instant>) {
+    pub(crate) fn rescale(self: &Arc<Self>, now: Option<Instant>) {
         if self.scaling.is_fixed() || self.is_dead() {
             return;
         }
@@ -55,6 +56,10 @@ impl Zygote {
             self.front.set_present(state.roster.present());
         }
         self.may_grow.store(state.roster.count() < room, Ordering::Relaxed);
+        drop(state);
+        if grown > 0 {
+            self.serve_waiting();
+        }
     }
 
     /// Adds up how many workers the memory has room for. `is_due`: workers may have published new
@@ -96,6 +101,7 @@ impl Zygote {
         let room = room.saturating_sub(demand.wanted);
         let useful = match self.is_stuck.swap(false, Ordering::Relaxed) {
             true => usize::MAX,
+            false if self.has_lanes => usize::MAX,
             // Those that start and live are counted as awake already.
             false => self.awake.room(self.front.awake_workers() + roster.unborn()),
         };

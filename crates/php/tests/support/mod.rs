@@ -11,7 +11,7 @@ use howdah_ipc::control::{Attach, FromZygote, ToZygote};
 use howdah_ipc::request::{DecodedRequest, FixedText};
 use howdah_ipc::response::HeadKind;
 use howdah_ipc::worker::{Attachment, Job};
-use howdah_php::counters::{COUNTER_WORDS, Counters};
+use howdah_php::counters::{COUNTER_WORDS, Counters, PoolCounters};
 use howdah_php::{MemoryWatch, Pool, PoolEvent, PoolHandle, PoolLimits, Scaling};
 use howdah_sys::memory::SharedNumbers;
 use howdah_sys::seqpacket::SeqPacket;
@@ -20,7 +20,7 @@ use tokio::runtime::{Builder, LocalOptions};
 /// The work of a worker for a request, by the script's name.
 #[derive(Debug, Clone, Copy)]
 pub enum Script {
-    /// A body of so many bytes.
+    /// A body of this number of bytes.
     Bytes(usize),
     /// Milliseconds, then an empty body.
     Sleep(u64),
@@ -102,9 +102,12 @@ pub fn limits() -> PoolLimits {
 }
 
 /// Counters that nobody reads.
-fn counters() -> Counters {
-    let numbers = SharedNumbers::new(COUNTER_WORDS).unwrap();
-    Counters::new(Arc::new(numbers), 0)
+fn counters() -> PoolCounters {
+    let numbers = Arc::new(SharedNumbers::new(COUNTER_WORDS).unwrap());
+    PoolCounters {
+        all: Counters::new(numbers, 0),
+        lanes: Rc::default(),
+    }
 }
 
 /// A front's thread with its handle.
@@ -147,7 +150,7 @@ impl Front {
             .unwrap();
         runtime.block_on(async {
             let memory = Arc::default();
-            let pool = Pool::new("test".into(), self.limits, 1, Arc::clone(&memory));
+            let pool = Pool::new("test".into(), (self.limits, Vec::new()), 1, Arc::clone(&memory));
             let handle = PoolHandle::new(pool.clone(), 0, counters());
             HANDLE.set(Some(handle.clone()));
             let events = Rc::default();
@@ -316,7 +319,8 @@ fn obey(socket: &Arc<SeqPacket>, signals: &Mutex<Vec<u64>>) {
 /// meanwhile.
 static SLEEPERS: Mutex<Vec<Attach>> = Mutex::new(Vec::new());
 
-/// Takes the attachment of the worker that is killed. The worker may not have come to its sleep yet.
+/// Takes the attachment of the worker that is killed. The worker may not have come to its sleep
+/// yet.
 fn sleeper() -> Option<Attach> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -333,7 +337,7 @@ fn copy(attach: &Attach) -> Attach {
     Attach { geometry: attach.geometry, descriptors }
 }
 
-/// The region for a worker in whose place so many have died.
+/// The region for a worker in whose place `deaths` others have died.
 fn buried(attach: &Attach, worker: usize, deaths: usize) -> Attachment {
     let attachment = Attachment::new(copy(attach)).unwrap();
     (0..deaths).for_each(|_| attachment.record_death(worker));

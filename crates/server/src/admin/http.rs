@@ -80,7 +80,8 @@ fn encode(answer: &Answer, is_head: bool) -> Vec<u8> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let date = date::format(now.as_secs());
     let mut out = format!(
-        "HTTP/1.1 {} {}\r\nDate: {}\r\nServer: Howdah\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
+        "HTTP/1.1 {} {}\r\nDate: {}\r\nServer: Howdah\r\nContent-Type: {}\r\n\
+         Content-Length: {}\r\nCache-Control: no-store\r\n\
          X-Content-Type-Options: nosniff\r\nContent-Security-Policy: {POLICY}\r\n\
          Connection: close\r\n",
         status.code(),

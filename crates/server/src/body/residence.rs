@@ -1,5 +1,5 @@
-//! Content of files that is on the disk only. A thread of the storage brings it into memory, so that
-//! the event loop does not wait for the disk while it sends.
+//! Content of files that is on the disk only. A thread of the storage brings it into memory, so
+//! that the event loop does not wait for the disk while it sends.
 
 use std::future::Future;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use super::spool::SpoolLimits;
 use super::storage::Job;
 use crate::net::Piece;
 
-/// What is known of the place of a response's content.
+/// The known place of a response's content.
 pub(super) struct Residence<'l> {
     limits: &'l SpoolLimits,
     /// The bytes of the file that are in memory, or will be when `fetch` has ended.
@@ -23,8 +23,8 @@ impl<'l> Residence<'l> {
         Residence { limits, known: 0..0, fetch: None }
     }
 
-    /// Returns the number of the piece's first bytes that can be taken without waiting for the disk,
-    /// at least 1 unless the piece is empty. Pending: they are being read.
+    /// Returns the number of the piece's first bytes that can be taken without waiting for the
+    /// disk, at least 1 unless the piece is empty. Pending: they are being read.
     #[inline]
     pub(super) fn poll(&mut self, piece: Piece<'_>, context: &mut Context<'_>) -> Poll<u64> {
         let length = piece.length();

@@ -98,8 +98,8 @@ impl<'s> Spool<'s> {
         self.hand_over();
     }
 
-    /// As [`Spool::push`], with up to `most` bytes that `read` puts into its argument. Returns their
-    /// number.
+    /// As [`Spool::push`], with up to `most` bytes that `read` puts into its argument. Returns
+    /// their number.
     ///
     /// # Errors
     /// The error of `read`; nothing was appended.

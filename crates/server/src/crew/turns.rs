@@ -58,6 +58,11 @@ impl Network {
             IpAddr::V6(address) => Network(Ipv6Addr::to_bits(address) & !u128::from(u64::MAX)),
         }
     }
+
+    /// A number that no other network has.
+    pub(crate) fn number(self) -> u128 {
+        self.0
+    }
 }
 
 impl<J> Turns<J> {

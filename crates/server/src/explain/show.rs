@@ -128,6 +128,9 @@ impl Page {
         for filter in &explanation.filters {
             self.line(1, &format!("(the content passes {})", name(filter)));
         }
+        if let Some(lane) = &explanation.lane {
+            self.line(1, &format!("(it waits for a worker in the lane {lane})"));
+        }
         if let Outcome::Script { variables, settings, .. } = &explanation.outcome {
             let told = |name: &str| {
                 explanation.set.iter().any(|set| set == name)
@@ -234,6 +237,7 @@ pub(crate) fn json(explanation: &Explanation) -> String {
         "events": explanation.events.iter().map(event).collect::<Vec<_>>(),
         "complaints": explanation.complaints,
         "outcome": outcome,
+        "lane": explanation.lane,
         "work": {
             "request": explanation.work.request,
             "response": explanation.work.response,

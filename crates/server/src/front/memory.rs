@@ -1,4 +1,5 @@
-//! The memory that this server may use: that of the machine, or of the control groups that it is in.
+//! The memory that this server may use: that of the machine, or of the control groups that it is
+//! in.
 
 use std::fs;
 use std::io;

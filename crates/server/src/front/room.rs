@@ -51,8 +51,8 @@ impl Room {
         (connections < wanted).then(|| {
             format!(
                 "at most {connections} connections at once, not {wanted} (`connections` of \
-                 `[limits]`), because the limit of open files is {limit}; raise it with `ulimit -n` \
-                 or LimitNOFILE"
+                 `[limits]`), because the limit of open files is {limit}; raise it with `ulimit \
+                 -n` or LimitNOFILE"
             )
         })
     }

@@ -11,7 +11,7 @@ const IDLE_ON_DEMAND: Duration = Duration::from_secs(10);
 /// As [`IDLE_ON_DEMAND`], where memory that is short ends workers as well.
 const IDLE_AUTO: Duration = Duration::from_secs(300);
 
-/// Returns how the workers of a pool are kept on a machine with so many processors.
+/// Returns how the workers of a pool are kept on a machine with that number of processors.
 pub(super) fn of(php: &Php, processors: usize) -> Scaling {
     match php.mode {
         PoolMode::Auto => Scaling::Auto {

@@ -35,7 +35,7 @@ use crate::observe::{
 };
 use crate::pipeline::CostlySites;
 use crate::quic::Exchange;
-use crate::respond::{KeptConnections, Prepared};
+use crate::respond::{KeptConnections, Prepared, UpstreamNames};
 use crate::status::ServerFacts;
 use crate::tls::{Tls, UpstreamSettings};
 
@@ -92,6 +92,8 @@ pub(crate) struct Shared {
     pub(crate) quic: Option<Arc<Exchange>>,
     /// By site, the settings of TLS to its upstreams.
     pub(crate) upstream_tls: UpstreamSettings,
+    /// The addresses of upstreams that have names.
+    pub(crate) upstream_names: UpstreamNames,
 }
 
 /// The stages of a front's life.
@@ -138,7 +140,7 @@ pub(crate) struct Thread {
 
 /// The most bytes of compressed content of files.
 pub(crate) const MOST_COMPRESSED: usize = 32 << 20;
-/// After so many runs of connections' tasks a thread looks for responses of workers.
+/// Runs of connections' tasks after which a thread looks for responses of workers.
 const LOOK: u32 = 4;
 /// The most unused workspaces that a thread keeps.
 const WORKSPACES: usize = 64;
@@ -474,7 +476,10 @@ impl Thread {
             tokio::select! {
                 Some(accepted) = inbox.recv() => self.spawn(accepted),
                 changed = stage.changed() => {
-                    self.stage.set(if changed.is_ok() { *stage.borrow_and_update() } else { Stage::Over });
+                    self.stage.set(match changed {
+                        Ok(()) => *stage.borrow_and_update(),
+                        Err(_) => Stage::Over,
+                    });
                     self.shared.quic.iter().for_each(|quic| quic.set_reading(false));
                     let acceptors = std::mem::take(&mut acceptors);
                     self.close(acceptors, listeners.take().unwrap_or_default()).await;

@@ -181,6 +181,7 @@ impl<T: Transport> Connection<T> {
                 HeadRead::Complete(parsed) => {
                     self.wire.watch.disarm();
                     self.served += 1;
+                    work.request.is_early = self.wire.transport.is_early();
                     work.input.consume(parsed.head_length);
                     self.received = parsed.head_length as u64;
                     self.remaining = Remaining::of(work.request.content, self.thread.limits());

@@ -54,7 +54,7 @@ struct Connection<T> {
 enum State {
     /// Responses that are being made.
     Working,
-    /// The client to take what is left of its responses, while so many chunks have moved.
+    /// The client to take what is left of its responses, with the number of chunks moved so far.
     Flushing(u64),
     /// The next request.
     Idle,
@@ -218,8 +218,9 @@ impl<T: Transport> Connection<T> {
             self.drain();
         }
         let (shared, open) = (Rc::clone(&self.shared), self.shared.open.begin());
+        let is_early = self.wire.borrow().is_early();
         tokio::task::spawn_local(async move {
-            stream::serve(&shared, request, respond).await;
+            stream::serve(&shared, request, respond, is_early).await;
             drop(open);
         });
     }

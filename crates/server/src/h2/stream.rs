@@ -19,15 +19,20 @@ use crate::front::Thread;
 use crate::net::Peer;
 use crate::streams::{self, Content, Gone};
 
-/// Serves a request of the connection.
+/// Serves a request of the connection. `is_early`: the request came in early data.
 pub(super) async fn serve(
     shared: &Shared,
     request: Request<RecvStream>,
     respond: SendResponse<Chunk>,
+    is_early: bool,
 ) {
     let (parts, content) = request.into_parts();
     let ends = content.is_end_stream();
-    let stream = Stream { shared, respond: RefCell::new(respond) };
+    let stream = Stream {
+        shared,
+        respond: RefCell::new(respond),
+        is_early,
+    };
     streams::serve(&stream, parts, content, ends).await;
 }
 
@@ -35,6 +40,8 @@ pub(super) async fn serve(
 struct Stream<'c> {
     shared: &'c Shared,
     respond: RefCell<SendResponse<Chunk>>,
+    /// The request came in early data.
+    is_early: bool,
 }
 
 impl<'c> streams::Stream for Stream<'c> {
@@ -59,6 +66,10 @@ impl<'c> streams::Stream for Stream<'c> {
 
     fn earlier(&self) -> u64 {
         u64::from(self.respond.borrow().stream_id().as_u32() / 2)
+    }
+
+    fn is_early(&self) -> bool {
+        self.is_early
     }
 
     fn protocol(head: &Parts) -> Option<&str> {

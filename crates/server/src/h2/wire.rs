@@ -59,6 +59,11 @@ impl<T: Transport> Wire<T> {
         }
     }
 
+    /// Whether the content so far came in early data, and the handshake is not complete.
+    pub(super) fn is_early(&self) -> bool {
+        self.timed.transport.is_early()
+    }
+
     /// Returns the limit that the client has exceeded. From then on nothing is read.
     pub(super) fn excess(&self) -> Option<Excess> {
         self.excess

@@ -1,6 +1,6 @@
 //! A request's stream as the `h3` crate has it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -19,7 +19,7 @@ use super::connection::Shared;
 use super::content::Received;
 use super::outgoing::Outgoing;
 use super::sink::Sink;
-use super::transport::{Stream as Streams, Transport};
+use super::transport::{Newest, Stream as Streams, Transport};
 use crate::front::Thread;
 use crate::net::Peer;
 use crate::streams::{self, Gone};
@@ -31,7 +31,7 @@ pub(super) type Unread = RequestResolver<Transport, Bytes>;
 pub(super) async fn serve(
     shared: &Shared,
     request: Unread,
-    (outgoing, unseen): (Outgoing, Rc<Cell<u64>>),
+    Newest { outgoing, unseen, is_early }: Newest,
 ) {
     let (parts, stream) = match read_head(shared, request).await {
         Head::Read(parts, stream) => (parts, stream),
@@ -55,6 +55,7 @@ pub(super) async fn serve(
         shared,
         respond: RefCell::new(respond),
         outgoing,
+        is_early,
     };
     streams::serve(&stream, *parts, content, ends).await;
     confirm(shared, &stream.outgoing).await;
@@ -123,6 +124,8 @@ struct Stream<'c> {
     shared: &'c Shared,
     respond: RefCell<RequestStream<Outgoing, Bytes>>,
     outgoing: Outgoing,
+    /// The request came in early data.
+    is_early: bool,
 }
 
 impl Stream<'_> {
@@ -159,6 +162,10 @@ impl<'c> streams::Stream for Stream<'c> {
 
     fn earlier(&self) -> u64 {
         self.outgoing.index()
+    }
+
+    fn is_early(&self) -> bool {
+        self.is_early
     }
 
     fn protocol(head: &Parts) -> Option<&str> {

@@ -26,7 +26,7 @@ const HEADS: u64 = 4;
 /// Bytes that are read at once.
 const READ: usize = 64 * 1024;
 
-/// What a connection counts of its client.
+/// The counts that a connection keeps of its client.
 #[derive(Debug)]
 pub(super) struct Meter {
     began: Cell<Instant>,
@@ -98,17 +98,27 @@ pub(super) struct Transport {
 
 type Waiting<T> = Pin<Box<dyn Future<Output = Result<T, ConnectionError>>>>;
 
-/// What the transport tells beside the crate.
+/// The facts that the transport tells beside the crate.
 pub(super) struct Accepted {
     pub(super) meter: Meter,
     /// The connection's task.
     task: Waker,
-    /// Our side of the request that was accepted last, and the bytes of it that are not decoded.
-    newest: RefCell<Option<(Outgoing, Rc<Cell<u64>>)>>,
+    /// The parts of the request that was accepted last.
+    newest: RefCell<Option<Newest>>,
     /// Streams from this number on are refused: the client sends their requests elsewhere.
     end: Cell<u64>,
     /// The number of the stream that was accepted last.
     last: Cell<Option<u64>>,
+}
+
+/// The facts about a request that the transport knows beside the crate.
+pub(super) struct Newest {
+    /// Our side of the stream.
+    pub(super) outgoing: Outgoing,
+    /// The bytes that are not decoded.
+    pub(super) unseen: Rc<Cell<u64>>,
+    /// The stream came in early data.
+    pub(super) is_early: bool,
 }
 
 impl Accepted {
@@ -123,7 +133,7 @@ impl Accepted {
     }
 
     /// Takes what belongs to the request that was accepted last.
-    pub(super) fn take_newest(&self) -> Option<(Outgoing, Rc<Cell<u64>>)> {
+    pub(super) fn take_newest(&self) -> Option<Newest> {
         self.newest.borrow_mut().take()
     }
 
@@ -196,7 +206,11 @@ impl quic::Connection<Bytes> for Transport {
             }
             let unseen = Rc::new(Cell::new(0));
             self.shared.last.set(Some(index));
-            *self.shared.newest.borrow_mut() = Some((outgoing.clone(), Rc::clone(&unseen)));
+            *self.shared.newest.borrow_mut() = Some(Newest {
+                outgoing: outgoing.clone(),
+                unseen: Rc::clone(&unseen),
+                is_early: stream.is_0rtt(),
+            });
             let incoming = Incoming {
                 stream,
                 shared: Rc::clone(&self.shared),

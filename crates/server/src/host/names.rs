@@ -46,7 +46,8 @@ mod tests {
     use super::*;
 
     const SOME: &[u8] =
-        b"127.0.0.1\tlocalhost here # there\n::1 localhost ip6-localhost\n#10.0.0.1 gone\n10.0.0.2\nx y\n";
+        b"127.0.0.1\tlocalhost here # there\n::1 localhost ip6-localhost\n#10.0.0.1 gone\n\
+          10.0.0.2\nx y\n";
 
     #[test]
     fn names_and_addresses() {

@@ -86,8 +86,8 @@ impl Passwords {
         }
     }
 
-    /// Compares on another thread, and adds the result to `compared`. Returns `false` where too many
-    /// requests wait already.
+    /// Compares on another thread, and adds the result to `compared`. Returns `false` where too
+    /// many requests wait already.
     pub(crate) async fn find_out(
         &self,
         origin: Origin,

@@ -290,8 +290,9 @@ mod tests {
 
     #[test]
     fn what_has_no_equal_is_said_with_its_line() {
-        let text = "[global]\npid = /run/x\n[a]\nchroot = /srv\nlisten.acl_users = x\nnonsense = 1\n\
-                    what\nclear_env = no\n";
+        let text = "[global]\npid = /run/x\n[a]\nchroot = /srv\nlisten.acl_users = x\n\
+            nonsense = 1\n\
+            what\nclear_env = no\n";
         let Imported { remarks, .. } = imported(text);
         for (remark, part) in remarks.iter().zip([
             "www.conf:2: `pid = /run/x` is `pid_file` at the top",

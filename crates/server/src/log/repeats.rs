@@ -21,11 +21,11 @@ const MOST_LINES: u32 = 200;
 /// Bytes of a counted line that are kept for the report.
 const LONGEST_TEXT: usize = 1024;
 
-/// The recent lines of each site and level. Lines of one site never keep those of another from being
-/// written, and lines about clients never keep a site's own.
+/// The recent lines of each site and level. Lines of one site never keep those of another from
+/// being written, and lines about clients never keep a site's own.
 ///
-/// Two lines are of the same kind if their level, their site, their client's network and their words
-/// are equal. Words with a digit or a slash are ignored: numbers, addresses, paths, URLs.
+/// Two lines are of the same kind if their level, their site, their client's network and their
+/// words are equal. Words with a digit or a slash are ignored: numbers, addresses, paths, URLs.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     state: RandomState,
@@ -44,7 +44,8 @@ pub(super) struct About<'l> {
     pub(super) client: Option<IpAddr>,
 }
 
-/// The lines of one site and level within a window, either all that are about clients or all others.
+/// The lines of one site and level within a window, either all that are about clients or all
+/// others.
 #[derive(Debug)]
 struct Source {
     since: Instant,
@@ -118,7 +119,8 @@ impl Repeats {
         false
     }
 
-    /// Removes the windows that have ended, or all of them, and returns the reports of their counts.
+    /// Removes the windows that have ended, or all of them, and returns the reports of their
+    /// counts.
     pub(super) fn take(&mut self, now: Instant, all: bool) -> Vec<RepeatReport> {
         if !all && self.next.is_none_or(|next| now < next) {
             return Vec::new();

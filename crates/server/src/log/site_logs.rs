@@ -123,9 +123,12 @@ mod tests {
     fn each_site_has_its_log_and_each_log_is_opened_once() {
         let folder = std::env::temp_dir().join(format!("howdah-site-logs-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let text = "[log]\naccess = \"all\"\n[[site]]\nhosts = [\"a\"]\nroot = \"/a\"\naccess_log = \"a\"\n\
-                    [[site]]\nhosts = [\"b\"]\nroot = \"/b\"\n[[site]]\nhosts = [\"c\"]\nroot = \"/c\"\n\
-                    access_log = \"a\"\n[[site]]\nhosts = [\"d\"]\nroot = \"/d\"\naccess_log = \"off\"\n";
+        let text = "[log]\naccess = \"all\"\n[[site]]\nhosts = [\"a\"]\nroot = \"/a\"\n\
+            access_log = \"a\"\n\
+            [[site]]\nhosts = [\"b\"]\nroot = \"/b\"\n[[site]]\nhosts = [\"c\"]\n\
+            root = \"/c\"\n\
+            access_log = \"a\"\n[[site]]\nhosts = [\"d\"]\nroot = \"/d\"\n\
+            access_log = \"off\"\n";
         let config = Config::parse(text, &folder.join("x.toml").display().to_string()).unwrap();
         let logs = SiteLogs::open(&config, &SiteLogs::default()).unwrap();
         assert_eq!(logs.all().count(), 2);

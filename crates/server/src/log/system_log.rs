@@ -1,5 +1,5 @@
-//! Sends lines to the system's log: to syslog over `/dev/log` in the form that `syslog(3)` uses (RFC
-//! 3164 without a host name), or to systemd's journal in its own protocol.
+//! Sends lines to the system's log: to syslog over `/dev/log` in the form that `syslog(3)` uses
+//! (RFC 3164 without a host name), or to systemd's journal in its own protocol.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -42,8 +42,8 @@ impl SystemLogSocket {
         Ok(SystemLogSocket { socket, path, log, kind })
     }
 
-    /// Sends whole lines. Waits up to `patience` for a daemon that takes none. Returns the number of
-    /// lines that were lost.
+    /// Sends whole lines. Waits up to `patience` for a daemon that takes none. Returns the number
+    /// of lines that were lost.
     pub(super) fn send(&self, lines: &[u8], patience: Duration) -> u64 {
         let until = Instant::now() + patience;
         let mut lost = 0;

@@ -197,7 +197,8 @@ fn spawn_encrypted(counted: Counted, mut stream: TcpStream, peer: Peer) {
     });
 }
 
-/// Starts a connection's task. Each time that it runs, the thread may look for responses of workers.
+/// Starts a connection's task. Each time that it runs, the thread may look for responses of
+/// workers.
 fn spawn(thread: Rc<Thread>, connection: impl Future<Output = ()> + 'static) {
     tokio::task::spawn_local(async move {
         let mut connection = pin!(connection);
@@ -209,8 +210,8 @@ fn spawn(thread: Rc<Thread>, connection: impl Future<Output = ()> + 'static) {
     });
 }
 
-/// Returns the peer as the listener's PROXY protocol names it, where the listener expects one. `None`:
-/// the connection is to be closed.
+/// Returns the peer as the listener's PROXY protocol names it, where the listener expects one.
+/// `None`: the connection is to be closed.
 async fn named<T: Transport>(thread: &Rc<Thread>, stream: &mut T, peer: Peer) -> Option<Peer> {
     match peer.has_proxy_header {
         // On the heap: the connection's task keeps no room for what happens once.

@@ -1,9 +1,9 @@
 //! TLS as a transport: a socket, and the session that encrypts what passes it.
 //!
 //! Content is encrypted in memory: a file is read, a ring is copied, and rustls makes records of
-//! the bytes. The session holds records that the socket has not taken. It takes further content only
-//! when there are none, so that a slow client costs at most [`MOST_TAKEN`] bytes here.
-//! Every wait for the client sends what is left; [`Transport::poll_close`] does so at the end.
+//! the bytes. The session holds records that the socket has not taken. It takes further content
+//! only when there are none, so that a slow client costs at most [`MOST_TAKEN`] bytes here. Every
+//! wait for the client sends what is left; [`Transport::poll_close`] does so at the end.
 
 use std::cell::RefCell;
 use std::io::{self, BufRead, IoSlice, Read, Write};
@@ -27,19 +27,22 @@ struct Session {
     tls: ServerConnection,
     /// The client has closed its side of the socket.
     is_over: bool,
+    /// Early data that nobody has taken; `None`: none comes any more.
+    early: Option<Vec<u8>>,
 }
 
 impl Encrypted {
     /// The connection over `socket`, whose handshake `tls` has begun.
     pub(crate) fn new(socket: TcpStream, tls: ServerConnection) -> Encrypted {
-        let session = Session { tls, is_over: false };
+        let session = Session { tls, is_over: false, early: None };
         Encrypted {
             socket,
             session: Box::new(RefCell::new(session)),
         }
     }
 
-    /// Performs the handshake as far as bytes of the client are there.
+    /// Performs the handshake as far as bytes of the client are there. A handshake with early data
+    /// goes on while the connection is used.
     ///
     /// # Errors
     /// The client speaks no TLS that is accepted here, or the connection broke. The client was sent
@@ -50,6 +53,10 @@ impl Encrypted {
             ready!(session.poll_flush(&self.socket, context))?;
             if session.is_over {
                 return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+            if session.tls.early_data().is_some() {
+                session.early = Some(Vec::new());
+                return Poll::Ready(Ok(()));
             }
             if session.tls.is_handshaking() {
                 ready!(session.poll_receive(&self.socket, context))?;
@@ -79,6 +86,10 @@ impl Encrypted {
             }
         }
         loop {
+            match session.early_content()? {
+                0 => {}
+                count => return Poll::Ready(Ok(count)),
+            }
             match session.tls.reader().fill_buf() {
                 Ok(content) => return Poll::Ready(Ok(content.len())),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -89,10 +100,15 @@ impl Encrypted {
                 Err(error) => return Poll::Ready(Err(error)),
             }
             ready!(session.poll_receive(&self.socket, context))?;
+            if session.early.is_some() {
+                // The end of a handshake has tickets for the client.
+                session.flush(&self.socket)?;
+            }
         }
     }
 
-    /// Takes `parts` in this order, as far as the session has room, and sends what the socket takes.
+    /// Takes `parts` in this order, as far as the session has room, and sends what the socket
+    /// takes.
     fn take(&mut self, parts: &[&[u8]]) -> io::Result<usize> {
         let session = self.session.get_mut();
         if !session.flush(&self.socket)? {
@@ -109,6 +125,21 @@ impl Encrypted {
 }
 
 impl Session {
+    /// Returns the number of bytes of early data that are at hand.
+    fn early_content(&mut self) -> io::Result<usize> {
+        let Some(kept) = &mut self.early else {
+            return Ok(0);
+        };
+        if let Some(mut early) = self.tls.early_data() {
+            early.read_to_end(kept)?;
+        }
+        let count = kept.len();
+        if count == 0 && !self.tls.is_handshaking() {
+            self.early = None;
+        }
+        Ok(count)
+    }
+
     /// Sends records until there are none or the socket takes no more. Returns whether there are
     /// none.
     fn flush(&mut self, socket: &TcpStream) -> io::Result<bool> {
@@ -175,7 +206,14 @@ impl Transport for Encrypted {
         room: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if ready!(self.poll_content(context))? > 0 {
-            let count = self.session.get_mut().tls.reader().read(room.initialize_unfilled())?;
+            let session = self.session.get_mut();
+            if let Some(early) = session.early.as_mut().filter(|early| !early.is_empty()) {
+                let count = early.len().min(room.remaining());
+                room.put_slice(&early[..count]);
+                early.drain(..count);
+                return Poll::Ready(Ok(()));
+            }
+            let count = session.tls.reader().read(room.initialize_unfilled())?;
             room.advance(count);
         }
         Poll::Ready(Ok(()))
@@ -195,6 +233,11 @@ impl Transport for Encrypted {
 
     fn poll_peek(&self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.poll_content(context)
+    }
+
+    fn is_early(&self) -> bool {
+        let session = self.session.borrow();
+        session.early.is_some() && session.tls.is_handshaking()
     }
 
     fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {

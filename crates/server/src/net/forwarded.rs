@@ -186,8 +186,8 @@ fn scheme(text: &[u8]) -> Result<Scheme, &'static str> {
     }
 }
 
-/// The authority that replaces the request's own; `None` where the proxies leave it as it is. A port
-/// that is the scheme's usual one is left out.
+/// The authority that replaces the request's own; `None` where the proxies leave it as it is. A
+/// port that is the scheme's usual one is left out.
 fn authority(claim: &Claim<'_>, request: &Request) -> Result<Option<Vec<u8>>, Refusal> {
     let mut authority = Vec::new();
     match &claim.host {
@@ -260,7 +260,8 @@ mod tests {
                 "192.0.2.1:0 http own.example:8080",
             ),
             (
-                "X-Forwarded-For: 203.0.113.9\nX-Forwarded-For: 192.0.2.1\nX-Forwarded-For: 10.1.1.1",
+                "X-Forwarded-For: 203.0.113.9\nX-Forwarded-For: 192.0.2.1\n\
+                 X-Forwarded-For: 10.1.1.1",
                 "192.0.2.1:0 http own.example:8080",
             ),
             // Where all are trusted, the first is the client.
@@ -276,7 +277,8 @@ mod tests {
             ("X-Forwarded-Host: evil.example, a.example:81", "10.0.0.1:4000 http a.example:81"),
             ("X-Forwarded-Port: 8443", "10.0.0.1:4000 http own.example:8443"),
             (
-                "X-Forwarded-Host: [2001:db8::1]:9\nX-Forwarded-Port: 8443\nX-Forwarded-Proto: https",
+                "X-Forwarded-Host: [2001:db8::1]:9\nX-Forwarded-Port: 8443\n\
+                 X-Forwarded-Proto: https",
                 "10.0.0.1:4000 https [2001:db8::1]:8443",
             ),
             // Forwarded is not read beside them.
@@ -303,7 +305,8 @@ mod tests {
             ),
             // The first proxy knew the scheme; the second saw a plain request.
             (
-                "Forwarded: for=192.0.2.1;proto=https;host=a.example, for=10.1.1.1;proto=http;host=inner",
+                "Forwarded: for=192.0.2.1;proto=https;host=a.example, \
+                 for=10.1.1.1;proto=http;host=inner",
                 "192.0.2.1:0 https a.example",
             ),
             (
@@ -328,11 +331,13 @@ mod tests {
     #[test]
     fn a_field_with_the_address_alone() {
         let config = format!(
-            "{TRUSTED}\nclient_address_header = \"CF-Connecting-IP\"\nforwarded_fields = [\"X-Forwarded-Proto\"]"
+            "{TRUSTED}\nclient_address_header = \"CF-Connecting-IP\"\n\
+             forwarded_fields = [\"X-Forwarded-Proto\"]"
         );
         let rows = [
             (
-                "cf-connecting-ip: 192.0.2.1\nX-Forwarded-For: 203.0.113.9\nX-Forwarded-Proto: https\n\
+                "cf-connecting-ip: 192.0.2.1\nX-Forwarded-For: 203.0.113.9\n\
+                 X-Forwarded-Proto: https\n\
                  X-Forwarded-Host: evil",
                 "192.0.2.1:0 https own.example:8080",
             ),

@@ -35,8 +35,8 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// Returns how long the next byte may take, after `bytes` in the time `spent`, of which the time
-    /// `free` is not counted.
+    /// Returns how long the next byte may take, after `bytes` in the time `spent`, of which the
+    /// time `free` is not counted.
     pub(crate) fn left(self, free: Duration, bytes: u64, spent: Duration) -> Duration {
         let Some(earned) = bytes.checked_div(self.rate) else {
             return self.silence;

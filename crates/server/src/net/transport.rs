@@ -42,6 +42,12 @@ pub(crate) trait Transport {
     /// a broken connection.
     fn poll_peek(&self, context: &mut Context<'_>) -> Poll<io::Result<usize>>;
 
+    /// Whether the content so far came in early data, and the handshake is not complete.
+    #[inline]
+    fn is_early(&self) -> bool {
+        false
+    }
+
     /// Ends our side.
     fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
 
@@ -204,7 +210,8 @@ macro_rules! stream_transport {
                     .try_io(Interest::WRITABLE, || send_file(self.as_fd(), file, offset, length))
                 {
                     Ok(count) => Ok(sent + count),
-                    // The bytes that were taken must be counted; the next attempt returns the error.
+                    // The bytes that were taken must be counted; the next attempt returns the
+                    // error.
                     Err(_) if sent > 0 => Ok(sent),
                     Err(error) => Err(error),
                 }

@@ -381,8 +381,8 @@ mod tests {
 
     #[test]
     fn combined_is_what_apache_writes() {
-        let expected = "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"GET /a?b=1 HTTP/1.1\" 404 12 \"-\" \
-                        \"x\\\"y\\\\\\xff\\n\"\n";
+        let expected = "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"GET /a?b=1 HTTP/1.1\" 404 12 \
+            \"-\" \"x\\\"y\\\\\\xff\\n\"\n";
         assert_eq!(lines(combined, &request(), 12), expected);
         assert!(lines(combined, &request(), 0).contains(" 404 - "));
     }

@@ -6,11 +6,15 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use howdah_http::Status;
-use howdah_php::counters::{BOUNDS, COUNTER_WORDS, Counters, HISTOGRAM_WORDS, PoolTotals};
+use howdah_php::counters::{
+    BOUNDS, COUNTER_WORDS, Counters, HISTOGRAM_WORDS, PoolCounters, PoolTotals,
+};
 use howdah_sys::memory::SharedNumbers;
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +41,7 @@ const _: () = assert!(UPSTREAM_REUSES < SITE_WORDS);
 const THREAD_WORDS: usize = 8;
 const CONNECTIONS: usize = 0;
 
-/// The name of what belongs to no site.
+/// The name of what belongs to no site, or to no lane.
 pub(crate) const NO_SITE: &str = "-";
 
 /// The counters of a generation's front.
@@ -45,8 +49,11 @@ pub(crate) const NO_SITE: &str = "-";
 pub(crate) struct FrontCounters {
     numbers: Arc<SharedNumbers>,
     threads: usize,
-    /// The names of the sites, in the order of the configuration.
-    sites: Vec<String>,
+    /// The names of the sites, in the order of the configuration, then [`NO_SITE`], then those of
+    /// the lanes of pools.
+    names: Vec<String>,
+    /// By site: the places of its lanes among the names.
+    lanes: Vec<Range<usize>>,
 }
 
 /// The counters of one thread of the front.
@@ -56,7 +63,7 @@ pub(crate) struct ThreadCounters {
     /// By site. The last ones are for requests of no site.
     sites: Box<[Counters]>,
     /// By site, those of its pool.
-    pools: Box<[Counters]>,
+    pools: Box<[PoolCounters]>,
 }
 
 /// A request that has ended, as it is counted.
@@ -71,38 +78,54 @@ pub(crate) struct Ended {
 }
 
 impl FrontCounters {
-    /// Makes the counters for so many threads and these sites.
+    /// Makes the counters for that number of threads and these sites, each with the names of its
+    /// lanes.
     ///
     /// # Errors
     /// The error of a system call.
-    pub(crate) fn new(threads: usize, mut sites: Vec<String>) -> io::Result<FrontCounters> {
-        sites.push(NO_SITE.to_owned());
-        let words = THREAD_WORDS + sites.len() * SITE_WORDS;
+    pub(crate) fn new(
+        threads: usize,
+        sites: Vec<(String, Vec<&str>)>,
+    ) -> io::Result<FrontCounters> {
+        let mut names: Vec<_> = sites.iter().map(|(name, _)| name.clone()).collect();
+        names.push(NO_SITE.to_owned());
+        let mut lanes = Vec::new();
+        for (site, own) in &sites {
+            let first = names.len();
+            names.extend(own.iter().map(|lane| lane_key(site, lane)));
+            lanes.push(first..names.len());
+        }
+        let words = THREAD_WORDS + names.len() * SITE_WORDS;
         let numbers = Arc::new(SharedNumbers::new(threads * words)?);
-        Ok(FrontCounters { numbers, threads, sites })
+        Ok(FrontCounters { numbers, threads, names, lanes })
     }
 
     /// Returns the counters of a thread. Only that thread may count with them.
     pub(crate) fn thread(&self, thread: usize) -> ThreadCounters {
         let first = thread * self.thread_words();
         let at = |word| Counters::new(Arc::clone(&self.numbers), word);
-        let sites = (0..self.sites.len()).map(|site| first + THREAD_WORDS + site * SITE_WORDS);
+        let word = |place| first + THREAD_WORDS + place * SITE_WORDS;
+        let pool = |place| at(word(place) + POOL);
+        let pools = self.lanes.iter().enumerate().map(|(site, lanes)| PoolCounters {
+            all: pool(site),
+            lanes: lanes.clone().map(pool).collect::<Rc<[_]>>(),
+        });
         ThreadCounters {
             server: at(first),
-            sites: sites.clone().map(at).collect(),
-            pools: sites.map(|site| at(site + POOL)).collect(),
+            sites: (0..=self.lanes.len()).map(|site| at(word(site))).collect(),
+            pools: pools.collect(),
         }
     }
 
     fn thread_words(&self) -> usize {
-        THREAD_WORDS + self.sites.len() * SITE_WORDS
+        THREAD_WORDS + self.names.len() * SITE_WORDS
     }
 
     /// Adds all numbers to `totals`.
     fn add_to(&self, totals: &mut Totals) {
         for first in (0..self.threads).map(|thread| thread * self.thread_words()) {
             totals.connections += self.numbers.load(first + CONNECTIONS);
-            for (number, name) in self.sites.iter().enumerate() {
+            for (number, name) in self.names.iter().enumerate() {
                 let first = first + THREAD_WORDS + number * SITE_WORDS;
                 let words = totals.words_of(name);
                 for (word, sum) in words.iter_mut().enumerate() {
@@ -148,7 +171,7 @@ impl ThreadCounters {
     }
 
     /// Returns the counters of a site's pool.
-    pub(crate) fn pool(&self, site: usize) -> &Counters {
+    pub(crate) fn pool(&self, site: usize) -> &PoolCounters {
         &self.pools[site]
     }
 }
@@ -201,12 +224,17 @@ pub(crate) struct Totals {
     sites: BTreeMap<String, Vec<u64>>,
 }
 
+/// The name under which the counters of a lane are kept. No site can have that name.
+fn lane_key(site: &str, lane: &str) -> String {
+    format!("{site}/{lane}")
+}
+
 /// The sums of one site.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SiteTotals<'t>(&'t [u64]);
 
 impl Totals {
-    /// The names of the sites that have counters, [`NO_SITE`] among them.
+    /// The names of the sites and lanes that have counters, [`NO_SITE`] among them.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.sites.keys().map(String::as_str)
     }
@@ -222,6 +250,11 @@ impl Totals {
         let counted = words.filter(|(_, number)| **number > 0);
         let texts: Vec<String> = counted.map(|(word, number)| format!("{word}:{number}")).collect();
         texts.join(",")
+    }
+
+    /// Returns the sums of a lane of a site's pool.
+    pub(crate) fn lane(&self, site: &str, lane: &str) -> PoolTotals<'_> {
+        self.site(&lane_key(site, lane)).pool()
     }
 
     /// Adds numbers of a site, as [`Totals::encode`] writes them. What is malformed is left out.
@@ -347,7 +380,7 @@ mod tests {
     }
 
     fn front(sites: &[&str]) -> Arc<FrontCounters> {
-        let sites = sites.iter().map(|&site| site.to_owned()).collect();
+        let sites = sites.iter().map(|&site| (site.to_owned(), Vec::new())).collect();
         Arc::new(FrontCounters::new(2, sites).unwrap())
     }
 

@@ -338,8 +338,8 @@ impl RequestError {
 }
 
 const CLOSED: &str = "the client closed the connection";
-const SILENT: &str = "it sent nothing for longer than request_timeout, and than the time limit that \
-                      it may have set; its worker is ended";
+const SILENT: &str = "it sent nothing for longer than request_timeout, and than the time limit \
+    that it may have set; its worker is ended";
 const NOT_BEGUN: &str = "no worker became free within queue_timeout";
 
 impl fmt::Display for RequestError {

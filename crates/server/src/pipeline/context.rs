@@ -39,8 +39,8 @@ pub(crate) struct RequestContext<'t, 'c> {
     pub(crate) is_content_discarded: bool,
     /// Gets the script's run, where the site's access log tells it.
     pub(crate) run: Option<RunReport>,
-    /// How long the request waited for a worker, and how long its script took to begin the response,
-    /// where the response tells it.
+    /// How long the request waited for a worker, and how long its script took to begin the
+    /// response, where the response tells it.
     pub(crate) script_times: Option<(Duration, Duration)>,
 }
 

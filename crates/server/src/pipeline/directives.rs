@@ -67,7 +67,7 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
 
 /// The reason why the event loop cannot resolve a request.
 enum NotHere {
-    /// That takes too much work.
+    /// The work is too much for an event loop.
     Costly,
     /// The disk would have to be waited for.
     Cold,
@@ -285,6 +285,6 @@ pub(super) fn log_messages(context: &RequestContext<'_, '_>, ruled: Option<&mut 
 /// further round needs at most another password.
 const MOST_PASSWORDS: usize = 8;
 
-/// The steps of an evaluation on the event loop: some hundred microseconds. A hundred ordinary rules
-/// take a tenth of them.
+/// The steps of an evaluation on the event loop: some hundred microseconds. A hundred ordinary
+/// rules take a tenth of them.
 const MOST_HERE: u64 = 200_000;

@@ -25,7 +25,7 @@ pub(crate) struct Response {
     pub(crate) is_own: bool,
     /// Whether a Range request gets a part of the content, once the length is known.
     pub(crate) takes_ranges: bool,
-    /// What follows the head in place of content, in both directions. The status is 101; a protocol
+    /// The tunnel that follows the head in place of content. The status is 101; a protocol
     /// without that status sends 200.
     pub(crate) tunnel: Option<Box<Tunnel>>,
 }

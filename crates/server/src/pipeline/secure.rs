@@ -1,17 +1,17 @@
-//! Responses that depend on encryption: redirects to https, 421 on a connection for another site, and
-//! the promise to use https alone.
+//! Responses that depend on encryption: redirects to https, 421 on a connection for another site,
+//! and the promise to use https alone.
 
 use howdah_config::ClientVerify;
-use howdah_http::{Method, Scheme, Status};
+use howdah_http::{Content, Method, Request, Scheme, Status};
 use howdah_site::Site;
 
 use super::{RequestContext, Response};
 use crate::observe::RequestError;
 use crate::tls::Tls;
 
-/// Returns the response to a request that came over the wrong connection: one in the clear, one whose
-/// client has seen the certificate of another site, or one whose client has shown no certificate
-/// where the site wants one.
+/// Returns the response to a request that came over the wrong connection: one in the clear, one
+/// whose client has seen the certificate of another site, or one whose client has shown no
+/// certificate where the site wants one.
 pub(super) fn settle(context: &RequestContext<'_, '_>, tls: &Tls, site: &Site) -> Option<Response> {
     if let Some(response) = wrong_connection(context, tls, site) {
         return Some(response);
@@ -25,6 +25,20 @@ pub(super) fn settle(context: &RequestContext<'_, '_>, tls: &Tls, site: &Site) -
     let refused = RequestError::forbidden(context.situation(), Status::FORBIDDEN);
     context.thread.report(&refused);
     Some(Response::error(Status::FORBIDDEN))
+}
+
+/// Settles a request that came in early data, which may be a copy that somebody has recorded.
+/// Returns the response to one that could change something: the client sends the request again when
+/// the handshake is complete (RFC 8470 §5.2). Others say in a field that they are early.
+pub(super) fn settle_early(request: &mut Request) -> Option<Response> {
+    let is_safe = matches!(request.method, Method::Get | Method::Head | Method::Options)
+        && request.content == Content::None
+        && !request.fields.contains(b"upgrade");
+    if !is_safe {
+        return Some(Response::error(Status::TOO_EARLY));
+    }
+    request.fields.set(b"Early-Data", b"1");
+    None
 }
 
 fn wrong_connection(context: &RequestContext<'_, '_>, tls: &Tls, site: &Site) -> Option<Response> {

@@ -15,8 +15,8 @@ use aws_lc_rs::{hkdf, hmac};
 use howdah_config::{Config, Http3};
 use howdah_http::Scheme;
 use quinn::{
-    Connecting, Endpoint, EndpointConfig, IdleTimeout, Incoming, Runtime, ServerConfig,
-    TokioRuntime, TransportConfig, VarInt,
+    Connecting, ConnectionError, Endpoint, EndpointConfig, IdleTimeout, Incoming, Runtime,
+    ServerConfig, TokioRuntime, TransportConfig, VarInt,
 };
 
 use super::exchange::Exchange;
@@ -27,14 +27,13 @@ use crate::log::Level;
 use crate::net::{Counted, Peer};
 use crate::{h3, tls};
 
-/// Unidirectional streams that a client may have open: its control stream, two of QPACK, and some of
-/// kinds that nobody knows.
+/// Unidirectional streams that a client may have open: its control stream, two of QPACK, and some
+/// of kinds that nobody knows.
 const CONTROL_STREAMS: u32 = 8;
 /// The least time without a packet after which a client counts as gone. A connection without a
 /// request is ended earlier, with a word.
 const LEAST_IDLE: Duration = Duration::from_secs(30);
-/// Packets keep a connection open while a script runs: so many in the time in which the connection
-/// would end.
+/// Packets that keep a connection open while a script runs, in the time in which it would end.
 const KEEP_ALIVES: u32 = 3;
 
 impl Thread {
@@ -146,14 +145,15 @@ impl Thread {
     }
 }
 
-/// Waits for the end of a handshake. As one over TCP, it may be given up to make room.
+/// Waits for the end of a handshake, or with early data for the client's first message. As one over
+/// TCP, it may be given up to make room.
 async fn finish(thread: &Thread, connecting: Connecting) -> Result<quinn::Connection, String> {
     let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
     let watch = thread.watches().add(waker);
     watch.arm(Instant::now(), thread.config().limits.handshake_timeout);
     watch.set_idle(true);
-    let mut connecting = pin!(connecting);
-    poll_fn(|context| match connecting.as_mut().poll(context) {
+    let mut connected = pin!(connected(connecting));
+    poll_fn(|context| match connected.as_mut().poll(context) {
         Poll::Ready(result) => Poll::Ready(result.map_err(|error| error.to_string())),
         Poll::Pending if watch.is_expired() => {
             Poll::Ready(Err("it took longer than handshake_timeout".to_owned()))
@@ -161,6 +161,17 @@ async fn finish(thread: &Thread, connecting: Connecting) -> Result<quinn::Connec
         Poll::Pending => Poll::Pending,
     })
     .await
+}
+
+async fn connected(mut connecting: Connecting) -> Result<quinn::Connection, ConnectionError> {
+    let facts = connecting.handshake_data().await?;
+    if tls::quic_takes_early_data(facts) {
+        match connecting.into_0rtt() {
+            Ok((connection, _)) => return Ok(connection),
+            Err(unchanged) => connecting = unchanged,
+        }
+    }
+    connecting.await
 }
 
 /// Returns the client of a connection, with the facts about its encryption.

@@ -49,7 +49,7 @@ struct InboxState {
 }
 
 impl Exchange {
-    /// The exchange of a front with so many threads. It does not read its sockets yet. `None` if
+    /// The exchange of a front with `threads` threads. It does not read its sockets yet. `None` if
     /// the library refuses the keys.
     pub(crate) fn new(start: QuicStart, threads: usize) -> Option<Exchange> {
         let QuicStart { listeners, mailboxes, secret, generation } = start;
@@ -91,8 +91,8 @@ impl Exchange {
         }
     }
 
-    /// Returns the value of Alt-Svc for the listener with this number in the configuration; `None` if
-    /// the listener has no QUIC.
+    /// Returns the value of Alt-Svc for the listener with this number in the configuration; `None`
+    /// if the listener has no QUIC.
     pub(crate) fn offer(&self, number: usize) -> Option<&HeaderValue> {
         let place = self.listeners.iter().position(|listener| listener.number == number)?;
         self.offers.get(place)
@@ -111,8 +111,8 @@ impl Exchange {
         self.reads.load(Ordering::Relaxed)
     }
 
-    /// Gives a packet to its endpoint. A packet for none, or for which there is no room, is lost, as
-    /// on the network.
+    /// Gives a packet to its endpoint. A packet for none, or for which there is no room, is lost,
+    /// as on the network.
     pub(super) fn deliver(&self, route: Route, letter: Letter) {
         if route.slot != self.slot {
             if let Some(mailbox) = self.mailboxes.get(usize::from(route.slot)) {

@@ -46,8 +46,8 @@ impl Routes {
         Some(Routes(Arc::new(key)))
     }
 
-    /// Returns the endpoint that `packet` is for; `None` if the packet names none, as the first ones
-    /// of a connection do.
+    /// Returns the endpoint that `packet` is for; `None` if the packet names none, as the first
+    /// ones of a connection do.
     pub(super) fn of_packet(&self, packet: &[u8]) -> Option<Route> {
         self.read(destination(packet)?)
     }
@@ -89,7 +89,7 @@ impl fmt::Debug for Routes {
     }
 }
 
-/// Returns the connection id that a packet is for, if the packet has so many bytes (RFC 8999 §5).
+/// Returns the connection id that a packet is for, if the packet is long enough (RFC 8999 §5).
 /// Short headers do not say how long the id is: as long as this server makes them.
 fn destination(packet: &[u8]) -> Option<&[u8]> {
     match packet.first()? & LONG {

@@ -1,4 +1,4 @@
-//! What a front needs for QUIC, made by the supervisor.
+//! The things that a front needs for QUIC, made by the supervisor.
 
 use std::fmt;
 use std::net::{SocketAddr, UdpSocket};

@@ -47,8 +47,8 @@ pub(crate) fn compresses(site: &Site, is_script: bool) -> bool {
 }
 
 /// Has the content of `response` compressed, if the site says so and the client accepts a coding.
-/// The response to a client that has the compressed content already becomes a 304. `fields` are those
-/// of the request as directives have left them.
+/// The response to a client that has the compressed content already becomes a 304. `fields` are
+/// those of the request as directives have left them.
 pub(crate) fn compress(
     site: &Site,
     request: &Request,
@@ -74,8 +74,8 @@ pub(crate) fn compress(
 }
 
 /// Gives the head of a 304 or a 206 the fields that the 200 of the same file would have because its
-/// content may be compressed (RFC 9110 §15.4.5): Vary, and with a 304 the entity tag. `whole` is the
-/// head of the plain 200, for `length` bytes; `fields` are those of the request.
+/// content may be compressed (RFC 9110 §15.4.5): Vary, and with a 304 the entity tag. `whole` is
+/// the head of the plain 200, for `length` bytes; `fields` are those of the request.
 pub(crate) fn complete(
     site: &Site,
     fields: &Fields,

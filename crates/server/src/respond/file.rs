@@ -6,7 +6,7 @@ use howdah_files::{self as files, FileBody, Manner, Representation, Variant};
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::response::{self, passes_filters};
 use howdah_http::conditional::{self, Decision, Validators};
-use howdah_http::{Request, ResponseHead, Status, Text};
+use howdah_http::{Fields, Request, ResponseHead, Status, Text};
 use howdah_site::{DocumentPath, FileHandle, Ruled, Site};
 
 use super::codings;
@@ -147,18 +147,25 @@ async fn respond_ruled(
     if status == Status::PARTIAL_CONTENT && passes_filters(&ruled.state, &ruled.settings) {
         // Compressing a part does not give a part of the compressed content. RFC 9110 §14.2 lets a
         // server ignore Range.
-        let kept = (ruled.state.fields.clone(), ruled.state.error_fields.clone());
         let all = ask(context, Manner { is_error_page: true, ..manner });
-        let response = adjusted(context, site, ruled, all).await?;
+        let (response, fields) = tried(context, site, ruled, all).await?;
         if !response.filters.is_empty() {
             context.scratch.paths.reuse(path);
             return Ok(response);
         }
         let state = &mut Rc::make_mut(ruled).state;
-        (state.fields, state.error_fields) = kept;
+        (state.fields, state.error_fields) = fields;
         found = ask(context, manner);
     }
     let is_known = found.status() == Status::NOT_MODIFIED;
+    let mut filtered = None;
+    if is_known && passes_filters(&ruled.state, &ruled.settings) {
+        let all = ask(context, Manner { is_error_page: true, ..manner });
+        let (response, fields) = tried(context, site, ruled, all).await?;
+        let state = &mut Rc::make_mut(ruled).state;
+        (state.fields, state.error_fields) = fields;
+        filtered = Some(response.head);
+    }
     let whole = (is_known || is_about_part(site, &found))
         .then(|| whole_of(ask(context, Manner { is_error_page: true, ..manner })))
         .flatten();
@@ -179,8 +186,36 @@ async fn respond_ruled(
         set_content_type(&mut plain, ruled);
         let fields = fields.as_ref().unwrap_or(&context.request.fields);
         codings::complete(site, fields, plain, length, head);
+    } else if let (Some(filtered), Head::Own(head)) = (filtered, &mut response.head) {
+        complete(context.request, filtered.get(), head);
     }
     Ok(response)
+}
+
+/// Applies the directives as [`adjusted`] does. Also returns the fields that they had set before,
+/// for another attempt.
+async fn tried(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+    ruled: &mut Rc<Ruled>,
+    found: files::Answer,
+) -> Result<(Response, (Fields, Fields)), RespondError> {
+    let before = (ruled.state.fields.clone(), ruled.state.error_fields.clone());
+    Ok((adjusted(context, site, ruled, found).await?, before))
+}
+
+/// Gives a 304 what the 200 would have of filters (RFC 9110 §15.4.5): Vary, and the entity tag
+/// where the client has not sent one itself.
+fn complete(request: &Request, whole: &ResponseHead, head: &mut ResponseHead) {
+    let mut copy = |name: &str, is_wanted: bool| {
+        let name = name.as_bytes();
+        if is_wanted && whole.fields.contains(name) {
+            head.fields.remove(name);
+            whole.fields.values(name).for_each(|value| head.fields.push(name, value));
+        }
+    };
+    copy("Vary", true);
+    copy("ETag", !request.fields.contains(b"if-none-match"));
 }
 
 /// Applies the directives to the answer for a file. The resulting head is kept if it depends on the

@@ -26,7 +26,8 @@ impl Response {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
         let advice = match !authority.is_empty() && authority.chars().all(is_plain) {
             true => format!(
-                "This port is for https. Use <a href=\"https://{authority}/\">https://{authority}/</a>."
+                "This port is for https. Use <a \
+                 href=\"https://{authority}/\">https://{authority}/</a>."
             ),
             false => "This port is for https. Use an address that begins with https://.".to_owned(),
         };
@@ -101,10 +102,14 @@ impl Response {
 fn page(status: Status, advice: &str) -> Body {
     let (code, reason) = (status.code(), status.reason());
     let text = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{code} {reason}</title>\
-         <meta name=\"viewport\" content=\"width=device-width\"><meta name=\"color-scheme\" content=\"light dark\">\
-         <style>body{{font:1.1em/1.5 system-ui,sans-serif;margin:15vh auto;max-width:30em;padding:0 1em}}\
-         h1{{font-weight:600}}</style></head>\n<body><h1>{code} {reason}</h1><p>{advice}</p></body></html>\n"
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{code} \
+         {reason}</title>\
+         <meta name=\"viewport\" content=\"width=device-width\"><meta name=\"color-scheme\" \
+         content=\"light dark\">\
+         <style>body{{font:1.1em/1.5 system-ui,sans-serif;margin:15vh \
+         auto;max-width:30em;padding:0 1em}}\
+         h1{{font-weight:600}}</style></head>\n<body><h1>{code} \
+         {reason}</h1><p>{advice}</p></body></html>\n"
     );
     Body::whole(text.into_bytes().into())
 }

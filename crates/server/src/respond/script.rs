@@ -9,13 +9,16 @@ use std::task::{Context, Poll};
 use howdah_htaccess::modules::filter;
 use howdah_htaccess::response;
 use howdah_http::{Fields, ResponseHead, Status};
-use howdah_php::{Exchange, ExchangeError, HeadKind, RequestBody, RequestEncoder, decode_head};
+use howdah_php::{
+    Exchange, ExchangeError, HeadKind, QueuePlace, RequestBody, RequestEncoder, decode_head,
+};
 use howdah_site::{DocumentHost, Ruled, Script, Site};
 
 use super::call::Call;
 use super::codings;
 use super::sendfile;
 use crate::body::{Body, BodyError, PAUSE, Received};
+use crate::crew::Network;
 use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};
 
@@ -42,6 +45,14 @@ pub(crate) async fn respond(
             .for_a_worker()
             .map_err(|error| RequestError::body(context.situation(), &BodyError::Storage(error)))?,
     };
+    let place = QueuePlace {
+        lane: if site.has_lanes() {
+            site.lane(&context.client())
+        } else {
+            0
+        },
+        client: Network::of(context.peer.remote.ip()).number(),
+    };
     loop {
         context.phase.set(Phase::WaitingForWorker);
         let input = match &received {
@@ -57,7 +68,7 @@ pub(crate) async fn respond(
             |encoder: &mut RequestEncoder| call.encode(encoder, ruled.as_deref(), prepared);
         // A request that still waits is given up as soon as the client closes its side: that makes
         // room in the queue.
-        let dispatch = pool.dispatch(thread.encoder(), encode, input);
+        let dispatch = pool.dispatch(place, thread.encoder(), encode, input);
         let is_gone = |poll: &mut Context<'_>| context.stream.poll_closed(poll);
         let mut exchange = match unless(is_gone, dispatch).await {
             Some(Ok(exchange)) => exchange,

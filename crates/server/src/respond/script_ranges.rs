@@ -1,8 +1,8 @@
 //! The answer to a Range request for the output of a script.
 //!
-//! It needs the length of the whole output: the script has declared it, or has ended before the head
-//! is sent. Apache's byterange filter asks for the latter alone; a script that sends a recording with
-//! its Content-Length should be sought in, too.
+//! It needs the length of the whole output: the script has declared it, or has ended before the
+//! head is sent. Apache's byterange filter asks for the latter alone; a script that sends a
+//! recording with its Content-Length should be sought in, too.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -46,8 +46,8 @@ pub(crate) fn select(request: &Request, mut response: Response, now: u64) -> Res
     response
 }
 
-/// Returns whether the script leaves ranges to the server: it has sent a plain 200, which is no part
-/// already.
+/// Returns whether the script leaves ranges to the server: it has sent a plain 200, which is no
+/// part already.
 fn is_divisible(head: &ResponseHead) -> bool {
     let fields = &head.fields;
     let is_none = |member: &[u8]| member.eq_ignore_ascii_case(b"none");

@@ -1,8 +1,8 @@
 //! Answering with a file that a script has named (`X-Sendfile`, `X-Accel-Redirect`).
 //!
-//! The script has decided that the client may have the file, so directives about access do not count.
-//! The fields that the script has set are kept, and take the place of the file's own; conditions and
-//! ranges of the request are answered as for any file.
+//! The script has decided that the client may have the file, so directives about access do not
+//! count. The fields that the script has set are kept, and take the place of the file's own;
+//! conditions and ranges of the request are answered as for any file.
 
 use std::rc::Rc;
 

@@ -5,10 +5,12 @@
 //! response goes to the client as it arrives, as fast as the client takes it. Upstreams are not
 //! trusted: their response heads are limited in size, and the framing is made anew.
 //!
-//! A request for a WebSocket (RFC 6455) that the upstream accepts becomes a [`Tunnel`](crate::body::Tunnel).
+//! A request for a WebSocket (RFC 6455) that the upstream accepts becomes a
+//! [`Tunnel`](crate::body::Tunnel).
 
 mod connect;
 mod kept;
+mod names;
 mod reply;
 mod tunnel_place;
 mod websocket_key;
@@ -32,6 +34,7 @@ use crate::pipeline::{Head, RequestContext, Response, adjust};
 use connect::connect;
 use kept::Home;
 pub(crate) use kept::KeptConnections;
+pub(crate) use names::UpstreamNames;
 use reply::{Expected, Failure, Reply};
 use tunnel_place::TunnelPlace;
 use websocket_key::WebsocketKey;
@@ -192,7 +195,7 @@ struct Forwarded {
     expected: Expected,
 }
 
-/// What the request says about its connection.
+/// The request's statements about its connection.
 #[derive(Debug, Clone, Copy)]
 enum Connection<'k> {
     /// It is kept for the next request.
@@ -314,7 +317,8 @@ async fn connect_anew(
 ) -> Result<Box<dyn Duplex>, Failure> {
     let settings = site.config();
     let tls = thread.shared.upstream_tls.get(site.number()).and_then(Option::as_ref);
-    let connected = connect(settings, &settings.upstreams[number], tls).await;
+    let names = &thread.shared.upstream_names;
+    let connected = connect(settings, &settings.upstreams[number], tls, names).await;
     if let Err(Failure::Unreachable(_) | Failure::Unanswered) = connected {
         thread.kept().rest((site.number(), number), settings.upstream_retry);
     }

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use super::caches::{ApcuUse, OpcacheUse};
-use super::{PoolSnapshot, SiteSnapshot, Snapshot, WorkerSnapshot, WorkerState};
+use super::{LaneSnapshot, PoolSnapshot, SiteSnapshot, Snapshot, WorkerSnapshot, WorkerState};
 use crate::observe::Histogram;
 
 /// The two formats.
@@ -61,6 +61,7 @@ pub(crate) fn metrics(snapshot: &Snapshot, format: MetricsFormat) -> String {
     if !pools.is_empty() {
         pool_gauges(&mut page, &pools);
         pool_counters(&mut page, &pools);
+        lanes(&mut page, &pools);
         caches(&mut page, &pools);
         workers(&mut page, &pools);
     }
@@ -314,6 +315,28 @@ fn pool_counters(page: &mut MetricsPage, pools: &[Pool<'_>]) {
     };
     let family = ("howdah_pool_worker_deaths", "", "Workers that a signal has ended.");
     page.counter(family, pools.iter().flat_map(deaths));
+}
+
+fn lanes(page: &mut MetricsPage, pools: &[Pool<'_>]) {
+    let each = |value: fn(&LaneSnapshot) -> f64| {
+        pools.iter().flat_map(move |(site, pool)| {
+            let labels = |lane: &LaneSnapshot| Labels::site(site).and("lane", &lane.name);
+            pool.lanes.iter().map(move |lane| (labels(lane), value(lane)))
+        })
+    };
+    let help = "Requests of the lane that have a worker, or wait for the next one.";
+    page.gauge(("howdah_lane_running", "", help), each(|lane| lane.running as f64));
+    let help = "Workers that the lane may have.";
+    page.gauge(("howdah_lane_workers_limit", "", help), each(|lane| lane.workers as f64));
+    let help = "Requests that wait in the lane.";
+    page.gauge(("howdah_lane_queue_length", "", help), each(|lane| lane.queue as f64));
+    let help = "Requests of the lane that were handed to workers.";
+    page.counter(("howdah_lane_requests", "", help), each(|lane| lane.requests as f64));
+    let help = "Requests of the lane that found the queue full.";
+    page.counter(("howdah_lane_refused", "", help), each(|lane| lane.refused as f64));
+    let help = "Requests of the lane that waited for too long.";
+    let timeouts = each(|lane| lane.queue_timeouts as f64);
+    page.counter(("howdah_lane_queue_timeouts", "", help), timeouts);
 }
 
 fn caches(page: &mut MetricsPage, pools: &[Pool<'_>]) {

@@ -139,7 +139,8 @@ pub(crate) struct PoolSnapshot {
     pub(crate) workers: Vec<WorkerSnapshot>,
     /// Number of workers that the pool wants at this moment.
     pub(crate) wanted_workers: usize,
-    /// The sum that says how many workers the memory has room for; `null` unless the mode is `auto`.
+    /// The sum that says how many workers the memory has room for; `null` unless the mode is
+    /// `auto`.
     pub(crate) memory_sum: Option<MemorySumSnapshot>,
     pub(crate) idle: usize,
     pub(crate) active: usize,
@@ -151,6 +152,9 @@ pub(crate) struct PoolSnapshot {
     pub(crate) queue_limit: usize,
     /// The highest number of requests that were seen waiting.
     pub(crate) most_queued: usize,
+    /// The pool's lanes; empty if it has none of its own.
+    #[serde(default)]
+    pub(crate) lanes: Vec<LaneSnapshot>,
     /// The time that requests waited for a worker.
     pub(crate) queue_wait: Histogram,
     /// The time that scripts took.
@@ -189,18 +193,40 @@ pub(crate) struct PoolSnapshot {
     pub(crate) apcu: Option<ApcuUse>,
 }
 
+/// A lane of a pool.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct LaneSnapshot {
+    /// The name; `-` for the requests of no lane.
+    pub(crate) name: String,
+    /// Workers that the lane may have at once.
+    pub(crate) workers: usize,
+    /// Requests that have a worker, or that wait for the next one that is free.
+    pub(crate) running: usize,
+    /// Requests that wait in the lane.
+    pub(crate) queue: usize,
+    pub(crate) queue_limit: usize,
+    /// Requests that were handed to workers.
+    pub(crate) requests: u64,
+    /// Requests that found the queue full, or lost their place in it.
+    pub(crate) refused: u64,
+    /// Requests that no worker began within `queue_timeout`.
+    pub(crate) queue_timeouts: u64,
+    /// The time that requests waited for a worker.
+    pub(crate) queue_wait: Histogram,
+}
+
 /// How many workers the memory has room for. Sizes are in bytes.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct MemorySumSnapshot {
-    /// What is available now.
+    /// Memory that is available now.
     pub(crate) available: u64,
-    /// What the workers of this pool use.
+    /// Memory that the workers of this pool use.
     pub(crate) own: u64,
-    /// What stays free.
+    /// Memory that stays free.
     pub(crate) reserve: u64,
-    /// What the workers of this pool may use at most.
+    /// Memory that the workers of this pool may use at most.
     pub(crate) share: u64,
-    /// What a worker with a script needs.
+    /// Memory that a worker with a script needs.
     pub(crate) per_worker: u64,
     /// Workers that there is room for.
     pub(crate) room: usize,
@@ -294,7 +320,7 @@ impl Snapshot {
             },
             temporary_files: TemporaryFiles { bytes, limit },
             sites: sites(shared, &totals),
-            unassigned: SiteSnapshot::of(NO_SITE, totals.site(NO_SITE), None),
+            unassigned: SiteSnapshot::of(NO_SITE, &totals, None),
             ..Snapshot::default()
         };
         // Sites that a former configuration had count as well.
@@ -311,15 +337,38 @@ fn sites(shared: &Shared, totals: &Totals) -> Vec<SiteSnapshot> {
     let sites = shared.config.sites.iter().zip(&shared.pools).enumerate();
     let snapshot = sites.map(|(number, (site, pool))| {
         let pool = pool.as_deref().zip(site.php.as_ref());
-        let mut snapshot = SiteSnapshot::of(&site.name, totals.site(&site.name), pool);
+        let mut snapshot = SiteSnapshot::of(&site.name, totals, pool);
         snapshot.tunnels.open = shared.clients.open_tunnels(number);
         snapshot
     });
     snapshot.collect()
 }
 
+/// Gathers the state of the lanes of a site's pool.
+fn lanes(site: &str, pool: &Pool, totals: &Totals) -> Vec<LaneSnapshot> {
+    let figures = pool.figures().lanes.into_iter().map(Some).chain(std::iter::repeat(None));
+    let lanes = pool.lanes().iter().zip(figures);
+    let snapshot = lanes.map(|(limits, figures)| {
+        let counted = totals.lane(site, &limits.name);
+        let figures = figures.unwrap_or_default();
+        LaneSnapshot {
+            name: limits.name.clone(),
+            workers: limits.workers,
+            running: figures.running,
+            queue: figures.waiting,
+            queue_limit: limits.queue,
+            requests: counted.of(PoolCounter::Requests),
+            refused: counted.of(PoolCounter::QueueFull),
+            queue_timeouts: counted.of(PoolCounter::QueueTimeouts),
+            queue_wait: Histogram::of(counted.waited()),
+        }
+    });
+    snapshot.collect()
+}
+
 impl SiteSnapshot {
-    fn of(name: &str, totals: SiteTotals<'_>, pool: Option<(&Pool, &Php)>) -> SiteSnapshot {
+    fn of(name: &str, all: &Totals, pool: Option<(&Pool, &Php)>) -> SiteSnapshot {
+        let totals = all.site(name);
         let mut classes = CodeCounts::default();
         let mut codes = CodeCounts::default();
         for (code, count) in totals.codes() {
@@ -339,7 +388,11 @@ impl SiteSnapshot {
                 reuses: totals.upstream_reuses(),
             },
             tunnels: TunnelCounts { open: 0, begun: totals.tunnels() },
-            pool: pool.map(|(pool, _)| PoolSnapshot::of(pool, totals)),
+            pool: pool.map(|(pool, _)| {
+                let mut snapshot = PoolSnapshot::of(pool, totals);
+                snapshot.lanes = lanes(name, pool, all);
+                snapshot
+            }),
         }
     }
 }
@@ -368,6 +421,8 @@ impl PoolSnapshot {
             queue: figures.waiting,
             queue_limit: pool.limits().queue,
             most_queued: figures.most_waiting.max(figures.waiting),
+            // Their sums are not in `totals`.
+            lanes: Vec::new(),
             queue_wait: Histogram::of(counted.waited()),
             duration: Histogram::of(counted.took()),
             memory: workers.iter().filter_map(|worker| worker.pss).sum(),

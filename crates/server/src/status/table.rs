@@ -104,6 +104,17 @@ fn sentence(pool: &PoolSnapshot) -> String {
     for (signal, count) in &pool.deaths {
         let _ = write!(text, ", {count} workers ended by {signal}");
     }
+    for lane in &pool.lanes {
+        let _ = write!(
+            text,
+            "; lane {}: {} of {} workers, {} waiting, {} refused",
+            lane.name,
+            lane.running.min(lane.workers),
+            lane.workers,
+            lane.queue,
+            lane.refused + lane.queue_timeouts
+        );
+    }
     let _ = write!(text, "; mode {}, at most {} workers", pool.mode, pool.most_workers);
     if let Some(sum) = &pool.memory_sum {
         let _ = write!(

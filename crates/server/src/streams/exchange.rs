@@ -32,8 +32,8 @@ pub(crate) async fn serve<S: Stream>(stream: &S, parts: Parts, content: S::Conte
     thread.give_back(work);
 }
 
-/// Reads the head of a request into `into`. Returns whether the client waits for 100 (Continue), and
-/// the sender of the request.
+/// Reads the head of a request into `into`. Returns whether the client waits for 100 (Continue),
+/// and the sender of the request.
 fn read<S: Stream>(
     stream: &S,
     parts: Parts,
@@ -45,6 +45,7 @@ fn read<S: Stream>(
     let protocol = S::protocol(&parts);
     let limits = thread.limits();
     let read = head::read(S::VERSION, &parts, protocol, ends, peer.is_proxy, limits, into);
+    into.is_early = stream.is_early();
     if peer.is_proxy && read.is_ok() {
         match forwarded::sender(peer, into, thread.config()) {
             Ok(sender) => return (read, sender),

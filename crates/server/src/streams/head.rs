@@ -6,9 +6,9 @@ use http::header::{ALT_SVC, CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderV
 use http::request::Parts;
 use http::{Response, StatusCode};
 
-/// Reads the head of a request of that version into `into`. `protocol`: that of an extended CONNECT.
-/// `ends`: no content follows. `is_proxied`: a trusted proxy brings the request. Returns whether the
-/// client waits for 100 (Continue).
+/// Reads the head of a request of that version into `into`. `protocol`: that of an extended
+/// CONNECT. `ends`: no content follows. `is_proxied`: a trusted proxy brings the request. Returns
+/// whether the client waits for 100 (Continue).
 ///
 /// # Errors
 /// The request is refused.

@@ -15,8 +15,8 @@ use crate::net::{Buffer, ConnectionError, Piece, SendError};
 use crate::pipeline::{Head, Outcome, Response};
 
 impl<S: Stream> Exchange<'_, S> {
-    /// Sends the head of `response` with status 200, and carries the tunnel to its end. `content` is
-    /// the client's side.
+    /// Sends the head of `response` with status 200, and carries the tunnel to its end. `content`
+    /// is the client's side.
     pub(super) async fn carry(
         &self,
         work: &mut Workspace,

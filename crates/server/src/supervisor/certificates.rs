@@ -118,8 +118,8 @@ impl Supervisor {
                         Err(error) => (
                             Level::Error,
                             format!(
-                                "site {name}: the front does not get the new certificate: {error}; `howdah reload` \
-                                     hands it over"
+                                "site {name}: the front does not get the new certificate: {error}; \
+                                 `howdah reload` hands it over"
                             ),
                         ),
                     }
@@ -231,8 +231,9 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         fs::write(at("a.pem"), "1").unwrap();
         fs::write(at("a.key"), "1").unwrap();
-        let text = "listen = [{ address = \"127.0.0.1:0\", tls = true }]\n[[site]]\nroot = \"/srv\"\n\
-                    tls = { cert = \"a.pem\", key = \"a.key\" }\n";
+        let text = "listen = [{ address = \"127.0.0.1:0\", tls = true }]\n[[site]]\n\
+            root = \"/srv\"\n\
+            tls = { cert = \"a.pem\", key = \"a.key\" }\n";
         let config = Config::parse(text, at("howdah.toml").to_str().unwrap()).unwrap();
         let mut files = CertificateFiles::of(&config);
         let mut look = || {

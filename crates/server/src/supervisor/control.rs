@@ -81,7 +81,8 @@ impl ControlSocket {
         let told = |error: io::Error| {
             let path = path.display();
             format!(
-                "cannot create the control socket {path}: {error}; set `control` to a place that can be written to"
+                "cannot create the control socket {path}: {error}; set `control` to a place that \
+                 can be written to"
             )
         };
         if UnixStream::connect(path).is_ok() {
@@ -271,7 +272,10 @@ pub(crate) fn ask(path: &Path, command: Command) -> Result<String, String> {
     let place = path.display();
     let mut stream = UnixStream::connect(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            format!("no howdah runs with the control socket {place}; name its configuration with --config, or its socket with --control")
+            format!(
+                "no howdah runs with the control socket {place}; name its configuration with \
+                 --config, or its socket with --control"
+            )
         }
         _ => format!("cannot reach the control socket {place}: {error}"),
     })?;

@@ -22,7 +22,7 @@ const MOST_SOCKETS: usize = 64;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Datagrams {
     groups: Vec<Group>,
-    /// What all generations share; `None` as long as none has had HTTP/3.
+    /// The state that all generations share; `None` as long as none has had HTTP/3.
     common: Option<Rc<Common>>,
 }
 
@@ -42,9 +42,9 @@ struct Common {
 }
 
 impl Datagrams {
-    /// Returns the sockets for those of `listeners` that have HTTP/3, one for each of `threads`, and
-    /// warnings about addresses without. Sockets that are there are kept, also in their number: the
-    /// kernel gives a client's packets to the same one then.
+    /// Returns the sockets for those of `listeners` that have HTTP/3, one for each of `threads`,
+    /// and warnings about addresses without. Sockets that are there are kept, also in their number:
+    /// the kernel gives a client's packets to the same one then.
     pub(super) fn prepare(
         &self,
         config: &Config,

@@ -98,7 +98,8 @@ impl Environment {
         Err(io::Error::other("every user number from 61184 to 65519 is in use"))
     }
 
-    /// As [`Environment::spare_user`], a number other than `taken`: `wanted`, if it is such a number.
+    /// As [`Environment::spare_user`], a number other than `taken`: `wanted`, if it is such a
+    /// number.
     ///
     /// # Errors
     /// As [`Environment::spare_user`].
@@ -147,7 +148,8 @@ impl Environment {
             Some(folder) => Ok(folder.clone()),
             None if self.identity.is_root() => Ok(PathBuf::from("/var/lib/howdah-server")),
             None => of_user().ok_or_else(|| {
-                "there is no folder for the server's state, because HOME is not set; set `state_dir`"
+                "there is no folder for the server's state, because HOME is not set; set \
+                 `state_dir`"
                     .to_owned()
             }),
         }
@@ -207,8 +209,8 @@ impl Environment {
 /// no user.
 const SPARE_USERS: RangeInclusive<u32> = 61_184..=65_519;
 
-/// The effective user numbers of all processes. A process that ends meanwhile is left out. The owner
-/// of the folder in `/proc` would be root for each process that cannot be dumped.
+/// The effective user numbers of all processes. A process that ends meanwhile is left out. The
+/// owner of the folder in `/proc` would be root for each process that cannot be dumped.
 fn users_of_processes() -> io::Result<HashSet<u32>> {
     let all = fs::read_dir("/proc")?.flatten();
     let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

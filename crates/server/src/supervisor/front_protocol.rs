@@ -164,8 +164,8 @@ pub(crate) struct PoolFacts {
     pub(crate) workers: usize,
 }
 
-/// Returns the logs that are files, in the order of [`ToFront::ReopenLogs`]: the error log, then the
-/// access logs.
+/// Returns the logs that are files, in the order of [`ToFront::ReopenLogs`]: the error log, then
+/// the access logs.
 pub(crate) fn log_files<'l>(
     log: &'l ErrorLog,
     access: impl Iterator<Item = &'l LogTarget>,

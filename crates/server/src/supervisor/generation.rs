@@ -20,8 +20,8 @@ use super::generation_plan::GenerationPlan;
 use super::heart::Heart;
 use super::listeners::Listener;
 use super::pool::{PoolProcesses, SpareZygote};
-use crate::front::processors;
 use crate::front::pulse::Pulse;
+use crate::front::{lanes, processors};
 use crate::log::{ErrorLog, LogTarget, SiteLogs};
 use crate::observe::{FrontCounters, Ledger};
 use crate::status::ServerFacts;
@@ -144,8 +144,11 @@ impl Generation {
             listeners.iter().map(Listener::for_front).collect::<io::Result<Vec<_>>>()
         };
         let threads = config.threads.resolve(processors());
-        let names = config.sites.iter().map(|site| site.name.clone()).collect();
-        let counters = Arc::new(FrontCounters::new(threads, names)?);
+        let names = config.sites.iter().map(|site| {
+            let lanes = site.php.iter().flat_map(lanes::names);
+            (site.name.clone(), lanes.collect())
+        });
+        let counters = Arc::new(FrontCounters::new(threads, names.collect())?);
         ledger.add(Arc::clone(&counters));
         self.counters = Some(Arc::clone(&counters));
         let start = FrontStart {

@@ -1,14 +1,15 @@
 //! The plan of a generation: a configuration with the users, programs and folders that it names.
 
+mod users;
+
 use std::fs::Metadata;
-use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use howdah_config::{Config, FRONT_USER, ListenAddress, POOL_USER, Php, RootTemplate, Site};
+use howdah_config::{Config, ListenAddress, Php, RootTemplate, Site};
 use howdah_ipc::control::PoolSettings;
-use howdah_sys::credentials::{self, Identity};
+use howdah_sys::credentials::Identity;
 
 use super::certificates;
 use super::cgroups::PoolLimits;
@@ -138,8 +139,8 @@ impl Finder<'_> {
         }
         for listener in config.listen.iter().filter(|own| own.tls && own.proxy_protocol) {
             self.notices.push(format!(
-                "no HTTP/3 on {}, because of `proxy_protocol`: packets of UDP carry no such header; \
-                 clients use HTTP/1 and HTTP/2 there",
+                "no HTTP/3 on {}, because of `proxy_protocol`: packets of UDP carry no such \
+                 header; clients use HTTP/1 and HTTP/2 there",
                 listener.address
             ));
         }
@@ -160,21 +161,6 @@ impl Finder<'_> {
         }
     }
 
-    fn front(&mut self, config: &Config) -> Option<Identity> {
-        if !self.environment.identity.is_root() {
-            return None;
-        }
-        let identity = match config.user.as_deref() {
-            Some(name) => self.look_up(name, config.group.as_deref(), "`user`"),
-            None => self.default_front(config.group.as_deref()),
-        };
-        if identity.as_ref().is_some_and(Identity::is_root) {
-            let warning = "the front runs as root, as `user` asks for: whoever breaks into it owns this machine";
-            self.warnings.push(warning.to_owned());
-        }
-        identity
-    }
-
     fn orders(&mut self, front: Option<&Identity>) -> Option<OrderPlan> {
         let found = OrderPlan::find(self.config, self.environment, front);
         let plan = found.map_err(|error| self.errors.push(error)).ok().flatten()?;
@@ -182,48 +168,6 @@ impl Finder<'_> {
             self.notices.push(format!("{name} gets no certificate: {reason}"));
         }
         Some(plan)
-    }
-
-    /// The user [`FRONT_USER`], or a number without a user, with the groups of [`POOL_USER`]: the
-    /// front reads the files that web servers on Debian may read.
-    fn default_front(&mut self, group: Option<&str>) -> Option<Identity> {
-        let readers = self.known(Identity::of_user(POOL_USER, None), POOL_USER)?;
-        let gid = match group {
-            Some(group) => Some(self.look_up_group(group, "`user`")?),
-            None => readers.as_ref().map(|readers| readers.gid),
-        };
-        let mut identity = match self.known(Identity::of_user(FRONT_USER, gid), FRONT_USER)? {
-            Some(identity) => identity,
-            None => self.front_without_user(gid)?,
-        };
-        for group in readers.iter().flat_map(|readers| &readers.groups) {
-            if !identity.groups.contains(group) {
-                identity.groups.push(*group);
-            }
-        }
-        Some(identity)
-    }
-
-    fn front_without_user(&mut self, gid: Option<u32>) -> Option<Identity> {
-        let uid = match self.environment.spare_user() {
-            Ok(uid) => uid,
-            Err(error) => {
-                self.errors.push(format!(
-                    "there is no user {FRONT_USER} for the front, and no other: {error}; {CREATE_USER}"
-                ));
-                return None;
-            }
-        };
-        self.warnings.push(format!(
-            "there is no user {FRONT_USER} on this machine, therefore the front runs as user number {uid}; {CREATE_USER}"
-        ));
-        let gid = gid.unwrap_or(uid);
-        Some(Identity {
-            name: format!("user number {uid}"),
-            uid,
-            gid,
-            groups: vec![gid],
-        })
     }
 
     /// Reads the certificates of a site, and tries them.
@@ -348,8 +292,8 @@ impl Finder<'_> {
         let needed = workers as u64 * each + ZYGOTES;
         if let Some(pids) = limits.pids.filter(|pids| *pids < needed) {
             self.errors.push(format!(
-                "site {name}: `php.pids` = {pids} is too few for {workers} workers and {ZYGOTES} zygotes; give at least {needed}, \
-                 or fewer `workers`"
+                "site {name}: `php.pids` = {pids} is too few for {workers} workers and {ZYGOTES} \
+                 zygotes; give at least {needed}, or fewer `workers`"
             ));
         }
         if limits.memory.is_some_and(|memory| memory < LEAST_MEMORY) {
@@ -366,92 +310,11 @@ impl Finder<'_> {
             && !self.environment.identity.is_root()
         {
             self.errors.push(format!(
-                "site {}: `php.nice` = {nice} needs a server that is started as root; give 0 or more",
+                "site {}: `php.nice` = {nice} needs a server that is started as root; give 0 or \
+                 more",
                 site.name
             ));
         }
-    }
-
-    fn pool_identity(
-        &mut self,
-        site: &Site,
-        php: &Php,
-        config: &Config,
-        front: &Identity,
-    ) -> Option<Identity> {
-        let name = &site.name;
-        let what = format!("site {name}: `php.user`");
-        let group = php.group.as_deref();
-        let identity = match php.user.as_deref() {
-            Some(user) => self.look_up(user, group, &what)?,
-            None => match self.known(Identity::of_user(POOL_USER, None), POOL_USER)? {
-                Some(_) => self.look_up(POOL_USER, group, &what)?,
-                None => self.look_up(NOBODY, group, &what)?,
-            },
-        };
-        if identity.uid == front.uid {
-            self.refuse_user_of_front(site, php, config, &identity);
-            return None;
-        }
-        let mut identity = identity;
-        for group in &php.supplementary_groups {
-            let what = format!("site {name}: `php.supplementary_groups`");
-            identity.groups.push(self.look_up_group(group, &what)?);
-        }
-        if identity.is_root() {
-            let warning = format!(
-                "site {name}: PHP runs as root because of `php.user`: every script can change everything on this machine"
-            );
-            self.warnings.push(warning);
-        }
-        Some(identity)
-    }
-
-    /// The check of the names in the configuration does not find two names of one user number.
-    fn refuse_user_of_front(&mut self, site: &Site, php: &Php, config: &Config, pool: &Identity) {
-        let (named, advice) = match (&php.user, &config.user) {
-            (Some(user), _) => (Some(user), "name another user"),
-            (None, user) => (user.as_ref(), "leave `user` out, or set `user` in [site.php]"),
-        };
-        let place = named.and_then(|user| user.place());
-        self.errors.push(format!(
-            "{}site {}: its pool would run as {} with the user number {}, which is the front's: a script could stop the \
-             front; {advice}",
-            place.map(|place| format!("{place}: ")).unwrap_or_default(),
-            site.name,
-            pool.name,
-            pool.uid,
-        ));
-    }
-
-    fn look_up(&mut self, user: &str, group: Option<&str>, what: &str) -> Option<Identity> {
-        let group = match group {
-            None => None,
-            Some(group) => Some(self.look_up_group(group, what)?),
-        };
-        let found = self.known(Identity::of_user(user, group), user)?;
-        if found.is_none() {
-            self.errors.push(format!(
-                "{what}: there is no user {user} on this machine; create it, or name another"
-            ));
-        }
-        found
-    }
-
-    fn look_up_group(&mut self, group: &str, what: &str) -> Option<u32> {
-        let found = self.known(credentials::group_number(group), group)?;
-        if found.is_none() {
-            self.errors.push(format!(
-                "{what}: there is no group {group} on this machine; create it, or name another"
-            ));
-        }
-        found
-    }
-
-    /// Records a failed look-up, whose result is `None`.
-    fn known<Found>(&mut self, found: io::Result<Found>, name: &str) -> Option<Found> {
-        let failed = |error| self.errors.push(format!("cannot look up {name}: {error}"));
-        found.map_err(failed).ok()
     }
 
     fn program(&mut self, site: &Site, php: &Php) -> Option<PathBuf> {
@@ -475,8 +338,8 @@ impl Finder<'_> {
                 .filter_map(|place| Some(place.parent()?.display().to_string()))
                 .collect();
             self.errors.push(format!(
-                "site {name}: howdah-php, which runs PHP, is in none of {}; install it there, set `php.program`, or serve \
-                 without PHP (`php = false`, --no-php)",
+                "site {name}: howdah-php, which runs PHP, is in none of {}; install it there, set \
+                 `php.program`, or serve without PHP (`php = false`, --no-php)",
                 folders.join(", ")
             ));
         }
@@ -520,8 +383,8 @@ impl Finder<'_> {
         if let Some(closed) = closed {
             let who = &front.name;
             self.warnings.push(format!(
-                "site {name}: {who}, as whom the front runs, may not enter {}: requests for files of the site will be refused; \
-                 `chmod a+x` it, or serve from elsewhere",
+                "site {name}: {who}, as whom the front runs, may not enter {}: requests for files \
+                 of the site will be refused; `chmod a+x` it, or serve from elsewhere",
                 closed.display()
             ));
         }
@@ -574,10 +437,6 @@ fn may_enter(who: &Identity, folder: &Metadata) -> bool {
 const ZYGOTES: u64 = 2;
 /// Bytes that PHP with the usual extensions takes before any script runs.
 const LEAST_MEMORY: u64 = 32 << 20;
-/// The user of pools without a `user` where there is no [`POOL_USER`].
-const NOBODY: &str = "nobody";
-const CREATE_USER: &str =
-    "create it with `adduser --system --group --no-create-home --home /nonexistent howdah`";
 
 #[cfg(test)]
 mod tests {
@@ -649,7 +508,8 @@ mod tests {
         let errors = GenerationPlan::find(named, &as_user(0)).unwrap_err();
         assert!(errors[0].contains("site shop: its pool would run as daemon"), "{errors:?}");
         // The check of the names is the configuration's. This is the same user by number.
-        let text = "user = \"root\"\n[[site]]\nname = \"shop\"\nroot = \"/tmp\"\n[site.php]\nuser = \"daemon\"\n";
+        let text = "user = \"root\"\n[[site]]\nname = \"shop\"\nroot = \"/tmp\"\n[site.php]\n\
+            user = \"daemon\"\n";
         let mut found = Config::parse(text, "howdah.toml").unwrap();
         found.user = Some("daemon".into());
         let errors = GenerationPlan::find(found, &as_user(0)).unwrap_err();

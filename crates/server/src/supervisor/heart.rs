@@ -137,7 +137,8 @@ impl ThreadWatch {
         };
         let seconds = u64::from(self.silent) * LOOK.as_secs();
         let text = format!(
-            "its thread {number} (task {task}), which {doing}, has not answered for {seconds} s: {}",
+            "its thread {number} (task {task}), which {doing}, has not answered for \
+             {seconds} s: {}",
             silence.explanation()
         );
         if silence.is_final() {
@@ -149,8 +150,8 @@ impl ThreadWatch {
 }
 
 impl Silence {
-    /// Judges a thread by its state, as in proc_pid_stat(5), and the processor time that it has used
-    /// since its last tick.
+    /// Judges a thread by its state, as in proc_pid_stat(5), and the processor time that it has
+    /// used since its last tick.
     fn judge(state: char, time: Duration) -> Silence {
         match state {
             'T' => Silence::Stopped,
@@ -176,11 +177,12 @@ impl Silence {
                 "it uses a processor without end; report this with the last lines of the access log"
             }
             Silence::Blocked => {
-                "a system call does not return; look at the file systems that the sites are on, or report this"
+                "a system call does not return; look at the file systems that the sites are on, or \
+                 report this"
             }
             Silence::Disk => {
-                "it waits for a disk or a network file system; requests to this thread wait with it, and a new front would not \
-                 help"
+                "it waits for a disk or a network file system; requests to this thread wait with \
+                 it, and a new front would not help"
             }
             Silence::Debugged => "a debugger holds it; the front is not replaced meanwhile",
             Silence::Starved => "other processes have the processors",

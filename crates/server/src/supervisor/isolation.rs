@@ -88,13 +88,14 @@ impl Abilities {
         if confines {
             match self.landlock {
                 None => notices.push(
-                    "this kernel has no Landlock, or one older than Linux 5.19: the sandbox keeps pools and front from no \
-                     files, ports and signals; add `landlock` to the kernel's `lsm=` setting"
+                    "this kernel has no Landlock, or one older than Linux 5.19: the sandbox keeps \
+                     pools and front from no files, ports and signals; add `landlock` to the \
+                     kernel's `lsm=` setting"
                         .to_owned(),
                 ),
                 Some(landlock) if !landlock.has_scopes() => notices.push(
-                    "this kernel's Landlock is older than Linux 6.12: the sandbox does not keep pools of the same user from \
-                     sending each other signals"
+                    "this kernel's Landlock is older than Linux 6.12: the sandbox does not keep \
+                     pools of the same user from sending each other signals"
                         .to_owned(),
                 ),
                 Some(_) => {}
@@ -110,7 +111,8 @@ impl Abilities {
             && pools().any(|php| php.private_tmp || php.hide_processes)
         {
             notices.push(format!(
-                "pools share /tmp with other users and see their processes (`private_tmp`, `hide_processes`): {why}"
+                "pools share /tmp with other users and see their processes (`private_tmp`, \
+                 `hide_processes`): {why}"
             ));
         }
         notices.extend(mail::notice(config, &mail::PROGRAMS.map(Path::new)));
@@ -134,7 +136,8 @@ impl PoolIsolation {
         let may_confine = php.no_new_privs || abilities.as_root;
         if confines && !may_confine {
             notices.push(format!(
-                "site {}: no sandbox: with `no_new_privs = false` it needs a server that is started as root",
+                "site {}: no sandbox: with `no_new_privs = false` it needs a server that is \
+                 started as root",
                 site.name
             ));
         }
@@ -177,7 +180,8 @@ impl PoolIsolation {
                 let own = state.join(own);
                 folder::make_private(&own, owner.uid, owner.gid).map_err(|error| {
                     let told = format!(
-                        "the folder {} for its {shared}: {error}; remove it, or set `private_tmp = false`",
+                        "the folder {} for its {shared}: {error}; remove it, or set `private_tmp = \
+                         false`",
                         own.display()
                     );
                     io::Error::new(error.kind(), told)
@@ -284,11 +288,13 @@ fn connect_notices(site: &Site, php: &Php, landlock: Option<Landlock>, notices: 
     let has_port = destinations.iter().any(|destination| destination.port().is_some());
     if has_port && !landlock.is_some_and(Landlock::has_ports) {
         notices.push(format!(
-            "site {name}: `connect` allows all TCP ports, because this kernel's Landlock cannot compare them (Linux 6.7 can)"
+            "site {name}: `connect` allows all TCP ports, because this kernel's Landlock cannot \
+             compare them (Linux 6.7 can)"
         ));
     } else if !ports.is_empty() {
         notices.push(format!(
-            "site {name}: `connect` allows port {} of every address, because the kernel compares ports alone",
+            "site {name}: `connect` allows port {} of every address, because the kernel compares \
+             ports alone",
             ports.join(", ")
         ));
     }

@@ -190,7 +190,8 @@ const EAFNOSUPPORT: i32 = 97;
 fn refusal(address: SocketAddr, error: &io::Error) -> String {
     let advice = match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "another program listens there; stop it, or choose another port with --listen or `listen`"
+            "another program listens there; stop it, or choose another port with --listen or \
+             `listen`"
         }
         io::ErrorKind::PermissionDenied => {
             "only root may use ports below 1024; choose another port, or start howdah as root"

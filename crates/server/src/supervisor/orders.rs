@@ -176,7 +176,8 @@ impl Supervisor {
                 Err(error) => {
                     process.kill();
                     let what = format!(
-                        "the process that orders certificates was killed because its message cannot be read: {error}"
+                        "the process that orders certificates was killed because its message \
+                         cannot be read: {error}"
                     );
                     return self.say(Level::Error, &what);
                 }

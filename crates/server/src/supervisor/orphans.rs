@@ -2,8 +2,8 @@
 //!
 //! A zygote is the parent of all orphans of its workers, and this process is the parent of all
 //! orphans of a dead zygote. A child of this process that is neither a front nor a zygote therefore
-//! belonged to a pool whose zygote has ended, and is killed with all its descendants. Control groups
-//! do the same at once where there are any.
+//! belonged to a pool whose zygote has ended, and is killed with all its descendants. Control
+//! groups do the same at once where there are any.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};

@@ -152,7 +152,8 @@ impl ServeOptions {
             };
             if let Some(address) = site.listen.iter().find(is_left_out) {
                 return Err(format!(
-                    "the site {} listens on {address}, which --listen leaves out; add --listen {address}",
+                    "the site {} listens on {address}, which --listen leaves out; add --listen \
+                     {address}",
                     site.name
                 ));
             }
@@ -171,8 +172,9 @@ fn refuse_without_certificates(config: &Config) -> Result<(), String> {
     match config.listen.iter().find(has_none) {
         None => Ok(()),
         Some(listener) => Err(format!(
-            "{0} is for TLS, and no site has a certificate there; add --tls internal for one of the local authority, give a \
-             configuration with certificates, or write --listen http://{0}",
+            "{0} is for TLS, and no site has a certificate there; add --tls internal for one of \
+             the local authority, give a configuration with certificates, or write --listen \
+             http://{0}",
             listener.address
         )),
     }
@@ -205,7 +207,8 @@ mod tests {
 
     #[test]
     fn the_command_line_overrules_the_file() {
-        let text = "listen = [\"127.0.0.1:1\"]\nthreads = 3\n[[site]]\nroot = \"/srv/a\"\n[site.php]\nworkers = 5\n";
+        let text = "listen = [\"127.0.0.1:1\"]\nthreads = 3\n[[site]]\nroot = \"/srv/a\"\n\
+            [site.php]\nworkers = 5\n";
         let mut config = Config::parse(text, "howdah.toml").unwrap();
         ServeOptions::default().overrule(&mut config).unwrap();
         assert_eq!(config.threads, Count::Exactly(3));

@@ -10,8 +10,8 @@ use howdah_sys::process::{self, Exit};
 
 use super::generation_plan::GenerationPlan;
 
-/// Makes sure that the server's users can enter `folder`, the only one that is served. A server that
-/// answers every request with 403 is of no use.
+/// Makes sure that the server's users can enter `folder`, the only one that is served. A server
+/// that answers every request with 403 is of no use.
 ///
 /// # Errors
 /// The folder that is closed, and advice, as text for the operator.
@@ -59,7 +59,8 @@ fn refusal(user: &Identity, what: &str, folder: &Path) -> String {
     let closed = folders.iter().rev().find(is_closed).copied().unwrap_or(&real);
     let (name, folder, closed) = (&user.name, folder.display(), closed.display());
     format!(
-        "cannot serve {folder}: {name}, as whom {what} runs, may not enter {closed}; serve a folder that other users may \
-         enter, such as one below /srv, or allow it with `chmod a+x {closed}`"
+        "cannot serve {folder}: {name}, as whom {what} runs, may not enter {closed}; serve a \
+         folder that other users may enter, such as one below /srv, or allow it with `chmod a+x \
+         {closed}`"
     )
 }

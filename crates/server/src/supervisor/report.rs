@@ -80,8 +80,9 @@ impl Supervisor {
                 );
             }
             if fact.is_some_and(|facts| facts.opcache != "on") {
-                let what = "opcache is not on: every request compiles its scripts anew, which makes PHP several times slower; \
-                            install the distribution's opcache package, or see `opcache.enable` in php.ini";
+                let what = "opcache is not on: every request compiles its scripts anew, which \
+                    makes PHP several times slower; install the distribution's opcache package, or \
+                    see `opcache.enable` in php.ini";
                 self.say_of(Level::Warning, &site.name, what);
             }
         }

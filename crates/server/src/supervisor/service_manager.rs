@@ -226,7 +226,8 @@ impl Supervisor {
     fn report_deaf_manager(&mut self, told: io::Result<()>) {
         if let Err(error) = told {
             let what = format!(
-                "cannot report to the service manager: {error}; it hears nothing more of this process"
+                "cannot report to the service manager: {error}; it hears nothing more of this \
+                 process"
             );
             self.say(Level::Warning, &what);
             self.manager = ServiceManager::default();

@@ -153,7 +153,8 @@ fn replace_file(path: &Path, text: &str) -> io::Result<()> {
 fn no_state(temporary: &Path, error: &io::Error) -> CommandError {
     let folder = temporary.display();
     CommandError::Failed(format!(
-        "cannot create a folder for sessions and uploads in {folder}: {error}; set TMPDIR to a writable folder"
+        "cannot create a folder for sessions and uploads in {folder}: {error}; set TMPDIR to a \
+         writable folder"
     ))
 }
 

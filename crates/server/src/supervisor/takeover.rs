@@ -59,7 +59,7 @@ pub(super) struct Inheritance {
     pub(super) generations: Vec<InheritedGeneration>,
 }
 
-/// What belongs to HTTP/3.
+/// The part that belongs to HTTP/3.
 #[derive(Debug, Default)]
 pub(super) struct InheritedDatagrams {
     pub(super) secret: Option<OwnedFd>,

@@ -70,8 +70,8 @@ impl Certificates {
         !self.of(site).is_empty()
     }
 
-    /// Returns the certificate of a site for a client that asks for `name`, and that can check these
-    /// signatures: the first one that fits the name, else the first one.
+    /// Returns the certificate of a site for a client that asks for `name`, and that can check
+    /// these signatures: the first one that fits the name, else the first one.
     pub(super) fn choose(
         &self,
         site: usize,

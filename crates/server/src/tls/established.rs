@@ -55,8 +55,8 @@ impl Established {
 pub(crate) struct HttpsPorts(Vec<Option<u16>>);
 
 impl HttpsPorts {
-    /// Finds the port of each site that redirects to https: 443, if the site answers there, else the
-    /// first of its listeners with TLS. `ports` are the actual ports of the listeners.
+    /// Finds the port of each site that redirects to https: 443, if the site answers there, else
+    /// the first of its listeners with TLS. `ports` are the actual ports of the listeners.
     pub(crate) fn of(config: &howdah_config::Config, ports: &[Option<u16>]) -> HttpsPorts {
         let of_site = |site: &howdah_config::Site| {
             let listeners = config.listen.iter().zip(ports);
@@ -94,7 +94,8 @@ impl HttpsPorts {
     }
 }
 
-/// Whether a request in the clear is redirected to https, if the site has a certificate for its host.
+/// Whether a request in the clear is redirected to https, if the site has a certificate for its
+/// host.
 pub(crate) fn may_redirect(site: &Site, request: &howdah_http::Request) -> bool {
     let (tls, target) = (&site.config().tls, &request.target);
     let is_in_the_clear = request.scheme == howdah_http::Scheme::Http;

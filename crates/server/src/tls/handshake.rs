@@ -211,18 +211,21 @@ fn begin(
         let _ = alert.write_all(&mut Once(socket));
         Failure::Tls(error)
     })?;
-    while !rest.is_empty() {
-        session.read_tls(&mut rest)?;
+    // The first message may have brought early data with it.
+    loop {
         if let Err(error) = session.process_new_packets() {
             let _ = session.write_tls(&mut Once(socket));
             return Err(Failure::Tls(error));
         }
+        if rest.is_empty() {
+            return Ok(session);
+        }
+        session.read_tls(&mut rest)?;
     }
-    Ok(session)
 }
 
-/// Returns the site for a client that asks for `name`, and its settings: the site that has the name,
-/// if the site has a certificate for it or lists the name itself.
+/// Returns the site for a client that asks for `name`, and its settings: the site that has the
+/// name, if the site has a certificate for it or lists the name itself.
 fn settings(
     thread: &Thread,
     peer: &Peer,
@@ -235,8 +238,8 @@ fn settings(
     settings.map(|settings| (number, Arc::clone(settings))).ok_or_else(none)
 }
 
-/// Returns the number of the site for a client that asks for `name` at `address` of the listener with
-/// that number.
+/// Returns the number of the site for a client that asks for `name` at `address` of the listener
+/// with that number.
 pub(super) fn site_for(
     sites: &Sites,
     tls: &Tls,

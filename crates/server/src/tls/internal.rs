@@ -101,8 +101,8 @@ impl LocalAuthority {
         let file = self.folder.join(CERTIFICATE);
         format!(
             "certificates are made by the local authority in {0}; to trust it: sudo cp {0} \
-             /usr/local/share/ca-certificates/howdah.crt && sudo update-ca-certificates; browsers import the file in \
-             their settings",
+             /usr/local/share/ca-certificates/howdah.crt && sudo update-ca-certificates; browsers \
+             import the file in their settings",
             file.display()
         )
     }

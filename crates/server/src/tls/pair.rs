@@ -62,15 +62,19 @@ impl PairText {
         let facts = Facts::read(&chain[0]).map_err(of_certificate)?;
         let key = key(&self.key).map_err(of_key)?;
         let signs = provider().key_provider.load_private_key(key).map_err(|error| {
-            of_key(format!("the key cannot be used ({error}); use an ECDSA key (P-256) or an RSA key of 2048 bits or more"))
+            of_key(format!(
+                "the key cannot be used ({error}); use an ECDSA key (P-256) or an RSA key of 2048 \
+                 bits or more"
+            ))
         })?;
         let certified = CertifiedKey::new(chain, signs);
         match certified.keys_match() {
             Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
             Err(_) => {
                 return Err(of_key(format!(
-                    "the key does not belong to the certificate in {}; name the key that the certificate was made with, \
-                     and put the server's own certificate first in its file",
+                    "the key does not belong to the certificate in {}; name the key that the \
+                     certificate was made with, and put the server's own certificate first in its \
+                     file",
                     self.certificate_name
                 )));
             }
@@ -93,7 +97,8 @@ impl Pair {
         }
         if facts.begins > now {
             remarks.push(format!(
-                "site {name}: its certificate for {} is not valid yet; look at the clock of this machine",
+                "site {name}: its certificate for {} is not valid yet; look at the clock of this \
+                 machine",
                 facts.shown()
             ));
         }
@@ -105,7 +110,8 @@ impl Pair {
         // Another certificate of the site may have the other names.
         if site.hosts.iter().all(|host| is_missing(&host)) && !site.hosts.is_empty() {
             remarks.push(format!(
-                "site {name}: its certificate is for {}, and for none of the site's `hosts`; browsers will refuse it",
+                "site {name}: its certificate is for {}, and for none of the site's `hosts`; \
+                 browsers will refuse it",
                 facts.shown()
             ));
         }

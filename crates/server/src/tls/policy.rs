@@ -8,14 +8,17 @@ use rustls::crypto::{CryptoProvider, GetRandomFailed, aws_lc_rs};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::server::{
+    ClientHello, ResolvesServerCert, ServerSessionMemoryCache, StoresServerSessions,
+    WebPkiClientVerifier,
+};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{CipherSuite, RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 
 use super::certificates::Certificates;
 use super::established::HttpsPorts;
 use super::pair::{self, SitePairs};
-use super::tickets::{SiteTickets, TicketKeys, Tickets};
+use super::tickets::{NoTickets, SiteTickets, TicketKeys, Tickets};
 use super::upstreams::UpstreamSettings;
 use super::{HTTP2, PROTOCOLS};
 
@@ -38,21 +41,30 @@ pub(crate) struct Tls {
     pub(crate) https_ports: HttpsPorts,
     /// By site; `None` for a site without certificates.
     settings: Vec<Option<Arc<ServerConfig>>>,
-    /// By site, what QUIC needs for a site that asks its clients for certificates; `None` for others.
-    demands: Vec<Option<QuicDemands>>,
+    /// By site, what differs in its sessions of QUIC; `None` where nothing does.
+    of_quic: Vec<Option<QuicSite>>,
 }
 
-/// What a site that asks its clients for certificates demands of a session of QUIC.
+/// The demands of a site on its sessions of QUIC.
 #[derive(Debug, Clone)]
-pub(super) struct QuicDemands {
-    pub(super) verifier: Arc<dyn ClientCertVerifier>,
-    /// The authorities of clients in PEM.
-    pub(super) authorities: Vec<u8>,
+pub(super) enum QuicSite {
+    /// Certificates of clients from these authorities, which are in PEM.
+    Certificates {
+        verifier: Arc<dyn ClientCertVerifier>,
+        authorities: Vec<u8>,
+    },
+    /// Early data, for which the sessions are kept.
+    EarlyData(Arc<dyn StoresServerSessions>),
 }
+
+/// Sessions that a site with early data keeps. Further ones take the place of the oldest.
+const EARLY_SESSIONS: usize = 16_384;
+/// Bytes of early data that a client may send over TCP: a few requests.
+const MOST_EARLY_DATA: u32 = 16 * 1024;
 
 impl Tls {
-    /// Makes the settings of every site. `None` if no site has a certificate. `ports` are the actual
-    /// ports of the listeners.
+    /// Makes the settings of every site. `None` if no site has a certificate. `ports` are the
+    /// actual ports of the listeners.
     ///
     /// # Errors
     /// The first mistake in the certificates.
@@ -70,6 +82,15 @@ impl Tls {
         let certificates = Arc::new(Certificates::parse(pairs)?);
         let tickets = Arc::new(Tickets::default());
         tickets.replace(ticket_keys);
+        // A session is taken out with its first use: early data is answered once (RFC 8446 §8.1).
+        let early_sessions: Vec<Option<Arc<dyn StoresServerSessions>>> = config
+            .sites
+            .iter()
+            .map(|site| match site.tls.early_data {
+                true => Some(ServerSessionMemoryCache::new(EARLY_SESSIONS) as _),
+                false => None,
+            })
+            .collect();
         let of_site = |(number, site): (usize, &SiteSettings)| {
             let resolver = SiteCertificates {
                 certificates: Arc::clone(&certificates),
@@ -79,6 +100,9 @@ impl Tls {
             let speaks = |protocol: &[u8]| config.http2.enabled || protocol != HTTP2;
             let made = || {
                 let mut made = settings(site, resolver, authorities, &tickets)?;
+                if let Some(sessions) = &early_sessions[number] {
+                    accept_early_data(&mut made, Arc::clone(sessions), MOST_EARLY_DATA);
+                }
                 made.alpn_protocols.retain(|protocol| speaks(protocol));
                 Ok::<_, String>(Arc::new(made))
             };
@@ -86,33 +110,34 @@ impl Tls {
         };
         let settings = config.sites.iter().enumerate().map(of_site).collect::<Result<_, _>>();
         let settings = settings?;
-        let demands = config.sites.iter().zip(client_authorities).map(|(site, authorities)| {
-            let Some(authorities) = authorities else {
-                return Ok(None);
+        let of_quic = early_sessions.into_iter().enumerate().map(|(number, sessions)| {
+            let early = sessions.map(QuicSite::EarlyData);
+            let Some(authorities) = client_authorities.get(number).and_then(Option::as_ref) else {
+                return Ok(early);
             };
-            let verifier = clients(authorities, site.tls.client_verify)?;
-            Ok::<_, String>(Some(QuicDemands {
-                verifier,
+            let verify = config.sites[number].tls.client_verify;
+            Ok::<_, String>(Some(QuicSite::Certificates {
+                verifier: clients(authorities, verify)?,
                 authorities: authorities.clone(),
             }))
         });
-        let demands = demands.collect::<Result<_, _>>()?;
+        let of_quic = of_quic.collect::<Result<_, _>>()?;
         Ok(Some(Tls {
             certificates,
             tickets,
             https_ports: HttpsPorts::of(config, ports),
             settings,
-            demands,
+            of_quic,
         }))
     }
 
-    /// Returns what a site demands of a session of QUIC; `None` if it asks for no certificates.
-    pub(super) fn quic_demands(&self, site: usize) -> Option<&QuicDemands> {
-        self.demands.get(site)?.as_ref()
+    /// Returns what a site demands of its sessions of QUIC; `None`: what all others do.
+    pub(super) fn of_quic(&self, site: usize) -> Option<&QuicSite> {
+        self.of_quic.get(site)?.as_ref()
     }
 
-    /// Returns whether the site has a certificate for `host`, which is in lower case: the site lists
-    /// the host, or one of its certificates is for the host.
+    /// Returns whether the site has a certificate for `host`, which is in lower case: the site
+    /// lists the host, or one of its certificates is for the host.
     pub(crate) fn is_for(&self, site: &Site, host: &str) -> bool {
         let number = site.number();
         self.certificates.covers(number, host)
@@ -157,6 +182,22 @@ fn settings(
     Ok(settings)
 }
 
+/// Makes `settings` accept early data of clients that continue one of `sessions`. The library takes
+/// early data only where it has the sessions itself, and removes one that is continued: a client,
+/// or somebody who has recorded its bytes, cannot continue the session again. Tickets cannot do
+/// that.
+pub(super) fn accept_early_data(
+    settings: &mut ServerConfig,
+    sessions: Arc<dyn StoresServerSessions>,
+    most: u32,
+) {
+    settings.session_storage = sessions;
+    settings.ticketer = Arc::new(NoTickets);
+    settings.max_early_data_size = most;
+    // Responses to early data go before the client's last message.
+    settings.send_half_rtt_data = true;
+}
+
 /// Returns the check of clients' certificates by these authorities.
 ///
 /// # Errors
@@ -182,8 +223,8 @@ pub(crate) fn clients(
         .map_err(|error| format!("the authorities cannot be used ({error})"))
 }
 
-/// Returns the settings for the handshake of an authority that checks a name: this certificate alone,
-/// and this protocol alone. `None` if the certificate cannot be used.
+/// Returns the settings for the handshake of an authority that checks a name: this certificate
+/// alone, and this protocol alone. `None` if the certificate cannot be used.
 pub(super) fn for_challenge(certificate: &str, key: &str, protocol: &[u8]) -> Option<ServerConfig> {
     // The certificate has a critical extension that only authorities know, so it is not checked.
     let chain = pair::chain(certificate.as_bytes()).ok()?;

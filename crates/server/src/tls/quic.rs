@@ -1,9 +1,9 @@
 //! The handshakes of QUIC, whose sessions the `quinn` crate leads.
 //!
 //! One setting serves the sites of a listener: the site is found by the name in the client's first
-//! message, when its certificate is chosen. A site that asks its clients for certificates has a
-//! setting of its own, which must be known earlier. Where there is such a site, the first message is
-//! kept until it is complete, and read before the session gets it.
+//! message, when its certificate is chosen. A site that asks its clients for certificates, or
+//! accepts early data, has a setting of its own, which must be known earlier. Where there is such a
+//! site, the first message is kept until it is complete, and read before the session gets it.
 
 use std::any::Any;
 use std::fmt;
@@ -19,13 +19,15 @@ use quinn_proto::crypto::{
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectionId, Side, TransportError};
 use rustls::pki_types::CertificateDer;
-use rustls::server::{Acceptor, ClientHello, ProducesTickets, ResolvesServerCert};
+use rustls::server::{
+    Acceptor, ClientHello, ProducesTickets, ResolvesServerCert, StoresServerSessions,
+};
 use rustls::sign::CertifiedKey;
 use rustls::{CipherSuite, ServerConfig, version};
 
 use super::established::Established;
 use super::handshake::site_for;
-use super::policy::{QuicDemands, Tls, provider};
+use super::policy::{QuicSite, Tls, accept_early_data, provider};
 use super::tickets::SiteTickets;
 use super::{client, facts};
 use crate::front::Shared;
@@ -43,28 +45,37 @@ pub(crate) fn quic_sessions(
     address: IpAddr,
 ) -> Result<Arc<dyn crypto::ServerConfig>, String> {
     let tls_of_sites = shared.tls.as_ref().ok_or("no site has a certificate")?;
-    let base = |demands: Option<&QuicDemands>| -> Result<Settings, String> {
+    let base = |site: Option<&QuicSite>| -> Result<Settings, String> {
         let builder = ServerConfig::builder_with_provider(Arc::clone(provider()))
             .with_protocol_versions(&[&version::TLS13])
             .map_err(|error| error.to_string())?;
-        let builder = match demands {
-            None => builder.with_no_client_auth(),
-            Some(demands) => builder.with_client_cert_verifier(Arc::clone(&demands.verifier)),
+        let (builder, demands) = match site {
+            Some(QuicSite::Certificates { verifier, authorities }) => {
+                (builder.with_client_cert_verifier(Arc::clone(verifier)), authorities.clone())
+            }
+            _ => (builder.with_no_client_auth(), Vec::new()),
         };
         // Each session has a resolver of its own.
         let mut tls = builder.with_cert_resolver(Arc::new(NoCertificates));
         tls.alpn_protocols = vec![HTTP3.to_vec()];
-        let tickets = SiteTickets {
-            tickets: Arc::clone(&tls_of_sites.tickets),
-            demands: demands.map(|demands| demands.authorities.clone()).unwrap_or_default(),
+        let tickets = match site {
+            Some(QuicSite::EarlyData(sessions)) => {
+                // QUIC bounds early data by its own windows (RFC 9001 §4.6.1).
+                accept_early_data(&mut tls, Arc::clone(sessions), u32::MAX);
+                None
+            }
+            _ => Some(Arc::new(SiteTickets {
+                tickets: Arc::clone(&tls_of_sites.tickets),
+                demands,
+            })),
         };
-        Ok(Settings { tls, tickets: Arc::new(tickets) })
+        Ok(Settings { tls, tickets })
     };
-    let open = base(None)?;
-    let of_site = |site: usize| tls_of_sites.quic_demands(site).map(|own| base(Some(own)));
-    let demanding = (0..shared.config.sites.len()).map(|site| of_site(site).transpose());
-    let demanding = demanding.collect::<Result<Vec<_>, _>>()?;
-    let keys = QuicServerConfig::try_from(open.tls.clone()).map_err(|error| error.to_string())?;
+    let usual = base(None)?;
+    let of_site = |site: usize| tls_of_sites.of_quic(site).map(|own| base(Some(own)));
+    let own = (0..shared.config.sites.len()).map(|site| of_site(site).transpose());
+    let own = own.collect::<Result<Vec<_>, _>>()?;
+    let keys = QuicServerConfig::try_from(usual.tls.clone()).map_err(|error| error.to_string())?;
     let site = SiteOfClient {
         shared: Arc::clone(shared),
         listener,
@@ -72,9 +83,9 @@ pub(crate) fn quic_sessions(
     };
     Ok(Arc::new(Sessions {
         keys: Arc::new(keys),
-        open,
-        asks: demanding.iter().any(Option::is_some),
-        demanding,
+        usual,
+        differ: own.iter().any(Option::is_some),
+        own,
         site: Arc::new(site),
     }))
 }
@@ -98,6 +109,12 @@ pub(crate) fn quic_established(connection: &quinn::Connection) -> Option<Establi
     })
 }
 
+/// Returns whether early data of a client is accepted, whose handshake has shown `facts`.
+pub(crate) fn quic_takes_early_data(facts: Box<dyn Any>) -> bool {
+    let notes = facts.downcast::<Arc<Notes>>();
+    notes.is_ok_and(|notes| notes.takes_early_data.load(Ordering::Relaxed))
+}
+
 /// Returns the variables of the certificate that the client has shown.
 fn client_of(connection: &quinn::Connection) -> Vec<(String, String)> {
     let chain = connection.peer_identity().map(|chain| chain.downcast::<Vec<CertificateDer>>());
@@ -112,48 +129,61 @@ struct Notes {
     site: OnceLock<usize>,
     cipher: OnceLock<CipherSuite>,
     is_resumed: AtomicBool,
+    /// The client may send early data.
+    takes_early_data: AtomicBool,
 }
 
 /// The settings of sessions, without what each session has for itself.
 struct Settings {
     tls: ServerConfig,
-    tickets: Arc<SiteTickets>,
+    /// `None`: the sessions are kept.
+    tickets: Option<Arc<SiteTickets>>,
 }
 
 /// Begins sessions.
 struct Sessions {
     /// For all that needs no session.
     keys: Arc<QuicServerConfig>,
-    /// For sites that ask for no certificates.
-    open: Settings,
-    /// By site, for those that do.
-    demanding: Vec<Option<Settings>>,
+    /// For sites without demands of their own.
+    usual: Settings,
+    /// By site, for the others.
+    own: Vec<Option<Settings>>,
     /// Whether there is such a site.
-    asks: bool,
+    differ: bool,
     site: Arc<SiteOfClient>,
 }
 
 impl Sessions {
-    /// Begins a session with a site that asks for certificates; `None`: with another one.
+    /// Begins a session with a site that has demands of its own; `None`: with another one.
     fn begin(
         &self,
-        demanding: Option<usize>,
+        site: Option<usize>,
         version: u32,
         parameters: &TransportParameters,
     ) -> (Box<dyn Session>, Arc<Notes>) {
-        let own = demanding.and_then(|site| self.demanding.get(site)?.as_ref());
-        let own = own.unwrap_or(&self.open);
+        let own = site.and_then(|site| self.own.get(site)?.as_ref());
+        let own = own.unwrap_or(&self.usual);
         let notes = Arc::new(Notes::default());
         let mut tls = own.tls.clone();
         tls.cert_resolver = Arc::new(NotingResolver {
             site: Arc::clone(&self.site),
-            demanding,
+            own: site,
             notes: Arc::clone(&notes),
         });
-        tls.ticketer = Arc::new(NotingTickets {
-            tickets: Arc::clone(&own.tickets),
-            notes: Arc::clone(&notes),
-        });
+        match &own.tickets {
+            Some(tickets) => {
+                tls.ticketer = Arc::new(NotingTickets {
+                    tickets: Arc::clone(tickets),
+                    notes: Arc::clone(&notes),
+                });
+            }
+            None => {
+                tls.session_storage = Arc::new(NotingSessions {
+                    sessions: Arc::clone(&tls.session_storage),
+                    notes: Arc::clone(&notes),
+                });
+            }
+        }
         let tls = QuicServerConfig::try_from(tls);
         // The same ciphers were accepted before.
         let tls = tls.map_or_else(|_| Arc::clone(&self.keys), Arc::new);
@@ -176,7 +206,7 @@ impl crypto::ServerConfig for Sessions {
         parameters: &TransportParameters,
     ) -> Box<dyn Session> {
         let (session, notes) = self.begin(None, version, parameters);
-        let awaited = self.asks.then(|| Awaited {
+        let awaited = self.differ.then(|| Awaited {
             sessions: Arc::clone(&self),
             version,
             parameters: *parameters,
@@ -216,8 +246,8 @@ impl ResolvesServerCert for NoCertificates {
 /// Chooses the certificate of a connection.
 struct NotingResolver {
     site: Arc<SiteOfClient>,
-    /// The site whose demands the session makes; `None`: it demands nothing.
-    demanding: Option<usize>,
+    /// The site whose demands the session makes; `None`: those of all other sites.
+    own: Option<usize>,
     notes: Arc<Notes>,
 }
 
@@ -226,7 +256,7 @@ impl ResolvesServerCert for NotingResolver {
         let name = hello.server_name();
         let (tls, site) = self.site.find(name)?;
         // No session of another site shows a certificate whose site makes demands.
-        if tls.quic_demands(site).map(|_| site) != self.demanding {
+        if tls.of_quic(site).map(|_| site) != self.own {
             return None;
         }
         // Unless told otherwise the library takes the client's first choice.
@@ -278,12 +308,39 @@ impl ProducesTickets for NotingTickets {
     }
 }
 
+/// The kept sessions of a site with early data, for one connection.
+#[derive(Debug)]
+struct NotingSessions {
+    sessions: Arc<dyn StoresServerSessions>,
+    notes: Arc<Notes>,
+}
+
+impl StoresServerSessions for NotingSessions {
+    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        self.sessions.put(key, value)
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.sessions.get(key)
+    }
+
+    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let state = self.sessions.take(key)?;
+        self.notes.is_resumed.store(true, Ordering::Relaxed);
+        Some(state)
+    }
+
+    fn can_cache(&self) -> bool {
+        self.sessions.can_cache()
+    }
+}
+
 /// A session that knows what its handshake has shown.
 struct NotedSession {
     session: Box<dyn Session>,
     notes: Arc<Notes>,
     /// The choice of the settings, until the client's first message is complete; `None` also where
-    /// no site asks for certificates.
+    /// no site has demands of its own.
     awaited: Option<Awaited>,
 }
 
@@ -309,8 +366,8 @@ impl Awaited {
         }
     }
 
-    /// Returns the site that the client asks for, if that site asks for certificates.
-    fn demanding_site(&self) -> Option<usize> {
+    /// Returns the site that the client asks for, if that site has demands of its own.
+    fn own_site(&self) -> Option<usize> {
         let mut acceptor = Acceptor::default();
         for part in self.message.chunks(LONGEST_RECORD) {
             let length = u16::try_from(part.len()).ok()?.to_be_bytes();
@@ -320,7 +377,7 @@ impl Awaited {
         // The session itself answers a message that cannot be read.
         let accepted = acceptor.accept().ok()??;
         let (tls, site) = self.sessions.site.find(accepted.client_hello().server_name())?;
-        tls.quic_demands(site).map(|_| site)
+        tls.of_quic(site).map(|_| site)
     }
 }
 
@@ -336,6 +393,8 @@ impl Session for NotedSession {
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
         self.session.handshake_data()?;
+        let takes_early_data = self.session.early_crypto().is_some();
+        self.notes.takes_early_data.store(takes_early_data, Ordering::Relaxed);
         Some(Box::new(Arc::clone(&self.notes)))
     }
 
@@ -363,7 +422,7 @@ impl Session for NotedSession {
             self.awaited = Some(awaited);
             return Ok(false);
         }
-        if let Some(site) = awaited.demanding_site() {
+        if let Some(site) = awaited.own_site() {
             let Awaited { sessions, version, parameters, .. } = &awaited;
             (self.session, self.notes) = sessions.begin(Some(site), *version, parameters);
         }

@@ -135,6 +135,28 @@ impl ProducesTickets for SiteTickets {
     }
 }
 
+/// No tickets: the server keeps the sessions.
+#[derive(Debug)]
+pub(super) struct NoTickets;
+
+impl ProducesTickets for NoTickets {
+    fn enabled(&self) -> bool {
+        false
+    }
+
+    fn lifetime(&self) -> u32 {
+        0
+    }
+
+    fn encrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn decrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

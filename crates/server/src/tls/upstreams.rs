@@ -47,8 +47,8 @@ pub(crate) fn server_name(site: &Site, upstream: &Upstream) -> Result<ServerName
     let name = site.upstream_tls_name.as_deref().unwrap_or(host);
     ServerName::try_from(name.to_owned()).map_err(|_| {
         format!(
-            "the upstream {upstream}: no certificate can be for the name {name:?}; give the name of \
-             its certificate as `upstream_tls_name`"
+            "the upstream {upstream}: no certificate can be for the name {name:?}; give the name \
+             of its certificate as `upstream_tls_name`"
         )
     })
 }
@@ -59,9 +59,12 @@ fn roots(site: &Site) -> Result<RootCertStore, String> {
     let Some(path) = &site.upstream_ca_file else {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return match roots.is_empty() {
-            true => Err("upstreams over TLS cannot be verified: the system has no certificates of \
-                         authorities; install the package ca-certificates, or give `upstream_ca_file`"
-                .to_owned()),
+            true => {
+                Err("upstreams over TLS cannot be verified: the system has no certificates of \
+                         authorities; install the package ca-certificates, or give \
+                         `upstream_ca_file`"
+                    .to_owned())
+            }
             false => Ok(roots),
         };
     };

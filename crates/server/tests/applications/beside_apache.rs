@@ -103,7 +103,7 @@ fn run(application: &Application) -> Findings {
     findings
 }
 
-/// What `make` makes for Apache and for Howdah, made at the same time.
+/// The results of `make` for Apache and for Howdah, made at the same time.
 fn both<T: Send>(make: impl Fn(Engine) -> T + Sync) -> (T, T) {
     thread::scope(|threads| {
         let howdah = threads.spawn(|| make(Engine::Howdah));

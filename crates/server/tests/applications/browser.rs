@@ -199,7 +199,8 @@ impl Ask {
         }
         write!(
             body,
-            "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{field}\"; filename=\"{name}\"\r\n\
+            "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{field}\"; \
+             filename=\"{name}\"\r\n\
              Content-Type: {media_type}\r\n\r\n"
         )
         .unwrap();

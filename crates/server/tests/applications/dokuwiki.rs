@@ -26,7 +26,8 @@ root = "/usr/share/dokuwiki"
 php = false
 "#;
 
-const TEXT: &str = "====== On elephants ======\n\nThey never forget a **page**. {{safari:elephant.jpg?300|An elephant}}\n";
+const TEXT: &str = "====== On elephants ======\n\nThey never forget a **page**. \
+    {{safari:elephant.jpg?300|An elephant}}\n";
 
 #[test]
 fn dokuwiki() {

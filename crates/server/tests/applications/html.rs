@@ -181,7 +181,8 @@ mod tests {
             <input type="checkbox" name="off" value="a"><input type="checkbox" name="on" checked>
             <input type="submit" name="button" value="Save"><textarea name="text">
 a &amp; b</textarea>
-            <select name="one"><option value="1"><option value="2" selected></select><select name="first"><option value="x"></select>
+            <select name="one"><option value="1"><option value="2" selected></select>
+            <select name="first"><option value="x"></select>
             <input name="last"></form>"#;
         let forms = forms(page);
         assert_eq!(forms.len(), 1);

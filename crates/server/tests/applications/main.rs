@@ -5,7 +5,7 @@
 //! wordpress_sqlite    the WordPress of npm's @wp-playground/wordpress-builds on SQLite
 //! dokuwiki            Debian's DokuWiki
 //! symfony             a front controller on Debian's Symfony components
-//! beside_apache       more of Debian's applications, each compared with Apache; a target of its own
+//! beside_apache       more of Debian's applications beside Apache; a target of its own
 //! ```
 //!
 //! Each test has a folder, ports and daemons of its own, and leaves nothing behind. A test whose

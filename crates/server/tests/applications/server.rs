@@ -35,8 +35,8 @@ impl Server {
         }
     }
 
-    /// Starts Howdah with `configuration`. The script `view` executes it in a mount namespace of its
-    /// own.
+    /// Starts Howdah with `configuration`. The script `view` executes it in a mount namespace of
+    /// its own.
     pub(crate) fn howdah(folder: &Folder, view: &Path, configuration: &str) -> Server {
         let file = folder.file(CONFIGURATION, configuration);
         let paths = [view, &program(folder), &file].map(|path| path.to_str().unwrap().to_owned());

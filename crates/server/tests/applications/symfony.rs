@@ -118,7 +118,9 @@ fn files(server: &Server) {
     let seen = browser.send(ask).is(200).json();
     assert_eq!(
         seen,
-        json!({ "caption": "Céleste", "name": "céleste.png", "size": file.len(), "type": "image/png" })
+        json!({
+            "caption": "Céleste", "name": "céleste.png", "size": file.len(), "type": "image/png"
+        })
     );
     let whole = browser.visit("/download");
     whole

@@ -155,9 +155,12 @@ fn write_a_post(admin: &Admin, picture: &Value) -> (u64, String) {
     let source = picture["media_details"]["sizes"]["large"]["source_url"].as_str().unwrap();
     let id = &picture["id"];
     let content = format!(
-        "<!-- wp:paragraph --><p>It carries what it is given — über alle Berge.</p><!-- /wp:paragraph -->\n\
-         <!-- wp:image {{\"id\":{id},\"sizeSlug\":\"large\"}} --><figure class=\"wp-block-image size-large\">\
-         <img src=\"{source}\" alt=\"An elephant\" class=\"wp-image-{id}\"/></figure><!-- /wp:image -->"
+        "<!-- wp:paragraph --><p>It carries what it is given — über alle Berge.</p><!-- \
+         /wp:paragraph -->\n\
+         <!-- wp:image {{\"id\":{id},\"sizeSlug\":\"large\"}} --><figure class=\"wp-block-image \
+         size-large\">\
+         <img src=\"{source}\" alt=\"An elephant\" class=\"wp-image-{id}\"/></figure><!-- \
+         /wp:image -->"
     );
     let (post, url) = admin.publish("The first ride", &content);
     let featured = admin.call("POST", &format!("posts/{post}"), &json!({ "featured_media": id }));

@@ -61,8 +61,8 @@ fn wordpress_on_sqlite() {
     comment(&server, &url, "And a comment in it.");
     admin.ask_site_health("loopback-requests");
     the_database_is_no_download(&server, &site);
-    // The plugin makes a folder that only PHP's user may enter. Then the front cannot know the rules
-    // in it, and refuses all of it.
+    // The plugin makes a folder that only PHP's user may enter. Then the front cannot know the
+    // rules in it, and refuses all of it.
     server.stop_knowing(&["wp-content/database/.htaccess: it cannot be read"]);
 }
 

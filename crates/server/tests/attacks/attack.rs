@@ -124,8 +124,9 @@ pub fn folder() -> PathBuf {
 
 #[test]
 fn a_header_has_a_title_and_three_parts() {
-    let text = "<?php\n/*\n * A title.\n *\n * Attacker: does this\n *   and that.\n * Must not happen: harm.\n\
-                * Checked: all.\n */\necho 1;";
+    let text = "<?php\n/*\n * A title.\n *\n * Attacker: does this\n *   and that.\n * Must not \
+        happen: harm.\n\
+        * Checked: all.\n */\necho 1;";
     let expected = Header {
         title: "A title".into(),
         attacker: "does this and that.".into(),

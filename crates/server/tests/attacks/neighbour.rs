@@ -25,15 +25,18 @@ pub const FILES: [(&str, &str); 4] = [
     ("hello.php", "<?php echo 'the answer to ', $_GET['n'], \"\\n\";"),
     (
         "echo.php",
-        "<?php $body = file_get_contents('php://input'); echo strlen($body), ' ', md5($body), ' ', $_SERVER['HTTP_X_TOKEN'];",
+        "<?php $body = file_get_contents('php://input'); echo strlen($body), ' ', md5($body), ' ', \
+         $_SERVER['HTTP_X_TOKEN'];",
     ),
     (
         "session.php",
-        "<?php session_start(); $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1; echo session_id(), ' ', $_SESSION['n'];",
+        "<?php session_start(); $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1; echo session_id(), ' \
+         ', $_SESSION['n'];",
     ),
     (
         "large.php",
-        "<?php for ($i = 0; $i < 100; $i++) echo str_repeat(chr(65 + ($i + $_GET['n']) % 26), 2000);",
+        "<?php for ($i = 0; $i < 100; $i++) echo str_repeat(chr(65 + ($i + $_GET['n']) % 26), \
+         2000);",
     ),
 ];
 

@@ -442,11 +442,14 @@ fn configuration(folder: &Folder, attack: &Attack, users: &Users) -> PathBuf {
         "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\nthreads = 2\n\
          [limits]\ndrain_timeout = \"3s\"\nspill_total = \"1G\"\n[log]\naccess = \"off\"\n\
          [[site]]\nname = \"a\"\nhosts = [\"a.example\"]\nroot = \"a/public\"\n\
-         [site.php]\n{user}mode = \"static\"\nworkers = 4\npcntl = true\nrequest_timeout = \"5s\"\nrequest_terminate_timeout = \"5s\"\nqueue_timeout = \"2s\"\nstate_dir = \"a/state\"\n\
+         [site.php]\n{user}mode = \"static\"\nworkers = 4\npcntl = true\n\
+         request_timeout = \"5s\"\nrequest_terminate_timeout = \"5s\"\nqueue_timeout = \"2s\"\n\
+         state_dir = \"a/state\"\n\
          sandbox = \"off\"\nhide_processes = false\nprivate_tmp = false\n\
          admin_ini = {{ \"ffi.enable\" = \"1\"{extension} }}\n\
          [[site]]\nname = \"b\"\nhosts = [\"b.example\"]\nroot = \"b/public\"\n\
-         [site.php]\nuser = \"{b}\"\nmode = \"static\"\nworkers = 4\nqueue_timeout = \"2m\"\nrequest_timeout = \"2m\"\n\
+         [site.php]\nuser = \"{b}\"\nmode = \"static\"\nworkers = 4\nqueue_timeout = \"2m\"\n\
+         request_timeout = \"2m\"\n\
          state_dir = \"b/state\"\nenv = {{ SECRET = \"{secret}\" }}\n"
     );
     let file = folder.file("howdah.toml", text);

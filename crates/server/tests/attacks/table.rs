@@ -39,7 +39,8 @@ pub fn write(rows: &[(&Attack, Outcome)]) {
     let (before, rest) = text.split_once(BEGIN).expect("the file has a place for the table");
     let (_, after) = rest.split_once(END).expect("the place for the table has an end");
     let mut table = String::from(
-        "| attack | attempts | B's right answers | wrong or lost | p99 before (ms) | p99 during (ms) | factor | held |\n\
+        "| attack | attempts | B's right answers | wrong or lost | p99 before (ms) | p99 during \
+         (ms) | factor | held |\n\
          |---|---|---|---|---|---|---|---|\n",
     );
     for (attack, outcome) in rows {
@@ -53,20 +54,25 @@ fn page() -> String {
     let mut page = String::from(
         "<!-- Generated from the headers in tests/attacks. Do not edit; regenerate with\n     \
          ATTACKS_PAGE=write cargo test -p howdah-server --test attacks page -->\n\n# Attacks\n\n\
-         Each attack is a program in [tests/attacks](../tests/attacks). Site A or a client attacks, and\n\
-         visitors of site B, whose pool has another user, check every byte of their answers. `make test`\n\
-         runs each attack for a moment where it runs as root. `make attacks` runs each for longer and\n\
-         compares the times of site B's answers with those before; [security.md](security.md) has the\n\
-         results.\n\nAfter each attack these hold, too: supervisor, front and site B's zygote are the same \
-         processes;\nsite A serves again; the front has not grown, and the log is short; a reload and a stop work; \
-         the\nstop leaves no process of either site.\n",
+         Each attack is a program in [tests/attacks](../tests/attacks). Site A or a client \
+         attacks, and\n\
+         visitors of site B, whose pool has another user, check every byte of their answers. `make \
+         test`\n\
+         runs each attack for a moment where it runs as root. `make attacks` runs each for longer \
+         and\n\
+         compares the times of site B's answers with those before; [security.md](security.md) has \
+         the\n\
+         results.\n\nAfter each attack these hold, too: supervisor, front and site B's zygote are \
+         the same processes;\nsite A serves again; the front has not grown, and the log is short; \
+         a reload and a stop work; the\nstop leaves no process of either site.\n",
     );
     for attack in catalogue::ALL {
         let header = attack.header();
         let name = attack.name;
         write!(
             page,
-            "\n## {}\n\n[{name}.php](../tests/attacks/{name}.php)\n\n- The attacker: {}\n- Must not happen: {}\n\
+            "\n## {}\n\n[{name}.php](../tests/attacks/{name}.php)\n\n- The attacker: {}\n\
+             - Must not happen: {}\n\
              - Checked: {}\n",
             header.title, header.attacker, header.must_not, header.checked
         )

@@ -274,9 +274,9 @@ impl<'s> Events<'s> {
 /// killed. `None` where that is not permitted.
 fn hold_thread(thread: u32) -> Option<Child> {
     let script = format!(
-        "$c = FFI::cdef('long ptrace(long request, int thread, long at, long data); int pause(void);'); \
-         $c->ptrace(0x4206, {thread}, 0, 0) === 0 && $c->ptrace(0x4207, {thread}, 0, 0) === 0 || exit(1); \
-         echo 'held'; $c->pause();"
+        "$c = FFI::cdef('long ptrace(long request, int thread, long at, long data); int \
+         pause(void);'); $c->ptrace(0x4206, {thread}, 0, 0) === 0 && $c->ptrace(0x4207, {thread}, \
+         0, 0) === 0 || exit(1); echo 'held'; $c->pause();"
     );
     let mut holder = Command::new("php")
         .args(["-d", "ffi.enable=1", "-r", &script])

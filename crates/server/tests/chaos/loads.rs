@@ -16,25 +16,29 @@ pub const SCRIPTS: [(&str, &str); 8] = [
     ("slow.php", "<?php usleep(150_000); echo 'slow ', $_GET['n'];"),
     (
         "large.php",
-        "<?php for ($i = 0; $i < 128; $i++) echo str_repeat(chr(65 + ($i + $_GET['n']) % 26), 8192);",
+        "<?php for ($i = 0; $i < 128; $i++) echo str_repeat(chr(65 + ($i + $_GET['n']) % 26), \
+         8192);",
     ),
     (
         "upload.php",
-        "<?php $file = $_FILES['f']; if ($file['error']) { http_response_code(507); exit; } echo $_POST['n'], ' ', $file['size'], ' ', md5_file($file['tmp_name']);",
+        "<?php $file = $_FILES['f']; if ($file['error']) { http_response_code(507); exit; } echo \
+         $_POST['n'], ' ', $file['size'], ' ', md5_file($file['tmp_name']);",
     ),
     (
         "session.php",
-        "<?php session_start(); $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1; echo session_id(), ' ', $_SESSION['n'];",
+        "<?php session_start(); $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1; echo session_id(), ' \
+         ', $_SESSION['n'];",
     ),
     (
         "events.php",
-        "<?php header('Content-Type: text/event-stream'); \
-         for ($i = 0; $i < 15; $i++) { echo \"data: $_GET[n] $i\\n\\n\"; flush(); usleep(40_000); }",
+        "<?php header('Content-Type: text/event-stream'); for ($i = 0; $i < 15; $i++) { echo \
+         \"data: $_GET[n] $i\\n\\n\"; flush(); usleep(40_000); }",
     ),
     (
         "fork.php",
         "<?php $child = pcntl_fork(); if ($child === 0) { posix_kill(getmypid(), SIGKILL); } \
-         pcntl_waitpid($child, $status); echo 'child of ', $_GET['n'], ': ', shell_exec('echo one'), pcntl_wtermsig($status);",
+         pcntl_waitpid($child, $status); echo 'child of ', $_GET['n'], ': ', shell_exec('echo \
+         one'), pcntl_wtermsig($status);",
     ),
     (
         "endless.php",
@@ -216,7 +220,8 @@ impl Visitor {
         );
         let body = [part.as_bytes(), &content, b"\r\n--x--\r\n"].concat();
         let head = format!(
-            "POST /upload.php HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\n\
+            "POST /upload.php HTTP/1.1\r\nHost: localhost\r\n\
+             Content-Type: multipart/form-data; boundary=x\r\n\
              Content-Length: {}\r\n\r\n",
             body.len()
         );

@@ -69,7 +69,8 @@ impl Stage {
             "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\npid_file = \"pid\"\nthreads = 2\n\
              [limits]\ndrain_timeout = \"{drain}\"\n[log]\naccess = \"off\"\n\
              [[site]]\nname = \"chaos\"\nroot = \"public\"\n\
-             [site.php]\npcntl = true\nmode = \"static\"\nworkers = {WORKERS}\nrequest_timeout = \"{request}\"\n\
+             [site.php]\npcntl = true\nmode = \"static\"\nworkers = {WORKERS}\n\
+             request_timeout = \"{request}\"\n\
              request_terminate_timeout = \"{request}\"\n\
              queue_timeout = \"{queue}\"\nstate_dir = \"room/state\"\n\
              ini_file = \"{}\"\nadmin_ini = {{ \"session.save_path\" = \"{}\" }}\n",
@@ -207,7 +208,9 @@ fn mount(folder: &Path) -> bool {
 }
 
 fn php_ini() -> String {
-    "memory_limit = 128M\npost_max_size = 64M\nupload_max_filesize = 64M\nopcache.memory_consumption = 32\n".to_owned()
+    "memory_limit = 128M\npost_max_size = 64M\nupload_max_filesize = 64M\n\
+     opcache.memory_consumption = 32\n"
+        .to_owned()
 }
 
 /// Returns whether this is a file, or a folder with one anywhere below it. The empty folder of a

@@ -18,7 +18,8 @@ fn site() -> Site {
             ("sub/x.txt", "x"),
         ],
         &Options {
-            limits: "request_line = 1000\nfield_line = 500\nfields_total = 2000\nfield_count = 20\nbody = \"1M\"",
+            limits: "request_line = 1000\nfield_line = 500\nfields_total = 2000\n\
+                field_count = 20\nbody = \"1M\"",
             site: "index = [\"index.html\"]",
             ..Options::default()
         },
@@ -64,7 +65,8 @@ macro_rules! refused {
 refused! {
     two_content_lengths: 400, P, "Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd";
     the_same_content_length_twice_differently_written: 400, P, "Content-Length: 3, 4\r\n\r\nabcd";
-    content_length_and_transfer_encoding: 400, P, "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    content_length_and_transfer_encoding: 400, P, "Content-Length: 3\r\n\
+        Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
     content_length_with_a_sign: 400, P, "Content-Length: +3\r\n\r\nabc";
     content_length_in_hex: 400, P, "Content-Length: 0x3\r\n\r\nabc";
     content_length_without_digits: 400, P, "Content-Length:\r\n\r\n";
@@ -72,8 +74,10 @@ refused! {
     chunked_not_last: 400, P, "Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n";
     chunked_twice: 400, P, "Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n";
     an_unknown_transfer_encoding: 501, P, "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n";
-    transfer_encoding_in_http_1_0: 400, "POST /index.php HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
-    transfer_encoding_with_a_vertical_tab: 400, P, "Transfer-Encoding: \x0Bchunked\r\n\r\n0\r\n\r\n";
+    transfer_encoding_in_http_1_0: 400, "POST /index.php HTTP/1.0\r\nHost: x\r\n\
+        Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    transfer_encoding_with_a_vertical_tab: 400, P, "Transfer-Encoding: \x0Bchunked\r\n\r\n0\r\n\
+        \r\n";
     a_bare_line_feed: 400, "GET / HTTP/1.1\nHost: localhost\n\n";
     a_bare_line_feed_in_the_fields: 400, H, "X: 1\nY: 2\r\n\r\n";
     a_bare_carriage_return: 400, H, "X: 1\rY: 2\r\n\r\n";
@@ -99,12 +103,17 @@ refused! {
     a_small_letter_in_the_version: 400, "GET / http/1.1\r\nHost: localhost\r\n\r\n";
     a_future_version: 505, "GET / HTTP/3.7\r\nHost: localhost\r\n\r\n";
     tls_on_a_plain_port: 400, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n";
-    a_chunk_size_that_is_no_number: 400, P, "Transfer-Encoding: chunked\r\n\r\nxyz\r\nabc\r\n0\r\n\r\n";
+    a_chunk_size_that_is_no_number: 400, P, "Transfer-Encoding: chunked\r\n\r\nxyz\r\nabc\r\n0\r\n\
+        \r\n";
     a_chunk_size_with_a_sign: 400, P, "Transfer-Encoding: chunked\r\n\r\n+3\r\nabc\r\n0\r\n\r\n";
-    a_chunk_size_beyond_all_numbers: 400, P, "Transfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFF\r\nabc";
-    a_chunk_that_is_longer_than_it_said: 400, P, "Transfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n";
-    a_chunk_that_ends_with_a_bare_line_feed: 400, P, "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\n0\r\n\r\n";
-    a_chunk_size_that_ends_with_a_bare_line_feed: 400, P, "Transfer-Encoding: chunked\r\n\r\n3\nabc\r\n0\r\n\r\n";
+    a_chunk_size_beyond_all_numbers: 400, P, "Transfer-Encoding: chunked\r\n\r\n\
+        FFFFFFFFFFFFFFFFF\r\nabc";
+    a_chunk_that_is_longer_than_it_said: 400, P, "Transfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n\
+        0\r\n\r\n";
+    a_chunk_that_ends_with_a_bare_line_feed: 400, P, "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\n\
+        0\r\n\r\n";
+    a_chunk_size_that_ends_with_a_bare_line_feed: 400, P, "Transfer-Encoding: chunked\r\n\r\n3\n\
+        abc\r\n0\r\n\r\n";
     a_trailer_that_is_no_field: 400, P, "Transfer-Encoding: chunked\r\n\r\n0\r\nnonsense\r\n\r\n";
     too_long_a_request_line: 414, "GET /", "a".repeat(1000), " HTTP/1.1\r\nHost: localhost\r\n\r\n";
     too_long_a_request_line_without_an_end: 414, "GET /", "a".repeat(3000);
@@ -112,7 +121,8 @@ refused! {
     too_many_fields: 431, H, "X: 1\r\n".repeat(30), "\r\n";
     too_much_in_all_fields: 431, H, format!("X: {}\r\n", "a".repeat(400)).repeat(6), "\r\n";
     a_body_longer_than_allowed: 413, P, "Content-Length: 1048577\r\n\r\n";
-    chunks_longer_than_allowed: 413, P, "Transfer-Encoding: chunked\r\n\r\n100001\r\n", "a".repeat(1 << 20);
+    chunks_longer_than_allowed: 413, P, "Transfer-Encoding: chunked\r\n\r\n\
+        100001\r\n", "a".repeat(1 << 20);
 }
 
 #[test]

@@ -15,7 +15,8 @@ const SCRIPT: &str = "<?php foreach (['REMOTE_ADDR', 'HTTPS', 'REQUEST_SCHEME', 
 
 /// Rules that show and use what they see of the client.
 const RULES: &str = "RewriteEngine On
-RewriteRule ^seen$ - [E=SEEN:%{REMOTE_ADDR}|%{HTTPS}|%{REQUEST_SCHEME}|%{SERVER_PORT}|%{HTTP_HOST}|%{CONN_REMOTE_ADDR}]
+RewriteRule ^seen$ - \
+[E=SEEN:%{REMOTE_ADDR}|%{HTTPS}|%{REQUEST_SCHEME}|%{SERVER_PORT}|%{HTTP_HOST}|%{CONN_REMOTE_ADDR}]
 Header always set X-Seen %{SEEN}e env=SEEN
 RewriteRule ^moved$ /there [R,L]
 <Files inside.txt>
@@ -146,7 +147,8 @@ fn only_the_chosen_fields_are_believed() {
     );
     assert_eq!(seen(&forwarded, &EDGE), "127.0.0.1|off|http|80|own.example|127.0.0.1");
     let single = site(&format!(
-        "{TRUSTED}\nforwarded_fields = [\"X-Forwarded-Proto\"]\nclient_address_header = \"CF-Connecting-IP\""
+        "{TRUSTED}\nforwarded_fields = [\"X-Forwarded-Proto\"]\n\
+         client_address_header = \"CF-Connecting-IP\""
     ));
     both.extend(EDGE);
     assert_eq!(seen(&single, &both), "192.0.2.67|on|https|443|own.example|127.0.0.1");

@@ -37,8 +37,10 @@ impl Site {
         let directory = format!("directory = \"{}\"\n", self.ports.url());
         let directory = if acme.contains("directory =") { "" } else { &directory };
         let text = format!(
-            "listen = [\"127.0.0.1:{}\", {{ address = \"127.0.0.1:{}\", tls = true }}]\ncontrol = \"control\"\n\
-             [acme]\n{directory}terms_agreed = true\nca_file = \"ca.pem\"\nstate_dir = \"acme\"\n{acme}\n\
+            "listen = [\"127.0.0.1:{}\", {{ address = \"127.0.0.1:{}\", tls = true }}]\n\
+             control = \"control\"\n\
+             [acme]\n{directory}terms_agreed = true\nca_file = \"ca.pem\"\nstate_dir = \"acme\"\n\
+             {acme}\n\
              [[site]]\nhosts = {hosts:?}\nroot = \"public\"\nphp = false\n\
              tls = {{ from = \"auto\", redirect = false }}\n",
             self.ports.http, self.ports.tls,
@@ -237,7 +239,8 @@ fn a_wildcard_gets_its_certificate_by_a_hook_that_changes_the_dns() {
     let _pebble = Pebble::start(site.ports, Habits::default());
     let script = format!(
         "#!/bin/sh\nset -eu\ncase $1 in add) action=set-txt;; remove) action=clear-txt;; esac\n\
-         curl -sf -d \"{{\\\"host\\\":\\\"$2.\\\",\\\"value\\\":\\\"$3\\\"}}\" http://127.0.0.1:{}/$action\n",
+         curl -sf -d \"{{\\\"host\\\":\\\"$2.\\\",\\\"value\\\":\\\"$3\\\"}}\" \
+         http://127.0.0.1:{}/$action\n",
         site.ports.dns_management
     );
     let hook = site.folder.file("hook", script);
@@ -310,8 +313,10 @@ fn a_process_that_dies_in_the_middle_of_an_order_begins_again() {
     let open = site.path("open");
     // The first call stays in the middle of the order, until the process has died.
     let script = format!(
-        "#!/bin/sh\nset -eu\n[ \"$1\" = add ] || exit 0\necho >> {}\nwhile [ ! -e {} ]; do sleep 0.05; done\n\
-         curl -sf -d \"{{\\\"host\\\":\\\"$2.\\\",\\\"value\\\":\\\"$3\\\"}}\" http://127.0.0.1:{}/set-txt\n",
+        "#!/bin/sh\nset -eu\n[ \"$1\" = add ] || exit 0\necho >> {}\n\
+         while [ ! -e {} ]; do sleep 0.05; done\n\
+         curl -sf -d \"{{\\\"host\\\":\\\"$2.\\\",\\\"value\\\":\\\"$3\\\"}}\" \
+         http://127.0.0.1:{}/set-txt\n",
         begun.display(),
         open.display(),
         site.ports.dns_management

@@ -13,8 +13,9 @@ use crate::support::{PATIENCE, Process, has_php, wait_until};
 /// The least number of kills.
 const KILLS: usize = 220;
 const CLIENTS: usize = 6;
-/// Kills after which at least one request has to be answered before the next kill. On a slow machine
-/// all workers would die before their first request, again and again, and nothing would be answered.
+/// Kills after which at least one request has to be answered before the next kill. On a slow
+/// machine all workers would die before their first request, again and again, and nothing would be
+/// answered.
 const KILLS_WITHOUT_ANSWER: usize = 3;
 /// The signal of a crash.
 const SIGSEGV: i32 = 11;

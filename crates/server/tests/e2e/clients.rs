@@ -9,7 +9,8 @@ use crate::wire::Wire;
 fn site(top: &str, limits: &str, of_site: &str) -> Site {
     let config = format!(
         "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n{top}\n[limits]\n{}{limits}\n\
-         [log]\naccess = \"access.log\"\n[[site]]\nname = \"shop\"\nroot = \"public\"\nphp = false\n\
+         [log]\naccess = \"access.log\"\n[[site]]\nname = \"shop\"\nroot = \"public\"\n\
+         php = false\n\
          {of_site}\n",
         far_limits(limits)
     );

@@ -136,8 +136,10 @@ fn what_is_closed_is_not_opened_by_its_compressed_file() {
         ("secret.txt", "open"),
         ("secret.txt.gz", "refused"),
     ];
-    let config = "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"access.log\"\n[[site]]\n\
-                  root = \"public\"\nphp = false\nprecompressed = [\"gzip\"]\nrefuse = [\"secret.txt.*\"]\n";
+    let config = "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\n\
+        access = \"access.log\"\n[[site]]\n\
+        root = \"public\"\nphp = false\nprecompressed = [\"gzip\"]\n\
+        refuse = [\"secret.txt.*\"]\n";
     let site = Site::configured(&files, config);
     let mut wire = site.connect();
     assert_eq!(ask(&mut wire, "/closed.txt", &[GZIP]).status, 403);
@@ -193,7 +195,8 @@ fn the_output_of_scripts_is_compressed_only_on_request_and_arrives_as_it_is_made
     }
     let page = "<?php echo str_repeat('a line of text ', 100);";
     let steps = format!(
-        "<?php {AWAIT} while (ob_get_level()) ob_end_flush(); echo str_repeat('first ', 100); flush(); await('second'); echo 'second';"
+        "<?php {AWAIT} while (ob_get_level()) ob_end_flush(); echo str_repeat('first ', 100); \
+         flush(); await('second'); echo 'second';"
     );
     let fixed = "<?php header('Cache-Control: no-transform'); echo str_repeat('text ', 100);";
     let files = [
@@ -251,8 +254,9 @@ fn the_output_of_scripts_is_compressed_only_on_request_and_arrives_as_it_is_made
 #[test]
 fn a_304_has_the_fields_that_the_200_would_have() {
     let text = "a line of text\n".repeat(100);
-    let rules = "rules = \"\"\"\nHeader set Cache-Control no-cache\nHeader set Content-Location /b.txt\n\
-                 ExpiresActive On\nExpiresByType text/plain 'access plus 1 hour'\n\"\"\"";
+    let rules = "rules = \"\"\"\nHeader set Cache-Control no-cache\n\
+        Header set Content-Location /b.txt\n\
+        ExpiresActive On\nExpiresByType text/plain 'access plus 1 hour'\n\"\"\"";
     for (lines, has_rules) in [
         ("compress = [\"br\", \"gzip\"]", false),
         (&format!("compress = [\"br\", \"gzip\"]\n{rules}"), true),

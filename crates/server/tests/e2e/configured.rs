@@ -1,5 +1,5 @@
-//! Keys of the configuration that act without a word of `.htaccess`: fields, charset, error pages and
-//! listings.
+//! Keys of the configuration that act without a word of `.htaccess`: fields, charset, error pages
+//! and listings.
 
 use std::fs::File;
 use std::time::{Duration, SystemTime};
@@ -85,8 +85,9 @@ fn a_site_has_error_pages_of_its_own() {
     if !has_php() {
         return;
     }
-    let told = "<?php echo implode(' ', array_map(fn($name) => $_SERVER[$name] ?? '-', ['REDIRECT_STATUS', \
-                'REDIRECT_URL', 'REDIRECT_QUERY_STRING', 'REQUEST_URI', 'REQUEST_METHOD']));";
+    let told = "<?php echo implode(' ', array_map(fn($name) => $_SERVER[$name] ?? '-', \
+        ['REDIRECT_STATUS', 'REDIRECT_URL', 'REDIRECT_QUERY_STRING', 'REQUEST_URI', \
+        'REQUEST_METHOD']));";
     let files = [
         ("404.html", "nothing here"),
         ("oops.php", told),

@@ -35,7 +35,8 @@ impl Sites {
         }
         let site = |name: &str, more: &str| {
             format!(
-                "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n{more}\n\
+                "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n\
+                 {more}\n\
                  [site.php]\nmode = \"static\"\nworkers = 4\nstate_dir = \"state-{name}\"\n\
                  queue_timeout = \"5m\"\nrequest_timeout = \"5m\"\n\
                  ini = {{ post_max_size = \"100M\", memory_limit = \"256M\" }}\n"

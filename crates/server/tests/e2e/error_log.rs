@@ -47,7 +47,8 @@ fn a_flood_of_bad_requests_is_counted() {
     assert!(lines().len() <= most, "{} lines", lines().len());
 }
 
-/// Returns the most windows, within which similar lines are counted, that can have begun since then.
+/// Returns the most windows, within which similar lines are counted, that can have begun since
+/// then.
 fn windows(began: Instant) -> usize {
     began.elapsed().as_secs() as usize / 10 + 2
 }
@@ -212,7 +213,8 @@ fn a_site_that_logs_without_end_is_cut_short_and_no_other_is() {
         return;
     }
     let site = two_sites(
-        "<?php for ($i = 0; $i < 5000; $i++) error_log(str_shuffle('abcdefghijkl') . str_repeat(' word', 400));",
+        "<?php for ($i = 0; $i < 5000; $i++) error_log(str_shuffle('abcdefghijkl') . str_repeat(' \
+         word', 400));",
     );
     let began = Instant::now();
     for _ in 0..2 {

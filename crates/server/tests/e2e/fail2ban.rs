@@ -74,7 +74,8 @@ struct Misbehaviour {
 impl Misbehaviour {
     fn start() -> Misbehaviour {
         let config = "listen = [\"127.0.0.1:0\"]\nthreads = 2\n\
-                      [limits]\nclient_requests = \"1/h\"\nclient_burst = 30\n[log]\naccess = \"off\"\n\
+                      [limits]\nclient_requests = \"1/h\"\nclient_burst = 30\n[log]\n\
+                      access = \"off\"\n\
                       [[site]]\nname = \"shop\"\nroot = \"public\"\n\
                       [site.php]\nworkers = 1\nstate_dir = \"state\"\n";
         let forge = forgeries().iter().fold("<?php\n".to_owned(), |script, line| {
@@ -83,7 +84,8 @@ impl Misbehaviour {
                 + &format!(
                     "error_log(hex2bin('{hex}'));\n\
                      file_put_contents('php://stderr', hex2bin('{hex}') . \"\\n\");\n\
-                     file_put_contents('php://stderr', 'info: ' . trim(hex2bin('{hex}')) . \"\\n\");\n"
+                     file_put_contents('php://stderr', 'info: ' . trim(hex2bin('{hex}')) . \
+                     \"\\n\");\n"
                 )
         });
         let site = Site::configured(&[("index.php", "x"), ("forge.php", &forge)], config);

@@ -16,12 +16,16 @@ const STOP_AND_CONTINUE: (i32, i32) = (19, 18);
 const SCRIBBLE: (&str, &str) = (
     "scribble.php",
     "<?php foreach (file('/proc/self/maps') as $line)
-         if (str_contains($line, 'howdah-pool') && preg_match('/^([0-9a-f]+)-([0-9a-f]+) rw/', $line, $m)) {
-             $from = hexdec($m[1]); $length = min(hexdec($m[2]) - $from, (int) ($_GET['most'] ?? 1 << 30));
-             $memory = fopen('/proc/self/mem', 'r+'); stream_set_write_buffer($memory, 0); fseek($memory, $from);
+         if (str_contains($line, 'howdah-pool') && preg_match('/^([0-9a-f]+)-([0-9a-f]+) rw/', \
+         $line, $m)) {
+             $from = hexdec($m[1]); $length = min(hexdec($m[2]) - $from, (int) ($_GET['most'] ?? \
+             1 << 30));
+             $memory = fopen('/proc/self/mem', 'r+'); stream_set_write_buffer($memory, 0); \
+             fseek($memory, $from);
              for ($done = 0; $done < $length; $done += $step) {
                  $step = min(4096, $length - $done);
-                 $bytes = match ($_GET['how']) { 'zero' => str_repeat(chr(0), $step), 'ones' => str_repeat(chr(255), $step),
+                 $bytes = match ($_GET['how']) { 'zero' => str_repeat(chr(0), $step), 'ones' => \
+                 str_repeat(chr(255), $step),
                      default => random_bytes($step) };
                  fwrite($memory, $bytes);
              }
@@ -34,18 +38,21 @@ const SLOW: (&str, &str) = ("slow.php", "<?php usleep(500_000); echo 'slow';");
 /// Stops its worker while the script runs.
 const STOPS: (&str, &str) = ("stops.php", "<?php posix_kill(getmypid(), 19); echo 'went on';");
 
-/// Two pools without a sandbox, which would keep a script from its own memory as a file. Native code
-/// needs no such file.
+/// Two pools without a sandbox, which would keep a script from its own memory as a file. Native
+/// code needs no such file.
 fn two_pools() -> Site {
     let entry = |name: &str, request_timeout: &str| {
         format!(
-            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n[site.php]\nworkers = 2\n\
-             request_timeout = \"{request_timeout}\"\nrequest_terminate_timeout = \"{request_timeout}\"\nqueue_timeout = \"{request_timeout}\"\n\
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n\
+             [site.php]\nworkers = 2\n\
+             request_timeout = \"{request_timeout}\"\nrequest_terminate_timeout = \
+             \"{request_timeout}\"\nqueue_timeout = \"{request_timeout}\"\n\
              state_dir = \"state-{name}\"\nsandbox = \"off\"\n"
         )
     };
     let config = format!(
-        "listen = [\"127.0.0.1:0\"]\nthreads = 2\ncontrol = \"control\"\n[log]\naccess = \"off\"\n{}{}",
+        "listen = [\"127.0.0.1:0\"]\nthreads = 2\ncontrol = \"control\"\n[log]\naccess = \"off\"\n\
+         {}{}",
         entry("evil", "3s"),
         entry("good", "5m")
     );

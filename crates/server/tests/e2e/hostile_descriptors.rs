@@ -10,13 +10,15 @@ use crate::wire::Reply;
 const LIBC: (&str, &str) = (
     "libc.php",
     "<?php
-     $c = FFI::cdef('int fcntl(int, int, ...); long write(int, const char *, size_t); int open(const char *, int, ...);
+     $c = FFI::cdef('int fcntl(int, int, ...); long write(int, const char *, size_t); int \
+     open(const char *, int, ...);
          long syscall(long, ...); int close(int);
          long pwrite(int, const char *, size_t, long);');
      function descriptors(string $kind): array {
          $found = [];
          foreach (scandir('/proc/self/fd') as $fd) {
-             if (ctype_digit($fd) && str_contains((string) @readlink(\"/proc/self/fd/$fd\"), $kind)) $found[] = (int) $fd;
+             if (ctype_digit($fd) && str_contains((string) @readlink(\"/proc/self/fd/$fd\"), \
+             $kind)) $found[] = (int) $fd;
          }
          return $found;
      }
@@ -35,15 +37,18 @@ fn two_sites(files: &[(&str, &str)], top: &str) -> Site {
 fn two_sites_with(request_timeout: &str, files: &[(&str, &str)], top: &str) -> Site {
     let entry = |name: &str, more: &str| {
         format!(
-            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n[site.php]\nworkers = 2\n\
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n\
+                [site.php]\nworkers = 2\n\
              queue_timeout = \"5m\"\nstate_dir = \"state-{name}\"\n{more}\n"
         )
     };
     let evil = format!(
-        "request_timeout = \"{request_timeout}\"\nrequest_terminate_timeout = \"{request_timeout}\"\nadmin_ini = {{ \"ffi.enable\" = \"1\" }}"
+        "request_timeout = \"{request_timeout}\"\nrequest_terminate_timeout = \
+            \"{request_timeout}\"\nadmin_ini = {{ \"ffi.enable\" = \"1\" }}"
     );
     let config = format!(
-        "listen = [\"127.0.0.1:0\"]\nthreads = 2\ncontrol = \"control\"\n{top}\n[log]\naccess = \"off\"\n{}{}",
+        "listen = [\"127.0.0.1:0\"]\nthreads = 2\ncontrol = \"control\"\n{top}\n[log]\n\
+            access = \"off\"\n{}{}",
         entry("evil", &evil),
         entry("good", "request_timeout = \"5m\"")
     );
@@ -111,7 +116,8 @@ fn a_worker_has_only_the_descriptors_that_it_needs() {
         &[(
             "fds.php",
             "<?php foreach (scandir('/proc/self/fd') as $fd)
-                 if (ctype_digit($fd) && $fd > 2) echo preg_replace('/\\d+/', 'N', (string) @readlink(\"/proc/self/fd/$fd\")), \"\\n\";",
+                 if (ctype_digit($fd) && $fd > 2) echo preg_replace('/\\d+/', 'N', (string) \
+                 @readlink(\"/proc/self/fd/$fd\")), \"\\n\";",
         )],
         "",
     );
@@ -152,9 +158,12 @@ fn a_script_cannot_write_to_the_file_of_its_requests_body() {
         &[(
             "body.php",
             "<?php require 'libc.php';
-             $files = array_filter(descriptors('(deleted)'), fn($fd) => !str_contains(readlink(\"/proc/self/fd/$fd\"), 'ZendSem'));
-             $written = array_map(fn($fd) => $c->write($fd, 'x', 1) + $c->pwrite($fd, 'x', 1, 0), $files);
-             echo json_encode([count($files), array_values($written), md5(file_get_contents('php://input'))]);",
+             $files = array_filter(descriptors('(deleted)'), fn($fd) => \
+             !str_contains(readlink(\"/proc/self/fd/$fd\"), 'ZendSem'));
+             $written = array_map(fn($fd) => $c->write($fd, 'x', 1) + $c->pwrite($fd, 'x', 1, 0), \
+             $files);
+             echo json_encode([count($files), array_values($written), \
+             md5(file_get_contents('php://input'))]);",
         )],
         "[limits]\nspill_memory = \"64K\"",
     );

@@ -3,6 +3,7 @@
 
 pub mod client;
 mod client_certificates;
+mod early_data;
 mod foreign;
 mod life;
 mod limits;
@@ -21,13 +22,15 @@ pub struct Served {
     _files: Folder,
 }
 
-/// What is special about a test's server.
+/// The special settings of a test's server.
 #[derive(Default)]
 pub struct Special<'o> {
     /// Lines of `[limits]`.
     pub limits: &'o str,
     /// Lines of `[http3]`.
     pub http3: &'o str,
+    /// Further text of the site's `tls`.
+    pub tls: &'o str,
     /// Lines of the site.
     pub site: &'o str,
     /// Lines of `[site.php]`.
@@ -40,7 +43,7 @@ impl Served {
     }
 
     pub fn with(content: &[(&str, &str)], special: &Special<'_>) -> Served {
-        let Special { limits, http3, site, php } = special;
+        let Special { limits, http3, tls, site, php } = special;
         let limits = format!("drain_timeout = \"5m\"\n{}{limits}", far_limits(limits));
         let authority = Authority::new();
         let pair = authority.certify(&["a.example", "localhost"]);
@@ -51,10 +54,12 @@ impl Served {
         };
         let far_php = far_php(&php);
         let config = format!(
-            "listen = [{{ address = \"127.0.0.1:0\", tls = true }}]\nthreads = 2\ncontrol = \"control\"\n[limits]\n{limits}\n\
+            "listen = [{{ address = \"127.0.0.1:0\", tls = true }}]\nthreads = 2\n\
+                control = \"control\"\n[limits]\n{limits}\n\
              [http3]\n{http3}\n[log]\naccess = \"access.log\"\n[[site]]\nname = \"a\"\n\
              hosts = [\"a.example\", \"localhost\"]\nroot = \"public\"\n\
-             tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\" }}\n{site}\n[site.php]\n{far_php}{php}\n\
+             tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\"{tls} }}\n{site}\n[site.php]\n\
+             {far_php}{php}\n\
              state_dir = \"state\"\n",
             folder.path().display()
         );

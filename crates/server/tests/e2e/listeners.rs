@@ -37,7 +37,8 @@ fn a_unix_socket_serves_files_and_scripts() {
         return;
     }
     let script = "<?php echo $_SERVER['REMOTE_ADDR'], ' ', $_SERVER['SERVER_PORT'], ' ',
-        strlen(file_get_contents('php://input')); for ($i = 0; $i < 20; $i++) echo str_repeat('x', 100000);";
+        strlen(file_get_contents('php://input')); for ($i = 0; $i < 20; $i++) echo \
+        str_repeat('x', 100000);";
     let large = "line\n".repeat(200_000);
     let site = Site::configured(&[("big.txt", &large), ("a.php", script)], &with_php(SOCKET));
     let socket = site.path().join("web.sock");
@@ -143,9 +144,12 @@ fn a_unix_socket_lives_through_a_reload() {
 
 #[test]
 fn a_site_answers_on_its_own_listeners() {
-    let config = "listen = [\"127.0.0.1:0\", \"127.0.0.2:0\", \"unix:admin.sock\"]\ncontrol = \"control\"\n\
-         [[site]]\nname = \"public\"\nroot = \"public/shop\"\nphp = false\nlisten = [\"127.0.0.1:0\", \"127.0.0.2:0\"]\n\
-         [[site]]\nname = \"admin\"\nroot = \"public/admin\"\nphp = false\nlisten = [\"unix:admin.sock\"]\n";
+    let config = "listen = [\"127.0.0.1:0\", \"127.0.0.2:0\", \"unix:admin.sock\"]\n\
+        control = \"control\"\n\
+        [[site]]\nname = \"public\"\nroot = \"public/shop\"\nphp = false\n\
+        listen = [\"127.0.0.1:0\", \"127.0.0.2:0\"]\n\
+        [[site]]\nname = \"admin\"\nroot = \"public/admin\"\nphp = false\n\
+        listen = [\"unix:admin.sock\"]\n";
     let site = Site::configured(&[("shop/x.txt", "shop"), ("admin/x.txt", "admin")], config);
     for address in site.server.addresses() {
         let reply = Wire::connect(*address).ask("GET", "/x.txt", &[("Host", "a.example")], b"");
@@ -160,8 +164,9 @@ fn ipv6_listens_beside_ipv4() {
         eprintln!("skipped: this machine has no IPv6");
         return;
     }
-    let config = "listen = [\"[::1]:0\"]\ncontrol = \"control\"\n[[site]]\nroot = \"public\"\nphp = false\n\
-         rules = \"Header set X-Seen expr=%{REMOTE_ADDR}-%{SERVER_PORT}\"\n";
+    let config = "listen = [\"[::1]:0\"]\ncontrol = \"control\"\n[[site]]\nroot = \"public\"\n\
+        php = false\n\
+        rules = \"Header set X-Seen expr=%{REMOTE_ADDR}-%{SERVER_PORT}\"\n";
     let site = Site::configured(&[("a.txt", "a")], config);
     let reply = site.connect().ask("GET", "/a.txt", &[("Host", "[::1]:99")], b"");
     assert_eq!((reply.text(), reply.field("x-seen")), ("a", Some("::1-99")));

@@ -236,7 +236,8 @@ fn one_pools_load_is_not_anothers() {
     }
     let entry = |name: &str| {
         format!(
-            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n[site.php]\nworkers = 1\nqueue = 1\nqueue_timeout = \"5m\"\n\
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n\
+             [site.php]\nworkers = 1\nqueue = 1\nqueue_timeout = \"5m\"\n\
              request_timeout = \"5m\"\nstate_dir = \"state-{name}\"\n"
         )
     };

@@ -88,7 +88,8 @@ fn a_response_that_broke_off_is_logged_as_such() {
         &[(
             "half.php",
             &format!(
-                "<?php {AWAIT} echo str_repeat('x', 100000); flush(); await('seen'); posix_kill(getmypid(), 9); sleep(1);"
+                "<?php {AWAIT} echo str_repeat('x', 100000); flush(); await('seen'); \
+                 posix_kill(getmypid(), 9); sleep(1);"
             ),
         )],
         &Options {
@@ -115,7 +116,8 @@ fn phps_own_messages_come_with_site_script_and_url() {
         &[
             (
                 "log.php",
-                "<?php error_log('from the script'); error_log(\"two\\nlines \\x1b[31m\"); echo 'x';",
+                "<?php error_log('from the script'); error_log(\"two\\nlines \\x1b[31m\"); echo \
+                 'x';",
             ),
             (
                 "warn.php",
@@ -126,7 +128,8 @@ fn phps_own_messages_come_with_site_script_and_url() {
         ],
         &Options {
             site: "name = \"shop\"",
-            php: "ini = { log_errors = true, display_errors = false, error_reporting = \"32767\", html_errors = false }",
+            php: "ini = { log_errors = true, display_errors = false, error_reporting = \"32767\", \
+                html_errors = false }",
             ..Options::default()
         },
     );

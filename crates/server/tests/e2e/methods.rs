@@ -100,7 +100,8 @@ fn every_method_reaches_a_script() {
     if !has_php() {
         return;
     }
-    let echo = "<?php header('X-Method: ' . $_SERVER['REQUEST_METHOD']); echo file_get_contents('php://input');";
+    let echo = "<?php header('X-Method: ' . $_SERVER['REQUEST_METHOD']); echo \
+        file_get_contents('php://input');";
     let plain = [("dav.php", echo), ("index.php", echo)];
     let ruled = [&plain[..], &[(".htaccess", "Header set X-Ruled 1\n")]].concat();
     for site in [Site::new(&plain), Site::new(&ruled)] {

@@ -41,9 +41,9 @@ fn a_script_sees_the_bytes() {
     if !has_php() {
         return;
     }
-    let show = "<?php echo bin2hex($_SERVER['REQUEST_URI']), ' ', bin2hex($_SERVER['QUERY_STRING']), \
-                ' ', bin2hex($_GET['q'] ?? ''), ' ', bin2hex($_SERVER['PATH_INFO'] ?? ''), ' ', \
-                bin2hex($_SERVER['RULE'] ?? '');";
+    let show = "<?php echo bin2hex($_SERVER['REQUEST_URI']), ' ', \
+        bin2hex($_SERVER['QUERY_STRING']), ' ', bin2hex($_GET['q'] ?? ''), ' ', \
+        bin2hex($_SERVER['PATH_INFO'] ?? ''), ' ', bin2hex($_SERVER['RULE'] ?? '');";
     let rules = "RewriteEngine On\nRewriteCond %{THE_REQUEST} \"^GET (\\S+) \"\n\
                  RewriteRule ^ - [E=RULE:%1]\n";
     let site = Site::new(&[("show.php", show), (".htaccess", rules)]);

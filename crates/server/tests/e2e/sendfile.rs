@@ -206,7 +206,8 @@ fn directives_change_the_response_with_a_file() {
     let site = site(&LISTED);
     site.file(
         ".htaccess",
-        "Header set X-Rule yes\nAddOutputFilterByType DEFLATE text/plain\nErrorDocument 404 \"gone\"\n",
+        "Header set X-Rule yes\nAddOutputFilterByType DEFLATE text/plain\n\
+         ErrorDocument 404 \"gone\"\n",
     );
     site.file("../files/long.txt", "0123456789".repeat(1000));
     let mut wire = site.connect();

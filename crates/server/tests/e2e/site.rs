@@ -17,7 +17,8 @@ pub const AWAIT: &str =
 /// A script that creates the file `begun` when it runs, and does not end before `end` is allowed.
 pub const HELD: (&str, &str) = (
     "held.php",
-    "<?php touch($_GET['in'] . '/begun'); while (!file_exists($_GET['in'] . '/end')) usleep(1000); echo 'done';",
+    "<?php touch($_GET['in'] . '/begun'); while (!file_exists($_GET['in'] . '/end')) usleep(1000); \
+     echo 'done';",
 );
 
 /// A site and the server that serves it.
@@ -75,8 +76,10 @@ impl Site {
         let far_limits = far_limits(limits);
         let far_php = far_php(php);
         let config = format!(
-            "listen = [\"127.0.0.1:0\"]\nthreads = 2\ncontrol = \"control\"\n{top}\n[limits]\n{far_limits}{limits}\n\
-             [log]\n{access}\n{log}\n[[site]]\n{root}\n{site}\n[site.php]\n{workers}\n{state}\n{far_php}{php}\n"
+            "listen = [\"127.0.0.1:0\"]\nthreads = 2\ncontrol = \"control\"\n{top}\n[limits]\n\
+             {far_limits}{limits}\n\
+             [log]\n{access}\n{log}\n[[site]]\n{root}\n{site}\n[site.php]\n{workers}\n{state}\n\
+             {far_php}{php}\n"
         );
         Site::configured(files, &config)
     }

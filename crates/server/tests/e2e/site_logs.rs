@@ -18,10 +18,12 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-const SITES: &str = "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\nstrict_hosts = true\n[log]\n\
+const SITES: &str = "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\nstrict_hosts = true\n\
+    [log]\n\
     access = \"access.log\"\n[[site]]\nhosts = [\"a.example\"]\nroot = \"public\"\nphp = false\n\
     access_log = \"a.log\"\naccess_log_format = \"%v %U %>s\"\n[[site]]\nhosts = [\"b.example\"]\n\
-    root = \"public\"\nphp = false\naccess_log = \"a.log\"\naccess_log_format = \"json\"\n[[site]]\n\
+    root = \"public\"\nphp = false\naccess_log = \"a.log\"\naccess_log_format = \"json\"\n\
+    [[site]]\n\
     hosts = [\"c.example\"]\nroot = \"public\"\nphp = false\n[[site]]\nhosts = [\"d.example\"]\n\
     root = \"public\"\nphp = false\naccess_log = \"off\"\n";
 
@@ -76,9 +78,10 @@ fn the_logs_of_all_sites_are_opened_again_by_sigusr1() {
 
 #[test]
 fn logs_may_go_to_the_system_s_log() {
-    let config = "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"syslog:local3:shop\"\n\
-         error = \"journald:howdah-test\"\nsyslog_socket = \"log\"\njournald_socket = \"journal\"\n\
-         [[site]]\nroot = \"public\"\nphp = false\n";
+    let config = "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\n\
+        access = \"syslog:local3:shop\"\n\
+        error = \"journald:howdah-test\"\nsyslog_socket = \"log\"\njournald_socket = \"journal\"\n\
+        [[site]]\nroot = \"public\"\nphp = false\n";
     let site = Site::configured(&[("x.txt", "content")], config);
     // Nobody listens yet: that stops nothing.
     assert_eq!(site.get("/x.txt").status, 200);
@@ -184,10 +187,14 @@ fn formats_give_the_lines_that_apache_writes() {
     let format = WORDS.join(" | ");
     let own =
         format!("name = \"logs.test\"\nhosts = [\"logs.test\"]\naccess_log_format = '{format}'");
-    let rules = "RewriteEngine On\nRewriteRule ^moved$ /x.txt [R=301,L]\nRewriteRule ^inner$ /x.txt [L]\n\
-                 SetEnvIf User-Agent robot KIND=a\\ \"robot\"\nSetEnv EMPTY \"\"\nHeader set X-Own \"a b\"\nErrorDocument 404 /missing.html\n";
-    let script = "<?php header('Content-Type: text/plain; charset=utf-8'); header('X-Own: \"script\"');
-                  http_response_code((int) ($_GET['s'] ?? 200)); if (!isset($_GET['e'])) echo 'four';";
+    let rules = "RewriteEngine On\nRewriteRule ^moved$ /x.txt [R=301,L]\n\
+        RewriteRule ^inner$ /x.txt [L]\n\
+        SetEnvIf User-Agent robot KIND=a\\ \"robot\"\nSetEnv EMPTY \"\"\n\
+        Header set X-Own \"a b\"\nErrorDocument 404 /missing.html\n";
+    let script = "<?php header('Content-Type: text/plain; charset=utf-8'); header('X-Own: \
+        \"script\"');
+                  http_response_code((int) ($_GET['s'] ?? 200)); if (!isset($_GET['e'])) echo \
+                  'four';";
     let site = Site::with(
         &[
             ("x.txt", "content"),
@@ -201,7 +208,8 @@ fn formats_give_the_lines_that_apache_writes() {
     let apache = Apache::start(&site.path().join("apache"), &site.root(), &format);
     let requests = [
         "GET /x.txt HTTP/1.1\r\nHost: logs.test\r\n\r\n",
-        "GET /x.txt?a=%20b&\"c HTTP/1.1\r\nHost: LOGS.test:8080\r\nReferer: http://from/\"x\\\r\n\r\n",
+        "GET /x.txt?a=%20b&\"c HTTP/1.1\r\nHost: LOGS.test:8080\r\nReferer: http://from/\"x\\\r\n\
+         \r\n",
         "HEAD /x.txt HTTP/1.1\r\nHost: logs.test\r\nX-Empty:\r\n\r\n",
         "GET /none HTTP/1.1\r\nHost: logs.test\r\nCookie: a=1; sid = two words ; b=3\r\n\r\n",
         "GET /moved HTTP/1.1\r\nHost: logs.test\r\nCookie: Sid=\"q\"\r\n\r\n",
@@ -245,8 +253,9 @@ fn formats_give_the_lines_that_apache_writes() {
 
 #[test]
 fn the_bytes_of_whole_requests_and_responses_are_counted() {
-    let config = "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"access.log\"\n\
-                  format = \"%I %O %B\"\n[[site]]\nroot = \"public\"\nphp = false\n";
+    let config = "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\n\
+        access = \"access.log\"\n\
+        format = \"%I %O %B\"\n[[site]]\nroot = \"public\"\nphp = false\n";
     let site = Site::configured(&[("x.txt", &"x".repeat(100_000))], config);
     let request = "GET /x.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let mut wire = site.connect();

@@ -33,7 +33,8 @@ fn a_site_cannot_switch_the_rules_of_its_operator_off() {
         "# nothing\n",
         "RewriteEngine On\nRewriteRule ^none$ /x\n",
         "RewriteEngine Off\n",
-        "RewriteEngine On\nRewriteRule ^short$ /a.txt [END]\nRewriteRule ^closed /a.txt [END]\nRedirect /moved /b\n",
+        "RewriteEngine On\nRewriteRule ^short$ /a.txt [END]\nRewriteRule ^closed /a.txt [END]\n\
+         Redirect /moved /b\n",
         "AuthType Basic\nAuthName x\nAuthUserFile /none\nRequire valid-user\n",
     ];
     for htaccess in files {

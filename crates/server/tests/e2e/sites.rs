@@ -18,7 +18,8 @@ fn sites_with(top: &str, with_default: bool) -> Site {
         format!("[[site]]\nhosts = {hosts}\nroot = \"public/{root}\"\nphp = false\n")
     };
     let mut config = format!(
-        "{top}listen = [\"127.0.0.1:0\", \"127.0.0.2:0\"]\ncontrol = \"control\"\n[log]\naccess = \"access.log\"\n"
+        "{top}listen = [\"127.0.0.1:0\", \"127.0.0.2:0\"]\ncontrol = \"control\"\n[log]\n\
+         access = \"access.log\"\n"
     );
     config += &entry("[\"one.example\", \"www.one.example\"]", "one");
     config += &entry("[\"*.example\"]", "wild");
@@ -108,8 +109,10 @@ fn one_entry_serves_a_folder_per_host() {
     if !has_php() {
         return;
     }
-    let config = "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"access.log\"\n[[site]]\nname = \"mass\"\n\
-                  hosts = [\"*\"]\nroot = \"public/{host}/htdocs\"\n[site.php]\nworkers = 2\nstate_dir = \"state\"\n";
+    let config = "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\n\
+        access = \"access.log\"\n[[site]]\nname = \"mass\"\n\
+        hosts = [\"*\"]\nroot = \"public/{host}/htdocs\"\n[site.php]\nworkers = 2\n\
+        state_dir = \"state\"\n";
     let script = "<?php echo $_SERVER['DOCUMENT_ROOT'], ' ', $_SERVER['SERVER_NAME'];";
     let site = Site::configured(
         &[
@@ -158,7 +161,8 @@ fn a_fall_back_runs_the_front_controller() {
         &[
             (
                 "index.php",
-                "<?php echo json_encode([$_SERVER['REQUEST_URI'], $_SERVER['SCRIPT_NAME'], $_SERVER['PATH_INFO'] ?? null, $_GET, $_SERVER['PHP_SELF']]);",
+                "<?php echo json_encode([$_SERVER['REQUEST_URI'], $_SERVER['SCRIPT_NAME'], \
+                 $_SERVER['PATH_INFO'] ?? null, $_GET, $_SERVER['PHP_SELF']]);",
             ),
             ("style.css", "css"),
             ("dir/x.txt", "x"),
@@ -173,7 +177,9 @@ fn a_fall_back_runs_the_front_controller() {
     let said = wire.get("/blog/2026/hello?page=2").json();
     assert_eq!(
         said,
-        serde_json::json!(["/blog/2026/hello?page=2", "/index.php", null, {"page": "2"}, "/index.php"])
+        serde_json::json!([
+            "/blog/2026/hello?page=2", "/index.php", null, {"page": "2"}, "/index.php"
+        ])
     );
     assert_eq!(wire.get("/style.css").text(), "css");
     assert_eq!(wire.get("/other.php").text(), "other");

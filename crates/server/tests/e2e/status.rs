@@ -4,6 +4,7 @@ mod admin;
 mod caches;
 mod counters;
 mod fpm;
+mod lanes;
 mod modes;
 mod watch;
 mod workers;

@@ -2,6 +2,7 @@
 
 pub mod client;
 mod client_certificates;
+pub mod early_data;
 mod hostile;
 mod internal;
 mod mistakes;
@@ -12,25 +13,33 @@ use std::io::Read;
 
 use self::client::{Authority, Trust};
 use crate::site::Site;
-use crate::support::{PATIENCE, has_php, wait_until};
+use crate::support::{Folder, PATIENCE, has_php, wait_until};
 
 /// Two listeners, one with TLS, and a site with this certificate.
 const LISTEN: &str = "listen = [\"127.0.0.1:0\", { address = \"127.0.0.1:0\", tls = true }]\n";
 
-/// A site `a.example` with a certificate, and the authority that made it. Its second listener is for
-/// TLS.
+/// A site `a.example` with a certificate, and the authority that made it. Its second listener is
+/// for TLS.
 fn site(files: &[(&str, &str)], more: &str) -> (Site, Authority) {
+    let (site, authority, _) = site_with_tls(files, "", more);
+    (site, authority)
+}
+
+/// As [`site`], with further keys of `tls`. The last one is the folder of the certificate.
+fn site_with_tls(files: &[(&str, &str)], tls: &str, more: &str) -> (Site, Authority, Folder) {
     let authority = Authority::new();
     let pair = authority.certify(&["a.example", "*.a.example", "localhost"]);
     let folder = client::files(&[("a", &pair)]);
     let config = format!(
-        "{LISTEN}threads = 2\n[log]\naccess = \"access.log\"\n[[site]]\nname = \"a\"\nhosts = [\"a.example\", \"*.a.example\", \
-         \"localhost\"]\nroot = \"public\"\ntls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\" }}\n{more}\n[site.php]\nworkers = 2\n\
+        "{LISTEN}threads = 2\n[log]\naccess = \"access.log\"\n[[site]]\nname = \"a\"\n\
+            hosts = [\"a.example\", \"*.a.example\", \
+         \"localhost\"]\nroot = \"public\"\ntls = {{ cert = \"{0}/a.pem\", key = \
+         \"{0}/a.key\"{tls} }}\n{more}\n[site.php]\nworkers = 2\n\
          state_dir = \"state\"\n",
         folder.path().display()
     );
     let site = Site::configured(files, &config);
-    (site, authority)
+    (site, authority, folder)
 }
 
 #[test]
@@ -41,7 +50,9 @@ fn files_and_scripts_are_served_over_tls() {
         ("big.txt", &large),
         (
             "echo.php",
-            "<?php echo strlen(file_get_contents('php://input')), ' ', $_SERVER['HTTPS'], ' ', $_SERVER['REQUEST_SCHEME'], ' ', $_SERVER['SERVER_PORT'] == explode(':', $_SERVER['HTTP_HOST'])[1] ? 'same' : 'other';",
+            "<?php echo strlen(file_get_contents('php://input')), ' ', $_SERVER['HTTPS'], ' ', \
+                $_SERVER['REQUEST_SCHEME'], ' ', $_SERVER['SERVER_PORT'] == explode(':', \
+                $_SERVER['HTTP_HOST'])[1] ? 'same' : 'other';",
         ),
         (
             "long.php",
@@ -86,8 +97,10 @@ fn scripts_see_what_mod_ssl_tells() {
     if !has_php() {
         return;
     }
-    let script = "<?php foreach (['HTTPS', 'SSL_PROTOCOL', 'SSL_CIPHER', 'SSL_CIPHER_USEKEYSIZE', 'SSL_TLS_SNI', \
-                  'SSL_SESSION_RESUMED', 'SSL_CLIENT_VERIFY'] as $name) echo $name, '=', $_SERVER[$name] ?? '-', ' ';";
+    let script = "<?php foreach (['HTTPS', 'SSL_PROTOCOL', 'SSL_CIPHER', 'SSL_CIPHER_USEKEYSIZE', \
+        'SSL_TLS_SNI', \
+                  'SSL_SESSION_RESUMED', 'SSL_CLIENT_VERIFY'] as $name) echo $name, '=', \
+                  $_SERVER[$name] ?? '-', ' ';";
     let (site, authority) = site(&[("a.php", script)], "");
     let encrypted = site.server.addresses()[1];
     let mut client = authority.client(Trust::Tls13);
@@ -110,10 +123,13 @@ fn scripts_see_what_mod_ssl_tells() {
 
 #[test]
 fn rules_see_the_connection() {
-    let rules = "RewriteEngine On\nRewriteCond %{HTTPS} =on\nRewriteCond %{SSL:SSL_PROTOCOL} ^TLSv1\\.2$\n\
-                 RewriteRule ^which$ /old.txt [L]\nRewriteCond %{SSL:SSL_PROTOCOL} ^TLSv1\\.3$\nRewriteRule ^which$ /new.txt [L]\n\
+    let rules = "RewriteEngine On\nRewriteCond %{HTTPS} =on\n\
+        RewriteCond %{SSL:SSL_PROTOCOL} ^TLSv1\\.2$\n\
+                 RewriteRule ^which$ /old.txt [L]\nRewriteCond %{SSL:SSL_PROTOCOL} ^TLSv1\\.3$\n\
+                 RewriteRule ^which$ /new.txt [L]\n\
                  Header set X-Tls \"%{SSL_PROTOCOL}s %{HTTPS}s %{SSL_TLS_SNI}s\"\n\
-                 <If \"%{SSL_SESSION_RESUMED} == 'Initial' && %{SSL_CIPHER} != ''\">\nHeader set X-If yes\n</If>\n";
+                 <If \"%{SSL_SESSION_RESUMED} == 'Initial' && %{SSL_CIPHER} != ''\">\n\
+                 Header set X-If yes\n</If>\n";
     let files = [
         (".htaccess", rules),
         ("old.txt", "old"),
@@ -189,7 +205,8 @@ fn a_client_chooses_among_the_certificates_by_its_abilities() {
         &[("a.txt", "x")],
         &format!(
             "{LISTEN}[[site]]\nhosts = [\"a.example\"]\nroot = \"public\"\nphp = false\n\
-             tls = [{{ cert = \"{0}/ecdsa.pem\", key = \"{0}/ecdsa.key\" }}, {{ cert = \"{0}/rsa.pem\", key = \"{0}/rsa.key\" }}]\n",
+             tls = [{{ cert = \"{0}/ecdsa.pem\", key = \"{0}/ecdsa.key\" }}, {{ cert = \
+             \"{0}/rsa.pem\", key = \"{0}/rsa.key\" }}]\n",
             folder.path().display()
         ),
     );
@@ -211,8 +228,10 @@ fn old_versions_and_ciphers_are_refused_as_configured() {
     let site = Site::configured(
         &[("a.txt", "x")],
         &format!(
-            "{LISTEN}[[site]]\nhosts = [\"a.example\"]\nroot = \"public\"\nphp = false\ntls = {{ {pair}, min_version = \"1.3\" }}\n\
-             [[site]]\nhosts = [\"b.example\"]\nroot = \"public\"\nphp = false\ntls = {{ {pair}, ciphers = \"modern\" }}\n",
+            "{LISTEN}[[site]]\nhosts = [\"a.example\"]\nroot = \"public\"\nphp = false\n\
+                tls = {{ {pair}, min_version = \"1.3\" }}\n\
+             [[site]]\nhosts = [\"b.example\"]\nroot = \"public\"\nphp = false\n\
+             tls = {{ {pair}, ciphers = \"modern\" }}\n",
         ),
     );
     let encrypted = site.server.addresses()[1];
@@ -236,7 +255,8 @@ fn a_client_that_is_slow_in_its_handshake_is_closed() {
     let site = Site::configured(
         &[("a.txt", "x")],
         &format!(
-            "{LISTEN}[limits]\nhandshake_timeout = \"1s\"\n[[site]]\nroot = \"public\"\nphp = false\n\
+            "{LISTEN}[limits]\nhandshake_timeout = \"1s\"\n[[site]]\nroot = \"public\"\n\
+                php = false\n\
              tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\" }}\n",
             folder.path().display()
         ),
@@ -258,7 +278,8 @@ fn a_client_that_is_slow_in_its_handshake_is_closed() {
 fn the_proxy_protocol_comes_before_the_handshake() {
     let authority = Authority::new();
     let folder = client::files(&[("a", &authority.certify(&["a.example"]))]);
-    let listen = "listen = [{ address = \"127.0.0.1:0\", tls = true, proxy_protocol = true, trusted = true }]";
+    let listen = "listen = [{ address = \"127.0.0.1:0\", tls = true, proxy_protocol = true, \
+        trusted = true }]";
     let site = Site::configured(
         &[("a.txt", "x")],
         &format!(
@@ -290,7 +311,8 @@ fn a_client_that_leaves_ends_its_script() {
     if !has_php() {
         return;
     }
-    let script = "<?php ignore_user_abort(false); touch($_GET['in'] . '/begun'); register_shutdown_function(fn() => \
+    let script = "<?php ignore_user_abort(false); touch($_GET['in'] . '/begun'); \
+        register_shutdown_function(fn() => \
                   touch($_GET['in'] . '/over')); while (true) { echo 'x'; flush(); usleep(1000); }";
     let (site, authority) = site(&[("a.php", script)], "");
     let mut wire = authority.connect(site.server.addresses()[1], "a.example", Trust::Tls13);

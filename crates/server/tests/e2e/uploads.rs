@@ -12,9 +12,11 @@ use crate::support::{has_php, wait_until};
 const FILES: (&str, &str) = (
     "files.php",
     "<?php header('Content-Type: application/json');
-     $of = function ($f) use (&$of) { if (is_array($f['tmp_name'])) { $all = []; foreach ($f['tmp_name'] as $i => $_)
+     $of = function ($f) use (&$of) { if (is_array($f['tmp_name'])) { $all = []; foreach \
+     ($f['tmp_name'] as $i => $_)
              $all[] = $of(array_map(fn($v) => is_array($v) ? $v[$i] : $v, $f)); return $all; }
-         return [$f['name'], $f['type'], $f['error'], $f['size'], $f['tmp_name'] && is_uploaded_file($f['tmp_name']) ? md5_file($f['tmp_name']) : null]; };
+         return [$f['name'], $f['type'], $f['error'], $f['size'], $f['tmp_name'] && \
+         is_uploaded_file($f['tmp_name']) ? md5_file($f['tmp_name']) : null]; };
      echo json_encode(['post' => $_POST, 'files' => array_map($of, $_FILES)]);",
 );
 
@@ -107,8 +109,8 @@ fn phps_own_limits_hold() {
     assert_eq!((&said["post"], &said["files"]), (&json!([]), &json!([])));
 }
 
-/// A gigabyte through a form: neither the front nor the worker ever holds it. A quarter of that where
-/// the disk has no room for the front's file and PHP's.
+/// A gigabyte through a form: neither the front nor the worker ever holds it. A quarter of that
+/// where the disk has no room for the front's file and PHP's.
 #[test]
 fn a_gigabyte_is_uploaded() {
     if !has_php() {
@@ -121,7 +123,8 @@ fn a_gigabyte_is_uploaded() {
         &[(
             "index.php",
             "<?php $f = $_FILES['film']; $h = fopen($f['tmp_name'], 'r'); fseek($h, -10, SEEK_END);
-             echo json_encode([$f['error'], $f['size'], filesize($f['tmp_name']), fread($h, 10), memory_get_peak_usage()]);",
+             echo json_encode([$f['error'], $f['size'], filesize($f['tmp_name']), fread($h, 10), \
+             memory_get_peak_usage()]);",
         )],
         &Options {
             limits: "spill_total = \"4G\"\n",
@@ -135,7 +138,8 @@ fn a_gigabyte_is_uploaded() {
     let tail = "\r\n--B--\r\n";
     let mut wire = site.connect();
     wire.send(format!(
-        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=B\r\nContent-Length: {}\r\n\r\n{head}",
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=B\r\n\
+            Content-Length: {}\r\n\r\n{head}",
         head.len() as u64 + size + tail.len() as u64
     ));
     let part = vec![b'e'; 1 << 20];
@@ -161,8 +165,10 @@ fn a_large_body_is_read_as_a_stream() {
     let site = Site::new(&[(
         "index.php",
         "<?php $h = fopen('php://input', 'r'); $n = 0; $c = hash_init('crc32b');
-         while (($s = fread($h, 65536)) !== '' && $s !== false) { $n += strlen($s); hash_update($c, $s); }
-         rewind($h); echo json_encode([$n, hash_final($c), fread($h, 4), memory_get_peak_usage() < (16 << 20)]);",
+         while (($s = fread($h, 65536)) !== '' && $s !== false) { $n += strlen($s); \
+         hash_update($c, $s); }
+         rewind($h); echo json_encode([$n, hash_final($c), fread($h, 4), memory_get_peak_usage() \
+         < (16 << 20)]);",
     )]);
     let body: Vec<u8> = (0..40_000_000_u32).map(|n| (n / 7) as u8).collect();
     let said = site
@@ -268,7 +274,8 @@ fn a_reload_does_not_delete_the_uploads_of_running_requests() {
     if !has_php() {
         return;
     }
-    let held = "<?php touch($_GET['in'] . '/begun'); while (!file_exists($_GET['in'] . '/end')) usleep(1000);
+    let held = "<?php touch($_GET['in'] . '/begun'); while (!file_exists($_GET['in'] . '/end')) \
+        usleep(1000);
         echo file_get_contents($_FILES['f']['tmp_name']);";
     let options = Options {
         limits: "drain_timeout = \"5m\"\n",

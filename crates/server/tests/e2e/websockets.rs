@@ -3,6 +3,7 @@
 mod encrypted;
 mod http2;
 mod kept;
+mod names;
 mod upstream;
 
 use std::io::{Read, Write};
@@ -86,10 +87,9 @@ fn a_handshake_that_fails_is_answered_as_a_request() {
             "/own101" => ACCEPTED.to_owned(),
             "/other" => ACCEPTED.replace("WebSocket\r", "chat\r"),
             "/bare" => "HTTP/1.1 101 Switching Protocols\r\n\r\n".to_owned(),
-            "/version" => {
-                "HTTP/1.1 426 Upgrade Required\r\nSec-WebSocket-Version: 13\r\nContent-Length: 0\r\n\r\n"
-                    .to_owned()
-            }
+            "/version" => "HTTP/1.1 426 Upgrade Required\r\nSec-WebSocket-Version: 13\r\n\
+                    Content-Length: 0\r\n\r\n"
+                .to_owned(),
             _ => format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{head}", head.len()),
         };
         stream.write_all(answer.as_bytes()).unwrap();

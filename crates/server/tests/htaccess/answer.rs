@@ -335,7 +335,8 @@ fn is_default_page(body: &str) -> bool {
     const HEADS: [&str; 3] = [
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>",
         "<!DOCTYPE HTML PUBLIC \"-//IETF//DTD HTML 2.0//EN\">\n<html><head>\n<title>",
-        "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\" \"http://www.w3.org/TR/html4/strict.dtd\">\n<html><head>\n<title>",
+        "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\" \
+         \"http://www.w3.org/TR/html4/strict.dtd\">\n<html><head>\n<title>",
     ];
     let is_status =
         |page: &str| page.len() > 3 && page.bytes().take(3).all(|byte| byte.is_ascii_digit());

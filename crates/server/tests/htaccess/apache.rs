@@ -213,6 +213,7 @@ fn virtual_host(port: u16, host: &Host) -> String {
         words => format!("<Directory {root}>\nAllowOverride {words}\n</Directory>\n"),
     };
     format!(
-        "<VirtualHost 127.0.0.1:{port}>\nServerName {name}\nDocumentRoot {root}\n{overrides}</VirtualHost>\n"
+        "<VirtualHost 127.0.0.1:{port}>\nServerName {name}\nDocumentRoot {root}\n\
+         {overrides}</VirtualHost>\n"
     )
 }

@@ -294,8 +294,9 @@ impl Request {
 
 #[test]
 fn a_file_of_cases_is_read() {
-    let text = "@set two\n> /a\n> POST /b | X: y | = body\n\n== one {{flag}}\n@each flag\n  L\n  R=301\n\
-                Rule x [{{flag}}]\n\n-- dir/x -> ../y\n-- empty/\n> @two\n> /{{flag}} HTTP/1.0\n";
+    let text = "@set two\n> /a\n> POST /b | X: y | = body\n\n== one {{flag}}\n\
+        @each flag\n  L\n  R=301\n\
+        Rule x [{{flag}}]\n\n-- dir/x -> ../y\n-- empty/\n> @two\n> /{{flag}} HTTP/1.0\n";
     let cases = parse("g", text);
     assert_eq!(cases.len(), 2);
     assert_eq!((cases[1].title.as_str(), cases[1].line), ("one R=301", 5));

@@ -38,7 +38,8 @@ pub fn authorization(
     let response =
         change("response").unwrap_or_else(|| hash(&format!("{user_part}:{middle}:{request_part}")));
     let mut field = format!(
-        "Digest username=\"{user}\", realm=\"{realm}\", nonce=\"{nonce}\", uri=\"{uri}\", response=\"{response}\""
+        "Digest username=\"{user}\", realm=\"{realm}\", nonce=\"{nonce}\", uri=\"{uri}\", \
+         response=\"{response}\""
     );
     if !qop.is_empty() {
         field += &format!(", qop={qop}, nc={count}, cnonce=\"0a4f113b\"");

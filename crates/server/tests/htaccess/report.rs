@@ -134,7 +134,8 @@ impl Report {
         std::fs::write(file.with_extension("decided.txt"), self.seen()).unwrap();
         let (cases, compared) = (self.cases.len(), self.cases.values().sum::<usize>());
         let line = format!(
-            "{name}: {cases} distinct cases, {compared} requests compared, {decided} decided differences"
+            "{name}: {cases} distinct cases, {compared} requests compared, {decided} decided \
+             differences"
         );
         say(&line);
         if self.failures.is_empty() {

@@ -190,8 +190,10 @@ fn site(number: usize, overrides: &str, forest: &Forest) -> String {
     let root = forest.root("{host}");
     let workers = if overrides.is_empty() { 3 } else { 1 };
     format!(
-        "[[site]]\nname = \"o{number}\"\nhosts = [\"*.o{number}.test\"]\nroot = \"{}\"\nsymlinks = \"follow\"\n\
-         dot_names = [\".*\"]\nmodules = [\"brotli\", \"substitute\"]\nrefuse = [\".ht*\"]\nrefuse_backups = false\n{}[site.php]\nworkers = {workers}\nstate_dir = \"state{number}\"\n\
+        "[[site]]\nname = \"o{number}\"\nhosts = [\"*.o{number}.test\"]\nroot = \"{}\"\n\
+         symlinks = \"follow\"\n\
+         dot_names = [\".*\"]\nmodules = [\"brotli\", \"substitute\"]\nrefuse = [\".ht*\"]\n\
+         refuse_backups = false\n{}[site.php]\nworkers = {workers}\nstate_dir = \"state{number}\"\n\
          request_timeout = \"5m\"\nqueue_timeout = \"5m\"\n",
         root.display(),
         allow_override(overrides),

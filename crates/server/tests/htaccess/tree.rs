@@ -63,10 +63,13 @@ foreach ((array) ($_GET['_field'] ?? []) as $field) header($field, false);
 if (isset($_GET['_body'])) { echo $_GET['_body']; return; }
 $ini = [];
 foreach (ini_get_all() as $name => $value) {
-    if ($value['local_value'] !== $value['global_value']) $ini[$name] = (string) $value['local_value'];
+    $local = $value['local_value'];
+    if ($local !== $value['global_value']) $ini[$name] = (string) $local;
 }
 $getenv = [];
-foreach ((array) ($_GET['_getenv'] ?? []) as $name) $getenv[$name] = var_export(getenv($name), true);
+foreach ((array) ($_GET['_getenv'] ?? []) as $name) {
+    $getenv[$name] = var_export(getenv($name), true);
+}
 echo json_encode([
     'php' => get_included_files()[0],
     'server' => array_filter($_SERVER, 'is_scalar'),

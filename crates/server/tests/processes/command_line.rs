@@ -198,3 +198,17 @@ fn users_that_do_not_exist() {
     assert_eq!(status, Some(1));
     assert!(told.contains("`user`: there is no user no-such-user"), "{told}");
 }
+
+#[test]
+fn shells_complete_commands_and_options() {
+    for (shell, option) in
+        [("bash", "--no-htaccess"), ("zsh", "--no-htaccess"), ("fish", "no-htaccess")]
+    {
+        let (status, script, errors) = Setup::with(&["completion", shell]).run();
+        assert_eq!((status, errors.as_str()), (Some(0), ""));
+        for word in ["explain", "reload", option] {
+            assert!(script.contains(word), "{shell}: {word}: {script}");
+        }
+    }
+    assert_eq!(Setup::with(&["completion", "tcsh"]).run().0, Some(2));
+}

@@ -114,7 +114,8 @@ fn a_supervisor_that_is_killed_lets_the_front_finish() {
     let folder = Folder::new();
     // More than the kernel takes for a client that does not read.
     folder.file("large", vec![b'x'; 32 << 20]);
-    // The front has a few seconds for that. A busy machine may need more, and the next attempt less.
+    // The front has a few seconds for that. A busy machine may need more, and the next attempt
+    // less.
     wait_until("a client gets all of its answer", || {
         let mut server = Setup::folder(&folder).and(&["--no-php"]).start();
         let front = server.front();

@@ -12,7 +12,8 @@ use crate::support::{Folder, Setup, has_php, is_root, wait_until};
 use crate::{WHO, assert_who, config};
 
 /// A script that sends the signal `n` to the process `p` and shows the result.
-const KILL: &str = "echo posix_kill((int) $_GET['p'], (int) $_GET['n']) ? 'sent' : posix_strerror(posix_get_last_error());";
+const KILL: &str = "echo posix_kill((int) $_GET['p'], (int) $_GET['n']) ? 'sent' : \
+    posix_strerror(posix_get_last_error());";
 
 #[test]
 fn a_script_of_a_site_without_a_user_cannot_stop_the_front() {
@@ -158,7 +159,8 @@ fn the_front_reads_what_web_servers_may_read() {
     give_to_group(&root.join("closed/.htaccess"), readers, 0o640);
     give_to_group(&root.join("closed/a.txt"), readers, 0o640);
     let text = format!(
-        "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"logs/access\"\nerror = \"logs/error\"\n\
+        "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"logs/access\"\n\
+         error = \"logs/error\"\n\
          [[site]]\nroot = {root:?}\nphp = false\n"
     );
     let logs = folder.folder("logs");
@@ -214,7 +216,8 @@ fn give_to_group(path: &Path, group: u32, mode: u32) {
 fn with_users(folder: &Folder, users: &str) -> Option<PathBuf> {
     let list = folder.file("users", users);
     let text = format!(
-        "#!/bin/sh\nexec unshare --mount sh -c 'mount --bind {} /etc/passwd && exec \"$@\"' sh {} \"$@\"\n",
+        "#!/bin/sh\nexec unshare --mount sh -c 'mount --bind {} /etc/passwd && exec \"$@\"' sh {} \
+         \"$@\"\n",
         list.display(),
         crate::support::HOWDAH,
     );

@@ -53,8 +53,10 @@ impl Sites {
             folder.file(&format!("{name}/public/index.php"), RUN);
             folder.file(&format!("{name}/settings"), format!("secret of {name}"));
             text.push_str(&format!(
-                "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"{name}/public\"\n\
-                 [site.php]\nworkers = 2\nstate_dir = \"state/{name}\"\nadmin_ini = {{ \"ffi.enable\" = true }}\n{settings}\n"
+                "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\n\
+                 root = \"{name}/public\"\n\
+                 [site.php]\nworkers = 2\nstate_dir = \"state/{name}\"\n\
+                 admin_ini = {{ \"ffi.enable\" = true }}\n{settings}\n"
             ));
         }
         let file = folder.file("howdah.toml", text);

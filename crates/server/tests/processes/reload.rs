@@ -58,7 +58,8 @@ fn a_request_that_was_begun_is_finished_by_the_generation_that_began_it() {
         return;
     }
     let folder = Folder::with_script(LIMIT);
-    let script = "while (ob_get_level()) ob_end_flush(); echo 'begun'; flush(); while (!file_exists('end')) usleep(1000); echo ' and done';";
+    let script = "while (ob_get_level()) ob_end_flush(); echo 'begun'; flush(); while \
+        (!file_exists('end')) usleep(1000); echo ' and done';";
     folder.file("slow.php", format!("<?php {script}"));
     let server = Setup::config(&with_limit(&folder, "100M")).start();
     let mut client = Client::connect(server.address());
@@ -208,7 +209,8 @@ fn logs_are_opened_again_where_only_root_may_write() {
         let ask = || server.get(&format!("/a.txt?round={round}"));
         ask();
         wait_until("the request is logged", || {
-            // Where nobody sees when the front has the new log, the first line may be in the old one.
+            // Where nobody sees when the front has the new log, the first line may be in the old
+            // one.
             if !is_visible {
                 ask();
             }

@@ -38,7 +38,8 @@ fn root_gives_its_rights_up() {
     if !has_php() || !is_root() {
         return;
     }
-    let script = "echo posix_getuid(), ' ', posix_geteuid(), ' ', posix_getgid(), ' ', posix_setuid(0) ? 'root' : 'no';";
+    let script = "echo posix_getuid(), ' ', posix_geteuid(), ' ', posix_getgid(), ' ', \
+        posix_setuid(0) ? 'root' : 'no';";
     let folder = Folder::with_script(script);
     let file = config(
         &folder,
@@ -105,15 +106,16 @@ fn pools_keep_out_of_each_other_s_state() {
         return;
     }
     let folder = Folder::new();
-    let script = "<?php session_start(); echo session_save_path(), ' ', sys_get_temp_dir(), ' ', ini_get('upload_tmp_dir'), ' ', \
-                  is_readable($_GET['of'] ?? '') ? 'open' : 'closed';";
+    let script = "<?php session_start(); echo session_save_path(), ' ', sys_get_temp_dir(), ' ', \
+        ini_get('upload_tmp_dir'), ' ', is_readable($_GET['of'] ?? '') ? 'open' : 'closed';";
     let state = folder.folder("state");
     let mut sites = String::new();
     for (name, user) in [("one", "daemon"), ("two", "nobody")] {
         folder.file(&format!("{name}/index.php"), script);
         let root = folder.path().join(name);
         sites.push_str(&format!(
-            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"{}\"\n[site.php]\nworkers = 1\nuser = \"{user}\"\n\
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"{}\"\n\
+             [site.php]\nworkers = 1\nuser = \"{user}\"\n\
              state_dir = \"{}\"\n",
             root.display(),
             state.join(name).display()

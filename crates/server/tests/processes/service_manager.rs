@@ -1,4 +1,4 @@
-//! What the service manager (systemd) hears: the protocol of sd_notify(3).
+//! Messages to the service manager (systemd): the protocol of sd_notify(3).
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt;

@@ -29,9 +29,9 @@ pub const HOWDAH: &str = env!("CARGO_BIN_EXE_howdah");
 /// still for seconds, and a process among many others gets little of it.
 pub const PATIENCE: Duration = Duration::from_secs(240);
 
-/// Returns what `attempt` returned the first time that it took less than `limit`. For tests that have
-/// to be faster than a time limit of the server: an attempt during which the machine stood still
-/// shows nothing. A slow attempt may find anything, so only the caller may fail the test.
+/// Returns what `attempt` returned the first time that it took less than `limit`. For tests that
+/// have to be faster than a time limit of the server: an attempt during which the machine stood
+/// still shows nothing. A slow attempt may find anything, so only the caller may fail the test.
 pub fn faster_than<T>(limit: Duration, mut attempt: impl FnMut() -> T) -> T {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -190,7 +190,8 @@ impl Setup {
             let mut line = String::new();
             if output.read_line(&mut line).unwrap() == 0 {
                 let status = server.child.wait().unwrap();
-                panic!("howdah ended with {status} before it listened"); // dropping `server` prints its log
+                // Dropping `server` prints its log.
+                panic!("howdah ended with {status} before it listened");
             }
             server.output.push_str(&line);
             let url = line.trim().strip_prefix("howdah: listening on ");

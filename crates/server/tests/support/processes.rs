@@ -68,8 +68,8 @@ impl Process {
             .collect()
     }
 
-    /// Returns the processor time of its threads whose names `is_meant`; `None` where the system does
-    /// not count that.
+    /// Returns the processor time of its threads whose names `is_meant`; `None` where the system
+    /// does not count that.
     pub fn time_of_threads(&self, is_meant: impl Fn(&str) -> bool) -> Option<Duration> {
         let meant = self.threads(is_meant)?.into_iter();
         meant
@@ -81,8 +81,8 @@ impl Process {
             .sum()
     }
 
-    /// Returns the bytes that its threads whose names `is_meant` have read from files; `None` for who
-    /// may not see that.
+    /// Returns the bytes that its threads whose names `is_meant` have read from files; `None` for
+    /// who may not see that.
     pub fn bytes_read_by_threads(&self, is_meant: impl Fn(&str) -> bool) -> Option<u64> {
         let meant = self.threads(is_meant)?.into_iter();
         meant
@@ -117,8 +117,8 @@ impl Process {
             .collect()
     }
 
-    /// Whether this is a zygote that no front uses. Workers have the same arguments, and a zygote as
-    /// their parent.
+    /// Whether this is a zygote that no front uses. Workers have the same arguments, and a zygote
+    /// as their parent.
     pub fn stands_by(&self) -> bool {
         let is_zygote = |process: &Process| process.arguments().starts_with("howdah-php zygote");
         let parent = self.status("PPid").and_then(|parent| parent.parse().ok());

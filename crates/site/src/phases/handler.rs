@@ -174,8 +174,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         Err(PhaseEnd::FORBIDDEN)
     }
 
-    /// Whether the file of a request is a program, or a back-up of one, that would neither run nor be
-    /// sent.
+    /// Whether the file of a request is a program, or a back-up of one, that would neither run nor
+    /// be sent.
     pub(super) fn withholds(&self, request: &PhaseRequest<'r>) -> bool {
         request.kind == PathKind::File
             && Handler::of(request) != Handler::Php

@@ -77,8 +77,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         let is_last = self.redirects >= MOST_REDIRECTS;
         if is_last || self.depth >= MOST_NESTED || self.lookups >= MOST_LOOKUPS {
             let text = format!(
-                "more than {MOST_REDIRECTS} internal redirects, or {MOST_NESTED} nested or {MOST_LOOKUPS} sub-requests: \
-                 probably rules that look themselves up"
+                "more than {MOST_REDIRECTS} internal redirects, or {MOST_NESTED} nested or \
+                 {MOST_LOOKUPS} sub-requests: probably rules that look themselves up"
             );
             request.tx.complain(None, text);
             self.translate(request, path)?; // The file is known nevertheless.

@@ -34,8 +34,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts the program in its own session and process group, without a controlling terminal, with
-    /// default signals.
+    /// Starts the program in its own session and process group, without a controlling terminal,
+    /// with default signals.
     ///
     /// # Errors
     /// The failed step and its error.

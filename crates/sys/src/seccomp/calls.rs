@@ -10,8 +10,8 @@ macro_rules! calls {
     ($($name:ident),+ $(,)?) => { &[$(libc::$name),+] };
 }
 
-/// Returns the number of a call that attacks use, by its name, for tests that make such calls. `None`
-/// for other names.
+/// Returns the number of a call that attacks use, by its name, for tests that make such calls.
+/// `None` for other names.
 pub fn number(name: &str) -> Option<Number> {
     let known = [
         ("ptrace", libc::SYS_ptrace),

@@ -7,12 +7,18 @@ use super::*;
 use crate::mutation::Random;
 
 const FILES: &[&[u8]] = &[
-    b"RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f [OR]\nRewriteRule ^(a+)+$ /b\\\n?c=$1 [L,R=301]\n",
-    b"<IfModule !mod_x.c>\r\n<Files ~ \"\\.php$\">\r\n  Require all denied\r\n</Files>\r\n</IfModule>\r\n",
-    b"<If \"%{HTTPS} == 'on'\">\nHeader always set X \"a b\" env=c\n<ElseIf true>\n</ElseIf></If>\n<Else>\n</Else>",
-    b"<Limit GET POST>\n<RequireAll>\nRequire ip 192.0.2.1\n</RequireAll>\nOrder deny,allow\n</Limit>\nErrorDocument 404 ${V}\0x",
-    b"# c\\\nAddType 'a/b' .c \"d\nRedirect 301 /a /b\nRedirectMatch ^/x(.*) /y$1\nphp_flag a on\nOptions +Indexes\nSatisfy any",
-    b"<IfVersion >= 2.4>\nExpiresByType a/b \"access plus 1 day\"\n</IfVersion>\n<FilesMatch [>\nSetHandler x\n</FilesMatch>\nError 'x",
+    b"RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f [OR]\nRewriteRule ^(a+)+$ /b\\\n\
+      ?c=$1 [L,R=301]\n",
+    b"<IfModule !mod_x.c>\r\n<Files ~ \"\\.php$\">\r\n  Require all denied\r\n</Files>\r\n\
+      </IfModule>\r\n",
+    b"<If \"%{HTTPS} == 'on'\">\nHeader always set X \"a b\" env=c\n<ElseIf true>\n\
+      </ElseIf></If>\n<Else>\n</Else>",
+    b"<Limit GET POST>\n<RequireAll>\nRequire ip 192.0.2.1\n</RequireAll>\nOrder deny,allow\n\
+      </Limit>\nErrorDocument 404 ${V}\0x",
+    b"# c\\\nAddType 'a/b' .c \"d\nRedirect 301 /a /b\nRedirectMatch ^/x(.*) /y$1\nphp_flag a on\n\
+      Options +Indexes\nSatisfy any",
+    b"<IfVersion >= 2.4>\nExpiresByType a/b \"access plus 1 day\"\n</IfVersion>\n<FilesMatch [>\n\
+      SetHandler x\n</FilesMatch>\nError 'x",
 ];
 
 const WORDS: &[&[u8]] = &[

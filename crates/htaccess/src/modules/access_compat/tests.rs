@@ -51,11 +51,13 @@ fn methods_have_their_own_order() {
             &[("GET", 200), ("HEAD", 200), ("POST", 403), ("FOO", 403)],
         ),
         (
-            "Order allow,deny\nAllow from all\n<Limit POST>\nOrder deny,allow\nDeny from all\n</Limit>",
+            "Order allow,deny\nAllow from all\n<Limit POST>\nOrder deny,allow\nDeny from all\n\
+             </Limit>",
             &[("GET", 200), ("POST", 200)],
         ),
         (
-            "<Limit POST>\nOrder deny,allow\n</Limit>\nOrder allow,deny\n<Limit PUT>\nOrder deny,allow\n</Limit>",
+            "<Limit POST>\nOrder deny,allow\n</Limit>\nOrder allow,deny\n<Limit PUT>\n\
+             Order deny,allow\n</Limit>",
             &[("GET", 403), ("POST", 403), ("PUT", 200)],
         ),
     ]);

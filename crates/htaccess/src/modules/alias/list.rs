@@ -8,9 +8,9 @@ use super::redirect::{Redirect, RedirectError, Source};
 use crate::pattern::{Candidates, PatternSet};
 use crate::work::{self, Meter};
 
-/// Redirects in the order in which they are tried: the first that matches counts. They are in parts,
-/// one for each file that they come from, and each part has its own index: so files of thousands of
-/// redirects are indexed once, however many folders they are merged for.
+/// Redirects in the order in which they are tried: the first that matches counts. They are in
+/// parts, one for each file that they come from, and each part has its own index: so files of
+/// thousands of redirects are indexed once, however many folders they are merged for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct List {
     parts: Vec<Arc<Part>>,

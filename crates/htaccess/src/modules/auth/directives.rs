@@ -59,7 +59,8 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         "AuthBasicAuthoritative",
         "mod_auth_basic",
         Arguments::Flag,
-        "Says whether an unknown user is asked again; Off answers 500, as there is no other provider.",
+        "Says whether an unknown user is asked again; Off answers 500, as there is no other \
+         provider.",
         auth_basic_authoritative,
     ),
     directive(
@@ -125,7 +126,8 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     ),
 ];
 
-const PATHS: &str = "the path must be absolute: Howdah has no ServerRoot that others could be relative to, and answers 500";
+const PATHS: &str = "the path must be absolute: Howdah has no ServerRoot that others could be \
+    relative to, and answers 500";
 
 const fn directive(
     name: &'static str,

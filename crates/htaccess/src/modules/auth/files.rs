@@ -61,7 +61,8 @@ pub(super) fn read(
     let shown = String::from_utf8_lossy(path);
     if path.first() != Some(&b'/') {
         return Err(format!(
-            "{directive} {shown}: the path is not absolute, and Howdah has no ServerRoot that it could be relative to"
+            "{directive} {shown}: the path is not absolute, and Howdah has no ServerRoot that it \
+             could be relative to"
         ));
     }
     let file = context.host().read(path);
@@ -130,7 +131,8 @@ mod tests {
     #[test]
     fn hashes_are_found_by_name() {
         let file =
-            b"# users\n\n  ann:{SHA}x  \r\nbob::$apr1$y:more\ncon\\\ntinued:z\n#dora:1\neve\nann:second\n";
+            b"# users\n\n  ann:{SHA}x  \r\nbob::$apr1$y:more\ncon\\\ntinued:z\n#dora:1\neve\n\
+              ann:second\n";
         let rows: [(&str, Option<&str>); 7] = [
             ("ann", Some("{SHA}x")),
             ("bob", Some("$apr1$y")),

@@ -126,8 +126,8 @@ fn response(challenge: &str, replaced: &[(&str, &str)]) -> String {
     let digest = parameter("response", digest);
     let more = parameter("more", String::new());
     format!(
-        "Digest username=\"{user}\", realm=\"{realm}\", nonce=\"{nonce}\", uri=\"{uri}\", response={digest}, \
-         qop={qop}, nc=00000001, cnonce=\"c\"{more}"
+        "Digest username=\"{user}\", realm=\"{realm}\", nonce=\"{nonce}\", uri=\"{uri}\", \
+         response={digest}, qop={qop}, nc=00000001, cnonce=\"c\"{more}"
     )
 }
 

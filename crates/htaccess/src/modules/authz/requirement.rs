@@ -106,7 +106,8 @@ impl Requirement {
                 return Err(Complaint::new(message).refused());
             }
             _ => {
-                let hint = "all, ip, host, local, env, method, expr, user, group, valid-user, file-owner, file-group, ssl or ssl-verify-client";
+                let hint = "all, ip, host, local, env, method, expr, user, group, valid-user, \
+                    file-owner, file-group, ssl or ssl-verify-client";
                 return Err(Complaint::new(format!(
                     "there is no provider for \"Require {shown}\""
                 ))

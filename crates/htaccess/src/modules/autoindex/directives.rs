@@ -230,7 +230,8 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     directive(
         "AddIcon",
         Arguments::FIRST_AND_SOME,
-        "The icon of files with these names; ^^DIRECTORY^^ is for folders, ^^BLANKICON^^ for the heading.",
+        "The icon of files with these names; ^^DIRECTORY^^ is for folders, ^^BLANKICON^^ for the \
+         heading.",
         |call, shared| add_icon(call, shared, By::Path),
     ),
     directive(

@@ -201,7 +201,8 @@ fn preamble(maker: &mut Maker<'_>, title: &[u8]) {
              <html xmlns=\"http://www.w3.org/1999/xhtml\">\n <head>\n  <title>Index of "
         }
         false => {
-            "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\" \"http://www.w3.org/TR/html4/strict.dtd\">\n\
+            "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\" \
+             \"http://www.w3.org/TR/html4/strict.dtd\">\n\
              <html>\n <head>\n  <title>Index of "
         }
     });

@@ -47,8 +47,9 @@ fn names(directives: &str, target: &str) -> String {
     links.join(" ")
 }
 
-const START: &str = "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\" \"http://www.w3.org/TR/html4/strict.dtd\">\n\
-                     <html>\n <head>\n  <title>Index of /d</title>\n </head>\n <body>\n";
+const START: &str = "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\" \
+    \"http://www.w3.org/TR/html4/strict.dtd\">\n\
+    <html>\n <head>\n  <title>Index of /d</title>\n </head>\n <body>\n";
 
 #[test]
 fn bullets() {
@@ -57,7 +58,8 @@ fn bullets() {
         ..Listing::default()
     };
     let expected = "<h1>Index of /d</h1>\n<ul><li><a href=\"/\"> Parent Directory</a></li>\n\
-                    <li><a href=\"a%3c&amp;.png\"> a&lt;&amp;.png</a></li>\n</ul>\n</body></html>\n";
+                    <li><a href=\"a%3c&amp;.png\"> a&lt;&amp;.png</a></li>\n</ul>\n\
+                    </body></html>\n";
     assert_eq!(page_of("", "/d/", &listing), format!("{START}{expected}"));
 }
 
@@ -67,14 +69,16 @@ fn columns() {
         entries: vec![entry("a-name-that-is-longer.txt", 2000, 1), entry("sub", 0, 2)],
         ..Listing::default()
     };
-    let directives = "IndexOptions FancyIndexing\nAddIcon (TXT,/t.gif) .txt\nAddDescription \"a <b>text</b>\" *.txt";
+    let directives = "IndexOptions FancyIndexing\nAddIcon (TXT,/t.gif) .txt\n\
+        AddDescription \"a <b>text</b>\" *.txt";
     let expected = [
         "<h1>Index of /d</h1>\n<pre>      <a href=\"?C=N;O=D\">Name</a>                    ",
         "<a href=\"?C=M;O=A\">Last modified</a>      <a href=\"?C=S;O=A\">Size</a>  ",
         "<a href=\"?C=D;O=A\">Description</a><hr>",
         "      <a href=\"/\">Parent Directory</a>                             -   \n",
         "<img src=\"/t.gif\" alt=\"[TXT]\"> ",
-        "<a href=\"a-name-that-is-longer.txt\">a-name-that-is-longe..&gt;</a> 2020-01-01 12:01  2.0K  a <b>text</b>\n",
+        "<a href=\"a-name-that-is-longer.txt\">a-name-that-is-longe..&gt;</a> 2020-01-01 12:01  \
+         2.0K  a <b>text</b>\n",
         "      <a href=\"sub/\">sub/</a>                    2020-01-01 12:02    -   \n",
         "<hr></pre>\n</body></html>\n",
     ]
@@ -89,17 +93,19 @@ fn a_table() {
         ..Listing::default()
     };
     let page = page_of("IndexOptions HTMLTable\nIndexStyleSheet /s.css", "/", &listing);
-    let expected = "  <h1 id=\"indextitle\">Index of /</h1>\n  <table id=\"indexlist\">\n   <tr class=\"indexhead\">\
-                    <th class=\"indexcolicon\">&nbsp;</th><th class=\"indexcolname\"><a href=\"?C=N;O=D\">Name</a></th>\
-                    <th class=\"indexcollastmod\"><a href=\"?C=M;O=A\">Last modified</a></th>\
-                    <th class=\"indexcolsize\"><a href=\"?C=S;O=A\">Size</a></th>\
-                    <th class=\"indexcoldesc\"><a href=\"?C=D;O=A\">Description</a></th></tr>\n\
-                    \x20  <tr class=\"indexbreakrow\"><th colspan=\"5\"><hr></th></tr>\n\
-                    \x20  <tr class=\"even\"><td class=\"indexcolicon\">&nbsp;</td>\
-                    <td class=\"indexcolname\"><a href=\"a.txt\">a.txt</a>                  </td>\
-                    <td class=\"indexcollastmod\">2020-01-01 12:01  </td><td class=\"indexcolsize\"> 12 </td>\
-                    <td class=\"indexcoldesc\">&nbsp;</td></tr>\n\
-                    \x20  <tr class=\"indexbreakrow\"><th colspan=\"5\"><hr></th></tr>\n</table>\n";
+    let expected = "  <h1 id=\"indextitle\">Index of /</h1>\n  <table id=\"indexlist\">\n   <tr \
+        class=\"indexhead\">\
+        <th class=\"indexcolicon\">&nbsp;</th><th class=\"indexcolname\"><a \
+        href=\"?C=N;O=D\">Name</a></th>\
+        <th class=\"indexcollastmod\"><a href=\"?C=M;O=A\">Last modified</a></th>\
+        <th class=\"indexcolsize\"><a href=\"?C=S;O=A\">Size</a></th>\
+        <th class=\"indexcoldesc\"><a href=\"?C=D;O=A\">Description</a></th></tr>\n\
+        \x20  <tr class=\"indexbreakrow\"><th colspan=\"5\"><hr></th></tr>\n\
+        \x20  <tr class=\"even\"><td class=\"indexcolicon\">&nbsp;</td>\
+        <td class=\"indexcolname\"><a href=\"a.txt\">a.txt</a>                  </td>\
+        <td class=\"indexcollastmod\">2020-01-01 12:01  </td><td class=\"indexcolsize\"> 12 </td>\
+        <td class=\"indexcoldesc\">&nbsp;</td></tr>\n\
+        \x20  <tr class=\"indexbreakrow\"><th colspan=\"5\"><hr></th></tr>\n</table>\n";
     assert!(page.contains(expected), "{page}");
 }
 
@@ -144,7 +150,8 @@ fn order() {
 #[test]
 fn icons() {
     let directives = "IndexOptions FancyIndexing\nAddIcon /dir ^^DIRECTORY^^\nAddIcon (UP,/up) ..\n\
-                      AddIconByType /image image/*\nAddIconByEncoding /zip x-gzip\nDefaultIcon /other\nAddAlt text .txt";
+                      AddIconByType /image image/*\nAddIconByEncoding /zip x-gzip\n\
+                      DefaultIcon /other\nAddAlt text .txt";
     let page = page_of(directives, "/d/", &folder());
     for expected in [
         "<img src=\"/up\" alt=\"[UP]\"> <a href=\"/\"",

@@ -27,7 +27,8 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         arguments: Arguments::Raw,
         summary: "Switches listings, MultiViews and the following of symbolic links on or off.",
         support: Support::Differs(
-            "ExecCGI and Includes are read and have no effect: Howdah runs PHP, not CGI programs or server-side includes",
+            "ExecCGI and Includes are read and have no effect: Howdah runs PHP, not CGI programs \
+             or server-side includes",
         ),
         apply: options::apply,
     },
@@ -47,7 +48,8 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         arguments: Arguments::ANY,
         summary: "Says which parts the ETag of a file has, or that there is none.",
         support: Support::Differs(
-            "None switches entity tags off; what Howdah's are made of does not depend on the other words",
+            "None switches entity tags off; what Howdah's are made of does not depend on the other \
+             words",
         ),
         apply: etag::apply,
     },
@@ -94,7 +96,8 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         arguments: Arguments::ONE,
         summary: "Has every file served by this handler.",
         support: Support::Differs(
-            "the handlers of Howdah are those for PHP and for plain files; other programs' and type-map are refused with 403, the rest serve the file as it is",
+            "the handlers of Howdah are those for PHP and for plain files; other programs' and \
+             type-map are refused with 403, the rest serve the file as it is",
         ),
         apply: set_handler,
     },

@@ -31,7 +31,8 @@ fn sent(settings: &Settings, head: &str, status: u16) -> String {
 
 #[test]
 fn responses() {
-    let on = "ExpiresActive on\nExpiresDefault A60\nExpiresByType text/html A120\nExpiresByType image/* M7200";
+    let on = "ExpiresActive on\nExpiresDefault A60\nExpiresByType text/html A120\n\
+        ExpiresByType image/* M7200";
     let at = |seconds: u64| {
         let day = date::format(1_700_000_000 + seconds);
         String::from_utf8(day.to_vec()).unwrap()

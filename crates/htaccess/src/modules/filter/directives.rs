@@ -239,7 +239,8 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         ..directive(
             "FilterProtocol",
             Arguments::Words(2, 3),
-            "The effects of a filter on a response: change=yes, change=1:1, byteranges=no, cache=no.",
+            "The effects of a filter on a response: change=yes, change=1:1, byteranges=no, \
+             cache=no.",
             filter_protocol,
         )
     },

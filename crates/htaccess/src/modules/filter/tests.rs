@@ -87,7 +87,8 @@ fn which_filters() {
         ("AddOutputFilterByType DEFLATE text/html\nFilterChain =X", AS_IT_IS),
         ("FilterChain +BYTYPE:DEFLATE\nAddOutputFilterByType DEFLATE text/html", ZIPPED),
         (
-            "AddOutputFilterByType DEFLATE text/html\nFilterProtocol BYTYPE:DEFLATE DEFLATE change=yes",
+            "AddOutputFilterByType DEFLATE text/html\nFilterProtocol BYTYPE:DEFLATE DEFLATE \
+             change=yes",
             "deflate Accept-Encoding gzip - -",
         ),
     ];

@@ -112,7 +112,8 @@ fn split(action: &[u8], mut rest: &[u8]) -> Result<Words, Complaint> {
 
 fn unknown(action: &[u8]) -> Complaint {
     Complaint::new(format!(
-        "`{}` is no action: there are set, setifempty, add, append, merge, unset, echo, note, edit and edit*",
+        "`{}` is no action: there are set, setifempty, add, append, merge, unset, echo, note, edit \
+         and edit*",
         String::from_utf8_lossy(action)
     ))
 }

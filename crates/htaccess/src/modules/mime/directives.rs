@@ -80,7 +80,10 @@ fn multiviews_match(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
 }
 
 macro_rules! table {
-    ($($name:literal $overrides:ident $arguments:ident $apply:expr, $summary:literal $(, $support:expr)?;)*) => {
+    ($(
+        $name:literal $overrides:ident $arguments:ident $apply:expr,
+        $summary:literal $(, $support:expr)?;
+    )*) => {
         /// The module's directives.
         pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[$(Directive {
             name: $name,
@@ -99,7 +102,8 @@ macro_rules! table {
 const NO_INPUT_FILTERS: Support = Support::Ignored("there are no filters for what clients send");
 
 const NO_OTHER_HANDLERS: Support = Support::Differs(
-    "programs other than PHP's and type maps (type-map) are refused with 403; other unknown handlers send the file",
+    "programs other than PHP's and type maps (type-map) are refused with 403; other unknown \
+     handlers send the file",
 );
 
 table! {
@@ -108,7 +112,8 @@ table! {
     "AddEncoding" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::Encoding),
         "How files with these extensions are compressed, sent as Content-Encoding.";
     "AddHandler" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::Handler),
-        "The handler of files with these extensions, wherever in the name these are.", NO_OTHER_HANDLERS;
+        "The handler of files with these extensions, wherever in the name these are.",
+        NO_OTHER_HANDLERS;
     "AddInputFilter" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::InputFilters),
         "Filters for what clients send to files with these extensions.", NO_INPUT_FILTERS;
     "AddLanguage" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::Language),
@@ -129,7 +134,8 @@ table! {
         "Takes away what AddEncoding said.";
     "RemoveHandler" FILE_INFO SOME |call, shared| remove(call, shared, Aspect::Handler),
         "Takes away what AddHandler said.",
-        Support::Differs("scripts of PHP are not run any more and not sent either: 403; Debian's Apache goes on running them");
+        Support::Differs("scripts of PHP are not run any more and not sent either: 403; Debian's \
+            Apache goes on running them");
     "RemoveInputFilter" FILE_INFO SOME |call, shared| remove(call, shared, Aspect::InputFilters),
         "Takes away what AddInputFilter said.", NO_INPUT_FILTERS;
     "RemoveLanguage" FILE_INFO SOME |call, shared| remove(call, shared, Aspect::Language),

@@ -60,7 +60,8 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_negotiation",
         overrides: Overrides::FILE_INFO,
         arguments: Arguments::SOME,
-        summary: "Whether LanguagePriority decides between languages that are as good (Prefer), and where none is acceptable (Fallback).",
+        summary: "Whether LanguagePriority decides between languages that are as good (Prefer), \
+            and where none is acceptable (Fallback).",
         support: Support::Full,
         apply: force_language_priority,
     },
@@ -69,7 +70,8 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_negotiation",
         overrides: Overrides::FILE_INFO,
         arguments: Arguments::SOME,
-        summary: "Languages in the order in which they are preferred where the client does not care.",
+        summary: "Languages in the order in which they are preferred where the client does not \
+            care.",
         support: Support::Full,
         apply: language_priority,
     },

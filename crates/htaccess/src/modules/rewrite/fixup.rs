@@ -25,8 +25,9 @@ pub fn fixup(
     }
     if transaction.state.links_forbidden {
         let message = format!(
-            "AH00670: Options FollowSymLinks and SymLinksIfOwnerMatch are both off, so the RewriteRule directive is also \
-             forbidden due to its similar ability to circumvent directory restrictions : {}",
+            "AH00670: Options FollowSymLinks and SymLinksIfOwnerMatch are both off, so the \
+             RewriteRule directive is also forbidden due to its similar ability to circumvent \
+             directory restrictions : {}",
             String::from_utf8_lossy(&transaction.state.filename)
         );
         transaction.complain(None, message);

@@ -132,16 +132,24 @@ mod tests {
 
     const SEEDS: &[&[u8]] = &[
         b"RewriteRule ^x/(.*)$ /y/$1?a=%{QUERY_STRING} [QSA,L]\0x/a b\0q=1\0Bot",
-        b"RewriteCond %{HTTP_USER_AGENT} ^(B)ot [NC,OR]\nRewriteCond %1 =b\nRewriteRule (.*) - [E=a:$1%1,CO=n:$1:d]\0x;y\0\0Bot",
+        b"RewriteCond %{HTTP_USER_AGENT} ^(B)ot [NC,OR]\nRewriteCond %1 =b\n\
+          RewriteRule (.*) - [E=a:$1%1,CO=n:$1:d]\0x;y\0\0Bot",
         b"RewriteRule ^(.*)a(.*)$ $1b$2 [N,E=v:%{ENV:v}x]\nRewriteRule ^b - [F]\0aaaa\0\0",
         b"RewriteRule ^(.*)$ $1$1 [N=30]\0x\0\0",
-        b"RewriteBase /b\nRewriteRule ^x$ y [R=301,NE,C]\nRewriteRule !z http://own.example/$0 [P]\0x\0a?b\0",
-        b"RewriteCond %{LA-U:REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} -s\nRewriteRule ^ /i.php?u=%{REQUEST_URI} [B]\0x\0\0",
-        b"RewriteCond expr \"%{REQUEST_URI} =~ /(x)/\"\nRewriteRule (x) /$1%1${m:$1|%{HTTP:User-Agent}} [T=a/$1,H=b]\0x\0\0z",
-        b"RewriteRule ^a$ /1\nRewriteRule ^b$ /2\nRewriteRule ^a /3 [S=2]\nRewriteRule ^c$ /4\nRewriteRule ^d$ /5\n\
-          RewriteRule ^e$ /6\nRewriteRule ^f$ /7\nRewriteRule ^g$ /8\nRewriteRule ^h$ /9\nRewriteRule ^i$ /1\nRewriteRule ^j$ /1\n\
-          RewriteRule ^k$ /1\nRewriteRule ^l$ /1\nRewriteRule ^m$ /1\nRewriteRule ^n$ /1\nRewriteRule ^o$ /1\nRewriteRule ^p$ /1\n\
-          RewriteRule ^q$ /1\nRewriteRule ^r$ /1\nRewriteRule ^s$ /1\nRewriteRule ^t$ /1\nRewriteRule ^u$ /1\nRewriteRule ^v$ /1\n\
+        b"RewriteBase /b\nRewriteRule ^x$ y [R=301,NE,C]\n\
+          RewriteRule !z http://own.example/$0 [P]\0x\0a?b\0",
+        b"RewriteCond %{LA-U:REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} -s\n\
+          RewriteRule ^ /i.php?u=%{REQUEST_URI} [B]\0x\0\0",
+        b"RewriteCond expr \"%{REQUEST_URI} =~ /(x)/\"\n\
+          RewriteRule (x) /$1%1${m:$1|%{HTTP:User-Agent}} [T=a/$1,H=b]\0x\0\0z",
+        b"RewriteRule ^a$ /1\nRewriteRule ^b$ /2\nRewriteRule ^a /3 [S=2]\nRewriteRule ^c$ /4\n\
+          RewriteRule ^d$ /5\n\
+          RewriteRule ^e$ /6\nRewriteRule ^f$ /7\nRewriteRule ^g$ /8\nRewriteRule ^h$ /9\n\
+          RewriteRule ^i$ /1\nRewriteRule ^j$ /1\n\
+          RewriteRule ^k$ /1\nRewriteRule ^l$ /1\nRewriteRule ^m$ /1\nRewriteRule ^n$ /1\n\
+          RewriteRule ^o$ /1\nRewriteRule ^p$ /1\n\
+          RewriteRule ^q$ /1\nRewriteRule ^r$ /1\nRewriteRule ^s$ /1\nRewriteRule ^t$ /1\n\
+          RewriteRule ^u$ /1\nRewriteRule ^v$ /1\n\
           RewriteRule ^w$ /1 [C]\nRewriteRule ^x$ /1\nRewriteRule !^y /1\0a\0\0",
     ];
     const WORDS: &[&[u8]] = &[

@@ -325,7 +325,8 @@ impl<'a, 'r> Run<'a, 'r> {
 
     fn complain_of_rounds(&mut self, rule: &Rule) {
         let message = format!(
-            "AH02596: RewriteRule '{}' and URI '{}' exceeded maximum number of rounds ({}) via the [N] flag",
+            "AH02596: RewriteRule '{}' and URI '{}' exceeded maximum number of rounds ({}) via the \
+             [N] flag",
             String::from_utf8_lossy(rule.pattern.text()),
             String::from_utf8_lossy(&self.transaction.state.uri),
             rule.effects.rounds

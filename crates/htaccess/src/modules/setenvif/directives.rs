@@ -18,7 +18,8 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_setenvif",
         overrides: Overrides::FILE_INFO,
         arguments: Arguments::Raw,
-        summary: "Sets variables where an attribute or a field of the request matches a regular expression.",
+        summary: "Sets variables where an attribute or a field of the request matches a regular \
+            expression.",
         support: Support::Differs(NAMES),
         apply: |call, shared| set_env_if(call, shared, false),
     },

@@ -136,7 +136,10 @@ impl Rule {
 
     /// Whether both ask for the same attribute.
     fn asks_like(&self, other: &Rule) -> bool {
-        matches!((self.name(), other.name()), (Some(one), Some(other)) if one.eq_ignore_ascii_case(other))
+        match (self.name(), other.name()) {
+            (Some(one), Some(other)) => one.eq_ignore_ascii_case(other),
+            _ => false,
+        }
     }
 
     fn tests_like(&self, other: &Rule) -> bool {

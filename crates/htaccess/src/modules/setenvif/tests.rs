@@ -184,8 +184,7 @@ fn what_is_told() {
     );
     assert_eq!(
         told,
-        [
-            "SetEnvIfNoCase X-One ^(f) | [(\"subject\", \"first\"), (\"pattern\", \"^(f)\")] | sets A=f, unsets SEEN"
-        ]
+        ["SetEnvIfNoCase X-One ^(f) | [(\"subject\", \"first\"), (\"pattern\", \"^(f)\")] | sets \
+                A=f, unsets SEEN"]
     );
 }

@@ -115,9 +115,11 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_substitute",
         overrides: Overrides::FILE_INFO,
         arguments: Arguments::ONE,
-        summary: "Replaces text in what passes the filter SUBSTITUTE: s/find/replacement/, with the flags i, n, f and q.",
+        summary: "Replaces text in what passes the filter SUBSTITUTE: s/find/replacement/, with \
+            the flags i, n, f and q.",
         support: Support::Differs(
-            "an expression that matches nothing at all goes on behind the next byte; Apache ends the response",
+            "an expression that matches nothing at all goes on behind the next byte; Apache ends \
+             the response",
         ),
         apply: substitute,
     },
@@ -126,7 +128,8 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_substitute",
         overrides: Overrides::FILE_INFO,
         arguments: Arguments::Flag,
-        summary: "Whether substitutions of folders above come before those of this one; they come behind them otherwise.",
+        summary: "Whether substitutions of folders above come before those of this one; they come \
+            behind them otherwise.",
         support: Support::Full,
         apply: inherit_before,
     },
@@ -135,7 +138,8 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_substitute",
         overrides: Overrides::FILE_INFO,
         arguments: Arguments::ONE,
-        summary: "The longest line that is worked on, 1m where nothing is said; a longer one ends the response.",
+        summary: "The longest line that is worked on, 1m where nothing is said; a longer one ends \
+            the response.",
         support: Support::Full,
         apply: longest_line,
     },

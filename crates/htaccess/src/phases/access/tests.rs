@@ -202,7 +202,8 @@ fn a_slow_password_puts_the_answer_off() {
 fn what_happens_is_traced_and_no_password_is_in_it() {
     let settings = merged(&[
         USERS_OF,
-        "Satisfy All\nAllow from all\n<RequireAll>\nRequire user bob\nRequire ip 192.0.2.1\n</RequireAll>",
+        "Satisfy All\nAllow from all\n<RequireAll>\nRequire user bob\nRequire ip 192.0.2.1\n\
+         </RequireAll>",
     ]);
     let asked = Asked::new("GET ann:secret");
     let mut tx = asked.transaction();

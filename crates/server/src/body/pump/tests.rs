@@ -32,7 +32,7 @@ enum Turn {
     Say(&'static [u8]),
     /// Nothing this time; it wakes the pump at once.
     Wait,
-    /// Nothing for so many milliseconds.
+    /// Nothing for this number of milliseconds.
     Sleep(u64),
     /// From here on, what was said should be spooled if need be.
     Urge,

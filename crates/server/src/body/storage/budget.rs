@@ -48,8 +48,8 @@ impl fmt::Display for NoRoom {
                 "the site's temporary files have as many bytes as its `spill_total` allows"
             }
             NoRoom::Total => {
-                "the temporary files of all sites have as many bytes as `spill_total` of `[limits]` \
-                 allows"
+                "the temporary files of all sites have as many bytes as `spill_total` of \
+                 `[limits]` allows"
             }
         })
     }

@@ -10,8 +10,8 @@ use super::{Shared, Thread};
 use crate::log::Level;
 use crate::net::{CountedConnection, Peer};
 
-/// The part of all connections that is closed at once to make room. Finding the longest idle ones is
-/// a look at all connections of a thread, which should not be needed for each new one.
+/// The part of all connections that is closed at once to make room. Finding the longest idle ones
+/// is a look at all connections of a thread, which should not be needed for each new one.
 const RECYCLED: usize = 256;
 /// The most connections of a thread that keep their buffers while they wait for the next request. A
 /// connection with buffers takes a few kilobytes more than one without.
@@ -48,9 +48,9 @@ impl Thread {
         self.shared.loads.iter().map(|load| load.load(Ordering::Relaxed)).sum()
     }
 
-    /// Closes connections that wait for a request, those that have waited for longest first, and none
-    /// that has waited only for a moment. Returns whether this thread had any; if not, the other
-    /// threads close some of theirs.
+    /// Closes connections that wait for a request, those that have waited for longest first, and
+    /// none that has waited only for a moment. Returns whether this thread had any; if not, the
+    /// other threads close some of their own.
     pub(crate) fn make_room(&self) -> bool {
         if self.close_longest_idle() > 0 {
             return true;
@@ -59,7 +59,8 @@ impl Thread {
         false
     }
 
-    /// Closes some idle connections, those that have waited for longest first. Returns their number.
+    /// Closes some idle connections, those that have waited for longest first. Returns their
+    /// number.
     pub(super) fn close_longest_idle(&self) -> usize {
         let most = (self.shared.most_connections / RECYCLED).max(1);
         self.watches.expire_longest_idle(most, Instant::now())

@@ -61,8 +61,8 @@ impl Elsewhere {
     }
 
     /// Reads from the disk everything that resolving the request asks for. Afterwards it is in the
-    /// kernel's memory. Where too many requests of the site or of the client wait already, nothing is
-    /// read, and the event loop has to wait for the disk.
+    /// kernel's memory. Where too many requests of the site or of the client wait already, nothing
+    /// is read, and the event loop has to wait for the disk.
     pub(super) async fn read_disk(self) {
         let shared = Arc::clone(&self.shared);
         let origin = self.origin();

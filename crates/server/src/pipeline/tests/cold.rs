@@ -54,8 +54,8 @@ fn hang(thread: &Rc<Thread>) -> mpsc::Sender<()> {
     release
 }
 
-/// Returns whether the kernel can look a name up in memory alone, and the folder for temporary files
-/// remembers that a name is missing.
+/// Returns whether the kernel can look a name up in memory alone, and the folder for temporary
+/// files remembers that a name is missing.
 fn remembers_names() -> bool {
     let path = std::env::temp_dir().join(format!("howdah-missing-{}", std::process::id()));
     let path = CString::new(path.to_str().expect("it is text")).expect("it has no NUL");

@@ -14,6 +14,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::names::UpstreamNames;
 use super::reply::Failure;
 use crate::body::Duplex;
 use crate::tls::{handshake_advice, server_name};
@@ -55,7 +56,7 @@ fn peeked(socket: BorrowedFd<'_>) -> Option<io::Result<usize>> {
 }
 
 /// Connects to an upstream of `site` within its `upstream_connect_timeout`. `tls` are the settings
-/// of its upstreams over TLS.
+/// of its upstreams over TLS, `names` the addresses of those that have names.
 ///
 /// # Errors
 /// There is no connection.
@@ -63,8 +64,9 @@ pub(super) async fn connect(
     site: &Site,
     upstream: &Upstream,
     tls: Option<&Arc<ClientConfig>>,
+    names: &UpstreamNames,
 ) -> Result<Box<dyn Duplex>, Failure> {
-    let connected = open(site, upstream, tls);
+    let connected = open(site, upstream, tls, names);
     match tokio::time::timeout(site.upstream_connect_timeout, connected).await {
         Ok(connected) => connected,
         Err(_) => Err(Failure::Unanswered),
@@ -75,30 +77,39 @@ async fn open(
     site: &Site,
     upstream: &Upstream,
     tls: Option<&Arc<ClientConfig>>,
+    names: &UpstreamNames,
 ) -> Result<Box<dyn Duplex>, Failure> {
     if let Some(socket) = &upstream.socket {
         let stream = UnixStream::connect(socket).await.map_err(Failure::Unreachable)?;
         return encrypt(site, upstream, tls, stream).await;
     }
-    let stream = tcp(upstream).await.map_err(Failure::Unreachable)?;
+    let stream = tcp(site, upstream, names).await.map_err(Failure::Unreachable)?;
     // Messages of a WebSocket are short.
     let _ = stream.set_nodelay(true);
     encrypt(site, upstream, tls, stream).await
 }
 
-async fn tcp(upstream: &Upstream) -> io::Result<TcpStream> {
-    let addresses: &[IpAddr] = match upstream.host.trim_matches(['[', ']']) {
-        "localhost" => &[IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)],
-        host => &[host.parse().map_err(|_| io::ErrorKind::InvalidInput)?],
+/// Tries the addresses of the upstream in turn. Each one has its share of the time.
+async fn tcp(site: &Site, upstream: &Upstream, names: &UpstreamNames) -> io::Result<TcpStream> {
+    let found;
+    let addresses: &[IpAddr] = match (upstream.name(), upstream.host.trim_matches(['[', ']'])) {
+        (Some(name), _) => {
+            found = names.addresses(name).await?;
+            &found
+        }
+        (None, "localhost") => &[IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)],
+        (None, host) => &[host.parse().map_err(|_| io::ErrorKind::InvalidInput)?],
     };
-    let mut failed = io::ErrorKind::InvalidInput.into();
-    for address in addresses {
-        match TcpStream::connect((*address, upstream.port)).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => failed = error,
+    let (last, others) = addresses.split_last().ok_or(io::ErrorKind::InvalidInput)?;
+    // There are few addresses.
+    let share = site.upstream_connect_timeout / addresses.len() as u32;
+    for address in others {
+        let connecting = TcpStream::connect((*address, upstream.port));
+        if let Ok(Ok(stream)) = tokio::time::timeout(share, connecting).await {
+            return Ok(stream);
         }
     }
-    Err(failed)
+    TcpStream::connect((*last, upstream.port)).await
 }
 
 /// Makes the handshake of TLS, where the upstream is one over TLS.

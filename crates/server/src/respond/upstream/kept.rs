@@ -1,5 +1,5 @@
-//! Connections to upstreams that wait for their next request, and upstreams that are left alone for a
-//! while. Each thread has its own.
+//! Connections to upstreams that wait for their next request, and upstreams that are left alone for
+//! a while. Each thread has its own.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

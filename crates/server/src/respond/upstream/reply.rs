@@ -89,7 +89,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What may follow the head of a response, by its request.
+/// The content that may follow the head of a response, by its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
     Content,

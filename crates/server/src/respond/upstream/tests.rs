@@ -44,8 +44,10 @@ fn the_head_for_an_upstream() {
     let head = request_head(&client, None, &upstream, b"/y?z", Some(5), Connection::Close);
     assert_eq!(
         String::from_utf8(head).unwrap(),
-        "GET /y?z HTTP/1.1\r\nHost: 127.0.0.1:3000\r\nCookie: a=b\r\nX-Forwarded-For: 192.0.2.9, 192.0.2.7\r\n\
-         X-Forwarded-Host: site.example:8080\r\nX-Forwarded-Server: site.example\r\nContent-Length: 5\r\n\
+        "GET /y?z HTTP/1.1\r\nHost: 127.0.0.1:3000\r\nCookie: a=b\r\n\
+         X-Forwarded-For: 192.0.2.9, 192.0.2.7\r\n\
+         X-Forwarded-Host: site.example:8080\r\nX-Forwarded-Server: site.example\r\n\
+         Content-Length: 5\r\n\
          Connection: close\r\n\r\n"
     );
 }

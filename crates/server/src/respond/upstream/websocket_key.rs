@@ -1,5 +1,5 @@
-//! The key of a WebSocket's handshake (RFC 6455 §4.1). HTTP/2 has none: there the server makes one for
-//! the upstream, and looks at the upstream's answer itself.
+//! The key of a WebSocket's handshake (RFC 6455 §4.1). HTTP/2 has none: there the server makes one
+//! for the upstream, and looks at the upstream's answer itself.
 
 use aws_lc_rs::{digest, rand};
 use base64::Engine;

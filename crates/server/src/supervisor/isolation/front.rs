@@ -10,6 +10,9 @@ use howdah_sys::seccomp;
 
 use super::calls;
 
+/// The port of name servers.
+const DNS: u16 = 53;
+
 /// Confines this process and the threads that it will start. It must have `no_new_privs` set.
 ///
 /// Rules that the kernel does not know are left out; the supervisor has said so.
@@ -44,8 +47,10 @@ fn ruleset(landlock: Landlock, config: &Config) -> io::Result<Ruleset> {
     ruleset.grant(c"/dev/null".to_owned(), FileRights::WRITE_EXISTING);
     ruleset.refuse_to_listen();
     let upstreams = config.sites.iter().flat_map(|site| &site.upstreams);
-    let ports = upstreams.filter(|upstream| upstream.socket.is_none());
-    ruleset.refuse_to_connect(ports.map(|upstream| upstream.port));
+    let ports = upstreams.clone().filter(|upstream| upstream.socket.is_none());
+    // Answers that are too long for a packet come over TCP.
+    let names = upstreams.filter(|upstream| upstream.name().is_some()).map(|_| DNS);
+    ruleset.refuse_to_connect(ports.map(|upstream| upstream.port).chain(names));
     ruleset.refuse_signals();
     ruleset.refuse_abstract_sockets();
     Ok(ruleset)

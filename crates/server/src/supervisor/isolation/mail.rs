@@ -1,4 +1,5 @@
-//! `mail()` hands messages to `sendmail`, which often needs rights that `no_new_privs` keeps from it.
+//! `mail()` hands messages to `sendmail`, which often needs rights that `no_new_privs` keeps from
+//! it.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -24,8 +25,8 @@ pub(super) fn notice(config: &Config, programs: &[&Path]) -> Option<String> {
         |path: &&Path| path.metadata().is_ok_and(|found| found.permissions().mode() & SET_ID != 0);
     let program = programs.iter().copied().find(is_set_id)?.canonicalize().ok()?;
     Some(format!(
-        "mail() of PHP will probably fail (site {}{}): {} needs rights that `no_new_privs` keeps from it; set `sendmail_path` \
-         to msmtp, or `no_new_privs = false`; see docs/security.md",
+        "mail() of PHP will probably fail (site {}{}): {} needs rights that `no_new_privs` keeps \
+         from it; set `sendmail_path` to msmtp, or `no_new_privs = false`; see docs/security.md",
         site.name,
         if config.sites.len() > 1 { " and others" } else { "" },
         program.display()

@@ -145,7 +145,11 @@ fn reached(top: &Path, roots: &[&str]) -> BTreeSet<String> {
         .iter()
         .enumerate()
         .map(|(number, root)| {
-            format!("[[site]]\nname = \"s{number}\"\nhosts = [\"s{number}.example\"]\nroot = \"{}/{root}\"\n", top.display())
+            format!(
+                "[[site]]\nname = \"s{number}\"\nhosts = [\"s{number}.example\"]\n\
+                 root = \"{}/{root}\"\n",
+                top.display()
+            )
         })
         .collect();
     let (isolation, _) = plan(&config(&text), &machine());

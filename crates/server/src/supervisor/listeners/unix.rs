@@ -18,7 +18,8 @@ use howdah_sys::process;
 pub(super) fn bind(path: &Path) -> Result<UnixListener, String> {
     if UnixStream::connect(path).is_ok() {
         return Err(format!(
-            "cannot listen on unix:{}: another program listens there; stop it, or choose another path",
+            "cannot listen on unix:{}: another program listens there; stop it, or choose another \
+             path",
             path.display()
         ));
     }
@@ -56,8 +57,8 @@ pub(super) fn give(
         .and_then(|()| fs::set_permissions(path, Permissions::from_mode(settings.mode)));
     given.map_err(|error| {
         format!(
-            "cannot give unix:{} its owner and permissions: {error}; only root can give a socket to \
-             other users: leave out `owner` and `group`, or start howdah as root",
+            "cannot give unix:{} its owner and permissions: {error}; only root can give a socket \
+             to other users: leave out `owner` and `group`, or start howdah as root",
             path.display()
         )
     })

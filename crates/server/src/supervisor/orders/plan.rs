@@ -160,8 +160,8 @@ fn usual_state(environment: &Environment) -> Option<PathBuf> {
     Some(below.join("howdah-acme"))
 }
 
-/// The user [`ACME_USER`], or a number without a user: the present owner of the folder where that is
-/// such a number, so that the folder changes its owner seldom.
+/// The user [`ACME_USER`], or a number without a user: the present owner of the folder where that
+/// is such a number, so that the folder changes its owner seldom.
 fn identity(environment: &Environment, state: &Path, front: &Identity) -> Result<Identity, String> {
     let failed = |error: std::io::Error| format!("cannot look up the user {ACME_USER}: {error}");
     if let Some(found) = Identity::of_user(ACME_USER, None).map_err(failed)? {
@@ -183,7 +183,8 @@ mod tests {
 
     fn config(hosts: &str, acme: &str) -> Config {
         let text = format!(
-            "listen = [\":443\"]\n[acme]\nterms_agreed = true\n{acme}[[site]]\nhosts = [{hosts}]\nroot = \"/tmp\"\nphp = false\n"
+            "listen = [\":443\"]\n[acme]\nterms_agreed = true\n{acme}[[site]]\nhosts = [{hosts}]\n\
+             root = \"/tmp\"\nphp = false\n"
         );
         Config::parse(&text, "howdah.toml").unwrap()
     }

@@ -1,5 +1,5 @@
-//! The second zygote of a pool: PHP has started in it, and it waits until it replaces the first one,
-//! or the front has died and a new generation takes it.
+//! The second zygote of a pool: PHP has started in it, and it waits until it replaces the first
+//! one, or the front has died and a new generation takes it.
 
 use std::io;
 use std::os::fd::OwnedFd;

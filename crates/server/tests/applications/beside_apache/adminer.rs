@@ -6,7 +6,7 @@ use crate::server::Server;
 use super::application::Application;
 use super::stage::{DATABASE, Stage};
 
-/// What a user of a database tool uploads.
+/// The upload of a user of a database tool.
 pub(super) const STATEMENTS: &str = "\
     CREATE TABLE elephants (id INT PRIMARY KEY, name VARCHAR(40));\n\
     INSERT INTO elephants VALUES (1, 'Jumbo'), (2, 'Hanno');\n";

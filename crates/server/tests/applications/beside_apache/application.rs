@@ -1,4 +1,4 @@
-//! What is known of an application: its package, its configuration, its use, and its differences.
+//! The facts about an application: its package, its configuration, its use, and its differences.
 
 use crate::browser::Browser;
 use crate::server::Server;
@@ -20,11 +20,11 @@ pub(crate) struct Application {
     pub(crate) virtual_host: &'static str,
     /// Whether it needs a database server.
     pub(crate) database: bool,
-    /// What an administrator prepares before the server is started.
+    /// The preparations of an administrator before the server is started.
     pub(crate) set_up: fn(&mut Stage),
     /// Installs and uses the application. Returns the browser of the user who is logged in.
     pub(crate) work: for<'s> fn(&Stage, &'s Server) -> Browser<'s>,
-    /// What `work` has done, for the page.
+    /// The work that `work` has done, for the page.
     pub(crate) done: &'static str,
     /// Where the crawl begins.
     pub(crate) starts: &'static [&'static str],

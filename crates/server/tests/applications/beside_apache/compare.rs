@@ -12,7 +12,7 @@ pub(crate) enum Part {
     Status,
     /// The field of this name, in small letters; empty is any.
     Field(&'static str),
-    /// What both servers say themselves about an error.
+    /// The servers' own words about an error.
     ErrorPage,
     Content,
 }
@@ -47,7 +47,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What differs between the answers of Apache and of Howdah to a request for `url`.
+/// The differences between the answers of Apache and of Howdah to a request for `url`.
 pub(crate) fn differences(url: &str, pages: [&Page; 2], masks: [&Mask; 2]) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut compare = |part: &str, [apache, howdah]: [String; 2]| {
@@ -155,7 +155,7 @@ pub(crate) fn shorten(text: &str, most: usize) -> String {
     }
 }
 
-/// What is different on every server and at every time: addresses, folders, secrets, times.
+/// Words that differ on every server and at every time: addresses, folders, secrets, times.
 pub(crate) struct Mask {
     replaced: Vec<(String, &'static str)>,
     volatile: &'static [(&'static str, &'static str)],

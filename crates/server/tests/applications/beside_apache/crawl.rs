@@ -18,7 +18,7 @@ pub(crate) struct View<'v> {
     pub(crate) mask: &'v Mask,
 }
 
-/// What a crawl has found.
+/// The pages that a crawl has found.
 #[derive(Default)]
 pub(crate) struct Findings {
     pub(crate) pages: usize,

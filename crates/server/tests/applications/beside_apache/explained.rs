@@ -49,8 +49,8 @@ const EVERYWHERE: &[Explained] = &[
         url: "",
         apache: "http://HOST/",
         howdah: "/",
-        reason: "A redirect to a folder's address with a slash names the path alone. Apache writes the \
-                 whole address, with the scheme and the host as it knows them.",
+        reason: "A redirect to a folder's address with a slash names the path alone. Apache writes \
+            the whole address, with the scheme and the host as it knows them.",
     },
     Explained {
         part: Part::Field("content-length"),

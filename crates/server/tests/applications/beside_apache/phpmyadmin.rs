@@ -63,16 +63,16 @@ pub(super) const PHPMYADMIN: Application = Application {
             url: "",
             apache: "phpMyAdmin; path",
             howdah: "phpMyAdmin; path",
-            reason: "Where the session gets a new number, PHP replaces the cookie that it was going \
-                     to send. PHP in Apache sends the replaced one, too.",
+            reason: "Where the session gets a new number, PHP replaces the cookie that it was \
+                going to send. PHP in Apache sends the replaced one, too.",
         },
         Explained {
             part: Part::Field("status"),
             url: "",
             apache: "405",
             howdah: "",
-            reason: "The script sends a field called `Status`, which means the status code to CGI and \
-                     php-fpm. PHP in Apache hands it on as a field.",
+            reason: "The script sends a field called `Status`, which means the status code to CGI \
+                and php-fpm. PHP in Apache hands it on as a field.",
         },
     ],
     logged: &[],

@@ -71,7 +71,8 @@ fn set_up(stage: &mut Stage) {
     let temporary = stage.folder_for_php("temporary");
     let text = fs::read_to_string(&file).unwrap();
     let own = format!(
-        "\n$config['baseurlpath'] = '';\n$config['session.cookie.secure'] = false;\n$config['tempdir'] = '{}';\n\
+        "\n$config['baseurlpath'] = '';\n$config['session.cookie.secure'] = false;\n\
+         $config['tempdir'] = '{}';\n\
          $config['module.enable']['exampleauth'] = true;\n\
          $config['auth.adminpassword'] = '{PASSWORD}';\n",
         temporary.display()

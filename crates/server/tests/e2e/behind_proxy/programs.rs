@@ -70,8 +70,10 @@ fn site(settings: &str, address: SocketAddr) -> Site {
     let settings = settings.replace("127.0.0.1:8080", &address.to_string());
     let settings = settings.split("[[site]]").next().unwrap();
     let config = format!(
-        "{settings}\ncontrol = \"control\"\n[log]\naccess = \"access.log\"\n[[site]]\nroot = \"public\"\nphp = false\n\
-         rules = \"Header set X-Seen expr=%{{REMOTE_ADDR}}|%{{HTTPS}}|%{{SERVER_PORT}}|%{{HTTP_HOST}}\"\n"
+        "{settings}\ncontrol = \"control\"\n[log]\naccess = \"access.log\"\n[[site]]\n\
+         root = \"public\"\nphp = false\n\
+         rules = \"Header set X-Seen \
+         expr=%{{REMOTE_ADDR}}|%{{HTTPS}}|%{{SERVER_PORT}}|%{{HTTP_HOST}}\"\n"
     );
     Site::configured(&[("a.txt", "a")], &config)
 }

@@ -16,12 +16,15 @@ fn site(trusted: &str) -> Site {
 
 fn site_with(trusted: &str, head_timeout: &str) -> Site {
     let config = format!(
-        "listen = [\"127.0.0.1:0\", {{ address = \"127.0.0.2:0\", proxy_protocol = true, trusted = {trusted} }},\
+        "listen = [\"127.0.0.1:0\", {{ address = \"127.0.0.2:0\", proxy_protocol = true, trusted = \
+         {trusted} }},\
          {{ address = \"unix:proxy.sock\", proxy_protocol = true, trusted = {trusted} }}]\n\
-         trusted_proxies = [\"10.0.0.0/8\"]\ncontrol = \"control\"\n[limits]\nhead_timeout = \"{head_timeout}\"\n\
+         trusted_proxies = [\"10.0.0.0/8\"]\ncontrol = \"control\"\n[limits]\n\
+         head_timeout = \"{head_timeout}\"\n\
          [log]\naccess = \"access.log\"\n[[site]]\nroot = \"public\"\n\
          rules = '''\nRewriteEngine On\n\
-         RewriteRule ^ - [E=SEEN:%{{REMOTE_ADDR}}|%{{HTTPS}}|%{{SERVER_ADDR}}|%{{CONN_REMOTE_ADDR}}]\n\
+         RewriteRule ^ - \
+         [E=SEEN:%{{REMOTE_ADDR}}|%{{HTTPS}}|%{{SERVER_ADDR}}|%{{CONN_REMOTE_ADDR}}]\n\
          Header set X-Seen %{{SEEN}}e\n'''\n\
          [site.php]\nworkers = 1\nstate_dir = \"state\"\n"
     );
@@ -73,7 +76,8 @@ fn scripts_see_https_behind_a_proxy_that_ends_tls() {
     let reply = wire.ask("GET", "/a.php", &[("Host", "a.example")], b"");
     assert!(
         reply.text().starts_with(
-            "REMOTE_ADDR=192.0.2.8\nHTTPS=on\nREQUEST_SCHEME=https\nSERVER_PORT=443\nSERVER_NAME=a.example\n"
+            "REMOTE_ADDR=192.0.2.8\nHTTPS=on\nREQUEST_SCHEME=https\nSERVER_PORT=443\n\
+             SERVER_NAME=a.example\n"
         ),
         "{}",
         reply.text()

@@ -58,8 +58,8 @@ fn costly_rules_are_500_with_their_place_and_the_limit_in_the_log() {
     site.server.wait_for_log("bad/.htaccess:3002:");
 }
 
-/// The event loop answers the innocent site while evaluations of the other are under way, and leaves
-/// those to threads of their own.
+/// The event loop answers the innocent site while evaluations of the other are under way, and
+/// leaves those to threads of their own.
 #[test]
 fn another_site_is_answered_while_costly_rules_are_evaluated() {
     let site = two_sites("", &conditions(3_000));

@@ -103,7 +103,8 @@ fn pages_of_errors() {
     let site = Site::new(&[
         (
             ".htaccess",
-            "ErrorDocument 404 /pages/404.html\nErrorDocument 403 \"stay out\"\nErrorDocument 410 http://other.example/gone\n\
+            "ErrorDocument 404 /pages/404.html\nErrorDocument 403 \"stay out\"\n\
+             ErrorDocument 410 http://other.example/gone\n\
              ErrorDocument 416 /pages/416.html\nErrorDocument 500 /none\nRedirect gone /old\n",
         ),
         ("pages/404.html", "not here"),
@@ -141,14 +142,16 @@ fn a_script_makes_the_page_of_an_error() {
     let files = [
         (
             ".htaccess",
-            "ErrorDocument 403 /error.php\nErrorDocument 404 /error.php\nErrorDocument 413 /error.php\nErrorDocument 504 /slow.html\n\
-                 ErrorDocument 502 /error.php\nLimitRequestBody 10\n",
+            "ErrorDocument 403 /error.php\nErrorDocument 404 /error.php\n\
+             ErrorDocument 413 /error.php\nErrorDocument 504 /slow.html\n\
+             ErrorDocument 502 /error.php\nLimitRequestBody 10\n",
         ),
         (
             "error.php",
-            "<?php echo http_response_code(), ' ', $_SERVER['REDIRECT_STATUS'], ' ', $_SERVER['REDIRECT_URL'], ' ', \
-                 $_SERVER['REQUEST_METHOD'], ' ', strlen(file_get_contents('php://input')); \
-                 if (isset($_GET['fine'])) http_response_code(200);",
+            "<?php echo http_response_code(), ' ', $_SERVER['REDIRECT_STATUS'], ' ', \
+             $_SERVER['REDIRECT_URL'], ' ', $_SERVER['REQUEST_METHOD'], ' ', \
+             strlen(file_get_contents('php://input')); if (isset($_GET['fine'])) \
+             http_response_code(200);",
         ),
         ("echo.php", "<?php echo file_get_contents('php://input');"),
         ("hang.php", "<?php sleep(600);"),
@@ -171,7 +174,10 @@ fn a_script_makes_the_page_of_an_error() {
     let reply = site.ask("POST", "/echo.php", &[], b"0123456789a");
     assert_eq!((reply.status, reply.text()), (413, "413 413 /echo.php GET 0"));
     let mut wire = site.connect();
-    wire.send("POST /echo.php HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nc\r\n0123456789ab\r\n0\r\n\r\n");
+    wire.send(
+        "POST /echo.php HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nc\r\n\
+         0123456789ab\r\n0\r\n\r\n",
+    );
     assert_eq!(wire.reply("POST").status, 413);
     let reply = Site::with_php(&files, "request_timeout = \"1s\"").get("/hang.php");
     assert_eq!((reply.status, reply.text()), (504, "too slow"));
@@ -222,7 +228,8 @@ fn unwanted_content_has_a_limit() {
             for body in [plain, chunked] {
                 let mut wire = site.connect();
                 wire.send(format!(
-                    "POST {target} HTTP/1.1\r\nHost: x\r\n{body}GET /file.txt HTTP/1.1\r\nHost: x\r\n\r\n"
+                    "POST {target} HTTP/1.1\r\nHost: x\r\n{body}GET /file.txt HTTP/1.1\r\n\
+                     Host: x\r\n\r\n"
                 ));
                 let reply = wire.reply("POST");
                 assert_eq!(reply.status, status, "{target} {body}");

@@ -22,6 +22,45 @@ fn ask(wire: &mut Wire, target: &str, fields: &[(&str, &str)]) -> Reply {
 }
 
 #[test]
+fn a_client_that_has_a_file_learns_that_its_content_varies() {
+    let site = Site::new(&[
+        (
+            ".htaccess",
+            "AddOutputFilterByType DEFLATE text/css\nHeader append Vary Cookie\n\
+             Header append X-Once yes\n",
+        ),
+        ("small.css", &"p { color: red }\n".repeat(100)),
+        ("plain.txt", "plain"),
+    ]);
+    let mut wire = site.connect();
+    for round in 0..3 {
+        for accepted in ["gzip", "identity"] {
+            let accept = ("Accept-Encoding", accepted);
+            let whole = ask(&mut wire, "/small.css", &[accept]);
+            let date = whole.field("last-modified").unwrap().to_owned();
+            let tag = whole.field("etag").unwrap().to_owned();
+            let vary = whole.field("vary").unwrap();
+            assert!(vary.contains("Accept-Encoding") && vary.contains("Cookie"), "{vary}");
+            for condition in [("If-Modified-Since", &date), ("If-None-Match", &tag)] {
+                let known = ask(&mut wire, "/small.css", &[accept, (condition.0, condition.1)]);
+                let told = ["vary", "etag", "x-once"].map(|name| known.field(name));
+                let expected = [Some(vary), Some(tag.as_str()), Some("yes")];
+                assert_eq!(
+                    (known.status, told),
+                    (304, expected),
+                    "{round} {accepted} {condition:?}"
+                );
+                assert_eq!(known.field("content-encoding"), None);
+            }
+        }
+        let plain = ask(&mut wire, "/plain.txt", &[]);
+        let date = plain.field("last-modified").unwrap().to_owned();
+        let known = ask(&mut wire, "/plain.txt", &[("If-Modified-Since", &date)]);
+        assert_eq!((known.status, known.field("vary")), (304, Some("Cookie")));
+    }
+}
+
+#[test]
 fn files_are_compressed_for_who_can_read_it() {
     let small = "p { color: red }\n".repeat(100);
     let large: String = (0..400_000).map(|number| format!("{number}\n")).collect();
@@ -86,7 +125,8 @@ fn output_of_scripts_is_compressed_as_it_is_made() {
         (
             "slow.php",
             &format!(
-                "<?php {AWAIT} while (ob_get_level()) ob_end_flush(); echo 'first'; flush(); await('first'); echo 'second';"
+                "<?php {AWAIT} while (ob_get_level()) ob_end_flush(); echo 'first'; flush(); \
+                 await('first'); echo 'second';"
             ),
         ),
         ("length.php", "<?php header('Content-Length: 1000'); echo str_repeat('hello', 200);"),
@@ -162,7 +202,8 @@ fn a_head_that_is_kept_is_the_head_that_would_be_made() {
     let site = Site::new(&[
         (
             ".htaccess",
-            "Header always set X-Content-Type-Options nosniff\nExpiresActive On\nExpiresByType text/css \"access plus 1 hour\"\n\
+            "Header always set X-Content-Type-Options nosniff\nExpiresActive On\n\
+             ExpiresByType text/css \"access plus 1 hour\"\n\
              AddType text/x-own .own\nFileETag None\nAddDefaultCharset utf-8\n",
         ),
         ("a.css", "p {}"),

@@ -31,7 +31,8 @@ fn an_edit_is_seen_at_the_next_request() {
 
 #[test]
 fn cached_answers_are_dropped_in_time() {
-    let rules = "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule . /fallback.txt [L]\n\
+    let rules = "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\n\
+        RewriteRule . /fallback.txt [L]\n\
         RewriteCond %{HTTP:X-Door} =closed\nRewriteRule ^ - [F]\n";
     let site =
         Site::new(&[(".htaccess", rules), ("fallback.txt", "fallback"), ("a/kept.txt", "kept")]);

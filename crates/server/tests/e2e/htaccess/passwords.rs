@@ -62,7 +62,8 @@ fn comparing_them_delays_no_other_request() {
                 // `slow:guess0` …
                 let guess = base64(format!("slow:guess{number}").as_bytes());
                 let head = format!(
-                    "GET /private/file.txt HTTP/1.1\r\nHost: x\r\nAuthorization: Basic {guess}\r\nConnection: close\r\n\r\n"
+                    "GET /private/file.txt HTTP/1.1\r\nHost: x\r\nAuthorization: Basic {guess}\r\n\
+                     Connection: close\r\n\r\n"
                 );
                 client.send(head).unwrap();
                 client.answer().unwrap().status

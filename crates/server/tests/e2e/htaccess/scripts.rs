@@ -6,7 +6,8 @@ use crate::site::Site;
 use crate::support::has_php;
 
 /// Prints the named variables, one to a line.
-const DUMP: &str = "<?php foreach (explode(',', $_SERVER['HTTP_X_WANTED']) as $name) echo $name, '=', $_SERVER[$name] ?? '-', \"\\n\";";
+const DUMP: &str = "<?php foreach (explode(',', $_SERVER['HTTP_X_WANTED']) as $name) echo $name, \
+    '=', $_SERVER[$name] ?? '-', \"\\n\";";
 
 fn dump(site: &Site, target: &str, wanted: &str) -> String {
     let reply = site.ask("GET", target, &[("X-Wanted", wanted)], b"");
@@ -23,7 +24,8 @@ fn variables() {
         (
             ".htaccess",
             "SetEnv PLAIN value\nSetEnvIf X-Wanted \"(P[A-Z]+)\" FOUND=$1\nRewriteEngine On\n\
-             RewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^go/(.*)$ /dump.php?to=$1 [E=RULE:$1,QSA]\n\
+             RewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^go/(.*)$ /dump.php?to=$1 \
+             [E=RULE:$1,QSA]\n\
              RequestHeader set X-Made by-hand\nRequestHeader unset Accept-Language\n",
         ),
         ("dump.php", DUMP),
@@ -35,8 +37,9 @@ fn variables() {
     let wanted = "QUERY_STRING,REQUEST_URI,SCRIPT_NAME,REDIRECT_URL,REDIRECT_STATUS,REDIRECT_QUERY_STRING,REDIRECT_RULE";
     assert_eq!(
         dump(&site, "/go/there?a=b", wanted),
-        "QUERY_STRING=to=there&a=b REQUEST_URI=/go/there?a=b SCRIPT_NAME=/dump.php REDIRECT_URL=/go/there REDIRECT_STATUS=200 \
-         REDIRECT_QUERY_STRING=to=there&a=b REDIRECT_RULE=there"
+        "QUERY_STRING=to=there&a=b REQUEST_URI=/go/there?a=b SCRIPT_NAME=/dump.php \
+         REDIRECT_URL=/go/there REDIRECT_STATUS=200 REDIRECT_QUERY_STRING=to=there&a=b \
+         REDIRECT_RULE=there"
     );
     let reply = site.ask(
         "GET",
@@ -56,12 +59,14 @@ fn variables_are_no_header_fields() {
         (
             ".htaccess",
             "SetEnv HTTP_X_SET 1\nSetEnv HTTP_X_SENT other\nRewriteEngine On\n\
-             RewriteRule ^fields$ /fields.php [E=HTTP_AUTHORIZATION:forged]\nRewriteRule ^ - [E=HTTP_X_RULE:2]\n\
+             RewriteRule ^fields$ /fields.php [E=HTTP_AUTHORIZATION:forged]\n\
+             RewriteRule ^ - [E=HTTP_X_RULE:2]\n\
              RequestHeader set X-Made by-hand\nRequestHeader unset X-Gone\n",
         ),
         (
             "fields.php",
-            "<?php $all = array_intersect_key($_SERVER, array_flip(['HTTP_X_SET', 'HTTP_X_RULE', 'HTTP_X_SENT']));
+            "<?php $all = array_intersect_key($_SERVER, array_flip(['HTTP_X_SET', 'HTTP_X_RULE', \
+                'HTTP_X_SENT']));
              echo json_encode([getallheaders(), $all]);",
         ),
     ]);
@@ -105,7 +110,8 @@ fn settings_of_php_are_gone_after_the_request() {
     assert_eq!(site.get("/a/ini.php").status, 500, "as Apache: not allowed here");
 }
 
-const INI: &str = "<?php echo ini_get('memory_limit'), ' ', (int) ini_get('display_errors'), ' ', ini_get('precision');";
+const INI: &str = "<?php echo ini_get('memory_limit'), ' ', (int) ini_get('display_errors'), ' ', \
+    ini_get('precision');";
 
 #[test]
 fn fields_of_a_response() {
@@ -115,7 +121,8 @@ fn fields_of_a_response() {
     let site = Site::new(&[
         (
             ".htaccess",
-            "Header always set X-Always yes\nHeader set X-Ok yes\nHeader unset X-Script\nHeader append Vary Cookie\n",
+            "Header always set X-Always yes\nHeader set X-Ok yes\nHeader unset X-Script\n\
+             Header append Vary Cookie\n",
         ),
         ("ok.php", "<?php header('X-Script: 1'); header('Vary: Accept'); echo 'ok';"),
         ("error.php", "<?php http_response_code(500); echo 'its own page';"),
@@ -141,12 +148,15 @@ fn a_front_controller_with_pretty_addresses() {
     let site = Site::new(&[
         (
             ".htaccess",
-            "<IfModule mod_rewrite.c>\nRewriteEngine On\nRewriteBase /\nRewriteRule ^index\\.php$ - [L]\n\
-             RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /index.php [L]\n</IfModule>\n",
+            "<IfModule mod_rewrite.c>\nRewriteEngine On\nRewriteBase /\n\
+             RewriteRule ^index\\.php$ - [L]\n\
+             RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\n\
+             RewriteRule . /index.php [L]\n</IfModule>\n",
         ),
         (
             "index.php",
-            "<?php echo 'front ', $_SERVER['REQUEST_URI'], ' ', $_SERVER['REQUEST_METHOD'], ' ', file_get_contents('php://input');",
+            "<?php echo 'front ', $_SERVER['REQUEST_URI'], ' ', $_SERVER['REQUEST_METHOD'], ' ', \
+             file_get_contents('php://input');",
         ),
         ("style.css", "p {}"),
         ("folder/index.html", "folder"),

@@ -54,7 +54,8 @@ fn serve(mut input: impl Read, mut output: impl Write) {
         "/echo" => {
             let body = format!("{text}{length} bytes, sum {sum}");
             say(&format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nX-End: 2\r\nContent-Length: {}\r\n\r\n",
+                "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close, X-Hop\r\n\
+                 X-Hop: 1\r\nX-End: 2\r\nContent-Length: {}\r\n\r\n",
                 body.len()
             ));
             // HEAD has no content.
@@ -63,9 +64,8 @@ fn serve(mut input: impl Read, mut output: impl Write) {
             }
         }
         "/chunks" => {
-            say(
-                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 203 Mine\r\nTransfer-Encoding: chunked\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\n",
-            );
+            say("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 203 Mine\r\nTransfer-Encoding: chunked\r\n\
+                    Set-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\n");
             // HEAD has no content. The connection is kept: content would be the next response.
             if text.starts_with("HEAD") {
                 return;
@@ -85,7 +85,8 @@ fn serve(mut input: impl Read, mut output: impl Write) {
         "/short" => say("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"),
         "/own404" => say("HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nmine"),
         "/moved" => say(
-            "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:3000/inside\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:3000/inside\r\nContent-Length: 0\r\n\
+             \r\n",
         ),
         "/rubbish" => say("nonsense\r\n\r\n"),
         "/silent" => thread::sleep(Duration::from_secs(600)),
@@ -111,8 +112,10 @@ fn site_with(upstream_timeout: &str, upstreams: &str, files: &[(&str, &str)]) ->
 fn requests_are_handed_on() {
     let url = upstream();
     let rules = format!(
-        "DirectoryIndex disabled\nRewriteEngine On\nRewriteRule ^file.txt$ - [L]\nRewriteRule ^app/(.*)$ {url}/$1 [P]\n\
-         RequestHeader set X-Made by-hand\nHeader set X-Site yes\nErrorDocument 502 \"bad\"\nErrorDocument 504 \"late\"\n\
+        "DirectoryIndex disabled\nRewriteEngine On\nRewriteRule ^file.txt$ - [L]\n\
+         RewriteRule ^app/(.*)$ {url}/$1 [P]\n\
+         RequestHeader set X-Made by-hand\nHeader set X-Site yes\nErrorDocument 502 \"bad\"\n\
+         ErrorDocument 504 \"late\"\n\
          <Files close>\nSetOutputFilter DEFLATE\n</Files>\nLimitRequestBody 3000000\n"
     );
     let files = [(".htaccess", rules.as_str()), ("file.txt", "a file"), ("app/chunks", "a file")];
@@ -149,7 +152,8 @@ fn requests_are_handed_on() {
         );
     }
     wire.send(
-        "POST /app/echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        "POST /app/echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\
+         \r\n",
     );
     assert!(wire.reply("POST").text().ends_with("3 bytes, sum 294"));
     let reply = wire.ask("HEAD", "/app/echo", &[], b"");
@@ -197,7 +201,8 @@ fn requests_are_handed_on() {
 fn only_to_upstreams_of_the_site() {
     let (url, other) = (upstream(), upstream());
     let rules = format!(
-        "RewriteEngine On\nRewriteRule ^other$ {other}/echo [P]\nRewriteRule ^as/(.*)$ http://$1/ [P]\n\
+        "RewriteEngine On\nRewriteRule ^other$ {other}/echo [P]\n\
+         RewriteRule ^as/(.*)$ http://$1/ [P]\n\
          RewriteRule ^at/(.*)$ {url}$1/echo [P]\nRewriteRule ^tls$ https://127.0.0.1/ [P]\n\
          RewriteRule ^query {url}/echo?%{{QUERY_STRING}} [P,NE]\n"
     );
@@ -241,7 +246,8 @@ fn sockets_and_upstreams_that_are_not_there() {
     let gone = format!("http://{}", free_address());
     let socket = format!("unix:{}|http://app", path.display());
     let rules = format!(
-        "RewriteEngine On\nRewriteRule ^a/(.*)$ {socket}/$1 [P]\nRewriteRule ^b/(.*)$ http://app/$1 [P]\n\
+        "RewriteEngine On\nRewriteRule ^a/(.*)$ {socket}/$1 [P]\n\
+         RewriteRule ^b/(.*)$ http://app/$1 [P]\n\
          RewriteRule ^gone {gone}/ [P]\nErrorDocument 503 \"soon\"\n"
     );
     let site = site(&format!("[{socket:?}, {gone:?}]"), &[(".htaccess", &rules)]);

@@ -37,9 +37,11 @@ fn a_script_sees_the_request() {
     }
     let script = "<?php header('X-Made: 1'); header('Connection: close'); header('X-B: a, b');
         setcookie('one', '1'); setcookie('two', '2');
-        echo json_encode([$_SERVER['SERVER_PROTOCOL'], $_SERVER['REQUEST_METHOD'], $_SERVER['REQUEST_URI'],
+        echo json_encode([$_SERVER['SERVER_PROTOCOL'], $_SERVER['REQUEST_METHOD'], \
+        $_SERVER['REQUEST_URI'],
             $_SERVER['HTTP_HOST'], $_SERVER['HTTP_COOKIE'], $_COOKIE, $_SERVER['HTTP_X_Y'],
-            $_SERVER['REQUEST_SCHEME'], getallheaders()['X-Y'], $_POST, $_SERVER['CONTENT_LENGTH'] ?? '-']);";
+            $_SERVER['REQUEST_SCHEME'], getallheaders()['X-Y'], $_POST, \
+            $_SERVER['CONTENT_LENGTH'] ?? '-']);";
     let site = Site::new(&[("index.php", script)]);
     let client = Http2::connect(&site);
     let host = site.server.address().to_string();
@@ -179,7 +181,8 @@ fn a_trusted_proxy_names_the_client() {
     if !has_php() {
         return;
     }
-    let script = "<?php echo $_SERVER['REMOTE_ADDR'], ' ', $_SERVER['HTTPS'] ?? '-', ' ', $_SERVER['HTTP_HOST'];";
+    let script = "<?php echo $_SERVER['REMOTE_ADDR'], ' ', $_SERVER['HTTPS'] ?? '-', ' ', \
+        $_SERVER['HTTP_HOST'];";
     let options = Options {
         top: "trusted_proxies = [\"127.0.0.1\"]",
         ..Options::default()

@@ -89,7 +89,7 @@ impl Http3 {
         mut transport: TransportConfig,
     ) -> Http3 {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        // A client that a test does not run for a while is there all the same.
+        // A client that a test does not run for a while is still there.
         transport.max_idle_timeout(None);
         settings.transport_config(Arc::new(transport));
         let (endpoint, connection, sender, driver) = runtime.block_on(async {
@@ -129,6 +129,13 @@ impl Http3 {
         (self.connection, self.sender, self.driver) = (connection, sender, driver);
     }
 
+    /// Opens another connection that sends before the end of its handshake. `None`: the client has
+    /// no session that allows that. `server` may be a relay. Called within [`run`](Http3::run).
+    pub fn begin_early(&self, server: SocketAddr) -> Option<quinn::Connection> {
+        let connecting = self.endpoint.connect_with(self.settings.clone(), server, &self.name);
+        connecting.unwrap().into_0rtt().ok().map(|(connection, _)| connection)
+    }
+
     /// Moves the client to another port.
     pub fn move_away(&self) -> SocketAddr {
         let socket = UdpSocket::bind(OWN_ADDRESS).unwrap();
@@ -157,8 +164,8 @@ impl Http3 {
         self.try_ask(method, target, fields, body).expect("a response")
     }
 
-    /// As [`get`](Http3::get), on a new connection if the present one takes no more requests. A request
-    /// that was begun there must be answered. Returns whether there was a new connection.
+    /// As [`get`](Http3::get), on a new connection if the present one takes no more requests. A
+    /// request that was begun there must be answered. Returns whether there was a new connection.
     pub fn ask_again(&mut self, target: &str) -> (Reply, bool) {
         let begun = self.run(async { self.begin_get(target).await });
         if let Ok(stream) = begun {
@@ -216,7 +223,7 @@ impl Http3 {
     }
 }
 
-/// What a client needs that trusts the authority in this PEM.
+/// The settings of a client that trusts the authority in this PEM.
 pub fn settings(authority: &[u8]) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority).unwrap()).unwrap();
@@ -229,7 +236,7 @@ pub fn settings(authority: &[u8]) -> ClientConfig {
     settings_with(tls)
 }
 
-/// What a client with these settings of TLS needs.
+/// The settings of a client with these settings of TLS.
 pub fn settings_with(mut tls: rustls::ClientConfig) -> ClientConfig {
     tls.alpn_protocols = vec![b"h3".to_vec()];
     ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()))

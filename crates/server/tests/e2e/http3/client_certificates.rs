@@ -12,7 +12,8 @@ const LISTEN: &str = "listen = [{ address = \"127.0.0.1:0\", tls = true }]\nthre
 fn table(folder: &Folder, name: &str, hosts: &str, more: &str) -> String {
     format!(
         "[[site]]\nname = \"{name}\"\nhosts = [{hosts}]\nroot = \"public\"\n\
-         tls = {{ cert = \"{0}/{name}.pem\", key = \"{0}/{name}.key\"{more} }}\n[site.php]\nworkers = 1\n\
+         tls = {{ cert = \"{0}/{name}.pem\", key = \"{0}/{name}.key\"{more} }}\n[site.php]\n\
+         workers = 1\n\
          state_dir = \"state-{name}\"\n",
         folder.path().display()
     )
@@ -36,7 +37,8 @@ fn clients_without_a_certificate_are_refused_or_told_apart() {
     let folder = files(&[("open", &pair), ("closed", &pair), ("both", &pair)]);
     folder.file("ca.pem", authority.pem());
     let ca = format!(", client_ca = \"{}/ca.pem\"", folder.path().display());
-    let script = "<?php foreach (['VERIFY', 'S_DN', 'S_DN_CN', 'I_DN', 'CERT'] as $name) echo $_SERVER['SSL_CLIENT_' . $name] ?? '-', '|'; echo $_SERVER['SSL_SESSION_RESUMED'];";
+    let script = "<?php foreach (['VERIFY', 'S_DN', 'S_DN_CN', 'I_DN', 'CERT'] as $name) echo \
+        $_SERVER['SSL_CLIENT_' . $name] ?? '-', '|'; echo $_SERVER['SSL_SESSION_RESUMED'];";
     let site = configured(
         &[
             ("a.txt", "x"),
@@ -138,7 +140,8 @@ fn a_listener_behind_a_proxy_says_that_it_has_no_http3() {
     let authority = Authority::new();
     let folder = files(&[("a", &authority.certify(&["a.example"]))]);
     folder.folder("public");
-    let listen = "listen = [{ address = \"127.0.0.1:8443\", tls = true, proxy_protocol = true, trusted = true }]\n";
+    let listen = "listen = [{ address = \"127.0.0.1:8443\", tls = true, proxy_protocol = true, \
+        trusted = true }]\n";
     for (more, is_told) in [("", true), ("[http3]\nenabled = false\n", false)] {
         let config = format!("{listen}{more}{}", table(&folder, "a", "\"a.example\"", ""));
         let file = folder.file("howdah.toml", config).display().to_string();

@@ -158,7 +158,8 @@ fn a_taken_udp_port_leaves_the_other_protocols() {
     );
     let site = Site::configured(&[("a.txt", "x")], &config);
     site.server.wait_for_log(&format!(
-        "no HTTP/3 on {address}: Address already in use (os error 98): another program has the UDP port"
+        "no HTTP/3 on {address}: Address already in use (os error 98): another program has the UDP \
+         port"
     ));
     let mut wire = authority.connect(address, "a.example", Trust::Tls13);
     let reply = wire.ask("GET", "/a.txt", &[("Host", "a.example")], b"");

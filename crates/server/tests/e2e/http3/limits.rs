@@ -1,5 +1,5 @@
-//! Attacks, and clients that take too long. Each meets the limit that is for it; other clients notice
-//! nothing.
+//! Attacks, and clients that take too long. Each meets the limit that is for it; other clients
+//! notice nothing.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -89,7 +89,8 @@ fn a_small_head_that_decodes_to_a_large_one() {
     let served = served("header_list = \"8K\"");
     let raw = Raw::connect(&served);
     let connection = raw.client.connection.clone();
-    // A section with a line of the static table, again and again: `accept: application/dns-message`.
+    // A section with a line of the static table, again and again:
+    // `accept: application/dns-message`.
     let mut section = vec![0, 0];
     section.extend(std::iter::repeat_n(0xc0 | 30, 3000));
     let mut frame = vec![1, 0x40 | (section.len() >> 8) as u8, section.len() as u8];

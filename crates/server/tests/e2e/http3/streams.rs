@@ -44,9 +44,9 @@ fn scripts_see_the_connection_and_get_content() {
     if !has_php() {
         return;
     }
-    let script = "<?php foreach (['SERVER_PROTOCOL', 'HTTPS', 'SSL_PROTOCOL', 'SSL_TLS_SNI', 'SSL_SESSION_RESUMED', \
-                  'HTTP_HOST', 'HTTP_COOKIE', 'REMOTE_ADDR'] as $name) echo $name, '=', $_SERVER[$name] ?? '-', ' '; \
-                  echo $_SERVER['SSL_CIPHER'];";
+    let script = "<?php foreach (['SERVER_PROTOCOL', 'HTTPS', 'SSL_PROTOCOL', 'SSL_TLS_SNI', \
+        'SSL_SESSION_RESUMED', 'HTTP_HOST', 'HTTP_COOKIE', 'REMOTE_ADDR'] as $name) echo $name, \
+        '=', $_SERVER[$name] ?? '-', ' '; echo $_SERVER['SSL_CIPHER'];";
     let upload =
         "<?php echo $_SERVER['CONTENT_LENGTH'] ?? '-', ' ', md5(file_get_contents('php://input'));";
     let long = "<?php for ($i = 0; $i < 40; $i++) echo str_repeat(chr(97 + $i % 26), 100000);";
@@ -162,7 +162,8 @@ fn output_and_early_hints_come_as_they_are_made() {
         return;
     }
     let script = format!(
-        "<?php {AWAIT} header('Link: </a.css>; rel=preload'); headers_send(103); header_remove('Link');
+        "<?php {AWAIT} header('Link: </a.css>; rel=preload'); headers_send(103); \
+            header_remove('Link');
          header('Content-Type: text/event-stream');
          for ($i = 0; $i < 3; $i++) {{ echo \"data: $i\\n\\n\"; flush(); await(\"seen$i\"); }}"
     );

@@ -15,7 +15,8 @@ const FORKS: (&str, &str) = (
         if ($how === 'pcntl') return pcntl_fork();
         $c = FFI::cdef('int fork(void); long syscall(long, ...);');
         // A raw `clone(SIGCHLD)`, which no library notices.
-        return $how === 'ffi' ? $c->fork() : $c->syscall(php_uname('m') === 'x86_64' ? 56 : 220, 17, 0, 0, 0, 0);
+        return $how === 'ffi' ? $c->fork() : $c->syscall(php_uname('m') === 'x86_64' ? 56 : 220, \
+        17, 0, 0, 0, 0);
     }",
 );
 
@@ -25,7 +26,8 @@ fn site() -> Site {
             "<?php require 'forks.php'; echo 'begun ', $_GET['n'], ' ';
              $child = create($_GET['how']);
              {after}
-             if ($child) {{ pcntl_waitpid($child, $status); echo pcntl_wexitstatus($status), str_repeat(',', 5000), ' ended ', $_GET['n']; }}"
+             if ($child) {{ pcntl_waitpid($child, $status); echo pcntl_wexitstatus($status), \
+             str_repeat(',', 5000), ' ended ', $_GET['n']; }}"
         )
     };
     let files = [
@@ -37,7 +39,8 @@ fn site() -> Site {
         (
             "head.php",
             script(
-                "if (!$child) { http_response_code(404); header('X-Foreign: 1'); echo 'x'; flush(); fastcgi_finish_request(); exit(7); }",
+                "if (!$child) { http_response_code(404); header('X-Foreign: 1'); echo 'x'; \
+                 flush(); fastcgi_finish_request(); exit(7); }",
             ),
         ),
         ("goes_on.php", script("")),
@@ -45,7 +48,8 @@ fn site() -> Site {
         (
             "shutdown.php",
             script(
-                "if (!$child) { register_shutdown_function(fn() => touch($_GET['out'])); exit(7); }",
+                "if (!$child) { register_shutdown_function(fn() => touch($_GET['out'])); \
+                 exit(7); }",
             ),
         ),
         (
@@ -127,7 +131,8 @@ fn a_child_that_outlives_its_request_ends_with_its_script() {
         &[
             (
                 "leaves.php",
-                "<?php if (!pcntl_fork()) { usleep(700_000); echo 'late'; touch($_GET['out']); return; } echo 'answered';",
+                "<?php if (!pcntl_fork()) { usleep(700_000); echo 'late'; touch($_GET['out']); \
+                 return; } echo 'answered';",
             ),
             OK,
         ],
@@ -161,7 +166,8 @@ fn a_child_leaves_the_uploaded_files_to_its_parent() {
         )],
         "workers = 1\npcntl = true",
     );
-    let body = "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\ncontent\r\n--b--\r\n";
+    let body = "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\n\
+        content\r\n--b--\r\n";
     let fields = [("Content-Type", "multipart/form-data; boundary=b")];
     let reply = site.ask("POST", "/upload.php", &fields, body.as_bytes());
     assert_eq!(reply.text(), "content");
@@ -175,7 +181,8 @@ fn pcntl_is_there_only_where_the_site_turns_it_on() {
     }
     let file = (
         "has.php",
-        "<?php echo json_encode([function_exists('pcntl_fork'), extension_loaded('pcntl'), defined('SIGKILL')]);",
+        "<?php echo json_encode([function_exists('pcntl_fork'), extension_loaded('pcntl'), \
+         defined('SIGKILL')]);",
     );
     for (key, expected) in [("", "[false,false,false]"), ("pcntl = true", "[true,true,true]")] {
         assert_eq!(Site::with_php(&[file], key).get("/has.php").text(), expected, "{key}");
@@ -192,14 +199,18 @@ fn an_alarm_of_one_request_does_not_reach_the_next() {
         &[
             (
                 "alarm.php",
-                "<?php pcntl_async_signals(true); pcntl_signal(SIGALRM, function () { echo 'wrong'; });
-                 pcntl_signal(SIGTERM, SIG_IGN); pcntl_sigprocmask(SIG_BLOCK, [SIGUSR1, SIGHUP]); pcntl_alarm(1); echo getmypid();",
+                "<?php pcntl_async_signals(true); pcntl_signal(SIGALRM, function () { echo \
+                    'wrong'; });
+                 pcntl_signal(SIGTERM, SIG_IGN); pcntl_sigprocmask(SIG_BLOCK, [SIGUSR1, SIGHUP]); \
+                 pcntl_alarm(1); echo getmypid();",
             ),
             ("default.php", "<?php pcntl_alarm(1); echo getmypid();"),
             (
                 "next.php",
-                "<?php $began = hrtime(true); usleep(1_300_000); pcntl_sigprocmask(SIG_BLOCK, [], $mask);
-                 echo json_encode([getmypid(), hrtime(true) - $began >= 1_300_000_000, $mask, pcntl_signal_get_handler(SIGALRM)]);",
+                "<?php $began = hrtime(true); usleep(1_300_000); pcntl_sigprocmask(SIG_BLOCK, [], \
+                    $mask);
+                 echo json_encode([getmypid(), hrtime(true) - $began >= 1_300_000_000, $mask, \
+                 pcntl_signal_get_handler(SIGALRM)]);",
             ),
         ],
         "workers = 1\npcntl = true",

@@ -38,11 +38,13 @@ fn errors_become_500_and_a_line_that_names_script_and_url() {
             ("type.php", "<?php declare(strict_types=1); function f(int $a) {} f('x');"),
             (
                 "memory.php",
-                "<?php ini_set('memory_limit', '8M'); $s = str_repeat('x', 64 << 20); echo strlen($s);",
+                "<?php ini_set('memory_limit', '8M'); $s = str_repeat('x', 64 << 20); echo \
+                 strlen($s);",
             ),
             (
                 "recursion.php",
-                "<?php ini_set('memory_limit', '16M'); function f($n) { return [f($n + 1)]; } f(0);",
+                "<?php ini_set('memory_limit', '16M'); function f($n) { return [f($n + 1)]; } \
+                 f(0);",
             ),
             ("in_shutdown.php", "<?php register_shutdown_function(fn() => undefined_too());"),
             OK,
@@ -96,7 +98,8 @@ fn a_value_of_the_configuration_that_php_refuses_is_named_in_the_log() {
     }
     let site = Site::with_php(
         &[("a.php", "<?php echo ini_get('session.save_handler');")],
-        "workers = 1\nini = { session.save_handler = \"user\", display_errors = \"0\", log_errors = \"1\" }",
+        "workers = 1\nini = { session.save_handler = \"user\", display_errors = \"0\", log_errors \
+         = \"1\" }",
     );
     assert_eq!(site.get("/a.php").text(), "files");
     wait_for_line(&site, &["error default:", "PHP Fatal error", "Session save handler"]);
@@ -122,7 +125,8 @@ fn a_page_that_shows_its_errors_is_the_pages_own_output() {
             ("shown.php", "<?php echo 'before '; throw new Exception('shown to all');"),
             (
                 "handled.php",
-                "<?php set_exception_handler(function ($e) { http_response_code(503); echo 'sorry: ', $e->getMessage(); }); throw new Exception('x');",
+                "<?php set_exception_handler(function ($e) { http_response_code(503); echo 'sorry: \
+                 ', $e->getMessage(); }); throw new Exception('x');",
             ),
             ("warning.php", "<?php echo $undefined; echo 'after';"),
         ],
@@ -183,10 +187,15 @@ fn request_timeout_ends_a_script_whatever_it_does() {
             ("sleeps.php", "<?php sleep(600); echo 'never';"),
             ("busy.php", "<?php set_time_limit(0); while (true) $a = md5('x');"),
             // One that goes on when it is told to end; SIGKILL it does not survive.
-            ("deaf.php", "<?php register_shutdown_function(function () { while (true) usleep(1000); }); sleep(600);"),
+            (
+                "deaf.php",
+                "<?php register_shutdown_function(function () { while (true) usleep(1000); }); \
+                 sleep(600);",
+            ),
             (
                 "shut.php",
-                "<?php register_shutdown_function(function () { file_put_contents($_GET['out'], 'ran'); }); set_time_limit(0);
+                "<?php register_shutdown_function(function () { file_put_contents($_GET['out'], \
+                    'ran'); }); set_time_limit(0);
                  while (true) $a = md5('x');",
             ),
             OK,
@@ -234,11 +243,13 @@ fn a_script_that_shows_signs_of_life_outlives_request_timeout() {
             ),
             (
                 "prints.php",
-                "<?php for ($i = 0; $i < 84; $i++) { usleep(50_000); echo ' '; flush(); } echo 'done';",
+                "<?php for ($i = 0; $i < 84; $i++) { usleep(50_000); echo ' '; flush(); } echo \
+                 'done';",
             ),
             (
                 "leaves.php",
-                "<?php fastcgi_finish_request(); set_time_limit(600); usleep(4_200_000); touch($_GET['in'] . '/left');",
+                "<?php fastcgi_finish_request(); set_time_limit(600); usleep(4_200_000); \
+                 touch($_GET['in'] . '/left');",
             ),
             ("htaccess/.htaccess", "php_value max_execution_time 600"),
             ("htaccess/sleeps.php", sleeps),
@@ -246,11 +257,12 @@ fn a_script_that_shows_signs_of_life_outlives_request_timeout() {
             ("user_ini/sleeps.php", sleeps),
             ("sleeps.php", sleeps),
         ],
-        "workers = 8\nrequest_timeout = \"2s\"\nini = { output_buffering = 0, max_execution_time = 600 }",
+        "workers = 8\nrequest_timeout = \"2s\"\nini = { output_buffering = 0, max_execution_time = \
+         600 }",
     );
     let (leaves, left) = (site.awaiting("/leaves.php"), site.scratch().join("left"));
-    // A machine that stands still may end a script before it has asked; a script that is not believed
-    // never gets to its end.
+    // A machine that stands still may end a script before it has asked; a script that is not
+    // believed never gets to its end.
     std::thread::scope(|scope| {
         for target in [
             "/asks.php",
@@ -314,7 +326,8 @@ fn a_worker_that_crashes_is_replaced() {
             (
                 "half.php",
                 &format!(
-                    "<?php {AWAIT} echo str_repeat('x', 200000); flush(); await('seen'); posix_kill(getmypid(), 11); sleep(5);"
+                    "<?php {AWAIT} echo str_repeat('x', 200000); flush(); await('seen'); \
+                     posix_kill(getmypid(), 11); sleep(5);"
                 ),
             ),
             ("other.php", "<?php usleep(700_000); echo 'untouched';"),

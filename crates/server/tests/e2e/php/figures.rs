@@ -1,4 +1,4 @@
-//! What the access log and the response tell of a script's run.
+//! Figures of a script's run in the access log and in the response.
 
 use crate::site::{Options, Site};
 use crate::support::{has_php, wait_until};
@@ -72,7 +72,8 @@ fn the_time_in_the_queue_is_all_of_the_wait() {
     if !has_php() {
         return;
     }
-    let held = "<?php touch($_GET['in'] . '/begun'); while (!file_exists($_GET['in'] . '/end')) usleep(1000); echo 'done';";
+    let held = "<?php touch($_GET['in'] . '/begun'); while (!file_exists($_GET['in'] . '/end')) \
+        usleep(1000); echo 'done';";
     let options = Options {
         log: "format = \"%U %^pq %^pt\"",
         php: "workers = 1",

@@ -42,8 +42,10 @@ fn scripts_are_told_of_apaches_modules_and_version() {
     let site = Site::with_php(
         &[(
             "a.php",
-            "<?php $all = apache_get_modules(); echo json_encode([array_is_list($all), count($all) > 20,
-                array_values(array_intersect($all, ['core', 'mod_rewrite', 'mod_headers', 'mod_php', 'prefork', 'mod_security2', 'mod_rewrite.c', ''])),
+            "<?php $all = apache_get_modules(); echo json_encode([array_is_list($all), \
+                count($all) > 20,
+                array_values(array_intersect($all, ['core', 'mod_rewrite', 'mod_headers', \
+                'mod_php', 'prefork', 'mod_security2', 'mod_rewrite.c', ''])),
                 apache_get_version() === $_SERVER['SERVER_SOFTWARE']]);",
         )],
         "",
@@ -61,8 +63,10 @@ fn notes_and_variables_last_as_long_as_the_request() {
     let site = Site::with_php(
         &[(
             "a.php",
-            "<?php echo json_encode([apache_note('a'), apache_note('a', 'one'), apache_note('A', 'two'), apache_note('a'), apache_note('a', null),
-                apache_note('a', ''), apache_note('a'), apache_setenv('NEW', '1'), apache_getenv('NEW'), getenv('NEW'), apache_getenv('OTHER'),
+            "<?php echo json_encode([apache_note('a'), apache_note('a', 'one'), apache_note('A', \
+                'two'), apache_note('a'), apache_note('a', null),
+                apache_note('a', ''), apache_note('a'), apache_setenv('NEW', '1'), \
+                apache_getenv('NEW'), getenv('NEW'), apache_getenv('OTHER'),
                 apache_setenv('NEW', '2'), apache_getenv('new')]);",
         )],
         "workers = 1",
@@ -83,8 +87,11 @@ fn scripts_look_up_what_a_uri_leads_to() {
         &[
             (
                 "in/a.php",
-                "<?php $found = @apache_lookup_uri($_GET['uri']); echo json_encode($found === false ? false
-                    : [$found->status, $found->uri, $found->filename, $found->path_info, $found->args ?? null, $found->unparsed_uri, $found->method, get_class($found)]);",
+                "<?php $found = @apache_lookup_uri($_GET['uri']); echo json_encode($found === \
+                    false ? false
+                    : [$found->status, $found->uri, $found->filename, $found->path_info, \
+                    $found->args ?? null, $found->unparsed_uri, $found->method, \
+                    get_class($found)]);",
             ),
             ("page.html", ""),
         ],

@@ -49,7 +49,8 @@ fn fields_are_replaced_added_and_removed() {
     }
     let site = script(
         "header('X-Once: 1'); header('X-Once: 2'); header('X-Many: a'); header('X-Many: b', false);
-         header('X-Gone: 1'); header_remove('X-Gone'); header_remove('X-Powered-By'); header('Content-Type: text/x-test');
+         header('X-Gone: 1'); header_remove('X-Gone'); header_remove('X-Powered-By'); \
+         header('Content-Type: text/x-test');
          header('X-Empty:'); header('X-Umlaut: ä');",
     );
     let reply = site.get("/");
@@ -66,7 +67,8 @@ fn several_cookies_are_several_fields() {
         return;
     }
     let site = script(
-        "setcookie('a', '1'); setcookie('b', 'x y', ['path' => '/', 'httponly' => true, 'samesite' => 'Lax']);
+        "setcookie('a', '1'); setcookie('b', 'x y', ['path' => '/', 'httponly' => true, \
+            'samesite' => 'Lax']);
          header('Set-Cookie: c=3', false); session_name('S'); session_start(); $_SESSION['n'] = 1;",
     );
     let cookies = site.get("/");
@@ -84,7 +86,8 @@ fn fields_of_the_connection_are_the_servers() {
         return;
     }
     let site = script(
-        "header('Connection: upgrade'); header('Keep-Alive: 99'); header('Transfer-Encoding: gzip'); header('Date: never');
+        "header('Connection: upgrade'); header('Keep-Alive: 99'); header('Transfer-Encoding: \
+            gzip'); header('Date: never');
          header('Upgrade: x'); echo 'body';",
     );
     let mut wire = site.connect();
@@ -111,7 +114,8 @@ fn no_field_splits_a_response() {
         return;
     }
     let site = script(
-        "ini_set('display_errors', '0'); header(\"X-A: 1\\r\\nX-Forged: 1\"); header(\"X-B: 1\\nX-Forged: 2\"); echo 'ok';",
+        "ini_set('display_errors', '0'); header(\"X-A: 1\\r\\nX-Forged: 1\"); header(\"X-B: \
+         1\\nX-Forged: 2\"); echo 'ok';",
     );
     let reply = site.get("/");
     assert!(reply.all("x-forged").is_empty(), "{reply:?}");
@@ -157,7 +161,8 @@ fn early_hints_come_before_the_page() {
         return;
     }
     let site = script(&format!(
-        "{AWAIT} header('Link: </a.css>; rel=preload', false); headers_send(103); await('hints'); echo 'page';"
+        "{AWAIT} header('Link: </a.css>; rel=preload', false); headers_send(103); await('hints'); \
+         echo 'page';"
     ));
     let mut wire = site.connect();
     wire.request("GET", &site.awaiting("/"), &[], b"");
@@ -179,8 +184,10 @@ fn functions_that_apache_has() {
         return;
     }
     let site = script(
-        "header('X-A: 1'); header('X-B: 2'); apache_setenv('NOTE', 'n'); header('Content-Type: application/json');
-         echo json_encode([apache_request_headers()['X-Q'], apache_response_headers(), apache_getenv('NOTE'), PHP_SAPI]);",
+        "header('X-A: 1'); header('X-B: 2'); apache_setenv('NOTE', 'n'); header('Content-Type: \
+            application/json');
+         echo json_encode([apache_request_headers()['X-Q'], apache_response_headers(), \
+         apache_getenv('NOTE'), PHP_SAPI]);",
     );
     let said = site.ask("GET", "/", &[("X-Q", "q")], b"").json();
     assert_eq!(said[0], "q");
@@ -197,7 +204,8 @@ fn all_request_headers_have_their_names_as_the_client_sent_them() {
     let site = Site::new(&[
         (
             "index.php",
-            "<?php echo json_encode([getallheaders(), getallheaders() == apache_request_headers()]);",
+            "<?php echo json_encode([getallheaders(), getallheaders() == \
+             apache_request_headers()]);",
         ),
         ("ruled/.htaccess", "RequestHeader set X-Added yes\nRequestHeader unset X-API-KEY\n"),
         ("ruled/index.php", "<?php echo json_encode([getallheaders(), true]);"),
@@ -220,7 +228,8 @@ fn all_request_headers_have_their_names_as_the_client_sent_them() {
     let said = site.ask("POST", "/", &fields, b"body").json();
     let expected = serde_json::json!({
         "X-GitHub-Event": "push", "X-API-KEY": "k", "X_Y": "under", "x-lower": "l", "proxy": "p",
-        "Authorization": "Bearer t", "Content-Type": "text/x", "Accept": "a, b", "Cookie": "c=1; d=2", "X-Empty": "",
+        "Authorization": "Bearer t", "Content-Type": "text/x", "Accept": "a, b",
+        "Cookie": "c=1; d=2", "X-Empty": "",
         "Host": "localhost", "Content-Length": "4",
     });
     assert_eq!((&said[0], &said[1]), (&expected, &true.into()));
@@ -239,7 +248,8 @@ fn a_script_may_send_thousands_of_fields() {
         return;
     }
     let site = script(
-        "for ($i = 0; $i < $_GET['n']; $i++) header(\"X-Field-$i: \" . str_repeat('v', 60)); echo 'done';",
+        "for ($i = 0; $i < $_GET['n']; $i++) header(\"X-Field-$i: \" . str_repeat('v', 60)); echo \
+         'done';",
     );
     let reply = site.get("/?n=4000");
     assert_eq!((reply.status, reply.text()), (200, "done"));

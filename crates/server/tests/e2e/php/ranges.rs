@@ -46,7 +46,8 @@ fn a_recording_that_a_script_sends_can_be_sought_in() {
     let code = format!(
         "<?php header('Content-Type: audio/ogg'); header('Content-Length: {LENGTH}');
          for ($i = 0; $i < {LENGTH}; $i += 80_000) {{
-             $s = ''; for ($j = $i; $j < $i + 80_000; $j += 8) $s .= sprintf('%08d', $j); echo $s; }}"
+             $s = ''; for ($j = $i; $j < $i + 80_000; $j += 8) $s .= sprintf('%08d', $j); echo \
+             $s; }}"
     );
     let site = Site::new(&[("sound.php", &code)]);
     let mut wire = site.connect();
@@ -62,7 +63,8 @@ fn a_recording_that_a_script_sends_can_be_sought_in() {
     let boundary = kind.strip_prefix("multipart/byteranges; boundary=").unwrap();
     let part = |range: &str, body: &str| {
         format!(
-            "\r\n--{boundary}\r\nContent-Type: audio/ogg\r\nContent-Range: bytes {range}/{LENGTH}\r\n\r\n{body}"
+            "\r\n--{boundary}\r\nContent-Type: audio/ogg\r\n\
+             Content-Range: bytes {range}/{LENGTH}\r\n\r\n{body}"
         )
     };
     let expected = [

@@ -9,8 +9,10 @@ use crate::support::has_php;
 const ECHO: &str = "<?php
     header('Content-Type: application/json');
     $input = file_get_contents('php://input');
-    echo json_encode(['method' => $_SERVER['REQUEST_METHOD'], 'get' => $_GET, 'post' => $_POST, 'cookie' => $_COOKIE,
-        'input' => $input, 'again' => file_get_contents('php://input') === $input, 'server' => $_SERVER,
+    echo json_encode(['method' => $_SERVER['REQUEST_METHOD'], 'get' => $_GET, 'post' => $_POST, \
+    'cookie' => $_COOKIE,
+        'input' => $input, 'again' => file_get_contents('php://input') === $input, 'server' => \
+        $_SERVER,
         'headers' => getallheaders()], JSON_INVALID_UTF8_SUBSTITUTE);";
 
 fn echo_site() -> Site {
@@ -111,7 +113,8 @@ fn a_chunked_body_is_put_together() {
     // Chunks of one byte each, and the next request behind them in the same packet.
     let body: String = "c=345".chars().map(|byte| format!("1\r\n{byte}\r\n")).collect();
     wire.send(format!(
-        "PUT /echo.php HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n{body}0\r\n\r\n\
+        "PUT /echo.php HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n\
+         {body}0\r\n\r\n\
          GET /echo.php?second HTTP/1.1\r\nHost: localhost\r\n\r\n"
     ));
     assert_eq!(wire.reply("PUT").json()["input"], "c=345");
@@ -126,7 +129,8 @@ fn a_client_that_waits_for_100_is_told_to_go_on() {
     let site = echo_site();
     let mut wire = site.connect();
     wire.send(
-        "POST /echo.php HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n",
+        "POST /echo.php HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n\
+         Content-Length: 3\r\n\r\n",
     );
     let (status, _, fields) = wire.head();
     assert_eq!((status, fields), (100, vec![]));

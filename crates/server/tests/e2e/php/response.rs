@@ -43,8 +43,10 @@ fn sizes_around_every_buffer_arrive_byte_for_byte() {
         return;
     }
     let site = script(
-        "mt_srand(7); $n = (int) $_GET['n']; $s = ''; for ($i = 0; $i < 1024; $i++) $s .= chr(mt_rand(0, 255));
-         $s = substr(str_repeat($s . 'x', intdiv($n, 1025) + 1), 0, $n); $c = (int) ($_GET['c'] ?? $n + 1);
+        "mt_srand(7); $n = (int) $_GET['n']; $s = ''; for ($i = 0; $i < 1024; $i++) $s .= \
+            chr(mt_rand(0, 255));
+         $s = substr(str_repeat($s . 'x', intdiv($n, 1025) + 1), 0, $n); $c = (int) ($_GET['c'] \
+         ?? $n + 1);
          header('X-Sum: ' . md5($s)); foreach (str_split($s, max($c, 1)) as $part) echo $part;",
     );
     let mut wire = site.connect();
@@ -66,7 +68,8 @@ fn a_page_that_is_complete_at_once_has_a_length_whatever_its_script_declared() {
         return;
     }
     let site = script(
-        "if (isset($_GET['cl'])) header('Content-Length: ' . $_GET['cl']); echo str_repeat('x', $_GET['n']);",
+        "if (isset($_GET['cl'])) header('Content-Length: ' . $_GET['cl']); echo str_repeat('x', \
+         $_GET['n']);",
     );
     let mut wire = site.connect();
     for size in [4096, 65_536, 65_537, 100_000] {
@@ -129,11 +132,13 @@ fn output_buffers_are_honoured() {
         ("clean.php", "<?php ob_start(); echo 'gone'; ob_end_clean(); echo 'kept';"),
         (
             "late.php",
-            "<?php ob_start(); echo str_repeat('x', 100000); header('X-Late: yes'); ob_end_flush();",
+            "<?php ob_start(); echo str_repeat('x', 100000); header('X-Late: yes'); \
+             ob_end_flush();",
         ),
         (
             "nested.php",
-            "<?php ob_start(); echo 'a'; ob_start(); echo 'b'; $b = ob_get_clean(); echo strrev('c' . $b);",
+            "<?php ob_start(); echo 'a'; ob_start(); echo 'b'; $b = ob_get_clean(); echo \
+             strrev('c' . $b);",
         ),
         ("gzip.php", "<?php ob_start('ob_gzhandler'); echo 'squeezed';"),
     ]);
@@ -170,7 +175,8 @@ fn a_script_that_sends_more_than_it_said_does_not_reach_into_the_next_response()
         ("small.php", "<?php header('Content-Length: 5'); echo 'Hello, world'; flush();"),
         (
             "large.php",
-            "<?php header('Content-Length: 5'); echo 'Hello'; flush(); for ($i = 0; $i < 100; $i++) echo str_repeat('x', 10000);",
+            "<?php header('Content-Length: 5'); echo 'Hello'; flush(); for ($i = 0; $i < 100; \
+             $i++) echo str_repeat('x', 10000);",
         ),
         ("next.php", "<?php echo 'next';"),
     ]);
@@ -260,7 +266,8 @@ fn shutdown_functions_and_sessions_come_after_the_page() {
         (
             "index.php",
             "<?php session_start(); $n = $_SESSION['n'] ?? 0;
-             register_shutdown_function(function () { $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1; echo ' shut'; });
+             register_shutdown_function(function () { $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1; \
+             echo ' shut'; });
              echo $n; if (isset($_GET['exit'])) exit;",
         ),
         ("destroy.php", "<?php session_start(); session_destroy(); echo 'gone';"),

@@ -17,8 +17,10 @@ fn ini_values_hold_and_admin_values_cannot_be_changed() {
     let site = Site::with_php(
         &[(
             "index.php",
-            "<?php $change = fn($name, $to) => [ini_get($name), @ini_set($name, $to), ini_get($name)];
-             echo json_encode([$change('memory_limit', '32M'), $change('precision', '3'), $change('user_agent', 'x'),
+            "<?php $change = fn($name, $to) => [ini_get($name), @ini_set($name, $to), \
+                ini_get($name)];
+             echo json_encode([$change('memory_limit', '32M'), $change('precision', '3'), \
+             $change('user_agent', 'x'),
                  ini_get('short_open_tag'), function_exists('exec')]);",
         )],
         "ini = { memory_limit = \"64M\", precision = 9, short_open_tag = true }\n\
@@ -41,7 +43,8 @@ fn user_ini_files_hold_below_their_folder() {
         &[
             (
                 ".user.ini",
-                "memory_limit = 33M\nuser_agent = \"stolen\"\n; a comment\nauto_prepend_file = none\n",
+                "memory_limit = 33M\nuser_agent = \"stolen\"\n; a comment\n\
+                 auto_prepend_file = none\n",
             ),
             ("sub/.user.ini", "memory_limit = 44M\n"),
             ("index.php", "<?php echo ini_get('memory_limit'), ' ', ini_get('user_agent');"),
@@ -69,7 +72,8 @@ fn files_are_prepended_and_appended() {
             ("before.php", "<?php echo 'before ';"),
             ("after.php", "<?php echo 'after';"),
         ],
-        "ini = { auto_prepend_file = \"before.php\", auto_append_file = \"after.php\", include_path = \".\" }",
+        "ini = { auto_prepend_file = \"before.php\", auto_append_file = \"after.php\", \
+         include_path = \".\" }",
     );
     assert_eq!(site.get("/").text(), "before page after");
     let site = Site::new(&[
@@ -91,7 +95,8 @@ fn the_environment_is_what_the_configuration_says() {
     let site = Site::with_php(
         &[(
             "index.php",
-            "<?php echo json_encode([getenv('APP_ENV'), getenv('HOME'), getenv('CARGO_MANIFEST_DIR'), array_keys(getenv())]);",
+            "<?php echo json_encode([getenv('APP_ENV'), getenv('HOME'), \
+             getenv('CARGO_MANIFEST_DIR'), array_keys(getenv())]);",
         )],
         "env = { APP_ENV = \"test\" }",
     );
@@ -142,7 +147,8 @@ fn each_pool_has_folders_of_its_own() {
     }
     let config = |name: &str| {
         format!(
-            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n[site.php]\nworkers = 1\n\
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n\
+             [site.php]\nworkers = 1\n\
              state_dir = \"state-{name}\"\n"
         )
     };
@@ -151,12 +157,19 @@ fn each_pool_has_folders_of_its_own() {
             "index.php",
             "<?php session_start(); $_SESSION['x'] = 1; session_write_close();
              $temp = tempnam(sys_get_temp_dir(), 'x'); tmpfile();
-             echo json_encode(['temp' => $temp, 'session' => session_save_path(), 'upload' => $_FILES['f']['tmp_name'] ?? ini_get('upload_tmp_dir'),
+             echo json_encode(['temp' => $temp, 'session' => session_save_path(), 'upload' => \
+             $_FILES['f']['tmp_name'] ?? ini_get('upload_tmp_dir'),
                  'uid' => posix_geteuid(), 'files' => glob(session_save_path() . '/sess_*')]);",
         )],
-        &format!("listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"access.log\"\n{}{}", config("one"), config("two")),
+        &format!(
+            "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\n\
+             access = \"access.log\"\n{}{}",
+            config("one"),
+            config("two")
+        ),
     );
-    let body = "--B\r\nContent-Disposition: form-data; name=\"f\"; filename=\"a\"\r\n\r\ncontent\r\n--B--\r\n";
+    let body = "--B\r\nContent-Disposition: form-data; name=\"f\"; filename=\"a\"\r\n\r\n\
+        content\r\n--B--\r\n";
     let ask = |host: &str| {
         let fields = [("Host", host), ("Content-Type", "multipart/form-data; boundary=B")];
         site.ask("POST", "/", &fields, body.as_bytes()).json()
@@ -192,7 +205,8 @@ fn the_sites_sapi_is_the_name_that_scripts_see() {
     }
     let file = (
         "sapi.php",
-        "<?php echo json_encode([PHP_SAPI, php_sapi_name(), opcache_get_status(false)['opcache_enabled'] ?? false]);",
+        "<?php echo json_encode([PHP_SAPI, php_sapi_name(), \
+         opcache_get_status(false)['opcache_enabled'] ?? false]);",
     );
     for (key, name) in [
         ("", "apache2handler"),
@@ -211,10 +225,13 @@ const USES_FOLDERS: &str = "<?php
     $name = tempnam(sys_get_temp_dir(), 'x');
     echo json_encode([
         'basedir' => ini_get('open_basedir'),
-        'temporary' => file_put_contents($name, 'x') === 1 && unlink($name) && dirname($name) === sys_get_temp_dir(),
+        'temporary' => file_put_contents($name, 'x') === 1 && unlink($name) && dirname($name) === \
+        sys_get_temp_dir(),
         'upload' => file_get_contents($_FILES['f']['tmp_name'] ?? '') ,
-        'session' => session_start() && session_write_close() && file_exists(session_save_path() . '/sess_' . session_id()),
-        'outside' => @file_get_contents('/etc/hostname') ?: @file_get_contents('/etc/passwd') ?: 'closed',
+        'session' => session_start() && session_write_close() && file_exists(session_save_path() \
+        . '/sess_' . session_id()),
+        'outside' => @file_get_contents('/etc/hostname') ?: @file_get_contents('/etc/passwd') ?: \
+        'closed',
         'unset' => @ini_set('open_basedir', '/'),
     ]);";
 
@@ -235,7 +252,8 @@ fn open_basedir_leaves_the_pools_own_folders_open() {
     let root = site.root().display().to_string();
     site.file("b/.htaccess", format!("php_value open_basedir {root}/b"));
     site.file("c/.user.ini", format!("open_basedir = {root}/c"));
-    let upload = "--x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\ncontent\r\n--x--\r\n";
+    let upload = "--x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\n\
+        content\r\n--x--\r\n";
     let form = ("Content-Type", "multipart/form-data; boundary=x");
     let ask = |target: &str, basedir: &str| {
         let reply = site.ask("POST", target, &[form], upload.as_bytes());
@@ -276,7 +294,8 @@ fn a_relative_open_basedir_means_the_scripts_folder() {
     if !has_php() {
         return;
     }
-    let reads = "<?php echo @file_get_contents('data.txt') ?: 'closed', ' ', @file_get_contents('../data.txt') ?: 'closed';";
+    let reads = "<?php echo @file_get_contents('data.txt') ?: 'closed', ' ', \
+        @file_get_contents('../data.txt') ?: 'closed';";
     let site = Site::with_php(
         &[
             ("data.txt", "above"),

@@ -7,8 +7,8 @@ use super::failures::wait_for_line;
 use crate::site::Site;
 use crate::support::{has_php, wait_until};
 
-/// `block()` waits in a function of PHP's until the test writes into a pipe, `spin()` computes until
-/// a file is there.
+/// `block()` waits in a function of PHP's until the test writes into a pipe, `spin()` computes
+/// until a file is there.
 const LIBRARY: &str = "<?php namespace Shop;
 function block() {
     posix_mkfifo($_GET['in'] . '/pipe', 0600);

@@ -115,12 +115,14 @@ fn a_script_learns_that_its_client_is_gone() {
             (
                 "ignores.php",
                 "<?php ignore_user_abort(true); $out = $_GET['out'];
-                 for ($i = 0; $i < 60000 && !connection_aborted(); $i++) { echo 'x'; flush(); usleep(10_000); }
+                 for ($i = 0; $i < 60000 && !connection_aborted(); $i++) { echo 'x'; flush(); \
+                 usleep(10_000); }
                  file_put_contents($out, connection_aborted() . ' ' . connection_status());",
             ),
             (
                 "heeds.php",
-                "<?php $out = $_GET['out']; register_shutdown_function(fn() => file_put_contents($out, 'shut ' . connection_status()));
+                "<?php $out = $_GET['out']; register_shutdown_function(fn() => \
+                    file_put_contents($out, 'shut ' . connection_status()));
                  for ($i = 0; $i < 60000; $i++) { echo 'x'; flush(); usleep(10_000); }
                  file_put_contents($out . '.end', 'x');",
             ),
@@ -167,7 +169,8 @@ fn a_finished_request_goes_on_behind_its_answer() {
         return;
     }
     let script = format!(
-        "<?php {AWAIT} ignore_user_abort(true); session_start(); $_SESSION['a'] = 1; echo 'answer'; header('X-A: 1');
+        "<?php {AWAIT} ignore_user_abort(true); session_start(); $_SESSION['a'] = 1; echo \
+            'answer'; header('X-A: 1');
          $ok = fastcgi_finish_request(); echo 'never seen'; await('answer');
          file_put_contents($_GET['in'] . '/done', var_export($ok, true) . ' ' . session_status());"
     );

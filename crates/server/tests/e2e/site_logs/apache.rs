@@ -101,12 +101,14 @@ fn configuration(folder: &Path, root: &Path, format: &str, address: SocketAddr) 
     let php = php_module().unwrap_or_default();
     let (folder, root, php) = (folder.display(), root.display(), php.display());
     format!(
-        "ServerRoot {folder}\nServerName logs.test\nDefaultRuntimeDir {folder}\nPidFile {folder}/pid\n\
+        "ServerRoot {folder}\nServerName logs.test\nDefaultRuntimeDir {folder}\n\
+         PidFile {folder}/pid\n\
          ErrorLog {folder}/error.log\nListen {address}\n{load}LoadModule php_module {php}\n\
          User www-data\nGroup www-data\nStartServers 1\nMinSpareServers 1\nMaxSpareServers 2\n\
          MaxKeepAliveRequests 0\nKeepAliveTimeout 60\nTypesConfig /etc/mime.types\n\
          DirectoryIndex index.php index.html\nDocumentRoot {root}\n\
-         <Directory />\nOptions FollowSymLinks\nAllowOverride All\nRequire all granted\n</Directory>\n\
+         <Directory />\nOptions FollowSymLinks\nAllowOverride All\nRequire all granted\n\
+         </Directory>\n\
          <FilesMatch \"\\.php$\">\nSetHandler application/x-httpd-php\n</FilesMatch>\n\
          CustomLog {folder}/access.log '{format}'\n"
     )

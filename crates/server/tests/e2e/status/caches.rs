@@ -23,7 +23,8 @@ fn the_use_of_opcache_is_shown_and_the_pages_do_not_notice() {
     if !has_php() {
         return;
     }
-    let page = "<?php set_error_handler(function ($_, $what) { echo $what; }); session_start(); echo 'page';";
+    let page = "<?php set_error_handler(function ($_, $what) { echo $what; }); session_start(); \
+        echo 'page';";
     let files = [("page.php", page), ("other.php", "<?php echo 'other';")];
     let site = shop(&files, "ini = { opcache.file_update_protection = 0 }");
     wait_until("opcache has had scripts", || {

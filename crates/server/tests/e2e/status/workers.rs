@@ -86,7 +86,8 @@ fn a_worker_that_has_grown_is_replaced_after_its_request() {
         return;
     }
     // PHP keeps compiled patterns as long as the process lives.
-    let grow = "<?php for ($i = 0; $i < 1500; $i++) preg_match(\"/$i\" . str_repeat('ab', 15000) . '/', '');
+    let grow = "<?php for ($i = 0; $i < 1500; $i++) preg_match(\"/$i\" . str_repeat('ab', 15000) \
+        . '/', '');
                 echo getmypid();";
     let files = [("grow.php", grow), ("pid.php", "<?php echo getmypid();")];
     let site = shop(&files, "max_memory = \"40M\"\nini = { \"pcre.jit\" = \"0\" }\n");

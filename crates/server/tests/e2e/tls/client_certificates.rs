@@ -13,13 +13,15 @@ fn clients_without_a_certificate_are_refused_or_told_apart() {
     folder.file("ca.pem", authority.pem());
     let table = |name: &str, more: &str| {
         format!(
-            "[[site]]\nhosts = [\"{name}.example\"]\nroot = \"public\"\ntls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\", \
-             redirect = false{more} }}\n[site.php]\nworkers = 1\nstate_dir = \"state-{name}\"\n",
+            "[[site]]\nhosts = [\"{name}.example\"]\nroot = \"public\"\n\
+             tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\", redirect = false{more} \
+             }}\n[site.php]\nworkers = 1\nstate_dir = \"state-{name}\"\n",
             folder.path().display()
         )
     };
     let ca = format!(", client_ca = \"{}/ca.pem\"", folder.path().display());
-    let script = "<?php foreach (['VERIFY', 'S_DN', 'S_DN_CN', 'I_DN', 'CERT'] as $name) echo $_SERVER['SSL_CLIENT_' . $name] ?? '-', '|';";
+    let script = "<?php foreach (['VERIFY', 'S_DN', 'S_DN_CN', 'I_DN', 'CERT'] as $name) echo \
+        $_SERVER['SSL_CLIENT_' . $name] ?? '-', '|';";
     let rules = "RequestHeader set X-Cert \"%{SSL_CLIENT_CERT}s\"\n";
     let site = Site::configured(
         &[

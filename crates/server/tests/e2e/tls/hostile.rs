@@ -191,7 +191,7 @@ fn a_renegotiation_is_refused() {
     );
 }
 
-/// What sslscan, a scanner of Debian, finds.
+/// The findings of sslscan, a scanner of Debian.
 #[test]
 fn a_scanner_finds_nothing_unsafe() {
     if Command::new("sslscan").arg("--version").output().is_err() {
@@ -291,9 +291,11 @@ fn attack(count: usize, most: usize, visits: usize) {
     let site = Site::configured(
         &[("a.txt", "x")],
         &format!(
-            "{LISTEN}threads = 2\ncontrol = \"control\"\n[limits]\nconnections = {most}\nclient_connections = 4000\n\
+            "{LISTEN}threads = 2\ncontrol = \"control\"\n[limits]\nconnections = {most}\n\
+             client_connections = 4000\n\
              handshake_timeout = \"5m\"\nhead_timeout = \"5m\"\n[[site]]\nhosts = [\"a.example\"]\n\
-             root = \"public\"\nphp = false\ntls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\", redirect = false }}\n",
+             root = \"public\"\nphp = false\ntls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\", \
+             redirect = false }}\n",
             folder.path().display()
         ),
     );

@@ -19,7 +19,8 @@ fn client(state: &Path) -> TlsClient {
 #[test]
 fn the_local_authority_is_kept_and_used_again() {
     let config = "listen = [{ address = \"127.0.0.1:0\", tls = true }]\nstate_dir = \"kept\"\n\
-                  [[site]]\nhosts = [\"a.example\", \"*.b.example\"]\nroot = \"public\"\nphp = false\ntls = \"internal\"\n\
+                  [[site]]\nhosts = [\"a.example\", \"*.b.example\"]\nroot = \"public\"\n\
+                  php = false\ntls = \"internal\"\n\
                   [[site]]\nroot = \"public\"\nphp = false\ntls = { from = \"internal\" }\n";
     let site = Site::configured(&[("a.txt", "x")], config);
     let (address, state) = (site.server.address(), site.path().join("kept"));

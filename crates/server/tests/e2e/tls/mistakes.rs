@@ -1,4 +1,5 @@
-//! Mistakes with certificates and keys: each gets a message that names the file and says what to do.
+//! Mistakes with certificates and keys: each gets a message that names the file and says what to
+//! do.
 
 use std::fs;
 
@@ -8,7 +9,8 @@ use crate::support::{Folder, Setup};
 /// A configuration with this value of `tls`, and the folder that it is in.
 fn config(folder: &Folder, tls: &str) -> String {
     let text = format!(
-        "listen = [{{ address = \"127.0.0.1:0\", tls = true }}]\n[[site]]\nname = \"shop\"\nhosts = [\"a.example\"]\n\
+        "listen = [{{ address = \"127.0.0.1:0\", tls = true }}]\n[[site]]\nname = \"shop\"\n\
+         hosts = [\"a.example\"]\n\
          root = \".\"\nphp = false\ntls = {tls}\n"
     );
     folder.file("howdah.toml", text).display().to_string()
@@ -41,6 +43,20 @@ fn unusable_certificates_and_keys_are_refused_with_advice() {
             assert_eq!(status, Some(expected), "{command} {certificate} {key}: {err}");
             assert!(err.contains(said) && err.contains("site shop"), "{command}: {err}");
         }
+    }
+}
+
+#[test]
+fn early_data_and_certificates_of_clients_exclude_each_other() {
+    let authority = Authority::new();
+    let folder = client::files(&[("good", &authority.certify(&["a.example"]))]);
+    folder.file("ca.pem", authority.pem());
+    let pair = "cert = \"good.pem\", key = \"good.key\", early_data = true";
+    for (more, expected) in [("", 0), (", client_ca = \"ca.pem\"", 1)] {
+        let file = config(&folder, &format!("{{ {pair}{more} }}"));
+        let (status, _, told) = Setup::with(&["check", "--config", &file]).run();
+        assert_eq!(status, Some(expected), "{told}");
+        assert_eq!(told.contains("have not shown the certificate of `client_ca`"), expected == 1);
     }
 }
 

@@ -13,7 +13,8 @@ fn site(folder: &Folder) -> Site {
     Site::configured(
         &[("a.txt", "x")],
         &format!(
-            "{LISTEN}[[site]]\nname = \"shop\"\nhosts = [\"a.example\"]\nroot = \"public\"\nphp = false\n\
+            "{LISTEN}[[site]]\nname = \"shop\"\nhosts = [\"a.example\"]\nroot = \"public\"\n\
+             php = false\n\
              tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\" }}\n",
             folder.path().display()
         ),

@@ -14,9 +14,11 @@ fn requests_in_the_clear_are_redirected_to_https() {
     let site = Site::configured(
         &[("a.txt", "x"), (".well-known/acme-challenge/token", "challenge")],
         &format!(
-            "{LISTEN}trusted_proxies = [\"127.0.0.9\"]\n[[site]]\nhosts = [\"a.example\", \"b.example\"]\n\
+            "{LISTEN}trusted_proxies = [\"127.0.0.9\"]\n[[site]]\n\
+             hosts = [\"a.example\", \"b.example\"]\n\
              root = \"public\"\nphp = false\ntls = {{ {tls} }}\n\
-             [[site]]\nhosts = [\"c.example\"]\nroot = \"public\"\nphp = false\ntls = {{ {tls}, redirect = false }}\n"
+             [[site]]\nhosts = [\"c.example\"]\nroot = \"public\"\nphp = false\n\
+             tls = {{ {tls}, redirect = false }}\n"
         ),
     );
     let port = site.server.addresses()[1].port();
@@ -52,7 +54,8 @@ fn a_request_for_a_site_with_another_certificate_is_misdirected() {
     ]);
     let table = |name: &str, hosts: &str| {
         format!(
-            "[[site]]\nname = \"{name}\"\nhosts = [{hosts}]\nroot = \"public/{name}\"\nphp = false\n\
+            "[[site]]\nname = \"{name}\"\nhosts = [{hosts}]\nroot = \"public/{name}\"\n\
+             php = false\n\
              tls = {{ cert = \"{0}/{name}.pem\", key = \"{0}/{name}.key\" }}\n",
             folder.path().display()
         )
@@ -101,7 +104,8 @@ fn responses_over_https_promise_to_use_it_alone() {
         ],
         &format!(
             "{LISTEN}[[site]]\nhosts = [\"a.example\"]\nroot = \"public\"\nphp = false\n\
-             tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\", redirect = false, hsts = \"{value}\" }}\n",
+             tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\", redirect = false, hsts = \
+             \"{value}\" }}\n",
             folder.path().display()
         ),
     );

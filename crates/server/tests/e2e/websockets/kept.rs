@@ -122,7 +122,8 @@ fn an_upstream_that_cannot_be_reached_is_left_alone_for_a_while() {
         Site::configured(
             &[(".htaccess", &rules)],
             &format!(
-                "listen = [\"127.0.0.1:0\"]\nthreads = 1\n[[site]]\nroot = \"public\"\nphp = false\n\
+                "listen = [\"127.0.0.1:0\"]\nthreads = 1\n[[site]]\nroot = \"public\"\n\
+                 php = false\n\
                  upstreams = [\"http://{address}\"]\nupstream_retry = \"{retry}\"\n"
             ),
         )

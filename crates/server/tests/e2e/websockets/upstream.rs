@@ -1,4 +1,4 @@
-//! Upstreams that speak WebSocket, and clients of theirs.
+//! Upstreams that speak WebSocket, and their clients.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -72,8 +72,8 @@ impl Upstream {
         })
     }
 
-    /// Starts a server that accepts every WebSocket with the answer to its key, and then has `serve`
-    /// handle the bytes.
+    /// Starts a server that accepts every WebSocket with the answer to its key, and then has
+    /// `serve` handle the bytes.
     pub fn accepting(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Upstream {
         Upstream::with(move |stream| {
             if let Ok(socket) = tungstenite::accept(stream) {
@@ -115,8 +115,9 @@ impl Upstream {
 }
 
 /// A head that accepts a WebSocket.
-pub const ACCEPTED: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: WebSocket\r\nConnection: Upgrade\r\n\
-                            Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
+pub const ACCEPTED: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: WebSocket\r\n\
+    Connection: Upgrade\r\n\
+    Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
 
 /// The fields of a request for a WebSocket.
 pub const ASKS: [(&str, &str); 4] = [

@@ -29,9 +29,8 @@ fn limits_of_resources_hold_for_scripts_and_their_programs() {
     assert!((200..300).contains(&open), "{open}");
     // A file that is too long is an error, and the worker goes on.
     let before = sites.run("echo getmypid();");
-    let code = "$file = fopen('big', 'w'); $sum = 0; \
-                for ($n = 0; $n < 32; ++$n) { $sum += (int) @fwrite($file, str_repeat('x', 65536)); } \
-                unlink('big'); echo $sum;";
+    let code = "$file = fopen('big', 'w'); $sum = 0; for ($n = 0; $n < 32; ++$n) { $sum += (int) \
+                @fwrite($file, str_repeat('x', 65536)); } unlink('big'); echo $sum;";
     assert_eq!(sites.run(code), (1 << 20).to_string());
     assert_eq!(sites.run("echo getmypid();").len(), before.len());
     assert!(!sites.server.log().contains("was killed"), "{}", sites.server.log());
@@ -44,8 +43,8 @@ fn a_worker_that_has_used_its_processor_time_is_replaced_after_its_request() {
         return;
     }
     let sites = Sites::start("rlimits = { cpu = \"1s\" }");
-    let burn = "function used() { $u = getrusage(); \
-                return $u['ru_utime.tv_sec'] + $u['ru_stime.tv_sec'] + ($u['ru_utime.tv_usec'] + $u['ru_stime.tv_usec']) / 1e6; } \
+    let burn = "function used() { $u = getrusage(); return $u['ru_utime.tv_sec'] + \
+                $u['ru_stime.tv_sec'] + ($u['ru_utime.tv_usec'] + $u['ru_stime.tv_usec']) / 1e6; } \
                 while (used() < 1.2) {} echo getmypid();";
     let worn: u32 = sites.run(burn).parse().unwrap();
     let worn = crate::support::Process::new(worn);

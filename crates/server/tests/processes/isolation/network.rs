@@ -32,15 +32,16 @@ fn a_site_connects_only_where_it_may() {
     let port = other.local_addr().unwrap().port();
     let refused = [
         format!(
-            "exec('bash -c \": >/dev/tcp/127.0.0.1/{port}\" 2>/dev/null', $o, $status); echo $status ? 'no' : 'yes';"
+            "exec('bash -c \": >/dev/tcp/127.0.0.1/{port}\" 2>/dev/null', $o, $status); echo \
+             $status ? 'no' : 'yes';"
         ),
         "echo @socket_create(AF_INET, SOCK_DGRAM, 0) ? 'yes' : 'no';".to_owned(),
         "echo @socket_create(AF_INET, SOCK_STREAM, 262) ? 'yes' : 'no';".to_owned(),
         "echo @socket_create(AF_INET, SOCK_STREAM, 132) ? 'yes' : 'no';".to_owned(),
         "echo @socket_create(AF_UNIX, SOCK_STREAM, 0) ? 'yes' : 'no';".to_owned(),
         format!(
-            "$s = socket_create(AF_INET, SOCK_STREAM, 0); \
-             echo @socket_sendto($s, 'x', 1, 0x20000000, '127.0.0.1', {port}) === false ? 'no' : 'yes';"
+            "$s = socket_create(AF_INET, SOCK_STREAM, 0); echo @socket_sendto($s, 'x', 1, \
+             0x20000000, '127.0.0.1', {port}) === false ? 'no' : 'yes';"
         ),
     ];
     for code in refused {

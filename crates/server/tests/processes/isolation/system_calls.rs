@@ -73,8 +73,8 @@ fn ordinary_work_goes_on() {
         ("echo shell_exec('echo a | cat');", "a\n"),
         ("echo exec('sh -c \"sleep 0.01 & wait; echo done\"');", "done"),
         (
-            "$p = proc_open('cat', [['pipe', 'r'], ['pipe', 'w']], $pipes); fwrite($pipes[0], 'x'); \
-             fclose($pipes[0]); echo stream_get_contents($pipes[1]), proc_close($p);",
+            "$p = proc_open('cat', [['pipe', 'r'], ['pipe', 'w']], $pipes); fwrite($pipes[0], \
+             'x'); fclose($pipes[0]); echo stream_get_contents($pipes[1]), proc_close($p);",
             "x0",
         ),
         ("echo @fsockopen('127.0.0.1', 1, $e) ? 'yes' : $e;", "111"),
@@ -121,10 +121,10 @@ fn nobody_of_the_same_user_looks_into_zygote_and_workers() {
     for process in &two {
         let pid = process.number();
         let code = format!(
-            "{CALLS} if (getmypid() == {pid}) {{ exit('found -1 -1 closed closed'); }} $fd = call({open}, {pid}, 0); \
-             echo $fd >= 0 ? 'found' : 'none', ' ', call({get}, $fd, 3, 0), ' ', call({ptrace}, 16, {pid}, 0, 0), ' ', \
-             is_resource(@fopen('/proc/{pid}/mem', 'r')) ? 'open' : 'closed', ' ', \
-             @scandir('/proc/{pid}/fd') ? 'open' : 'closed';"
+            "{CALLS} if (getmypid() == {pid}) {{ exit('found -1 -1 closed closed'); }} $fd = \
+             call({open}, {pid}, 0); echo $fd >= 0 ? 'found' : 'none', ' ', call({get}, $fd, 3, \
+             0), ' ', call({ptrace}, 16, {pid}, 0, 0), ' ', is_resource(@fopen('/proc/{pid}/mem', \
+             'r')) ? 'open' : 'closed', ' ', @scandir('/proc/{pid}/fd') ? 'open' : 'closed';"
         );
         assert_eq!(
             sites.run_in("one", &code),
@@ -138,7 +138,8 @@ fn nobody_of_the_same_user_looks_into_zygote_and_workers() {
     // A process without the protection shows that the attack works.
     let plain = sites.run_in("one", "echo posix_getppid();");
     let code = format!(
-        "{CALLS} $fd = call({open}, {plain}, 0); echo call({get}, $fd, 2, 0) >= 0 ? 'taken' : 'refused';"
+        "{CALLS} $fd = call({open}, {plain}, 0); echo call({get}, $fd, 2, 0) >= 0 ? 'taken' : \
+         'refused';"
     );
     assert_eq!(sites.run_in("one", &code), "taken");
     sites.server.stop();
@@ -188,8 +189,9 @@ fn set_user_id_programs_give_no_rights_unless_asked_for() {
         std::fs::copy("/usr/bin/id", &program).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
         let code = format!(
-            "preg_match_all('/^(?:NoNewPrivs|Seccomp):\\s*(\\d)/m', file_get_contents('/proc/self/status'), $found); \
-             echo trim(shell_exec('{} -u')), ' ', implode(' ', $found[1]);",
+            "preg_match_all('/^(?:NoNewPrivs|Seccomp):\\s*(\\d)/m', \
+             file_get_contents('/proc/self/status'), $found); echo trim(shell_exec('{} -u')), ' ', \
+             implode(' ', $found[1]);",
             program.display()
         );
         assert_eq!(sites.run(&code), expected, "{settings}");

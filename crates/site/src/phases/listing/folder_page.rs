@@ -126,10 +126,13 @@ impl Folder<'_> {
         let folder = self.sorted();
         let title = escaped(&String::from_utf8_lossy(folder.path));
         let mut page = format!(
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
+            "<!doctype html>\n<html lang=\"en\"><head><meta \
+             charset=\"utf-8\"><title>{title}</title>\
              <meta name=\"viewport\" content=\"width=device-width\">\
-             <meta name=\"color-scheme\" content=\"light dark\"><style>{STYLE}</style></head>\n<body>\
-             <nav aria-label=\"Path\"><h1>{}</h1></nav>\n<table><thead><tr>{}</tr></thead>\n<tbody>\n",
+             <meta name=\"color-scheme\" content=\"light dark\"><style>{STYLE}</style></head>\n\
+             <body>\
+             <nav aria-label=\"Path\"><h1>{}</h1></nav>\n<table><thead><tr>{}</tr></thead>\n\
+             <tbody>\n",
             folder.trail(),
             folder.heads(),
         );
@@ -183,7 +186,8 @@ impl Folder<'_> {
             };
             let order = if reverses { "desc" } else { "asc" };
             format!(
-                "<th scope=\"col\" class=\"{0}\"{sorted}><a href=\"?sort={0}&amp;order={order}\">{1}{arrow}</a></th>",
+                "<th scope=\"col\" class=\"{0}\"{sorted}><a \
+                 href=\"?sort={0}&amp;order={order}\">{1}{arrow}</a></th>",
                 column.key(),
                 column.title(),
             )
@@ -304,17 +308,27 @@ const UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
 const STYLE: &str = "\
 :root{--text:#1c2024;--soft:#687076;--line:#e4e7ea;--hover:#f3f5f7;--link:#0b5cad;--page:#fff;--folder:#d9a441}\
 @media(prefers-color-scheme:dark){:root{--text:#e6e8ea;--soft:#9ba1a6;--line:#2b2f33;--hover:#1f2327;--link:#7cb8f2;--page:#151718;--folder:#c99a45}}\
-body{font:1rem/1.5 system-ui,sans-serif;color:var(--text);background:var(--page);max-width:60rem;margin:2.5rem auto;padding:0 1rem}\
-h1{font-size:1.35rem;font-weight:400;overflow-wrap:anywhere;margin:0 0 1rem}h1 b{font-weight:600}h1 a{padding:0 .15em}\
+body{font:1rem/1.5 \
+system-ui,sans-serif;color:var(--text);background:var(--page);max-width:60rem;margin:2.5rem \
+auto;padding:0 1rem}\
+h1{font-size:1.35rem;font-weight:400;overflow-wrap:anywhere;margin:0 0 1rem}h1 \
+b{font-weight:600}h1 a{padding:0 .15em}\
 i{font-style:normal;color:var(--soft)}a{color:var(--link);text-decoration:none}a:hover,a:focus-visible{text-decoration:underline}\
 table{width:100%;border-collapse:collapse;font-variant-numeric:tabular-nums}\
-th{font-weight:500;font-size:.875rem;text-align:left;border-bottom:2px solid var(--line)}th a{color:var(--soft);display:block}\
-th[aria-sort] a{color:var(--text)}th a,td{padding:.4rem .6rem}td{border-bottom:1px solid var(--line)}tbody tr:hover{background:var(--hover)}\
-td:first-child{overflow-wrap:anywhere}td:first-child a{display:block;padding-left:1.45em;text-indent:-1.45em}td:first-child a::before{text-indent:0}td+td{white-space:nowrap;color:var(--soft)}td:last-child,th:last-child{text-align:right}td.up{text-align:left}\
-td:first-child a::before{content:'';display:inline-block;width:.8em;height:.95em;margin-right:.65em;vertical-align:-.12em;\
+th{font-weight:500;font-size:.875rem;text-align:left;border-bottom:2px solid var(--line)}th \
+a{color:var(--soft);display:block}\
+th[aria-sort] a{color:var(--text)}th a,td{padding:.4rem .6rem}td{border-bottom:1px solid \
+var(--line)}tbody tr:hover{background:var(--hover)}\
+td:first-child{overflow-wrap:anywhere}td:first-child \
+a{display:block;padding-left:1.45em;text-indent:-1.45em}td:first-child \
+a::before{text-indent:0}td+td{white-space:nowrap;color:var(--soft)}td:last-child,th:last-child{text-align:right}td.up{text-align:left}\
+td:first-child \
+a::before{content:'';display:inline-block;width:.8em;height:.95em;margin-right:.65em;vertical-align:-.12em;\
 border:1.5px solid var(--soft);border-radius:2px;box-sizing:border-box}\
-td.dir a::before{width:1.05em;height:.8em;margin-right:.4em;vertical-align:-.05em;background:var(--folder);border-color:var(--folder);border-radius:3px}\
-td.up a::before{content:'\\2191';width:auto;height:auto;border:0;margin:0 .6em 0 .1em;vertical-align:0;color:var(--soft)}\
+td.dir \
+a::before{width:1.05em;height:.8em;margin-right:.4em;vertical-align:-.05em;background:var(--folder);border-color:var(--folder);border-radius:3px}\
+td.up a::before{content:'\\2191';width:auto;height:auto;border:0;margin:0 .6em 0 \
+.1em;vertical-align:0;color:var(--soft)}\
 p{color:var(--soft);font-size:.875rem;padding:0 .6rem}\
 @media(max-width:36rem){time i{display:none}td,th a{padding:.4rem .3rem}body{margin-top:1rem}}";
 

@@ -3,7 +3,8 @@
 use super::check;
 use super::tree::Tree;
 
-const FILES: &str = "index.php a.txt secret.txt wp-config.php in/index.php in/a.txt in/deep/b.txt open/a.txt e.html";
+const FILES: &str = "index.php a.txt secret.txt wp-config.php in/index.php in/a.txt in/deep/b.txt \
+    open/a.txt e.html";
 
 #[test]
 fn folders_inherit_and_open_again() {
@@ -12,7 +13,9 @@ fn folders_inherit_and_open_again() {
         &[
             (
                 "",
-                "<Files secret.txt>\nRequire all denied\n</Files>\n<FilesMatch \"^wp-config\\.php$\">\nOrder allow,deny\nDeny from all\n</FilesMatch>\n",
+                "<Files secret.txt>\nRequire all denied\n</Files>\n\
+                 <FilesMatch \"^wp-config\\.php$\">\nOrder allow,deny\nDeny from all\n\
+                 </FilesMatch>\n",
             ),
             ("in/", "Require all denied\n"),
             ("in/deep/", "Require all granted\n"),
@@ -42,7 +45,8 @@ fn later_sections_stand_before_earlier_ones() {
         FILES,
         &[(
             "",
-            "<Files *.txt>\nRequire all denied\n</Files>\n<FilesMatch ^a>\nRequire all granted\n</FilesMatch>\n<Files s*>\n</Files>\n",
+            "<Files *.txt>\nRequire all denied\n</Files>\n<FilesMatch ^a>\nRequire all granted\n\
+             </FilesMatch>\n<Files s*>\n</Files>\n",
         )],
     );
     check(&mut tree, &[("/a.txt", "file a.txt"), ("/secret.txt", "403")]);
@@ -54,7 +58,8 @@ fn passwords() {
         FILES,
         &[(
             "in/",
-            "AuthType Basic\nAuthName \"in here\"\nAuthUserFile /srv/passwords\nRequire valid-user\nErrorDocument 401 /e.html\n",
+            "AuthType Basic\nAuthName \"in here\"\nAuthUserFile /srv/passwords\n\
+             Require valid-user\nErrorDocument 401 /e.html\n",
         )],
     );
     tree.put("/srv/passwords", "joe:secret\n");
@@ -92,7 +97,8 @@ fn variables_are_set_before_access_and_by_setenv_only_after_it() {
         &[
             (
                 "",
-                "SetEnvIf Request_URI secret locked\nSetEnv locked late\nOrder allow,deny\nAllow from all\nDeny from env=locked\n\
+                "SetEnvIf Request_URI secret locked\nSetEnv locked late\nOrder allow,deny\n\
+                 Allow from all\nDeny from env=locked\n\
                  RewriteEngine On\nRewriteCond %{ENV:locked} late\nRewriteRule ^ - [G]\n",
             ),
             ("in/", "SetEnvIf X-In-Vain . a\nSetEnvIfExpr \"reqenv('a') == ''\" locked\n"),

@@ -12,13 +12,15 @@ fn sections_come_behind_folders_and_conditions_behind_both() {
         &[
             (
                 "",
-                "<If \"%{QUERY_STRING} == 'no'\">\nRequire all denied\n</If>\n<Files a.txt>\nRequire all granted\n</Files>\n",
+                "<If \"%{QUERY_STRING} == 'no'\">\nRequire all denied\n</If>\n<Files a.txt>\n\
+                 Require all granted\n</Files>\n",
             ),
             // The section of the folder above precedes the directives of this folder outside of
             // sections.
             (
                 "in/",
-                "Require all denied\n<If \"%{QUERY_STRING} == 'yes'\">\nRequire all granted\n</If>\n",
+                "Require all denied\n<If \"%{QUERY_STRING} == 'yes'\">\nRequire all granted\n\
+                 </If>\n",
             ),
         ],
     );
@@ -41,8 +43,10 @@ fn conditions_have_branches_and_nest() {
         FILES,
         &[(
             "",
-            "<If \"%{QUERY_STRING} == '1'\">\nErrorDocument 404 one\n<If \"true\">\nErrorDocument 404 nested\n</If>\n</If>\n\
-             <ElseIf \"%{QUERY_STRING} == '2'\">\nErrorDocument 404 two\n</ElseIf>\n<Else>\nErrorDocument 404 else\n</Else>\n",
+            "<If \"%{QUERY_STRING} == '1'\">\nErrorDocument 404 one\n<If \"true\">\n\
+             ErrorDocument 404 nested\n</If>\n</If>\n\
+             <ElseIf \"%{QUERY_STRING} == '2'\">\nErrorDocument 404 two\n</ElseIf>\n<Else>\n\
+             ErrorDocument 404 else\n</Else>\n",
         )],
     );
     check(
@@ -63,7 +67,9 @@ fn access_is_not_checked_again_under_the_same_rules() {
         &[
             (
                 "",
-                "RewriteEngine On\nRewriteRule ^go$ in/a.txt [L]\nRewriteRule ^own$ a.txt [L]\nRewriteRule ^sec$ secret.txt [L]\nRequire expr \"%{REQUEST_URI} in { '/own', '/go', '/sec' }\"\n<Files secret.txt>\nRequire all denied\n</Files>\n",
+                "RewriteEngine On\nRewriteRule ^go$ in/a.txt [L]\nRewriteRule ^own$ a.txt [L]\n\
+                 RewriteRule ^sec$ secret.txt [L]\nRequire expr \"%{REQUEST_URI} in { '/own', \
+                 '/go', '/sec' }\"\n<Files secret.txt>\nRequire all denied\n</Files>\n",
             ),
             ("in/", "Require all denied\n"),
         ],

@@ -18,8 +18,10 @@ fn variables_are_set_in_the_order_of_the_phases() {
         &[
             (
                 "",
-                "SetEnvIf User-Agent Good GOOD=yes\nSetEnv PLAIN one\nRequire env GOOD\nRewriteEngine On\n\
-                 RewriteCond %{ENV:PLAIN} one\nRewriteRule ^a.php$ - [F]\nRewriteRule ^go$ /index.php [E=RULE:1]\n",
+                "SetEnvIf User-Agent Good GOOD=yes\nSetEnv PLAIN one\nRequire env GOOD\n\
+                 RewriteEngine On\n\
+                 RewriteCond %{ENV:PLAIN} one\nRewriteRule ^a.php$ - [F]\n\
+                 RewriteRule ^go$ /index.php [E=RULE:1]\n",
             ),
             ("sub/", "SetEnv PLAIN two\nUnsetEnv OTHER\n"),
         ],
@@ -45,7 +47,8 @@ fn two_redirects_have_two_prefixes() {
         "index.php",
         &[(
             "",
-            "RewriteEngine On\nRewriteRule ^one$ /two [E=A:1]\nRewriteRule ^two$ /index.php [E=B:2]\n",
+            "RewriteEngine On\nRewriteRule ^one$ /two [E=A:1]\n\
+             RewriteRule ^two$ /index.php [E=B:2]\n",
         )],
     );
     for (name, value) in [

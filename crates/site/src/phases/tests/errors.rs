@@ -12,7 +12,8 @@ fn an_error_is_answered_with_its_document() {
         &[
             (
                 "",
-                "ErrorDocument 404 /e404.html\nErrorDocument 403 /e403.php\nErrorDocument 405 \"No such method\"\n",
+                "ErrorDocument 404 /e404.html\nErrorDocument 403 /e403.php\n\
+                 ErrorDocument 405 \"No such method\"\n",
             ),
             ("dir/", "ErrorDocument 404 default\nErrorDocument 403 http://elsewhere.example/\n"),
             ("sub/", "ErrorDocument 404 /none-either\n"),

@@ -5,7 +5,8 @@ use howdah_config::TryStep;
 use super::check;
 use super::tree::Tree;
 
-const FILES: &str = "index.php a.txt dir/index.html dir/b.txt empty/ multi/second.html app/x.php app/deep/y.txt locked!";
+const FILES: &str = "index.php a.txt dir/index.html dir/b.txt empty/ multi/second.html app/x.php \
+    app/deep/y.txt locked!";
 
 #[test]
 fn without_effect_a_file_changes_nothing() {

@@ -3,7 +3,8 @@
 use super::check;
 use super::tree::Tree;
 
-const FILES: &str = "index.php a.txt x.html x.php5 x.phps up/evil.php up/pic.jpg run/page.html run/pic.jpg cgi/a.cgi maps/a.var maps/a.map";
+const FILES: &str = "index.php a.txt x.html x.php5 x.phps up/evil.php up/pic.jpg run/page.html \
+    run/pic.jpg cgi/a.cgi maps/a.var maps/a.map";
 
 #[test]
 fn handlers_of_folders_and_sections() {
@@ -12,12 +13,14 @@ fn handlers_of_folders_and_sections() {
         &[
             (
                 "",
-                "<Files x.html>\nSetHandler application/x-httpd-php\n</Files>\n<FilesMatch \"\\.php5$\">\nSetHandler php5-script\n</FilesMatch>\n",
+                "<Files x.html>\nSetHandler application/x-httpd-php\n</Files>\n\
+                 <FilesMatch \"\\.php5$\">\nSetHandler php5-script\n</FilesMatch>\n",
             ),
             ("up/", "<FilesMatch \"\\.php$\">\nSetHandler none\n</FilesMatch>\n"),
             (
                 "run/",
-                "SetHandler application/x-httpd-php\n<Files *.jpg>\nSetHandler default-handler\n</Files>\n",
+                "SetHandler application/x-httpd-php\n<Files *.jpg>\nSetHandler default-handler\n\
+                 </Files>\n",
             ),
             ("cgi/", "SetHandler cgi-script\n"),
             ("maps/", "AddHandler type-map .var\nAddType application/x-type-map .map\n"),
@@ -91,7 +94,8 @@ fn a_variant_is_chosen_for_what_is_missing() {
         &[
             (
                 "",
-                "Options +MultiViews\nAddLanguage en .en\nAddLanguage de .de\nAddHandler application/x-httpd-php .php\nMultiviewsMatch Any\n",
+                "Options +MultiViews\nAddLanguage en .en\nAddLanguage de .de\n\
+                 AddHandler application/x-httpd-php .php\nMultiviewsMatch Any\n",
             ),
             ("sub/", "Options -MultiViews\n"),
         ],
@@ -110,7 +114,8 @@ fn extensions_have_handlers_and_types() {
         "a.html b.htm c.x d.php.bak",
         &[(
             "",
-            "AddHandler application/x-httpd-php .html\nAddType application/x-httpd-php .htm\nAddType text/x-mine .x\n",
+            "AddHandler application/x-httpd-php .html\nAddType application/x-httpd-php .htm\n\
+             AddType text/x-mine .x\n",
         )],
     );
     check(

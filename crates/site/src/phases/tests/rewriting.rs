@@ -17,13 +17,17 @@ RewriteRule . /index.php [L]
 # END WordPress
 ";
 
-const FILES: &str = "index.php a.css wp-admin/index.php wp-admin/style.css wp-content/uploads/pic.jpg empty/ wp-login.php";
+const FILES: &str = "index.php a.css wp-admin/index.php wp-admin/style.css \
+    wp-content/uploads/pic.jpg empty/ wp-login.php";
 
 #[test]
 fn requests_that_are_handed_on() {
-    let rules = "RewriteEngine On\nRewriteRule ^app/(.*)$ http://127.0.0.1:3000/in/$1 [P]\nRewriteRule ^b$ http://app/ [P]\n\
-                 RewriteRule ^other http://127.0.0.1:3001/ [P]\nRewriteRule ^dir/(.*)$ http://127.0.0.1:3000/dir/$1 [P]\n\
-                 ErrorDocument 403 default\nErrorDocument 404 /app/404\nRedirect /app/moved /elsewhere\n";
+    let rules = "RewriteEngine On\nRewriteRule ^app/(.*)$ http://127.0.0.1:3000/in/$1 [P]\n\
+        RewriteRule ^b$ http://app/ [P]\n\
+        RewriteRule ^other http://127.0.0.1:3001/ [P]\n\
+        RewriteRule ^dir/(.*)$ http://127.0.0.1:3000/dir/$1 [P]\n\
+        ErrorDocument 403 default\nErrorDocument 404 /app/404\n\
+        Redirect /app/moved /elsewhere\n";
     let upstreams = || {
         let upstream = |socket: Option<&str>, host: &str, port| howdah_config::Upstream {
             scheme: howdah_config::UpstreamScheme::Http,
@@ -109,7 +113,8 @@ fn a_subfolder_has_its_own_rules_or_none() {
         &[
             (
                 "",
-                "RewriteEngine On\nRewriteRule ^(.*)none$ /index.php [L]\nRewriteRule ^b/x\\.txt$ - [F]\n",
+                "RewriteEngine On\nRewriteRule ^(.*)none$ /index.php [L]\n\
+                 RewriteRule ^b/x\\.txt$ - [F]\n",
             ),
             ("a/", "RewriteEngine On\nRewriteRule ^x\\.txt$ index.php [L]\n"),
             ("b/", "Options +Indexes\n"),
@@ -153,8 +158,10 @@ fn targets_of_rules_stay_below_the_root() {
         "index.php secret/.htpasswd a%b.txt",
         &[(
             "",
-            "RewriteEngine On\nRewriteRule ^up$ /../../etc/passwd\nRewriteRule ^abs$ /etc/passwd\nRewriteRule ^pw$ secret/.htpasswd\n\
-             RewriteRule ^dots$ secret/../index.php\nRewriteRule ^pc$ a%%b.txt\nRewriteRule ^slash$ /a\\%2fb\n",
+            "RewriteEngine On\nRewriteRule ^up$ /../../etc/passwd\nRewriteRule ^abs$ /etc/passwd\n\
+             RewriteRule ^pw$ secret/.htpasswd\n\
+             RewriteRule ^dots$ secret/../index.php\nRewriteRule ^pc$ a%%b.txt\n\
+             RewriteRule ^slash$ /a\\%2fb\n",
         )],
     );
     check(
@@ -176,7 +183,8 @@ fn path_info_and_index_with_rules() {
         &[
             (
                 "",
-                "RewriteEngine On\nRewriteRule ^route/(.*)$ /app.php/$1 [L]\nRewriteRule ^page$ page.html [L]\n",
+                "RewriteEngine On\nRewriteRule ^route/(.*)$ /app.php/$1 [L]\n\
+                 RewriteRule ^page$ page.html [L]\n",
             ),
             ("dir/", "RewriteEngine On\nRewriteRule ^index\\.html$ home.php [L]\n"),
         ],
@@ -201,8 +209,10 @@ fn statuses_and_redirects() {
         "index.php e.html dir/",
         &[(
             "",
-            "ErrorDocument 403 /e.html\nErrorDocument 410 \"gone for good\"\nRewriteEngine On\nRewriteRule ^f$ - [F]\nRewriteRule ^g$ - [G]\n\
-             RewriteRule ^r$ /index.php [R=301]\nRewriteRule ^x$ http://other.example/y [R]\nRewriteRule ^t$ - [R=404]\n\
+            "ErrorDocument 403 /e.html\nErrorDocument 410 \"gone for good\"\nRewriteEngine On\n\
+             RewriteRule ^f$ - [F]\nRewriteRule ^g$ - [G]\n\
+             RewriteRule ^r$ /index.php [R=301]\nRewriteRule ^x$ http://other.example/y [R]\n\
+             RewriteRule ^t$ - [R=404]\n\
              RewriteRule ^dir$ /index.php\n",
         )],
     );
@@ -226,8 +236,10 @@ fn look_aheads() {
         "index.php a.txt there.txt",
         &[(
             "",
-            "RewriteEngine On\nRewriteCond %{LA-U:REQUEST_FILENAME} a\\.txt$\nRewriteRule ^b$ there.txt [L]\nRewriteRule ^b$ - [F]\n\
-             RewriteCond /a.txt -U\nRewriteRule ^u$ there.txt [L]\nRewriteCond /.htpasswd -U\nRewriteRule ^v$ there.txt [L]\n\
+            "RewriteEngine On\nRewriteCond %{LA-U:REQUEST_FILENAME} a\\.txt$\n\
+             RewriteRule ^b$ there.txt [L]\nRewriteRule ^b$ - [F]\n\
+             RewriteCond /a.txt -U\nRewriteRule ^u$ there.txt [L]\nRewriteCond /.htpasswd -U\n\
+             RewriteRule ^v$ there.txt [L]\n\
              RewriteCond %{LA-U:REQUEST_URI} x\nRewriteRule ^loop index.php [L]\n",
         )],
     );

@@ -49,8 +49,9 @@ fn no_file_switches_them_off() {
 
 #[test]
 fn they_act_before_everything_in_a_folder() {
-    let rules = "RewriteEngine On\nRewriteCond %{HTTP_HOST} !^www\nRewriteRule ^/closed(.*) https://www.example.org/closed$1 [R=301]\n\
-                 RewriteRule ^/broken/ok$ /a.txt\n";
+    let rules = "RewriteEngine On\nRewriteCond %{HTTP_HOST} !^www\n\
+        RewriteRule ^/closed(.*) https://www.example.org/closed$1 [R=301]\n\
+        RewriteRule ^/broken/ok$ /a.txt\n";
     let htaccess = [
         ("closed/", "AuthType Basic\nAuthName x\nAuthUserFile /none\nRequire valid-user\n"),
         ("broken/", "Nonsense\n"),

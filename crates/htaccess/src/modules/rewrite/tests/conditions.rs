@@ -85,8 +85,9 @@ fn tests_of_files() {
 
 #[test]
 fn the_file_of_the_request_is_not_asked_for() {
-    let rules = "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\n\
-                 RewriteRule . /index.php [L]";
+    let rules = "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\n\
+        RewriteCond %{REQUEST_FILENAME} !-d\n\
+        RewriteRule . /index.php [L]";
     for (target, expected) in
         [("/a.html", "declined"), ("/sub/", "declined"), ("/none/x", "internal /index.php")]
     {

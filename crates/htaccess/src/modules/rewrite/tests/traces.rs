@@ -4,12 +4,15 @@ use super::events;
 
 #[test]
 fn rules_and_conditions_are_told_in_order() {
-    let rules = "RewriteEngine On\nRewriteRule ^n /n\nRewriteCond %{HTTP_HOST} ^(.+)\\.example$ [NC]\n\
-                 RewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^x/(.*)$ /y/$1?%1 [L]\nRewriteRule ^ /never";
+    let rules = "RewriteEngine On\nRewriteRule ^n /n\nRewriteCond %{HTTP_HOST} ^(.+)\\.example$ \
+        [NC]\n\
+        RewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^x/(.*)$ /y/$1?%1 [L]\n\
+        RewriteRule ^ /never";
     let expected = [
         "RewriteRule ^n /n [subject=x/a pattern=^n] does not match",
         "RewriteRule ^x/(.*)$ /y/$1?%1 [L] [subject=x/a pattern=^x/(.*)$ $0=x/a $1=a] matches",
-        "RewriteCond %{HTTP_HOST} ^(.+)\\.example$ [NC] [subject=own.example pattern=^(.+)\\.example$ $0=own.example $1=own] holds",
+        "RewriteCond %{HTTP_HOST} ^(.+)\\.example$ [NC] [subject=own.example \
+         pattern=^(.+)\\.example$ $0=own.example $1=own] holds",
         "RewriteCond %{REQUEST_FILENAME} !-f [subject=/srv/x] holds",
         "RewriteRule ^x/(.*)$ /y/$1?%1 [L] [result=/y/a query=own] applies",
     ];
@@ -18,7 +21,8 @@ fn rules_and_conditions_are_told_in_order() {
 
 #[test]
 fn what_ends_a_rule_is_told() {
-    let rules = "RewriteEngine On\nRewriteCond a b\nRewriteRule ^ /y\nRewriteRule !^x - [F]\nRewriteRule ^ - [F]";
+    let rules = "RewriteEngine On\nRewriteCond a b\nRewriteRule ^ /y\nRewriteRule !^x - [F]\n\
+        RewriteRule ^ - [F]";
     let expected = [
         "RewriteRule ^ /y [subject=x pattern=^ $0=] matches",
         "RewriteCond a b [subject=a pattern=b] does not hold",

@@ -108,7 +108,8 @@ fn containers() {
             &[("GET", 403), ("GET b=1", 200)],
         ),
         (
-            "<RequireAll>\nRequire all granted\n<RequireNone>\nRequire env a\nRequire env b\n</RequireNone>\n</RequireAll>",
+            "<RequireAll>\nRequire all granted\n<RequireNone>\nRequire env a\nRequire env b\n\
+             </RequireNone>\n</RequireAll>",
             &[("GET", 200), ("GET b=1", 403)],
         ),
         (
@@ -117,7 +118,8 @@ fn containers() {
         ),
         ("<RequireAll>\nRequire not env a\n</RequireAll>", &[("GET", 403), ("GET a=1", 403)]),
         (
-            "Require env c\n<RequireAll>\nRequire env a\n<RequireAny>\nRequire env b\nRequire env d\n</RequireAny>\n</RequireAll>",
+            "Require env c\n<RequireAll>\nRequire env a\n<RequireAny>\nRequire env b\n\
+             Require env d\n</RequireAny>\n</RequireAll>",
             &[("GET a=1", 403), ("GET a=1 d=1", 200), ("GET c=1", 200)],
         ),
     ]);
@@ -208,11 +210,13 @@ fn without_names_of_hosts_nobody_gets_in_by_one() {
             403,
         ),
         (
-            "<RequireAll>\nRequire all granted\nRequire not forward-dns evil.example\n</RequireAll>",
+            "<RequireAll>\nRequire all granted\nRequire not forward-dns evil.example\n\
+             </RequireAll>",
             500,
         ),
         (
-            "<RequireAll>\nRequire all granted\n<RequireNone>\nRequire host evil.example\n</RequireNone>\n</RequireAll>",
+            "<RequireAll>\nRequire all granted\n<RequireNone>\nRequire host evil.example\n\
+             </RequireNone>\n</RequireAll>",
             500,
         ),
         ("Order allow,deny\nAllow from example.org", 403),

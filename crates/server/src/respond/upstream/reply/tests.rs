@@ -46,11 +46,13 @@ fn responses() {
         ),
         ("HTTP/1.0 404 No\r\nA: b\r\n\r\nto the end", "404 A: to the end"),
         (
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n3\r\nabc\r\n1;x=y\r\nd\r\n0\r\nT: u\r\n\r\nnext",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n3\r\nabc\r\n1;x=y\r\nd\r\n0\r\n\
+             T: u\r\n\r\nnext",
             "200 Transfer-Encoding: abcd",
         ),
         (
-            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nA: b\r\n\r\nHTTP/1.1 201 Made\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nA: b\r\n\r\nHTTP/1.1 201 Made\r\n\
+             Content-Length: 0\r\n\r\n",
             "201 Content-Length: ",
         ),
         (
@@ -65,7 +67,8 @@ fn responses() {
         ),
         (
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nabc",
-            "200 Transfer-Encoding: abc (it closed the connection before its response was complete)",
+            "200 Transfer-Encoding: abc \
+             (it closed the connection before its response was complete)",
         ),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "502"),
         ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", "502"),

@@ -1,0 +1,52 @@
+//! Pools of PHP processes.
+
+/// How many workers a pool keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolMode {
+    /// As many as requests need and the memory has room for.
+    Auto,
+    /// All of them.
+    Static,
+    /// As many as are busy, and some that are free.
+    Dynamic,
+    /// As many as requests need.
+    OnDemand,
+}
+
+impl PoolMode {
+    /// Every mode.
+    pub const ALL: [PoolMode; 4] =
+        [PoolMode::Auto, PoolMode::Static, PoolMode::Dynamic, PoolMode::OnDemand];
+
+    /// The name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            PoolMode::Auto => "auto",
+            PoolMode::Static => "static",
+            PoolMode::Dynamic => "dynamic",
+            PoolMode::OnDemand => "ondemand",
+        }
+    }
+}
+
+/// The name under which PHP says that it runs: `PHP_SAPI`, `php_sapi_name()`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sapi {
+    /// The name of Apache's module.
+    Apache2handler,
+    /// The name of php-fpm.
+    FpmFcgi,
+}
+
+impl Sapi {
+    /// Every name.
+    pub const ALL: [Sapi; 2] = [Sapi::Apache2handler, Sapi::FpmFcgi];
+
+    /// The name as PHP gives it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sapi::Apache2handler => "apache2handler",
+            Sapi::FpmFcgi => "fpm-fcgi",
+        }
+    }
+}

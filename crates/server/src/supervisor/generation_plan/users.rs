@@ -1,0 +1,169 @@
+//! The users that the front and the pools run as.
+
+use std::io;
+
+use howdah_config::{Config, FRONT_USER, POOL_USER, Php, Site};
+use howdah_sys::credentials::{self, Identity};
+
+use super::Finder;
+
+impl Finder<'_> {
+    pub(super) fn front(&mut self, config: &Config) -> Option<Identity> {
+        if !self.environment.identity.is_root() {
+            return None;
+        }
+        let identity = match config.user.as_deref() {
+            Some(name) => self.look_up(name, config.group.as_deref(), "`user`"),
+            None => self.default_front(config.group.as_deref()),
+        };
+        if identity.as_ref().is_some_and(Identity::is_root) {
+            let warning = "the front runs as root, as `user` asks for: whoever breaks into it owns \
+                this machine";
+            self.warnings.push(warning.to_owned());
+        }
+        identity
+    }
+
+    /// The user [`FRONT_USER`], or a number without a user, with the groups of [`POOL_USER`]: the
+    /// front reads the files that web servers on Debian may read.
+    pub(super) fn default_front(&mut self, group: Option<&str>) -> Option<Identity> {
+        let readers = self.known(Identity::of_user(POOL_USER, None), POOL_USER)?;
+        let gid = match group {
+            Some(group) => Some(self.look_up_group(group, "`user`")?),
+            None => readers.as_ref().map(|readers| readers.gid),
+        };
+        let mut identity = match self.known(Identity::of_user(FRONT_USER, gid), FRONT_USER)? {
+            Some(identity) => identity,
+            None => self.front_without_user(gid)?,
+        };
+        for group in readers.iter().flat_map(|readers| &readers.groups) {
+            if !identity.groups.contains(group) {
+                identity.groups.push(*group);
+            }
+        }
+        Some(identity)
+    }
+
+    pub(super) fn front_without_user(&mut self, gid: Option<u32>) -> Option<Identity> {
+        let uid = match self.environment.spare_user() {
+            Ok(uid) => uid,
+            Err(error) => {
+                self.errors.push(format!(
+                    "there is no user {FRONT_USER} for the front, and no other: {error}; \
+                     {CREATE_USER}"
+                ));
+                return None;
+            }
+        };
+        self.warnings.push(format!(
+            "there is no user {FRONT_USER} on this machine, therefore the front runs as user \
+             number {uid}; {CREATE_USER}"
+        ));
+        let gid = gid.unwrap_or(uid);
+        Some(Identity {
+            name: format!("user number {uid}"),
+            uid,
+            gid,
+            groups: vec![gid],
+        })
+    }
+
+    pub(super) fn pool_identity(
+        &mut self,
+        site: &Site,
+        php: &Php,
+        config: &Config,
+        front: &Identity,
+    ) -> Option<Identity> {
+        let name = &site.name;
+        let what = format!("site {name}: `php.user`");
+        let group = php.group.as_deref();
+        let identity = match php.user.as_deref() {
+            Some(user) => self.look_up(user, group, &what)?,
+            None => match self.known(Identity::of_user(POOL_USER, None), POOL_USER)? {
+                Some(_) => self.look_up(POOL_USER, group, &what)?,
+                None => self.look_up(NOBODY, group, &what)?,
+            },
+        };
+        if identity.uid == front.uid {
+            self.refuse_user_of_front(site, php, config, &identity);
+            return None;
+        }
+        let mut identity = identity;
+        for group in &php.supplementary_groups {
+            let what = format!("site {name}: `php.supplementary_groups`");
+            identity.groups.push(self.look_up_group(group, &what)?);
+        }
+        if identity.is_root() {
+            let warning = format!(
+                "site {name}: PHP runs as root because of `php.user`: every script can change \
+                 everything on this machine"
+            );
+            self.warnings.push(warning);
+        }
+        Some(identity)
+    }
+
+    /// The check of the names in the configuration does not find two names of one user number.
+    pub(super) fn refuse_user_of_front(
+        &mut self,
+        site: &Site,
+        php: &Php,
+        config: &Config,
+        pool: &Identity,
+    ) {
+        let (named, advice) = match (&php.user, &config.user) {
+            (Some(user), _) => (Some(user), "name another user"),
+            (None, user) => (user.as_ref(), "leave `user` out, or set `user` in [site.php]"),
+        };
+        let place = named.and_then(|user| user.place());
+        self.errors.push(format!(
+            "{}site {}: its pool would run as {} with the user number {}, which is the front's: a \
+             script could stop the front; {advice}",
+            place.map(|place| format!("{place}: ")).unwrap_or_default(),
+            site.name,
+            pool.name,
+            pool.uid,
+        ));
+    }
+
+    pub(super) fn look_up(
+        &mut self,
+        user: &str,
+        group: Option<&str>,
+        what: &str,
+    ) -> Option<Identity> {
+        let group = match group {
+            None => None,
+            Some(group) => Some(self.look_up_group(group, what)?),
+        };
+        let found = self.known(Identity::of_user(user, group), user)?;
+        if found.is_none() {
+            self.errors.push(format!(
+                "{what}: there is no user {user} on this machine; create it, or name another"
+            ));
+        }
+        found
+    }
+
+    pub(super) fn look_up_group(&mut self, group: &str, what: &str) -> Option<u32> {
+        let found = self.known(credentials::group_number(group), group)?;
+        if found.is_none() {
+            self.errors.push(format!(
+                "{what}: there is no group {group} on this machine; create it, or name another"
+            ));
+        }
+        found
+    }
+
+    /// Records a failed look-up, whose result is `None`.
+    pub(super) fn known<Found>(&mut self, found: io::Result<Found>, name: &str) -> Option<Found> {
+        let failed = |error| self.errors.push(format!("cannot look up {name}: {error}"));
+        found.map_err(failed).ok()
+    }
+}
+
+/// The user of pools without a `user` where there is no [`POOL_USER`].
+const NOBODY: &str = "nobody";
+const CREATE_USER: &str =
+    "create it with `adduser --system --group --no-create-home --home /nonexistent howdah`";

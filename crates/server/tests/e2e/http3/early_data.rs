@@ -1,0 +1,169 @@
+//! Early data (0-RTT) over QUIC.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h3::client::SendRequest;
+use h3_quinn::OpenStreams;
+use quinn::TransportConfig;
+
+use super::client::{Http3, Reply, reply, settings_with};
+use super::{Served, Special};
+use crate::support::has_php;
+use crate::tls::client::Trust;
+use crate::tls::early_data::SCRIPT;
+
+/// Packets on their way between a client and a server, in one direction.
+struct Way {
+    to: Arc<UdpSocket>,
+    is_open: AtomicBool,
+    held: Mutex<Vec<(Vec<u8>, Option<SocketAddr>)>>,
+}
+
+impl Way {
+    fn new(to: &Arc<UdpSocket>, is_open: bool) -> Way {
+        Way {
+            to: Arc::clone(to),
+            is_open: AtomicBool::new(is_open),
+            held: Mutex::default(),
+        }
+    }
+
+    fn pass(&self, packet: &[u8], address: Option<SocketAddr>) {
+        let mut held = self.held.lock().unwrap();
+        held.push((packet.to_vec(), address));
+        if self.is_open.load(Ordering::Relaxed) {
+            for (packet, address) in held.drain(..) {
+                // A side that is gone loses its packets.
+                let _ = match address {
+                    Some(address) => self.to.send_to(&packet, address),
+                    None => self.to.send(&packet),
+                };
+            }
+        }
+    }
+
+    fn set_open(&self, is_open: bool) {
+        self.is_open.store(is_open, Ordering::Relaxed);
+        let last = self.held.lock().unwrap().pop();
+        if let Some((packet, address)) = last {
+            self.pass(&packet, address);
+        }
+    }
+}
+
+/// A relay that can keep packets back, so that a handshake waits.
+struct Relay {
+    address: SocketAddr,
+    to_server: Arc<Way>,
+    to_client: Arc<Way>,
+}
+
+impl Relay {
+    fn start(server: SocketAddr) -> Relay {
+        let front = Arc::new(UdpSocket::bind("127.0.0.2:0").unwrap());
+        let back = Arc::new(UdpSocket::bind("127.0.0.2:0").unwrap());
+        back.connect(server).unwrap();
+        let relay = Relay {
+            address: front.local_addr().unwrap(),
+            to_server: Arc::new(Way::new(&back, true)),
+            to_client: Arc::new(Way::new(&front, false)),
+        };
+        let client: Arc<Mutex<Option<SocketAddr>>> = Arc::default();
+        let (known, way) = (Arc::clone(&client), Arc::clone(&relay.to_server));
+        thread::spawn(move || {
+            let mut packet = [0; 65_536];
+            while let Ok((length, from)) = front.recv_from(&mut packet) {
+                *known.lock().unwrap() = Some(from);
+                way.pass(&packet[..length], None);
+            }
+        });
+        let way = Arc::clone(&relay.to_client);
+        thread::spawn(move || {
+            let mut packet = [0; 65_536];
+            while let Ok(length) = back.recv(&mut packet) {
+                let to = *client.lock().unwrap();
+                way.pass(&packet[..length], to);
+            }
+        });
+        relay
+    }
+}
+
+fn served(special: &Special<'_>) -> (Served, Http3) {
+    let served = Served::with(&[("a.txt", "hello"), SCRIPT], special);
+    let mut tls = served.authority.client(Trust::Tls13).settings();
+    tls.enable_early_data = true;
+    let address = served.site.server.address();
+    let settings = settings_with(tls);
+    let client = Http3::with_settings(address, "a.example", settings, TransportConfig::default());
+    assert_eq!(client.get("/a.txt").text(), "hello");
+    (served, client)
+}
+
+/// Asks on a connection whose handshake ends after the answer, then again on the same connection.
+fn ask_twice(client: &Http3, server: SocketAddr, method: &str, target: &str) -> [Reply; 2] {
+    let relay = Relay::start(server);
+    let request = || client.request(method, target, &[]);
+    client.run(async {
+        let connection = client.begin_early(relay.address).expect("a session for early data");
+        let transport = h3_quinn::Connection::new(connection);
+        let (mut driver, mut sender) = h3::client::new(transport).await.expect("HTTP/3");
+        let driver = tokio::spawn(async move {
+            std::future::poll_fn(|context| driver.poll_close(context)).await
+        });
+        let stream = send(&mut sender, request()).await;
+        // The client's packets are sent meanwhile. The server's first answer waits in the relay.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        relay.to_server.set_open(false);
+        relay.to_client.set_open(true);
+        let early = reply(stream).await.unwrap();
+        relay.to_server.set_open(true);
+        // One of a client that has seen the end of the handshake.
+        let stream = send(&mut sender, request()).await;
+        let late = reply(stream).await.unwrap();
+        driver.abort();
+        [early, late]
+    })
+}
+
+async fn send(
+    sender: &mut SendRequest<OpenStreams, Bytes>,
+    request: http::Request<()>,
+) -> super::client::Stream {
+    let has_content = request.method() == "POST";
+    let mut stream = sender.send_request(request).await.unwrap();
+    if has_content {
+        stream.send_data(Bytes::from_static(b"x=1")).await.unwrap();
+    }
+    stream.finish().await.unwrap();
+    stream
+}
+
+#[test]
+fn a_safe_request_is_answered_early_and_others_are_not() {
+    if !has_php() {
+        return;
+    }
+    let special = Special {
+        tls: ", early_data = true",
+        ..Special::default()
+    };
+    let (served, client) = served(&special);
+    let (server, target) = (served.site.server.address(), served.site.awaiting("/early.php"));
+    let [early, late] = ask_twice(&client, server, "GET", &target);
+    assert_eq!([early.text(), late.text()], ["early=1.", "early=no."]);
+    let [early, late] = ask_twice(&client, server, "POST", &target);
+    assert_eq!((early.status, late.text()), (425, "early=no."));
+}
+
+#[test]
+fn no_early_data_is_taken_without_the_key() {
+    let (served, client) = served(&Special::default());
+    let server = served.site.server.address();
+    assert!(client.run(async { client.begin_early(server) }).is_none());
+}
