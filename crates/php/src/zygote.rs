@@ -90,8 +90,8 @@ struct State {
     excess: u32,
 }
 
-/// Time that the first workers of a zygote have to take a request. A `queue_timeout` that is shorter
-/// would otherwise end one zygote after the other on a machine on which workers start slowly.
+/// Time that the first workers of a zygote have to take a request. A shorter `queue_timeout` would
+/// otherwise end one zygote after the other on a machine on which workers start slowly.
 const SETTLING: Duration = Duration::from_secs(5);
 
 /// A request that waits for a slot. It gets the slot, or the reason why it is refused.
