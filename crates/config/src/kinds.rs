@@ -32,7 +32,8 @@ pub(crate) use isolation::{ConnectTo, FunctionName, SandboxLevel};
 pub(crate) use lanes::{Lanes, MethodName, NamedValue, PathGlob};
 pub(crate) use logs::{Access, Errors, Format, Level};
 pub(crate) use names::{
-    Extension, Hosts, ModeName, ModuleName, NamePattern, PagePath, PlainName, SapiName, Text, User,
+    Extension, Hosts, ModeName, ModuleName, NamePattern, PagePath, PhpVersion, PlainName, SapiName,
+    Text, User,
 };
 pub use network::listen_addresses;
 pub(crate) use network::{

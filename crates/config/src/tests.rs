@@ -301,6 +301,7 @@ fn every_key_reaches_its_field() {
             .collect()
     };
     let php = Php {
+        version: None,
         program: Some("/opt/howdah-php".into()),
         ini_file: Some("/etc/php.ini".into()),
         mode: PoolMode::Dynamic,

@@ -2,7 +2,8 @@
 //!
 //! The types that every protocol version and every way of answering share are at the root:
 //! [`Request`], [`ResponseHead`], [`Fields`], [`Status`], [`Limits`]. [`h1`] turns bytes into a
-//! request and a response head into bytes; [`h2`] fills the same types from decoded frames.
+//! request and a response head into bytes; [`h2`] fills the same types from decoded frames; [`h3`]
+//! looks at bytes before a library decodes them.
 //! [`date`], [`etag`], [`conditional`] and [`range`] decide how a stored representation answers.
 //!
 //! No function allocates per request once its buffers have grown: a [`Request`] is reused.
@@ -31,6 +32,7 @@ pub mod etag;
 pub mod forwarded;
 pub mod h1;
 pub mod h2;
+pub mod h3;
 pub mod priority;
 #[cfg(any(test, fuzzing))]
 pub mod properties;

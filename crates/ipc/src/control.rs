@@ -50,13 +50,15 @@ pub struct PoolSettings {
     pub slow_milliseconds: u64,
     /// Frames of such a backtrace.
     pub slow_trace_depth: u64,
+    /// The version of PHP that the program must have, as `8.2`; empty for any.
+    pub php_version: String,
 }
 
 /// A message from the supervisor or from the front to the zygote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToZygote {
     /// From the supervisor: how to start PHP. Sent once, as the first message.
-    Settings(PoolSettings),
+    Settings(Box<PoolSettings>),
     /// From the front: some of a region's descriptors; see [`Attach`].
     Attach {
         /// Sizes of the region.
@@ -185,6 +187,7 @@ impl ToZygote {
                 out.number(settings.processor_seconds);
                 out.number(settings.slow_milliseconds);
                 out.number(settings.slow_trace_depth);
+                out.text(&settings.php_version);
             }
             ToZygote::Attach { geometry, total } => {
                 out.kind(2);
@@ -223,7 +226,7 @@ impl ToZygote {
     pub fn decode(bytes: &[u8]) -> io::Result<ToZygote> {
         let mut input = Reader(bytes);
         let message = match input.kind()? {
-            1 => ToZygote::Settings(PoolSettings {
+            1 => ToZygote::Settings(Box::new(PoolSettings {
                 pool: input.text()?,
                 ini_file: input.text()?,
                 max_requests: input.number()?,
@@ -240,7 +243,8 @@ impl ToZygote {
                 processor_seconds: input.number()?,
                 slow_milliseconds: input.number()?,
                 slow_trace_depth: input.number()?,
-            }),
+                php_version: input.text()?,
+            })),
             2 => ToZygote::Attach {
                 geometry: Geometry {
                     slots: input.size()?,
@@ -408,7 +412,7 @@ mod tests {
     fn to_zygote() -> Vec<ToZygote> {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         vec![
-            ToZygote::Settings(PoolSettings {
+            ToZygote::Settings(Box::new(PoolSettings {
                 pool: "shop".into(),
                 ini_file: String::new(),
                 max_requests: 500,
@@ -425,7 +429,8 @@ mod tests {
                 processor_seconds: 60,
                 slow_milliseconds: 1500,
                 slow_trace_depth: 20,
-            }),
+                php_version: "8.2".into(),
+            })),
             ToZygote::Attach {
                 geometry: Geometry::for_pool(4, 2),
                 total: 11,

@@ -192,11 +192,11 @@ mod tests {
     fn messages_to_a_zygote() {
         let pair = |name: &str| (name.to_owned(), "1".to_owned());
         let seeds = [
-            ToZygote::Settings(PoolSettings {
+            ToZygote::Settings(Box::new(PoolSettings {
                 pool: "shop".into(),
                 ini: vec![pair("a"), pair("b")],
                 ..PoolSettings::default()
-            }),
+            })),
             ToZygote::Attach {
                 geometry: Geometry::for_pool(4, 2),
                 total: 3,

@@ -75,6 +75,23 @@ pub fn php(settings: &PoolSettings) -> Result<(Engine, String), String> {
     ask_opcache(engine).map_err(|error| format!("cannot read opcache's state: {error}"))
 }
 
+/// Checks that PHP, whose version is `found`, is of the version that the pool must have.
+///
+/// # Errors
+/// It is another one, and what to do.
+pub fn check_version(found: &str, wanted: &str) -> Result<(), String> {
+    let rest = found.strip_prefix(wanted);
+    if wanted.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.')) {
+        return Ok(());
+    }
+    let program = std::env::current_exe().unwrap_or_default();
+    Err(format!(
+        "{} runs PHP {found}, and the site's `php.version` is {wanted}; install the program that \
+         was built for PHP {wanted}",
+        program.display()
+    ))
+}
+
 /// Creates the pool's folders. Returns the ini settings that make PHP use them.
 fn state_folders(settings: &PoolSettings) -> Result<Vec<Pair>, String> {
     let pairs = ini::folders(&settings.state_dir, &[&settings.ini, &settings.admin_ini]);

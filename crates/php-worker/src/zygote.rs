@@ -158,6 +158,7 @@ impl Zygote {
         adopt_orphans().map_err(text)?;
         let signals = Signals::block(&[SIGCHLD, SIGTERM]).map_err(text)?;
         let (engine, opcache) = start::php(&settings)?;
+        start::check_version(&engine.php_version(), &settings.php_version)?;
         let sessions =
             ini::own_sessions(&settings.state_dir, &[&settings.ini, &settings.admin_ini]);
         let given = [settings.ini.as_slice(), &settings.admin_ini];

@@ -302,7 +302,11 @@ impl Waiters {
             return;
         }
         match waits {
-            Some(Wait::TooLong) if !self.zygote.front.is_any_taken() => self.zygote.give_up(STUCK),
+            Some(Wait::TooLong)
+                if !self.zygote.front.is_any_taken() && self.zygote.has_settled() =>
+            {
+                self.zygote.give_up(STUCK)
+            }
             // Resting workers are woken only if the others take nothing from the queue.
             Some(Wait::InTime | Wait::TooLong) => {
                 self.zygote.front.wake_all();

@@ -6,7 +6,7 @@ mod staff;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use howdah_ipc::control::{Cleaning, FromZygote, ToZygote};
 use howdah_ipc::front::Front;
@@ -61,8 +61,10 @@ pub(crate) struct Zygote {
     /// The workers that are awake take nothing from the queue: others are needed, whatever the
     /// limit of those awake.
     is_stuck: AtomicBool,
-    /// PHP has started.
-    has_php: AtomicBool,
+    /// Time at which PHP had started there.
+    ready: OnceLock<Instant>,
+    /// Time at which the zygote got its region.
+    attached: Instant,
     /// Told when a request found no sleeping worker.
     pub(crate) lacked: Notify,
     /// Told when the zygote dies.
@@ -87,6 +89,10 @@ struct State {
     /// Looks in a row that found more workers than the memory has room for.
     excess: u32,
 }
+
+/// Time that the first workers of a zygote have to take a request. A shorter `queue_timeout` would
+/// otherwise end one zygote after the other on a machine on which workers start slowly.
+const SETTLING: Duration = Duration::from_secs(5);
 
 /// A request that waits for a slot. It gets the slot, or the reason why it is refused.
 type Waiting = oneshot::Sender<Result<Lease, DispatchError>>;
@@ -156,7 +162,8 @@ impl Zygote {
             may_grow: AtomicBool::new(!scaling.is_fixed() && first < most),
             lacking: AtomicUsize::new(0),
             is_stuck: AtomicBool::new(false),
-            has_php: AtomicBool::new(false),
+            ready: OnceLock::new(),
+            attached: Instant::now(),
             lacked: Notify::new(),
             condemned: Notify::new(),
             replaced: AtomicBool::new(false),
@@ -267,7 +274,13 @@ impl Zygote {
 
     /// Whether PHP has started in the zygote.
     pub(crate) fn has_php(&self) -> bool {
-        self.has_php.load(Ordering::Acquire)
+        self.ready.get().is_some()
+    }
+
+    /// Whether the first workers have had the time to start, also on a busy machine. Before that, a
+    /// worker that takes no request is not thought to be stopped.
+    pub(crate) fn has_settled(&self) -> bool {
+        self.ready.get().unwrap_or(&self.attached).elapsed() >= SETTLING
     }
 
     /// Number of requests that workers have, at most one each.
@@ -317,7 +330,7 @@ impl Zygote {
                 Some(ZygoteEvent::Gone)
             }
             Some(FromZygote::Ready { php_version, opcache }) => {
-                self.has_php.store(true, Ordering::Release);
+                let _ = self.ready.set(Instant::now()); // The first time counts.
                 Some(ZygoteEvent::Ready { php_version, opcache })
             }
             Some(FromZygote::Started { worker, pid }) => {

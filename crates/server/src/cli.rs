@@ -368,8 +368,15 @@ fn tell(name: &str, config: &Config, findings: &Findings, found: &PlanResult) {
                 for rules in &findings.site_rules {
                     say(&format!("  {rules}"));
                 }
+                if !found.pools.is_empty() {
+                    let shown = |path: &PathBuf| path.display().to_string();
+                    let programs: Vec<_> = found.php_programs.iter().map(shown).collect();
+                    say(&format!("  programs that run PHP: {}", programs.join(", ")));
+                }
                 for pool in &found.pools {
-                    say(&format!("  pool {}: {}", pool.settings.pool, pool.isolation.summary()));
+                    let (name, program) = (&pool.settings.pool, pool.program.display());
+                    let summary = pool.isolation.summary();
+                    say(&format!("  pool {name}: {summary}; {program}"));
                 }
             }
         }

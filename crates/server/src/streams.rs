@@ -58,7 +58,7 @@ pub(crate) trait Stream {
     fn is_early(&self) -> bool;
 
     /// Returns the protocol of an extended CONNECT (RFC 8441, RFC 9220).
-    fn protocol(head: &Parts) -> Option<&str>;
+    fn protocol<'p>(&self, head: &'p Parts) -> Option<&'p str>;
 
     /// Sends the head of an interim response. A failure is not reported: the response itself
     /// notices a client that is gone.

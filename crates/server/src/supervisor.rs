@@ -27,10 +27,12 @@ mod listeners;
 mod oom;
 mod orders;
 mod orphans;
+mod php_programs;
 pub(crate) mod plan;
 mod pool;
 mod pool_log;
 mod reach;
+mod releases;
 mod report;
 mod service_manager;
 mod startup;
@@ -62,6 +64,7 @@ use self::orders::CertificateOrders;
 use self::orphans::OrphanSearch;
 use self::plan::ServePlan;
 use self::pool::PoolProcesses;
+use self::releases::Releases;
 use self::service_manager::ServiceManager;
 use self::upgrade::ConfigCheck;
 use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
@@ -118,6 +121,8 @@ struct Supervisor {
     /// The run of the new program that checks the configuration.
     check: Option<ConfigCheck>,
     certificate_files: CertificateFiles,
+    /// The document roots that deployments change.
+    releases: Releases,
     ticket_keys: TicketKeys,
     /// The time at which session tickets get other keys; `None` while there are no keys.
     ticket_keys_due: Option<Instant>,
@@ -238,11 +243,13 @@ impl Supervisor {
             .is_some_and(ControlSocket::is_busy)
             .then(|| Instant::now() + CLIENT_TURN);
         let certificates = self.certificate_files.due().filter(|_| !self.stopping);
+        let releases = self.releases.due().filter(|_| !self.stopping && self.change.is_none());
         let manager = self.manager.due();
         let due = [self.restart, check, client, certificates, self.orphans.due(), manager];
         let due = due.into_iter().chain([
             self.ticket_keys_due,
             self.orders.due(),
+            releases,
             self.log.repeats_due(),
         ]);
         generations.chain(due.flatten()).min()
@@ -384,6 +391,7 @@ impl Supervisor {
         self.handle_change_deadlines(now);
         self.start_orders(now);
         self.look_at_certificates(now);
+        self.look_at_releases(now);
         if self.ticket_keys_due.is_some_and(|due| now >= due)
             && let Err(why) = self.rotate_ticket_keys(now)
         {

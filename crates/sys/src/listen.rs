@@ -109,10 +109,14 @@ mod tests {
 
     #[test]
     fn both_families_share_a_port() {
-        let Ok(six) = listen(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)), 16) else {
-            return; // a machine without IPv6
+        let both = || {
+            let six = listen(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)), 16)?;
+            let port = six.local_addr()?.port();
+            listen(SocketAddr::from(([0, 0, 0, 0], port)), 16).map(drop)
         };
-        let port = six.local_addr().unwrap().port();
-        listen(SocketAddr::from(([0, 0, 0, 0], port)), 16).unwrap();
+        if listen(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)), 16).is_ok() {
+            // Another program may have the port in the other family.
+            assert!((0..100).any(|_| both().is_ok()));
+        } // else a machine without IPv6
     }
 }

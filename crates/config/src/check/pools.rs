@@ -71,6 +71,10 @@ fn mistakes(php: &Php) -> Vec<Mistake> {
             add(key, message, &help);
         }
     }
+    if php.program.is_some() && php.version.is_some() {
+        let message = "`version` beside `program`".to_owned();
+        add("version", message, "leave one out: both name the program that runs PHP");
+    }
     if php.mode != PoolMode::Dynamic {
         return mistakes;
     }

@@ -116,6 +116,23 @@ text_kind!(
 );
 
 text_kind!(
+    /// A version of PHP: two numbers.
+    PhpVersion, "a version of PHP such as `\"8.2\"`", |text| {
+        let is_number = |part: &str| {
+            (1..=3).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        let parts = text.split_once('.');
+        if !parts.is_some_and(|(major, minor)| is_number(major) && is_number(minor)) {
+            return Err(Problem::new(
+                format!("`{text}` is not a version of PHP"),
+                "give two numbers in quotes, as `\"8.2\"`",
+            ));
+        }
+        Ok(())
+    }
+);
+
+text_kind!(
     /// A file to include, perhaps several.
     IncludePattern, "a path, perhaps with `*` and `?` in its names",
     |text| super::paths::check_path(text)

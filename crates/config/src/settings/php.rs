@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::{Lane, loopback};
 use crate::kinds::{
     AtLeast, ConnectTo, Counted, Environment, Extension, File, Flag, FunctionName, Ini, Lanes,
-    List, Mode, ModeName, Niceness, Optional, PagePath, Proxies, SandboxLevel, SapiName, Size,
-    SizeWithin, Span, Table, Text, User, VariableName, Within,
+    List, Mode, ModeName, Niceness, Optional, PagePath, PhpVersion, Proxies, SandboxLevel,
+    SapiName, Size, SizeWithin, Span, Table, Text, User, VariableName, Within,
 };
 use crate::listener::TrustedProxies;
 use crate::section::section;
@@ -18,7 +18,12 @@ section! {
     pub struct Php {
         /// The `howdah-php` program to run; one built against another PHP serves that version.
         program ("program"): Option<PathBuf> as Optional<File> = None,
-            "Unset is the `howdah-php` beside the `howdah` that runs.";
+            "Unset is the one that `version` names.";
+        /// The version of PHP, as `"8.2"`: the pool runs `howdah-php8.2`, which is beside the
+        /// `howdah` that runs. Sites of one server can have different versions. `howdah check`
+        /// lists those that are there.
+        version ("version"): Option<String> as Optional<PhpVersion> = None,
+            "Unset is `howdah-php`, or where that is missing the newest version that is there.";
         /// The php.ini to read.
         ini_file ("ini_file"): Option<PathBuf> as Optional<File> = None,
             "Unset is the one that `howdah-php` finds for itself, with the distribution's \

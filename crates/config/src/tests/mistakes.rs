@@ -253,6 +253,14 @@ fn mistakes_and_what_is_said_about_them() {
             vec!["unknown key `processes` in [site.php.rlimits]", "nproc, core, nofile"],
         ),
         (
+            &format!("{site}[site.php]\nversion = \"8\""),
+            vec!["`8` is not a version of PHP", "give two numbers in quotes"],
+        ),
+        (
+            &format!("{site}[site.php]\nversion = \"8.2\"\nprogram = \"/usr/bin/x\""),
+            vec!["`version` beside `program`", "leave one out"],
+        ),
+        (
             &format!("{site}[[site.php.lane]]\npath = \"/a\""),
             vec!["the lane has no name", "add `name = \"search\"`"],
         ),

@@ -342,3 +342,17 @@ fn http2_frames() {
     let words: [&[u8]; 3] = [b"\0\0\0\0\0\0\0\0\x01", b"\0\0\x08\x06\0\0\0\0\0", b"\0\0\0"];
     run(&seeds, &words, 20_000, super::h2_frames, |_| true);
 }
+
+#[test]
+fn http3_first_heads() {
+    let coded = b"\x01\x14\0\0\xcf\x2f\0\xb9]\x87I\xc8z?\x87\xf0X\xd0ru*\x7f\xd7\0\x04data";
+    let plain = b"\x21\x02xx\x01\x17\0\0\x27\x02:protocol\x09websocket";
+    let seeds: [&[u8]; 3] = [coded, plain, b"\x01\x06\0\0\xd1\x51\x01/"];
+    let words: [&[u8]; 4] = [b"\x27\x02:protocol", b"\x09websocket", b"\xff\xff", b"\x01\x40\x20"];
+    let replaced = |data: &[u8]| {
+        let released = crate::h3::FirstHead::default().take(data);
+        released.is_some_and(|released| released.is_websocket)
+    };
+    let found = run(&seeds, &words, 20_000, super::h3_first_head, replaced);
+    assert!(found > 1_000, "{found}");
+}

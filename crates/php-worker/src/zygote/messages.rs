@@ -13,7 +13,7 @@ use howdah_sys::seqpacket::SeqPacket;
 pub(super) fn settings(supervisor: &SeqPacket) -> Result<PoolSettings, String> {
     let mut buffer = vec![0; MOST_BYTES];
     match receive(supervisor, &mut buffer) {
-        Ok(Some((ToZygote::Settings(settings), _))) => Ok(settings),
+        Ok(Some((ToZygote::Settings(settings), _))) => Ok(*settings),
         Ok(_) => Err("no settings came from the supervisor".to_owned()),
         Err(error) => Err(format!("cannot read the supervisor's settings: {error}")),
     }

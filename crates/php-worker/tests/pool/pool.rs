@@ -131,7 +131,7 @@ impl Pool {
         };
         let zygote = program.start().unwrap();
         drop(program);
-        supervisor.send(&ToZygote::Settings(settings).encode(), &[]).unwrap();
+        supervisor.send(&ToZygote::Settings(Box::new(settings)).encode(), &[]).unwrap();
         let (front, attach) = Front::create(Geometry::for_pool(workers, 1)).unwrap();
         attach.send(&front_socket).unwrap();
         front_socket

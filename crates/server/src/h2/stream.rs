@@ -72,7 +72,7 @@ impl<'c> streams::Stream for Stream<'c> {
         self.is_early
     }
 
-    fn protocol(head: &Parts) -> Option<&str> {
+    fn protocol<'p>(&self, head: &'p Parts) -> Option<&'p str> {
         head.extensions.get::<::h2::ext::Protocol>().map(|protocol| protocol.as_str())
     }
 

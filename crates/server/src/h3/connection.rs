@@ -83,7 +83,7 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
     let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
     let watch = thread.watches().add(task.clone());
     let meter = Meter::new(thread.config().http3.clone());
-    let accepted = Rc::new(Accepted::new(meter, task.clone()));
+    let accepted = Rc::new(Accepted::new(meter, task.clone(), thread.shared.has_upstreams));
     let shared = Rc::new(Shared {
         thread: Rc::clone(&thread),
         peer,
@@ -141,6 +141,8 @@ async fn begin(
     let mut builder = server::builder();
     builder
         .max_field_section_size(thread.config().http3.header_list)
+        // WebSockets (RFC 9220 §3).
+        .enable_extended_connect(thread.shared.has_upstreams)
         .send_grease(false);
     let mut built = pin!(builder.build(transport));
     watch.arm(Instant::now(), thread.config().limits.head_timeout);

@@ -31,10 +31,10 @@ pub(super) type Unread = RequestResolver<Transport, Bytes>;
 pub(super) async fn serve(
     shared: &Shared,
     request: Unread,
-    Newest { outgoing, unseen, is_early }: Newest,
+    Newest { outgoing, unseen, is_websocket, is_early }: Newest,
 ) {
     let (parts, stream) = match read_head(shared, request).await {
-        Head::Read(parts, stream) => (parts, stream),
+        Head::Read(read) => *read,
         Head::Refused => {
             // An error shows that the client is gone.
             let _ = poll_fn(|context| outgoing.poll_finished(context)).await;
@@ -55,15 +55,16 @@ pub(super) async fn serve(
         shared,
         respond: RefCell::new(respond),
         outgoing,
+        is_websocket: is_websocket.get(),
         is_early,
     };
-    streams::serve(&stream, *parts, content, ends).await;
+    streams::serve(&stream, parts, content, ends).await;
     confirm(shared, &stream.outgoing).await;
 }
 
 /// The head of a request.
 enum Head {
-    Read(Box<Parts>, RequestStream<Streams, Bytes>),
+    Read(Box<(Parts, RequestStream<Streams, Bytes>)>),
     /// The crate has answered 431.
     Refused,
     /// There is no request to serve, or the client is gone.
@@ -75,7 +76,7 @@ async fn read_head(shared: &Shared, request: Unread) -> Head {
     let thread = &shared.thread;
     let resolved = request.resolve_request();
     match within(thread, thread.config().limits.head_timeout, resolved).await {
-        Some(Ok((request, stream))) => Head::Read(Box::new(request.into_parts().0), stream),
+        Some(Ok((request, stream))) => Head::Read(Box::new((request.into_parts().0, stream))),
         Some(Err(StreamError::HeaderTooBig { .. })) => Head::Refused,
         Some(Err(StreamError::RemoteTerminate { .. })) => {
             shared.count_reset();
@@ -124,6 +125,8 @@ struct Stream<'c> {
     shared: &'c Shared,
     respond: RefCell<RequestStream<Outgoing, Bytes>>,
     outgoing: Outgoing,
+    /// The request is an extended CONNECT for a WebSocket (RFC 9220).
+    is_websocket: bool,
     /// The request came in early data.
     is_early: bool,
 }
@@ -168,7 +171,10 @@ impl<'c> streams::Stream for Stream<'c> {
         self.is_early
     }
 
-    fn protocol(head: &Parts) -> Option<&str> {
+    fn protocol<'p>(&self, head: &'p Parts) -> Option<&'p str> {
+        if self.is_websocket {
+            return Some("websocket");
+        }
         head.extensions.get::<::h3::ext::Protocol>().map(|protocol| protocol.as_str())
     }
 

@@ -2,6 +2,7 @@
 //!
 //! The crate keeps a frame in memory until it is complete, whatever its length. Therefore the bytes
 //! of a request that it has not given out are counted here, and so is what comes beside requests.
+//! Where WebSockets are offered, a request's head passes [`FirstHead`] before the crate reads it.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -15,6 +16,7 @@ use ::h3::error::Code;
 use ::h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming, StreamId, WriteBuf};
 use bytes::Bytes;
 use howdah_config::Http3;
+use howdah_http::h3::FirstHead;
 use quinn::{ConnectionError, ReadError, VarInt};
 
 use super::outgoing::Outgoing;
@@ -100,6 +102,8 @@ type Waiting<T> = Pin<Box<dyn Future<Output = Result<T, ConnectionError>>>>;
 
 /// The facts that the transport tells beside the crate.
 pub(super) struct Accepted {
+    /// Whether clients may ask for WebSockets.
+    offers_websockets: bool,
     pub(super) meter: Meter,
     /// The connection's task.
     task: Waker,
@@ -117,13 +121,16 @@ pub(super) struct Newest {
     pub(super) outgoing: Outgoing,
     /// The bytes that are not decoded.
     pub(super) unseen: Rc<Cell<u64>>,
+    /// The head asks for a WebSocket. It is known when the crate has read the head.
+    pub(super) is_websocket: Rc<Cell<bool>>,
     /// The stream came in early data.
     pub(super) is_early: bool,
 }
 
 impl Accepted {
-    pub(super) fn new(meter: Meter, task: Waker) -> Accepted {
+    pub(super) fn new(meter: Meter, task: Waker, offers_websockets: bool) -> Accepted {
         Accepted {
+            offers_websockets,
             meter,
             task,
             newest: RefCell::new(None),
@@ -184,6 +191,7 @@ impl quic::Connection<Bytes> for Transport {
             stream,
             shared: Rc::clone(&self.shared),
             unseen: None,
+            first_head: None,
         }))
     }
 
@@ -205,16 +213,19 @@ impl quic::Connection<Bytes> for Transport {
                 continue;
             }
             let unseen = Rc::new(Cell::new(0));
+            let is_websocket = Rc::default();
             self.shared.last.set(Some(index));
             *self.shared.newest.borrow_mut() = Some(Newest {
                 outgoing: outgoing.clone(),
                 unseen: Rc::clone(&unseen),
+                is_websocket: Rc::clone(&is_websocket),
                 is_early: stream.is_0rtt(),
             });
             let incoming = Incoming {
                 stream,
                 shared: Rc::clone(&self.shared),
                 unseen: Some(unseen),
+                first_head: self.shared.offers_websockets.then(|| (Box::default(), is_websocket)),
             };
             return Poll::Ready(Ok(Stream { outgoing, incoming }));
         }
@@ -360,12 +371,13 @@ pub(super) struct Incoming {
     shared: Rc<Accepted>,
     /// Bytes of a request that the crate has not given out; `None` for a stream beside requests.
     unseen: Option<Rc<Cell<u64>>>,
+    /// The begin of a request that may be one for a WebSocket, and the place where that is told.
+    first_head: Option<(Box<FirstHead>, Rc<Cell<bool>>)>,
 }
 
-impl quic::RecvStream for Incoming {
-    type Buf = Bytes;
-
-    fn poll_data(
+impl Incoming {
+    /// Reads once, and counts the bytes.
+    fn poll_chunk(
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
@@ -384,6 +396,33 @@ impl quic::RecvStream for Incoming {
         // The connection's task ends the connection.
         self.shared.task.wake_by_ref();
         Poll::Pending
+    }
+}
+
+impl quic::RecvStream for Incoming {
+    type Buf = Bytes;
+
+    fn poll_data(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+        loop {
+            let bytes = ready!(self.poll_chunk(context))?;
+            let Some((first, is_websocket)) = &mut self.first_head else {
+                return Poll::Ready(Ok(bytes));
+            };
+            let released = match &bytes {
+                Some(bytes) => first.take(bytes),
+                // The stream has ended in its head, about which the crate complains.
+                None => Some(first.release()),
+            };
+            if let Some(released) = released {
+                is_websocket.set(released.is_websocket);
+                self.first_head = None;
+                let has_bytes = !released.bytes.is_empty();
+                return Poll::Ready(Ok(has_bytes.then(|| Bytes::from(released.bytes))));
+            }
+        }
     }
 
     fn stop_sending(&mut self, with: u64) {

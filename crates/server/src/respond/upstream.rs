@@ -182,7 +182,7 @@ fn asks_for_websocket(request: &Request, ruled: Option<&Ruled>) -> bool {
         && has(b"connection", b"upgrade")
         && *method == Method::Get
         && request.version > Version::Http10
-        && request.version < Version::Http3
+        && (request.version < Version::Http3 || request.is_extended_connect)
         && request.content == Content::None
 }
 

@@ -42,7 +42,7 @@ fn read<S: Stream>(
 ) -> (Result<bool, Refusal>, Peer) {
     let (thread, peer) = (stream.thread(), stream.connection_peer());
     into.scheme = peer.scheme;
-    let protocol = S::protocol(&parts);
+    let protocol = stream.protocol(&parts);
     let limits = thread.limits();
     let read = head::read(S::VERSION, &parts, protocol, ends, peer.is_proxy, limits, into);
     into.is_early = stream.is_early();

@@ -18,6 +18,7 @@ use super::generation_plan::GenerationPlan;
 use super::listeners::{self, Listener};
 use super::plan::SiteSource;
 use super::pool::SpareZygote;
+use super::releases::Releases;
 use super::service_manager::ServiceEvent;
 use super::{CommandError, Supervisor, reach};
 use crate::front::processors;
@@ -32,6 +33,8 @@ pub(super) enum ChangeCause {
     Reload,
     /// The front of the former generation died.
     FrontDied,
+    /// A link to a document root leads to another folder.
+    NewRelease,
     /// This program has replaced another program, whose generation serves until the new one does.
     TakeOver,
 }
@@ -43,6 +46,8 @@ pub(super) struct GenerationChange {
     /// Number of the generation that is starting.
     generation: u64,
     generation_plan: GenerationPlan,
+    /// The document roots, as they were before the generation started.
+    releases: Releases,
     listeners: Vec<Listener>,
     /// The UDP sockets of listeners with HTTP/3.
     datagrams: Datagrams,
@@ -100,12 +105,18 @@ impl Supervisor {
         let mut generation_plan = match &self.current {
             // The configuration file is not read again, because no reload was requested.
             Some(current) if cause == ChangeCause::FrontDied => current.clone(),
+            Some(current) if cause == ChangeCause::NewRelease => {
+                let config = Config::clone(&current.config);
+                let found = GenerationPlan::find(config, &self.environment);
+                found.map_err(|errors| CommandError::Config(errors.join("\n")))?
+            }
             _ => {
                 let config = self.plan.load().map_err(CommandError::Config)?;
                 let found = GenerationPlan::find(config, &self.environment);
                 found.map_err(|errors| CommandError::Config(errors.join("\n")))?
             }
         };
+        let releases = Releases::of(&generation_plan.config);
         if cause != ChangeCause::FrontDied {
             self.certify(&mut generation_plan).map_err(CommandError::Failed)?;
         }
@@ -171,6 +182,7 @@ impl Supervisor {
             cause,
             generation: number,
             generation_plan,
+            releases,
             listeners,
             datagrams,
             admin,
@@ -224,6 +236,7 @@ impl Supervisor {
             cause,
             generation,
             generation_plan,
+            releases,
             listeners,
             datagrams,
             admin,
@@ -262,6 +275,7 @@ impl Supervisor {
         if cause != ChangeCause::FrontDied {
             self.certificate_files = CertificateFiles::of(&generation_plan.config);
         }
+        self.releases = releases;
         self.current = Some(generation_plan);
         self.arrange_orders();
         self.confirm_challenges();
@@ -298,6 +312,12 @@ impl Supervisor {
                 self.say_lines(what, &reason);
                 self.tell_manager(ServiceEvent::Ready, &format!("{what}: {reason}"));
                 self.answer_all(Command::Reload, Err(&reason));
+            }
+            ChangeCause::NewRelease => {
+                let what = "the new release is not served, and what was served goes on; \
+                            `howdah reload` tries again";
+                self.say_lines(what, &reason);
+                self.tell_manager(ServiceEvent::Ready, &format!("{what}: {reason}"));
             }
             ChangeCause::TakeOver => {
                 let what = "what the former program serves goes on";

@@ -16,6 +16,7 @@ use super::cgroups::PoolLimits;
 use super::environment::Environment;
 use super::isolation::{Abilities, PoolIsolation, PoolPaths};
 use super::orders::plan::{self, OrderPlan};
+use super::php_programs;
 use crate::tls::{self, PairText, SitePairs, UpstreamSettings};
 
 /// A configuration whose users, programs and folders were found on this machine.
@@ -37,6 +38,8 @@ pub(crate) struct GenerationPlan {
     pub(crate) warnings: Vec<String>,
     /// Notices for the log about protection that this machine does not offer.
     pub(crate) notices: Vec<String>,
+    /// The programs that run PHP, whether or not a site uses them.
+    pub(crate) php_programs: Vec<PathBuf>,
 }
 
 /// The parameters for starting a pool.
@@ -115,6 +118,7 @@ impl GenerationPlan {
             upstream_tls,
             warnings,
             notices,
+            php_programs: php_programs::all(environment),
         })
     }
 }
@@ -270,6 +274,7 @@ impl Finder<'_> {
                     .slow_after()
                     .map_or(0, |after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
                 slow_trace_depth: php.slow_trace_depth,
+                php_version: php.version.clone().unwrap_or_default(),
                 processor_seconds: php
                     .rlimits
                     .cpu
@@ -330,20 +335,8 @@ impl Finder<'_> {
             self.errors.push(error);
             return None;
         }
-        let places = self.environment.places_of("howdah-php");
-        let found = places.iter().find(|place| is_program(place)).cloned();
-        if found.is_none() {
-            let folders: Vec<String> = places
-                .iter()
-                .filter_map(|place| Some(place.parent()?.display().to_string()))
-                .collect();
-            self.errors.push(format!(
-                "site {name}: howdah-php, which runs PHP, is in none of {}; install it there, set \
-                 `php.program`, or serve without PHP (`php = false`, --no-php)",
-                folders.join(", ")
-            ));
-        }
-        found
+        let found = php_programs::find(php.version.as_deref(), self.environment);
+        found.map_err(|error| self.errors.push(format!("site {name}: {error}"))).ok()
     }
 
     fn text(&mut self, site: &Site, key: &str, path: &Path) -> Option<String> {
@@ -416,7 +409,7 @@ fn admin_ini(php: &Php) -> Vec<(String, String)> {
     settings
 }
 
-fn is_program(path: &Path) -> bool {
+pub(super) fn is_program(path: &Path) -> bool {
     path.metadata()
         .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }

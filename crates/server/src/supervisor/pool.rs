@@ -228,7 +228,7 @@ impl PoolProcesses {
             io::Error::new(error.kind(), format!("{}: {error}", plan.program.display()))
         })?;
         oom::prefer_workers(pid);
-        let settings = ToZygote::Settings(plan.settings.clone()).encode();
+        let settings = ToZygote::Settings(Box::new(plan.settings.clone())).encode();
         let group = self.place(pid).inspect_err(|_| {
             // It is reaped as an unknown process.
             let _ = pid.signal_group(SIGKILL);

@@ -30,6 +30,7 @@ impl Supervisor {
         let what = match cause {
             ChangeCause::Start => "serving",
             ChangeCause::Reload => "reloaded; serving",
+            ChangeCause::NewRelease => "a new release; serving",
             ChangeCause::FrontDied => "started anew; serving",
             ChangeCause::TakeOver => "taken over; serving",
         };

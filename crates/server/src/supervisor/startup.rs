@@ -27,6 +27,7 @@ use super::oom;
 use super::orders::CertificateOrders;
 use super::orphans::OrphanSearch;
 use super::plan::{ServePlan, SiteSource};
+use super::releases::Releases;
 use super::service_manager::ServiceManager;
 use super::state;
 use super::takeover::Inheritance;
@@ -112,6 +113,7 @@ pub(crate) fn serve(
         orders: CertificateOrders::default(),
         check: None,
         certificate_files: CertificateFiles::default(),
+        releases: Releases::default(),
         ticket_keys: TicketKeys::default(),
         ticket_keys_due: None,
         orphans: OrphanSearch::default(),

@@ -1,6 +1,6 @@
 //! Scripts that attack the server, and workers that break the protocol.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use howdah_sys::signal::SIGKILL;
 
@@ -207,6 +207,39 @@ fn a_pool_that_is_stopped_as_a_whole_is_replaced() {
         });
         assert_eq!(site.server.front(), front);
     }
+}
+
+/// On a busy machine workers may take longer to start than a short `queue_timeout`.
+#[test]
+fn a_pool_whose_workers_start_slowly_is_not_replaced() {
+    if !has_php() {
+        return;
+    }
+    for _ in 0..5 {
+        let began = Instant::now();
+        let site = Site::with_php(&[OK], "workers = 2\nqueue_timeout = \"500ms\"");
+        let zygote = site.server.zygote();
+        // None is started from now on.
+        zygote.signal(STOP_AND_CONTINUE.0);
+        wait_until("the zygote is stopped", || {
+            zygote.status("State").is_some_and(|state| state.starts_with('T'))
+        });
+        let workers = site.server.workers();
+        workers.iter().for_each(|worker| worker.signal(STOP_AND_CONTINUE.0));
+        let status = site.get("/ok.php").status;
+        let took = began.elapsed();
+        for process in workers.iter().chain([&zygote]) {
+            process.signal(STOP_AND_CONTINUE.1);
+        }
+        wait_until("the pool serves", || site.get("/ok.php").status == 200);
+        // Such a pool may be replaced after five seconds.
+        if took < Duration::from_millis(4500) {
+            assert_eq!((status, site.log_lines("the pool has failed")), (503, Vec::new()));
+            assert_eq!(site.server.zygote(), zygote);
+            return;
+        }
+    }
+    eprintln!("skipped: this machine is too slow");
 }
 
 #[test]

@@ -1,10 +1,12 @@
-//! WebSockets that a rule hands on to an upstream (`[P]`): RFC 6455 over HTTP/1.1, TLS and HTTP/2.
+//! WebSockets that a rule hands on to an upstream (`[P]`): RFC 6455 over HTTP/1.1, TLS,
+//! HTTP/2 and HTTP/3.
 
 mod encrypted;
 mod http2;
+mod http3;
 mod kept;
 mod names;
-mod upstream;
+pub mod upstream;
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};

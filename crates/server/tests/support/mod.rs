@@ -294,16 +294,18 @@ impl Server {
         Process::new(self.child.id())
     }
 
-    /// The front, if there is just one.
+    /// The only front, once no other one is left.
     pub fn front(&self) -> Process {
-        self.only("howdah-front")
+        only("front", || {
+            let mut children = self.supervisor().children();
+            children.retain(|child| child.name() == "howdah-front");
+            children
+        })
     }
 
-    /// The zygote, if there is just one.
+    /// The only zygote, once the front uses it and no other one is left.
     pub fn zygote(&self) -> Process {
-        let zygotes = self.zygotes();
-        assert_eq!(zygotes.len(), 1, "{zygotes:?}");
-        zygotes[0]
+        only("zygote", || self.zygotes())
     }
 
     /// All zygotes.
@@ -382,13 +384,6 @@ impl Server {
         assert!(left.is_empty(), "these processes were left: {left:?}");
     }
 
-    fn only(&self, name: &str) -> Process {
-        let children = self.supervisor().children();
-        let found: Vec<_> = children.into_iter().filter(|child| child.name() == name).collect();
-        assert_eq!(found.len(), 1, "{found:?}");
-        found[0]
-    }
-
     /// Reads on, so that an access log on standard output never fills its pipe.
     fn keep_output(&self, mut output: BufReader<std::process::ChildStdout>) {
         let path = self.logs.path().join("stdout");
@@ -409,6 +404,16 @@ impl Drop for Server {
             eprintln!("--- standard error of howdah\n{}---", self.log());
         }
     }
+}
+
+/// Waits until `find` finds a single process, and returns that.
+fn only(what: &str, find: impl Fn() -> Vec<Process>) -> Process {
+    let mut found = Vec::new();
+    wait_until(&format!("there is one {what}"), || {
+        found = find();
+        found.len() == 1
+    });
+    found[0]
 }
 
 /// A process number as the system's calls want it.

@@ -1,7 +1,7 @@
 """Takes steps with aioquic against a server on 127.0.0.1, and prints what comes of them.
 
 Arguments: the port, a file with the authority that is trusted, then steps:
-get:PATH, post:PATH:LENGTH, reconnect, retried, keys, move, ids, version.
+get:PATH, post:PATH:LENGTH, websocket:PATH:TEXT, reconnect, retried, keys, move, ids, version.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class Client(QuicConnectionProtocol):
                 if not end.done():
                     end.set_exception(ConnectionError(event.reason_phrase))
 
-    async def ask(self, method, path, content=b""):
+    async def ask(self, method, path, content=b"", protocol=None):
         stream = self._quic.get_next_available_stream_id()
         self.answers[stream] = {"status": "", "content": b""}
         self.ends[stream] = asyncio.get_running_loop().create_future()
@@ -61,6 +61,9 @@ class Client(QuicConnectionProtocol):
             (b":authority", b"a.example"),
             (b":path", path.encode()),
         ]
+        if protocol:
+            head[1:1] = [(b":protocol", protocol.encode())]
+            head.append((b"sec-websocket-version", b"13"))
         self.http.send_headers(stream, head, end_stream=not content)
         if content:
             self.http.send_data(stream, content, end_stream=True)
@@ -99,6 +102,8 @@ async def main():
             await client.ask("GET", rest[0])
         elif name == "post":
             await client.ask("POST", rest[0], b"x" * int(rest[1]))
+        elif name == "websocket":
+            await client.ask("CONNECT", rest[0], rest[1].encode(), "websocket")
         elif name == "reconnect":
             while not tickets:
                 await asyncio.wait_for(client.ping(), PATIENCE)

@@ -1,9 +1,11 @@
 //! A client of another make: aioquic (Python).
 
+use std::io::Write;
 use std::process::Command;
 
 use super::{Served, Special};
 use crate::support::has_php;
+use crate::websockets::upstream::{Upstream, rest};
 
 /// Asks for the path in the last argument, as the first ones say, and prints what it sees.
 const SCRIPT: &str = include_str!("foreign.py");
@@ -94,5 +96,23 @@ fn content_goes_to_scripts() {
     let served = Served::new(&[("a.php", script)]);
     if let Some(told) = run(&served, &["post:/a.php:1000000"]) {
         assert_eq!(told, "200 16 1000000 HTTP/3.0\n");
+    }
+}
+
+/// The client compresses its heads.
+#[test]
+fn a_websocket_is_carried() {
+    let upstream = Upstream::accepting(|mut stream| {
+        let text = rest(&mut stream);
+        stream.write_all(&[b"got ", &text[..]].concat()).unwrap();
+    });
+    let rules = upstream.rules();
+    let special = Special {
+        site: &upstream.keys(""),
+        ..Special::default()
+    };
+    let served = Served::with(&[(".htaccess", &rules), ("a.txt", "hello")], &special);
+    if let Some(told) = run(&served, &["get:/a.txt", "websocket:/ws/raw:text", "get:/a.txt"]) {
+        assert_eq!(told, "200 5 hello\n200 8 got text\n200 5 hello\n");
     }
 }
