@@ -55,8 +55,13 @@ fn hang(thread: &Rc<Thread>) -> mpsc::Sender<()> {
 }
 
 /// Returns whether the kernel can look a name up in memory alone, and the folder for temporary
-/// files remembers that a name is missing.
+/// files remembers which names are there and which are missing.
 fn remembers_names() -> bool {
+    let there = tempfile::tempdir().expect("a temporary folder");
+    let path = CString::new(there.path().to_str().expect("it is text")).expect("it has no NUL");
+    if open::folder(&path, Lookup::Cached).is_err() {
+        return false;
+    }
     let path = std::env::temp_dir().join(format!("howdah-missing-{}", std::process::id()));
     let path = CString::new(path.to_str().expect("it is text")).expect("it has no NUL");
     let is_new = open::folder(&path, Lookup::Cached)
