@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use crate::site::{HELD, Site};
-use crate::support::{has_php, wait_until};
+use crate::site::{HELD, Options, Site};
+use crate::support::{PATIENCE, has_php, wait_until};
 use crate::wire::{Reply, Wire};
 
 const SLOW: (&str, &str) = ("slow.php", "<?php usleep(1000 * (int) $_GET['ms']); echo 'done';");
@@ -96,12 +96,25 @@ fn requests_beyond_the_workers_wait_their_turn() {
     assert!(began.elapsed() >= Duration::from_millis(1000), "{:?}: two at a time", began.elapsed());
 }
 
+/// A site of a front with one thread: two may let one more request wait than `queue` says, where
+/// they look at the queue at once.
+fn one_thread(files: &[(&str, &str)], php: &str) -> Site {
+    Site::with(
+        files,
+        &Options {
+            top: "threads = 1",
+            php,
+            ..Options::default()
+        },
+    )
+}
+
 #[test]
 fn a_full_queue_is_told_at_once() {
     if !has_php() {
         return;
     }
-    let site = Site::with_php(&[HELD, OK], "workers = 1\nqueue = 3");
+    let site = one_thread(&[HELD, OK], "workers = 1\nqueue = 3");
     let mut busy = site.hold_worker();
     let (sender, replies) = mpsc::channel();
     for mut wire in ask(&site, "/ok.php", 20) {
@@ -110,12 +123,12 @@ fn a_full_queue_is_told_at_once() {
     }
     // All but as many as may wait, while the only worker is still busy.
     for _ in 0..17 {
-        let reply = replies.recv().unwrap();
+        let reply = replies.recv_timeout(PATIENCE).unwrap();
         assert!(is_busy(&reply), "{reply:?}");
     }
     site.allow("end");
     for _ in 0..3 {
-        assert_eq!(replies.recv().unwrap().text(), "ok");
+        assert_eq!(replies.recv_timeout(PATIENCE).unwrap().text(), "ok");
     }
     assert_eq!(busy.reply("GET").text(), "done");
     site.server.wait_for_log("queue");
@@ -242,7 +255,8 @@ fn one_pools_load_is_not_anothers() {
         )
     };
     let config = format!(
-        "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"off\"\n{}{}",
+        "listen = [\"127.0.0.1:0\"]\nthreads = 1\ncontrol = \"control\"\n[log]\n\
+         access = \"off\"\n{}{}",
         entry("one"),
         entry("two")
     );
@@ -296,7 +310,7 @@ fn a_full_queue_has_its_page_and_says_when_to_come_again() {
         ("/none.html", "503 Service Unavailable"),
     ] {
         let rules = rules(document);
-        let site = Site::with_php(
+        let site = one_thread(
             &[HELD, OK, (".htaccess", &rules), ("busy.html", "busy")],
             "workers = 1\nqueue = 1",
         );

@@ -73,10 +73,11 @@ impl Site {
         } else {
             "access = \"access.log\""
         };
+        let threads = if top.contains("threads") { "" } else { "threads = 2" };
         let far_limits = far_limits(limits);
         let far_php = far_php(php);
         let config = format!(
-            "listen = [\"127.0.0.1:0\"]\nthreads = 2\ncontrol = \"control\"\n{top}\n[limits]\n\
+            "listen = [\"127.0.0.1:0\"]\n{threads}\ncontrol = \"control\"\n{top}\n[limits]\n\
              {far_limits}{limits}\n\
              [log]\n{access}\n{log}\n[[site]]\n{root}\n{site}\n[site.php]\n{workers}\n{state}\n\
              {far_php}{php}\n"

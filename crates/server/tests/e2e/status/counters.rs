@@ -15,7 +15,8 @@ fn two_sites() -> Site {
     let entry = |name: &str| {
         format!(
             "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n\
-             [site.php]\nworkers = 1\nstate_dir = \"state-{name}\"\n"
+             [site.php]\nworkers = 1\nrequest_timeout = \"5m\"\nqueue_timeout = \"5m\"\n\
+             state_dir = \"state-{name}\"\n"
         )
     };
     let config = format!("{TOP}{}{}", entry("blog"), entry("shop"));

@@ -7,6 +7,7 @@ use crate::support::{Setup, has_php, wait_until};
 fn shop(files: &[(&str, &str)], php: &str) -> Site {
     let config = format!(
         "{TOP}[[site]]\nname = \"shop\"\nroot = \"public\"\n[site.php]\nworkers = 1\n\
+         request_timeout = \"5m\"\nqueue_timeout = \"5m\"\n\
          state_dir = \"state\"\n{php}"
     );
     Site::configured(files, &config)
