@@ -69,16 +69,32 @@ fn page() -> String {
     for attack in catalogue::ALL {
         let header = attack.header();
         let name = attack.name;
-        write!(
-            page,
-            "\n## {}\n\n[{name}.php](../tests/attacks/{name}.php)\n\n- The attacker: {}\n\
-             - Must not happen: {}\n\
-             - Checked: {}\n",
-            header.title, header.attacker, header.must_not, header.checked
-        )
-        .expect("text grows");
+        write!(page, "\n## {}\n\n[{name}.php](../tests/attacks/{name}.php)\n\n", header.title)
+            .expect("text grows");
+        for (what, text) in [
+            ("The attacker", header.attacker),
+            ("Must not happen", header.must_not),
+            ("Checked", header.checked),
+        ] {
+            page.push_str(&point(&format!("{what}: {text}")));
+        }
     }
     page
+}
+
+/// Returns a point of a list, wrapped at 100 columns.
+fn point(text: &str) -> String {
+    let (mut lines, mut line) = (String::new(), "-".to_owned());
+    for word in text.split_whitespace() {
+        if line.chars().count() + 1 + word.chars().count() > 100 {
+            lines.push_str(&line);
+            lines.push('\n');
+            line = " ".to_owned();
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    lines + &line + "\n"
 }
 
 #[test]

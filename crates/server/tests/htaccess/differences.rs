@@ -75,6 +75,8 @@ const NOT_SHOWN: &str = "the source of a script is never shown";
 const NO_SSL: &str = "the Apache beside has no mod_ssl";
 const NO_DIGEST: &str = "HTTP has dropped Content-MD5 (RFC 7231)";
 const HAS_PAGE: &str = "a 500 has a page; Apache's ends without any where a field cannot be sent";
+const LIKE_ITS_200: &str =
+    "a 304 has the fields by which caches tell responses apart (RFC 9110, 15.4.5)";
 const NO_SCRIPT: &str = "there is no script of that name";
 
 /// All of them.
@@ -95,6 +97,8 @@ pub const DECIDED: &[Decided] = &[
     answer("*", "*", "before it: *", "413", "content that is too long is refused, and not given to the script as well"),
     part("*", "*%00*", "404", "400", "a NUL is never meant; 400 says whose mistake it is"),
     part("*", "OPTIONS *", "content-type: *", "", "nor does it have a type"),
+    part("filters: conditional requests for a compressed file", "/big.txt *", "", "vary: accept-encoding", LIKE_ITS_200),
+    part("filters: conditional requests for a compressed file", "/big.txt *If-Modified*", "etag: {etag}", "etag: {etag}-gzip", LIKE_ITS_200),
     part("corpus: *roundcube*", "OPTIONS *", "vary: accept-encoding", "", "what has no content is not compressed"),
 
     // Methods and names.
