@@ -38,7 +38,7 @@ pub struct FirstHead {
     at: usize,
 }
 
-/// What a library may read.
+/// The bytes that a library may read.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Released {
     /// All bytes so far.
