@@ -343,11 +343,17 @@ impl Front {
         state.is_some_and(|state| state.phase == SlotPhase::Queued)
     }
 
-    /// Returns whether a worker runs a request according to the state words.
+    /// Returns whether a living worker runs a request, according to the state words of the slots
+    /// that are in use. The word of a slot that was released after its worker's death still says
+    /// Taken.
     pub fn is_any_taken(&self) -> bool {
-        (0..self.geometry().slots).any(|slot| {
-            let state = self.region.slot(slot).state.load();
-            state.is_some_and(|state| state.phase == SlotPhase::Taken)
+        let state = self.state();
+        let used = state.slots.iter().enumerate().filter(|(_, entry)| entry.submitted);
+        used.filter(|(_, entry)| !entry.lost).any(|(index, entry)| {
+            let word = self.region.slot(index).state.load();
+            word.is_some_and(|word| {
+                word.phase == SlotPhase::Taken && word.generation == entry.generation
+            })
         })
     }
 

@@ -389,6 +389,21 @@ fn a_slot_is_lost_once_however_often_its_workers_place_dies() {
 }
 
 #[test]
+fn a_request_of_a_dead_worker_does_not_run() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 2));
+    assert!(!front.is_any_taken());
+    let slot = submit(&front, SMALL);
+    assert!(!front.is_any_taken(), "no worker has taken it");
+    std::mem::forget(worker.next(&AtomicBool::new(false)).unwrap().unwrap());
+    assert!(front.is_any_taken());
+    front.worker_died(0).unwrap();
+    assert!(!front.is_any_taken());
+    // The slot is free from now on, and the last writer of its state word was the dead worker.
+    give_back(&front, slot);
+    assert!(!front.is_any_taken());
+}
+
+#[test]
 fn a_response_that_ended_without_a_bell_is_told_by_the_workers_death() {
     let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
     let slot = submit(&front, SMALL);

@@ -25,13 +25,22 @@ impl EventFd {
         Ok(EventFd(unsafe { File::from_raw_fd(fd) }))
     }
 
-    /// Adds one. A full counter is not an error, because its listener was notified already.
+    /// Adds one, and notifies the listener. A full counter notifies nobody, therefore it is set to
+    /// zero first.
     ///
     /// # Errors
-    /// The error of `write(2)`.
+    /// The error of `write(2)` or `read(2)`.
     pub fn ring(&self) -> io::Result<()> {
-        match (&self.0).write_all(&1u64.to_ne_bytes()) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+        let add = || (&self.0).write_all(&1u64.to_ne_bytes());
+        match add() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.take()?;
+                match add() {
+                    // Somebody has filled it again, and has notified the listener by that.
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+                    other => other,
+                }
+            }
             other => other,
         }
     }
@@ -80,5 +89,14 @@ mod tests {
         bell.ring().unwrap();
         assert_eq!(bell.take().unwrap(), 2);
         assert_eq!(bell.take().unwrap(), 0);
+    }
+
+    #[test]
+    fn a_full_counter_notifies_all_the_same() {
+        let bell = EventFd::new().unwrap();
+        let most = u64::MAX - 1;
+        (&bell.0).write_all(&most.to_ne_bytes()).unwrap();
+        bell.ring().unwrap();
+        assert_eq!(bell.take().unwrap(), 1);
     }
 }

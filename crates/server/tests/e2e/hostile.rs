@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use howdah_sys::signal::SIGKILL;
 
 use crate::site::Site;
-use crate::support::{Server, has_php, wait_until};
+use crate::support::{Process, Server, has_php, wait_until};
 use crate::wire::Wire;
 
 /// `SIGSTOP` and `SIGCONT` of Linux.
@@ -182,13 +182,17 @@ fn a_pool_that_is_stopped_as_a_whole_is_replaced() {
     if !has_php() {
         return;
     }
-    // Workers that are idle, and workers that run scripts.
-    for (is_idle, lines) in [
-        (true, "workers = 2\nqueue_timeout = \"1s\""),
-        (false, "workers = 2\nrequest_timeout = \"1s\""),
+    // Workers that are idle, also after others have died in a request, and workers that run scripts.
+    for (is_idle, have_died, lines) in [
+        (true, false, "workers = 2\nqueue_timeout = \"1s\""),
+        (true, true, "workers = 2\nqueue_timeout = \"1s\""),
+        (false, false, "workers = 2\nrequest_timeout = \"1s\""),
     ] {
         let site = Site::with_php(&[OK, STOPS], lines);
         wait_until("both workers are there", || site.server.workers().len() == 2);
+        if have_died {
+            die_in_requests(&site);
+        }
         let (front, zygote) = (site.server.front(), site.server.zygote());
         let workers = site.server.workers();
         let mut wires: Vec<Wire> = (0..2).map(|_| site.connect()).collect();
@@ -207,6 +211,24 @@ fn a_pool_that_is_stopped_as_a_whole_is_replaced() {
         });
         assert_eq!(site.server.front(), front);
     }
+}
+
+/// Kills both workers of a site while each runs a script, and waits for the next two.
+fn die_in_requests(site: &Site) {
+    let workers = site.server.workers();
+    let mut wires: Vec<Wire> = (0..2).map(|_| site.connect()).collect();
+    wires.iter_mut().for_each(|wire| wire.request("GET", "/stops.php", &[], b""));
+    let is_stopped = |worker: &Process| {
+        worker.status("State").is_some_and(|state| state.starts_with('T'))
+    };
+    wait_until("both run a script", || workers.iter().all(is_stopped));
+    workers.iter().for_each(|worker| worker.signal(SIGKILL));
+    wires.iter_mut().for_each(|wire| assert_eq!(wire.reply("GET").status, 502));
+    wait_until("both have successors", || {
+        let successors = site.server.workers();
+        successors.len() == 2 && !successors.iter().any(|worker| workers.contains(worker))
+    });
+    assert_eq!(site.get("/ok.php").status, 200);
 }
 
 /// On a busy machine workers may take longer to start than a short `queue_timeout`.
