@@ -218,9 +218,8 @@ fn die_in_requests(site: &Site) {
     let workers = site.server.workers();
     let mut wires: Vec<Wire> = (0..2).map(|_| site.connect()).collect();
     wires.iter_mut().for_each(|wire| wire.request("GET", "/stops.php", &[], b""));
-    let is_stopped = |worker: &Process| {
-        worker.status("State").is_some_and(|state| state.starts_with('T'))
-    };
+    let is_stopped =
+        |worker: &Process| worker.status("State").is_some_and(|state| state.starts_with('T'));
     wait_until("both run a script", || workers.iter().all(is_stopped));
     workers.iter().for_each(|worker| worker.signal(SIGKILL));
     wires.iter_mut().for_each(|wire| assert_eq!(wire.reply("GET").status, 502));
