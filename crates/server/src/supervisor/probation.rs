@@ -1,8 +1,8 @@
-//! The probation of a generation that a reload has started: if a site answers with server errors, the
-//! former configuration serves again.
+//! The probation of a generation that a reload has started: if a site answers with server errors,
+//! the former configuration serves again.
 //!
-//! Until the probation is over, the former generation keeps the zygotes that stand by in it. PHP has
-//! started there with the former php.ini.
+//! Until the probation is over, the former generation keeps the zygotes that stand by in it. PHP
+//! has started there with the former php.ini.
 
 use std::time::{Duration, Instant};
 
@@ -47,8 +47,8 @@ pub(super) struct Fallback {
     answers: Vec<SiteErrors>,
 }
 
-/// Returns why a generation with the responses `present` has failed, where `former` are those of the
-/// generation before; `None` if it has not. Up to `most` percent of a site's responses may be
+/// Returns why a generation with the responses `present` has failed, where `former` are those of
+/// the generation before; `None` if it has not. Up to `most` percent of a site's responses may be
 /// server errors.
 fn failure(most: u64, former: &[SiteErrors], present: &[SiteErrors]) -> Option<String> {
     let is_bad = |site: &SiteErrors| site.errors * 100 > site.responses * most;
