@@ -10,7 +10,7 @@ use crate::sync::Ordering;
 
 impl ResponseWriter<'_> {
     /// Asks the front, and waits for the answer. `None` if the question is too long, nobody wants
-    /// the response any more, or no answer has come within [`PATIENCE`].
+    /// the response any more, or no answer has come within half a minute.
     ///
     /// The request area carries both, because the request was copied out of it.
     pub fn ask(&mut self, question: &[u8]) -> Option<Vec<u8>> {
@@ -44,4 +44,4 @@ impl ResponseWriter<'_> {
 
 /// How long a worker waits for an answer. The front answers at once, unless the answer takes much
 /// work or nobody reads the response.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(30);
