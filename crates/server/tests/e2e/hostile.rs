@@ -182,12 +182,8 @@ fn a_pool_that_is_stopped_as_a_whole_is_replaced() {
     if !has_php() {
         return;
     }
-<<<<<<< HEAD
-    // Idle workers, also after others have died in a request, and workers that run a script.
-=======
     // Workers that are idle, also after others have died in a request, and workers that run
     // scripts.
->>>>>>> main
     for (is_idle, have_died, lines) in [
         (true, false, "workers = 2\nqueue_timeout = \"1s\""),
         (true, true, "workers = 2\nqueue_timeout = \"1s\""),
