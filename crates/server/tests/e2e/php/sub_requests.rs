@@ -8,14 +8,14 @@ const PAGE: (&str, &str) = (
     "page.php",
     "<?php header('X-Page: 1'); $local = 1; ob_start(); echo \"before\\n\"; \
      $result = virtual($_GET['uri']); \
-     echo \"\\nafter \", json_encode([$result, $set ?? null, ob_get_level(), getenv('SCRIPT_NAME'), \
+     echo \"\\nafter \", json_encode([$result, $set ?? null, ob_get_level(), \
+     getenv('SCRIPT_NAME'), \
      error_get_last()['message'] ?? ''], 64);",
 );
 
 fn failed(uri: &str, reason: &str) -> String {
     let message = format!("virtual(): Unable to include '{uri}' - {reason}");
-    let after = serde_json::json!([false, null, 1, "/page.php", message]);
-    after.to_string()
+    serde_json::json!([false, null, 1, "/page.php", message]).to_string()
 }
 
 #[test]
@@ -24,7 +24,8 @@ fn a_page_includes_files_and_scripts_of_its_site() {
         return;
     }
     let included = "<?php $set = $local + 1; echo json_encode([getcwd(), \
-                    getenv('QUERY_STRING'), $_SERVER['SCRIPT_NAME'], $_SERVER['PHP_SELF'], getenv('PATH_INFO'), \
+                    getenv('QUERY_STRING'), $_SERVER['SCRIPT_NAME'], \
+                    $_SERVER['PHP_SELF'], getenv('PATH_INFO'), \
                     getenv('REDIRECT_URL'), getenv('REQUEST_METHOD'), headers_sent()], 64);";
     // One worker: a script that is included needs no other one.
     let site = Site::with_php(
