@@ -39,7 +39,8 @@ pub enum HeaderProgress {
 pub const LONGEST: usize = 4096;
 
 /// Reads a header from `bytes`, which are all that has come of it. The caller adds bytes of the
-/// connection one [`HeaderProgress::Missing`] after the other, so that none behind the header is taken.
+/// connection one [`HeaderProgress::Missing`] after the other, so that none behind the header is
+/// taken.
 ///
 /// # Errors
 /// The bytes are no such header.

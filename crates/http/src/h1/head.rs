@@ -15,8 +15,9 @@ use crate::{
 /// Reads the head at the beginning of `buf` into `into`, whose memory is reused and whose scheme is
 /// kept.
 ///
-/// On [`HeadProgress::Incomplete`] the function must be called again with the same bytes and more after
-/// them. On a refusal `into` holds the known part of the request line, for the log, and no fields.
+/// On [`HeadProgress::Incomplete`] the function must be called again with the same bytes and more
+/// after them. On a refusal `into` holds the known part of the request line, for the log, and no
+/// fields.
 ///
 /// # Errors
 /// The status to refuse the request with, after which the connection has to be closed.
@@ -34,10 +35,10 @@ pub fn parse_request(
 }
 
 /// Whether parsing again can have another result, after `buf[seen..]` has been added to bytes that
-/// were [`HeadProgress::Incomplete`]: the first bytes can (bytes that are no HTTP at all, such as a TLS
-/// handshake, need not end a line), then only the end of a line or a line over its limit. A client
-/// that sends byte by byte therefore does not have its whole head read again each time; the number
-/// of lines is limited.
+/// were [`HeadProgress::Incomplete`]: the first bytes can (bytes that are no HTTP at all, such as a
+/// TLS handshake, need not end a line), then only the end of a line or a line over its limit. A
+/// client that sends byte by byte therefore does not have its whole head read again each time; the
+/// number of lines is limited.
 pub fn worth_parsing(buf: &[u8], seen: usize, limits: &Limits) -> bool {
     let seen = seen.min(buf.len());
     if seen == 0 || memchr::memchr(b'\n', &buf[seen..]).is_some() {
