@@ -54,12 +54,18 @@ fn parse_httparse(name: &str, head: &[u8]) {
 
 fn encode(name: &str, head: &ResponseHead, framing: Framing) {
     let date = date::format(784_111_777);
+    let hop = h1::HopFields {
+        version: Version::Http11,
+        is_persistent: true,
+        date: &date,
+        alternative: None,
+    };
     let mut out = Vec::new();
-    h1::encode_head(&mut out, Version::Http11, head, framing, true, &date);
+    h1::encode_head(&mut out, head, framing, &hop);
     let length = out.len();
     report(&format!("encode, {name}"), length, || {
         out.clear();
-        h1::encode_head(&mut out, Version::Http11, black_box(head), framing, true, &date);
+        h1::encode_head(&mut out, black_box(head), framing, &hop);
         black_box(&out);
     });
 }

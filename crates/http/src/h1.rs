@@ -11,7 +11,7 @@ mod head;
 pub use chunked::{ChunkedDecoder, Decoded};
 pub(crate) use encode::is_of_connection;
 pub use encode::{
-    CONTINUE, Framing, LAST_CHUNK, complete_kept_head, encode_chunk_size, encode_head,
+    CONTINUE, Framing, HopFields, LAST_CHUNK, complete_kept_head, encode_chunk_size, encode_head,
     encode_kept_head, encode_switch,
 };
 pub use head::{parse_request, worth_parsing};

@@ -333,7 +333,13 @@ pub fn response_head(data: &[u8]) {
     let framing =
         [Framing::None, Framing::Length(7), Framing::Chunked, Framing::Close][choice as usize % 4];
     let mut out = Vec::new();
-    h1::encode_head(&mut out, Version::Http11, &unchecked, framing, true, &date::format(0));
+    let hop = h1::HopFields {
+        version: Version::Http11,
+        is_persistent: true,
+        date: &date::format(0),
+        alternative: None,
+    };
+    h1::encode_head(&mut out, &unchecked, framing, &hop);
     assert!(out.ends_with(b"\r\n\r\n"));
     let lines: Vec<&[u8]> = out[..out.len() - 1].split(|&byte| byte == b'\n').collect();
     assert!(

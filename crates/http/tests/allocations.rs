@@ -4,7 +4,7 @@ use howdah_http::{
     Limits, Method, Request, ResponseHead, Status, Version,
     conditional::{self, Validators},
     date, etag,
-    h1::{self, ChunkedDecoder, Framing},
+    h1::{self, ChunkedDecoder, Framing, HopFields},
     range,
 };
 
@@ -41,7 +41,13 @@ fn serve(request: &mut Request, head: &mut ResponseHead, out: &mut Vec<u8>, limi
     head.push(b"ETag", &tag).expect("a good field");
     head.push(b"Last-Modified", &date::format(784_111_777)).expect("a good field");
     out.clear();
-    h1::encode_head(out, Version::Http11, head, Framing::Length(12), true, &date::format(0));
+    let hop = HopFields {
+        version: Version::Http11,
+        is_persistent: true,
+        date: &date::format(0),
+        alternative: Some(b"h3=\":443\""),
+    };
+    h1::encode_head(out, head, Framing::Length(12), &hop);
 }
 
 #[test]

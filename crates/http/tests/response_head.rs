@@ -2,7 +2,10 @@
 
 use howdah_http::{
     Method, ResponseHead, Status, Version,
-    h1::{CONTINUE, Framing, encode_chunk_size, encode_head},
+    h1::{
+        CONTINUE, Framing, HopFields, complete_kept_head, encode_chunk_size, encode_head,
+        encode_kept_head,
+    },
 };
 
 const DATE: &[u8] = b"Sun, 06 Nov 1994 08:49:37 GMT";
@@ -17,7 +20,13 @@ fn head(code: u16, lines: &[(&str, &str)]) -> ResponseHead {
 
 fn encode(version: Version, head: &ResponseHead, framing: Framing, persistent: bool) -> String {
     let mut out = Vec::new();
-    encode_head(&mut out, version, head, framing, persistent, DATE);
+    let hop = HopFields {
+        version,
+        is_persistent: persistent,
+        date: DATE,
+        alternative: None,
+    };
+    encode_head(&mut out, head, framing, &hop);
     String::from_utf8(out).expect("the heads here are ASCII")
 }
 
@@ -167,8 +176,45 @@ fn nothing_splits_a_response() {
 #[test]
 fn what_is_there_already_stays() {
     let mut out = b"HTTP/1.1 100 Continue\r\n\r\n".to_vec();
-    encode_head(&mut out, Version::Http11, &head(204, &[]), Framing::None, true, DATE);
+    let hop = HopFields {
+        version: Version::Http11,
+        is_persistent: true,
+        date: DATE,
+        alternative: None,
+    };
+    encode_head(&mut out, &head(204, &[]), Framing::None, &hop);
     assert!(out.starts_with(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\nDate"));
+}
+
+#[test]
+fn an_alternative_is_a_line_of_every_final_head() {
+    let hop = HopFields {
+        version: Version::Http11,
+        is_persistent: false,
+        date: DATE,
+        alternative: Some(b"h3=\":443\""),
+    };
+    let line = "Alt-Svc: h3=\":443\"\r\n";
+    let encode = |code| {
+        let mut out = Vec::new();
+        encode_head(&mut out, &head(code, &[]), Framing::None, &hop);
+        String::from_utf8(out).expect("the heads here are ASCII")
+    };
+    assert_eq!(
+        encode(204),
+        format!("HTTP/1.1 204 No Content\r\n{FIXED}{line}Connection: close\r\n\r\n")
+    );
+    assert_eq!(encode(103), "HTTP/1.1 103 Early Hints\r\n\r\n");
+    let mut kept = Vec::new();
+    encode_kept_head(&mut kept, &head(200, &[]), 5);
+    complete_kept_head(&mut kept, Framing::Length(5), &hop);
+    assert_eq!(
+        String::from_utf8(kept).expect("the heads here are ASCII"),
+        format!(
+            "HTTP/1.1 200 OK\r\nServer: Howdah\r\nContent-Length: 5\r\n\
+             Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n{line}Connection: close\r\n\r\n"
+        )
+    );
 }
 
 #[test]

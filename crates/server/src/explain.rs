@@ -2,6 +2,7 @@
 //! directive and condition in the order in which they act. The request is resolved by the server's
 //! code, against the same disk. Scripts are not run.
 
+mod on_demand;
 mod show;
 
 use std::cell::RefCell;
@@ -145,6 +146,7 @@ pub(crate) fn explain(config: &Config, question: &Question) -> Result<Explanatio
     if tls::may_redirect(site, &request) {
         explanation.complaints.push(TO_HTTPS.to_owned());
     }
+    explanation.complaints.extend(on_demand::note(config, site, &host));
     Ok(explanation)
 }
 

@@ -39,22 +39,27 @@ impl Framing {
     }
 }
 
+/// The part of a head that its connection decides.
+#[derive(Clone, Copy, Debug)]
+pub struct HopFields<'a> {
+    /// The version of the request.
+    pub version: Version,
+    /// Whether the caller wants the connection to go on. [`Framing::Close`] overrules that.
+    pub is_persistent: bool,
+    /// The time as an IMF-fixdate.
+    pub date: &'a [u8],
+    /// The value of Alt-Svc (RFC 7838); `None` for no such field.
+    pub alternative: Option<&'a [u8]>,
+}
+
 /// Appends the head of a response, empty line included.
 ///
 /// Date, Server, Connection and what frames the content come from here alone: a line of that name
 /// in `head` is left out, as are the other fields that end at a hop (RFC 9110 §7.6.1) and any line
-/// that would split the response. An interim response (1xx) gets its own fields only. `persistent`
-/// is what the caller wants; [`Framing::Close`] overrules it. `date` is an IMF-fixdate.
-pub fn encode_head(
-    out: &mut Vec<u8>,
-    version: Version,
-    head: &ResponseHead,
-    framing: Framing,
-    persistent: bool,
-    date: &[u8],
-) {
+/// that would split the response. An interim response (1xx) gets its own fields only.
+pub fn encode_head(out: &mut Vec<u8>, head: &ResponseHead, framing: Framing, hop: &HopFields<'_>) {
     debug_assert!(
-        framing != Framing::Chunked || version != Version::Http10,
+        framing != Framing::Chunked || hop.version != Version::Http10,
         "HTTP/1.0 knows no chunks"
     );
     out.reserve(OVERHEAD + head.fields.arena_length() + 4 * head.fields.len());
@@ -65,7 +70,7 @@ pub fn encode_head(
         return;
     }
     out.extend_from_slice(b"Date: ");
-    out.extend_from_slice(date);
+    out.extend_from_slice(hop.date);
     out.extend_from_slice(b"\r\nServer: Howdah\r\n");
     own_fields(out, head, framing == Framing::None && head.status != Status::NO_CONTENT);
     match framing {
@@ -78,7 +83,7 @@ pub fn encode_head(
         Framing::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
         Framing::None | Framing::Close => {}
     }
-    end(out, version, persistent && framing != Framing::Close);
+    end(out, hop, framing);
 }
 
 /// Appends the head of a 101 (Switching Protocols) that begins `protocol` (RFC 9110 §15.2.2): its
@@ -105,20 +110,26 @@ pub fn encode_kept_head(out: &mut Vec<u8>, head: &ResponseHead, length: u64) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the rest of a head behind [`encode_kept_head`]: Date, Connection and the empty line.
-/// `date` is an IMF-fixdate.
+/// Appends the rest of a head behind [`encode_kept_head`]: Date, Alt-Svc, Connection and the empty
+/// line. `framing` is that of the content.
 #[inline]
-pub fn complete_kept_head(out: &mut Vec<u8>, version: Version, persistent: bool, date: &[u8]) {
+pub fn complete_kept_head(out: &mut Vec<u8>, framing: Framing, hop: &HopFields<'_>) {
     out.extend_from_slice(b"Date: ");
-    out.extend_from_slice(date);
+    out.extend_from_slice(hop.date);
     out.extend_from_slice(b"\r\n");
-    end(out, version, persistent);
+    end(out, hop, framing);
 }
 
-/// The Connection field, where it must be said (RFC 9112 §9.3), and the empty line.
+/// Appends Alt-Svc, the Connection field where it must be said (RFC 9112 §9.3), and the empty line.
 #[inline]
-fn end(out: &mut Vec<u8>, version: Version, persistent: bool) {
-    out.extend_from_slice(match (persistent, version) {
+fn end(out: &mut Vec<u8>, hop: &HopFields<'_>, framing: Framing) {
+    if let Some(alternative) = hop.alternative {
+        for part in [b"Alt-Svc: ", alternative, b"\r\n"] {
+            out.extend_from_slice(part);
+        }
+    }
+    let is_persistent = hop.is_persistent && framing != Framing::Close;
+    out.extend_from_slice(match (is_persistent, hop.version) {
         (false, _) => b"Connection: close\r\n\r\n",
         (true, Version::Http10) => b"Connection: keep-alive\r\n\r\n",
         (true, _) => b"\r\n",

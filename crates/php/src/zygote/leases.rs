@@ -53,13 +53,16 @@ impl Drop for Lease {
 
 impl Zygote {
     /// Leases a free slot. `None` if there is none, if others wait for one already, or if as many
-    /// requests wait for a worker as may.
+    /// requests wait for a worker as may. The request then joins the queue.
     pub(crate) fn try_lease(self: &Arc<Self>, lane: usize) -> Option<Lease> {
-        if self.waiting.load(Ordering::Relaxed) > 0 || self.behind() >= Some(self.most_behind) {
+        if self.waiting.load(Ordering::Relaxed) > 0 {
             return None;
         }
         if !self.has_lanes {
-            return self.checkout(lane);
+            let lease = self.checkout(lane)?;
+            // Once more, now that the slot is counted: a request that joined the queue meanwhile
+            // was either judged with this slot, or is seen here. The slot is then that request's.
+            return (self.waiting.load(Ordering::SeqCst) == 0).then_some(lease);
         }
         let mut state = self.state();
         let most = self.most_of_lane(&state);
@@ -85,16 +88,17 @@ impl Zygote {
         state.lanes.retain(|waiting| !waiting.is_closed());
         let (sender, receiver) = oneshot::channel();
         if !self.is_dead() {
+            // Counted before the leased slots are: a thread that leases one at this moment, or
+            // brings one back, either is seen here or sees this request.
+            self.waiting.store(state.lanes.waiting() + 1, Ordering::SeqCst);
             let is_full = self.is_full(state.lanes.waiting());
             let joined = state.lanes.push(place, sender, is_full);
-            // Counted before the search for a free slot: either the search finds a slot that comes
-            // back at this moment, or the thread that brings it back finds this request.
-            self.waiting.store(state.lanes.waiting(), Ordering::SeqCst);
+            // Also for a request that is refused: it may have kept a slot from others until now.
+            self.serve(&mut state);
             if let Some(displaced) = joined? {
                 // One that is gone need not know.
                 let _ = displaced.send(Err(DispatchError::QueueFull));
             }
-            self.serve(&mut state);
         }
         Ok(receiver)
     }
@@ -174,9 +178,15 @@ impl Zygote {
         self.waiting.store(state.lanes.waiting(), Ordering::Relaxed);
     }
 
+    /// Takes a free slot, if fewer than may be out are.
     fn checkout(self: &Arc<Self>, lane: usize) -> Option<Lease> {
-        let slot = self.front.checkout()?;
-        self.out.fetch_add(1, Ordering::Relaxed);
+        let most = self.front.geometry().workers.saturating_add(self.most_behind);
+        let one_more = |out| (out < most).then_some(out + 1);
+        self.out.fetch_update(Ordering::SeqCst, Ordering::Relaxed, one_more).ok()?;
+        let Some(slot) = self.front.checkout() else {
+            self.out.fetch_sub(1, Ordering::SeqCst);
+            return None;
+        };
         self.lost[slot.index()].store(0, Ordering::Relaxed);
         Some(Lease {
             zygote: self.clone(),
@@ -191,5 +201,84 @@ impl Zygote {
         let cleaning = self.front.release(slot);
         self.out.fetch_sub(1, Ordering::SeqCst);
         cleaning.into_iter().for_each(|cleaning| self.clean(cleaning));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::AtomicU32;
+    use std::time::Duration;
+
+    use howdah_sys::seqpacket::SeqPacket;
+
+    use super::*;
+    use crate::memory::MemoryWatch;
+    use crate::pool::PoolLimits;
+    use crate::scaling::Scaling;
+
+    const WORKERS: usize = 2;
+    const THREADS: usize = 8;
+
+    fn zygote(queue: usize) -> (Arc<Zygote>, SeqPacket) {
+        let (front, end) = SeqPacket::pair().unwrap();
+        let limits = PoolLimits {
+            workers: WORKERS,
+            scaling: Scaling::Static,
+            queue,
+            queue_timeout: Duration::from_secs(600),
+            request_timeout: Duration::from_secs(600),
+            request_terminate_timeout: Duration::from_secs(600),
+            slow_after: None,
+            meters_processor: false,
+        };
+        let memory = Arc::new(MemoryWatch::default());
+        (Zygote::attach(front, (&limits, &[]), THREADS, memory).unwrap(), end)
+    }
+
+    /// Lets threads ask for slots at once, until each is refused. Some bring a slot back first and
+    /// then ask for another. Returns how many have a slot or wait for one in the end.
+    fn accepted(queue: usize) -> usize {
+        let (zygote, _end) = zygote(queue);
+        let (start, number) = (Barrier::new(THREADS), AtomicU32::new(0));
+        let crowd = |bring_back: bool| {
+            start.wait();
+            let (mut leases, mut waiting) = (Vec::new(), Vec::new());
+            loop {
+                let client = number.fetch_add(1, Ordering::Relaxed).into();
+                match zygote.try_lease(0) {
+                    Some(lease) if bring_back && client % 2 == 0 => drop(lease),
+                    Some(lease) => leases.push(lease),
+                    None => match zygote.join_queue(QueuePlace { lane: 0, client }) {
+                        Ok(receiver) => waiting.push(receiver),
+                        Err(Full) => return (leases, waiting),
+                    },
+                }
+            }
+        };
+        let kept: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS)
+                .map(|number| {
+                    scope.spawn({
+                        let crowd = &crowd;
+                        move || crowd(number % 2 == 0)
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let zygote_says = zygote.out.load(Ordering::SeqCst) + zygote.state().lanes.waiting();
+        let held: usize = kept.iter().map(|(leases, waiting)| leases.len() + waiting.len()).sum();
+        assert_eq!(held, zygote_says);
+        held
+    }
+
+    #[test]
+    fn no_more_requests_wait_than_may_however_many_threads_ask_at_once() {
+        for round in 0..30 {
+            for queue in [0, 1, 2, 5, 9] {
+                assert_eq!(accepted(queue), WORKERS + queue, "queue {queue}, round {round}");
+            }
+        }
     }
 }

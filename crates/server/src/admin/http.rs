@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use howdah_http::h1::{self, Progress};
-use howdah_http::{Limits, Method, Request, Status, date};
+use howdah_http::h1::{self, Framing, HopFields, Progress};
+use howdah_http::{Limits, Method, Request, ResponseHead, Status, date};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::Admin;
@@ -43,7 +43,7 @@ where
             return Ok(());
         }
     };
-    stream.write_all(&encode(&answer, request.method == Method::Head)).await?;
+    stream.write_all(&encode(&answer, &request)).await?;
     stream.shutdown().await
 }
 
@@ -75,27 +75,32 @@ fn may_ask(request: &Request, hosts: &[String]) -> bool {
         && fields.values(b"sec-fetch-site").all(is_same_site)
 }
 
-fn encode(answer: &Answer, is_head: bool) -> Vec<u8> {
+fn encode(answer: &Answer, request: &Request) -> Vec<u8> {
     let status = answer.status;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let date = date::format(now.as_secs());
-    let mut out = format!(
-        "HTTP/1.1 {} {}\r\nDate: {}\r\nServer: Howdah\r\nContent-Type: {}\r\n\
-         Content-Length: {}\r\nCache-Control: no-store\r\n\
-         X-Content-Type-Options: nosniff\r\nContent-Security-Policy: {POLICY}\r\n\
-         Connection: close\r\n",
-        status.code(),
-        status.reason(),
-        String::from_utf8_lossy(&date),
-        answer.content_type,
-        answer.content.len()
-    )
-    .into_bytes();
-    if status == Status::METHOD_NOT_ALLOWED {
-        out.extend_from_slice(b"Allow: GET, HEAD\r\n");
+    let mut head = ResponseHead::new(status);
+    for (name, value) in [
+        ("Content-Type", answer.content_type),
+        ("Cache-Control", "no-store"),
+        ("X-Content-Type-Options", "nosniff"),
+        ("Content-Security-Policy", POLICY),
+    ] {
+        head.fields.push(name.as_bytes(), value.as_bytes());
     }
-    out.extend_from_slice(b"\r\n");
-    if !is_head {
+    if status == Status::METHOD_NOT_ALLOWED {
+        head.fields.push(b"Allow", b"GET, HEAD");
+    }
+    let length = Some(answer.content.len() as u64);
+    let framing = Framing::of(&request.method, request.version, status, length);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let hop = HopFields {
+        version: request.version,
+        is_persistent: false,
+        date: &date::format(now.as_secs()),
+        alternative: None,
+    };
+    let mut out = Vec::new();
+    h1::encode_head(&mut out, &head, framing, &hop);
+    if framing.has_content() {
         out.extend_from_slice(answer.content.as_bytes());
     }
     out

@@ -241,7 +241,7 @@ impl Pump<'_> {
             return flush(sink, context);
         };
         if available.bytes == 0 {
-            return self.end_of(available);
+            return self.end_of(available, context);
         }
         if is_clear {
             if self.turn >= MOST_AT_A_TIME {
@@ -259,7 +259,7 @@ impl Pump<'_> {
                 let count = count?;
                 self.take(count);
                 self.sent += count as u64;
-                self.turn += count;
+                self.turn += count.max(LEAST_COUNTED);
                 if available.is_last && count == available.bytes {
                     self.end()?;
                 }
@@ -312,9 +312,11 @@ impl Pump<'_> {
             return Ok(self.spool_output(filtering));
         };
         if available.bytes == 0 {
-            if available.is_last {
-                filtering.filters.finish()?;
+            if !available.is_last {
+                rest(context);
+                return Ok(Step::Wait);
             }
+            filtering.filters.finish()?;
             return Ok(Step::Again);
         }
         let may_take = is_clear || (available.is_urgent && self.has_room(context)?);
@@ -383,11 +385,18 @@ impl Pump<'_> {
         }
     }
 
-    fn end_of(&mut self, available: Available) -> Result<Step, PumpError> {
+    fn end_of(
+        &mut self,
+        available: Available,
+        context: &mut Context<'_>,
+    ) -> Result<Step, PumpError> {
         if available.is_last {
             self.end()?;
+            return Ok(Step::Again);
         }
-        Ok(Step::Again)
+        // A script that writes as fast as its excess is discarded does not keep the thread.
+        rest(context);
+        Ok(Step::Wait)
     }
 
     /// Releases the source, which has ended: its worker goes on to the next request before a slow
@@ -432,6 +441,8 @@ pub(super) fn of_file(error: io::Error) -> PumpError {
 const STEP: usize = 64 * 1024;
 /// Bytes of one response that a client takes before other connections have their turn.
 const MOST_AT_A_TIME: usize = 1 << 20;
+/// Bytes that a piece counts at least in [`MOST_AT_A_TIME`]: sending a byte takes as long.
+const LEAST_COUNTED: usize = 4096;
 
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use howdah_http::h1::{self, Parsed, Progress};
+use howdah_http::h1::{self, HopFields, Parsed, Progress};
 use howdah_http::h2::PREFACE;
 use howdah_http::{Refusal, Status};
 
@@ -355,12 +355,14 @@ impl<T: Transport> Connection<T> {
         work.out.clear();
         self.wire.begin_response();
         let date = self.thread.date();
-        let framing = head::encode(&mut work.out, response, &work.request, is_persistent, &date);
-        if let Some(tls) = &self.peer.tls
-            && let Some(alternative) = &tls.alternative
-        {
-            head::offer(&mut work.out, response, alternative.as_bytes());
-        }
+        let alternative = self.peer.tls.as_ref().and_then(|tls| tls.alternative.as_ref());
+        let hop = HopFields {
+            version: work.request.version,
+            is_persistent,
+            date: &date,
+            alternative: alternative.map(|value| value.as_bytes()),
+        };
+        let framing = head::encode(&mut work.out, response, &work.request.method, hop);
         let (bytes, result) = self.send_body(work, site, response, framing).await;
         let after = match (&result, is_persistent && framing != h1::Framing::Close) {
             (Err(_), _) => After::Close,

@@ -1,52 +1,40 @@
 //! Encoding the head of a response for HTTP/1.
 
-use howdah_http::h1::{Framing, complete_kept_head, encode_head, encode_kept_head};
-use howdah_http::{Request, ResponseHead, SharedHead};
+use howdah_http::h1::{Framing, HopFields, complete_kept_head, encode_head, encode_kept_head};
+use howdah_http::{Method, ResponseHead, SharedHead};
 
 use crate::pipeline::{Head, Response};
 
-/// Appends the head of `response` to `out`. Returns the framing of the content.
+/// Appends the head of `response` to a request with `method` to `out`. An Alt-Svc of the response
+/// itself goes before that of `hop`. Returns the framing of the content.
 #[inline]
 pub(super) fn encode(
     out: &mut Vec<u8>,
     response: &Response,
-    request: &Request,
-    is_persistent: bool,
-    date: &[u8],
+    method: &Method,
+    mut hop: HopFields<'_>,
 ) -> Framing {
-    let (version, method) = (request.version, &request.method);
+    if hop.alternative.is_some() && response.head.get().fields.contains(b"alt-svc") {
+        hop.alternative = None;
+    }
     match &response.head {
         Head::Own(head) => {
-            let framing = Framing::of(method, version, head.status, response.length());
-            encode_head(out, version, head, framing, is_persistent, date);
+            let framing = Framing::of(method, hop.version, head.status, response.length());
+            encode_head(out, head, framing, &hop);
             framing
         }
-        Head::Shared(shared) => encode_shared(out, shared, request, is_persistent, date),
-        Head::File(representation) => {
-            encode_shared(out, representation.head(), request, is_persistent, date)
-        }
+        Head::Shared(shared) => encode_shared(out, shared, method, &hop),
+        Head::File(representation) => encode_shared(out, representation.head(), method, &hop),
     }
 }
 
-/// Adds Alt-Svc to the head that `out` ends with, unless the response has its own.
-pub(super) fn offer(out: &mut Vec<u8>, response: &Response, alternative: &[u8]) {
-    const NAME: &[u8] = b"Alt-Svc";
-    if response.head.get().fields.value(NAME).is_none() {
-        out.truncate(out.len() - b"\r\n".len());
-        for part in [NAME, b": ", alternative, b"\r\n\r\n"] {
-            out.extend_from_slice(part);
-        }
-    }
-}
-
-/// The bytes that stay the same are encoded once; Date, Connection and the empty line are added.
+/// The bytes that stay the same are encoded once. The fields of the connection are added.
 #[inline]
 fn encode_shared(
     out: &mut Vec<u8>,
     shared: &SharedHead,
-    request: &Request,
-    is_persistent: bool,
-    date: &[u8],
+    method: &Method,
+    hop: &HopFields<'_>,
 ) -> Framing {
     let encode = |head: &ResponseHead, length| {
         let mut bytes = Vec::new();
@@ -54,9 +42,10 @@ fn encode_shared(
         bytes.into_boxed_slice()
     };
     out.extend_from_slice(shared.encoded(encode));
-    complete_kept_head(out, request.version, is_persistent, date);
     let length = Some(shared.length());
-    Framing::of(&request.method, request.version, shared.head().status, length)
+    let framing = Framing::of(method, hop.version, shared.head().status, length);
+    complete_kept_head(out, framing, hop);
+    framing
 }
 
 #[cfg(test)]
@@ -87,18 +76,18 @@ mod tests {
         for method in [Method::Get, Method::Head] {
             for version in [Version::Http10, Version::Http11] {
                 for is_persistent in [false, true] {
-                    let request = Request {
-                        method: method.clone(),
+                    let hop = HopFields {
                         version,
-                        ..Request::default()
+                        is_persistent,
+                        date: &date,
+                        alternative: Some(b"h3=\":443\""),
                     };
                     let encode = |response| {
                         let mut out = Vec::new();
-                        let framing =
-                            super::encode(&mut out, response, &request, is_persistent, &date);
+                        let framing = super::encode(&mut out, response, &method, hop);
                         (lines(&out), framing)
                     };
-                    assert_eq!(encode(&shared), encode(&own), "{request:?} {is_persistent}");
+                    assert_eq!(encode(&shared), encode(&own), "{method:?} {hop:?}");
                 }
             }
         }

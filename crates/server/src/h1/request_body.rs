@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use howdah_http::h1::{CONTINUE, ChunkedDecoder, Framing, encode_head};
+use howdah_http::h1::{CONTINUE, ChunkedDecoder, Framing, HopFields, encode_head};
 use howdah_http::{Content, Limits, ResponseHead, Version};
 
 use crate::body::{BodyError, RequestStream};
@@ -120,7 +120,14 @@ impl<T: Transport> RequestStream for RequestBody<'_, T> {
     ) -> Pin<Box<dyn Future<Output = ()> + 's>> {
         Box::pin(async move {
             if self.version != Version::Http10 {
-                encode_head(&mut self.interim, self.version, head, Framing::None, true, b"");
+                // An interim head has no fields of the connection.
+                let hop = HopFields {
+                    version: self.version,
+                    is_persistent: true,
+                    date: b"",
+                    alternative: None,
+                };
+                encode_head(&mut self.interim, head, Framing::None, &hop);
                 let _ = std::future::poll_fn(|context| self.poll_interim(context)).await;
             }
         })

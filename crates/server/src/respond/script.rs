@@ -222,6 +222,10 @@ async fn final_head(
         if head.status.is_informational() {
             context.stream.send_interim(&head).await;
         }
+        // A script that sends them without end does not keep the thread: other connections get
+        // their turn, and it is told when its client is gone.
+        let is_gone = |poll: &mut Context<'_>| context.stream.poll_broken(poll);
+        unless(is_gone, tokio::task::yield_now()).await.ok_or(NoHead::Gone)?;
     }
 }
 

@@ -25,7 +25,15 @@ pub(super) struct RequestBody<'s, S: Stream> {
     /// The time limit of the wait that is under way, once there was something to wait for.
     watch: Option<Rc<Watch>>,
     is_waiting: bool,
+    /// Bytes of interim responses that may still be sent.
+    interim_room: usize,
 }
+
+/// Bytes of interim responses to one request. Their heads have no window: where the client reads
+/// nothing they wait in memory. Further ones are left out; the final response follows.
+const MOST_INTERIM: usize = 64 * 1024;
+/// Bytes that an interim response takes in memory beside its fields.
+const INTERIM_OVERHEAD: usize = 256;
 
 impl<'s, S: Stream> RequestBody<'s, S> {
     /// The content of a request whose head has promised that many bytes.
@@ -46,6 +54,7 @@ impl<'s, S: Stream> RequestBody<'s, S> {
             },
             watch: None,
             is_waiting: false,
+            interim_room: MOST_INTERIM,
         }
     }
 
@@ -121,7 +130,10 @@ impl<S: Stream> RequestStream for RequestBody<'_, S> {
         &'s mut self,
         head: &'s ResponseHead,
     ) -> Pin<Box<dyn Future<Output = ()> + 's>> {
-        if head.status != Status::SWITCHING_PROTOCOLS {
+        let fields = head.fields.iter().map(|(name, value)| name.len() + value.len());
+        let size = INTERIM_OVERHEAD + fields.sum::<usize>();
+        if head.status != Status::SWITCHING_PROTOCOLS && size <= self.interim_room {
+            self.interim_room -= size;
             self.stream.send_interim(head::interim(head));
         }
         Box::pin(ready(()))

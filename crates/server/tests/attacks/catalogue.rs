@@ -33,6 +33,7 @@ attacks! {
     zygote: Attack::new("zygote", Extension);
     thread: Attack::new("thread", Library(4));
     forged_answers: Attack::new("forged-answers", Client);
+    endless_heads: Attack::new("endless-heads", Client);
     memory: Attack::new("memory", Script(4));
     descriptors: Attack::new("descriptors", Script(2));
     processor: Attack::new("processor", Script(8));

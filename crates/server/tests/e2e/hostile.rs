@@ -182,7 +182,8 @@ fn a_pool_that_is_stopped_as_a_whole_is_replaced() {
     if !has_php() {
         return;
     }
-    // Workers that are idle, also after others have died in a request, and workers that run scripts.
+    // Workers that are idle, also after others have died in a request, and workers that run
+    // scripts.
     for (is_idle, have_died, lines) in [
         (true, false, "workers = 2\nqueue_timeout = \"1s\""),
         (true, true, "workers = 2\nqueue_timeout = \"1s\""),
@@ -218,9 +219,8 @@ fn die_in_requests(site: &Site) {
     let workers = site.server.workers();
     let mut wires: Vec<Wire> = (0..2).map(|_| site.connect()).collect();
     wires.iter_mut().for_each(|wire| wire.request("GET", "/stops.php", &[], b""));
-    let is_stopped = |worker: &Process| {
-        worker.status("State").is_some_and(|state| state.starts_with('T'))
-    };
+    let is_stopped =
+        |worker: &Process| worker.status("State").is_some_and(|state| state.starts_with('T'));
     wait_until("both run a script", || workers.iter().all(is_stopped));
     workers.iter().for_each(|worker| worker.signal(SIGKILL));
     wires.iter_mut().for_each(|wire| assert_eq!(wire.reply("GET").status, 502));

@@ -96,13 +96,12 @@ fn requests_beyond_the_workers_wait_their_turn() {
     assert!(began.elapsed() >= Duration::from_millis(1000), "{:?}: two at a time", began.elapsed());
 }
 
-/// A site of a front with one thread: two may let one more request wait than `queue` says, where
-/// they look at the queue at once.
-fn one_thread(files: &[(&str, &str)], php: &str) -> Site {
+/// A site of a front with several threads, which look at the queue at once.
+fn many_threads(files: &[(&str, &str)], php: &str) -> Site {
     Site::with(
         files,
         &Options {
-            top: "threads = 1",
+            top: "threads = 4",
             php,
             ..Options::default()
         },
@@ -114,7 +113,7 @@ fn a_full_queue_is_told_at_once() {
     if !has_php() {
         return;
     }
-    let site = one_thread(&[HELD, OK], "workers = 1\nqueue = 3");
+    let site = many_threads(&[HELD, OK], "workers = 1\nqueue = 3");
     let mut busy = site.hold_worker();
     let (sender, replies) = mpsc::channel();
     for mut wire in ask(&site, "/ok.php", 20) {
@@ -255,7 +254,7 @@ fn one_pools_load_is_not_anothers() {
         )
     };
     let config = format!(
-        "listen = [\"127.0.0.1:0\"]\nthreads = 1\ncontrol = \"control\"\n[log]\n\
+        "listen = [\"127.0.0.1:0\"]\nthreads = 4\ncontrol = \"control\"\n[log]\n\
          access = \"off\"\n{}{}",
         entry("one"),
         entry("two")
@@ -310,7 +309,7 @@ fn a_full_queue_has_its_page_and_says_when_to_come_again() {
         ("/none.html", "503 Service Unavailable"),
     ] {
         let rules = rules(document);
-        let site = one_thread(
+        let site = many_threads(
             &[HELD, OK, (".htaccess", &rules), ("busy.html", "busy")],
             "workers = 1\nqueue = 1",
         );

@@ -257,6 +257,36 @@ fn urgent_content_is_taken_from_the_source_while_the_client_takes_nothing() {
 }
 
 #[test]
+fn a_source_that_says_little_without_end_leaves_other_connections_their_turn() {
+    // Content that is sent, and content beyond the promised length, which is discarded.
+    for left in [u64::MAX, 0] {
+        let mut body = Scripted::body(&vec![Turn::Say(b"x"); 10_000]);
+        let mut sink = Slow {
+            taken: Vec::new(),
+            step: 3,
+            refuses: 0,
+            flushes: 0,
+            is_finished: false,
+        };
+        let limits = limits();
+        let mut pump = Pump {
+            body: &mut body,
+            has_ended: false,
+            left,
+            sent: 0,
+            spool: Spool::new(&limits),
+            residence: Residence::new(&limits),
+            filtering: None,
+            turn: 0,
+            failure: None,
+        };
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(pump.poll(&mut sink, &mut context).is_pending(), "{left}");
+        assert!(!sink.is_finished);
+    }
+}
+
+#[test]
 fn a_head_is_not_held_back_by_a_source_that_is_silent() {
     let pumped = pump(Scripted::body(&[Turn::Wait, Turn::Say(b"x")]), &[], None, 0);
     assert!(pumped.sink.flushes > 0);

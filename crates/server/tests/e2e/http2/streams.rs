@@ -215,6 +215,24 @@ fn early_hints_precede_the_response() {
     assert_eq!((reply.status, reply.text(), reply.interim[0].0), (200, "page", 103));
 }
 
+/// Interim responses have no window: a client that reads nothing would fill the server's memory.
+#[test]
+fn interim_responses_beyond_a_limit_are_left_out() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php header('X-Long: ' . str_repeat('x', 4000));
+        for ($n = 0; $n < 1000; $n++) headers_send(103);
+        echo 'page';";
+    let site = Site::new(&[("index.php", script)]);
+    let reply = Http2::connect(&site).get("/");
+    assert_eq!((reply.status, reply.text()), (200, "page"));
+    assert!((2..20).contains(&reply.interim.len()), "{}", reply.interim.len());
+    // HTTP/1.1 sends each before the next.
+    let reply = site.get("/");
+    assert_eq!((reply.status, reply.text(), reply.interim.len()), (200, "page", 1000));
+}
+
 #[test]
 fn a_cancelled_request_is_given_up() {
     if !has_php() {
