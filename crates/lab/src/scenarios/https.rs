@@ -285,8 +285,8 @@ const NOTES: &[&str] = &[
      connection, so it cannot be resumed again and again",
     "Over HTTP/1.1 and HTTP/2, 32 connections ask for one thing at a time; with 32 streams, 8 \
      connections for 32 at a time. lighttpd allows 8 streams, whatever the client wants",
-    "HTTP/3 is asked by a client of the laboratory (quinn), since Debian's h2load has no HTTP/3, and \
-     compared in requests per second of the server's processor time. QUIC's key exchange and cipher \
-     are the same",
+    "HTTP/3 is asked by a client of the laboratory (quinn), since Debian's h2load has no HTTP/3. \
+     It is compared in requests per second of the server's processor time. QUIC's key exchange and \
+     cipher are the same",
     "Howdah's answers carry Alt-Svc besides, which names HTTP/3",
 ];

@@ -113,7 +113,7 @@ http {
 const TLS: &str = "        ssl_certificate @certificate@;
         ssl_certificate_key @key@;
         ssl_protocols TLSv1.2 TLSv1.3;
-        # Tickets and their keys are shared by the workers. The cache is for clients without tickets.
+        # The workers share the keys of tickets. The cache is for clients without tickets.
         ssl_session_tickets on;
         ssl_session_cache shared:tls:10m;
 ";
