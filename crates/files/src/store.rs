@@ -112,8 +112,7 @@ impl Store {
     }
 
     /// Sets whether the next questions wait for the disk, as they do at first. Without,
-    /// [`take_cold`](Store::take_cold) must be called afterwards. What directives name by an absolute
-    /// path is waited for in any case.
+    /// [`take_cold`](Store::take_cold) must be called afterwards.
     #[inline]
     pub fn set_lookup(&mut self, lookup: Lookup) {
         self.disk.set_lookup(lookup);
