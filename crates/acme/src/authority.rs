@@ -204,26 +204,35 @@ struct Connection {
 impl Connection {
     /// Returns a client that trusts the roots of the system and `own` ones, in PEM.
     fn new(own: &[u8]) -> Result<Connection, String> {
-        let mut roots = RootCertStore::empty();
-        // A system without roots, or with a broken one, may not need them.
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        for root in CertificateDer::pem_slice_iter(own) {
-            let root = root.map_err(|error| format!("`acme.ca_file`: {error}"))?;
-            roots.add(root).map_err(|error| format!("`acme.ca_file`: {error}"))?;
-        }
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let connector = HttpsConnectorBuilder::new().with_tls_config(config);
+        let connector = HttpsConnectorBuilder::new().with_tls_config(client_settings(own)?);
         let connector = connector.https_only().enable_http1().build();
         Ok(Connection {
             client: Client::builder(TokioExecutor::new()).build(connector),
             patience: Arc::default(),
         })
     }
+}
+
+/// Returns the settings of TLS for a client that trusts the roots of the system and `own` ones, in
+/// PEM.
+///
+/// # Errors
+/// The roots of `acme.ca_file` cannot be read.
+pub(crate) fn client_settings(own: &[u8]) -> Result<ClientConfig, String> {
+    let mut roots = RootCertStore::empty();
+    // A system without roots, or with a broken one, may not need them.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    for root in CertificateDer::pem_slice_iter(own) {
+        let root = root.map_err(|error| format!("`acme.ca_file`: {error}"))?;
+        roots.add(root).map_err(|error| format!("`acme.ca_file`: {error}"))?;
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let settings = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(settings)
 }
 
 impl HttpClient for Connection {

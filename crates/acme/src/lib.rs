@@ -7,8 +7,10 @@
 
 #![forbid(unsafe_code)]
 
+mod ask;
 mod authority;
 mod certificate;
+mod demand;
 mod dns_hook;
 mod failure;
 pub mod message;

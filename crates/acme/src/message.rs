@@ -67,6 +67,13 @@ pub enum ToProcess {
         /// The number of the challenge.
         id: u64,
     },
+    /// A visitor asks for a name of a site whose certificates are ordered on demand.
+    Demand {
+        /// The host name.
+        name: String,
+        /// Whether the site has a folder for the name.
+        has_folder: bool,
+    },
 }
 
 /// Encodes a message as one packet.

@@ -14,8 +14,10 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 
+use crate::ask::Permission;
 use crate::authority::Authority;
 use crate::certificate::Facts;
+use crate::demand::{Demand, Demands};
 use crate::failure::Failure;
 use crate::message::{self, Answer, ToProcess, ToSupervisor};
 use crate::order::{self, Wanted};
@@ -25,6 +27,9 @@ use crate::storage::{Storage, date};
 
 /// Time in which the front must answer a challenge.
 const FRONT_PATIENCE: Duration = Duration::from_secs(60);
+/// Names that visitors ask for and that were not looked at yet. Further ones are forgotten, and
+/// told again with a later visit.
+const MOST_DEMANDS: usize = 256;
 /// Bytes of a message of the supervisor.
 const LONGEST_MESSAGE: usize = 4096;
 
@@ -41,10 +46,13 @@ pub fn run(settings: Settings, channel: SeqPacket) -> Result<(), String> {
     let settings = Rc::new(settings);
     let authorities = Authority::all(&settings)?;
     let local = LocalSet::new();
+    let permission = Permission::of(&settings)?;
     local.block_on(&runtime, async {
-        let presenter = Rc::new(Presenter::new(channel));
+        let (demand, demands) = mpsc::channel(MOST_DEMANDS);
+        let presenter = Rc::new(Presenter::new(channel, demand));
         let listener = tokio::task::spawn_local(Rc::clone(&presenter).listen());
-        let orders = Orders::new(settings, storage, authorities, Rc::clone(&presenter));
+        let demands = Demands::new(permission, demands);
+        let orders = Orders::new(settings, storage, authorities, Rc::clone(&presenter), demands);
         tokio::select! {
             ended = listener => match ended {
                 Ok(ended) => {
@@ -58,7 +66,7 @@ pub fn run(settings: Settings, channel: SeqPacket) -> Result<(), String> {
 }
 
 /// The result of a step.
-enum Done {
+pub(crate) enum Done {
     Order {
         certificate: usize,
         directory: usize,
@@ -68,22 +76,29 @@ enum Done {
         certificate: usize,
         result: Option<(RenewalWindow, Duration)>,
     },
+    /// Whether a name that visitors ask for may have a certificate, or why that is not known.
+    Permission {
+        name: String,
+        result: Result<bool, String>,
+    },
 }
 
 /// All certificates, with the schedule that decides on them.
-struct Orders {
-    settings: Rc<Settings>,
+pub(crate) struct Orders {
+    pub(crate) settings: Rc<Settings>,
     storage: Storage,
     authorities: Vec<Rc<Authority>>,
-    presenter: Rc<Presenter>,
+    pub(crate) presenter: Rc<Presenter>,
     began: Instant,
-    schedule: Schedule,
-    certificates: Vec<State>,
+    pub(crate) schedule: Schedule,
+    pub(crate) certificates: Vec<State>,
+    pub(crate) demands: Demands,
 }
 
 /// The state of a certificate, beside its schedule.
 #[derive(Default)]
-struct State {
+pub(crate) struct State {
+    pub(crate) name: Rc<str>,
     validity: Option<Validity>,
     /// The name of the certificate in questions to its authority.
     id: Option<CertificateIdentifier<'static>>,
@@ -99,37 +114,38 @@ impl Orders {
         storage: Storage,
         authorities: Vec<Authority>,
         presenter: Rc<Presenter>,
+        demands: Demands,
     ) -> Orders {
         let began = Instant::now();
-        let mut certificates = Vec::new();
-        let mut held = Vec::new();
-        for name in &settings.names {
-            let mut state = State::default();
-            let stored = storage.certificate(name).unwrap_or_else(|error| {
-                presenter.log(true, format!("{error}; a new certificate is ordered"));
-                None
-            });
-            held.push(stored.map(|stored| {
-                state.validity = Some(stored.validity);
-                state.id = Facts::read(&stored.pem).ok().and_then(|facts| facts.id);
-                let issuer = stored.directory;
-                let known = |directory: &String| Some(directory) == issuer.as_ref();
-                let directory = settings.directories.iter().position(known);
-                Held { validity: stored.validity, directory }
-            }));
-            certificates.push(state);
-        }
+        let found =
+            settings.names.iter().map(|name| look_up(name, &settings, &storage, &presenter));
+        let (certificates, held): (Vec<State>, Vec<Option<Held>>) = found.unzip();
         let now = now(began);
         let seed = now.calendar ^ (u64::from(std::process::id()) << 32);
+        let mut schedule = Schedule::new(&held, authorities.len(), seed, now);
+        schedule.limit_first_orders(settings.on_demand_per_hour);
         Orders {
-            schedule: Schedule::new(&held, authorities.len(), seed, now),
+            schedule,
             authorities: authorities.into_iter().map(Rc::new).collect(),
             settings,
             storage,
             presenter,
             began,
             certificates,
+            demands,
         }
+    }
+
+    /// The present time.
+    pub(crate) fn now(&self) -> Now {
+        now(self.began)
+    }
+
+    /// Adds a name that visitors ask for, and returns its index.
+    pub(crate) fn add(&mut self, name: &str) -> usize {
+        let (state, held) = look_up(name, &self.settings, &self.storage, &self.presenter);
+        self.certificates.push(state);
+        self.schedule.add(held, self.now())
     }
 
     /// Carries out the steps of the schedule for ever.
@@ -161,6 +177,7 @@ impl Orders {
                 Step::Wait(time) => {
                     tokio::select! {
                         Some(done) = receiver.recv() => self.finish(done),
+                        Some(demand) = self.demands.next() => self.take_demand(demand, &sender),
                         () = tokio::time::sleep(time) => {}
                     }
                 }
@@ -179,17 +196,17 @@ impl Orders {
         let authority = Rc::clone(&self.authorities[directory]);
         let presenter = Rc::clone(&self.presenter);
         let replaces = self.certificates[certificate].id.clone();
+        let name = Rc::clone(&self.certificates[certificate].name);
         async move {
-            let name = settings.names[certificate].as_str();
             let room = |error: io::Error| {
                 Failure::local(format!(
                     "no order, because its certificate could not be kept: {error}"
                 ))
             };
             storage.check_room().map_err(room)?;
-            let wanted = Wanted { name, replaces, refusals };
+            let wanted = Wanted { name: &name, replaces, refusals };
             let issued = order::obtain(&authority, &settings, &presenter, &wanted).await?;
-            let stored = storage.store(name, &authority.directory, &issued.key, &issued.chain);
+            let stored = storage.store(&name, &authority.directory, &issued.key, &issued.chain);
             stored.map_err(|error| Failure::local(format!("the new certificate is lost: {error}")))
         }
     }
@@ -233,14 +250,15 @@ impl Orders {
                 }
                 certificate
             }
+            Done::Permission { name, result } => return self.permitted(&name, result),
         };
         self.tell(certificate);
     }
 
     fn obtained(&mut self, certificate: usize, directory: usize, validity: Validity, now: Now) {
         self.schedule.obtained(certificate, directory, validity, now);
-        let name = &self.settings.names[certificate];
         let state = &mut self.certificates[certificate];
+        let name = &Rc::clone(&state.name);
         state.validity = Some(validity);
         state.failure = None;
         let stored = self.storage.certificate(name).ok().flatten();
@@ -259,12 +277,12 @@ impl Orders {
             );
             self.presenter.log(true, what);
         }
-        self.presenter.tell(&ToSupervisor::Stored { name: name.clone() });
+        self.presenter.tell(&ToSupervisor::Stored { name: name.to_string() });
     }
 
     fn failed(&mut self, certificate: usize, directory: usize, failure: Failure, now: Now) {
         self.schedule.failed(certificate, directory, failure.kind, now);
-        let name = &self.settings.names[certificate];
+        let name = Rc::clone(&self.certificates[certificate].name);
         let authority = &self.authorities[directory].directory;
         let reason = format!("{authority}: {failure}");
         let next = date(now.calendar + self.schedule.delay(certificate, now).as_secs());
@@ -279,9 +297,8 @@ impl Orders {
     }
 
     /// Tells the supervisor the state of a certificate, if it has changed.
-    fn tell(&mut self, certificate: usize) {
-        let now = now(self.began);
-        let name = self.settings.names[certificate].clone();
+    pub(crate) fn tell(&mut self, certificate: usize) {
+        let now = self.now();
         let state = &mut self.certificates[certificate];
         let attempt = || date(now.calendar + self.schedule.delay(certificate, now).as_secs());
         let mut text = match (state.validity, self.schedule.renewal(certificate)) {
@@ -297,6 +314,11 @@ impl Orders {
                 };
                 format!("{verb} {}, next renewal at {renewal}", date(validity.not_after))
             }
+            _ if self.schedule.is_held_back(certificate, now) => format!(
+                "none yet, as many orders on demand as `on_demand_per_hour` allows have begun in \
+                 this hour; the next one may at {}",
+                attempt()
+            ),
             _ if state.failure.is_some() => format!("none yet, next attempt at {}", attempt()),
             _ => "none yet, it is being ordered".to_owned(),
         };
@@ -305,9 +327,33 @@ impl Orders {
         }
         if state.told != text {
             state.told.clone_from(&text);
+            let name = state.name.to_string();
             self.presenter.tell(&ToSupervisor::State { name, text });
         }
     }
+}
+
+/// Returns what the folder has of a name.
+fn look_up(
+    name: &str,
+    settings: &Settings,
+    storage: &Storage,
+    presenter: &Presenter,
+) -> (State, Option<Held>) {
+    let mut state = State { name: name.into(), ..State::default() };
+    let stored = storage.certificate(name).unwrap_or_else(|error| {
+        presenter.log(true, format!("{error}; a new certificate is ordered"));
+        None
+    });
+    let held = stored.map(|stored| {
+        state.validity = Some(stored.validity);
+        state.id = Facts::read(&stored.pem).ok().and_then(|facts| facts.id);
+        let issuer = stored.directory;
+        let known = |directory: &String| Some(directory) == issuer.as_ref();
+        let directory = settings.directories.iter().position(known);
+        Held { validity: stored.validity, directory }
+    });
+    (state, held)
 }
 
 /// Difference between two machines' clocks that is usual.
@@ -325,6 +371,7 @@ pub(crate) struct Presenter {
     channel: SeqPacket,
     next: Cell<u64>,
     waiting: RefCell<HashMap<u64, oneshot::Sender<()>>>,
+    demand: mpsc::Sender<Demand>,
 }
 
 /// A challenge that the front answers until this value is dropped.
@@ -334,9 +381,10 @@ pub(crate) struct Presented {
 }
 
 impl Presenter {
-    fn new(channel: SeqPacket) -> Presenter {
+    fn new(channel: SeqPacket, demand: mpsc::Sender<Demand>) -> Presenter {
         Presenter {
             channel,
+            demand,
             next: Cell::new(1),
             waiting: RefCell::default(),
         }
@@ -358,7 +406,7 @@ impl Presenter {
         }
     }
 
-    fn log(&self, is_error: bool, text: String) {
+    pub(crate) fn log(&self, is_error: bool, text: String) {
         self.tell(&ToSupervisor::Log { is_error, text });
     }
 
@@ -384,10 +432,17 @@ impl Presenter {
             if received.length == 0 {
                 return Ok(());
             }
-            let ToProcess::Presented { id } = message::decode(&room[..received.length])?;
-            if let Some(sender) = self.waiting.borrow_mut().remove(&id) {
-                // The order may have been given up.
-                let _ = sender.send(());
+            match message::decode(&room[..received.length])? {
+                ToProcess::Presented { id } => {
+                    if let Some(sender) = self.waiting.borrow_mut().remove(&id) {
+                        // The order may have been given up.
+                        let _ = sender.send(());
+                    }
+                }
+                ToProcess::Demand { name, has_folder } => {
+                    // Those beyond the bound are told again.
+                    let _ = self.demand.try_send(Demand { name, has_folder });
+                }
             }
         }
     }

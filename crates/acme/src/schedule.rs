@@ -11,10 +11,14 @@
 //! Renewal times are times of the calendar. Delays are measured by a clock that only runs forward,
 //! so that a clock that is set neither stops the renewals nor makes orders follow each other.
 
+mod random;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::time::Duration;
+
+use self::random::Random;
 
 /// Orders under way at one authority at a time.
 pub const MOST_ORDERS: usize = 4;
@@ -42,6 +46,11 @@ const QUESTION_SPREAD: Duration = Duration::from_secs(600);
 /// No name is ordered again sooner after a success than this, or a third of the certificate's life
 /// where that is shorter.
 const LONGEST_REST: Duration = Duration::from_secs(86_400);
+/// The time for which a certificate is ordered and renewed after it was last asked for, where
+/// certificates are ordered on demand.
+const DEMAND_LASTS: Duration = Duration::from_secs(86_400);
+/// The time over which first orders on demand are counted.
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// A moment by two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,10 +140,17 @@ pub struct Schedule {
     directories: Vec<Directory>,
     questions: usize,
     random: Random,
+    /// First orders on demand that may begin in an hour.
+    per_hour: usize,
+    /// Steady times of the first orders on demand, those of the last hour at the end.
+    first_orders: VecDeque<Duration>,
 }
 
 #[derive(Debug)]
 struct Certificate {
+    /// Steady time until which the certificate is wanted, where it is ordered on demand; `None`: it
+    /// is always wanted.
+    wanted: Option<Duration>,
     held: Option<Held>,
     /// Calendar time of the renewal, where a certificate is held.
     renewal: u64,
@@ -165,42 +181,70 @@ impl Schedule {
     /// authorities, the preferred one first. `seed` decides all random choices.
     pub fn new(certificates: &[Option<Held>], directories: usize, seed: u64, now: Now) -> Schedule {
         let mut random = Random(seed);
-        let certificates = certificates.iter().map(|held| {
-            let mut certificate = Certificate {
-                held: None,
-                renewal: 0,
-                window: None,
-                question: None,
-                rest: Duration::ZERO,
-                is_busy: false,
-                refusals: 0,
-                delays: vec![Duration::ZERO; directories],
-            };
-            if let Some(held) = held {
-                certificate.hold(*held, &mut random);
-                let spread = QUESTION_SPREAD.min(Duration::from_secs(held.validity.length() / 20));
-                certificate.question = Some(now.steady + random.up_to(spread));
-            }
-            certificate
-        });
+        let certificates = certificates
+            .iter()
+            .map(|held| Certificate::new(*held, directories, &mut random, now));
         Schedule {
             certificates: certificates.collect(),
             directories: (0..directories).map(|_| Directory::default()).collect(),
             questions: 0,
             random,
+            per_hour: 0,
+            first_orders: VecDeque::new(),
         }
+    }
+
+    /// Sets the number of orders that may begin in an hour for names without a certificate that are
+    /// ordered on demand.
+    pub fn limit_first_orders(&mut self, per_hour: usize) {
+        self.per_hour = per_hour;
+    }
+
+    /// Adds a certificate that is ordered on demand, and returns its index. Call
+    /// [`Schedule::demand`] then.
+    pub fn add(&mut self, held: Option<Held>, now: Now) -> usize {
+        let directories = self.directories.len();
+        let mut certificate = Certificate::new(held, directories, &mut self.random, now);
+        certificate.wanted = Some(now.steady);
+        self.certificates.push(certificate);
+        self.certificates.len() - 1
+    }
+
+    /// Records that a certificate that is ordered on demand is asked for.
+    pub fn demand(&mut self, certificate: usize, now: Now) {
+        if let Some(wanted) = &mut self.certificates[certificate].wanted {
+            *wanted = now.steady + DEMAND_LASTS;
+        }
+    }
+
+    /// Returns whether the certificate waits because too many orders on demand have begun in the
+    /// last hour.
+    pub fn is_held_back(&self, certificate: usize, now: Now) -> bool {
+        let one = &self.certificates[certificate];
+        one.is_first_on_demand() && !one.is_busy && now.steady < self.room_for_first()
     }
 
     /// Returns the next thing to do. An order or question that is returned counts as begun.
     pub fn next(&mut self, now: Now) -> Step {
-        let is_due = |one: &usize| self.certificates[*one].is_due(now);
+        let has_room = now.steady >= self.room_for_first();
+        let is_due = |one: &usize| {
+            let one = &self.certificates[*one];
+            one.is_due(now) && (has_room || !one.is_first_on_demand())
+        };
         let mut due: Vec<usize> = (0..self.certificates.len()).filter(is_due).collect();
-        // A missing certificate is the most urgent one, then the one that ends first.
-        due.sort_by_key(|one| self.certificates[*one].end());
+        // A missing certificate is the most urgent one, then the one that ends first. Names that
+        // visitors have chosen come after those of the configuration.
+        due.sort_by_key(|one| {
+            let one = &self.certificates[*one];
+            (one.is_first_on_demand(), one.end())
+        });
         let found = due
             .iter()
             .find_map(|one| Some((*one, self.directory_for(&self.certificates[*one], now)?)));
         if let Some((certificate, directory)) = found {
+            if self.certificates[certificate].is_first_on_demand() {
+                self.count_first(now);
+            }
             self.certificates[certificate].is_busy = true;
             self.directories[directory].running += 1;
             let refusals = self.certificates[certificate].refusals;
@@ -295,6 +339,22 @@ impl Schedule {
         self.earliest(one).saturating_sub(now.steady)
     }
 
+    /// Steady time from which on another first order on demand may begin.
+    fn room_for_first(&self) -> Duration {
+        match self.first_orders.len().checked_sub(self.per_hour) {
+            None => Duration::ZERO,
+            // Without any allowed, there is no such time.
+            Some(over) => self.first_orders.get(over).map_or(Duration::MAX, |at| *at + HOUR),
+        }
+    }
+
+    fn count_first(&mut self, now: Now) {
+        while self.first_orders.front().is_some_and(|at| *at + HOUR <= now.steady) {
+            self.first_orders.pop_front();
+        }
+        self.first_orders.push_back(now.steady);
+    }
+
     /// Returns the authority that the order begins at, the preferred one that does not refuse
     /// orders now. `None`: the certificate has to wait.
     fn directory_for(&self, certificate: &Certificate, now: Now) -> Option<usize> {
@@ -312,15 +372,21 @@ impl Schedule {
     fn earliest(&self, certificate: &Certificate) -> Duration {
         let delays = certificate.delays.iter().zip(&self.directories);
         let earliest = delays.map(|(delay, directory)| (*delay).max(directory.until)).min();
-        earliest.unwrap_or_default().max(certificate.rest)
+        let room = match certificate.is_first_on_demand() {
+            true => self.room_for_first(),
+            false => Duration::ZERO,
+        };
+        earliest.unwrap_or_default().max(certificate.rest).max(room)
     }
 
     fn wait(&self, now: Now) -> Duration {
         let mut wait = LONGEST_WAIT;
         for one in self.certificates.iter().filter(|one| !one.is_busy) {
             let calendar = one.held.map_or(0, |_| one.renewal.saturating_sub(now.calendar));
-            let order = self.earliest(one).saturating_sub(now.steady);
-            wait = wait.min(order.max(Duration::from_secs(calendar)).max(LEAST_WAIT));
+            if one.is_wanted(now) {
+                let order = self.earliest(one).saturating_sub(now.steady);
+                wait = wait.min(order.max(Duration::from_secs(calendar)).max(LEAST_WAIT));
+            }
             if let Some(question) = one.question {
                 wait = wait.min(question.saturating_sub(now.steady).max(LEAST_WAIT));
             }
@@ -341,10 +407,40 @@ impl Schedule {
 }
 
 impl Certificate {
+    fn new(held: Option<Held>, directories: usize, random: &mut Random, now: Now) -> Certificate {
+        let mut certificate = Certificate {
+            wanted: None,
+            held: None,
+            renewal: 0,
+            window: None,
+            question: None,
+            rest: Duration::ZERO,
+            is_busy: false,
+            refusals: 0,
+            delays: vec![Duration::ZERO; directories],
+        };
+        if let Some(held) = held {
+            certificate.hold(held, random);
+            let spread = QUESTION_SPREAD.min(Duration::from_secs(held.validity.length() / 20));
+            certificate.question = Some(now.steady + random.up_to(spread));
+        }
+        certificate
+    }
+
+    /// Whether anybody wants the certificate now.
+    fn is_wanted(&self, now: Now) -> bool {
+        self.wanted.is_none_or(|until| now.steady < until)
+    }
+
+    /// Whether its next order is a first one on demand.
+    fn is_first_on_demand(&self) -> bool {
+        self.wanted.is_some() && self.held.is_none()
+    }
+
     /// Whether a certificate has to be ordered, as soon as an authority may be asked.
     fn is_due(&self, now: Now) -> bool {
         let is_time = self.held.is_none() || now.calendar >= self.renewal;
-        is_time && !self.is_busy && now.steady >= self.rest
+        is_time && !self.is_busy && self.is_wanted(now) && now.steady >= self.rest
     }
 
     fn wants_window(&self, now: Now) -> bool {
@@ -401,32 +497,3 @@ fn refusal_delay(refusals: u32) -> Duration {
 
 /// The shortest wait, for deadlines that have passed while something else is under way.
 const LEAST_WAIT: Duration = Duration::from_millis(100);
-
-/// A generator of pseudo-random numbers (SplitMix64), for spreading load only.
-#[derive(Debug)]
-struct Random(u64);
-
-impl Random {
-    fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `bound`, which is at least 1.
-    fn below(&mut self, bound: u64) -> u64 {
-        self.number() % bound.max(1)
-    }
-
-    fn up_to(&mut self, most: Duration) -> Duration {
-        let most = u64::try_from(most.as_millis()).unwrap_or(u64::MAX - 1);
-        Duration::from_millis(self.below(most + 1))
-    }
-
-    /// A time between `delay` and a fifth more.
-    fn about(&mut self, delay: Duration) -> Duration {
-        delay + self.up_to(delay / 5)
-    }
-}

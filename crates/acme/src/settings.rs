@@ -22,6 +22,10 @@ pub struct Settings {
     pub dns_hook: Vec<String>,
     /// The names that need certificates, checked by [`check`](crate::names::check).
     pub names: Vec<String>,
+    /// Orders that may begin in an hour for names that visitors ask for; 0: none is ordered.
+    pub on_demand_per_hour: usize,
+    /// The URL that is asked whether a name may have a certificate; `None`: a folder decides alone.
+    pub ask: Option<String>,
 }
 
 /// A way to show that a name leads to this server.

@@ -19,6 +19,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use howdah_sys::open::{self, Access, Lookup};
 use rustls::pki_types::pem::PemObject;
@@ -28,6 +29,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::certificate::Facts;
+use crate::names;
 use crate::schedule::Validity;
 
 /// The state folder.
@@ -135,6 +137,31 @@ impl Storage {
             validity: facts.validity,
             directory: about.map(|about| about.directory),
         }))
+    }
+
+    /// Returns the names, without wildcards, whose stored certificates have not ended at `now`.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn valid_names(&self, now: SystemTime) -> io::Result<Vec<String>> {
+        let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let mut names = Vec::new();
+        for entry in fs::read_dir(self.root.join(CERTIFICATES))? {
+            let Ok(name) = entry?.file_name().into_string() else {
+                continue;
+            };
+            if names::check(&name).is_err() {
+                continue;
+            }
+            // What cannot be read is told when the certificate is used.
+            if let Ok(Some(stored)) = self.certificate(&name)
+                && stored.validity.not_after > now
+            {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
     }
 
     /// Stores a certificate of `name` with its key, both in PEM.

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::DeTable;
 
-use crate::kinds::{Challenge, DirectoryUrl, Email, File, Flag, List, Optional, Text};
+use crate::kinds::{
+    AskUrl, AtLeast, Challenge, DirectoryUrl, Email, File, Flag, List, Optional, Text,
+};
 use crate::section::section;
-use crate::settings::Config;
-use crate::values::{AcmeChallenge, CertificateSource, HostPattern};
+use crate::settings::{Config, Site};
+use crate::values::{AcmeChallenge, CertificateSource, HostPattern, RootTemplate};
 
 /// The directory of Let's Encrypt.
 pub const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
@@ -58,6 +60,39 @@ section! {
         /// called with `add NAME VALUE` and later with `remove NAME VALUE`. Wildcards need it.
         dns_hook ("dns_hook"): Vec<String> as List<Text> = Vec::new(),
             "Each provider of DNS has another interface.";
+        /// A URL that is asked whether a name may have a certificate, where certificates are
+        /// ordered on demand. The parameter `domain` with the name is added. A status of 200 to
+        /// 299 allows the name. A name whose folder exists is not asked about. With this key, a
+        /// site needs no `{host}` in its `root`.
+        ask ("ask"): Option<String> as Optional<AskUrl> = None,
+            "Unset is the folder alone: names without one get no certificate.";
+        /// Orders that begin in an hour, at most, for names that are in no `hosts` and have no
+        /// certificate yet. Such names belong to sites with `tls = "auto"`, `"*"` or a wildcard in
+        /// `hosts`, and `{host}` in `root`. The first visit of a name whose folder exists orders
+        /// its certificate. Renewals are not counted. 0 orders none.
+        on_demand_per_hour ("on_demand_per_hour"): usize as AtLeast<usize, 0> = 60,
+            "A fifth of the orders that Let's Encrypt takes from one account.";
+    }
+}
+
+impl Acme {
+    /// Whether certificates are ordered on demand for names of the site: the names that its
+    /// wildcards stand for, unless the wildcards have certificates.
+    pub fn is_on_demand(&self, site: &Site) -> bool {
+        let has_names = site.hosts.iter().any(|host| self.stands_for_names(host));
+        let can_decide = self.ask.is_some() || matches!(site.root, RootTemplate::PerHost { .. });
+        let is_ordered = site.tls.source == CertificateSource::Auto;
+        is_ordered && has_names && can_decide && self.on_demand_per_hour > 0
+    }
+
+    /// Whether `host` stands for names that have neither a certificate of their own nor one of a
+    /// wildcard.
+    pub fn stands_for_names(&self, host: &HostPattern) -> bool {
+        match host {
+            HostPattern::Exact(_) => false,
+            HostPattern::Wildcard(_) => self.dns_hook.is_empty(),
+            HostPattern::Default => true,
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use std::marker::PhantomData;
 use toml::Spanned;
 use toml::de::DeValue;
 
-pub(crate) use acme::{Challenge, DirectoryUrl, Email};
+pub(crate) use acme::{AskUrl, Challenge, DirectoryUrl, Email};
 pub(crate) use amounts::{
     AtLeast, AutoSize, Counted, Niceness, RateLimit, Size, SizeWithin, Span, Within,
 };

@@ -176,6 +176,7 @@ fn local_environment() -> Result<Environment, Wrong> {
         user: environment::user(),
         opcache: true,
         howdah: beside("howdah"),
+        tls: None,
         settings: Default::default(),
     })
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::load::{Load, Question};
+use crate::load::{Handshake, Load, Question};
 use crate::loads::Wrong;
 use crate::record::{Figure, Target};
 use crate::stack::Stack;
+use crate::tls::KeyKind;
 use crate::wordpress;
 
 /// Everything that a run measures, in order.
@@ -50,6 +51,8 @@ pub struct Conditions {
     pub alone: bool,
     /// Memory limit of a stack in bytes, all programs together, by control group.
     pub memory: Option<u64>,
+    /// The key of the certificate, where all connections are encrypted.
+    pub tls: Option<KeyKind>,
     /// Settings of the study that replace the stacks' own.
     pub settings: BTreeMap<String, String>,
     /// A setting whose best value is searched for before cells are measured.
@@ -116,9 +119,11 @@ impl PlannedCell {
 }
 
 impl Group {
-    /// Whether the stack takes part in the cell: all serve files, those with PHP serve scripts.
+    /// Whether the stack takes part in the cell: all serve files, those with PHP serve scripts,
+    /// those that renew tickets can be resumed again and again.
     pub fn asks(&self, stack: &dyn Stack, planned: &PlannedCell) -> bool {
-        stack.serves_php() || !planned.php
+        let resumes = matches!(planned.load, Load::Handshakes(_, Handshake::Resumed));
+        (stack.serves_php() || !planned.php) && (stack.renews_tickets() || !resumes)
     }
 
     /// Estimated duration, rather too long than too short.

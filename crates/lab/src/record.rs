@@ -194,12 +194,20 @@ pub enum Figure {
     LongestRequest,
     /// Growth of the proportional set size, in KiB.
     GrownPss,
+    /// Answered requests per second of the server's processor time.
+    PerCpuSecond,
 }
 
 impl Figure {
     /// Whether a larger value is better.
     pub fn more_is_better(self) -> bool {
-        matches!(self, Figure::RequestsPerSecond | Figure::Hits | Figure::BytesPerSecond)
+        matches!(
+            self,
+            Figure::RequestsPerSecond
+                | Figure::Hits
+                | Figure::BytesPerSecond
+                | Figure::PerCpuSecond
+        )
     }
 
     /// Whether the figure is memory in KiB.
@@ -236,6 +244,7 @@ impl Figure {
             Figure::SecondRequest => "second request, µs",
             Figure::LongestRequest => "longest first request, ms",
             Figure::GrownPss => "growth of memory",
+            Figure::PerCpuSecond => "requests per CPU second",
             Figure::SlowedDown => "times the 99 % latency beside idle PHP",
         }
     }

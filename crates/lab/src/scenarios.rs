@@ -6,6 +6,7 @@ mod allowoverride;
 mod event_2016;
 mod fastcgi_2006;
 mod htaccess;
+mod https;
 pub mod site;
 mod today;
 mod vps_256mb;
@@ -147,6 +148,15 @@ pub const ALL: &[Scenario] = &[
         plan: htaccess::plan,
     },
     Scenario {
+        name: "https",
+        summary: "TLS: handshakes, pages and files over HTTP/1.1, HTTP/2 and HTTP/3, idle \
+            connections",
+        wordpress: false,
+        effort: https::EFFORT,
+        budget: None,
+        plan: https::plan,
+    },
+    Scenario {
         name: "ab",
         summary: "two Howdah binaries in interleaved short rounds: what a change has gained or \
                   lost",
@@ -243,6 +253,7 @@ fn together(php_processes: usize, connections: usize) -> Conditions {
         opcache: true,
         alone: false,
         memory: None,
+        tls: None,
         settings: BTreeMap::new(),
         search: None,
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 
 use crate::process::{Program, StartFailed};
+use crate::tls::Pair;
 
 /// One way of serving. Implementations write configurations and start programs, nothing else.
 pub trait Stack: fmt::Debug {
@@ -16,6 +17,10 @@ pub trait Stack: fmt::Debug {
     fn title(&self) -> &str;
     /// Whether the stack runs PHP; otherwise it serves files only.
     fn serves_php(&self) -> bool {
+        true
+    }
+    /// Whether a resumed TLS connection brings the ticket for the next one.
+    fn renews_tickets(&self) -> bool {
         true
     }
     /// A difference to the other stacks that cannot be avoided, for a footnote.
@@ -54,6 +59,8 @@ pub struct Environment {
     pub opcache: bool,
     /// Howdah's binary.
     pub howdah: PathBuf,
+    /// The certificate for all connections; `None`: connections in the clear.
+    pub tls: Option<Pair>,
     /// Settings of the study that replace ours, by key, such as `MaxRequestWorkers`.
     pub settings: BTreeMap<String, String>,
 }
@@ -69,6 +76,8 @@ pub struct Running {
     pub configuration: BTreeMap<String, String>,
     /// The signal for reloading without dropping requests, for each of `programs`.
     pub reload: Vec<Option<Signal>>,
+    /// Whether the stack is measured over HTTP/3 where others are over HTTP/2.
+    pub http3: bool,
 }
 
 /// The destination of a load.
@@ -80,6 +89,8 @@ pub struct Target {
     pub roots: Vec<u32>,
     /// Processes that reload on a signal, with the signal.
     pub reload: Vec<(u32, Signal)>,
+    /// Whether requests of HTTP/2 are to be sent over HTTP/3, to the UDP port of this number.
+    pub http3: bool,
 }
 
 impl Running {
@@ -97,6 +108,7 @@ impl Running {
             reload: reload
                 .filter_map(|(program, signal)| Some((program.pid(), (*signal)?)))
                 .collect(),
+            http3: self.http3,
         }
     }
 

@@ -78,6 +78,7 @@ impl Stack for Fake {
             programs: vec![program],
             configuration: Default::default(),
             reload: vec![None],
+            http3: false,
         })
     }
 }
@@ -129,6 +130,7 @@ fn plan(stacks: &[&'static str]) -> Plan {
         opcache: true,
         alone: false,
         memory: None,
+        tls: None,
         settings: Default::default(),
         search: None,
     };
@@ -161,6 +163,7 @@ fn bad_stacks_are_told_from_good_ones() {
         user: None,
         opcache: true,
         howdah: "x".into(),
+        tls: None,
         settings: Default::default(),
     };
     let mut runner = Runner {

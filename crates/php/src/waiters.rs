@@ -16,7 +16,7 @@ use crate::counters::{PoolCounter, PoolCounters};
 use crate::deadlines::{Deadlines, Overdue};
 use crate::pool::PoolLimits;
 use crate::zygote::{Lease, Zygote};
-use crate::{ExchangeError, KILL_SIGNAL, SOFT_TIMEOUT_SIGNAL};
+use crate::{Answers, ExchangeError, KILL_SIGNAL, SOFT_TIMEOUT_SIGNAL};
 
 /// How long after the soft time-out a worker is killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -35,6 +35,8 @@ pub(crate) struct Waiters {
     thread: usize,
     limits: PoolLimits,
     counters: PoolCounters,
+    /// Answers what scripts ask while they run.
+    pub(crate) answers: Option<Rc<Answers>>,
     /// By slot.
     entries: RefCell<Vec<Entry>>,
     /// Slots that this thread has handed over and not got back.
@@ -87,6 +89,7 @@ impl Waiters {
         thread: usize,
         limits: PoolLimits,
         counters: PoolCounters,
+        answers: Option<Rc<Answers>>,
     ) -> io::Result<Rc<Waiters>> {
         let slots = zygote.front.geometry().slots;
         let entries = RefCell::new((0..slots).map(|_| Entry::Unused).collect());
@@ -95,6 +98,7 @@ impl Waiters {
             thread,
             limits,
             counters,
+            answers,
             entries,
             open: Cell::new(0),
             watching: Cell::new(false),

@@ -2,6 +2,7 @@
 //! directive and condition in the order in which they act. The request is resolved by the server's
 //! code, against the same disk. Scripts are not run.
 
+mod on_demand;
 mod show;
 
 use std::cell::RefCell;
@@ -18,7 +19,7 @@ use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_htaccess::response::About;
 use howdah_htaccess::trace::Event;
-use howdah_http::h1::{self, Progress};
+use howdah_http::h1::{self, HeadProgress};
 use howdah_http::{Fields, Request, ResponseHead, Scheme, Status};
 use howdah_site::{
     Client, DocumentPath, FileHandle, Resolution, Resolved, Ruled, Scratch, Site, Sites,
@@ -145,6 +146,7 @@ pub(crate) fn explain(config: &Config, question: &Question) -> Result<Explanatio
     if tls::may_redirect(site, &request) {
         explanation.complaints.push(TO_HTTPS.to_owned());
     }
+    explanation.complaints.extend(on_demand::note(config, site, &host));
     Ok(explanation)
 }
 
@@ -408,7 +410,7 @@ fn request(config: &Config, question: &Question) -> Result<Request, String> {
     let mut request = Request::new();
     request.scheme = scheme;
     match h1::parse_request(head.as_bytes(), &howdah_http::Limits::default(), &mut request) {
-        Ok(Progress::Complete(parsed)) if parsed.head_length == head.len() => Ok(request),
+        Ok(HeadProgress::Complete(parsed)) if parsed.head_length == head.len() => Ok(request),
         Ok(_) => {
             Err("the request does not end where it should; is there a line break in it?".to_owned())
         }

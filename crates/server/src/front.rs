@@ -3,6 +3,7 @@
 
 mod challenges;
 mod clock;
+mod demands;
 mod keys;
 pub(crate) mod lanes;
 mod media_types;
@@ -35,6 +36,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use self::challenges::Challenges;
 pub(crate) use self::clock::Now;
+pub(crate) use self::demands::Demands;
 pub(crate) use self::media_types::use_media_types;
 use self::pulse::Pulse;
 use self::room::Room;
@@ -110,7 +112,10 @@ fn serve(
         ..
     } = start;
     let upstream_tls = tls.upstreams.clone();
-    let tls = Tls::of(&config, &tls, &ports(&config, &listeners)).map_err(io::Error::other)?;
+    let mut tls = Tls::of(&config, &tls, &ports(&config, &listeners)).map_err(io::Error::other)?;
+    if let Some(tls) = &mut tls {
+        tls.demands = Demands::start(&config, &channel)?;
+    }
     let mut pools: Vec<Option<Arc<Pool>>> = vec![None; config.sites.len()];
     let mut users = vec![None; config.sites.len()];
     let memory = Arc::new(MemoryWatch::default());
@@ -500,6 +505,9 @@ impl Control {
                 ToFront::Withdraw { id } => self.shared.challenges.withdraw(id),
                 ToFront::Certificates { site } => {
                     self.replace_certificates(site, received.descriptors.pop());
+                }
+                ToFront::OneCertificate { site } => {
+                    self.put_certificate(site, received.descriptors.pop());
                 }
                 ToFront::ReadPackets => {
                     // A front that is told to drain has left its packets to another one.

@@ -9,6 +9,7 @@ mod directives;
 mod response;
 mod secure;
 mod server_timing;
+mod sub_request;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use howdah_site::{Resolution, Resolved, Site};
 pub(crate) use self::context::{Arrival, RequestContext, ScratchBuffers};
 pub(crate) use self::directives::{CostlySites, adjust, list};
 pub(crate) use self::response::{Head, Response};
+pub(crate) use self::sub_request::answers;
 use crate::body;
 use crate::front::Thread;
 use crate::observe::{

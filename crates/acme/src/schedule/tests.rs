@@ -387,3 +387,54 @@ fn whatever_happens_orders_are_bounded_and_success_is_kept() {
         );
     }
 }
+
+#[test]
+fn names_on_demand_are_bounded_in_an_hour_and_delay_no_name_of_the_configuration() {
+    let mut world = World::new(1, 1, always);
+    world.schedule.limit_first_orders(5);
+    world.run(HOUR);
+    for _ in 0..20 {
+        world.held.push(None);
+        let certificate = world.schedule.add(None, world.now);
+        world.schedule.demand(certificate, world.now);
+    }
+    world.run(60);
+    let mut had = world.held.iter().flatten().count();
+    assert_eq!(had, 6, "its own name, and five of those on demand");
+    let waits = (1..21).filter(|one| world.schedule.is_held_back(*one, world.now)).count();
+    assert_eq!(waits, 15);
+    while had < 21 {
+        world.run(HOUR);
+        let has = world.held.iter().flatten().count();
+        assert!(has - had <= 5 && has > had, "{had} and {has}");
+        assert!(world.recent(HOUR - 60) <= 5);
+        had = has;
+    }
+}
+
+#[test]
+fn a_name_on_demand_is_renewed_while_it_is_asked_for() {
+    let mut world = World::new(0, 1, always);
+    world.schedule.limit_first_orders(1);
+    for _ in 0..2 {
+        world.held.push(None);
+        world.schedule.add(None, world.now);
+    }
+    world.run(HOUR);
+    assert_eq!(world.orders.len(), 0, "nobody asks");
+    world.schedule.demand(0, world.now);
+    world.schedule.demand(1, world.now);
+    world.run(3 * HOUR);
+    assert_eq!(world.orders.len(), 2);
+    // The first one is asked for every day, the other one never again.
+    for _ in 0..80 {
+        world.schedule.demand(0, world.now);
+        world.run(DAY - HOUR);
+    }
+    let renewals: Vec<usize> = world.orders[2..].iter().map(|(_, one, _)| *one).collect();
+    assert_eq!(renewals, [0]);
+    // A visit after a long time renews at once, however many first orders there were.
+    world.schedule.demand(1, world.now);
+    world.run(60);
+    assert_eq!(world.orders.last().map(|(_, one, _)| *one), Some(1));
+}

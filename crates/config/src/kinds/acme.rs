@@ -36,6 +36,37 @@ impl ValueKind for DirectoryUrl {
     }
 }
 
+/// The URL that is asked about names.
+pub(crate) struct AskUrl;
+
+impl ValueKind for AskUrl {
+    type Value = String;
+
+    fn name() -> String {
+        "a URL".to_owned()
+    }
+
+    fn show(value: &String) -> String {
+        quoted(value)
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
+        read_string(value, report, &Self::name(), |text| {
+            let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+            let host = rest.and_then(|rest| rest.split(['/', '?']).next());
+            let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
+            if host.is_none_or(str::is_empty) || !is_plain {
+                return Err(Problem::new(
+                    format!("`{text}` is not a URL that can be asked"),
+                    "give one that begins with `http://` or `https://`, as in \
+                     `\"http://127.0.0.1:8000/may-have-certificate\"`",
+                ));
+            }
+            Ok(text.to_owned())
+        })
+    }
+}
+
 /// An address for mail.
 pub(crate) struct Email;
 

@@ -104,6 +104,10 @@ fn mistakes_and_what_is_said_about_them() {
         (&format!("limits = 3\n{site}"), vec!["expected a table `[limits]`, found an integer"]),
         (&format!("listen = []\n{site}"), vec!["the list of addresses is empty"]),
         (
+            &format!("{site}[acme]\nterms_agreed = true\nask = \"127.0.0.1:8000\""),
+            vec!["`127.0.0.1:8000` is not a URL that can be asked", "begins with `http://`"],
+        ),
+        (
             &format!("{site}[acme]\nemail = \"a@example.org\""),
             vec!["agree to the authority's terms", "write `terms_agreed = true`"],
         ),

@@ -23,7 +23,7 @@ pub(super) fn put(ramp: Ramp, question: &Question, port: u16) -> Result<Measured
     on_a_loop(async move {
         let shared = Rc::new(Shared {
             ramp,
-            prepared: Prepared::new(question, port, false),
+            prepared: Prepared::new(question, port, false)?,
             began: Instant::now(),
             counts: Default::default(),
             seconds: RefCell::default(),
@@ -114,7 +114,7 @@ async fn come_and_stay(shared: Rc<Shared>, number: usize) {
 
 async fn ask(shared: &Shared) -> Reply {
     let limit = shared.ramp.timeout;
-    match timeout(limit, Client::connect(shared.prepared.port)).await {
+    match timeout(limit, Client::connect(&shared.prepared)).await {
         Ok(Ok(mut client)) => client.ask(&shared.prepared, limit).await,
         Ok(Err(_)) => Reply::Error,
         Err(_) => Reply::Timeout,

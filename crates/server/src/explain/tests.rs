@@ -191,6 +191,37 @@ fn a_redirect_to_https_is_told() {
 }
 
 #[test]
+fn a_certificate_on_demand_is_told() {
+    let tree = Tree::new("on-demand", &[("a.example.org/a.txt", "x")]);
+    let told = |url: &str, acme: &str| {
+        let text = format!(
+            "listen = [\":443\"]\n[acme]\nterms_agreed = true\n{acme}\n[[site]]\n\
+             hosts = [\"*.example.org\", \"www.example.net\"]\nroot = \"{}/{{host}}\"\n",
+            tree.0.display()
+        );
+        let question = Question {
+            method: "GET".to_owned(),
+            url: url.to_owned(),
+            fields: Vec::new(),
+            from: [192, 0, 2, 7].into(),
+        };
+        let config = Config::parse(&text, "howdah.toml").unwrap();
+        explain(&config, &question).unwrap().complaints.join("; ")
+    };
+    let ask = "ask = \"http://127.0.0.1:1/may\"";
+    for (url, acme, expected) in [
+        ("https://a.example.org/", "", "exists, so the first visit of a.example.org orders"),
+        ("https://b.example.org/", "", "does not exist, so b.example.org gets no certificate"),
+        ("https://b.example.org/", ask, "so http://127.0.0.1:1/may decides whether b.example.org"),
+    ] {
+        let found = told(url, acme);
+        assert!(found.contains(expected), "{url} {acme}: {found}");
+    }
+    assert!(!told("https://www.example.net/", "").contains("on demand"));
+    assert!(!told("https://a.example.org/", "on_demand_per_hour = 0").contains("on demand"));
+}
+
+#[test]
 fn a_trusted_proxy_names_the_client() {
     let tree = tree("proxied");
     let text =

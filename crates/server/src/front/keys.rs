@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use super::Control;
 use crate::log::Level;
 use crate::supervisor::front_protocol;
+use crate::tls::PairText;
 
 impl Control {
     /// Uses other certificates of a site for the handshakes to come.
@@ -16,6 +17,21 @@ impl Control {
             .map_err(|error| error.to_string())
             .and_then(|pairs| tls.certificates.replace(site, &pairs));
         if let Err(why) = replaced {
+            let what = format!("a new certificate cannot be used, and the former one stays: {why}");
+            self.shared.log.say(Level::Error, None, &what);
+        }
+    }
+
+    /// Uses another certificate of one name for the handshakes to come.
+    pub(super) fn put_certificate(&self, site: usize, file: Option<OwnedFd>) {
+        let (Some(tls), Some(file)) = (&self.shared.tls, file) else {
+            return;
+        };
+        let put = |pairs: Vec<PairText>| {
+            pairs.iter().try_for_each(|pair| tls.certificates.put(site, pair))
+        };
+        let pairs = front_protocol::read_pairs(file).map_err(|error| error.to_string());
+        if let Err(why) = pairs.and_then(put) {
             let what = format!("a new certificate cannot be used, and the former one stays: {why}");
             self.shared.log.say(Level::Error, None, &what);
         }

@@ -5,6 +5,7 @@
 //! when neither has changed for one look. A pair that cannot be used leaves the former one in use.
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -158,17 +159,37 @@ impl Supervisor {
         site: usize,
         pairs: Vec<PairText>,
     ) -> std::io::Result<()> {
-        let message = ToFront::Certificates { site };
         let memory = front_protocol::write_pairs(&pairs)?;
         if let Some(current) = &mut self.current
             && let Some(place) = Arc::make_mut(&mut current.certificates).get_mut(site)
         {
             *place = pairs;
         }
+        self.tell_serving(&ToFront::Certificates { site }, &memory)
+    }
+
+    /// Puts one certificate of a site in the place of the one of the same name, or adds it, in the
+    /// front that serves, and for fronts to come.
+    pub(super) fn put_certificate(&mut self, site: usize, pair: PairText) -> std::io::Result<()> {
+        let memory = front_protocol::write_pairs(std::slice::from_ref(&pair))?;
+        if let Some(current) = &mut self.current
+            && let Some(place) = Arc::make_mut(&mut current.certificates).get_mut(site)
+        {
+            let is_same = |one: &&mut PairText| one.certificate_name == pair.certificate_name;
+            match place.iter_mut().find(is_same) {
+                Some(former) => *former = pair,
+                None => place.push(pair),
+            }
+        }
+        self.tell_serving(&ToFront::OneCertificate { site }, &memory)
+    }
+
+    /// Sends a message with a memory file to the front that serves.
+    fn tell_serving(&self, message: &ToFront, memory: &OwnedFd) -> std::io::Result<()> {
         let serving = |phase| phase == GenerationPhase::Serving;
         let fronts = self.generations.iter().filter(|generation| serving(generation.phase));
         for front in fronts.filter_map(|generation| generation.front.as_ref()) {
-            front.tell(&message, &[memory.try_clone()?])?;
+            front.tell(message, &[memory.try_clone()?])?;
         }
         Ok(())
     }

@@ -110,6 +110,12 @@ pub(crate) enum ToFront {
         /// Index of the site in the configuration.
         site: usize,
     },
+    /// A site has another certificate of one name, or the first one. It is in the attached memory
+    /// file ([`write_pairs`]).
+    OneCertificate {
+        /// Index of the site in the configuration.
+        site: usize,
+    },
     /// Read the packets of HTTP/3 from now on. Until then the former front does.
     ReadPackets,
     /// Session tickets have other keys. They are in the attached memory file
@@ -138,6 +144,13 @@ pub(crate) enum FromFront {
     Presented {
         /// Number of the challenge.
         id: u64,
+    },
+    /// A visitor asks for a name of a site whose certificates are ordered on demand.
+    Demand {
+        /// The host name.
+        name: String,
+        /// Whether the site has a folder for the name.
+        has_folder: bool,
     },
     /// [`ToFront::StatusJson`] has arrived: the front answers the client.
     StatusTaken {
@@ -261,6 +274,7 @@ impl ToFront {
             ToFront::TicketKeys => Writer::kind(6).0,
             ToFront::ReadPackets => Writer::kind(8).0,
             ToFront::Certificates { site } => Writer::kind(5).number(*site as u64).0,
+            ToFront::OneCertificate { site } => Writer::kind(9).number(*site as u64).0,
         }
     }
 
@@ -284,6 +298,7 @@ impl ToFront {
             6 => ToFront::TicketKeys,
             8 => ToFront::ReadPackets,
             5 => ToFront::Certificates { site: input.size()? },
+            9 => ToFront::OneCertificate { site: input.size()? },
             _ => return Err(malformed()),
         })
     }
@@ -307,6 +322,9 @@ impl FromFront {
             }
             FromFront::Presented { id } => Writer::kind(20).number(*id).0,
             FromFront::StatusTaken { id } => Writer::kind(5).number(*id).0,
+            FromFront::Demand { name, has_folder } => {
+                Writer::kind(21).text(name).number(u64::from(*has_folder)).0
+            }
         }
     }
 
@@ -338,6 +356,10 @@ impl FromFront {
             },
             20 => FromFront::Presented { id: input.number()? },
             5 => FromFront::StatusTaken { id: input.number()? },
+            21 => FromFront::Demand {
+                name: input.text()?,
+                has_folder: input.number()? != 0,
+            },
             _ => return Err(malformed()),
         })
     }
@@ -421,6 +443,7 @@ mod tests {
             ToFront::Withdraw { id: 9 },
             ToFront::StatusJson { id: 9 },
             ToFront::Certificates { site: 2 },
+            ToFront::OneCertificate { site: 2 },
             ToFront::TicketKeys,
             ToFront::ReadPackets,
         ]
@@ -440,6 +463,10 @@ mod tests {
             FromFront::PoolBroken { pool: 1, reason: "nonsense".into() },
             FromFront::Presented { id: 9 },
             FromFront::StatusTaken { id: 9 },
+            FromFront::Demand {
+                name: "example.org".into(),
+                has_folder: true,
+            },
         ]
     }
 

@@ -99,7 +99,7 @@ impl GenerationPlan {
         let orders = finder.orders(front.as_ref());
         for (site, pairs) in config.sites.iter().zip(&mut certificates) {
             if let Some(plan) = orders.as_ref().filter(|_| plan::is_ordered(site)) {
-                let (stored, mistakes) = plan.stored(site);
+                let (stored, mistakes) = plan.stored(&config, site);
                 *pairs = stored;
                 finder.warnings.extend(mistakes);
             }
@@ -170,6 +170,9 @@ impl Finder<'_> {
         let plan = found.map_err(|error| self.errors.push(error)).ok().flatten()?;
         for (name, reason) in &plan.left_out {
             self.notices.push(format!("{name} gets no certificate: {reason}"));
+        }
+        for name in &plan.on_demand {
+            self.notices.push(format!("certificates for {name}: {}", plan.about_demand()));
         }
         Some(plan)
     }

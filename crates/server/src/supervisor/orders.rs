@@ -37,6 +37,9 @@ pub(super) struct CertificateOrders {
     states: BTreeMap<String, String>,
 }
 
+/// Names on demand that `howdah status` lists. Beyond, it tells their number.
+const MOST_SHOWN: usize = 100;
+
 /// A challenge that the fronts answer.
 #[derive(Debug)]
 struct Challenge {
@@ -89,6 +92,17 @@ impl CertificateOrders {
             let state = self.states.get(name).map_or("not looked at yet", String::as_str);
             let _ = writeln!(text, "  {name}: {state}");
         }
+        for name in &plan.on_demand {
+            let _ = writeln!(text, "  {name}: {}", plan.about_demand());
+        }
+        let own = |name: &&String| !plan.settings.names.contains(name);
+        let others: Vec<&String> = self.states.keys().filter(own).collect();
+        for name in others.iter().take(MOST_SHOWN) {
+            let _ = writeln!(text, "  {name}: {}, on demand", self.states[*name]);
+        }
+        if let Some(more) = others.len().checked_sub(MOST_SHOWN).filter(|more| *more > 0) {
+            let _ = writeln!(text, "  and {more} more on demand");
+        }
         for (name, reason) in &plan.left_out {
             let _ = writeln!(text, "  {name}: none: {reason}");
         }
@@ -101,7 +115,7 @@ impl Supervisor {
     pub(super) fn arrange_orders(&mut self) {
         let wanted = self.current.as_ref().and_then(|current| current.orders.clone());
         // A certificate may have come since the plan was made.
-        self.use_stored(None);
+        self.use_stored();
         let orders = &mut self.orders;
         if orders.plan == wanted {
             return;
@@ -185,7 +199,7 @@ impl Supervisor {
             match message {
                 ToSupervisor::Present { id, answer } => self.present(id, answer),
                 ToSupervisor::Withdraw { id } => self.withdraw(id),
-                ToSupervisor::Stored { name } => self.use_stored(Some(&name)),
+                ToSupervisor::Stored { name } => self.use_new(&name),
                 ToSupervisor::State { name, text } => {
                     self.orders.states.insert(name, text);
                 }
@@ -195,19 +209,48 @@ impl Supervisor {
         }
     }
 
-    /// Hands the stored certificates of all sites that have `name`, or of all sites, to the front,
-    /// where they are others than before.
-    fn use_stored(&mut self, name: Option<&str>) {
+    /// Asks for a certificate of a name that is ordered on demand.
+    pub(super) fn demand(&self, name: String, has_folder: bool) {
+        if let Some(process) = &self.orders.process {
+            process.tell(&ToProcess::Demand { name, has_folder });
+        }
+    }
+
+    /// Hands the certificate of `name`, which was just stored, to the front, for all sites that
+    /// have the name.
+    fn use_new(&mut self, name: &str) {
         let Some(current) = self.current.clone() else {
             return;
         };
         let Some(plan) = &current.orders else { return };
         for (number, site) in current.config.sites.iter().enumerate() {
-            let has_name = |name: &str| site.hosts.iter().any(|host| host.to_string() == name);
-            if !plan::is_ordered(site) || !name.is_none_or(has_name) {
+            if !plan::is_ordered(site) || !plan.is_for(&current.config, site, name) {
                 continue;
             }
-            let (pairs, mistakes) = plan.stored(site);
+            let put = match plan.stored_one(name) {
+                Ok(Some(pair)) => self.put_certificate(number, pair).map_err(|error| {
+                    format!("the front does not get the new certificate: {error}")
+                }),
+                Ok(None) => Ok(()),
+                Err(mistake) => Err(mistake),
+            };
+            if let Err(what) = put {
+                self.say_of(Level::Error, &site.name, &what);
+            }
+        }
+    }
+
+    /// Hands the stored certificates of all sites to the front, where they are others than before.
+    fn use_stored(&mut self) {
+        let Some(current) = self.current.clone() else {
+            return;
+        };
+        let Some(plan) = &current.orders else { return };
+        for (number, site) in current.config.sites.iter().enumerate() {
+            if !plan::is_ordered(site) {
+                continue;
+            }
+            let (pairs, mistakes) = plan.stored(&current.config, site);
             for mistake in mistakes {
                 self.say_of(Level::Error, &site.name, &mistake);
             }

@@ -45,6 +45,16 @@ impl Facts {
         })
     }
 
+    /// Host names in lower case; a wildcard begins with `*.`.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Whether the certificate is for an address.
+    pub(crate) fn has_addresses(&self) -> bool {
+        !self.addresses.is_empty()
+    }
+
     /// Returns whether the certificate is for a host: a name or an address, in lower case.
     pub(crate) fn covers(&self, host: &str) -> bool {
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));

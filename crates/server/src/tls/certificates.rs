@@ -1,5 +1,6 @@
 //! The certificates of all sites, which all threads share and which can be replaced at any time.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -14,7 +15,19 @@ use super::pair::{Pair, PairText, SitePairs};
 #[derive(Debug, Default)]
 pub(crate) struct Certificates {
     /// By site.
-    sites: RwLock<Vec<Arc<[Pair]>>>,
+    sites: RwLock<Vec<Arc<PairsOfSite>>>,
+}
+
+/// The certificates of one site. There may be thousands, one for each name.
+#[derive(Debug, Default)]
+struct PairsOfSite {
+    pairs: Vec<Arc<Pair>>,
+    /// Indices by host name in lower case.
+    by_name: HashMap<String, Vec<usize>>,
+    /// Indices by the domain of a wildcard.
+    by_domain: HashMap<String, Vec<usize>>,
+    /// Indices of those with addresses.
+    with_addresses: Vec<usize>,
 }
 
 /// There is no certificate for a handshake.
@@ -47,6 +60,25 @@ impl Certificates {
         Ok(Certificates { sites: RwLock::new(sites?) })
     }
 
+    /// Puts a certificate of a site in the place of the one from the same file, or adds it. After a
+    /// mistake nothing changes.
+    ///
+    /// # Errors
+    /// The mistake.
+    pub(crate) fn put(&self, site: usize, text: &PairText) -> Result<(), String> {
+        let fresh = Arc::new(text.parse()?);
+        let mut sites = self.sites.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = sites.get_mut(site) {
+            let mut pairs = place.pairs.clone();
+            match pairs.iter_mut().find(|pair| pair.name == fresh.name) {
+                Some(former) => *former = fresh,
+                None => pairs.push(fresh),
+            }
+            *place = Arc::new(PairsOfSite::new(pairs));
+        }
+        Ok(())
+    }
+
     /// Replaces the certificates of a site. After a mistake the former ones stay.
     ///
     /// # Errors
@@ -62,12 +94,12 @@ impl Certificates {
 
     /// Returns whether one of the site's certificates is for `host`, which is in lower case.
     pub(crate) fn covers(&self, site: usize, host: &str) -> bool {
-        self.of(site).iter().any(|pair| pair.facts.covers(host))
+        self.of(site).covering(host).next().is_some()
     }
 
     /// Returns whether the site has a certificate.
     pub(crate) fn has_any(&self, site: usize) -> bool {
-        !self.of(site).is_empty()
+        !self.of(site).pairs.is_empty()
     }
 
     /// Returns the certificate of a site for a client that asks for `name`, and that can check
@@ -78,21 +110,54 @@ impl Certificates {
         name: Option<&str>,
         schemes: &[SignatureScheme],
     ) -> Option<Arc<CertifiedKey>> {
-        let pairs = self.of(site);
-        let usable = || {
-            let fits = |pair: &&Pair| pair.certified.key.choose_scheme(schemes).is_some();
-            pairs.iter().filter(fits)
+        let of_site = self.of(site);
+        let is_usable = |number: &usize| {
+            let key = &of_site.pairs[*number].certified.key;
+            key.choose_scheme(schemes).is_some()
         };
-        let named = name.and_then(|name| usable().find(|pair| pair.facts.covers(name)));
-        named.or_else(|| usable().next()).map(|pair| Arc::clone(&pair.certified))
+        let named = name.and_then(|name| of_site.covering(name).filter(is_usable).min());
+        let any = || (0..of_site.pairs.len()).find(is_usable);
+        named.or_else(any).map(|number| Arc::clone(&of_site.pairs[number].certified))
     }
 
-    fn of(&self, site: usize) -> Arc<[Pair]> {
+    fn of(&self, site: usize) -> Arc<PairsOfSite> {
         let sites = self.sites.read().unwrap_or_else(PoisonError::into_inner);
-        sites.get(site).map_or_else(|| Arc::from([]), Arc::clone)
+        sites.get(site).map(Arc::clone).unwrap_or_default()
     }
 }
 
-fn parse_all(pairs: &[PairText]) -> Result<Arc<[Pair]>, String> {
-    pairs.iter().map(PairText::parse).collect()
+impl PairsOfSite {
+    fn new(pairs: Vec<Arc<Pair>>) -> PairsOfSite {
+        let mut of_site = PairsOfSite::default();
+        for (number, pair) in pairs.iter().enumerate() {
+            for name in pair.facts.names() {
+                let (map, key) = match name.strip_prefix("*.") {
+                    Some(domain) => (&mut of_site.by_domain, domain),
+                    None => (&mut of_site.by_name, name.as_str()),
+                };
+                map.entry(key.to_owned()).or_default().push(number);
+            }
+            if pair.facts.has_addresses() {
+                of_site.with_addresses.push(number);
+            }
+        }
+        of_site.pairs = pairs;
+        of_site
+    }
+
+    /// The indices of the certificates for `host`, which is in lower case, in no order.
+    fn covering<'s>(&'s self, host: &'s str) -> impl Iterator<Item = usize> + 's {
+        let named = self.by_name.get(host).into_iter().flatten();
+        // A wildcard is one label (RFC 9525 §6.3).
+        let domain = host.split_once('.').map(|(_, domain)| domain);
+        let of_domain = domain.and_then(|domain| self.by_domain.get(domain));
+        let covers = |number: &&usize| self.pairs[**number].facts.covers(host);
+        let of_address = self.with_addresses.iter().filter(covers);
+        named.chain(of_domain.into_iter().flatten()).chain(of_address).copied()
+    }
+}
+
+fn parse_all(pairs: &[PairText]) -> Result<Arc<PairsOfSite>, String> {
+    let pairs: Result<_, String> = pairs.iter().map(|pair| pair.parse().map(Arc::new)).collect();
+    Ok(Arc::new(PairsOfSite::new(pairs?)))
 }

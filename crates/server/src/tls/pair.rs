@@ -30,6 +30,8 @@ pub(crate) type SitePairs = Vec<Vec<PairText>>;
 /// A certificate that can be used.
 #[derive(Debug)]
 pub(crate) struct Pair {
+    /// The file of the certificate.
+    pub(crate) name: String,
     pub(crate) certified: Arc<CertifiedKey>,
     pub(crate) facts: Facts,
 }
@@ -79,7 +81,11 @@ impl PairText {
                 )));
             }
         }
-        Ok(Pair { certified: Arc::new(certified), facts })
+        Ok(Pair {
+            name: self.certificate_name.clone(),
+            certified: Arc::new(certified),
+            facts,
+        })
     }
 }
 

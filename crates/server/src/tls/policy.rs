@@ -21,6 +21,7 @@ use super::pair::{self, SitePairs};
 use super::tickets::{NoTickets, SiteTickets, TicketKeys, Tickets};
 use super::upstreams::UpstreamSettings;
 use super::{HTTP2, PROTOCOLS};
+use crate::front::Demands;
 
 /// Certificates, keys and ticket keys that a front starts with.
 #[derive(Debug, Clone, Default)]
@@ -39,6 +40,8 @@ pub(crate) struct Tls {
     pub(crate) certificates: Arc<Certificates>,
     pub(crate) tickets: Arc<Tickets>,
     pub(crate) https_ports: HttpsPorts,
+    /// Where names go that visitors ask for; `None`: no certificate is ordered on demand.
+    pub(crate) demands: Option<Demands>,
     /// By site; `None` for a site without certificates.
     settings: Vec<Option<Arc<ServerConfig>>>,
     /// By site, what differs in its sessions of QUIC; `None` where nothing does.
@@ -126,6 +129,7 @@ impl Tls {
             certificates,
             tickets,
             https_ports: HttpsPorts::of(config, ports),
+            demands: None,
             settings,
             of_quic,
         }))
@@ -136,11 +140,17 @@ impl Tls {
         self.of_quic.get(site)?.as_ref()
     }
 
-    /// Returns whether the site has a certificate for `host`, which is in lower case: the site
-    /// lists the host, or one of its certificates is for the host.
+    /// Returns whether the site has a certificate for `host`, which is in lower case: one of its
+    /// certificates is for the host, or the site lists the host and its names have no certificates
+    /// on demand. If they do, notes that a visitor asks for `host`.
     pub(crate) fn is_for(&self, site: &Site, host: &str) -> bool {
         let number = site.number();
-        self.certificates.covers(number, host)
+        let is_covered = self.certificates.covers(number, host);
+        if let Some(demands) = self.demands.as_ref().filter(|demands| demands.has(number)) {
+            demands.note(site, host, is_covered);
+            return is_covered;
+        }
+        is_covered
             || (self.certificates.has_any(number)
                 && site.config().hosts.iter().any(|pattern| pattern.lists(host)))
     }

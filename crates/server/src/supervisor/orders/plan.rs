@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use howdah_acme::storage::Storage;
 use howdah_acme::{ChallengeKind, Settings, names};
-use howdah_config::{AcmeChallenge, CertificateSource, Config, HostPattern, Site};
+use howdah_config::{Acme, AcmeChallenge, CertificateSource, Config, HostPattern, Site};
 use howdah_sys::credentials::Identity;
 
 use crate::supervisor::environment::Environment;
@@ -27,6 +28,8 @@ pub(crate) struct OrderPlan {
     pub(crate) is_confined: bool,
     /// Names that no certificate is ordered for, with the reasons.
     pub(crate) left_out: Vec<(String, String)>,
+    /// The hosts of the configuration whose names get certificates on demand.
+    pub(crate) on_demand: Vec<String>,
 }
 
 impl OrderPlan {
@@ -45,7 +48,8 @@ impl OrderPlan {
             return Ok(None);
         }
         let acme = &config.acme;
-        let (names, left_out) = names_of(&sites, !acme.dns_hook.is_empty());
+        let (names, left_out) = names_of(&sites, acme);
+        let on_demand = on_demand(&sites, acme);
         let roots = match &acme.ca_file {
             Some(path) => std::fs::read(path)
                 .map_err(|error| format!("`acme.ca_file` {}: {error}", path.display()))?,
@@ -72,41 +76,97 @@ impl OrderPlan {
                 challenges,
                 dns_hook: acme.dns_hook.clone(),
                 names,
+                on_demand_per_hour: if on_demand.is_empty() {
+                    0
+                } else {
+                    acme.on_demand_per_hour
+                },
+                ask: acme.ask.clone(),
             },
             identity,
             is_confined: config.sandbox,
             left_out,
+            on_demand,
         }))
     }
 
     /// Returns the stored certificates of a site, and what is wrong with the others.
-    pub(crate) fn stored(&self, site: &Site) -> (Vec<PairText>, Vec<String>) {
-        let storage = Storage::new(&self.settings.state);
+    pub(crate) fn stored(&self, config: &Config, site: &Site) -> (Vec<PairText>, Vec<String>) {
         let (mut pairs, mut mistakes) = (Vec::new(), Vec::new());
         let wanted = |name: &String| self.settings.names.contains(name);
-        for name in site.hosts.iter().map(ToString::to_string).filter(wanted) {
-            match storage.certificate(&name) {
-                Ok(Some(stored)) => {
-                    let text = stored.pem.into_bytes();
-                    let file = format!("the stored certificate of {name}");
-                    let pair = PairText {
-                        certificate_name: file.clone(),
-                        key_name: file,
-                        certificate: text.clone(),
-                        key: text,
-                    };
-                    match pair.parse() {
-                        Ok(_) => pairs.push(pair),
-                        Err(why) => mistakes.push(why),
-                    }
-                }
-                Ok(None) => {}
+        let mut names: Vec<String> =
+            site.hosts.iter().map(ToString::to_string).filter(wanted).collect();
+        if config.acme.is_on_demand(site) {
+            match Storage::new(&self.settings.state).valid_names(SystemTime::now()) {
+                Ok(found) => names.extend(
+                    found.into_iter().filter(|name| self.is_for_on_demand(config, site, name)),
+                ),
                 // Before the first start there is no folder.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => mistakes.push(error.to_string()),
             }
         }
+        for name in names {
+            match self.stored_one(&name) {
+                Ok(pair) => pairs.extend(pair),
+                Err(mistake) => mistakes.push(mistake),
+            }
+        }
         (pairs, mistakes)
+    }
+
+    /// Returns the stored certificate of a name; `None` if there is none.
+    ///
+    /// # Errors
+    /// What is wrong with the certificate.
+    pub(crate) fn stored_one(&self, name: &str) -> Result<Option<PairText>, String> {
+        let stored = match Storage::new(&self.settings.state).certificate(name) {
+            Ok(Some(stored)) => stored,
+            Ok(None) => return Ok(None),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.to_string()),
+        };
+        let text = stored.pem.into_bytes();
+        let file = format!("the stored certificate of {name}");
+        let pair = PairText {
+            certificate_name: file.clone(),
+            key_name: file,
+            certificate: text.clone(),
+            key: text,
+        };
+        pair.parse()?;
+        Ok(Some(pair))
+    }
+
+    /// Whether the site uses the certificate of `name`.
+    pub(crate) fn is_for(&self, config: &Config, site: &Site, name: &str) -> bool {
+        site.hosts.iter().any(|host| host.to_string() == name)
+            || self.is_for_on_demand(config, site, name)
+    }
+
+    /// Whether the site uses the certificate of `name`, which is in no configuration.
+    fn is_for_on_demand(&self, config: &Config, site: &Site, name: &str) -> bool {
+        let is_its = |host: &HostPattern| {
+            let is_listed = *host == HostPattern::Default || host.lists(name);
+            is_listed && config.acme.stands_for_names(host)
+        };
+        config.acme.is_on_demand(site)
+            && site.hosts.iter().any(is_its)
+            && !names::is_wildcard(name)
+            && !self.settings.names.iter().any(|own| own == name)
+    }
+
+    /// How names get their certificates on demand, for a person.
+    pub(crate) fn about_demand(&self) -> String {
+        let condition = match self.settings.ask {
+            Some(_) => "if its folder exists or `ask` allows the name",
+            None => "if its folder exists",
+        };
+        format!(
+            "on demand: the first visit of a name orders its certificate, {condition}; at most {} \
+             in an hour",
+            self.settings.on_demand_per_hour
+        )
     }
 }
 
@@ -117,13 +177,15 @@ pub(crate) fn is_ordered(site: &Site) -> bool {
 
 /// Returns the names of the sites that certificates are ordered for, and the other names with the
 /// reasons.
-fn names_of(sites: &[&Site], has_hook: bool) -> (Vec<String>, Vec<(String, String)>) {
+fn names_of(sites: &[&Site], acme: &Acme) -> (Vec<String>, Vec<(String, String)>) {
     let (mut wanted, mut left_out) = (BTreeSet::new(), BTreeSet::new());
-    for pattern in sites.iter().flat_map(|site| &site.hosts) {
+    let all = sites.iter().flat_map(|site| site.hosts.iter().map(move |host| (site, host)));
+    for (site, pattern) in all {
         let name = pattern.to_string();
         let reason = match pattern {
+            _ if acme.is_on_demand(site) && acme.stands_for_names(pattern) => continue,
             HostPattern::Default => "certificates are for names: list the names in `hosts`",
-            HostPattern::Wildcard(_) if !has_hook => {
+            HostPattern::Wildcard(_) if acme.dns_hook.is_empty() => {
                 "a certificate for a wildcard needs the DNS: set `dns_hook` in [acme]"
             }
             _ => match names::check(&name) {
@@ -137,6 +199,16 @@ fn names_of(sites: &[&Site], has_hook: bool) -> (Vec<String>, Vec<(String, Strin
         left_out.insert((name, reason.to_owned()));
     }
     (wanted.into_iter().collect(), left_out.into_iter().collect())
+}
+
+/// Returns the hosts of the sites whose names get certificates on demand.
+fn on_demand(sites: &[&Site], acme: &Acme) -> Vec<String> {
+    let hosts = sites.iter().filter(|site| acme.is_on_demand(site)).flat_map(|site| &site.hosts);
+    let hosts: BTreeSet<String> = hosts
+        .filter(|host| acme.stands_for_names(host))
+        .map(ToString::to_string)
+        .collect();
+    hosts.into_iter().collect()
 }
 
 fn kind(challenge: AcmeChallenge) -> ChallengeKind {

@@ -1,0 +1,146 @@
+//! Names that visitors ask for, of sites whose certificates are ordered on demand. A thread of its
+//! own looks for the folders of the names, and tells the supervisor.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use howdah_acme::names;
+use howdah_config::{Config, HostPattern, RootTemplate};
+use howdah_site::Site;
+use howdah_sys::seqpacket::SeqPacket;
+
+use crate::supervisor::front_protocol::FromFront;
+
+/// Names that wait to be looked at. Further ones are forgotten until a later visit.
+const MOST_WAITING: usize = 256;
+/// The time for which a visit of a name without a certificate is not told again.
+const MISSING_AGAIN: Duration = Duration::from_secs(30);
+/// The time for which a visit of a name with a certificate is not told again. Each tells that the
+/// certificate is still wanted.
+const HELD_AGAIN: Duration = Duration::from_secs(3600);
+/// Names that are remembered as told. Beyond, all are forgotten, and told again.
+const MOST_REMEMBERED: usize = 50_000;
+/// The time between two names without a folder, which the `ask` URL is asked about: clients may
+/// think of any number of names.
+const ASK_PAUSE: Duration = Duration::from_millis(50);
+
+/// Where names go that visitors ask for.
+#[derive(Debug)]
+pub(crate) struct Demands {
+    /// By site, whether its certificates are ordered on demand.
+    sites: Vec<bool>,
+    waiting: SyncSender<(usize, String)>,
+    missing: Mutex<Told>,
+    held: Mutex<Told>,
+}
+
+/// The names that were told.
+#[derive(Debug)]
+struct Told {
+    names: HashSet<String>,
+    since: Instant,
+}
+
+impl Demands {
+    /// Starts the thread, which tells the supervisor at the other end of `channel`. `None` if no
+    /// site has certificates on demand.
+    ///
+    /// # Errors
+    /// The system gives no thread, or no descriptor.
+    pub(super) fn start(config: &Config, channel: &SeqPacket) -> io::Result<Option<Demands>> {
+        let on_demand = |site| config.acme.is_on_demand(site);
+        let sites: Vec<bool> = config.sites.iter().map(on_demand).collect();
+        if !sites.contains(&true) {
+            return Ok(None);
+        }
+        let looker = Looker {
+            roots: config.sites.iter().map(|site| site.root.clone()).collect(),
+            asks: config.acme.ask.is_some(),
+            channel: channel.duplicate()?,
+        };
+        let (waiting, names) = sync_channel(MOST_WAITING);
+        std::thread::Builder::new()
+            .name("demands".to_owned())
+            .spawn(move || looker.run(&names))?;
+        Ok(Some(Demands {
+            sites,
+            waiting,
+            missing: Mutex::new(Told::new()),
+            held: Mutex::new(Told::new()),
+        }))
+    }
+
+    /// Whether certificates of the site are ordered on demand.
+    pub(crate) fn has(&self, site: usize) -> bool {
+        self.sites.get(site).is_some_and(|is_on_demand| *is_on_demand)
+    }
+
+    /// Notes that a visitor asks for `name`, which is in lower case. Never waits.
+    pub(crate) fn note(&self, site: &Site, name: &str, has_certificate: bool) {
+        let (told, again) = match has_certificate {
+            true => (&self.held, HELD_AGAIN),
+            false => (&self.missing, MISSING_AGAIN),
+        };
+        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.is_new(name, again) && has_name(site, name) && names::check(name).is_ok() {
+            let sent = self.waiting.try_send((site.number(), name.to_owned()));
+            if sent.is_ok() {
+                told.names.insert(name.to_owned());
+            }
+        }
+    }
+}
+
+/// Whether the name is one of the site's. The first site also gets requests for names that no site
+/// has.
+fn has_name(site: &Site, name: &str) -> bool {
+    let mut hosts = site.config().hosts.iter();
+    hosts.any(|host| *host == HostPattern::Default || host.lists(name))
+}
+
+impl Told {
+    fn new() -> Told {
+        Told {
+            names: HashSet::new(),
+            since: Instant::now(),
+        }
+    }
+
+    fn is_new(&mut self, name: &str, again: Duration) -> bool {
+        if self.names.len() >= MOST_REMEMBERED || self.since.elapsed() >= again {
+            *self = Told::new();
+        }
+        !self.names.contains(name)
+    }
+}
+
+/// The thread that looks for folders.
+struct Looker {
+    /// By site.
+    roots: Vec<RootTemplate>,
+    /// Whether a URL is asked about names without a folder.
+    asks: bool,
+    channel: SeqPacket,
+}
+
+impl Looker {
+    /// Runs until the front ends.
+    fn run(&self, names: &Receiver<(usize, String)>) {
+        while let Ok((site, name)) = names.recv() {
+            let root = &self.roots[site];
+            let has_folder = matches!(root, RootTemplate::PerHost { .. })
+                && root.expand(&name).metadata().is_ok_and(|found| found.is_dir());
+            if !has_folder && !self.asks {
+                continue;
+            }
+            // A supervisor that is busy is told with a later visit.
+            let _ = self.channel.send_now(&FromFront::Demand { name, has_folder }.encode(), &[]);
+            if !has_folder {
+                std::thread::sleep(ASK_PAUSE);
+            }
+        }
+    }
+}
