@@ -11,7 +11,7 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use howdah_http::h1::{Progress, parse_request};
+use howdah_http::h1::{HeadProgress, parse_request};
 use howdah_http::{Limits, Method, Request, ResponseHead, Scheme, Status};
 use howdah_php::{Answers, Asker, Found};
 use howdah_site::{Resolution, Resolved, Script, server_variables};
@@ -57,7 +57,7 @@ impl SubRequest {
         };
         let mut request = Request { scheme: peer.scheme, ..Request::new() };
         match parse_request(&question[end + 2..], limits, &mut request) {
-            Ok(Progress::Complete(_)) => {}
+            Ok(HeadProgress::Complete(_)) => {}
             _ => return None,
         }
         request.method = Method::Get;
