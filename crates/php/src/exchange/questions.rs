@@ -43,7 +43,6 @@ impl fmt::Debug for Answers {
 pub(super) struct Asked {
     /// The question's number and its answer.
     present: Option<(u32, Answer)>,
-    asker: Option<Asker>,
     count: u32,
 }
 
@@ -56,7 +55,8 @@ impl fmt::Debug for Asked {
 impl Exchange {
     /// Lets the script ask questions, for this client. Without that they get empty answers.
     pub fn ask_as(&mut self, asker: Asker) {
-        self.asked.asker = Some(asker);
+        let slot = self.lease.as_ref().expect("held until dropped").index();
+        self.waiters.askers.borrow_mut()[slot] = Some(asker);
     }
 
     /// Answers the script's question, if it asks one, as far as that is possible now.
@@ -69,7 +69,8 @@ impl Exchange {
                 return;
             };
             self.asked.count += 1;
-            let answers = self.waiters.answers.as_ref().zip(self.asked.asker);
+            let asker = self.waiters.askers.borrow()[lease.index()];
+            let answers = self.waiters.answers.as_ref().zip(asker);
             let Some((answers, asker)) = answers.filter(|_| self.asked.count <= MOST_QUESTIONS)
             else {
                 return zygote.front.answer(lease.slot_ref(), question.number, b"");
