@@ -16,7 +16,7 @@ use crate::counters::{PoolCounter, PoolCounters};
 use crate::deadlines::{Deadlines, Overdue};
 use crate::pool::PoolLimits;
 use crate::zygote::{Lease, Zygote};
-use crate::{Answers, ExchangeError, KILL_SIGNAL, SOFT_TIMEOUT_SIGNAL};
+use crate::{Answers, Asker, ExchangeError, KILL_SIGNAL, SOFT_TIMEOUT_SIGNAL};
 
 /// How long after the soft time-out a worker is killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -37,6 +37,8 @@ pub(crate) struct Waiters {
     counters: PoolCounters,
     /// Answers what scripts ask while they run.
     pub(crate) answers: Option<Rc<Answers>>,
+    /// By slot: for whom the script may ask.
+    pub(crate) askers: RefCell<Vec<Option<Asker>>>,
     /// By slot.
     entries: RefCell<Vec<Entry>>,
     /// Slots that this thread has handed over and not got back.
@@ -99,6 +101,7 @@ impl Waiters {
             limits,
             counters,
             answers,
+            askers: RefCell::new(vec![None; slots]),
             entries,
             open: Cell::new(0),
             watching: Cell::new(false),
@@ -143,6 +146,7 @@ impl Waiters {
 
     /// Registers a slot that was just queued.
     pub(crate) fn register(&self, slot: usize, deadlines: Deadlines) {
+        self.askers.borrow_mut()[slot] = None;
         self.entries.borrow_mut()[slot] = Entry::Waiting { waker: None, deadlines, overdue: None };
         self.open.set(self.open.get() + 1);
     }

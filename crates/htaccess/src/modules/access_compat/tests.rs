@@ -57,7 +57,7 @@ fn methods_have_their_own_order() {
         ),
         (
             "<Limit POST>\nOrder deny,allow\n</Limit>\nOrder allow,deny\n<Limit PUT>\n\
-             AccessOrder deny,allow\n</Limit>",
+             Order deny,allow\n</Limit>",
             &[("GET", 403), ("POST", 403), ("PUT", 200)],
         ),
     ]);
