@@ -11,6 +11,7 @@ mod tls;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use self::http2::Http2;
 pub use self::http3::Http3;
@@ -23,7 +24,7 @@ pub use self::tls::SiteTls;
 use crate::acme::Acme;
 use crate::kinds::{
     Address, AddressField, AdminAddress, Counted, File, Flag, Forwarded, Include, List, Listeners,
-    Mode, Optional, PlainName, Proxies, Sites, Table, Text, Trusted, User,
+    Mode, Optional, PlainName, Proxies, Sites, Span, Table, Text, Trusted, User, Within,
 };
 use crate::listener::{ListenAddress, Listener, Network, SOCKET_MODE, TrustedProxies};
 use crate::section::section;
@@ -104,6 +105,18 @@ section! {
         admin_hosts ("admin_hosts"): Vec<String> as List<PlainName> = Vec::new(),
             "A page of another site could otherwise reach `admin` through a visitor's browser, by \
              a name of its own.";
+        /// How long the configuration of a reload is on probation. If a site answers with server
+        /// errors (5xx) meanwhile, more than `probation_errors` of at least ten responses, and has
+        /// not done so before, the former configuration serves again, with the former php.ini where
+        /// `standby` is on. The files stay as they are. `howdah reload` waits for the end of a
+        /// probation of at most 30 seconds, and fails if the reload was undone.
+        probation ("probation"): Option<Duration> as Optional<Span> = None,
+            "Unset is no probation: a reload does what it is told. An application that fails by \
+             itself at that moment, or a tenant's script that answers 500 on purpose, would undo \
+             it.";
+        /// Percent of a site's responses that may be server errors during `probation`.
+        probation_errors ("probation_errors"): u64 as Within<0, 99> = 50,
+            "Some errors are usual. A configuration that is wrong fails most requests of a site.";
         /// A file that holds the supervisor's process id while the server runs.
         pid_file ("pid_file"): Option<PathBuf> as Optional<File> = None,
             "Unset is no file: service managers follow the process itself.";

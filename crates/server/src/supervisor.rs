@@ -31,6 +31,7 @@ mod php_programs;
 pub(crate) mod plan;
 mod pool;
 mod pool_log;
+mod probation;
 mod reach;
 mod releases;
 mod report;
@@ -64,6 +65,7 @@ use self::orders::CertificateOrders;
 use self::orphans::OrphanSearch;
 use self::plan::ServePlan;
 use self::pool::PoolProcesses;
+use self::probation::Probation;
 use self::releases::Releases;
 use self::service_manager::ServiceManager;
 use self::upgrade::ConfigCheck;
@@ -110,6 +112,12 @@ struct Supervisor {
     current: Option<GenerationPlan>,
     /// The change of generation in progress.
     change: Option<GenerationChange>,
+    /// The probation of the generation that serves.
+    probation: Option<Probation>,
+    /// What served before a probation that has failed.
+    roll_back_to: Option<GenerationPlan>,
+    /// Why the last reload was undone.
+    rolled_back: Option<String>,
     /// The process that orders certificates.
     orders: CertificateOrders,
     /// A reload was requested while another change was in progress.
@@ -250,6 +258,7 @@ impl Supervisor {
             self.ticket_keys_due,
             self.orders.due(),
             releases,
+            self.probation_due(),
             self.log.repeats_due(),
         ]);
         generations.chain(due.flatten()).min()
@@ -325,6 +334,7 @@ impl Supervisor {
         (self.restart, self.reload_wanted, self.upgrade_wanted, self.change) =
             (None, false, false, None);
         self.check = None;
+        self.end_probation();
         self.orders.stop();
         self.answer_all(Command::Reload, Err("the server is stopping"));
         let fallback = self.usual_drain();
@@ -361,7 +371,7 @@ impl Supervisor {
                     let what = format!("{} was not ready in time", generation.missing());
                     self.abort(number, &what);
                 }
-                GenerationPhase::Draining { until } if now >= until => {
+                GenerationPhase::Draining { until } if now >= until && !generation.is_kept() => {
                     let remains = generation.remains();
                     generation.kill();
                     self.say(
@@ -392,6 +402,7 @@ impl Supervisor {
         self.start_orders(now);
         self.look_at_certificates(now);
         self.look_at_releases(now);
+        self.look_at_probation(now);
         if self.ticket_keys_due.is_some_and(|due| now >= due)
             && let Err(why) = self.rotate_ticket_keys(now)
         {

@@ -37,6 +37,9 @@ const UPSTREAM_CONNECTIONS: usize = TUNNELS + 1;
 const UPSTREAM_REUSES: usize = TUNNELS + 2;
 const _: () = assert!(UPSTREAM_REUSES < SITE_WORDS);
 
+/// The words of the statuses 5xx, from [`CODES`] on.
+const SERVER_ERRORS: Range<usize> = 400..CODE_COUNT;
+
 /// Words of a thread before those of its sites.
 const THREAD_WORDS: usize = 8;
 const CONNECTIONS: usize = 0;
@@ -77,6 +80,17 @@ pub(crate) struct Ended {
     pub(crate) is_complete: bool,
 }
 
+/// The responses of a site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SiteErrors {
+    /// The site.
+    pub(crate) name: String,
+    /// Responses that have ended.
+    pub(crate) responses: u64,
+    /// Those of them with a status of 5xx.
+    pub(crate) errors: u64,
+}
+
 impl FrontCounters {
     /// Makes the counters for that number of threads and these sites, each with the names of its
     /// lanes.
@@ -115,6 +129,18 @@ impl FrontCounters {
             sites: (0..=self.lanes.len()).map(|site| at(word(site))).collect(),
             pools: pools.collect(),
         }
+    }
+
+    /// Returns the responses of each site.
+    pub(crate) fn server_errors(&self) -> Vec<SiteErrors> {
+        let mut totals = Totals::default();
+        self.add_to(&mut totals);
+        let of_site = |name: &String| SiteErrors {
+            name: name.clone(),
+            responses: totals.site(name).requests(),
+            errors: totals.site(name).0[CODES..][SERVER_ERRORS].iter().sum(),
+        };
+        self.names[..self.lanes.len()].iter().map(of_site).collect()
     }
 
     fn thread_words(&self) -> usize {

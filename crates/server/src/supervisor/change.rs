@@ -35,6 +35,8 @@ pub(super) enum ChangeCause {
     FrontDied,
     /// A link to a document root leads to another folder.
     NewRelease,
+    /// The generation of a reload has failed its probation.
+    RollBack,
     /// This program has replaced another program, whose generation serves until the new one does.
     TakeOver,
 }
@@ -105,6 +107,11 @@ impl Supervisor {
         let mut generation_plan = match &self.current {
             // The configuration file is not read again, because no reload was requested.
             Some(current) if cause == ChangeCause::FrontDied => current.clone(),
+            _ if let Some(former) =
+                self.roll_back_to.take_if(|_| cause == ChangeCause::RollBack) =>
+            {
+                former
+            }
             Some(current) if cause == ChangeCause::NewRelease => {
                 let config = Config::clone(&current.config);
                 let found = GenerationPlan::find(config, &self.environment);
@@ -117,7 +124,7 @@ impl Supervisor {
             }
         };
         let releases = Releases::of(&generation_plan.config);
-        if cause != ChangeCause::FrontDied {
+        if !matches!(cause, ChangeCause::FrontDied | ChangeCause::RollBack) {
             self.certify(&mut generation_plan).map_err(CommandError::Failed)?;
         }
         if generation_plan.config.sites.iter().any(|site| site.tls.is_on()) {
@@ -245,6 +252,7 @@ impl Supervisor {
             access,
         } = change;
         let fallback = self.usual_drain();
+        self.begin_probation(generation, cause, &generation_plan);
         // Listeners that the new generation does not use are closed here. The former front has the
         // last descriptor and closes it.
         self.listeners = listeners;
@@ -285,7 +293,14 @@ impl Supervisor {
             self.announce();
         }
         let done = format!("generation {generation} serves {}", self.plan.source);
-        self.answer_all(Command::Reload, Ok(&done));
+        match &self.rolled_back {
+            Some(why) if cause == ChangeCause::RollBack => {
+                let why = why.clone();
+                self.answer_all(Command::Reload, Err(&why));
+            }
+            _ if self.awaits_probation() => {}
+            _ => self.answer_all(Command::Reload, Ok(&done)),
+        }
         self.change_is_over();
     }
 
@@ -312,6 +327,14 @@ impl Supervisor {
                 self.say_lines(what, &reason);
                 self.tell_manager(ServiceEvent::Ready, &format!("{what}: {reason}"));
                 self.answer_all(Command::Reload, Err(&reason));
+            }
+            ChangeCause::RollBack => {
+                let what = "the former configuration cannot be served again, and the new one goes \
+                            on";
+                self.rolled_back = None;
+                self.say_lines(what, &reason);
+                self.tell_manager(ServiceEvent::Ready, &format!("{what}: {reason}"));
+                self.answer_all(Command::Reload, Err(&format!("{what}: {reason}")));
             }
             ChangeCause::NewRelease => {
                 let what = "the new release is not served, and what was served goes on; \

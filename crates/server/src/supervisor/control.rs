@@ -261,8 +261,8 @@ impl AsFd for ControlSocket {
 }
 
 /// Time that `status` and `reload` wait for an answer. A reload starts PHP, which may take a
-/// minute.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
+/// minute, and waits for the end of a short probation.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Client side: sends `command` to the server at `path` and returns the answer.
 ///

@@ -49,6 +49,9 @@ pub(super) struct Generation {
     pub(super) phase: GenerationPhase,
     /// The counters of the front, from its start on.
     pub(super) counters: Option<Arc<FrontCounters>>,
+    /// The zygotes that stand by stay while the generation drains: the next generation is on
+    /// probation.
+    pub(super) keeps_standbys: bool,
 }
 
 /// The phase of a generation.
@@ -96,6 +99,7 @@ impl Generation {
             links: Vec::with_capacity(generation_plan.pools.len()),
             phase: GenerationPhase::Starting { until: Instant::now() + START_TIMEOUT },
             counters: None,
+            keeps_standbys: false,
         };
         for plan in &generation_plan.pools {
             let started = match spares.remove(&plan.settings.pool) {
@@ -215,8 +219,24 @@ impl Generation {
         }
         for pool in &mut self.pools {
             pool.due = None;
-            pool.end_standby();
+            if !self.keeps_standbys {
+                pool.end_standby();
+            }
         }
+    }
+
+    /// Ends the zygotes that stand by although the generation drains.
+    pub(super) fn end_kept_standbys(&mut self) {
+        if std::mem::take(&mut self.keeps_standbys) {
+            self.pools.iter_mut().for_each(PoolProcesses::end_standby);
+        }
+    }
+
+    /// Returns whether only zygotes that stand by for a return to this generation are left.
+    pub(super) fn is_kept(&self) -> bool {
+        self.keeps_standbys
+            && self.front.is_none()
+            && self.pools.iter().all(|pool| pool.zygote.is_none())
     }
 
     /// Ends idle connections as well, as [`Generation::drain`] with `keep_idle` false. The deadline
@@ -238,7 +258,8 @@ impl Generation {
 
     /// Tells the workers to finish. Call it when the front sends no more requests.
     pub(super) fn stop_pools(&mut self) {
-        self.pools.iter_mut().for_each(PoolProcesses::stop);
+        let keeps_standbys = self.keeps_standbys;
+        self.pools.iter_mut().for_each(|pool| pool.stop(keeps_standbys));
     }
 
     /// Takes the zygotes that stand by, by site.
@@ -328,10 +349,11 @@ impl Generation {
             | GenerationPhase::Ending { until } => Some(until),
             GenerationPhase::Serving => None,
         };
+        let until = until.filter(|_| !self.is_kept());
         let heart = self.front.as_ref().and_then(|front| front.heart.as_ref());
-        let heart = heart.filter(|_| until.is_none()).map(Heart::due);
-        let zygotes = self.pools.iter().filter_map(|pool| pool.due);
         let serves = self.phase == GenerationPhase::Serving;
+        let heart = heart.filter(|_| serves).map(Heart::due);
+        let zygotes = self.pools.iter().filter_map(|pool| pool.due);
         // They are started one after the other.
         let is_starting = self.pools.iter().any(|pool| pool.standby.is_starting());
         let standbys = self.pools.iter().filter(|_| serves && !is_starting);

@@ -324,14 +324,16 @@ impl PoolProcesses {
         self.due = Some(now + self.backoff.after_death(std::time::Duration::ZERO));
     }
 
-    /// Tells the workers to finish and end.
-    pub(super) fn stop(&mut self) {
+    /// Tells the workers to finish and end. The zygote that stands by ends, too, unless it is kept.
+    pub(super) fn stop(&mut self, keeps_standby: bool) {
         self.due = None;
         if let Some(ZygoteProcess { socket: Some(socket), .. }) = &self.zygote {
             // A zygote that does not read is ending already, or will be killed.
             let _ = socket.send_now(&ToZygote::Stop.encode(), &[]);
         }
-        self.standby.end();
+        if !keeps_standby {
+            self.standby.end();
+        }
     }
 
     /// Kills the zygote, its workers and their children.

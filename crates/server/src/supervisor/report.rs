@@ -30,6 +30,7 @@ impl Supervisor {
         let what = match cause {
             ChangeCause::Start => "serving",
             ChangeCause::Reload => "reloaded; serving",
+            ChangeCause::RollBack => "rolled back; serving",
             ChangeCause::NewRelease => "a new release; serving",
             ChangeCause::FrontDied => "started anew; serving",
             ChangeCause::TakeOver => "taken over; serving",
@@ -149,6 +150,9 @@ impl Supervisor {
         }
         for generation in &self.generations {
             self.describe(generation, &mut text);
+        }
+        if let Some(told) = self.describe_probation() {
+            let _ = writeln!(text, "{told}");
         }
         self.orders.describe(&mut text);
         match front {

@@ -276,6 +276,7 @@ impl InheritedGeneration {
                 draining
             },
             counters: None,
+            keeps_standbys: false,
         })
     }
 }

@@ -13,6 +13,7 @@ mod heartbeat;
 mod import;
 mod isolation;
 mod orphans;
+mod probation;
 mod reload;
 mod rights;
 mod service_manager;

@@ -6,7 +6,7 @@ use crate::support::{Folder, Load, Process, Server, Setup, has_php, status, wait
 use crate::{WHO, assert_who, config, is_who};
 
 /// Waits until a zygote stands by, and PHP has started in it.
-fn standby(server: &Server, folder: &Folder) -> Process {
+pub(crate) fn standby(server: &Server, folder: &Folder) -> Process {
     let file = folder.path().join("howdah.toml");
     wait_until("a zygote stands by", || {
         let standbys = server.supervisor().standbys();

@@ -1,0 +1,218 @@
+//! The probation of a generation that a reload has started: if a site answers with server errors,
+//! the former configuration serves again.
+//!
+//! Until the probation is over, the former generation keeps the zygotes that stand by in it. PHP
+//! has started there with the former php.ini.
+
+use std::time::{Duration, Instant};
+
+use super::Supervisor;
+use super::change::ChangeCause;
+use super::control::Command;
+use super::generation::{Generation, GenerationPhase};
+use super::generation_plan::GenerationPlan;
+use super::service_manager::ServiceEvent;
+use crate::log::Level;
+use crate::observe::SiteErrors;
+
+/// Responses of a site before which its errors are not judged.
+const LEAST_RESPONSES: u64 = 10;
+/// The time between two looks at the counters.
+const LOOK: Duration = Duration::from_millis(500);
+/// The longest probation whose end `howdah reload` waits for.
+const AWAITED: Duration = Duration::from_secs(30);
+
+/// A probation that is not over.
+#[derive(Debug)]
+pub(super) struct Probation {
+    /// Number of the generation that is on probation.
+    number: u64,
+    /// Its whole time.
+    time: Duration,
+    until: Instant,
+    /// The time of the next look.
+    next: Instant,
+    /// Percent of a site's responses that may be server errors.
+    most_errors: u64,
+    fallback: Fallback,
+}
+
+/// The generation that serves again if the probation fails.
+#[derive(Debug)]
+pub(super) struct Fallback {
+    /// Its number.
+    number: u64,
+    plan: GenerationPlan,
+    /// The responses of its sites.
+    answers: Vec<SiteErrors>,
+}
+
+/// Returns why a generation with the responses `present` has failed, where `former` are those of
+/// the generation before; `None` if it has not. Up to `most` percent of a site's responses may be
+/// server errors.
+fn failure(most: u64, former: &[SiteErrors], present: &[SiteErrors]) -> Option<String> {
+    let is_bad = |site: &SiteErrors| site.errors * 100 > site.responses * most;
+    let was_bad = |name: &str| former.iter().any(|site| site.name == name && is_bad(site));
+    let mut sites = present.iter().filter(|site| site.responses >= LEAST_RESPONSES);
+    let bad = sites.find(|site| is_bad(site) && !was_bad(&site.name));
+    bad.map(|SiteErrors { name, responses, errors }| {
+        format!(
+            "{errors} of the first {responses} responses of site {name} were server errors (5xx), \
+             more than {most} % (`probation_errors`)"
+        )
+    })
+}
+
+impl Supervisor {
+    /// Begins the probation of a generation that is about to serve, if `cause` and `plan` are of a
+    /// reload with one. The former generations must not be drained yet.
+    pub(super) fn begin_probation(
+        &mut self,
+        number: u64,
+        cause: ChangeCause,
+        plan: &GenerationPlan,
+    ) {
+        match cause {
+            // The same configuration in another generation.
+            ChangeCause::FrontDied | ChangeCause::NewRelease => {
+                self.probation.iter_mut().for_each(|probation| probation.number = number);
+                return;
+            }
+            ChangeCause::Reload => {}
+            ChangeCause::Start | ChangeCause::TakeOver | ChangeCause::RollBack => {
+                return self.end_probation();
+            }
+        }
+        self.rolled_back = None;
+        // What has not passed its own probation is nothing to return to.
+        let former = self.probation.take().map(|former| former.fallback);
+        let fallback = former.or_else(|| self.fallback());
+        let (Some(time), Some(fallback)) = (plan.config.probation, fallback) else {
+            return self.end_probation();
+        };
+        if let Some(former) = self.generation(fallback.number) {
+            former.keeps_standbys = true;
+        }
+        let now = Instant::now();
+        self.probation = Some(Probation {
+            number,
+            time,
+            until: now + time,
+            next: now + LOOK,
+            most_errors: plan.config.probation_errors,
+            fallback,
+        });
+    }
+
+    /// The generation that serves; `None` if this program has not started it.
+    fn fallback(&self) -> Option<Fallback> {
+        let serves = |one: &&Generation| one.phase == GenerationPhase::Serving;
+        let serving = self.generations.iter().find(serves)?;
+        Some(Fallback {
+            number: serving.number,
+            plan: self.current.clone()?,
+            answers: serving.counters.as_ref()?.server_errors(),
+        })
+    }
+
+    /// Forgets the probation, and ends what was kept for a return.
+    pub(super) fn end_probation(&mut self) {
+        self.probation = None;
+        self.generations.iter_mut().for_each(Generation::end_kept_standbys);
+    }
+
+    /// Whether `howdah reload` is answered later, when the probation is over.
+    pub(super) fn awaits_probation(&self) -> bool {
+        self.probation.as_ref().is_some_and(|probation| probation.time <= AWAITED)
+    }
+
+    /// The time of the next look at the counters.
+    pub(super) fn probation_due(&self) -> Option<Instant> {
+        let probation = self.probation.as_ref().filter(|_| !self.stopping);
+        probation.filter(|_| self.change.is_none()).map(|one| one.next.min(one.until))
+    }
+
+    /// Looks at the counters of the generation that is on probation, if it is time.
+    pub(super) fn look_at_probation(&mut self, now: Instant) {
+        if self.probation_due().is_none_or(|due| now < due) {
+            return;
+        }
+        let Some(probation) = &mut self.probation else {
+            return;
+        };
+        probation.next = now + LOOK;
+        let (number, is_over) = (probation.number, now >= probation.until);
+        let on_probation = self.generations.iter().find(|one| one.number == number);
+        let counters = on_probation.and_then(|generation| generation.counters.as_ref());
+        let (most, former) = (probation.most_errors, &probation.fallback.answers);
+        let failure = counters.and_then(|now| failure(most, former, &now.server_errors()));
+        match failure {
+            Some(why) => self.roll_back(&why),
+            None if is_over => {
+                let what = format!("generation {number} serves {}", self.plan.source);
+                self.say(Level::Notice, &format!("the probation of generation {number} is over"));
+                self.end_probation();
+                self.answer_all(Command::Reload, Ok(&format!("{what}; its probation is over")));
+            }
+            None => {}
+        }
+    }
+
+    /// Lets the former configuration serve again.
+    fn roll_back(&mut self, why: &str) {
+        let Some(Probation { number, fallback, .. }) = self.probation.take() else {
+            return;
+        };
+        let what = format!(
+            "generation {number} is rolled back to generation {}: {why}; the configuration files \
+             are as they are: correct them, and reload again",
+            fallback.number
+        );
+        self.say(Level::Error, &what);
+        self.tell_manager(ServiceEvent::Status, &what);
+        let former = self.generation(fallback.number);
+        let spares = former.map(Generation::take_spares).unwrap_or_default();
+        self.end_probation();
+        self.rolled_back = Some(what);
+        self.roll_back_to = Some(fallback.plan);
+        self.begin_with(ChangeCause::RollBack, spares);
+    }
+
+    /// Describes the probation, or how it ended, for `howdah status`.
+    pub(super) fn describe_probation(&self) -> Option<String> {
+        let probation =
+            self.probation.as_ref().map(|Probation { number, until, fallback, .. }| {
+                let left = until.saturating_duration_since(Instant::now()).as_secs();
+                let former = fallback.number;
+                format!("generation {number} is on probation for {left} s; before it: {former}")
+            });
+        probation.or_else(|| self.rolled_back.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_site_fails_that_was_well_before() {
+        let site =
+            |name: &str, responses, errors| SiteErrors { name: name.to_owned(), responses, errors };
+        let former = [site("well", 1000, 10), site("ill", 1000, 900)];
+        for (present, fails) in [
+            (vec![], false),
+            (vec![site("well", 10, 5)], false),
+            (vec![site("well", 9, 9)], false),
+            (vec![site("well", 10, 6)], true),
+            (vec![site("ill", 50, 50)], false),
+            (vec![site("new", 50, 50)], true),
+            (vec![site("ill", 50, 50), site("well", 50, 50)], true),
+        ] {
+            let failure = failure(50, &former, &present);
+            assert_eq!(failure.is_some(), fails, "{present:?}: {failure:?}");
+        }
+        let none_at_all = [site("well", 10, 1)];
+        assert!(failure(0, &former, &none_at_all).is_none(), "it had errors before");
+        assert!(failure(0, &[], &none_at_all).is_some());
+    }
+}

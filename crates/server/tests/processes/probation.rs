@@ -1,0 +1,134 @@
+//! `probation`: a reload after which a site answers with server errors is undone.
+
+use std::path::PathBuf;
+
+use howdah_sys::signal::SIGHUP;
+
+use crate::standby::standby;
+use crate::support::{Folder, Load, Process, Response, Server, Setup, has_php, status, wait_until};
+use crate::{config, is_who};
+
+/// A page that fails where the memory limit is below 100 MB.
+const FAILS: &str = "if ((int) ini_get('memory_limit') < 100) http_response_code(500); \
+                     echo 'worker ', getmypid(), ' ', ini_get('memory_limit');";
+
+/// An answer that a client got whole, whether or not the page has failed.
+fn is_whole(response: &Response) -> bool {
+    matches!(response.status, 200 | 500) && response.body.starts_with(b"worker ")
+}
+
+/// A configuration with that probation, and with that memory limit in the pool's php.ini.
+fn with_limit(folder: &Folder, probation: &str, limit: &str) -> PathBuf {
+    folder.file("php.ini", format!("memory_limit = {limit}\n"));
+    let site = "[site.php]\nworkers = 2\nini_file = \"php.ini\"";
+    config(folder, &format!("probation = \"{probation}\""), site)
+}
+
+/// Waits until the generation with that memory limit answers. The former front may accept a last
+/// connection when the next one serves.
+fn wait_for_limit(server: &Server, limit: &str) {
+    wait_until(limit, || server.get("/").text().ends_with(limit));
+}
+
+/// `howdah reload` for the server of `folder`: whether it succeeded, and what it says.
+fn reload(folder: &Folder) -> (bool, String) {
+    let file = folder.path().join("howdah.toml");
+    let (code, told, errors) = Setup::with(&["reload", "--config", file.to_str().unwrap()]).run();
+    (code == Some(0), told + &errors)
+}
+
+#[test]
+fn a_reload_after_which_a_site_fails_is_undone_without_a_lost_request() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(FAILS);
+    let file = with_limit(&folder, "30s", "200M");
+    let server = Setup::config(&file).start();
+    let kept = standby(&server, &folder);
+    let load = Load::start(server.address(), 4, "/", is_whole);
+    load.go_on(50);
+    with_limit(&folder, "30s", "50M");
+    let (succeeded, told) = reload(&folder);
+    assert!(!succeeded, "{told}");
+    for part in [
+        "generation 2 is rolled back to generation 1",
+        "responses of site shop were server errors (5xx), more than 50 % (`probation_errors`)",
+    ] {
+        assert!(told.contains(part), "{part:?} is not in {told}");
+        server.wait_for_log(part);
+        assert!(status(&file).contains(part), "{}", status(&file));
+    }
+    // PHP stood by there with the former php.ini, which is gone.
+    wait_for_limit(&server, "200M");
+    assert!(status(&file).contains("generation 3 is serving"), "{}", status(&file));
+    assert_eq!(server.zygote(), kept);
+    load.go_on(50);
+    load.end_without_failure();
+
+    with_limit(&folder, "1s", "300M");
+    let (succeeded, told) = reload(&folder);
+    assert!(succeeded && told.contains("its probation is over"), "{told}");
+    wait_for_limit(&server, "300M");
+    assert!(!status(&file).contains("rolled back"), "{}", status(&file));
+    server.stop();
+}
+
+#[test]
+fn a_probation_ends_and_leaves_nothing_of_the_former_generation() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(FAILS);
+    let file = with_limit(&folder, "1s", "200M");
+    let server = Setup::config(&file).start();
+    let kept = standby(&server, &folder);
+    let before = server.supervisor().children();
+    let load = Load::start(server.address(), 2, "/", is_who);
+    with_limit(&folder, "1s", "201M");
+    server.signal(SIGHUP);
+    server.wait_for_log("the probation of generation 2 is over");
+    wait_until("the former generation has gone", || !before.iter().any(Process::lives));
+    wait_until("no zygote is kept", || !kept.lives());
+    wait_for_limit(&server, "201M");
+    load.go_on(20);
+    load.end_without_failure();
+    server.stop();
+}
+
+#[test]
+fn a_reload_during_a_probation_is_undone_to_what_has_passed_its_own() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(FAILS);
+    let file = with_limit(&folder, "1h", "200M");
+    let server = Setup::config(&file).start();
+    standby(&server, &folder);
+    for limit in ["51M", "52M"] {
+        with_limit(&folder, "1h", limit);
+        // Nobody waits for an hour.
+        let (succeeded, told) = reload(&folder);
+        assert!(succeeded, "{told}");
+    }
+    assert!(status(&file).contains("generation 3 is on probation for "), "{}", status(&file));
+    wait_for_limit(&server, "200M");
+    server.wait_for_log("generation 3 is rolled back to generation 1");
+    server.stop();
+}
+
+#[test]
+fn a_server_stops_during_a_probation() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(FAILS);
+    let server = Setup::config(&with_limit(&folder, "1h", "200M")).start();
+    let kept = standby(&server, &folder);
+    with_limit(&folder, "1h", "201M");
+    assert!(reload(&folder).0);
+    wait_for_limit(&server, "201M");
+    assert!(kept.lives(), "it is kept for a return");
+    server.stop();
+    wait_until("nothing is left", || !kept.lives());
+}
