@@ -45,12 +45,12 @@ pub struct Store {
     postponed: Cell<bool>,
     pub(crate) named: NamedFiles,
     pub(crate) disk: Disk,
-    pub(crate) figures: Figures,
+    pub(crate) figures: StoreFigures,
 }
 
 /// The contents of a store, and what it has done since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct StoreFigures {
     /// Entries.
     pub entries: usize,
     /// Bytes of small files in memory.
@@ -85,7 +85,7 @@ impl Store {
             postponed: Cell::new(false),
             named: NamedFiles::default(),
             disk: Disk::waiting(),
-            figures: Figures::default(),
+            figures: StoreFigures::default(),
         }
     }
 
@@ -264,8 +264,8 @@ impl Store {
     }
 
     /// Returns the contents and counters of the store, for the metrics.
-    pub fn figures(&self) -> Figures {
-        Figures {
+    pub fn figures(&self) -> StoreFigures {
+        StoreFigures {
             entries: self.entries.len(),
             memory: self.entries.memory(),
             descriptors: self.entries.descriptors(),

@@ -207,6 +207,11 @@ impl Front {
         })
     }
 
+    /// Whether [`Front::checkout`] has a slot.
+    pub fn has_free_slots(&self) -> bool {
+        !self.state().free.is_empty()
+    }
+
     /// Gives a slot back. The caller guarantees that no worker can access the slot any more: the
     /// slot was never submitted, was cancelled, is Done, or its worker is dead.
     ///

@@ -2,6 +2,7 @@
  * Functions for scripts. Rust knows the answers.
  */
 #include "shim_internal.h"
+#include "php_main.h"
 #include "php_output.h"
 #include "ext/standard/head.h"
 

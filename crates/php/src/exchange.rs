@@ -16,7 +16,7 @@ use howdah_ipc::response::{self, HeadKind, ResponseHead};
 use howdah_ipc::{Corrupt, SlotPhase};
 
 use self::questions::Asked;
-pub use self::questions::{Answer, Answers};
+pub use self::questions::{Answer, Answers, Asker};
 use crate::deadlines::Overdue;
 use crate::waiters::Waiters;
 use crate::zygote::Lease;

@@ -22,7 +22,7 @@ mod waiters;
 mod zygote;
 
 pub use exchange::{
-    Answer, Answers, Exchange, ExchangeError, Progress, RunReport, ScriptRun, decode_head,
+    Answer, Answers, Asker, Exchange, ExchangeError, Progress, RunReport, ScriptRun, decode_head,
 };
 pub use handle::{PoolHandle, RequestBody};
 pub use howdah_ipc::figures::{CacheNumber, CacheNumbers, RequestFigures, WorkerFigures};

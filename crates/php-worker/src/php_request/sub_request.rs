@@ -3,7 +3,6 @@
 use std::ffi::{OsStr, c_int};
 use std::fs::File;
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -148,24 +147,15 @@ impl SubRequests {
     }
 }
 
-/// Returns the question to the front: the two ends of the connection and the scheme, then the head
-/// of a request for `uri` by the same client. `None` for a URI that no client may ask for.
+/// Returns the question to the front: the scheme, then the head of a request for `uri` by the same
+/// client. `None` for a URI that no client may ask for.
 fn question(request: &DecodedRequest<'_>, uri: &[u8]) -> Option<Vec<u8>> {
     let variable = |wanted: &[u8]| {
         request.variables().find(|(name, _)| *name == wanted).map(|(_, value)| value)
     };
-    let text = |wanted| str::from_utf8(variable(wanted)?).ok();
-    let end = |address, port| {
-        let address: IpAddr = text(address)?.parse().ok()?;
-        let port = text(port).and_then(|port| port.parse().ok()).unwrap_or(0);
-        Some(SocketAddr::new(address, port))
-    };
-    let client = end(b"REMOTE_ADDR", b"REMOTE_PORT")?;
-    // The port of the server's end may be the client's claim. Nothing depends on it here.
-    let server = end(b"SERVER_ADDR", b"SERVER_PORT").unwrap_or(([0, 0, 0, 0], 0).into());
-    let scheme = text(b"REQUEST_SCHEME").unwrap_or("http");
+    let scheme = variable(b"REQUEST_SCHEME").unwrap_or(b"http");
     let target = lookup::joined(request.fixed(FixedText::RequestUri).unwrap_or_default(), uri)?;
-    let mut out = format!("{client} {server} {scheme}\r\nGET ").into_bytes();
+    let mut out = [scheme, b"\r\nGET "].concat();
     out.extend_from_slice(&target);
     out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
     out.extend_from_slice(variable(b"HTTP_HOST").unwrap_or_default());

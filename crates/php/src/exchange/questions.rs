@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -10,13 +11,23 @@ use super::Exchange;
 /// The answer to a question of a script, as it is made.
 pub type Answer = Pin<Box<dyn Future<Output = Vec<u8>>>>;
 
+/// The two ends of the connection whose request a script answers. The front's own knowledge: a
+/// script cannot ask in the name of another client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asker {
+    /// The client's end.
+    pub remote: SocketAddr,
+    /// The server's end.
+    pub local: SocketAddr,
+}
+
 /// Answers the questions of a pool's scripts. A question is the pool's: nothing has checked its
 /// bytes.
-pub struct Answers(Box<dyn Fn(Vec<u8>) -> Answer>);
+pub struct Answers(Box<dyn Fn(Vec<u8>, Asker) -> Answer>);
 
 impl Answers {
     /// Answers with what `answer` makes of the question.
-    pub fn new(answer: impl Fn(Vec<u8>) -> Answer + 'static) -> Answers {
+    pub fn new(answer: impl Fn(Vec<u8>, Asker) -> Answer + 'static) -> Answers {
         Answers(Box::new(answer))
     }
 }
@@ -42,21 +53,32 @@ impl fmt::Debug for Asked {
 }
 
 impl Exchange {
+    /// Lets the script ask questions, for this client. Without that they get empty answers.
+    pub fn ask_as(&mut self, asker: Asker) {
+        let slot = self.lease.as_ref().expect("held until dropped").index();
+        self.waiters.askers.borrow_mut()[slot] = Some(asker);
+    }
+
     /// Answers the script's question, if it asks one, as far as that is possible now.
     #[inline]
     pub(super) fn attend(&mut self, context: &mut Context<'_>) {
         let lease = self.lease.as_mut().expect("held until dropped");
+        if self.asked.present.is_none() && !lease.zygote.front.asks(lease.slot_ref()) {
+            return;
+        }
         let zygote = &lease.zygote.clone();
         if self.asked.present.is_none() {
             let Some(question) = zygote.front.question(lease.slot()) else {
                 return;
             };
             self.asked.count += 1;
-            let answers = self.waiters.answers.as_ref();
-            let Some(answers) = answers.filter(|_| self.asked.count <= MOST_QUESTIONS) else {
+            let asker = self.waiters.askers.borrow()[lease.index()];
+            let answers = self.waiters.answers.as_ref().zip(asker);
+            let Some((answers, asker)) = answers.filter(|_| self.asked.count <= MOST_QUESTIONS)
+            else {
                 return zygote.front.answer(lease.slot_ref(), question.number, b"");
             };
-            self.asked.present = Some((question.number, (answers.0)(question.text)));
+            self.asked.present = Some((question.number, (answers.0)(question.text, asker)));
         }
         let Some((number, answer)) = &mut self.asked.present else {
             return;

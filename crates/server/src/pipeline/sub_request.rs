@@ -1,19 +1,19 @@
 //! What another URI of the site leads to, for a script that includes it (`virtual()`).
 //!
-//! A script of the site asks, so whatever it says about itself is the site's own matter. It learns
-//! the paths and variables of its own site, which its worker then opens with rights of its own.
+//! A script of the site asks. It learns the paths and variables of its own site, which its worker
+//! then opens with rights of its own. The client's address is not the script's to say: it is in the
+//! log, and limits count by it.
 
 use std::future::{Future, ready};
-use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use howdah_http::h1::{Progress, parse_request};
+use howdah_http::h1::{HeadProgress, parse_request};
 use howdah_http::{Limits, Method, Request, ResponseHead, Scheme, Status};
-use howdah_php::{Answers, Found};
+use howdah_php::{Answers, Asker, Found};
 use howdah_site::{Resolution, Resolved, Script, server_variables};
 
 use super::context::{Arrival, RequestContext, ScratchBuffers};
@@ -26,13 +26,13 @@ use crate::observe::RequestError;
 
 /// Answers the questions of the scripts of site number `site` on a thread.
 pub(crate) fn answers(thread: Weak<Thread>, site: usize) -> Answers {
-    Answers::new(move |question| {
+    Answers::new(move |question, asker| {
         let thread = thread.clone();
         Box::pin(async move {
             let Some(thread) = thread.upgrade() else {
                 return Vec::new();
             };
-            match SubRequest::read(thread.limits(), &question) {
+            match SubRequest::read(thread.limits(), &question, asker) {
                 Some(asked) => asked.resolve(&thread, site).await,
                 None => Found::Status(Status::BAD_REQUEST.code()).encode(),
             }
@@ -47,20 +47,17 @@ struct SubRequest {
 }
 
 impl SubRequest {
-    /// Reads a question: a line with the addresses of the client and of the server and the scheme,
-    /// then the head of a request. `None` if it is none.
-    fn read(limits: &Limits, question: &[u8]) -> Option<SubRequest> {
+    /// Reads a question: a line with the scheme, then the head of a request. `None` if it is none.
+    fn read(limits: &Limits, question: &[u8], asker: Asker) -> Option<SubRequest> {
         let end = question.windows(2).position(|bytes| bytes == b"\r\n")?;
-        let mut words = str::from_utf8(&question[..end]).ok()?.split(' ');
-        let mut address = || words.next()?.parse::<SocketAddr>().ok();
-        let mut peer = Peer::new(address()?, address()?);
-        peer.scheme = match words.next()? {
-            "https" => Scheme::Https,
+        let mut peer = Peer::new(asker.remote, asker.local);
+        peer.scheme = match &question[..end] {
+            b"https" => Scheme::Https,
             _ => Scheme::Http,
         };
         let mut request = Request { scheme: peer.scheme, ..Request::new() };
         match parse_request(&question[end + 2..], limits, &mut request) {
-            Ok(Progress::Complete(_)) => {}
+            Ok(HeadProgress::Complete(_)) => {}
             _ => return None,
         }
         request.method = Method::Get;
