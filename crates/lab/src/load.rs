@@ -104,9 +104,17 @@ pub struct Busy {
     pub connections: usize,
 }
 
-/// A growing number of clients; each request uses a new connection.
+/// A growing number of clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Ramp {
+    /// Whether a client keeps its connection for as long as the server does. Otherwise each request
+    /// uses a new one.
+    pub keeps: bool,
+    /// Time that a client reads a page before it asks for the next.
+    pub reads: Duration,
+    /// Upper limit of the time after the ramp in which the server is to answer again; zero: nobody
+    /// looks.
+    pub recovery: Duration,
     /// Clients at the end.
     pub clients: usize,
     /// Time until then.
@@ -150,7 +158,7 @@ impl Load {
             Load::Ab(bench) => bench.at_most.max(SECOND),
             Load::OpenLoop(open) => open.time,
             Load::Beside(open, _) => 2 * open.time + PAUSE,
-            Load::Ramp(ramp) => ramp.time + BACKLOG,
+            Load::Ramp(ramp) => ramp.time + BACKLOG.max(ramp.recovery / 10),
             Load::Idle(closed) => {
                 closed.time + CONNECT * u32::try_from(closed.connections).unwrap_or(u32::MAX)
             }

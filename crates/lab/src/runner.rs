@@ -16,8 +16,10 @@ use crate::loads::{self, Wrong, sample};
 use crate::plan::{Effort, Group, Plan, PlannedCell};
 use crate::probes::calls;
 use crate::probes::cgroup::Limit;
+use crate::process::Program;
 use crate::record::{Cell, Figure, Outcome, Round, Run};
 use crate::stack::{Environment, Running, Stack};
+use crate::wordpress::Database;
 
 pub use kept::write_run;
 use measure::{SAMPLE, measure, shortened};
@@ -40,6 +42,8 @@ pub struct Runner<'r> {
     pub ini_without_opcache: PathBuf,
     /// Parent of the stacks' folders.
     pub folder: PathBuf,
+    /// The database that stacks have inside their memory limit, where the plan wants it.
+    pub database: Option<Database>,
     /// Rounds and durations.
     pub effort: Effort,
     /// Folder in which the run is written; `None`: the run is not written.
@@ -50,10 +54,15 @@ pub struct Runner<'r> {
     pub progress: &'r mut dyn Progress,
 }
 
+/// Stacks of a group that run at the same time.
+type Turn<'p> = (&'p Group, &'p [Rc<dyn Stack>]);
+
 /// A running stack of a group.
 struct Started {
     stack: Rc<dyn Stack>,
     running: Running,
+    /// The database inside the stack's memory limit. It ends after the stack.
+    _database: Option<Program>,
 }
 
 impl Runner<'_> {
@@ -64,7 +73,7 @@ impl Runner<'_> {
             self.note(run, note);
         }
         run.targets.clone_from(&plan.targets);
-        let turns: Vec<(&Group, &[Rc<dyn Stack>])> = plan
+        let turns: Vec<Turn> = plan
             .groups
             .iter()
             .flat_map(|group| {
@@ -77,15 +86,36 @@ impl Runner<'_> {
             })
             .collect();
         let all: usize = turns.iter().map(|(group, stacks)| self.rounds_of(group, stacks)).sum();
+        let rounds = self.effort.rounds;
+        let passes = if plan.in_passes { 1..=rounds } else { rounds..=rounds };
+        for pass in passes {
+            // Every second pass runs backwards, which gives no stack the advantage of its place.
+            let mut turns: Vec<&Turn> = turns.iter().collect();
+            if plan.in_passes && pass % 2 == 0 {
+                turns.reverse();
+            }
+            self.effort.rounds = pass;
+            let finished = self.pass(&turns, all, run);
+            self.effort.rounds = rounds;
+            if !finished? {
+                self.write(run)?;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Measures all stacks up to the present number of rounds. Returns whether that was completed.
+    fn pass(&mut self, turns: &[&Turn], all: usize, run: &mut Run) -> Result<bool, Wrong> {
         let mut before = 0;
-        for (number, (group, stacks)) in turns.into_iter().enumerate() {
+        for (number, (group, stacks)) in turns.iter().enumerate() {
             let mut done = before;
             before += self.rounds_of(group, stacks);
             if self.is_done(group, stacks, run) {
                 continue;
             }
+            let number = number + turns.len() * self.effort.rounds as usize;
             if self.is_interrupted() || !self.turn(group, stacks, number, run, (&mut done, all))? {
-                self.write(run)?;
                 return Ok(false);
             }
         }
@@ -116,19 +146,9 @@ impl Runner<'_> {
         self.count_calls(&group, &mut started, run);
         drop(started);
         if let (Some(limit), [stack]) = (&limit, stacks) {
-            self.note_memory(limit, stack.title(), run);
+            count_kills(limit, &group, stack.name(), run);
         }
         went_on
-    }
-
-    fn note_memory(&mut self, limit: &Limit, title: &str, run: &mut Run) {
-        if limit.killed() > 0 {
-            let killed = limit.killed();
-            self.note(
-                run,
-                &format!("{title}: the kernel ended {killed} of its processes for want of memory"),
-            );
-        }
     }
 
     fn rounds_of(&self, group: &Group, stacks: &[Rc<dyn Stack>]) -> usize {
@@ -287,6 +307,17 @@ impl Runner<'_> {
         match &self.out {
             Some(folder) => write_run(folder, run),
             None => Ok(()),
+        }
+    }
+}
+
+/// Adds the processes that the kernel has ended to the last round of each cell: where memory is
+/// limited, a stack is started for each cell.
+fn count_kills(limit: &Limit, group: &Group, stack: &str, run: &mut Run) {
+    let killed = limit.killed() as f64;
+    for planned in &group.cells {
+        if let Some(round) = outcome(run, planned, stack).rounds.last_mut() {
+            round.figures.entry(Figure::Kills).or_insert(killed);
         }
     }
 }

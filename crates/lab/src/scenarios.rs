@@ -82,6 +82,8 @@ pub struct Facts {
     pub host: Option<String>,
     /// For `ab`: the two binaries, the earlier one first.
     pub binaries: Option<(PathBuf, PathBuf)>,
+    /// Whether the machine has swap.
+    pub swap: bool,
     /// For `ab`: whether the loads of small pages take turns within a round.
     pub turns: bool,
 }
@@ -107,7 +109,8 @@ pub const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "vps-256mb",
-        summary: "WordPress in 256 MB, a growing crowd, each stack with its best setting",
+        summary: "WordPress and its database in 256 MB, a growing crowd, each stack as installed \
+            and tuned",
         wordpress: true,
         effort: Effort::FULL,
         budget: None,
@@ -253,6 +256,8 @@ fn together(php_processes: usize, connections: usize) -> Conditions {
         opcache: true,
         alone: false,
         memory: None,
+        swap: 0,
+        database: false,
         tls: None,
         settings: BTreeMap::new(),
         search: None,
@@ -274,6 +279,7 @@ mod tests {
             host: None,
             binaries: Some(("/old/howdah".into(), "/new/howdah".into())),
             turns: false,
+            swap: true,
         }
     }
 

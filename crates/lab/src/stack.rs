@@ -38,6 +38,11 @@ pub trait Stack: fmt::Debug {
     fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed>;
 }
 
+/// The setting that says for how many seconds connections are kept; 0: not at all.
+pub const KEEP_ALIVE: &str = "keep-alive";
+/// The setting with which a stack uses the distribution's defaults.
+pub const AS_INSTALLED: &str = "as-installed";
+
 /// The environment that all stacks of a run share.
 #[derive(Clone, Debug)]
 pub struct Environment {
@@ -91,6 +96,18 @@ pub struct Target {
     pub reload: Vec<(u32, Signal)>,
     /// Whether requests of HTTP/2 are to be sent over HTTP/3, to the UDP port of this number.
     pub http3: bool,
+}
+
+impl Environment {
+    /// Whether the stack is to have the distribution's defaults.
+    pub fn is_as_installed(&self) -> bool {
+        self.settings.contains_key(AS_INSTALLED)
+    }
+
+    /// Seconds for which connections are kept, where a setting says so; 0: not at all.
+    pub fn keep_alive(&self) -> Option<u32> {
+        self.settings.get(KEEP_ALIVE)?.parse().ok()
+    }
 }
 
 impl Running {

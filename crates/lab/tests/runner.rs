@@ -102,6 +102,9 @@ impl Progress for Silent {
 fn plan(stacks: &[&'static str]) -> Plan {
     let ramp = Ramp {
         clients: 4,
+        keeps: false,
+        reads: Duration::ZERO,
+        recovery: Duration::ZERO,
         time: Duration::from_millis(400),
         timeout: Duration::from_secs(2),
     };
@@ -130,6 +133,8 @@ fn plan(stacks: &[&'static str]) -> Plan {
         opcache: true,
         alone: false,
         memory: None,
+        swap: 0,
+        database: false,
         tls: None,
         settings: Default::default(),
         search: None,
@@ -169,6 +174,7 @@ fn bad_stacks_are_told_from_good_ones() {
     let mut runner = Runner {
         environment,
         ini_without_opcache: "x".into(),
+        database: None,
         folder: temporary.path().join("stacks"),
         effort: Effort { rounds: 2, ..Effort::QUICK },
         out: Some(temporary.path().join("out")),

@@ -200,7 +200,10 @@ async fn answer(
                 made
             }
             Resolution::Proxy { upstream, target } => {
-                upstream::respond(context, site, rules, (upstream, &target), is_error).await
+                // In a box of its own: every connection would have room for it otherwise.
+                let proxied =
+                    upstream::respond(context, site, rules, (upstream, &target), is_error);
+                Box::pin(proxied).await
             }
             Resolution::Discard { most } => match context.discard_content(most).await {
                 Ok(()) => {

@@ -14,9 +14,14 @@ pub struct Question {
 }
 
 impl Front {
+    /// Whether the worker of a slot asks something that [`Front::question`] has not returned.
+    #[inline]
+    pub fn asks(&self, slot: &Slot) -> bool {
+        self.region.slot(slot.index()).asked.load(Ordering::Relaxed) != slot.asked
+    }
+
     /// Returns the question that the worker of a slot asks. `None` if there is none, or it was
     /// returned before. Call it after a [`Front::slot_status`] that says Taken.
-    #[inline]
     pub fn question(&self, slot: &mut Slot) -> Option<Question> {
         let number = self.region.slot(slot.index()).asked.load(Ordering::Acquire);
         if number == slot.asked {

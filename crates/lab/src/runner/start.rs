@@ -12,13 +12,14 @@ use crate::php_facts::{self, PhpFacts};
 use crate::plan::Group;
 use crate::probes::cgroup::Limit;
 use crate::probes::pss;
+use crate::process::Program;
 use crate::record::{Run, StackFacts};
 use crate::stack::{Environment, Running, Stack};
 use crate::tls::{self, Pair};
 
 impl Runner<'_> {
     pub(super) fn limit(&mut self, group: &Group, run: &mut Run) -> Option<Limit> {
-        let limit = Limit::new(group.conditions.memory?);
+        let limit = Limit::new(group.conditions.memory?, group.conditions.swap);
         limit.map_err(|why| self.note(run, &why)).ok()
     }
 
@@ -55,10 +56,14 @@ impl Runner<'_> {
                     start_one(stack.as_ref(), &environment, &own.with_extension("again"), limit)
                 }),
             };
-            match running {
-                Ok(running) => {
+            match running.and_then(|running| Ok((running, self.start_database(group, limit)?))) {
+                Ok((running, database)) => {
                     self.remember(run, stack.as_ref(), &running, &environment);
-                    started.push(Started { stack: stack.clone(), running });
+                    started.push(Started {
+                        stack: stack.clone(),
+                        running,
+                        _database: database,
+                    });
                 }
                 Err(why) => {
                     self.note(run, &format!("without {}: {why}", stack.title()));
@@ -71,6 +76,23 @@ impl Runner<'_> {
         let names: Vec<&str> = started.iter().map(|one| one.stack.name()).collect();
         self.progress.group(group, &names);
         Ok(started)
+    }
+
+    /// Starts the database inside the limit, where the group wants it there.
+    fn start_database(
+        &self,
+        group: &Group,
+        limit: Option<&Limit>,
+    ) -> Result<Option<Program>, String> {
+        let Some(database) = self.database.as_ref().filter(|_| group.conditions.database) else {
+            return Ok(None);
+        };
+        let start = || database.start().map_err(|wrong| wrong.to_string());
+        match limit {
+            Some(limit) => limit.within(start).and_then(|started| started),
+            None => start(),
+        }
+        .map(Some)
     }
 
     /// The certificate of the group's stacks.

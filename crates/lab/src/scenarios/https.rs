@@ -67,7 +67,12 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
                 .to_owned(),
         );
     }
-    Ok(Plan { groups, notes, targets, folders: 0 })
+    Ok(Plan {
+        groups,
+        notes,
+        targets,
+        ..Plan::default()
+    })
 }
 
 fn encrypted(conditions: Conditions, kind: KeyKind) -> Conditions {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::fpm::{self, Transport};
-use super::template::{fill, if_tls, only_if, version};
+use super::template::{fill, if_tls, keep_alive, only_if, version};
 use rustix::process::Signal;
 
 use crate::environment::{own_ini, ruled_root};
@@ -15,7 +15,10 @@ use crate::rules;
 use crate::stack::{Environment, Running, Stack};
 use crate::zts;
 
-use templates::{CONFIGURATION, FCGID, MODULES, PREFORK, THREADED, TLS};
+use templates::{
+    CONFIGURATION, FCGID, MODULES, PREFORK, PREFORK_AS_INSTALLED, THREADED, THREADED_AS_INSTALLED,
+    TLS,
+};
 
 /// Apache with one process model and one connection to PHP.
 #[derive(Clone, Copy, Debug)]
@@ -193,7 +196,16 @@ impl Apache {
         let setting = |name: &str, otherwise: usize| {
             environment.settings.get(name).cloned().unwrap_or_else(|| otherwise.to_string())
         };
-        if matches!(self.mpm, "prefork" | "itk") {
+        let is_prefork = matches!(self.mpm, "prefork" | "itk");
+        if environment.is_as_installed() {
+            let settings = if is_prefork {
+                PREFORK_AS_INSTALLED
+            } else {
+                THREADED_AS_INSTALLED
+            };
+            return settings.to_owned();
+        }
+        if is_prefork {
             let inside = self.php == Php::Inside;
             let workers = if inside {
                 environment.php_processes
@@ -375,10 +387,13 @@ impl Stack for Apache {
             .user
             .as_ref()
             .map_or(String::new(), |user| format!("User {user}\nGroup {user}"));
+        let kept = keep_alive(environment, 15, 5);
         let text = fill(
             CONFIGURATION,
             &[
                 ("tls", &if_tls(environment, TLS)),
+                ("kept", if kept == 0 { "Off" } else { "On" }),
+                ("keep", &kept.max(1).to_string()),
                 ("php", &php),
                 ("mpm_modules", &self.mpm_modules()),
                 ("mpm_settings", &self.mpm_settings(environment)),

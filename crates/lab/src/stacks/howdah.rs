@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::template::{fill, if_tls, version};
+use super::template::{fill, if_tls, keep_alive, version};
 use rustix::process::Signal;
 
 use crate::environment::ruled_root;
@@ -79,9 +79,9 @@ control = \"@folder@/control.sock\"
 
 [limits]
 # Like the others: no connection is closed in the middle of a measurement.
-keep_alive_requests = 0
+keep_alive_requests = @requests@
 # As long as nginx's default.
-keep_alive_timeout = \"75s\"
+keep_alive_timeout = \"@keep@s\"
 
 [log]
 access = \"off\"
@@ -96,9 +96,31 @@ htaccess = @htaccess@
 @tls@
 [site.php]
 @user@
-workers = @workers@
+@mode@workers = @workers@
 # Like the others: workers live on.
 max_requests = 0
+ini_file = \"@ini@\"
+state_dir = \"@folder@/state\"
+";
+
+/// A number of workers that a study sets is kept.
+const STATIC: &str = "mode = \"static\"\n";
+
+/// Nothing is set that has a default.
+const AS_INSTALLED: &str = "\
+listen = [@listen@]
+control = \"@folder@/control.sock\"
+
+[log]
+# Like the others.
+access = \"off\"
+
+[[site]]
+hosts = [\"*\"]
+root = \"@root@\"
+
+[site.php]
+@user@
 ini_file = \"@ini@\"
 state_dir = \"@folder@/state\"
 ";
@@ -174,9 +196,24 @@ impl Stack for Howdah {
         } else {
             format!("\"127.0.0.1:{port}\"")
         };
+        let kept = keep_alive(environment, 75, 30);
         let text = fill(
-            CONFIGURATION,
+            if environment.is_as_installed() {
+                AS_INSTALLED
+            } else {
+                CONFIGURATION
+            },
             &[
+                ("requests", if kept == 0 { "1" } else { "0" }),
+                ("keep", &kept.max(1).to_string()),
+                (
+                    "mode",
+                    if environment.settings.contains_key("workers") {
+                        STATIC
+                    } else {
+                        ""
+                    },
+                ),
                 ("listen", &listen),
                 ("tls", &if_tls(environment, TLS)),
                 (

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::fpm::{self, Transport};
-use super::template::{fill, if_tls, places, version};
+use super::template::{fill, if_tls, keep_alive, places, version};
 use rustix::process::Signal;
 
 use crate::environment::own_ini;
@@ -41,8 +41,8 @@ server.max-connections = @places@
 server.max-fds = 20000
 server.listen-backlog = 1024
 # The default of 1000 requests would close connections in the middle of a measurement.
-server.max-keep-alive-requests = 100000000
-server.max-keep-alive-idle = 75
+server.max-keep-alive-requests = @requests@
+server.max-keep-alive-idle = @keep@
 server.event-handler = \"linux-sysepoll\"
 server.network-backend = \"sendfile\"
 # Stat answers are kept for up to a second.
@@ -160,6 +160,7 @@ impl Stack for Lighttpd {
         let user = environment.user.as_ref().map_or(String::new(), |user| {
             format!("server.username = \"{user}\"\nserver.groupname = \"{user}\"")
         });
+        let kept = keep_alive(environment, 75, 5);
         let text = fill(
             CONFIGURATION,
             &[
@@ -170,13 +171,15 @@ impl Stack for Lighttpd {
                 ("user", &user),
                 (
                     "workers",
-                    &if self.spawns {
+                    &if self.spawns || environment.is_as_installed() {
                         "0".to_owned()
                     } else {
                         environment.cores.to_string()
                     },
                 ),
                 ("backend", &backend),
+                ("requests", if kept == 0 { "0" } else { "100000000" }),
+                ("keep", &kept.max(1).to_string()),
                 ("module", &if_tls(environment, ", \"mod_openssl\"")),
                 ("tls", &if_tls(environment, TLS)),
             ],

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::apache;
 use super::fpm::{self, Transport};
-use super::template::{fill, if_tls, only_if, places, version};
+use super::template::{fill, if_tls, keep_alive, only_if, places, version};
 use rustix::process::Signal;
 
 use crate::process::{Program, StartFailed, accepts, find, free_port};
@@ -81,7 +81,7 @@ http {
     tcp_nodelay on;
     # The default of 1000 requests would close connections in the middle of a measurement.
     keepalive_requests 100000000;
-    keepalive_timeout 75s;
+    keepalive_timeout @keep@s;
     # Without it every request opens, stats and closes its file.
     open_file_cache max=10000 inactive=60s;
     open_file_cache_valid 60s;
@@ -241,6 +241,7 @@ impl Stack for Nginx {
                 ("places", &places(environment).to_string()),
                 ("kept", &kept),
                 ("php", &php),
+                ("keep", &keep_alive(environment, 75, 65).to_string()),
                 ("encrypted", &if_tls(environment, " ssl http2")),
                 ("tls", &if_tls(environment, TLS)),
                 ("port", &port.to_string()),

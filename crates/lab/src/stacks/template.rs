@@ -25,6 +25,17 @@ pub(super) fn only_if(condition: bool, text: String) -> String {
     if condition { text } else { String::new() }
 }
 
+/// Seconds for which connections are kept: as the setting says, the distribution's default for a
+/// stack as installed, otherwise the laboratory's value.
+pub(super) fn keep_alive(environment: &Environment, usual: u32, installed: u32) -> u32 {
+    let default = if environment.is_as_installed() {
+        installed
+    } else {
+        usual
+    };
+    environment.keep_alive().unwrap_or(default)
+}
+
 /// Fills the part of a configuration that is for encrypted connections; nothing without TLS.
 pub(super) fn if_tls(environment: &Environment, template: &str) -> String {
     environment.tls.as_ref().map_or(String::new(), |pair| {

@@ -63,6 +63,9 @@ impl Exchange {
     #[inline]
     pub(super) fn attend(&mut self, context: &mut Context<'_>) {
         let lease = self.lease.as_mut().expect("held until dropped");
+        if self.asked.present.is_none() && !lease.zygote.front.asks(lease.slot_ref()) {
+            return;
+        }
         let zygote = &lease.zygote.clone();
         if self.asked.present.is_none() {
             let Some(question) = zygote.front.question(lease.slot()) else {

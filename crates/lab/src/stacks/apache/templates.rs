@@ -20,10 +20,10 @@ LoadModule dir_module @modules@/mod_dir.so
 ErrorLog \"@folder@/error.log\"
 LogLevel crit
 Timeout 60
-KeepAlive On
+KeepAlive @kept@
 # 0 is without limit: the default of 100 would close connections in the middle of a measurement.
 MaxKeepAliveRequests 0
-KeepAliveTimeout 15
+KeepAliveTimeout @keep@
 # Off in Apache's defaults for the sake of network file systems; these files are local.
 EnableSendfile On
 EnableMMAP On
@@ -51,6 +51,26 @@ MinSpareServers 1
 MaxSpareServers @workers@
 ServerLimit @workers@
 MaxRequestWorkers @workers@
+MaxConnectionsPerChild 0
+";
+
+/// Debian's mpm_prefork.conf.
+pub(super) const PREFORK_AS_INSTALLED: &str = "\
+StartServers 5
+MinSpareServers 5
+MaxSpareServers 10
+MaxRequestWorkers 150
+MaxConnectionsPerChild 0
+";
+
+/// Debian's mpm_worker.conf and mpm_event.conf.
+pub(super) const THREADED_AS_INSTALLED: &str = "\
+StartServers 2
+MinSpareThreads 25
+MaxSpareThreads 75
+ThreadLimit 64
+ThreadsPerChild 25
+MaxRequestWorkers 150
 MaxConnectionsPerChild 0
 ";
 
