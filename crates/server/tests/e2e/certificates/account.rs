@@ -50,7 +50,7 @@ fn revoke(site: &Site, account: &str, key: &str) -> Value {
     let content =
         BASE64_URL_SAFE_NO_PAD.encode(json!({ "status": "deactivated" }).to_string().as_bytes());
     let signed = KeyPair::from_pem(key).unwrap().sign(format!("{head}.{content}").as_bytes());
-    let signature = BASE64_URL_SAFE_NO_PAD.encode(&two_numbers(&signed.unwrap()));
+    let signature = BASE64_URL_SAFE_NO_PAD.encode(two_numbers(&signed.unwrap()));
     let body = json!({ "protected": head, "payload": content, "signature": signature });
     let (_, rest) = account.split_once("://").unwrap();
     let (host, path) = rest.split_once('/').unwrap();
