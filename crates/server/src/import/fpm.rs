@@ -173,7 +173,8 @@ impl Pool {
         let _ = write!(
             text,
             "name = {}\n# The web server's configuration has the names and the document root.\n\
-             hosts = [{}]\nroot = \"/var/www/html\"\n\n[site.php]\n# Scripts find the name that they knew.\n\
+             hosts = [{}]\nroot = \"/var/www/html\"\n\n[site.php]\n\
+             # Scripts find the name that they knew.\n\
              sapi = \"fpm-fcgi\"\n",
             toml_text(&self.name),
             toml_text(&hosts)
