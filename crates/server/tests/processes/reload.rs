@@ -78,7 +78,8 @@ fn no_request_is_lost_while_every_kind_of_php_ini_is_changed() {
         server.signal(SIGHUP);
         wait_until("the former generation has gone", || !before.iter().any(Process::lives));
         let expected = format!(" {round}M agent-{round} {}", round % 10);
-        let text = server.get("/").text();
+        let reply = server.get("/");
+        let text = reply.text();
         assert!(text.ends_with(&expected), "{text:?}, not {expected:?}");
     }
     load.go_on(50);
