@@ -552,7 +552,8 @@ fn sites_are_called_by_their_first_host() {
 fn relative_paths_start_at_the_folder_of_the_file() {
     let text = "control = \"c\"\n[log]\naccess = \"a\"\nerror = \"e\"\n[[site]]\n\
         root = \"public\"\n\
-                [site.php]\nini_file = \"php.ini\"\nchdir = \"app\"\n[[site]]\nhosts = [\"a\", \"b\"]\n\
+                [site.php]\nini_file = \"php.ini\"\nchdir = \"app\"\n\
+                [[site]]\nhosts = [\"a\", \"b\"]\n\
                 root = \"www/{host}\"";
     let config = Config::parse(text, "/etc/howdah/howdah.toml").unwrap();
     assert_eq!(config.control, Some("/etc/howdah/c".into()));
