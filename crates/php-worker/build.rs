@@ -96,6 +96,7 @@ impl Php {
     fn build(&self) {
         let mut shim = cc::Build::new();
         shim.files(SOURCES).std("gnu11").warnings(true).extra_warnings(true);
+        shim.flag("-Werror=implicit-function-declaration");
         // PHP's macros and callback types leave parameters unused.
         shim.flag("-Wno-unused-parameter").flag("-fno-strict-aliasing");
         for folder in self.includes.split_whitespace().filter_map(|flag| flag.strip_prefix("-I")) {

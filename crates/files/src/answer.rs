@@ -330,7 +330,9 @@ fn conditional(tagged: Tagged<'_>, request: &Request, now: u64, body: FileBody) 
     let document = tagged.document;
     let validators = tagged.validators();
     match conditional::decide(&request.method, &request.fields, Some(&validators)) {
-        Decision::PreconditionFailed => return Answer::Status(Status::PRECONDITION_FAILED),
+        Decision::PreconditionFailed => {
+            return Answer::Status(Status::PRECONDITION_FAILED);
+        }
         Decision::NotModified => return not_modified(tagged),
         Decision::Proceed => {}
     }

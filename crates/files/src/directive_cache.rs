@@ -43,7 +43,7 @@ impl fmt::Display for Flaw {
 pub struct DirectiveCache {
     /// The first site of each scope.
     scopes: Vec<Site>,
-    shards: Vec<Mutex<Shard>>,
+    shards: Vec<Mutex<CacheShard>>,
     /// The keys are random: an author of files cannot make two of them look alike.
     hashers: [foldhash::quality::RandomState; 2],
     tell: ReportFlaw,
@@ -53,13 +53,13 @@ pub struct DirectiveCache {
 
 /// A part of the cache, by scope and folder.
 #[derive(Default)]
-struct Shard {
-    entries: HashMap<Box<[u8]>, Entry>,
+struct CacheShard {
+    entries: HashMap<Box<[u8]>, CachedDirectives>,
     /// Bytes of the contents that the entries were compiled from.
     bytes: usize,
 }
 
-struct Entry {
+struct CachedDirectives {
     digest: u128,
     /// The state of the file that had the content; `None` where a later change might not show.
     stat: Option<Stat>,
@@ -191,7 +191,7 @@ impl DirectiveCache {
     ) -> Arc<Compiled> {
         let key = key(scope, folder);
         let digest = self.digest(content);
-        let is_same = |entry: &mut Entry| {
+        let is_same = |entry: &mut CachedDirectives| {
             let is_same = entry.digest == digest;
             if is_same && stat.is_some() {
                 entry.stat = stat;
@@ -203,7 +203,7 @@ impl DirectiveCache {
         }
         // Not under the lock: event loops take it.
         let compiled = Arc::new(compile_asking(content, &context(), &mut exists));
-        let entry = Entry {
+        let entry = CachedDirectives {
             digest,
             stat,
             size: content.len(),
@@ -225,7 +225,7 @@ impl DirectiveCache {
     fn find(
         &self,
         key: &[u8],
-        is_wanted: impl FnOnce(&mut Entry) -> bool,
+        is_wanted: impl FnOnce(&mut CachedDirectives) -> bool,
     ) -> Option<Arc<Compiled>> {
         let compiled = {
             let mut shard = self.shard(key);
@@ -249,7 +249,7 @@ impl DirectiveCache {
         high << 64 | low
     }
 
-    fn shard(&self, key: &[u8]) -> MutexGuard<'_, Shard> {
+    fn shard(&self, key: &[u8]) -> MutexGuard<'_, CacheShard> {
         let number = self.hashers[0].hash_one(key) as usize % self.shards.len();
         // A shard is whole at any moment: an entry is inserted when it is complete.
         self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
@@ -269,8 +269,8 @@ fn exists(path: &[u8]) -> bool {
     Path::new(OsStr::from_bytes(path)).exists()
 }
 
-impl Shard {
-    fn insert(&mut self, key: Box<[u8]>, entry: Entry) {
+impl CacheShard {
+    fn insert(&mut self, key: Box<[u8]>, entry: CachedDirectives) {
         self.remove(&key);
         if !self.has_room(entry.size) {
             self.retain(|entry| std::mem::take(&mut entry.was_asked));
@@ -292,7 +292,7 @@ impl Shard {
         }
     }
 
-    fn retain(&mut self, mut keep: impl FnMut(&mut Entry) -> bool) {
+    fn retain(&mut self, mut keep: impl FnMut(&mut CachedDirectives) -> bool) {
         self.entries.retain(|_, entry| keep(entry));
         self.bytes = self.entries.values().map(|entry| entry.size).sum();
     }
@@ -324,8 +324,8 @@ const LARGE: usize = 256 << 10;
 mod tests {
     use super::*;
 
-    fn entry(size: usize) -> Entry {
-        Entry {
+    fn entry(size: usize) -> CachedDirectives {
+        CachedDirectives {
             digest: 0,
             stat: None,
             size,
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_shard_is_bounded_in_files_and_bytes() {
-        let mut shard = Shard::default();
+        let mut shard = CacheShard::default();
         for number in 0..3 * MOST_FILES / SHARDS {
             shard.insert(key(number), entry(10));
             assert!(shard.entries.len() <= MOST_FILES / SHARDS);
@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn used_directives_are_kept() {
-        let mut shard = Shard::default();
+        let mut shard = CacheShard::default();
         for number in 0..2 * MOST_FILES / SHARDS {
             shard.insert(key(number), entry(1));
             if let Some(entry) = shard.entries.get_mut(&key(7)) {

@@ -35,7 +35,7 @@ pub(crate) struct Document {
     /// Beside another form of the same content, and in place of another file.
     varying: OnceCell<Box<Form>>,
     coded: OnceCell<Box<Form>>,
-    content: Content,
+    content: DocumentContent,
 }
 
 /// A document as it is sent where codings are negotiated.
@@ -62,7 +62,7 @@ impl Form {
 }
 
 #[derive(Debug)]
-enum Content {
+enum DocumentContent {
     Memory(Rc<[u8]>),
     File(Rc<OpenFile>),
 }
@@ -81,17 +81,20 @@ impl Document {
         let (bytes, stat) = match content::read(&file, stat, small, lookup)? {
             (Some(bytes), stat) => (bytes, stat),
             (None, stat) => {
-                let content = Content::File(Rc::new(OpenFile::new(file, &stat)));
+                let content = DocumentContent::File(Rc::new(OpenFile::new(file, &stat)));
                 return Ok((Document::new(content, stat.size, &stat, &[], name, now), stat));
             }
         };
         let digest = digest(&bytes);
         let size = bytes.len() as u64;
-        Ok((Document::new(Content::Memory(bytes.into()), size, &stat, &digest, name, now), stat))
+        Ok((
+            Document::new(DocumentContent::Memory(bytes.into()), size, &stat, &digest, name, now),
+            stat,
+        ))
     }
 
     fn new(
-        content: Content,
+        content: DocumentContent,
         size: u64,
         stat: &Stat,
         variant: &[u8],
@@ -189,27 +192,27 @@ impl Document {
             return FileBody::None;
         }
         match &self.content {
-            Content::Memory(bytes) => {
+            DocumentContent::Memory(bytes) => {
                 let offset = offset as usize;
                 FileBody::Memory(Rc::clone(bytes), offset..offset + length as usize)
             }
-            Content::File(file) => FileBody::File { file: Rc::clone(file), offset, length },
+            DocumentContent::File(file) => FileBody::File { file: Rc::clone(file), offset, length },
         }
     }
 
     /// Bytes held in memory.
     pub(crate) fn memory(&self) -> usize {
         match &self.content {
-            Content::Memory(bytes) => bytes.len(),
-            Content::File(_) => 0,
+            DocumentContent::Memory(bytes) => bytes.len(),
+            DocumentContent::File(_) => 0,
         }
     }
 
     /// Descriptors held open.
     pub(crate) fn descriptors(&self) -> usize {
         match &self.content {
-            Content::Memory(_) => 0,
-            Content::File(_) => 1,
+            DocumentContent::Memory(_) => 0,
+            DocumentContent::File(_) => 1,
         }
     }
 

@@ -98,6 +98,6 @@ pub use directive_cache::{DirectiveCache, Flaw, ReportFlaw};
 pub use limits::Limits;
 pub use media_type::media_type;
 pub use named::Listed;
-pub use representation::{Coding, CompressedCache, Representation};
-pub use store::{Figures, Store};
+pub use representation::{CacheableCoding, CompressedCache, Representation};
+pub use store::{Store, StoreFigures};
 pub use system_types::use_system_types;

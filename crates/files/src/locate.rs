@@ -110,7 +110,7 @@ struct LinkWalk<'a> {
     /// it is.
     folders: Vec<OpenFolder>,
     /// The steps left; the next one last.
-    steps: Vec<Step>,
+    steps: Vec<PathStep>,
     /// The part of the path that was walked outside links, including the link that is being
     /// followed.
     path: Vec<u8>,
@@ -128,7 +128,7 @@ struct OpenFolder {
     inside: bool,
 }
 
-enum Step {
+enum PathStep {
     Name(Vec<u8>),
     /// `..` in a link.
     Up,
@@ -161,10 +161,10 @@ impl<'a> LinkWalk<'a> {
         self.enter(fd)?;
         while let Some(step) = self.steps.pop() {
             match step {
-                Step::Name(name) => self.name(name, trail)?,
-                Step::Up => self.up()?,
-                Step::Top => self.top()?,
-                Step::EndOfLink { owner } => self.end_of_link(owner)?,
+                PathStep::Name(name) => self.name(name, trail)?,
+                PathStep::Up => self.up()?,
+                PathStep::Top => self.top()?,
+                PathStep::EndOfLink { owner } => self.end_of_link(owner)?,
             }
         }
         self.finish(reading)
@@ -201,7 +201,7 @@ impl<'a> LinkWalk<'a> {
             return Err(Obstacle::Forbidden);
         }
         self.depth += 1;
-        self.steps.push(Step::EndOfLink { owner });
+        self.steps.push(PathStep::EndOfLink { owner });
         self.push_steps(target);
         Ok(())
     }
@@ -303,12 +303,12 @@ impl<'a> LinkWalk<'a> {
         for name in path.rsplit(|&byte| byte == b'/') {
             match name {
                 b"" | b"." => {}
-                b".." => self.steps.push(Step::Up),
-                name => self.steps.push(Step::Name(name.to_vec())),
+                b".." => self.steps.push(PathStep::Up),
+                name => self.steps.push(PathStep::Name(name.to_vec())),
             }
         }
         if path.first() == Some(&b'/') {
-            self.steps.push(Step::Top);
+            self.steps.push(PathStep::Top);
         }
     }
 }

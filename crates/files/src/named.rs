@@ -1,14 +1,13 @@
 //! Questions of directives about the file system: about any path, and from within any folder.
 
 use std::collections::HashMap;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use howdah_htaccess::host::{Probe, ProbeKind};
 use howdah_site::DocumentPath;
-use howdah_sys::open::Lookup;
 use howdah_sys::stat::{FileType, Stat};
 use howdah_sys::{folder, open};
 
@@ -45,35 +44,42 @@ pub struct Listed {
 impl Store {
     /// Returns what is at an absolute path, links followed: asked of the disk, past every rule.
     pub(crate) fn probe_path(&mut self, absolute: &[u8]) -> Option<Probe> {
-        self.note_unrepeatable();
-        Some(probe(&Stat::of_path(&CString::new(absolute).ok()?).ok()?))
+        Some(probe(&self.stat_path(&CString::new(absolute).ok()?, true)?))
     }
 
     /// Returns what is at an absolute path, without following a link at its end.
     pub(crate) fn probe_link_path(&mut self, absolute: &[u8]) -> Option<Probe> {
+        Some(probe(&self.stat_path(&CString::new(absolute).ok()?, false)?))
+    }
+
+    /// Asks what is at a path, with `follows` at the end of a link there. `None`: nothing, or the
+    /// disk would have to be waited for, which is noted.
+    fn stat_path(&mut self, path: &CStr, follows: bool) -> Option<Stat> {
         self.note_unrepeatable();
-        Some(probe(&Stat::of_link(&CString::new(absolute).ok()?).ok()?))
+        let found = open::stat(path, follows, self.disk.lookup());
+        found.map_err(|error| self.disk.obstacle(error)).ok()
     }
 
     /// Returns the content of a file, compared with the disk every time. `None`: the file cannot be
     /// read or is too long.
     pub(crate) fn read_path(&mut self, absolute: &[u8]) -> Option<Arc<[u8]>> {
-        self.note_unrepeatable();
         let name = CString::new(absolute).ok()?;
+        let present = self.stat_path(&name, true)?;
         if let Some(read) = self.named.read.get(absolute)
             && read.settled
-            && Stat::of_path(&name).is_ok_and(|stat| stat == read.stat)
+            && present == read.stat
         {
             return Some(Arc::clone(&read.content));
         }
-        let began = now();
-        let file = open::file(&name).ok()?;
+        let (began, lookup) = (now(), self.disk.lookup());
+        let opened = open::file(&name, lookup);
+        let file = opened.map_err(|error| self.disk.obstacle(error)).ok()?;
         let stat = Stat::of(file.as_fd()).ok()?;
         if stat.file_type() != FileType::Regular {
             return None;
         }
-        let (content, stat) =
-            content::read(&File::from(file), stat, MOST_READ, Lookup::Full).ok()?;
+        let read = content::read(&File::from(file), stat, MOST_READ, lookup);
+        let (content, stat) = read.map_err(|error| self.disk.obstacle(error)).ok()?;
         let content: Arc<[u8]> = content?.into();
         self.named.keep(
             absolute,
@@ -90,7 +96,8 @@ impl Store {
     pub(crate) fn names_in(&mut self, absolute: &[u8]) -> Vec<Box<[u8]>> {
         self.note_unrepeatable();
         let names = || {
-            let folder = open::folder(&CString::new(absolute).ok()?, Lookup::Full).ok()?;
+            let folder = open::folder(&CString::new(absolute).ok()?, self.disk.lookup());
+            let folder = folder.map_err(|error| self.disk.obstacle(error)).ok()?;
             folder::names(folder.as_fd(), MOST_NAMES).ok()
         };
         names().unwrap_or_default()

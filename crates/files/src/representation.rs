@@ -37,7 +37,7 @@ impl Representation {
 
 /// A content coding whose result depends on nothing but the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Coding {
+pub enum CacheableCoding {
     /// gzip (RFC 1952).
     Gzip,
     /// Brotli (RFC 7932).
@@ -64,7 +64,7 @@ pub struct CompressedCache {
 
 #[derive(Debug, Default)]
 struct Kept {
-    by_key: HashMap<(ContentDigest, Coding), Arc<[u8]>>,
+    by_key: HashMap<(ContentDigest, CacheableCoding), Arc<[u8]>>,
     bytes: usize,
 }
 
@@ -80,13 +80,18 @@ impl CompressedCache {
 
     /// Returns the content of `of` in `coding`. `None`: it has to be compressed; if another thread
     /// has done so, [`share`](Self::share) finds it.
-    pub fn find(&self, of: &Representation, coding: Coding) -> Option<Arc<[u8]>> {
+    pub fn find(&self, of: &Representation, coding: CacheableCoding) -> Option<Arc<[u8]>> {
         self.get((of.digest.get()?, coding))
     }
 
     /// Returns `plain`, the whole content of `of`, in `coding`, if another file or thread has
     /// brought it here. From here on, [`find`](Self::find) knows the digest of `of`.
-    pub fn share(&self, of: &Representation, coding: Coding, plain: &[u8]) -> Option<Arc<[u8]>> {
+    pub fn share(
+        &self,
+        of: &Representation,
+        coding: CacheableCoding,
+        plain: &[u8],
+    ) -> Option<Arc<[u8]>> {
         let halves = [0, 1].map(|half: usize| self.keys[half].hash_one(plain));
         let digest = ContentDigest { halves, length: plain.len() };
         of.digest.set(Some(digest));
@@ -96,7 +101,7 @@ impl CompressedCache {
     /// Keeps `content`, the content of `of` in `coding`, after [`share`](Self::share) has not found
     /// it. If there is no room, everything is dropped first. Content larger than the whole cache is
     /// not kept.
-    pub fn keep(&self, of: &Representation, coding: Coding, content: &Arc<[u8]>) {
+    pub fn keep(&self, of: &Representation, coding: CacheableCoding, content: &Arc<[u8]>) {
         let Some(digest) = of.digest.get().filter(|_| content.len() <= self.most) else {
             return;
         };
@@ -109,7 +114,7 @@ impl CompressedCache {
         }
     }
 
-    fn get(&self, key: (ContentDigest, Coding)) -> Option<Arc<[u8]>> {
+    fn get(&self, key: (ContentDigest, CacheableCoding)) -> Option<Arc<[u8]>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.by_key.get(&key).cloned()
     }
@@ -128,14 +133,14 @@ mod tests {
     fn compressed_content_is_shared_by_files_of_equal_content() {
         let cache = CompressedCache::new(100);
         let (one, two, other) = (file(), file(), file());
-        assert!(cache.find(&one, Coding::Gzip).is_none());
-        assert!(cache.share(&one, Coding::Gzip, b"same").is_none());
-        cache.keep(&one, Coding::Gzip, &vec![1; 10].into());
-        assert!(cache.find(&one, Coding::Gzip).is_some());
-        assert!(cache.find(&one, Coding::Brotli).is_none());
-        assert!(cache.share(&other, Coding::Gzip, b"else").is_none());
-        assert!(cache.share(&two, Coding::Gzip, b"same").is_some());
-        assert!(cache.find(&two, Coding::Gzip).is_some());
+        assert!(cache.find(&one, CacheableCoding::Gzip).is_none());
+        assert!(cache.share(&one, CacheableCoding::Gzip, b"same").is_none());
+        cache.keep(&one, CacheableCoding::Gzip, &vec![1; 10].into());
+        assert!(cache.find(&one, CacheableCoding::Gzip).is_some());
+        assert!(cache.find(&one, CacheableCoding::Brotli).is_none());
+        assert!(cache.share(&other, CacheableCoding::Gzip, b"else").is_none());
+        assert!(cache.share(&two, CacheableCoding::Gzip, b"same").is_some());
+        assert!(cache.find(&two, CacheableCoding::Gzip).is_some());
     }
 
     #[test]
@@ -143,16 +148,18 @@ mod tests {
         let cache = CompressedCache::new(25);
         let files: Vec<_> = (0_u8..5).map(|number| (file(), [number])).collect();
         for (file, plain) in &files {
-            assert!(cache.share(file, Coding::Gzip, plain).is_none());
-            cache.keep(file, Coding::Gzip, &vec![0; 10].into());
-            cache.keep(file, Coding::Gzip, &vec![0; 10].into());
-            assert!(cache.find(file, Coding::Gzip).is_some());
-            let held = files.iter().filter(|(file, _)| cache.find(file, Coding::Gzip).is_some());
+            assert!(cache.share(file, CacheableCoding::Gzip, plain).is_none());
+            cache.keep(file, CacheableCoding::Gzip, &vec![0; 10].into());
+            cache.keep(file, CacheableCoding::Gzip, &vec![0; 10].into());
+            assert!(cache.find(file, CacheableCoding::Gzip).is_some());
+            let held = files
+                .iter()
+                .filter(|(file, _)| cache.find(file, CacheableCoding::Gzip).is_some());
             assert!(held.count() <= 2);
         }
         let (large, plain) = (file(), b"large");
-        assert!(cache.share(&large, Coding::Gzip, plain).is_none());
-        cache.keep(&large, Coding::Gzip, &vec![0; 26].into());
-        assert!(cache.find(&large, Coding::Gzip).is_none());
+        assert!(cache.share(&large, CacheableCoding::Gzip, plain).is_none());
+        cache.keep(&large, CacheableCoding::Gzip, &vec![0; 26].into());
+        assert!(cache.find(&large, CacheableCoding::Gzip).is_none());
     }
 }

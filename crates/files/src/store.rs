@@ -45,12 +45,12 @@ pub struct Store {
     postponed: Cell<bool>,
     pub(crate) named: NamedFiles,
     pub(crate) disk: Disk,
-    pub(crate) figures: Figures,
+    pub(crate) figures: StoreFigures,
 }
 
 /// The contents of a store, and what it has done since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct StoreFigures {
     /// Entries.
     pub entries: usize,
     /// Bytes of small files in memory.
@@ -85,7 +85,7 @@ impl Store {
             postponed: Cell::new(false),
             named: NamedFiles::default(),
             disk: Disk::waiting(),
-            figures: Figures::default(),
+            figures: StoreFigures::default(),
         }
     }
 
@@ -112,8 +112,7 @@ impl Store {
     }
 
     /// Sets whether the next questions wait for the disk, as they do at first. Without,
-    /// [`take_cold`](Store::take_cold) must be called afterwards. What directives name by an absolute
-    /// path is waited for in any case.
+    /// [`take_cold`](Store::take_cold) must be called afterwards.
     #[inline]
     pub fn set_lookup(&mut self, lookup: Lookup) {
         self.disk.set_lookup(lookup);
@@ -265,8 +264,8 @@ impl Store {
     }
 
     /// Returns the contents and counters of the store, for the metrics.
-    pub fn figures(&self) -> Figures {
-        Figures {
+    pub fn figures(&self) -> StoreFigures {
+        StoreFigures {
             entries: self.entries.len(),
             memory: self.entries.memory(),
             descriptors: self.entries.descriptors(),

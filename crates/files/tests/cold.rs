@@ -2,13 +2,17 @@
 
 mod support;
 
+use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, Instant};
 
 use howdah_files::Limits;
+use howdah_htaccess::host::ProbeKind;
 use howdah_http::Method;
-use howdah_site::{DocumentHost, PathKind};
-use howdah_sys::open::Lookup;
+use howdah_site::{DocumentHost, Host, PathKind};
+use howdah_sys::open::{self, Lookup};
 use howdah_sys::page_cache;
 
 use self::support::{Counter, Folder, Seen};
@@ -111,4 +115,54 @@ fn a_change_is_seen_without_waiting() {
     folder.file("page.html", "elsewhere");
     counter.wait(1);
     assert_eq!(get(&mut counter, "page.html").0.text(), "elsewhere");
+}
+
+#[test]
+fn what_directives_name_anywhere_is_not_waited_for() {
+    let folder = Folder::new();
+    let far = folder.outside("far");
+    std::fs::create_dir(&far).unwrap();
+    std::fs::write(far.join("list"), "content").unwrap();
+    std::os::unix::fs::symlink("list", far.join("link")).unwrap();
+    let mut counter = Counter::new(&folder);
+    let bytes = |name: &str| far.join(name).as_os_str().as_bytes().to_vec();
+    // Nobody has asked for these names, so the kernel cannot know that they are missing.
+    let missing = [bytes("none-1"), bytes("none-2"), bytes("none-3")];
+    let tells = open::stat(&CString::new(bytes("none-0")).unwrap(), true, Lookup::Cached)
+        .is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
+    let probed = ask(&mut counter, |counter| counter.store.probe(&missing[0]));
+    let linked = ask(&mut counter, |counter| counter.store.probe_link(&missing[1]));
+    let read = ask(&mut counter, |counter| counter.store.read(&missing[2]));
+    assert_eq!((probed.0, linked.0, read.0), (None, None, None));
+    assert_eq!([probed.1, linked.1, read.1].contains(&true), tells);
+    // What others have just written is in memory.
+    for name in ["list", "link"] {
+        let found = warm(&mut counter, |counter| counter.store.probe(&bytes(name)));
+        assert_eq!(found.map(|probe| probe.size), Some(7), "{name}");
+        let link = warm(&mut counter, |counter| counter.store.probe_link(&bytes(name)));
+        let is_link = link.is_some_and(|probe| probe.kind == ProbeKind::Link);
+        assert_eq!(is_link, name == "link", "{name}");
+        // The kernel does not follow every link in memory alone to open a file.
+        let (text, _) = ask(&mut counter, |counter| counter.store.read(&bytes(name)));
+        assert_eq!(text.as_deref(), Some(&b"content"[..]), "{name}");
+    }
+    let text = warm(&mut counter, |counter| counter.store.read(&bytes("list")));
+    assert_eq!(text.as_deref(), Some(&b"content"[..]));
+    assert_eq!(warm(&mut counter, |counter| counter.store.entries(&bytes(""))).len(), 2);
+    std::fs::write(far.join("list"), "changed!").unwrap();
+    let (text, _) = ask(&mut counter, |counter| counter.store.read(&bytes("list")));
+    assert_eq!(text.as_deref(), Some(&b"changed!"[..]));
+}
+
+/// Asks until nothing has to be waited for: another process that renames something may keep the
+/// kernel from answering from memory.
+fn warm<R>(counter: &mut Counter, question: impl Fn(&mut Counter) -> R) -> R {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let (answer, is_cold) = ask(counter, &question);
+        if !is_cold {
+            return answer;
+        }
+        assert!(Instant::now() < until, "it is never in memory");
+    }
 }

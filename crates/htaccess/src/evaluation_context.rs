@@ -27,10 +27,10 @@ pub trait EvaluationContext {
     /// Resolves a GET for this URL path (and query), asked from within `from` (Apache's
     /// `ap_sub_req_lookup_uri`). Complaints and trace go to `from`. Where sub-requests are nested
     /// too deeply, or there are too many: 500.
-    fn lookup(&mut self, _from: &mut Transaction<'_>, _uri: &[u8]) -> Lookup {
-        Lookup {
+    fn lookup(&mut self, _from: &mut Transaction<'_>, _uri: &[u8]) -> SubRequestFacts {
+        SubRequestFacts {
             status: Status::NOT_FOUND,
-            ..Lookup::default()
+            ..SubRequestFacts::default()
         }
     }
 
@@ -44,7 +44,7 @@ pub trait EvaluationContext {
 
 /// The result of a sub-request.
 #[derive(Clone, Debug, Default)]
-pub struct Lookup {
+pub struct SubRequestFacts {
     /// 200 where the file would be served, and also where nothing is there: only a handler would
     /// find that out. Otherwise the error or redirect.
     pub status: Status,

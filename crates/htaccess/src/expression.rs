@@ -12,9 +12,9 @@
 use crate::evaluation_context::EvaluationContext;
 use crate::pattern::Captures;
 use crate::transaction::Transaction;
-use evaluate::Evaluation;
+use evaluate::ExpressionEvaluation;
 pub use text::Text;
-use tree::{Condition, Word};
+use tree::{Condition, ExpressionWord};
 
 mod evaluate;
 mod functions;
@@ -39,7 +39,7 @@ pub struct Expression {
 #[derive(Debug)]
 enum Root {
     Condition(Condition),
-    String(Word),
+    String(ExpressionWord),
 }
 
 /// An error in an expression.
@@ -90,7 +90,7 @@ impl Expression {
     /// Returns the string, where it is always the same.
     pub fn constant(&self) -> Option<&[u8]> {
         match &self.root {
-            Root::String(Word::Text(text)) => Some(text),
+            Root::String(ExpressionWord::Text(text)) => Some(text),
             _ => None,
         }
     }
@@ -112,7 +112,7 @@ impl Expression {
         let Root::Condition(condition) = &self.root else {
             return Err("a string is no condition".to_owned());
         };
-        let mut evaluation = Evaluation {
+        let mut evaluation = ExpressionEvaluation {
             transaction,
             context,
             captures,
@@ -138,7 +138,7 @@ impl Expression {
         let Root::String(word) = &self.root else {
             return Err("a condition is no string".to_owned());
         };
-        let mut evaluation = Evaluation {
+        let mut evaluation = ExpressionEvaluation {
             transaction,
             context,
             captures,

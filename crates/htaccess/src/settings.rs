@@ -10,7 +10,7 @@ use crate::merge::{Shared, merged};
 use crate::mistake::Mistake;
 use crate::modules::all_modules;
 
-pub use sections::{Branch, ConditionalSection, FilesSection, Names};
+pub use sections::{Branch, ConditionalSection, FileNames, FilesSection};
 pub use server::ServerSettings;
 
 macro_rules! settings {

@@ -3,7 +3,7 @@
 use howdah_http::Status;
 
 use crate::escape::push_uri;
-use crate::evaluation_context::{EvaluationContext, Lookup};
+use crate::evaluation_context::{EvaluationContext, SubRequestFacts};
 use crate::transaction::Transaction;
 
 /// `-U`: whether a sub-request for the URL results in no error.
@@ -52,7 +52,7 @@ pub(crate) fn lookup_file(
     transaction: &mut Transaction<'_>,
     path: &[u8],
     context: &mut dyn EvaluationContext,
-) -> Lookup {
+) -> SubRequestFacts {
     let state = &transaction.state;
     let whole = normalised(parent(&state.filename), path);
     let below = whole.as_deref().and_then(|whole| {
@@ -60,10 +60,10 @@ pub(crate) fn lookup_file(
         (rest.is_empty() || rest.starts_with(b"/")).then_some(rest)
     });
     let Some(below) = below else {
-        return Lookup {
+        return SubRequestFacts {
             status: Status::FORBIDDEN,
             filename: whole.unwrap_or_default(),
-            ..Lookup::default()
+            ..SubRequestFacts::default()
         };
     };
     // Apache knows the URL of a file beside the request's own, and of no other.
@@ -76,15 +76,15 @@ pub(crate) fn lookup_file(
     // A folder has a URL without a slash there, so mod_dir redirects: it is no file.
     let below = below.strip_suffix(b"/").unwrap_or(below);
     if below.is_empty() {
-        return Lookup {
+        return SubRequestFacts {
             status: Status::MOVED_PERMANENTLY,
             filename: state.document_root.to_vec(),
-            ..Lookup::default()
+            ..SubRequestFacts::default()
         };
     }
     let mut url = Vec::with_capacity(below.len() + 8);
     push_uri(below, &mut url);
-    Lookup {
+    SubRequestFacts {
         uri: beside.unwrap_or_default(),
         ..context.lookup(transaction, &url)
     }

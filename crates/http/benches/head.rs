@@ -10,7 +10,7 @@ use howdah_http::{
     Fields, Limits, Method, Request, ResponseHead, Status, Version,
     conditional::{self, Validators},
     date,
-    h1::{self, ChunkedDecoder, Framing, Progress},
+    h1::{self, ChunkedDecoder, Framing, HeadProgress},
 };
 
 fn main() {
@@ -37,7 +37,7 @@ fn parse(name: &str, head: &[u8]) {
     let mut request = Request::new();
     report(&format!("parse, {name}"), head.len(), || {
         let progress = h1::parse_request(black_box(head), &limits, &mut request);
-        assert!(matches!(progress, Ok(Progress::Complete(_))));
+        assert!(matches!(progress, Ok(HeadProgress::Complete(_))));
         black_box(&request);
     });
 }

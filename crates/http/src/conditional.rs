@@ -30,7 +30,7 @@ pub enum Decision {
 /// 9110 §13.2.2. `current` is `None` where nothing exists at the target. Must be called only where
 /// the answer without preconditions would be a success (§13.2.1).
 pub fn decide(method: &Method, fields: &Fields, current: Option<&Validators<'_>>) -> Decision {
-    let conditions = Conditions::of(fields);
+    let conditions = ConditionalFields::of(fields);
     let reads = matches!(method, Method::Get | Method::Head);
     if conditions.if_match {
         if !matches(fields, b"if-match", current, |ours, theirs| ours.strong_eq(theirs)) {
@@ -85,16 +85,16 @@ pub fn range_applies(fields: &Fields, current: &Validators<'_>, now: u64) -> boo
 
 /// The conditional fields of a request, found in one pass over all lines: most requests have none.
 #[derive(Default)]
-struct Conditions<'a> {
+struct ConditionalFields<'a> {
     if_match: bool,
     if_none_match: bool,
     if_modified_since: Option<&'a [u8]>,
     if_unmodified_since: Option<&'a [u8]>,
 }
 
-impl Conditions<'_> {
-    fn of(fields: &Fields) -> Conditions<'_> {
-        let mut conditions = Conditions::default();
+impl ConditionalFields<'_> {
+    fn of(fields: &Fields) -> ConditionalFields<'_> {
+        let mut conditions = ConditionalFields::default();
         for (name, value) in fields.iter() {
             match name.len() {
                 8 if name.eq_ignore_ascii_case(b"if-match") => conditions.if_match = true,

@@ -18,16 +18,16 @@ pub use head::{parse_request, worth_parsing};
 
 /// The progress of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum HeadProgress {
     /// The head is valid so far and does not end in these bytes.
     Incomplete,
     /// The head is complete.
-    Complete(Parsed),
+    Complete(ParsedHead),
 }
 
 /// The result of a complete head, besides its [`Request`](crate::Request).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parsed {
+pub struct ParsedHead {
     /// Bytes of the head, including the empty line and any empty lines before the head. The content
     /// begins after them.
     pub head_length: usize,

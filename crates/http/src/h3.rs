@@ -13,16 +13,16 @@ const LAST_KNOWN: u64 = 0x0d;
 const WEBTRANSPORT: u64 = 0x41;
 
 /// A text in a head, as it is and with the Huffman code (RFC 7541, appendix B).
-struct Word {
+struct HeadText {
     plain: &'static [u8],
     coded: &'static [u8],
 }
 
-const PROTOCOL: Word = Word {
+const PROTOCOL: HeadText = HeadText {
     plain: b":protocol",
     coded: &[0xb9, 0x5d, 0x87, 0x49, 0xc8, 0x7a, 0x3f],
 };
-const WEBSOCKET: Word = Word {
+const WEBSOCKET: HeadText = HeadText {
     plain: b"websocket",
     coded: &[0xf0, 0x58, 0xd0, 0x72, 0x75, 0x2a, 0x7f],
 };
@@ -53,7 +53,7 @@ impl FirstHead {
     pub fn take(&mut self, bytes: &[u8]) -> Option<Released> {
         self.held.extend_from_slice(bytes);
         loop {
-            let mut reader = Reader { bytes: &self.held, at: self.at };
+            let mut reader = HeadReader { bytes: &self.held, at: self.at };
             let kind = reader.variable()?;
             if kind == WEBTRANSPORT {
                 return Some(self.release());
@@ -108,7 +108,7 @@ impl FirstHead {
 /// Returns the place of the value of `:protocol`, if it is `websocket`, in a field section
 /// (RFC 9204 §4.5). `None` also for a section that cannot be read, which the library refuses.
 fn websocket_value(section: &[u8]) -> Option<Range<usize>> {
-    let mut reader = Reader { bytes: section, at: 0 };
+    let mut reader = HeadReader { bytes: section, at: 0 };
     // Required Insert Count and Base.
     reader.integer(8)?;
     reader.integer(7)?;
@@ -152,17 +152,17 @@ struct Literal<'b> {
 }
 
 impl Literal<'_> {
-    fn is(&self, word: &Word) -> bool {
+    fn is(&self, word: &HeadText) -> bool {
         self.bytes == if self.is_coded { word.coded } else { word.plain }
     }
 }
 
-struct Reader<'b> {
+struct HeadReader<'b> {
     bytes: &'b [u8],
     at: usize,
 }
 
-impl<'b> Reader<'b> {
+impl<'b> HeadReader<'b> {
     fn byte(&mut self) -> Option<u8> {
         let byte = *self.bytes.get(self.at)?;
         self.at += 1;

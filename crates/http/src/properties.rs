@@ -8,7 +8,7 @@ use crate::{
     Content, Fields, Limits, Method, Refusal, Request, ResponseHead, Status, Version,
     conditional::{self, Decision, Validators},
     date, etag,
-    h1::{self, ChunkedDecoder, Framing, Progress},
+    h1::{self, ChunkedDecoder, Framing, HeadProgress},
     range::{self, Multipart, Ranges, Span},
 };
 
@@ -22,21 +22,21 @@ pub use http3::h3_first_head;
 /// A header of the PROXY protocol never takes a byte behind its end, and gets the same verdict
 /// however the bytes come.
 pub fn proxy_protocol(data: &[u8]) {
-    use crate::proxy_protocol::{LONGEST, Progress, read};
+    use crate::proxy_protocol::{HeaderProgress, LONGEST, read};
     let mut length = 0;
     while length <= data.len() {
         match read(&data[..length]) {
-            Ok(Progress::Missing(count)) => {
+            Ok(HeaderProgress::Missing(count)) => {
                 assert!(count > 0 && length + count <= LONGEST);
                 // Every shorter input is incomplete or refused, too.
                 for end in length..(length + count).min(data.len() + 1) {
-                    assert!(!matches!(read(&data[..end]), Ok(Progress::Complete(_))));
+                    assert!(!matches!(read(&data[..end]), Ok(HeaderProgress::Complete(_))));
                 }
                 length += count;
             }
-            Ok(Progress::Complete(_)) => {
+            Ok(HeaderProgress::Complete(_)) => {
                 assert!(data[..length].ends_with(b"\r\n") || length >= 16);
-                assert!(!matches!(read(&data[..length - 1]), Ok(Progress::Complete(_))));
+                assert!(!matches!(read(&data[..length - 1]), Ok(HeaderProgress::Complete(_))));
                 return;
             }
             Err(_) => return,
@@ -89,7 +89,7 @@ pub fn h1_request(data: &[u8]) {
     let mut seen = 0;
     for end in 0..=data.len() {
         let partial = h1::parse_request(&data[..end], &limits, &mut bytewise);
-        if partial != Ok(Progress::Incomplete) {
+        if partial != Ok(HeadProgress::Incomplete) {
             assert_eq!(partial, verdict, "after {end} bytes");
             assert_eq!(at_once.fields, bytewise.fields);
             let complete = partial.is_ok();
@@ -101,15 +101,15 @@ pub fn h1_request(data: &[u8]) {
             break;
         }
         assert!(bytewise.fields.is_empty());
-        assert!(end < data.len() || verdict == Ok(Progress::Incomplete));
+        assert!(end < data.len() || verdict == Ok(HeadProgress::Incomplete));
         seen = end;
     }
-    if let Ok(Progress::Complete(parsed)) = verdict {
+    if let Ok(HeadProgress::Complete(parsed)) = verdict {
         accepted_head(&data[..parsed.head_length], parsed, &at_once);
     }
 }
 
-fn accepted_head(head: &[u8], parsed: h1::Parsed, request: &Request) {
+fn accepted_head(head: &[u8], parsed: h1::ParsedHead, request: &Request) {
     assert!(head.ends_with(b"\r\n\r\n"));
     for (at, &byte) in head.iter().enumerate() {
         assert!(byte != b'\n' || head[at - 1] == b'\r', "bare LF accepted");

@@ -27,7 +27,7 @@ pub enum Header {
 
 /// The length of a header as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum HeaderProgress {
     /// The header goes on. At least this many bytes are missing, and all of them are the header's.
     Missing(usize),
     /// The header is whole.
@@ -39,16 +39,17 @@ pub enum Progress {
 pub const LONGEST: usize = 4096;
 
 /// Reads a header from `bytes`, which are all that has come of it. The caller adds bytes of the
-/// connection one [`Progress::Missing`] after the other, so that none behind the header is taken.
+/// connection one [`HeaderProgress::Missing`] after the other, so that none behind the header is
+/// taken.
 ///
 /// # Errors
 /// The bytes are no such header.
-pub fn read(bytes: &[u8]) -> Result<Progress, &'static str> {
+pub fn read(bytes: &[u8]) -> Result<HeaderProgress, &'static str> {
     let start = bytes.len().min(SIGNATURE.len());
     if bytes[..start] == SIGNATURE[..start] && !bytes.is_empty() {
         return match bytes.get(SIGNATURE.len()..) {
             Some(rest) if !rest.is_empty() => binary(bytes),
-            _ => Ok(Progress::Missing(FIXED - bytes.len())),
+            _ => Ok(HeaderProgress::Missing(FIXED - bytes.len())),
         };
     }
     let start = bytes.len().min(WORD.len());
@@ -57,13 +58,13 @@ pub fn read(bytes: &[u8]) -> Result<Progress, &'static str> {
     }
     if bytes.len() < SIGNATURE.len() {
         // The shortest header of either version is longer.
-        return Ok(Progress::Missing(SIGNATURE.len() - bytes.len()));
+        return Ok(HeaderProgress::Missing(SIGNATURE.len() - bytes.len()));
     }
     line(bytes)
 }
 
 /// Version 1: `PROXY TCP4 192.0.2.1 192.0.2.2 1234 80`, CRLF.
-fn line(bytes: &[u8]) -> Result<Progress, &'static str> {
+fn line(bytes: &[u8]) -> Result<HeaderProgress, &'static str> {
     let text = match bytes {
         [text @ .., b'\r', b'\n'] => text,
         _ if bytes.len() >= LONGEST_LINE => return Err("the PROXY header's line does not end"),
@@ -72,7 +73,7 @@ fn line(bytes: &[u8]) -> Result<Progress, &'static str> {
             if inner.iter().any(|byte| !(b' '..=b'~').contains(byte)) {
                 return Err("a byte in the PROXY header that no line has");
             }
-            return Ok(Progress::Missing(if inner.len() < bytes.len() { 1 } else { 2 }));
+            return Ok(HeaderProgress::Missing(if inner.len() < bytes.len() { 1 } else { 2 }));
         }
     };
     if text.iter().any(|byte| !(b' '..=b'~').contains(byte)) {
@@ -82,7 +83,7 @@ fn line(bytes: &[u8]) -> Result<Progress, &'static str> {
     let words: Vec<&str> = text.split(' ').collect();
     let (family, addresses) = match words[..] {
         // What follows is for people.
-        ["PROXY", "UNKNOWN", ..] => return Ok(Progress::Complete(Header::Local)),
+        ["PROXY", "UNKNOWN", ..] => return Ok(HeaderProgress::Complete(Header::Local)),
         ["PROXY", family, source, destination, from, to] => {
             (family, [(source, from), (destination, to)])
         }
@@ -100,7 +101,7 @@ fn line(bytes: &[u8]) -> Result<Progress, &'static str> {
     };
     match addresses.map(end) {
         [Some(source), Some(destination)] => {
-            Ok(Progress::Complete(Header::Proxied { source, destination, is_tls: false }))
+            Ok(HeaderProgress::Complete(Header::Proxied { source, destination, is_tls: false }))
         }
         _ => Err(BAD_LINE),
     }
@@ -110,9 +111,9 @@ const BAD_LINE: &str = "the PROXY header's line is malformed";
 
 /// Version 2: the signature, version and command, family and protocol, the length of what follows,
 /// the addresses, and values with types and lengths.
-fn binary(bytes: &[u8]) -> Result<Progress, &'static str> {
+fn binary(bytes: &[u8]) -> Result<HeaderProgress, &'static str> {
     let Some((fixed, rest)) = bytes.split_at_checked(FIXED) else {
-        return Ok(Progress::Missing(FIXED - bytes.len()));
+        return Ok(HeaderProgress::Missing(FIXED - bytes.len()));
     };
     let length = usize::from(u16::from_be_bytes([fixed[14], fixed[15]]));
     let is_local = match fixed[12] {
@@ -124,13 +125,13 @@ fn binary(bytes: &[u8]) -> Result<Progress, &'static str> {
         return Err("the PROXY header is longer than is read");
     }
     if rest.len() < length {
-        return Ok(Progress::Missing(length - rest.len()));
+        return Ok(HeaderProgress::Missing(length - rest.len()));
     }
     if rest.len() > length {
         return Err("bytes behind the PROXY header");
     }
     if is_local {
-        return Ok(Progress::Complete(Header::Local));
+        return Ok(HeaderProgress::Complete(Header::Local));
     }
     let (ends, values) = match fixed[13] {
         // TCP over IPv4.
@@ -151,12 +152,12 @@ fn binary(bytes: &[u8]) -> Result<Progress, &'static str> {
             ((end(source, *from), end(destination, *to)), values)
         }
         // Unspecified, UDP or Unix sockets: nothing that this server could use.
-        0x00 | 0x12 | 0x22 | 0x31 | 0x32 => return Ok(Progress::Complete(Header::Local)),
+        0x00 | 0x12 | 0x22 | 0x31 | 0x32 => return Ok(HeaderProgress::Complete(Header::Local)),
         _ => return Err("the PROXY header's family is unknown"),
     };
     let (source, destination) = ends;
     let is_tls = says_tls(values)?;
-    Ok(Progress::Complete(Header::Proxied { source, destination, is_tls }))
+    Ok(HeaderProgress::Complete(Header::Proxied { source, destination, is_tls }))
 }
 
 fn end(address: impl Into<IpAddr>, port: [u8; 2]) -> SocketAddr {
@@ -203,8 +204,8 @@ mod tests {
         let mut length = 0;
         loop {
             match read(&bytes[..length])? {
-                Progress::Complete(header) => return Ok((header, length)),
-                Progress::Missing(count) => length += count,
+                HeaderProgress::Complete(header) => return Ok((header, length)),
+                HeaderProgress::Missing(count) => length += count,
             }
             if length > bytes.len() {
                 return Err("cut off");

@@ -118,7 +118,7 @@ pub struct Multipart {
     /// The value of Content-Type, which names the boundary.
     pub content_type: Vec<u8>,
     /// The parts, in order.
-    pub parts: Vec<Part>,
+    pub parts: Vec<RangePart>,
     /// The bytes after the last part.
     pub tail: Vec<u8>,
     /// The value of Content-Length: heads, spans and tail.
@@ -127,7 +127,7 @@ pub struct Multipart {
 
 /// One part of a [`Multipart`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct RangePart {
     /// Boundary and field lines, up to the content.
     pub head: Vec<u8>,
     /// The bytes after the head.
@@ -142,7 +142,7 @@ impl Multipart {
         let mut boundary = Text::new();
         boundary.push(b"howdah-");
         boundary.push_hexadecimal(token);
-        let parts: Vec<Part> = spans
+        let parts: Vec<RangePart> = spans
             .iter()
             .map(|&span| {
                 let range = content_range(span, length);
@@ -155,7 +155,7 @@ impl Multipart {
                     &range,
                     b"\r\n\r\n",
                 ];
-                Part { head: pieces.concat(), span }
+                RangePart { head: pieces.concat(), span }
             })
             .collect();
         let tail = [b"\r\n--", &*boundary, b"--\r\n"].concat();

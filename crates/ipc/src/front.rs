@@ -3,6 +3,7 @@
 mod awake;
 mod deaths;
 mod figures;
+mod questions;
 mod response;
 mod signs;
 
@@ -23,6 +24,7 @@ use crate::queue::Producer;
 use crate::region::Region;
 use crate::sync::Ordering;
 
+pub use questions::Question;
 pub use signs::SignsOfLife;
 
 /// The front's side of a region, shared by all of its threads.
@@ -85,6 +87,8 @@ pub struct Slot {
     /// Time at which the request was queued, in nanoseconds; before that, the time from which on it
     /// has waited for the slot, or 0.
     queued: Cell<u64>,
+    /// Number of the question that the worker has asked last.
+    asked: u32,
 }
 
 impl Slot {
@@ -199,7 +203,13 @@ impl Front {
             consumed: 0,
             written: 0,
             queued: Cell::new(0),
+            asked: 0,
         })
+    }
+
+    /// Whether [`Front::checkout`] has a slot.
+    pub fn has_free_slots(&self) -> bool {
+        !self.state().free.is_empty()
     }
 
     /// Gives a slot back. The caller guarantees that no worker can access the slot any more: the

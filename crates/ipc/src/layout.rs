@@ -203,10 +203,12 @@ pub(crate) mod slot_line {
     pub(crate) const PEAK: usize = 40;
     pub(crate) const PROCESSOR: usize = 44;
     pub(crate) const GRANT: usize = 48;
+    pub(crate) const ASKED: usize = 56;
     pub(crate) const CONSUMED: usize = 64;
     pub(crate) const ABORTED: usize = 72;
     pub(crate) const THREAD: usize = 76;
     pub(crate) const QUEUED: usize = 80;
+    pub(crate) const ANSWERED: usize = 88;
 }
 
 /// The phase of a slot. The crate's documentation says which process may change it.

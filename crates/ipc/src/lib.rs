@@ -11,7 +11,7 @@
 //! | idle set | one bit per worker | worker sets its own; front, or the worker itself, clears it |
 //! | worker line | `wake` (futex), [`figures::WorkerFigures`] | `wake`: front and zygote set, worker clears; the rest: worker |
 //! | thread line | `sleeping`, ready set (one bit per slot) | front thread sets `sleeping` and clears bits; workers clear `sleeping`, set bits |
-//! | slot line | `state`, `thread`, `written`, `consumed`, `ended`, `aborted`, `starved` (futex), `queued`, `began`, `took`, `share`, `peak`, `processor`, `grant` | see below |
+//! | slot line | `state`, `thread`, `written`, `consumed`, `ended`, `aborted`, `starved` (futex), `queued`, `began`, `took`, `share`, `peak`, `processor`, `grant`, `asked` | see below |
 //! | request area | one per slot | front, while the slot is free |
 //! | response ring | one per slot | the worker that took the slot |
 //!
@@ -29,11 +29,11 @@
 //!    └─────────────────────────┴──── front, privately ──────────┴────────────────────────────┘
 //! ```
 //!
-//! | phase | request area, `queued` | ring, `written`, `ended`, `began`, `took`, `share`, `peak`, `processor`, `grant` | `consumed`, `aborted` | may end it |
+//! | phase | request area, `queued`, `answered` | ring, `written`, `ended`, `began`, `took`, `share`, `peak`, `processor`, `grant` | `consumed`, `aborted` | may end it |
 //! |---|---|---|---|---|
 //! | Free | front writes | nobody | nobody | front: submit |
 //! | Queued | nobody writes | nobody | front: `aborted` | worker: take; front: cancel |
-//! | Taken | worker reads | that worker writes | front writes | that worker: finish; its death |
+//! | Taken | worker reads; then both, in turns: see questions | that worker writes | front writes | that worker: finish; its death |
 //! | Done | nobody | nobody writes | front writes | front: release |
 //!
 //! # Memory order
@@ -45,6 +45,9 @@
 //! - Ring bytes are published by `written` (Release) and given back by `consumed` (Release).
 //! - `finish` stores `state` with Release after the last `written`. A reader that sees Done sees
 //!   every byte.
+//! - A question of the worker goes through the request area, which the worker has copied out, and
+//!   is published by `asked` (Release). From then on the area is the front's, until `answered`
+//!   (Release) has the same number. The worker sleeps on `answered`, whose value the kernel checks.
 //! - A wake-up is never lost. The sleeper announces itself (idle bit, `sleeping`, `starved`),
 //!   executes a SeqCst fence and checks once more. The other side publishes, executes a SeqCst
 //!   fence and looks for sleepers. At least one of the two sees the other.
@@ -131,6 +134,8 @@ mod region;
 pub mod request;
 #[cfg(not(loom))]
 pub mod response;
+#[cfg(not(loom))]
+pub mod sub_request;
 #[cfg(not(loom))]
 pub mod worker;
 #[cfg(not(loom))]

@@ -123,6 +123,8 @@ impl Region {
             processor: self.word(line + slot_line::PROCESSOR),
             queued: self.long(line + slot_line::QUEUED),
             grant: self.long(line + slot_line::GRANT),
+            asked: self.word(line + slot_line::ASKED),
+            answered: self.word(line + slot_line::ANSWERED),
             flow_control: FlowControl {
                 consumed: self.long(line + slot_line::CONSUMED),
                 starved: self.word(line + slot_line::STARVED),
@@ -152,6 +154,27 @@ impl Region {
             self.at(self.layout.request(slot))
                 .copy_to_nonoverlapping(into.as_mut_ptr(), into.len())
         };
+    }
+
+    /// Copies a text to the start of a slot's request area, behind its length. The caller has
+    /// checked that it fits.
+    pub(crate) fn write_text(&self, slot: usize, text: &[u8]) {
+        let length = u32::try_from(text.len()).expect("a request area is smaller");
+        self.write_request(slot, &[&length.to_ne_bytes(), text].concat());
+    }
+
+    /// Copies the text out that [`Region::write_text`] has written. `None` if it has more than
+    /// `most` bytes.
+    pub(crate) fn read_text(&self, slot: usize, most: usize) -> Option<Vec<u8>> {
+        let mut start = [0; TEXT_START];
+        self.read_request(slot, &mut start);
+        let length = u32::from_ne_bytes(start) as usize;
+        if length > most.min(self.geometry.request_bytes - TEXT_START) {
+            return None;
+        }
+        let mut text = vec![0; TEXT_START + length];
+        self.read_request(slot, &mut text);
+        Some(text.split_off(TEXT_START))
     }
 
     /// Copies `bytes` into a slot's ring. `position` counts bytes from the start of the response.
@@ -230,6 +253,9 @@ impl Region {
     }
 }
 
+/// Bytes before a text in a request area: its length.
+pub(crate) const TEXT_START: usize = 4;
+
 fn check_sizes(geometry: &Geometry) -> io::Result<()> {
     if geometry.is_valid() {
         return Ok(());
@@ -264,6 +290,10 @@ pub(crate) struct SlotWords<'r> {
     pub(crate) processor: &'r AtomicU32,
     pub(crate) queued: &'r AtomicU64,
     pub(crate) grant: &'r AtomicU64,
+    /// Number of questions that the worker has asked in this request.
+    pub(crate) asked: &'r AtomicU32,
+    /// Number of the question that was answered last: the futex that the worker sleeps on.
+    pub(crate) answered: &'r AtomicU32,
     pub(crate) flow_control: FlowControl<'r>,
     pub(crate) thread: &'r AtomicU32,
 }
@@ -276,6 +306,8 @@ impl SlotWords<'_> {
         self.written.store(0, Ordering::Relaxed);
         self.ended.store(0, Ordering::Relaxed);
         self.grant.store(0, Ordering::Relaxed);
+        self.asked.store(0, Ordering::Relaxed);
+        self.answered.store(0, Ordering::Relaxed);
         self.flow_control.reset();
     }
 }

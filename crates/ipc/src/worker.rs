@@ -2,6 +2,7 @@
 
 mod caches;
 mod meter;
+mod questions;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

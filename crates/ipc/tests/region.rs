@@ -542,3 +542,36 @@ fn a_worker_tells_the_time_limits_that_its_script_sets() {
         let _ = front.release(slot);
     }
 }
+
+#[test]
+fn a_worker_asks_while_its_request_runs() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut slot = submit(&front, SMALL);
+    let stop = AtomicBool::new(false);
+    assert_eq!(front.question(&mut slot), None);
+    std::thread::scope(|scope| {
+        let asker = scope.spawn(|| {
+            let mut job = worker.next(&stop).unwrap().unwrap();
+            let answers = [&b"one"[..], b"two"].map(|question| job.writer.ask(question));
+            let too_long = vec![b'x'; small_geometry(1, 1).request_bytes];
+            (answers, job.writer.ask(&too_long), job.writer.ask(b"last"))
+        });
+        let mut asked = Vec::new();
+        for answer in [&b"1"[..], b""] {
+            let mut question = None;
+            wait_until("the worker asks", || {
+                question = front.question(&mut slot);
+                question.is_some()
+            });
+            let question = question.unwrap();
+            assert_eq!(front.question(&mut slot), None, "it is asked once");
+            asked.push(question.text);
+            front.answer(&slot, question.number, answer);
+        }
+        front.abort(&slot);
+        let (answers, too_long, last) = asker.join().unwrap();
+        assert_eq!(asked, [b"one".to_vec(), b"two".to_vec()]);
+        assert_eq!(answers, [Some(b"1".to_vec()), Some(Vec::new())]);
+        assert_eq!((too_long, last), (None, None), "nobody waits for the response");
+    });
+}

@@ -176,6 +176,7 @@ fn local_environment() -> Result<Environment, Wrong> {
         user: environment::user(),
         opcache: true,
         howdah: beside("howdah"),
+        tls: None,
         settings: Default::default(),
     })
 }
@@ -319,7 +320,10 @@ impl RunArguments {
             effort.rounds,
             duration(plan.estimate(&effort).as_secs())
         );
+        let has_own_database = plan.groups.iter().any(|group| group.conditions.database);
+        let database = wordpress.as_mut().filter(|_| has_own_database).map(WordPress::stop);
         let mut runner = Runner {
+            database,
             environment,
             ini_without_opcache,
             folder: temporary.path().join("stacks"),
@@ -410,6 +414,7 @@ impl RunArguments {
             host: self.host.clone(),
             binaries: None,
             turns: false,
+            swap: machine::has_swap(),
         })
     }
 

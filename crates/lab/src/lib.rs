@@ -31,5 +31,6 @@ pub mod stack;
 pub mod stacks;
 pub mod statistics;
 pub mod terminal;
+pub mod tls;
 pub mod wordpress;
 pub mod zts;

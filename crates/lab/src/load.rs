@@ -7,7 +7,9 @@ use std::time::Duration;
 pub struct Question {
     /// Path and query.
     pub path: String,
-    /// The Host field; `None`: address and port.
+    /// The protocol that the request is sent by.
+    pub protocol: Protocol,
+    /// The Host field; `None`: address and port, or [`tls::HOST`](crate::tls::HOST) over TLS.
     pub host: Option<String>,
     /// Further request fields.
     pub fields: Vec<(String, String)>,
@@ -19,14 +21,27 @@ pub struct Question {
     pub is_agreed: bool,
 }
 
+/// A protocol between client and server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1 in the clear.
+    #[default]
+    Http,
+    /// HTTP/1.1 over TLS.
+    Https,
+    /// HTTP/2 over TLS. Stacks that are asked over HTTP/3 get the same load over QUIC.
+    Http2,
+}
+
 /// A kind of load with its parameters.
 #[derive(Clone, Debug)]
 pub enum Load {
     /// wrk with one thread: each connection asks again as soon as it has its answer.
     Wrk(Closed),
-    /// h2load over HTTP/1.1 with several threads, for machines on which one thread of wrk is too
-    /// slow.
-    H2load(Closed),
+    /// h2load with this many requests at once on each connection: 1, or more over HTTP/2.
+    H2load(Closed, usize),
+    /// TLS handshakes, each on a new connection, with one request after it.
+    Handshakes(Closed, Handshake),
     /// ApacheBench, as the studies used it.
     Ab(Bench),
     /// A fixed rate that does not depend on the answers. Latency is counted from the moment at
@@ -89,15 +104,32 @@ pub struct Busy {
     pub connections: usize,
 }
 
-/// A growing number of clients; each request uses a new connection.
+/// A growing number of clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Ramp {
+    /// Whether a client keeps its connection for as long as the server does. Otherwise each request
+    /// uses a new one.
+    pub keeps: bool,
+    /// Time that a client reads a page before it asks for the next.
+    pub reads: Duration,
+    /// Upper limit of the time after the ramp in which the server is to answer again; zero: nobody
+    /// looks.
+    pub recovery: Duration,
     /// Clients at the end.
     pub clients: usize,
     /// Time until then.
     pub time: Duration,
     /// Time that a client waits for an answer.
     pub timeout: Duration,
+}
+
+/// A kind of TLS handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handshake {
+    /// With the certificate and its signature.
+    Full,
+    /// With the ticket of an earlier connection.
+    Resumed,
 }
 
 /// The part of the exchange that a slow client delays.
@@ -114,17 +146,19 @@ pub enum Slow {
 impl Load {
     /// Whether the load warms a stack up before it is measured.
     pub fn is_warmed_up(&self) -> bool {
-        matches!(self, Load::Wrk(_) | Load::H2load(_) | Load::Ab(_))
+        matches!(self, Load::Wrk(_) | Load::H2load(..) | Load::Ab(_) | Load::Handshakes(..))
     }
 
     /// Duration of the load; its upper limit where the load has a number of requests.
     pub fn lasts(&self) -> Duration {
         match self {
-            Load::Wrk(closed) | Load::H2load(closed) => closed.time.max(SECOND),
+            Load::Wrk(closed) | Load::H2load(closed, _) | Load::Handshakes(closed, _) => {
+                closed.time.max(SECOND)
+            }
             Load::Ab(bench) => bench.at_most.max(SECOND),
             Load::OpenLoop(open) => open.time,
             Load::Beside(open, _) => 2 * open.time + PAUSE,
-            Load::Ramp(ramp) => ramp.time + BACKLOG,
+            Load::Ramp(ramp) => ramp.time + BACKLOG.max(ramp.recovery / 10),
             Load::Idle(closed) => {
                 closed.time + CONNECT * u32::try_from(closed.connections).unwrap_or(u32::MAX)
             }

@@ -1,13 +1,17 @@
 //! Puts loads on servers and reads the results.
 //!
 //! wrk, ab and h2load make the closed loops. The loads that they do not offer are here: a fixed
-//! rate with honest latency, a growing number of clients, idle connections, slow clients.
+//! rate with honest latency, a growing number of clients, idle connections, slow clients, TLS
+//! handshakes, HTTP/3.
 
 mod beside;
 mod client;
 mod crowds;
 pub(crate) mod external;
 mod folders;
+mod handshakes;
+mod http2;
+mod http3;
 mod open_loop;
 mod ramp;
 pub mod sample;
@@ -79,7 +83,11 @@ pub fn put(load: &Load, question: &Question, target: &Target) -> Result<Measured
     let port = target.port;
     match load {
         Load::Wrk(closed) => external::wrk(*closed, question, port),
-        Load::H2load(closed) => external::h2load(*closed, question, port),
+        Load::H2load(closed, streams) if target.http3 => {
+            http3::put(*closed, *streams, question, port)
+        }
+        Load::H2load(closed, streams) => external::h2load(*closed, *streams, question, port),
+        Load::Handshakes(closed, kind) => handshakes::put(*closed, *kind, question, port),
         Load::Ab(bench) => external::ab(*bench, question, port),
         Load::OpenLoop(open) => watched(target, || open_loop::put(*open, question, port)),
         Load::Beside(open, busy) => watched(target, || beside::put(*open, busy, question, port)),

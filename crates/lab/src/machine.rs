@@ -54,6 +54,11 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Whether the machine has swap.
+pub fn has_swap() -> bool {
+    text_of("/proc/swaps").lines().count() > 1
+}
+
 /// Whether other programs use the machine: figures taken then are worth little.
 pub fn is_busy() -> bool {
     let load: f64 = text_of("/proc/loadavg")
@@ -148,7 +153,7 @@ fn backlog() -> Finding {
 }
 
 fn memory_limits() -> Finding {
-    let limit = crate::probes::cgroup::Limit::new(64 << 20);
+    let limit = crate::probes::cgroup::Limit::new(64 << 20, 0);
     let entered = limit.and_then(|limit| limit.within(|| ()));
     Finding {
         good: entered.is_ok(),

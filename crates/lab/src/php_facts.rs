@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 use crate::environment::INI;
-use crate::load::Question;
+use crate::load::{Protocol, Question};
 use crate::loads::sample;
 
 /// The script that reports them, in every document root of the laboratory.
@@ -49,10 +49,11 @@ enum Setting {
 }
 
 /// Asks the stack on that port; `None` where it does not have the script or does not answer.
-pub fn of(port: u16) -> Option<PhpFacts> {
+pub fn of(port: u16, protocol: Protocol) -> Option<PhpFacts> {
     let keys: Vec<&str> = INI.iter().map(|(key, _)| *key).collect();
     let question = Question {
         path: format!("/facts.php?ini={}", keys.join(",")),
+        protocol,
         ..Question::default()
     };
     let answer = sample::ask(&question, port).ok().filter(|answer| answer.status == 200)?;

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::load::{Load, Question};
+use crate::load::{Handshake, Load, Question};
 use crate::loads::Wrong;
 use crate::record::{Figure, Target};
 use crate::stack::Stack;
+use crate::tls::KeyKind;
 use crate::wordpress;
 
 /// Everything that a run measures, in order.
@@ -19,6 +20,8 @@ pub struct Plan {
     pub notes: Vec<String>,
     /// The targets.
     pub targets: Vec<Target>,
+    /// Whether the groups are visited once in each round: stacks that run alone take turns then.
+    pub in_passes: bool,
     /// Number of folders with an `.htaccess` file each that the plan needs.
     pub folders: usize,
 }
@@ -50,19 +53,28 @@ pub struct Conditions {
     pub alone: bool,
     /// Memory limit of a stack in bytes, all programs together, by control group.
     pub memory: Option<u64>,
+    /// Bytes of swap besides.
+    pub swap: u64,
+    /// Whether the database runs inside the limit, started anew with each stack.
+    pub database: bool,
+    /// The key of the certificate, where all connections are encrypted.
+    pub tls: Option<KeyKind>,
     /// Settings of the study that replace the stacks' own.
     pub settings: BTreeMap<String, String>,
-    /// A setting whose best value is searched for before cells are measured.
+    /// Settings whose best values are searched for before cells are measured.
     pub search: Option<Search>,
 }
 
-/// A setting with an unknown best value.
+/// Settings with unknown best values: the number of processes, and how long connections are kept.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// Key, as in [`Environment::settings`](crate::stack::Environment::settings).
-    pub setting: String,
-    /// Values to try; the one with the most hits is used.
-    pub candidates: Vec<u32>,
+    /// The number of processes: key, as in
+    /// [`Environment::settings`](crate::stack::Environment::settings).
+    pub processes: String,
+    /// The largest number of processes.
+    pub most: u32,
+    /// Seconds for which connections are kept, beginning with the one that is tried first.
+    pub keep_alive: Vec<u32>,
     /// The question.
     pub question: Question,
     /// The load.
@@ -116,9 +128,11 @@ impl PlannedCell {
 }
 
 impl Group {
-    /// Whether the stack takes part in the cell: all serve files, those with PHP serve scripts.
+    /// Whether the stack takes part in the cell: all serve files, those with PHP serve scripts,
+    /// those that renew tickets can be resumed again and again.
     pub fn asks(&self, stack: &dyn Stack, planned: &PlannedCell) -> bool {
-        stack.serves_php() || !planned.php
+        let resumes = matches!(planned.load, Load::Handshakes(_, Handshake::Resumed));
+        (stack.serves_php() || !planned.php) && (stack.renews_tickets() || !resumes)
     }
 
     /// Estimated duration, rather too long than too short.
@@ -128,7 +142,7 @@ impl Group {
             let mut warmed: Vec<&str> = Vec::new();
             all += START;
             if let Some(search) = &self.conditions.search {
-                let tries = u32::try_from(search.candidates.len()).unwrap_or(u32::MAX);
+                let tries = u32::try_from(search.keep_alive.len()).unwrap_or(u32::MAX) + TRIES;
                 all += tries * (START + effort.warm_up + search.load.lasts());
             }
             for cell in self.cells.iter().filter(|cell| self.asks(stack.as_ref(), cell)) {
@@ -198,6 +212,8 @@ impl Plan {
     }
 }
 
+/// Usual number of processes that a search tries.
+const TRIES: u32 = 4;
 /// Time for a stack's start and stop.
 const START: Duration = Duration::from_millis(1500);
 /// Time of a round besides its load: sampled answers, probes, a pause.

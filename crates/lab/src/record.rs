@@ -40,7 +40,7 @@ pub struct Run {
     pub without_opcache: bool,
     /// Best values of searched settings, by stack: a continued run uses them again.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub searched: BTreeMap<String, u32>,
+    pub tuned: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// A target for one cell.
@@ -194,12 +194,24 @@ pub enum Figure {
     LongestRequest,
     /// Growth of the proportional set size, in KiB.
     GrownPss,
+    /// Answered requests per second of the server's processor time.
+    PerCpuSecond,
+    /// Processes that the kernel has ended for want of memory.
+    Kills,
+    /// Seconds after a ramp until the server gives right answers again.
+    Recovery,
 }
 
 impl Figure {
     /// Whether a larger value is better.
     pub fn more_is_better(self) -> bool {
-        matches!(self, Figure::RequestsPerSecond | Figure::Hits | Figure::BytesPerSecond)
+        matches!(
+            self,
+            Figure::RequestsPerSecond
+                | Figure::Hits
+                | Figure::BytesPerSecond
+                | Figure::PerCpuSecond
+        )
     }
 
     /// Whether the figure is memory in KiB.
@@ -236,6 +248,9 @@ impl Figure {
             Figure::SecondRequest => "second request, µs",
             Figure::LongestRequest => "longest first request, ms",
             Figure::GrownPss => "growth of memory",
+            Figure::Kills => "processes killed for want of memory",
+            Figure::Recovery => "recovery, s",
+            Figure::PerCpuSecond => "requests per CPU second",
             Figure::SlowedDown => "times the 99 % latency beside idle PHP",
         }
     }

@@ -5,6 +5,7 @@ mod chart;
 mod charts;
 mod html;
 mod main_chart;
+mod ramp;
 mod style;
 mod targets;
 mod text;

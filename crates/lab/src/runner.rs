@@ -1,24 +1,27 @@
 //! Carries out a plan: starts stacks, measures them in interleaved rounds and stops them. The run
 //! is written after every round.
 
+mod kept;
 mod measure;
+mod search;
+mod start;
 mod turns;
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::environment::give;
 use crate::loads::{self, Wrong, sample};
-use crate::php_facts::{self, PhpFacts};
 use crate::plan::{Effort, Group, Plan, PlannedCell};
+use crate::probes::calls;
 use crate::probes::cgroup::Limit;
-use crate::probes::{calls, pss};
-use crate::record::{Cell, Figure, Outcome, Round, Run, StackFacts};
+use crate::process::Program;
+use crate::record::{Cell, Figure, Outcome, Round, Run};
 use crate::stack::{Environment, Running, Stack};
+use crate::wordpress::Database;
 
+pub use kept::write_run;
 use measure::{SAMPLE, measure, shortened};
 
 /// Receives the progress of a run.
@@ -39,6 +42,8 @@ pub struct Runner<'r> {
     pub ini_without_opcache: PathBuf,
     /// Parent of the stacks' folders.
     pub folder: PathBuf,
+    /// The database that stacks have inside their memory limit, where the plan wants it.
+    pub database: Option<Database>,
     /// Rounds and durations.
     pub effort: Effort,
     /// Folder in which the run is written; `None`: the run is not written.
@@ -49,10 +54,15 @@ pub struct Runner<'r> {
     pub progress: &'r mut dyn Progress,
 }
 
+/// Stacks of a group that run at the same time.
+type Turn<'p> = (&'p Group, &'p [Rc<dyn Stack>]);
+
 /// A running stack of a group.
 struct Started {
     stack: Rc<dyn Stack>,
     running: Running,
+    /// The database inside the stack's memory limit. It ends after the stack.
+    _database: Option<Program>,
 }
 
 impl Runner<'_> {
@@ -63,7 +73,7 @@ impl Runner<'_> {
             self.note(run, note);
         }
         run.targets.clone_from(&plan.targets);
-        let turns: Vec<(&Group, &[Rc<dyn Stack>])> = plan
+        let turns: Vec<Turn> = plan
             .groups
             .iter()
             .flat_map(|group| {
@@ -76,15 +86,36 @@ impl Runner<'_> {
             })
             .collect();
         let all: usize = turns.iter().map(|(group, stacks)| self.rounds_of(group, stacks)).sum();
+        let rounds = self.effort.rounds;
+        let passes = if plan.in_passes { 1..=rounds } else { rounds..=rounds };
+        for pass in passes {
+            // Every second pass runs backwards, which gives no stack the advantage of its place.
+            let mut turns: Vec<&Turn> = turns.iter().collect();
+            if plan.in_passes && pass % 2 == 0 {
+                turns.reverse();
+            }
+            self.effort.rounds = pass;
+            let finished = self.pass(&turns, all, run);
+            self.effort.rounds = rounds;
+            if !finished? {
+                self.write(run)?;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Measures all stacks up to the present number of rounds. Returns whether that was completed.
+    fn pass(&mut self, turns: &[&Turn], all: usize, run: &mut Run) -> Result<bool, Wrong> {
         let mut before = 0;
-        for (number, (group, stacks)) in turns.into_iter().enumerate() {
+        for (number, (group, stacks)) in turns.iter().enumerate() {
             let mut done = before;
             before += self.rounds_of(group, stacks);
             if self.is_done(group, stacks, run) {
                 continue;
             }
+            let number = number + turns.len() * self.effort.rounds as usize;
             if self.is_interrupted() || !self.turn(group, stacks, number, run, (&mut done, all))? {
-                self.write(run)?;
                 return Ok(false);
             }
         }
@@ -106,44 +137,18 @@ impl Runner<'_> {
         let settings = self.search(group, stacks, &folder, run)?;
         let limit = self.limit(group, run);
         let own = folder.join("measured");
-        let mut started = self.start(group, &settings, stacks, &own, limit.as_ref(), run);
+        let mut started = self.start(group, &settings, stacks, &own, limit.as_ref(), run)?;
         self.note_php(group, &started, run);
+        self.note_tls(group, &started, run);
         let group = agreed(group, &started);
         self.warm_up(&group, &mut started, run);
         let went_on = self.rounds(&group, &mut started, run, done, all);
         self.count_calls(&group, &mut started, run);
         drop(started);
         if let (Some(limit), [stack]) = (&limit, stacks) {
-            self.note_memory(limit, stack.title(), run);
+            count_kills(limit, &group, stack.name(), run);
         }
         went_on
-    }
-
-    /// Notes differences between the stacks' PHP, where they serve the laboratory's documents.
-    fn note_php(&mut self, group: &Group, started: &[Started], run: &mut Run) {
-        let facts = |one: &Started| {
-            // The first request starts processes that a server starts late.
-            let facts =
-                php_facts::of(one.running.port).and_then(|_| php_facts::of(one.running.port));
-            Some((one.stack.title().to_owned(), facts?))
-        };
-        let all: Vec<(String, PhpFacts)> =
-            started.iter().filter(|one| one.stack.serves_php()).filter_map(facts).collect();
-        let all: Vec<(&str, PhpFacts)> =
-            all.iter().map(|(title, facts)| (title.as_str(), facts.clone())).collect();
-        for note in php_facts::differences(&all, group.conditions.opcache) {
-            self.note(run, &note);
-        }
-    }
-
-    fn note_memory(&mut self, limit: &Limit, title: &str, run: &mut Run) {
-        if limit.killed() > 0 {
-            let killed = limit.killed();
-            self.note(
-                run,
-                &format!("{title}: the kernel ended {killed} of its processes for want of memory"),
-            );
-        }
     }
 
     fn rounds_of(&self, group: &Group, stacks: &[Rc<dyn Stack>]) -> usize {
@@ -172,64 +177,6 @@ impl Runner<'_> {
         })
     }
 
-    fn limit(&mut self, group: &Group, run: &mut Run) -> Option<Limit> {
-        let limit = Limit::new(group.conditions.memory?);
-        limit.map_err(|why| self.note(run, &why)).ok()
-    }
-
-    /// The group's settings with the best value of the searched setting.
-    fn search(
-        &mut self,
-        group: &Group,
-        stacks: &[Rc<dyn Stack>],
-        folder: &Path,
-        run: &mut Run,
-    ) -> Result<BTreeMap<String, String>, Wrong> {
-        let mut settings = group.conditions.settings.clone();
-        let (Some(search), [stack]) = (&group.conditions.search, stacks) else {
-            return Ok(settings);
-        };
-        if let Some(found) = run.searched.get(stack.name()) {
-            settings.insert(search.setting.clone(), found.to_string());
-            return Ok(settings);
-        }
-        let (mut best, mut tried): (Option<(f64, u32)>, Vec<String>) = (None, Vec::new());
-        for candidate in &search.candidates {
-            if self.is_interrupted() {
-                return Ok(settings);
-            }
-            settings.insert(search.setting.clone(), candidate.to_string());
-            let limit = self.limit(group, run);
-            let own = folder.join(format!("search-{candidate}"));
-            let started = self.start(group, &settings, stacks, &own, limit.as_ref(), run);
-            let Some(one) = started.first() else { break };
-            // The first answers load code. A stack that cannot give them has no hits.
-            let _ = sample::check(&search.question, one.running.port, 4 * SAMPLE);
-            let measured = loads::put(&search.load, &search.question, &one.running.target());
-            let hits = measured.map_or(0.0, |measured| {
-                measured.figures.get(&Figure::Hits).copied().unwrap_or(0.0)
-            });
-            tried.push(format!("{candidate}: {hits}"));
-            if best.is_none_or(|(most, _)| hits > most) {
-                best = Some((hits, *candidate));
-            }
-        }
-        if let Some((_, candidate)) = best {
-            run.searched.insert(stack.name().to_owned(), candidate);
-            settings.insert(search.setting.clone(), candidate.to_string());
-            let tried = tried.join(", ");
-            self.note(
-                run,
-                &format!(
-                    "{}: {} = {candidate} (hits while searching: {tried})",
-                    stack.title(),
-                    search.setting
-                ),
-            );
-        }
-        Ok(settings)
-    }
-
     /// Counts system calls for the cells that ask for it, and adds them to the last round.
     fn count_calls(&mut self, group: &Group, started: &mut [Started], run: &mut Run) {
         for planned in group.cells.iter().filter(|planned| planned.counts_calls) {
@@ -249,81 +196,6 @@ impl Runner<'_> {
                 }
             }
         }
-    }
-
-    fn start(
-        &mut self,
-        group: &Group,
-        settings: &BTreeMap<String, String>,
-        stacks: &[Rc<dyn Stack>],
-        folder: &Path,
-        limit: Option<&Limit>,
-        run: &mut Run,
-    ) -> Vec<Started> {
-        let environment = Environment {
-            php_processes: group.conditions.php_processes,
-            connections: group.conditions.connections,
-            opcache: group.conditions.opcache,
-            settings: settings.clone(),
-            ini: if group.conditions.opcache {
-                self.environment.ini.clone()
-            } else {
-                self.ini_without_opcache.clone()
-            },
-            ..self.environment.clone()
-        };
-        let mut started = Vec::new();
-        for stack in stacks {
-            let own = folder.join(stack.name());
-            let running = match stack.missing(&environment) {
-                Some(missing) => Err(missing),
-                // Another program may have taken the port between its choice and its use.
-                None => start_one(stack.as_ref(), &environment, &own, limit).or_else(|_| {
-                    start_one(stack.as_ref(), &environment, &own.with_extension("again"), limit)
-                }),
-            };
-            match running {
-                Ok(running) => {
-                    self.remember(run, stack.as_ref(), &running, &environment);
-                    started.push(Started { stack: stack.clone(), running });
-                }
-                Err(why) => {
-                    self.note(run, &format!("without {}: {why}", stack.title()));
-                    if !run.absent.iter().any(|(name, _)| name == stack.name()) {
-                        run.absent.push((stack.name().to_owned(), why));
-                    }
-                }
-            }
-        }
-        let names: Vec<&str> = started.iter().map(|one| one.stack.name()).collect();
-        self.progress.group(group, &names);
-        started
-    }
-
-    fn remember(
-        &self,
-        run: &mut Run,
-        stack: &dyn Stack,
-        running: &Running,
-        environment: &Environment,
-    ) {
-        if run.stacks.iter().any(|known| known.name == stack.name()) {
-            return;
-        }
-        let folder = self.folder.to_string_lossy().into_owned();
-        let without_folder = |text: &String| text.replace(&folder, "$FOLDER");
-        run.stacks.push(StackFacts {
-            name: stack.name().to_owned(),
-            title: stack.title().to_owned(),
-            version: stack.version(environment),
-            unequal: stack.unequal().map(str::to_owned),
-            configuration: running
-                .configuration
-                .iter()
-                .map(|(name, text)| (name.clone(), without_folder(text)))
-                .collect(),
-            idle_pss: pss(&running.roots()),
-        });
     }
 
     /// Loads code into caches and starts processes that servers start late. A stack with a wrong
@@ -439,32 +311,15 @@ impl Runner<'_> {
     }
 }
 
-/// Writes `run.json` into that folder, completely or not at all.
-pub fn write_run(folder: &Path, run: &Run) -> Result<(), Wrong> {
-    std::fs::create_dir_all(folder)?;
-    let text = as_lines(run).map_err(|error| Wrong(error.to_string()))?;
-    let (whole, part) = (folder.join("run.json"), folder.join("run.json.part"));
-    let written = std::fs::write(&part, text + "\n").and_then(|()| std::fs::rename(&part, &whole));
-    written.map_err(|error| Wrong(format!("cannot write {}: {error}", whole.display())))
-}
-
-/// Encodes the run as JSON with one line for each part and for each element of a list, so that two
-/// runs can be compared with a text tool.
-fn as_lines(run: &Run) -> serde_json::Result<String> {
-    let mut parts = Vec::new();
-    if let serde_json::Value::Object(fields) = serde_json::to_value(run)? {
-        for (name, value) in fields {
-            let value = match value {
-                serde_json::Value::Array(items) if !items.is_empty() => {
-                    let items: Vec<String> = items.iter().map(ToString::to_string).collect();
-                    format!("[\n{}\n]", items.join(",\n"))
-                }
-                other => other.to_string(),
-            };
-            parts.push(format!("{}:{value}", serde_json::Value::from(name)));
+/// Adds the processes that the kernel has ended to the last round of each cell: where memory is
+/// limited, a stack is started for each cell.
+fn count_kills(limit: &Limit, group: &Group, stack: &str, run: &mut Run) {
+    let killed = limit.killed() as f64;
+    for planned in &group.cells {
+        if let Some(round) = outcome(run, planned, stack).rounds.last_mut() {
+            round.figures.entry(Figure::Kills).or_insert(killed);
         }
     }
-    Ok(format!("{{\n{}\n}}", parts.join(",\n")))
 }
 
 /// The stacks in the order of a round: every second round runs backwards, which gives no stack
@@ -494,22 +349,6 @@ fn agreed(group: &Group, started: &[Started]) -> Group {
         group.cells[at].question.body = answer.map(|answer| answer.body);
     }
     group
-}
-
-/// Starts a stack in its folder, inside a memory limit if there is one.
-fn start_one(
-    stack: &dyn Stack,
-    environment: &Environment,
-    folder: &Path,
-    limit: Option<&Limit>,
-) -> Result<Running, String> {
-    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    give(folder, environment);
-    let start = || stack.start(environment, folder).map_err(|error| error.to_string());
-    match limit {
-        Some(limit) => limit.within(start).and_then(|started| started),
-        None => start(),
-    }
 }
 
 fn find<'r>(run: &'r Run, planned: &PlannedCell) -> Option<&'r Cell> {

@@ -6,6 +6,7 @@ mod allowoverride;
 mod event_2016;
 mod fastcgi_2006;
 mod htaccess;
+mod https;
 pub mod site;
 mod today;
 mod vps_256mb;
@@ -81,6 +82,8 @@ pub struct Facts {
     pub host: Option<String>,
     /// For `ab`: the two binaries, the earlier one first.
     pub binaries: Option<(PathBuf, PathBuf)>,
+    /// Whether the machine has swap.
+    pub swap: bool,
     /// For `ab`: whether the loads of small pages take turns within a round.
     pub turns: bool,
 }
@@ -106,7 +109,8 @@ pub const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "vps-256mb",
-        summary: "WordPress in 256 MB, a growing crowd, each stack with its best setting",
+        summary: "WordPress and its database in 256 MB, a growing crowd, each stack as installed \
+            and tuned",
         wordpress: true,
         effort: Effort::FULL,
         budget: None,
@@ -145,6 +149,15 @@ pub const ALL: &[Scenario] = &[
         effort: htaccess::EFFORT,
         budget: None,
         plan: htaccess::plan,
+    },
+    Scenario {
+        name: "https",
+        summary: "TLS: handshakes, pages and files over HTTP/1.1, HTTP/2 and HTTP/3, idle \
+            connections",
+        wordpress: false,
+        effort: https::EFFORT,
+        budget: None,
+        plan: https::plan,
     },
     Scenario {
         name: "ab",
@@ -243,6 +256,9 @@ fn together(php_processes: usize, connections: usize) -> Conditions {
         opcache: true,
         alone: false,
         memory: None,
+        swap: 0,
+        database: false,
+        tls: None,
         settings: BTreeMap::new(),
         search: None,
     }
@@ -263,6 +279,7 @@ mod tests {
             host: None,
             binaries: Some(("/old/howdah".into(), "/new/howdah".into())),
             turns: false,
+            swap: true,
         }
     }
 

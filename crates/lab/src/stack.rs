@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 
 use crate::process::{Program, StartFailed};
+use crate::tls::Pair;
 
 /// One way of serving. Implementations write configurations and start programs, nothing else.
 pub trait Stack: fmt::Debug {
@@ -16,6 +17,10 @@ pub trait Stack: fmt::Debug {
     fn title(&self) -> &str;
     /// Whether the stack runs PHP; otherwise it serves files only.
     fn serves_php(&self) -> bool {
+        true
+    }
+    /// Whether a resumed TLS connection brings the ticket for the next one.
+    fn renews_tickets(&self) -> bool {
         true
     }
     /// A difference to the other stacks that cannot be avoided, for a footnote.
@@ -32,6 +37,11 @@ pub trait Stack: fmt::Debug {
     /// servers' user.
     fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed>;
 }
+
+/// The setting that says for how many seconds connections are kept; 0: not at all.
+pub const KEEP_ALIVE: &str = "keep-alive";
+/// The setting with which a stack uses the distribution's defaults.
+pub const AS_INSTALLED: &str = "as-installed";
 
 /// The environment that all stacks of a run share.
 #[derive(Clone, Debug)]
@@ -54,6 +64,8 @@ pub struct Environment {
     pub opcache: bool,
     /// Howdah's binary.
     pub howdah: PathBuf,
+    /// The certificate for all connections; `None`: connections in the clear.
+    pub tls: Option<Pair>,
     /// Settings of the study that replace ours, by key, such as `MaxRequestWorkers`.
     pub settings: BTreeMap<String, String>,
 }
@@ -69,6 +81,8 @@ pub struct Running {
     pub configuration: BTreeMap<String, String>,
     /// The signal for reloading without dropping requests, for each of `programs`.
     pub reload: Vec<Option<Signal>>,
+    /// Whether the stack is measured over HTTP/3 where others are over HTTP/2.
+    pub http3: bool,
 }
 
 /// The destination of a load.
@@ -80,6 +94,20 @@ pub struct Target {
     pub roots: Vec<u32>,
     /// Processes that reload on a signal, with the signal.
     pub reload: Vec<(u32, Signal)>,
+    /// Whether requests of HTTP/2 are to be sent over HTTP/3, to the UDP port of this number.
+    pub http3: bool,
+}
+
+impl Environment {
+    /// Whether the stack is to have the distribution's defaults.
+    pub fn is_as_installed(&self) -> bool {
+        self.settings.contains_key(AS_INSTALLED)
+    }
+
+    /// Seconds for which connections are kept, where a setting says so; 0: not at all.
+    pub fn keep_alive(&self) -> Option<u32> {
+        self.settings.get(KEEP_ALIVE)?.parse().ok()
+    }
 }
 
 impl Running {
@@ -97,6 +125,7 @@ impl Running {
             reload: reload
                 .filter_map(|(program, signal)| Some((program.pid(), (*signal)?)))
                 .collect(),
+            http3: self.http3,
         }
     }
 

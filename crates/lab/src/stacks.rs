@@ -10,6 +10,7 @@ mod caddy;
 mod fpm;
 mod h2o;
 mod howdah;
+mod installed;
 mod lighttpd;
 mod nginx;
 mod template;
@@ -19,6 +20,7 @@ use std::rc::Rc;
 use crate::stack::Stack;
 
 pub use howdah::binary as howdah_binary;
+pub use installed::{as_installed, tuned};
 pub use template::fill;
 
 /// Every stack, in the order of a round.

@@ -88,7 +88,41 @@ echo 'installed';
 /// WordPress below the document root, and its running database.
 #[derive(Debug)]
 pub struct WordPress {
-    _database: Program,
+    database: Database,
+    running: Option<Program>,
+}
+
+/// A database with WordPress's tables, which can be started again and again.
+#[derive(Clone, Debug)]
+pub struct Database {
+    folder: PathBuf,
+    user: String,
+}
+
+impl Database {
+    fn socket(&self) -> PathBuf {
+        self.folder.join("mariadb.sock")
+    }
+
+    /// Starts the database with MariaDB's defaults, but for room for every PHP process, and waits
+    /// until it accepts.
+    pub fn start(&self) -> Result<Program, Wrong> {
+        let (folder, socket) = (&self.folder, self.socket());
+        let failed = |error: crate::process::StartFailed| Wrong(format!("WordPress: {error}"));
+        let mut command = Command::new(program("mariadbd")?);
+        command
+            .arg("--no-defaults")
+            .arg(format!("--datadir={}", folder.join("data").display()))
+            .arg(format!("--socket={}", socket.display()))
+            .arg(format!("--pid-file={}", folder.join("mariadb.pid").display()))
+            .arg(format!("--user={}", self.user))
+            // Every PHP process of every stack may hold a connection.
+            .args(["--skip-networking", "--max-connections=1000"]);
+        let mut database =
+            Program::start(&mut command, &folder.join("mariadb.log")).map_err(failed)?;
+        database.wait_until(|| UnixStream::connect(&socket).is_ok()).map_err(failed)?;
+        Ok(database)
+    }
 }
 
 /// The question for the front page. Its body does not change, but is not known beforehand: all
@@ -108,9 +142,15 @@ impl WordPress {
         if !Path::new(SOURCE).join("wp-load.php").is_file() {
             return Err(Wrong("WordPress: the package wordpress is not installed".to_owned()));
         }
-        let (database, socket) = start_database(folder)?;
-        install(root, &socket)?;
-        Ok(WordPress { _database: database })
+        let (database, running) = create_database(folder)?;
+        install(root, &database.socket())?;
+        Ok(WordPress { database, running: Some(running) })
+    }
+
+    /// Stops the database and returns it, so that each stack can have it inside its memory limit.
+    pub fn stop(&mut self) -> Database {
+        self.running = None;
+        self.database.clone()
     }
 }
 
@@ -120,9 +160,8 @@ fn program(name: &str) -> Result<PathBuf, Wrong> {
     })
 }
 
-fn start_database(folder: &Path) -> Result<(Program, PathBuf), Wrong> {
-    let (server, installer, client) =
-        (program("mariadbd")?, program("mariadb-install-db")?, program("mariadb")?);
+fn create_database(folder: &Path) -> Result<(Database, Program), Wrong> {
+    let (installer, client) = (program("mariadb-install-db")?, program("mariadb")?);
     let user = if geteuid().is_root() {
         "mysql".to_owned()
     } else {
@@ -132,7 +171,7 @@ fn start_database(folder: &Path) -> Result<(Program, PathBuf), Wrong> {
     if geteuid().is_root() {
         run(Command::new("chown").arg(format!("{user}:")).arg(folder), "chown")?;
     }
-    let (data, socket) = (folder.join("data"), folder.join("mariadb.sock"));
+    let data = folder.join("data");
     let mut command = Command::new(installer);
     command
         .arg("--no-defaults")
@@ -142,29 +181,19 @@ fn start_database(folder: &Path) -> Result<(Program, PathBuf), Wrong> {
         command.args(["--auth-root-authentication-method=normal", "--skip-test-db"]),
         "mariadb-install-db",
     )?;
-    let mut command = Command::new(server);
-    command
-        .arg("--no-defaults")
-        .arg(format!("--datadir={}", data.display()))
-        .arg(format!("--socket={}", socket.display()))
-        .arg(format!("--pid-file={}", folder.join("mariadb.pid").display()))
-        .arg(format!("--user={user}"))
-        // Every PHP process of every stack may hold a connection.
-        .args(["--skip-networking", "--max-connections=1000", "--innodb-buffer-pool-size=256M"]);
-    let failed = |error: crate::process::StartFailed| Wrong(format!("WordPress: {error}"));
-    let mut database = Program::start(&mut command, &folder.join("mariadb.log")).map_err(failed)?;
-    database.wait_until(|| UnixStream::connect(&socket).is_ok()).map_err(failed)?;
+    let database = Database { folder: folder.to_owned(), user };
+    let running = database.start()?;
     let statements = "CREATE DATABASE wordpress CHARACTER SET utf8mb4; CREATE USER \
         wordpress@localhost IDENTIFIED BY 'wordpress'; GRANT ALL ON wordpress.* TO \
         wordpress@localhost;";
     run(
         Command::new(client)
             .args(["--no-defaults", "-u", "root", "-S"])
-            .arg(&socket)
+            .arg(database.socket())
             .args(["-e", statements]),
         "mariadb",
     )?;
-    Ok((database, socket))
+    Ok((database, running))
 }
 
 fn install(root: &Path, socket: &Path) -> Result<(), Wrong> {

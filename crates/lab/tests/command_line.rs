@@ -210,6 +210,31 @@ fn the_cost_of_htaccess_files_is_measured() {
 }
 
 #[test]
+fn tls_is_measured_over_every_protocol() {
+    if usable().is_none() || howdah_lab::process::find(&["h2load"]).is_none() {
+        eprintln!("skipped: howdah or h2load is not here");
+        return;
+    }
+    let folder = Folder::new("https");
+    let out = folder.0.join("run").to_string_lossy().into_owned();
+    let arguments = ["run", "https", "--quick", "--rounds", "1", "--seconds", "1"];
+    let cells = "resumed handshakes with ECDSA,HelloWorld.txt over HTTP/3";
+    let output =
+        lab(&[&arguments[..], &["--stacks", "howdah", "--cells", cells, "--out", &out]].concat());
+    assert!(output.status.success(), "{}", said(&output));
+    let run = report::read(Path::new(&out)).unwrap();
+    let [handshakes, files] = run.cells.as_slice() else {
+        panic!("{}", said(&output));
+    };
+    for (cell, stack) in [(handshakes, "howdah"), (files, "howdah"), (files, "howdah-http3")] {
+        let rates = cell.results[stack].values(Figure::PerCpuSecond);
+        assert!(rates.len() == 1 && rates[0] > 0.0, "{stack}: {}", said(&output));
+    }
+    let configuration = &run.stacks[0].configuration["howdah.toml"];
+    assert!(configuration.contains("tls = { cert ="), "{configuration}");
+}
+
+#[test]
 fn an_interrupted_run_keeps_what_was_measured_and_leaves_nothing() {
     let Some(stacks) = usable() else { return };
     let folder = Folder::new("interrupt");

@@ -78,6 +78,7 @@ impl Stack for Fake {
             programs: vec![program],
             configuration: Default::default(),
             reload: vec![None],
+            http3: false,
         })
     }
 }
@@ -101,6 +102,9 @@ impl Progress for Silent {
 fn plan(stacks: &[&'static str]) -> Plan {
     let ramp = Ramp {
         clients: 4,
+        keeps: false,
+        reads: Duration::ZERO,
+        recovery: Duration::ZERO,
         time: Duration::from_millis(400),
         timeout: Duration::from_secs(2),
     };
@@ -129,6 +133,9 @@ fn plan(stacks: &[&'static str]) -> Plan {
         opcache: true,
         alone: false,
         memory: None,
+        swap: 0,
+        database: false,
+        tls: None,
         settings: Default::default(),
         search: None,
     };
@@ -161,11 +168,13 @@ fn bad_stacks_are_told_from_good_ones() {
         user: None,
         opcache: true,
         howdah: "x".into(),
+        tls: None,
         settings: Default::default(),
     };
     let mut runner = Runner {
         environment,
         ini_without_opcache: "x".into(),
+        database: None,
         folder: temporary.path().join("stacks"),
         effort: Effort { rounds: 2, ..Effort::QUICK },
         out: Some(temporary.path().join("out")),

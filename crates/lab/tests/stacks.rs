@@ -7,12 +7,13 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use howdah_lab::environment::{self, HELLO, Temporary};
-use howdah_lab::load::Question;
+use howdah_lab::load::{Protocol, Question};
 use howdah_lab::loads::sample;
 use howdah_lab::probes::memory;
 use howdah_lab::process::{accepts, tree};
 use howdah_lab::stack::{Environment, Stack};
 use howdah_lab::stacks;
+use howdah_lab::tls::{self, KeyKind, Pair};
 
 fn environment(folder: &Path) -> Environment {
     let root = folder.join("root");
@@ -28,6 +29,7 @@ fn environment(folder: &Path) -> Environment {
         user: environment::user(),
         opcache: true,
         howdah: howdah(),
+        tls: None,
         settings: Default::default(),
     }
 }
@@ -100,6 +102,51 @@ fn try_out(stack: &Rc<dyn Stack>, environment: &Environment, folder: &Path) {
 /// Whether a process runs. One that has ended and was not waited for does not.
 fn is_running(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|text| !text.contains(") Z "))
+}
+
+/// The stacks of the scenario `https`.
+const ENCRYPTED: [&str; 7] =
+    ["howdah", "howdah-http3", "nginx-fpm", "apache-event-fpm", "lighttpd-fpm", "h2o", "caddy"];
+
+#[test]
+fn stacks_answer_over_tls_with_the_certificate_that_they_were_given() {
+    let temporary = Temporary::new().unwrap();
+    let pair = Pair::of(KeyKind::EcdsaP256, temporary.path()).unwrap();
+    let environment = Environment {
+        tls: Some(pair.clone()),
+        ..environment(temporary.path())
+    };
+    for stack in stacks::named(&ENCRYPTED).unwrap() {
+        let name = stack.name();
+        if let Some(missing) = stack.missing(&environment) {
+            eprintln!("skipped: {name}: {missing}");
+            continue;
+        }
+        let folder = temporary.path().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        environment::give(&folder, &environment);
+        let running = stack
+            .start(&environment, &folder)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let until = Instant::now() + Duration::from_secs(30);
+        let found = loop {
+            match tls::agreed(running.port, &pair) {
+                Ok(found) => break found,
+                Err(wrong) => assert!(Instant::now() < until, "{name}: {wrong}"),
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        };
+        assert!(found.ends_with("X25519") && found.contains("AES_128_GCM"), "{name}: {found}");
+        for protocol in [Protocol::Https, Protocol::Http2] {
+            let file = Question {
+                protocol,
+                ..question("/HelloWorld.txt", Some(HELLO))
+            };
+            sample::check(&file, running.port, 2)
+                .unwrap_or_else(|wrong| panic!("{name}: {protocol:?}: {wrong}"));
+        }
+        assert_eq!(running.target().http3, name == "howdah-http3");
+    }
 }
 
 #[test]

@@ -1,13 +1,12 @@
 /*
  * Functions for scripts. Rust knows the answers.
  */
-#include "php.h"
-#include "SAPI.h"
+#include "shim_internal.h"
+#include "php_main.h"
 #include "php_output.h"
 #include "ext/standard/head.h"
 
 #include "functions_arginfo.h"
-#include "shim_internal.h"
 
 char *shim_getenv(const char *name, size_t length)
 {
@@ -81,6 +80,33 @@ PHP_FUNCTION(apache_lookup_uri)
 	zval_ptr_dtor(return_value);
 	php_error_docref(NULL, E_WARNING, "Unable to include '%s' - error finding URI", ZSTR_VAL(uri));
 	RETURN_FALSE;
+}
+
+PHP_FUNCTION(virtual)
+{
+	zend_string *uri;
+	struct howdah_text about = { .at = "there is no request" };
+	zend_file_handle file;
+
+	if (zend_parse_parameters(ZEND_NUM_ARGS(), "P", &uri) == FAILURE) {
+		RETURN_THROWS();
+	}
+	int found = current ? rust->sub_request(current->context, text_of(uri), &about) : HOWDAH_NOTHING;
+	if (found == HOWDAH_NOTHING) {
+		php_error_docref(NULL, E_WARNING, "Unable to include '%s' - %s", ZSTR_VAL(uri), about.at);
+		RETURN_FALSE;
+	}
+	php_output_end_all();
+	php_header();
+	if (found == HOWDAH_SCRIPT) {
+		zend_stream_init_filename(&file, about.at);
+		zend_execute_scripts(ZEND_INCLUDE, NULL, 1, &file);
+		zend_destroy_file_handle(&file);
+	}
+	if (rust->end_sub_request(current->context, found) != 0) {
+		php_handle_aborted_connection();
+	}
+	RETURN_TRUE;
 }
 
 PHP_FUNCTION(apache_response_headers)
@@ -186,19 +212,3 @@ PHP_FUNCTION(headers_send)
 	}
 	RETURN_LONG(sapi_send_headers() == SUCCESS ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED);
 }
-
-const zend_function_entry shim_functions[] = {
-	/* SHIM_APACHE_FUNCTIONS that only Apache's module has. */
-	ZEND_FE(apache_get_modules, arginfo_headers)
-	ZEND_FE(apache_get_version, arginfo_apache_get_version)
-	ZEND_FE(apache_getenv, arginfo_apache_getenv)
-	ZEND_FE(apache_lookup_uri, arginfo_apache_lookup_uri)
-	ZEND_FE(apache_note, arginfo_apache_note)
-	ZEND_FE(apache_setenv, arginfo_apache_setenv)
-	ZEND_FE(apache_request_headers, arginfo_headers)
-	ZEND_FALIAS(getallheaders, apache_request_headers, arginfo_headers)
-	ZEND_FE(apache_response_headers, arginfo_headers)
-	ZEND_FE(fastcgi_finish_request, arginfo_finish_request)
-	ZEND_FE(headers_send, arginfo_headers_send)
-	ZEND_FE_END
-};

@@ -1,11 +1,9 @@
 /*
  * Ini values: the pool's, those of php.ini and .user.ini for a folder, and those that directives set for a request.
  */
-#include "php.h"
+#include "shim_internal.h"
 #include "php_ini.h"
 #include "zend_ini.h"
-
-#include "shim_internal.h"
 
 static zend_ini_entry *shim_ini_entry(const char *name, size_t length)
 {

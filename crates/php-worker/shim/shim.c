@@ -6,8 +6,7 @@
  */
 #include <unistd.h>
 
-#include "php.h"
-#include "SAPI.h"
+#include "shim_internal.h"
 #include "php_ini.h"
 #include "php_main.h"
 #include "php_output.h"
@@ -17,8 +16,6 @@
 #include "zend_ini.h"
 #include "zend_signal.h"
 #include "zend_stream.h"
-
-#include "shim_internal.h"
 
 const struct howdah_callbacks *rust;
 const struct howdah_request *current;

@@ -71,6 +71,10 @@ struct howdah_callbacks {
 	void (*set_variable)(void *context, struct howdah_text name, struct howdah_text value);
 	/* Stores the former note of that name, or returns 0. A null value changes nothing. */
 	int (*note)(void *context, struct howdah_text name, struct howdah_text value, struct howdah_text *former);
+	/* Finds what a URI of this site leads to: one of the numbers below, and a script's path or why there is nothing. */
+	int (*sub_request)(void *context, struct howdah_text uri, struct howdah_text *about);
+	/* Sends the file that was found, or notes that the script that was found has ended. Returns as `write`. */
+	int (*end_sub_request)(void *context, int found);
 	/* Stores the next ini value of this request, as above. */
 	int (*next_ini)(void *context, int first, struct howdah_pair *pair);
 	/* Logs why PHP did not open the script. Returns the status of the response, and stores its content. */
@@ -96,6 +100,13 @@ enum {
 	HOWDAH_FIELDS,  /* the request's fields, with names as the client wrote them */
 	HOWDAH_MODULES, /* Apache's modules whose directives have an effect */
 	HOWDAH_URI,     /* what a URI of this site leads to */
+};
+
+/* What a URI leads to. */
+enum {
+	HOWDAH_NOTHING, /* to include */
+	HOWDAH_FILE,
+	HOWDAH_SCRIPT,
 };
 
 struct howdah_settings {

@@ -18,7 +18,7 @@ extern const struct howdah_request *current __attribute__((visibility("hidden"))
 int shim_send_head(sapi_headers_struct *headers, int interim);
 
 extern const zend_function_entry shim_functions[] __attribute__((visibility("hidden")));
-#define SHIM_APACHE_FUNCTIONS 6
+#define SHIM_APACHE_FUNCTIONS 7
 char *shim_getenv(const char *name, size_t length);
 
 /* Before a request starts: what php.ini has for its host and folder, what .user.ini files have, and what directives have. */

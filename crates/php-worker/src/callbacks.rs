@@ -36,6 +36,8 @@ pub static CALLBACKS: raw::Callbacks = raw::Callbacks {
     variable: on_variable,
     set_variable: on_set_variable,
     note: on_note,
+    sub_request: on_sub_request,
+    end_sub_request: on_end_sub_request,
     next_ini: on_next_ini,
     refuse: on_refuse,
     user_ini: on_user_ini,
@@ -179,6 +181,27 @@ unsafe extern "C" fn on_note(
         // SAFETY: called by the shim during `execute`, with room for a text.
         unsafe { store(request_of(context).note(name.as_ref(), new), former) }
     })
+}
+
+unsafe extern "C" fn on_sub_request(
+    context: *mut c_void,
+    uri: raw::Text,
+    about: *mut raw::Text,
+) -> c_int {
+    barrier(raw::NOTHING, || {
+        // SAFETY: called by the shim during `execute`, with room for a text.
+        unsafe {
+            about.write(raw::Text { at: c"".as_ptr(), length: 0 });
+            let (found, text) = request_of(context).sub_request(uri.as_ref());
+            about.write(text);
+            found
+        }
+    })
+}
+
+unsafe extern "C" fn on_end_sub_request(context: *mut c_void, found: c_int) -> c_int {
+    // SAFETY: called by the shim during `execute`.
+    barrier(-1, || unsafe { code(request_of(context).end_sub_request(found)) })
 }
 
 unsafe extern "C" fn on_variable(

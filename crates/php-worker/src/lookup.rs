@@ -72,6 +72,20 @@ pub fn properties(asker: &Asker<'_>, uri: &[u8]) -> Vec<Listed<'static>> {
     listed
 }
 
+/// Returns `uri`, from the site's root, as the target of a request. A relative one starts at the
+/// folder of the `present` one. `None` for one that no client may ask for.
+pub fn joined(present: &[u8], uri: &[u8]) -> Option<Vec<u8>> {
+    let target = Target::of(present, uri)?.unparsed;
+    let mut out = Vec::with_capacity(target.len());
+    for byte in target {
+        match byte {
+            b'\0'..=b' ' | b'#' | 0x7F => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+            byte => out.push(byte),
+        }
+    }
+    Some(out)
+}
+
 /// The type and the handler of folders.
 const FOLDER: &[u8] = b"httpd/unix-directory";
 

@@ -1,5 +1,7 @@
 //! One PHP request: passes the request to PHP, and PHP's response to a [`ResponseSink`].
 
+mod sub_request;
+
 use std::ffi::{CStr, OsStr, c_int};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -10,6 +12,7 @@ use howdah_ipc::figures::CacheNumbers;
 use howdah_ipc::request::{DecodedRequest, FixedText, Pairs};
 use howdah_ipc::response::{HeadKind, MOST_HEAD};
 
+use self::sub_request::SubRequests;
 use crate::body::BodyReader;
 use crate::children;
 use crate::head::ScriptHead;
@@ -68,6 +71,10 @@ pub trait ResponseSink {
     fn note_peak(&mut self, _bytes: u64) {}
     /// Notes the use of PHP's caches.
     fn note_caches(&mut self, _caches: &CacheNumbers) {}
+    /// Asks the front something. `None`: there is no answer.
+    fn ask(&mut self, _question: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
     /// Tells how many seconds the script has given itself from now; 0 and less is no limit.
     fn time_limit(&mut self, seconds: i64);
 }
@@ -106,6 +113,7 @@ pub struct PhpRequest<'c> {
     /// The texts that the script has set with `apache_note()`.
     notes: TextTable,
     former_note: Option<Vec<u8>>,
+    sub_requests: SubRequests,
     ini: Option<Pairs<'c>>,
     /// Buffer for the text of `PHP_SELF`.
     php_self: Vec<u8>,
@@ -159,6 +167,7 @@ impl<'c> PhpRequest<'c> {
             changed: TextTable::default(),
             notes: TextTable::default(),
             former_note: None,
+            sub_requests: SubRequests::default(),
             ini: None,
             php_self: Vec::new(),
             served: [0; 24],
@@ -218,7 +227,8 @@ impl<'c> PhpRequest<'c> {
     /// The environment variable that a script gets by this name, followed by a NUL. Apache's table
     /// ignores case.
     pub(crate) fn environment(&self, wanted: &[u8]) -> Option<&[u8]> {
-        self.changed.find(wanted).or_else(|| {
+        let changed = self.sub_requests.variable(wanted).or_else(|| self.changed.find(wanted));
+        changed.or_else(|| {
             let mut variables = self.request.variables();
             let found = variables.find(|(name, _)| name.eq_ignore_ascii_case(wanted));
             found.map(|(_, value)| value)
@@ -337,8 +347,9 @@ impl<'c> PhpRequest<'c> {
             self.variables = VariableCursor::Sent(self.request.variables());
         }
         if let VariableCursor::Sent(pairs) = &mut self.variables {
-            if let Some(pair) = pairs.next() {
-                return Some(raw_pair(pair));
+            if let Some((name, value)) = pairs.next() {
+                // A script that another one includes may be the first to ask for the variables.
+                return Some(raw_pair((name, self.sub_requests.variable(name).unwrap_or(value))));
             }
             self.variables = VariableCursor::PhpSelf;
         }
@@ -397,8 +408,9 @@ impl<'c> PhpRequest<'c> {
 
     /// SCRIPT_NAME followed by PATH_INFO.
     fn php_self(&mut self) -> raw::Text {
-        let script_name = self.variable(b"SCRIPT_NAME").unwrap_or(c"".to_bytes());
-        let Some(path_info) = self.variable(b"PATH_INFO") else {
+        let variable = |name| self.sub_requests.variable(name).or_else(|| self.variable(name));
+        let script_name = variable(b"SCRIPT_NAME").unwrap_or(c"".to_bytes());
+        let Some(path_info) = variable(b"PATH_INFO") else {
             return raw_text(script_name);
         };
         self.php_self = [script_name, path_info, b"\0"].concat();

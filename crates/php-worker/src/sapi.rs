@@ -73,6 +73,8 @@ pub mod raw {
         pub variable: unsafe extern "C" fn(Context, *const c_char, usize) -> *const c_char,
         pub set_variable: unsafe extern "C" fn(Context, Text, Text),
         pub note: unsafe extern "C" fn(Context, Text, Text, *mut Text) -> c_int,
+        pub sub_request: unsafe extern "C" fn(Context, Text, *mut Text) -> c_int,
+        pub end_sub_request: unsafe extern "C" fn(Context, c_int) -> c_int,
         pub next_ini: unsafe extern "C" fn(Context, c_int, *mut Pair) -> c_int,
         pub refuse: unsafe extern "C" fn(Context, *mut *const c_char) -> c_int,
         pub user_ini: unsafe extern "C" fn(Context, i64, *mut UserIni) -> c_int,
@@ -132,6 +134,12 @@ pub mod raw {
     pub const FIELDS: c_int = 0;
     /// `HOWDAH_MODULES`
     pub const MODULES: c_int = 1;
+    /// `HOWDAH_NOTHING`
+    pub const NOTHING: c_int = 0;
+    /// `HOWDAH_FILE`
+    pub const FILE: c_int = 1;
+    /// `HOWDAH_SCRIPT`
+    pub const SCRIPT: c_int = 2;
     /// `HOWDAH_BROKEN`
     pub const BROKEN: c_int = 1;
     /// `HOWDAH_OPCACHE_MISSING`

@@ -239,6 +239,10 @@ impl ResponseSink for ResponseWriter<'_> {
         caches::warn(&former, caches);
     }
 
+    fn ask(&mut self, question: &[u8]) -> Option<Vec<u8>> {
+        ResponseWriter::ask(self, question)
+    }
+
     fn time_limit(&mut self, seconds: i64) {
         self.grant(seconds);
     }

@@ -1,5 +1,7 @@
 //! One request on its way through a worker.
 
+mod questions;
+
 use std::any::Any;
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -13,6 +15,8 @@ use howdah_ipc::figures::RequestFigures;
 use howdah_ipc::response::{self, HeadKind, ResponseHead};
 use howdah_ipc::{Corrupt, SlotPhase};
 
+use self::questions::Asked;
+pub use self::questions::{Answer, Answers, Asker};
 use crate::deadlines::Overdue;
 use crate::waiters::Waiters;
 use crate::zygote::Lease;
@@ -34,6 +38,7 @@ pub struct Exchange {
     is_failed: bool,
     /// Gets the script's run at the end.
     report: Option<RunReport>,
+    asked: Asked,
 }
 
 /// The run of a script, for logs.
@@ -91,6 +96,7 @@ impl Exchange {
             kill: false,
             is_failed: false,
             report: None,
+            asked: Asked::default(),
         }
     }
 
@@ -129,6 +135,9 @@ impl Exchange {
         {
             let lane = self.lease.as_ref().map_or(0, |lease| lease.lane);
             self.waiters.count_failure(lane, failure);
+        }
+        if progress.is_ok_and(|progress| !progress.complete) {
+            self.attend(context);
         }
         progress
     }

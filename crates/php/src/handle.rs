@@ -1,6 +1,6 @@
 //! One front thread's access to a pool.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use howdah_sys::usage;
 use crate::RequestEncoder;
 use crate::counters::{PoolCounter, PoolCounters};
 use crate::deadlines::Deadlines;
-use crate::exchange::Exchange;
+use crate::exchange::{Answers, Exchange};
 use crate::lanes::QueuePlace;
 use crate::pool::{DispatchError, Pool};
 use crate::waiters::Waiters;
@@ -28,6 +28,7 @@ pub struct PoolHandle {
     thread: usize,
     /// This thread's counters of the pool.
     counters: PoolCounters,
+    answers: OnceCell<Rc<Answers>>,
     waiters: RefCell<Option<Rc<Waiters>>>,
     version: Cell<u64>,
     trimmed: Cell<Option<Instant>>,
@@ -42,11 +43,18 @@ impl PoolHandle {
             pool,
             thread,
             counters,
+            answers: OnceCell::new(),
             waiters: RefCell::new(None),
             version: Cell::new(0),
             trimmed: Cell::new(None),
             former: RefCell::new(Vec::new()),
         })
+    }
+
+    /// Chooses who answers what scripts ask while they run. The first choice before the first
+    /// request holds.
+    pub fn answer_with(&self, answers: Answers) {
+        let _ = self.answers.set(Rc::new(answers));
     }
 
     /// The pool that requests are dispatched to.
@@ -208,8 +216,10 @@ impl PoolHandle {
         if self.pool.version() != self.version.get() {
             let (version, zygote) = self.pool.zygote();
             let (limits, counters) = (*self.pool.limits(), self.counters.clone());
-            let waiters =
-                zygote.and_then(|zygote| Waiters::open(zygote, self.thread, limits, counters).ok());
+            let answers = self.answers.get().cloned();
+            let waiters = zygote.and_then(|zygote| {
+                Waiters::open(zygote, self.thread, limits, counters, answers).ok()
+            });
             self.version.set(version);
             let before = std::mem::replace(&mut *self.waiters.borrow_mut(), waiters);
             self.former.borrow_mut().extend(before.filter(|waiters| waiters.open.get() > 0));

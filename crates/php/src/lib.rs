@@ -21,11 +21,14 @@ mod scaling;
 mod waiters;
 mod zygote;
 
-pub use exchange::{Exchange, ExchangeError, Progress, RunReport, ScriptRun, decode_head};
+pub use exchange::{
+    Answer, Answers, Asker, Exchange, ExchangeError, Progress, RunReport, ScriptRun, decode_head,
+};
 pub use handle::{PoolHandle, RequestBody};
 pub use howdah_ipc::figures::{CacheNumber, CacheNumbers, RequestFigures, WorkerFigures};
 pub use howdah_ipc::request::{EntryBlock, RequestEncoder};
 pub use howdah_ipc::response::{HeadKind, ResponseHead};
+pub use howdah_ipc::sub_request::Found;
 pub use lanes::{LaneFigures, LaneLimits, QueuePlace};
 pub use memory::{MemoryFigures, MemorySum, MemoryWatch};
 pub use pool::{DispatchError, Pool, PoolEvent, PoolFigures, PoolLimits, WorkerFacts, ZygoteFacts};

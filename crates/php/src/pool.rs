@@ -337,9 +337,12 @@ impl Pool {
                 }
             }
         };
-        tokio::time::timeout(self.queue_timeout(place.lane), wait)
-            .await
-            .unwrap_or(Err(DispatchError::QueueTimeout))
+        let waited = tokio::time::timeout(self.queue_timeout(place.lane), wait).await;
+        waited.unwrap_or_else(|_| {
+            let (_, zygote) = self.zygote();
+            zygote.iter().for_each(|zygote| zygote.give_up_without_slots());
+            Err(DispatchError::QueueTimeout)
+        })
     }
 
     fn facts(&self) -> MutexGuard<'_, ZygoteFacts> {

@@ -8,6 +8,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use howdah_ipc::SlotPhase;
+use howdah_ipc::front::SlotStatus;
 use howdah_sys::readiness::Readable;
 use tokio::task::JoinHandle;
 
@@ -15,7 +16,7 @@ use crate::counters::{PoolCounter, PoolCounters};
 use crate::deadlines::{Deadlines, Overdue};
 use crate::pool::PoolLimits;
 use crate::zygote::{Lease, Zygote};
-use crate::{ExchangeError, KILL_SIGNAL, SOFT_TIMEOUT_SIGNAL};
+use crate::{Answers, Asker, ExchangeError, KILL_SIGNAL, SOFT_TIMEOUT_SIGNAL};
 
 /// How long after the soft time-out a worker is killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -34,6 +35,10 @@ pub(crate) struct Waiters {
     thread: usize,
     limits: PoolLimits,
     counters: PoolCounters,
+    /// Answers what scripts ask while they run.
+    pub(crate) answers: Option<Rc<Answers>>,
+    /// By slot: for whom the script may ask.
+    pub(crate) askers: RefCell<Vec<Option<Asker>>>,
     /// By slot.
     entries: RefCell<Vec<Entry>>,
     /// Slots that this thread has handed over and not got back.
@@ -42,6 +47,8 @@ pub(crate) struct Waiters {
     watching: Cell<bool>,
     /// Number of requests that had been taken from the queue at the last sweep.
     taken: Cell<u32>,
+    /// Number of requests that had been answered at the last sweep.
+    answered: Cell<usize>,
 }
 
 /// The state of one slot, as its thread sees it.
@@ -84,6 +91,7 @@ impl Waiters {
         thread: usize,
         limits: PoolLimits,
         counters: PoolCounters,
+        answers: Option<Rc<Answers>>,
     ) -> io::Result<Rc<Waiters>> {
         let slots = zygote.front.geometry().slots;
         let entries = RefCell::new((0..slots).map(|_| Entry::Unused).collect());
@@ -92,10 +100,13 @@ impl Waiters {
             thread,
             limits,
             counters,
+            answers,
+            askers: RefCell::new(vec![None; slots]),
             entries,
             open: Cell::new(0),
             watching: Cell::new(false),
             taken: Cell::new(0),
+            answered: Cell::new(0),
         });
         let bell = Readable::new(waiters.zygote.front.bell(thread))?;
         let listener = tokio::task::spawn_local(listen(Rc::downgrade(&waiters), bell));
@@ -135,6 +146,7 @@ impl Waiters {
 
     /// Registers a slot that was just queued.
     pub(crate) fn register(&self, slot: usize, deadlines: Deadlines) {
+        self.askers.borrow_mut()[slot] = None;
         self.entries.borrow_mut()[slot] = Entry::Waiting { waker: None, deadlines, overdue: None };
         self.open.set(self.open.get() + 1);
     }
@@ -223,6 +235,7 @@ impl Waiters {
             && let Some(figures) = self.zygote.front.figures(lease.slot_ref())
         {
             lease.figures = Some(figures);
+            self.zygote.count_answer();
             self.counters.count_figures(lease.lane, &figures);
             if self
                 .limits
@@ -298,15 +311,19 @@ impl Waiters {
         let slots = 0..self.zygote.front.geometry().slots;
         let waits = slots.map(|slot| self.sweep_slot(slot, now)).max();
         let (_, taken) = self.zygote.front.queued();
-        if self.taken.replace(taken) != taken {
-            return;
-        }
+        let is_moving = self.taken.replace(taken) != taken;
+        let answered = self.zygote.answered();
+        let has_answered = self.answered.replace(answered) != answered;
         match waits {
+            // The queue alone proves nothing: a hostile thread may empty it, and answer nobody.
             Some(Wait::TooLong)
-                if !self.zygote.front.is_any_taken() && self.zygote.has_settled() =>
+                if !has_answered
+                    && !self.zygote.front.is_any_taken()
+                    && self.zygote.has_settled() =>
             {
                 self.zygote.give_up(STUCK)
             }
+            _ if is_moving => {}
             // Resting workers are woken only if the others take nothing from the queue.
             Some(Wait::InTime | Wait::TooLong) => {
                 self.zygote.front.wake_all();
@@ -340,11 +357,22 @@ impl Waiters {
                 }
             }
             Entry::Abandoned { lease, deadlines, kill_at, kills } => {
-                let worker =
-                    self.zygote.front.slot_status(lease.slot()).ok().and_then(|look| look.worker);
-                let Some(worker) = worker else {
-                    return Wait::None;
+                let status = self.zygote.front.slot_status(lease.slot());
+                let (phase, worker) = match status {
+                    Ok(SlotStatus { phase, worker: Some(worker), .. }) => (phase, worker),
+                    // A worker had begun the request, and no correct one puts it back. Nothing
+                    // else would ever end the use of such a slot.
+                    Ok(_) | Err(_) => {
+                        drop(entries); // All exchanges hear of it.
+                        self.zygote.condemn();
+                        return Wait::None;
+                    }
                 };
+                if phase == SlotPhase::Done {
+                    drop(entries); // The slot goes back.
+                    self.news(slot);
+                    return Wait::None;
+                }
                 let pid = self.zygote.pid(worker);
                 let is_late = |deadlines: &mut Deadlines| {
                     deadlines.count(signs(), now, &self.limits).is_some()

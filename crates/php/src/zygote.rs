@@ -38,6 +38,8 @@ pub(crate) struct Zygote {
     waiting: AtomicUsize,
     /// Number of leased slots.
     out: AtomicUsize,
+    /// Number of requests whose scripts have ended, as the front has seen it.
+    answered: AtomicUsize,
     /// How many requests may wait for a worker, with a slot or without.
     most_waiting: usize,
     /// How many of these may wait with a slot. The others wait in lanes, where a full queue still
@@ -97,6 +99,8 @@ const SETTLING: Duration = Duration::from_secs(5);
 /// A request that waits for a slot. It gets the slot, or the reason why it is refused.
 type Waiting = oneshot::Sender<Result<Lease, DispatchError>>;
 
+const CLEANS_NOTHING: &str = "the zygote returns no slot that it was told to clean; it may be \
+                              stopped";
 const NONSENSE: &str = "its shared memory or its sockets were tampered with";
 
 /// The content of a zygote's message.
@@ -143,6 +147,7 @@ impl Zygote {
             lost: (0..slots).map(|_| AtomicU32::new(0)).collect(),
             waiting: AtomicUsize::new(0),
             out: AtomicUsize::new(0),
+            answered: AtomicUsize::new(0),
             most_waiting,
             most_behind: most_waiting.div_ceil(2),
             has_lanes: !lanes.is_empty(),
@@ -281,6 +286,25 @@ impl Zygote {
     /// worker that takes no request is not thought to be stopped.
     pub(crate) fn has_settled(&self) -> bool {
         self.ready.get().unwrap_or(&self.attached).elapsed() >= SETTLING
+    }
+
+    /// Counts a request whose script has ended.
+    pub(crate) fn count_answer(&self) {
+        self.answered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Number of requests whose scripts have ended.
+    pub(crate) fn answered(&self) -> usize {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Gives the zygote up if it has all slots and returns none, for a request that has waited for
+    /// a slot as long as it may. No request has a slot then whose time limit would show it.
+    pub(crate) fn give_up_without_slots(&self) {
+        let is_without = self.out.load(Ordering::SeqCst) == 0 && !self.front.has_free_slots();
+        if is_without && self.has_settled() {
+            self.give_up(CLEANS_NOTHING);
+        }
     }
 
     /// Number of requests that workers have, at most one each.

@@ -19,7 +19,7 @@ use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_htaccess::response::About;
 use howdah_htaccess::trace::Event;
-use howdah_http::h1::{self, Progress};
+use howdah_http::h1::{self, HeadProgress};
 use howdah_http::{Fields, Request, ResponseHead, Scheme, Status};
 use howdah_site::{
     Client, DocumentPath, FileHandle, Resolution, Resolved, Ruled, Scratch, Site, Sites,
@@ -410,7 +410,7 @@ fn request(config: &Config, question: &Question) -> Result<Request, String> {
     let mut request = Request::new();
     request.scheme = scheme;
     match h1::parse_request(head.as_bytes(), &howdah_http::Limits::default(), &mut request) {
-        Ok(Progress::Complete(parsed)) if parsed.head_length == head.len() => Ok(request),
+        Ok(HeadProgress::Complete(parsed)) if parsed.head_length == head.len() => Ok(request),
         Ok(_) => {
             Err("the request does not end where it should; is there a line break in it?".to_owned())
         }

@@ -9,6 +9,7 @@ mod directives;
 mod response;
 mod secure;
 mod server_timing;
+mod sub_request;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use howdah_site::{Resolution, Resolved, Site};
 pub(crate) use self::context::{Arrival, RequestContext, ScratchBuffers};
 pub(crate) use self::directives::{CostlySites, adjust, list};
 pub(crate) use self::response::{Head, Response};
+pub(crate) use self::sub_request::answers;
 use crate::body;
 use crate::front::Thread;
 use crate::observe::{
@@ -198,7 +200,10 @@ async fn answer(
                 made
             }
             Resolution::Proxy { upstream, target } => {
-                upstream::respond(context, site, rules, (upstream, &target), is_error).await
+                // In a box of its own: every connection would have room for it otherwise.
+                let proxied =
+                    upstream::respond(context, site, rules, (upstream, &target), is_error);
+                Box::pin(proxied).await
             }
             Resolution::Discard { most } => match context.discard_content(most).await {
                 Ok(()) => {

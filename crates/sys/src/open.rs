@@ -57,15 +57,39 @@ pub fn folder(path: &CStr, lookup: Lookup) -> io::Result<OwnedFd> {
 }
 
 /// Opens the file at `path` for reading and follows links. For files that a site's owner names.
-/// Never waits.
+/// Never waits for another process.
 ///
 /// # Errors
 /// The error of `open(2)`.
-pub fn file(path: &CStr) -> io::Result<OwnedFd> {
+pub fn file(path: &CStr, lookup: Lookup) -> io::Result<OwnedFd> {
+    if lookup == Lookup::Cached
+        && let Some(opened) = cached(libc::AT_FDCWD, path, Access::Read.flags(), 0)
+    {
+        return opened;
+    }
     // SAFETY: `path` is NUL-terminated.
     let fd = check(unsafe { libc::open(path.as_ptr(), Access::Read.flags()) })?;
     // SAFETY: fresh descriptor, owned by nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Returns what is at `path`, with `follows` at the end of a link there. For paths that a site's
+/// owner names.
+///
+/// # Errors
+/// The error of `stat(2)`.
+pub fn stat(path: &CStr, follows: bool, lookup: Lookup) -> io::Result<Stat> {
+    let flags = libc::O_CLOEXEC | libc::O_PATH | if follows { 0 } else { libc::O_NOFOLLOW };
+    if lookup == Lookup::Cached
+        && let Some(opened) = cached(libc::AT_FDCWD, path, flags, 0)
+    {
+        return Stat::of(opened?.as_fd());
+    }
+    if follows {
+        Stat::of_path(path)
+    } else {
+        Stat::of_link(path)
+    }
 }
 
 /// Opens the file at `path` for appending. Creates a missing file, readable for its group. For log
@@ -93,7 +117,7 @@ pub fn append(path: &CStr) -> io::Result<OwnedFd> {
 /// The error of `open(2)`, among others if `/proc` is not mounted.
 pub fn again_for_reading(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-    self::file(&path)
+    self::file(&path, Lookup::Full)
 }
 
 /// Opens `path` below `folder`.

@@ -10,7 +10,7 @@ use crate::language::{Item, word, words};
 use crate::mistake::{Complaint, MistakeKind};
 use crate::pattern::Pattern;
 use crate::scope;
-use crate::settings::{Branch, ConditionalSection, FilesSection, Names, Settings};
+use crate::settings::{Branch, ConditionalSection, FileNames, FilesSection, Settings};
 
 /// A section of the language, for the manual and `<IfSection>`.
 #[derive(Clone, Copy, Debug)]
@@ -293,16 +293,16 @@ fn folder(path: &[u8]) -> Arc<[u8]> {
     [path, slash].concat().into()
 }
 
-fn regex(text: &[u8]) -> Result<Names, Complaint> {
+fn regex(text: &[u8]) -> Result<FileNames, Complaint> {
     match Pattern::new(text, false) {
-        Ok(pattern) => Ok(Names::Regex(Arc::new(pattern))),
+        Ok(pattern) => Ok(FileNames::Regex(Arc::new(pattern))),
         Err(bad) => Err(Complaint::about(0, "Regex could not be compiled").hint(bad.message)),
     }
 }
 
 /// Returns the name of a file, or a pattern of names. Apache normalises a path first, although it
 /// compares the name only.
-fn names(path: &[u8]) -> Names {
+fn names(path: &[u8]) -> FileNames {
     let mut parts: Vec<&[u8]> = Vec::new();
     for part in path.split(|&byte| byte == b'/') {
         match part {
@@ -321,8 +321,8 @@ fn names(path: &[u8]) -> Names {
         name.push(b'/');
     }
     match is_wildcard(&name) {
-        true => Names::Wildcard(name.into()),
-        false => Names::Exact(name.into()),
+        true => FileNames::Wildcard(name.into()),
+        false => FileNames::Exact(name.into()),
     }
 }
 

@@ -1,7 +1,7 @@
 use super::{CompileContext, compile, compile_asking};
 use crate::directive::Overrides;
 use crate::mistake::MistakeKind;
-use crate::settings::Names;
+use crate::settings::FileNames;
 use crate::settings::Settings;
 
 fn context() -> CompileContext {
@@ -336,9 +336,9 @@ fn names_of_files() {
     let names = |text: &str| {
         let compiled = compile(format!("<Files {text}>\n</Files>").as_bytes(), &context());
         match &compiled.settings.files[0].names {
-            Names::Exact(name) => format!("exact {}", name.escape_ascii()),
-            Names::Wildcard(name) => format!("wildcard {}", name.escape_ascii()),
-            Names::Regex(pattern) => format!("regex {pattern:?}"),
+            FileNames::Exact(name) => format!("exact {}", name.escape_ascii()),
+            FileNames::Wildcard(name) => format!("wildcard {}", name.escape_ascii()),
+            FileNames::Regex(pattern) => format!("regex {pattern:?}"),
         }
     };
     for (text, expected) in [

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use howdah_http::Method;
 
-use super::scan::Order;
-use super::tree::{Condition, Shell, Test, Word};
+use super::scan::ComparisonOrder;
+use super::tree::{Condition, ExpressionWord, Shell, WordTest};
 use crate::evaluation_context::EvaluationContext;
 use crate::host::ProbeKind;
 use crate::number;
@@ -17,7 +17,7 @@ use crate::wildcard;
 use crate::work::{self, Exhausted};
 
 /// The state of an evaluation.
-pub(super) struct Evaluation<'e, 'r> {
+pub(super) struct ExpressionEvaluation<'e, 'r> {
     pub transaction: &'e mut Transaction<'r>,
     pub context: &'e mut dyn EvaluationContext,
     pub captures: &'e mut Captures,
@@ -33,7 +33,7 @@ const TOO_MUCH: &str = "the directives take too much work on this request";
 
 type Evaluated<T> = Result<T, String>;
 
-impl Evaluation<'_, '_> {
+impl ExpressionEvaluation<'_, '_> {
     /// Whether a condition at that depth holds.
     pub(super) fn holds(&mut self, condition: &Condition, depth: u32) -> Evaluated<bool> {
         let depth = deeper(depth)?;
@@ -140,36 +140,36 @@ impl Evaluation<'_, '_> {
         Ok(matched)
     }
 
-    fn is(&mut self, test: Test, word: &[u8]) -> bool {
+    fn is(&mut self, test: WordTest, word: &[u8]) -> bool {
         let context = &mut *self.context;
         match test {
-            Test::NotEmpty => !word.is_empty(),
-            Test::Empty => word.is_empty(),
-            Test::True => {
+            WordTest::NotEmpty => !word.is_empty(),
+            WordTest::Empty => word.is_empty(),
+            WordTest::True => {
                 let false_words: [&[u8]; 5] = [b"", b"0", b"off", b"no", b"false"];
                 !false_words.iter().any(|known| known.eq_ignore_ascii_case(word))
             }
-            Test::Directory => context.kind(word) == Some(ProbeKind::Directory),
-            Test::Exists => context.kind(word).is_some(),
-            Test::File => context.kind(word) == Some(ProbeKind::File),
-            Test::FileNotEmpty => context
+            WordTest::Directory => context.kind(word) == Some(ProbeKind::Directory),
+            WordTest::Exists => context.kind(word).is_some(),
+            WordTest::File => context.kind(word) == Some(ProbeKind::File),
+            WordTest::FileNotEmpty => context
                 .probe(word)
                 .is_some_and(|probe| probe.kind == ProbeKind::File && probe.size > 0),
-            Test::Link => context
+            WordTest::Link => context
                 .host()
                 .probe_link(word)
                 .is_some_and(|probe| probe.kind == ProbeKind::Link),
-            Test::Executable => {
+            WordTest::Executable => {
                 context.host().probe_link(word).is_some_and(|probe| probe.mode & 0o111 != 0)
             }
-            Test::AccessibleFile => subrequest::is_file(self.transaction, word, context),
-            Test::AccessibleUrl => subrequest::is_url(self.transaction, word, context),
+            WordTest::AccessibleFile => subrequest::is_file(self.transaction, word, context),
+            WordTest::AccessibleUrl => subrequest::is_url(self.transaction, word, context),
         }
     }
 
     /// Returns the value of a word at that depth.
-    fn value<'w>(&mut self, word: &'w Word, depth: u32) -> Evaluated<Cow<'w, [u8]>> {
-        if let Word::Text(text) | Word::Number(text) = word {
+    fn value<'w>(&mut self, word: &'w ExpressionWord, depth: u32) -> Evaluated<Cow<'w, [u8]>> {
+        if let ExpressionWord::Text(text) | ExpressionWord::Number(text) = word {
             deeper(depth)?;
             return Ok(Cow::Borrowed(text));
         }
@@ -179,19 +179,28 @@ impl Evaluation<'_, '_> {
     }
 
     /// Appends the value of a word.
-    pub(super) fn append(&mut self, word: &Word, depth: u32, out: &mut Vec<u8>) -> Evaluated<()> {
+    pub(super) fn append(
+        &mut self,
+        word: &ExpressionWord,
+        depth: u32,
+        out: &mut Vec<u8>,
+    ) -> Evaluated<()> {
         let depth = deeper(depth)?;
         match word {
-            Word::Text(text) | Word::Number(text) => out.extend_from_slice(text),
-            Word::Variable(variable) => variable.append(self, out),
-            Word::Group(number) => out.extend_from_slice(self.captures.group(usize::from(*number))),
-            Word::Call(function, argument) => {
+            ExpressionWord::Text(text) | ExpressionWord::Number(text) => {
+                out.extend_from_slice(text)
+            }
+            ExpressionWord::Variable(variable) => variable.append(self, out),
+            ExpressionWord::Group(number) => {
+                out.extend_from_slice(self.captures.group(usize::from(*number)))
+            }
+            ExpressionWord::Call(function, argument) => {
                 let argument = self.value(argument, depth)?;
                 let steps = work::RULE + argument.len() as u64;
                 self.transaction.client.meter().spend(steps).map_err(|Exhausted| TOO_MUCH)?;
                 function.call(&argument, self, out);
             }
-            Word::Joined(words) => {
+            ExpressionWord::Joined(words) => {
                 for word in words {
                     self.append(word, depth, out)?;
                 }
@@ -212,15 +221,15 @@ impl Evaluation<'_, '_> {
     }
 }
 
-impl Order {
+impl ComparisonOrder {
     fn is(self, ordering: std::cmp::Ordering) -> bool {
         match self {
-            Order::Equal => ordering.is_eq(),
-            Order::NotEqual => ordering.is_ne(),
-            Order::Less => ordering.is_lt(),
-            Order::LessOrEqual => ordering.is_le(),
-            Order::Greater => ordering.is_gt(),
-            Order::GreaterOrEqual => ordering.is_ge(),
+            ComparisonOrder::Equal => ordering.is_eq(),
+            ComparisonOrder::NotEqual => ordering.is_ne(),
+            ComparisonOrder::Less => ordering.is_lt(),
+            ComparisonOrder::LessOrEqual => ordering.is_le(),
+            ComparisonOrder::Greater => ordering.is_gt(),
+            ComparisonOrder::GreaterOrEqual => ordering.is_ge(),
         }
     }
 }

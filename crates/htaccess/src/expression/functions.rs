@@ -3,7 +3,7 @@
 use md5::{Digest, Md5};
 use sha1::Sha1;
 
-use super::evaluate::Evaluation;
+use super::evaluate::ExpressionEvaluation;
 use crate::escape::push_uri;
 use crate::variables::field_value;
 
@@ -60,7 +60,7 @@ impl Function {
     pub(super) fn call(
         self,
         argument: &[u8],
-        evaluation: &mut Evaluation<'_, '_>,
+        evaluation: &mut ExpressionEvaluation<'_, '_>,
         out: &mut Vec<u8>,
     ) {
         let state = &evaluation.transaction.state;

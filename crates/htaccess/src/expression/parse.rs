@@ -4,8 +4,8 @@
 use super::BadExpression;
 use super::functions::Function;
 use super::scan::{Token, TokenKind, tokens};
-use super::tree::{Condition, Shell, Test, Word};
-use super::variables::Variable;
+use super::tree::{Condition, ExpressionWord, Shell, WordTest};
+use super::variables::ExpressionVariable;
 use crate::network::Subnet;
 use crate::pattern::Pattern;
 
@@ -14,20 +14,20 @@ use crate::pattern::Pattern;
 const DEEPEST: usize = 100;
 
 pub(super) fn condition(text: &[u8]) -> Result<Condition, BadExpression> {
-    let mut parser = Parser::new(text, tokens(text, true)?);
+    let mut parser = ExpressionParser::new(text, tokens(text, true)?);
     let condition = parser.any(0)?;
     parser.end()?;
     Ok(condition)
 }
 
-pub(super) fn string(text: &[u8]) -> Result<Word, BadExpression> {
-    let mut parser = Parser::new(text, tokens(text, false)?);
+pub(super) fn string(text: &[u8]) -> Result<ExpressionWord, BadExpression> {
+    let mut parser = ExpressionParser::new(text, tokens(text, false)?);
     let word = parser.pieces(0)?;
     parser.end()?;
     Ok(word)
 }
 
-struct Parser {
+struct ExpressionParser {
     tokens: Vec<Token>,
     next: usize,
     /// The end of the text.
@@ -36,9 +36,9 @@ struct Parser {
 
 type Parsed<T> = Result<T, BadExpression>;
 
-impl Parser {
-    fn new(text: &[u8], tokens: Vec<Token>) -> Parser {
-        Parser { tokens, next: 0, end: text.len() }
+impl ExpressionParser {
+    fn new(text: &[u8], tokens: Vec<Token>) -> ExpressionParser {
+        ExpressionParser { tokens, next: 0, end: text.len() }
     }
 
     fn peek(&self) -> Option<&TokenKind> {
@@ -146,17 +146,17 @@ impl Parser {
         self.next += 1;
         let word = self.word(depth)?;
         let test = match letter {
-            b'n' => Test::NotEmpty,
-            b'z' => Test::Empty,
-            b'T' => Test::True,
-            b'd' => Test::Directory,
-            b'e' => Test::Exists,
-            b'f' => Test::File,
-            b's' => Test::FileNotEmpty,
-            b'L' | b'h' => Test::Link,
-            b'x' => Test::Executable,
-            b'F' => Test::AccessibleFile,
-            b'U' | b'A' => Test::AccessibleUrl,
+            b'n' => WordTest::NotEmpty,
+            b'z' => WordTest::Empty,
+            b'T' => WordTest::True,
+            b'd' => WordTest::Directory,
+            b'e' => WordTest::Exists,
+            b'f' => WordTest::File,
+            b's' => WordTest::FileNotEmpty,
+            b'L' | b'h' => WordTest::Link,
+            b'x' => WordTest::Executable,
+            b'F' => WordTest::AccessibleFile,
+            b'U' | b'A' => WordTest::AccessibleUrl,
             b'R' => return Ok(Condition::ClientIn(subnet("-R", &word, place)?)),
             letter => {
                 let message = format!("there is no test \"-{}\"", char::from(letter));
@@ -208,7 +208,7 @@ impl Parser {
 
     /// `{ word, … }`. Functions that give lists are other modules' in Apache, and there is none
     /// here.
-    fn list(&mut self, depth: usize) -> Parsed<Vec<Word>> {
+    fn list(&mut self, depth: usize) -> Parsed<Vec<ExpressionWord>> {
         let place = self.place();
         if let Some(TokenKind::Name(name)) = self.peek() {
             let message =
@@ -225,7 +225,7 @@ impl Parser {
     }
 
     /// Words with dots between them.
-    fn word(&mut self, depth: usize) -> Parsed<Word> {
+    fn word(&mut self, depth: usize) -> Parsed<ExpressionWord> {
         let mut words = vec![self.single(depth)?];
         while self.take_if(&TokenKind::Dot) {
             words.push(self.single(depth)?);
@@ -233,11 +233,11 @@ impl Parser {
         Ok(joined(words))
     }
 
-    fn single(&mut self, depth: usize) -> Parsed<Word> {
+    fn single(&mut self, depth: usize) -> Parsed<ExpressionWord> {
         let place = self.place();
         match self.take() {
-            Some(TokenKind::Number(digits)) => Ok(Word::Number(digits.into())),
-            Some(TokenKind::Group(number)) => Ok(Word::Group(number)),
+            Some(TokenKind::Number(digits)) => Ok(ExpressionWord::Number(digits.into())),
+            Some(TokenKind::Group(number)) => Ok(ExpressionWord::Group(number)),
             Some(TokenKind::Open) => self.variable(depth, place),
             Some(TokenKind::Quote) => {
                 let word = self.pieces(depth)?;
@@ -256,13 +256,13 @@ impl Parser {
     }
 
     /// After `%{`.
-    fn variable(&mut self, depth: usize, place: usize) -> Parsed<Word> {
+    fn variable(&mut self, depth: usize, place: usize) -> Parsed<ExpressionWord> {
         let Some(TokenKind::Name(name)) = self.take() else {
             return Err(fault(place, "a variable's name is expected here"));
         };
         if self.take_if(&TokenKind::Close) {
-            return match Variable::named(&name) {
-                Some(variable) => Ok(Word::Variable(variable)),
+            return match ExpressionVariable::named(&name) {
+                Some(variable) => Ok(ExpressionWord::Variable(variable)),
                 None => {
                     Err(fault(place, format!("there is no variable \"{}\"", name.escape_ascii())))
                 }
@@ -279,17 +279,17 @@ impl Parser {
     }
 
     /// Parses the parts of a string.
-    fn pieces(&mut self, depth: usize) -> Parsed<Word> {
+    fn pieces(&mut self, depth: usize) -> Parsed<ExpressionWord> {
         let mut words = Vec::new();
         loop {
             let place = self.place();
             match self.peek() {
                 Some(TokenKind::Text(text)) => {
-                    words.push(Word::Text(text[..].into()));
+                    words.push(ExpressionWord::Text(text[..].into()));
                     self.next += 1;
                 }
                 Some(&TokenKind::Group(number)) => {
-                    words.push(Word::Group(number));
+                    words.push(ExpressionWord::Group(number));
                     self.next += 1;
                 }
                 Some(TokenKind::Open) => {
@@ -306,24 +306,24 @@ fn fault(offset: usize, message: impl Into<String>) -> BadExpression {
     BadExpression { message: message.into(), offset }
 }
 
-fn call(name: &[u8], argument: Word, place: usize) -> Parsed<Word> {
+fn call(name: &[u8], argument: ExpressionWord, place: usize) -> Parsed<ExpressionWord> {
     match Function::named(name) {
-        Ok(function) => Ok(Word::Call(function, Box::new(argument))),
+        Ok(function) => Ok(ExpressionWord::Call(function, Box::new(argument))),
         Err(message) => Err(fault(place, message)),
     }
 }
 
-fn joined(mut words: Vec<Word>) -> Word {
+fn joined(mut words: Vec<ExpressionWord>) -> ExpressionWord {
     match words.len() {
-        0 => Word::Text([].into()),
+        0 => ExpressionWord::Text([].into()),
         1 => words.remove(0),
-        _ => Word::Joined(words),
+        _ => ExpressionWord::Joined(words),
     }
 }
 
 /// Returns the network that a constant string names.
-fn subnet(operator: &str, word: &Word, place: usize) -> Parsed<Subnet> {
-    let Word::Text(text) = word else {
+fn subnet(operator: &str, word: &ExpressionWord, place: usize) -> Parsed<Subnet> {
+    let ExpressionWord::Text(text) = word else {
         let message = format!("{operator} takes an address or a network as a string in quotes");
         return Err(fault(place, message));
     };

@@ -41,16 +41,16 @@ pub(super) enum TokenKind {
     MatchesNot,
     Dot,
     /// A comparison of strings.
-    Strings(Order),
+    Strings(ComparisonOrder),
     /// A comparison of numbers.
-    Numbers(Order),
+    Numbers(ComparisonOrder),
     /// One of `( ) { } , :`.
     Mark(u8),
 }
 
 /// The order that a comparison asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum ComparisonOrder {
     Equal,
     NotEqual,
     Less,
@@ -64,7 +64,7 @@ const LONGEST_PIECE: usize = 8192;
 
 /// The construct that the next byte is part of.
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum ScanState {
     Plain,
     /// A string up to this quote, or to the end of the text.
     Text(Option<u8>),
@@ -77,8 +77,8 @@ enum State {
 /// Returns the tokens of a condition, or else of a string.
 pub(super) fn tokens(text: &[u8], is_condition: bool) -> Result<Vec<Token>, BadExpression> {
     let first = match is_condition {
-        true => State::Plain,
-        false => State::Text(None),
+        true => ScanState::Plain,
+        false => ScanState::Text(None),
     };
     let mut scanner = Scanner {
         text,
@@ -88,14 +88,14 @@ pub(super) fn tokens(text: &[u8], is_condition: bool) -> Result<Vec<Token>, BadE
     };
     while scanner.at < text.len() {
         match scanner.state() {
-            State::Plain => scanner.plain()?,
-            State::Variable => scanner.variable()?,
-            State::Text(quote) => scanner.string(quote)?,
-            State::Argument => scanner.string(None)?,
+            ScanState::Plain => scanner.plain()?,
+            ScanState::Variable => scanner.variable()?,
+            ScanState::Text(quote) => scanner.string(quote)?,
+            ScanState::Argument => scanner.string(None)?,
         }
     }
     match scanner.state() {
-        State::Plain | State::Text(None) => Ok(scanner.tokens),
+        ScanState::Plain | ScanState::Text(None) => Ok(scanner.tokens),
         _ => scanner.fail("unterminated string or variable"),
     }
 }
@@ -104,16 +104,16 @@ struct Scanner<'t> {
     text: &'t [u8],
     at: usize,
     /// The states around the one at hand, which is the last.
-    states: Vec<State>,
+    states: Vec<ScanState>,
     tokens: Vec<Token>,
 }
 
 impl Scanner<'_> {
-    fn state(&self) -> State {
+    fn state(&self) -> ScanState {
         *self.states.last().expect("the first state is never left")
     }
 
-    fn become_state(&mut self, state: State) {
+    fn become_state(&mut self, state: ScanState) {
         *self.states.last_mut().expect("the first state is never left") = state;
     }
 
@@ -139,11 +139,11 @@ impl Scanner<'_> {
             [b' ' | b'\t' | b'\n', ..] => self.at += 1,
             [quote @ (b'"' | b'\''), ..] => {
                 self.push(TokenKind::Quote, 1);
-                self.become_state(State::Text(Some(quote)));
+                self.become_state(ScanState::Text(Some(quote)));
             }
             [b'%', b'{', ..] => {
                 self.push(TokenKind::Open, 2);
-                self.states.push(State::Variable);
+                self.states.push(ScanState::Variable);
             }
             [b'$', digit @ b'0'..=b'9', ..] => self.push(TokenKind::Group(digit - b'0'), 2),
             [b'/', ..] => return self.regex(1),
@@ -207,7 +207,7 @@ impl Scanner<'_> {
             b'}' => self.close(),
             b':' => {
                 self.push(TokenKind::Mark(b':'), 1);
-                self.become_state(State::Argument);
+                self.become_state(ScanState::Argument);
             }
             byte => {
                 let shown = [byte].escape_ascii().to_string();
@@ -224,7 +224,7 @@ impl Scanner<'_> {
 
     /// Scans a piece of a string or of an argument, and its end.
     fn string(&mut self, quote: Option<u8>) -> Result<(), BadExpression> {
-        let in_argument = matches!(self.state(), State::Argument);
+        let in_argument = matches!(self.state(), ScanState::Argument);
         let (begin, mut piece) = (self.at, Vec::new());
         loop {
             if piece.len() >= LONGEST_PIECE {
@@ -264,13 +264,13 @@ impl Scanner<'_> {
             [] => {}
             [b'%', ..] => {
                 self.push(TokenKind::Open, 2);
-                self.states.push(State::Variable);
+                self.states.push(ScanState::Variable);
             }
             [b'$', digit, ..] => self.push(TokenKind::Group(digit - b'0'), 2),
             [b'}', ..] => self.close(),
             _ => {
                 self.push(TokenKind::Quote, 1);
-                self.become_state(State::Plain);
+                self.become_state(ScanState::Plain);
             }
         }
         Ok(())
@@ -334,12 +334,12 @@ fn word(name: &[u8]) -> TokenKind {
 
 fn numbers(name: &[u8]) -> Option<TokenKind> {
     Some(TokenKind::Numbers(match name {
-        b"eq" => Order::Equal,
-        b"ne" => Order::NotEqual,
-        b"lt" => Order::Less,
-        b"le" => Order::LessOrEqual,
-        b"gt" => Order::Greater,
-        b"ge" => Order::GreaterOrEqual,
+        b"eq" => ComparisonOrder::Equal,
+        b"ne" => ComparisonOrder::NotEqual,
+        b"lt" => ComparisonOrder::Less,
+        b"le" => ComparisonOrder::LessOrEqual,
+        b"gt" => ComparisonOrder::Greater,
+        b"ge" => ComparisonOrder::GreaterOrEqual,
         _ => return None,
     }))
 }
@@ -347,16 +347,16 @@ fn numbers(name: &[u8]) -> Option<TokenKind> {
 /// Returns the longest symbol at the beginning, and its length.
 fn symbol(rest: &[u8]) -> Option<(TokenKind, usize)> {
     Some(match rest {
-        [b'=', b'=', ..] => (TokenKind::Strings(Order::Equal), 2),
+        [b'=', b'=', ..] => (TokenKind::Strings(ComparisonOrder::Equal), 2),
         [b'=', b'~', ..] => (TokenKind::Matches, 2),
-        [b'=', ..] => (TokenKind::Strings(Order::Equal), 1),
-        [b'!', b'=', ..] => (TokenKind::Strings(Order::NotEqual), 2),
+        [b'=', ..] => (TokenKind::Strings(ComparisonOrder::Equal), 1),
+        [b'!', b'=', ..] => (TokenKind::Strings(ComparisonOrder::NotEqual), 2),
         [b'!', b'~', ..] => (TokenKind::MatchesNot, 2),
         [b'!', ..] => (TokenKind::Not, 1),
-        [b'<', b'=', ..] => (TokenKind::Strings(Order::LessOrEqual), 2),
-        [b'<', ..] => (TokenKind::Strings(Order::Less), 1),
-        [b'>', b'=', ..] => (TokenKind::Strings(Order::GreaterOrEqual), 2),
-        [b'>', ..] => (TokenKind::Strings(Order::Greater), 1),
+        [b'<', b'=', ..] => (TokenKind::Strings(ComparisonOrder::LessOrEqual), 2),
+        [b'<', ..] => (TokenKind::Strings(ComparisonOrder::Less), 1),
+        [b'>', b'=', ..] => (TokenKind::Strings(ComparisonOrder::GreaterOrEqual), 2),
+        [b'>', ..] => (TokenKind::Strings(ComparisonOrder::Greater), 1),
         [b'&', b'&', ..] => (TokenKind::And, 2),
         [b'|', b'|', ..] => (TokenKind::Or, 2),
         [b'.', ..] => (TokenKind::Dot, 1),

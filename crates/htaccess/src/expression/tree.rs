@@ -1,8 +1,8 @@
 //! The tree that an expression is compiled to.
 
 use super::functions::Function;
-use super::scan::Order;
-use super::variables::Variable;
+use super::scan::ComparisonOrder;
+use super::variables::ExpressionVariable;
 use crate::network::Subnet;
 use crate::pattern::Pattern;
 
@@ -16,26 +16,26 @@ pub(super) enum Condition {
     /// A conjunction: the first that does not hold decides.
     All(Vec<Condition>),
     /// `==` and its like: bytes.
-    Strings(Order, Word, Word),
+    Strings(ComparisonOrder, ExpressionWord, ExpressionWord),
     /// `-eq` and its like: integers.
-    Numbers(Order, Word, Word),
+    Numbers(ComparisonOrder, ExpressionWord, ExpressionWord),
     /// `-in {…}`.
-    OneOf(Word, Vec<Word>),
+    OneOf(ExpressionWord, Vec<ExpressionWord>),
     /// `=~`.
-    Matches(Word, Box<Pattern>),
+    Matches(ExpressionWord, Box<Pattern>),
     /// `-ipmatch`.
-    InNetwork(Word, Subnet),
+    InNetwork(ExpressionWord, Subnet),
     /// `-R`.
     ClientIn(Subnet),
     /// `-fnmatch`, `-strmatch`, `-strcmatch`: the word, and the shell's pattern.
-    Shell(Shell, Word, Word),
+    Shell(Shell, ExpressionWord, ExpressionWord),
     /// `-n`, `-d` and their like.
-    Is(Test, Word),
+    Is(WordTest, ExpressionWord),
 }
 
 /// A test of one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Test {
+pub(super) enum WordTest {
     /// `-n`
     NotEmpty,
     /// `-z`
@@ -73,14 +73,14 @@ pub(super) enum Shell {
 
 /// A word, which has bytes as its value.
 #[derive(Debug)]
-pub(super) enum Word {
+pub(super) enum ExpressionWord {
     Text(Box<[u8]>),
     /// Digits without quotes.
     Number(Box<[u8]>),
-    Variable(Variable),
-    Call(Function, Box<Word>),
+    Variable(ExpressionVariable),
+    Call(Function, Box<ExpressionWord>),
     /// `$0` to `$9`
     Group(u8),
     /// A concatenation.
-    Joined(Vec<Word>),
+    Joined(Vec<ExpressionWord>),
 }

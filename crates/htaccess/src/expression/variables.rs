@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use howdah_http::date;
 
-use super::evaluate::Evaluation;
+use super::evaluate::ExpressionEvaluation;
 use crate::variables::{Server, field, field_value, fixed};
 
 /// A variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Variable {
+pub(super) enum ExpressionVariable {
     /// A variable that mod_rewrite has as well.
     Server(Server),
     /// `HTTP_*`: a field of the request.
@@ -35,51 +35,55 @@ pub(super) enum Variable {
     ApiVersion,
 }
 
-impl Variable {
+impl ExpressionVariable {
     /// Returns the variable of that name, in any case.
-    pub(super) fn named(name: &[u8]) -> Option<Variable> {
+    pub(super) fn named(name: &[u8]) -> Option<ExpressionVariable> {
         let name = name.to_ascii_uppercase();
         Some(match name.as_slice() {
-            b"DOCUMENT_URI" => Variable::DocumentUri,
-            b"CONTENT_TYPE" => Variable::ContentType,
-            b"HANDLER" => Variable::Handler,
-            b"LAST_MODIFIED" => Variable::LastModified,
-            b"REQUEST_STATUS" => Variable::Status,
-            b"HTTP2" => Variable::Http2,
-            b"API_VERSION" => Variable::ApiVersion,
+            b"DOCUMENT_URI" => ExpressionVariable::DocumentUri,
+            b"CONTENT_TYPE" => ExpressionVariable::ContentType,
+            b"HANDLER" => ExpressionVariable::Handler,
+            b"LAST_MODIFIED" => ExpressionVariable::LastModified,
+            b"REQUEST_STATUS" => ExpressionVariable::Status,
+            b"HTTP2" => ExpressionVariable::Http2,
+            b"API_VERSION" => ExpressionVariable::ApiVersion,
             b"CONTEXT_PREFIX" | b"REMOTE_IDENT" | b"REQUEST_LOG_ID" | b"CONN_LOG_ID" => {
-                Variable::Empty
+                ExpressionVariable::Empty
             }
-            b"SCRIPT_USER" => Variable::User,
-            b"SCRIPT_GROUP" => Variable::Group,
-            name if name.starts_with(b"SSL_") => Variable::Tls(name.into()),
+            b"SCRIPT_USER" => ExpressionVariable::User,
+            b"SCRIPT_GROUP" => ExpressionVariable::Group,
+            name if name.starts_with(b"SSL_") => ExpressionVariable::Tls(name.into()),
             // A variable of mod_rewrite only.
             b"SERVER_ADDR" => return None,
             name => match field(name) {
-                Some(field) => Variable::Field(field),
-                None => Variable::Server(fixed(name)?),
+                Some(field) => ExpressionVariable::Field(field),
+                None => ExpressionVariable::Server(fixed(name)?),
             },
         })
     }
 
     /// Appends the value.
-    pub(super) fn append(&self, evaluation: &mut Evaluation<'_, '_>, out: &mut Vec<u8>) {
+    pub(super) fn append(&self, evaluation: &mut ExpressionEvaluation<'_, '_>, out: &mut Vec<u8>) {
         let transaction = &*evaluation.transaction;
         let state = &transaction.state;
         let value: Cow<'_, [u8]> = match self {
-            Variable::Server(server) => server.value(transaction, evaluation.context),
-            Variable::Field(name) => {
+            ExpressionVariable::Server(server) => server.value(transaction, evaluation.context),
+            ExpressionVariable::Field(name) => {
                 out.extend_from_slice(&field_value(transaction, name));
                 return evaluation.varies_on(name);
             }
-            Variable::DocumentUri => state.env.value(b"DOCUMENT_URI").unwrap_or(&state.uri).into(),
-            Variable::Tls(name) => {
+            ExpressionVariable::DocumentUri => {
+                state.env.value(b"DOCUMENT_URI").unwrap_or(&state.uri).into()
+            }
+            ExpressionVariable::Tls(name) => {
                 let tls = transaction.client.tls();
                 tls.and_then(|tls| tls.variable(name)).unwrap_or_default().as_bytes().into()
             }
-            Variable::ContentType => state.content_type.as_deref().unwrap_or_default().into(),
-            Variable::Handler => state.handler.as_deref().unwrap_or_default().into(),
-            Variable::LastModified => {
+            ExpressionVariable::ContentType => {
+                state.content_type.as_deref().unwrap_or_default().into()
+            }
+            ExpressionVariable::Handler => state.handler.as_deref().unwrap_or_default().into(),
+            ExpressionVariable::LastModified => {
                 let sent = state.fields.value(b"Last-Modified").and_then(date::parse);
                 let seconds = sent.unwrap_or(0);
                 let zone = evaluation
@@ -88,23 +92,23 @@ impl Variable {
                     .zone(transaction.client.depends_on_everything(), seconds);
                 digits(seconds.saturating_add_signed(i64::from(zone))).into()
             }
-            Variable::Status => state.status.code().to_string().into_bytes().into(),
-            Variable::User | Variable::Group => {
+            ExpressionVariable::Status => state.status.code().to_string().into_bytes().into(),
+            ExpressionVariable::User | ExpressionVariable::Group => {
                 let owners = evaluation
                     .context
                     .host()
                     .owners(transaction.client.depends_on_everything(), &state.filename)
                     .unwrap_or_default();
-                let name = if *self == Variable::User {
+                let name = if *self == ExpressionVariable::User {
                     owners.user
                 } else {
                     owners.group
                 };
                 name.unwrap_or_default().into_vec().into()
             }
-            Variable::Http2 => b"off"[..].into(),
-            Variable::ApiVersion => b"20120211"[..].into(),
-            Variable::Empty => b""[..].into(),
+            ExpressionVariable::Http2 => b"off"[..].into(),
+            ExpressionVariable::ApiVersion => b"20120211"[..].into(),
+            ExpressionVariable::Empty => b""[..].into(),
         };
         out.extend_from_slice(&value);
     }

@@ -4,7 +4,8 @@ use super::{File, Report, Scope, Use};
 use crate::mistake::{Complaint, MistakeKind};
 
 pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
-    let mut places: Vec<Rules<'_>> = file.scopes.iter().map(|_| Rules::default()).collect();
+    let mut places: Vec<ScopeRules<'_>> =
+        file.scopes.iter().map(|_| ScopeRules::default()).collect();
     for directive in &file.uses {
         places[directive.scope].add(directive);
     }
@@ -21,13 +22,13 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
 
 /// The access rules of one scope.
 #[derive(Default)]
-struct Rules<'r> {
+struct ScopeRules<'r> {
     require: Vec<&'r Use<'r>>,
     old: Vec<&'r Use<'r>>,
     satisfy_any: Option<&'r Use<'r>>,
 }
 
-impl<'r> Rules<'r> {
+impl<'r> ScopeRules<'r> {
     fn add(&mut self, directive: &'r Use<'r>) {
         match &*directive.name {
             "require" => self.require.push(directive),
@@ -62,7 +63,7 @@ impl<'r> Rules<'r> {
     }
 }
 
-fn mixed(rules: &Rules<'_>, report: &mut Report<'_>) {
+fn mixed(rules: &ScopeRules<'_>, report: &mut Report<'_>) {
     if let (Some(old), Some(require)) = (rules.old.first(), rules.require.first()) {
         let message = format!(
             "{} and the Require of line {} are both asked, each on its own",
@@ -73,7 +74,7 @@ fn mixed(rules: &Rules<'_>, report: &mut Report<'_>) {
     }
 }
 
-fn granted(rules: &Rules<'_>, report: &mut Report<'_>) {
+fn granted(rules: &ScopeRules<'_>, report: &mut Report<'_>) {
     let is_other = |require: &&&Use<'_>| !require.says(0, "all") && !require.says(0, "not");
     if let (Some(all), Some(other)) = (rules.grants_all(), rules.require.iter().find(is_other))
         && all.scope == 0
@@ -90,7 +91,7 @@ fn granted(rules: &Rules<'_>, report: &mut Report<'_>) {
     }
 }
 
-fn satisfied(rules: &Rules<'_>, report: &mut Report<'_>) {
+fn satisfied(rules: &ScopeRules<'_>, report: &mut Report<'_>) {
     let Some(satisfy) = rules.satisfy_any else {
         return;
     };
@@ -108,7 +109,7 @@ fn satisfied(rules: &Rules<'_>, report: &mut Report<'_>) {
     }
 }
 
-fn limited(scope: &Scope<'_>, rules: &Rules<'_>, report: &mut Report<'_>) {
+fn limited(scope: &Scope<'_>, rules: &ScopeRules<'_>, report: &mut Report<'_>) {
     // Without GET the section denies these methods, such as POST or PUT.
     let names_usual = scope.words.iter().any(|method| method == b"GET");
     if let (Some(item), "<limit", true) = (scope.item, &*scope.name, names_usual)
@@ -122,7 +123,7 @@ fn limited(scope: &Scope<'_>, rules: &Rules<'_>, report: &mut Report<'_>) {
 }
 
 /// `Require all granted` where names begin with `.ht`.
-fn hidden(file: &File<'_>, scope: usize, rules: &Rules<'_>, report: &mut Report<'_>) {
+fn hidden(file: &File<'_>, scope: usize, rules: &ScopeRules<'_>, report: &mut Report<'_>) {
     let section = file.around(scope).find(|section| section.name.starts_with("<files"));
     let is_hidden = |section: &Scope<'_>| {
         section.words.iter().any(|word| {

@@ -62,7 +62,7 @@ fn pattern(directive: &Use<'_>) -> Option<(usize, Vec<u8>)> {
 
 /// Facts about the group that is being read.
 #[derive(Clone, Copy, Default)]
-struct Group {
+struct GroupFacts {
     /// Whether the alternative has an unbounded repetition.
     repeats: bool,
     /// Whether the alternative has an atom that must be there once.
@@ -71,14 +71,14 @@ struct Group {
     risky: bool,
 }
 
-impl Group {
+impl GroupFacts {
     fn end_alternative(&mut self) {
         self.risky |= self.repeats && !self.fixed;
         (self.repeats, self.fixed) = (false, false);
     }
 
     /// Adds an atom; `group` has the facts of a group.
-    fn add(&mut self, quantifier: Quantifier, group: Option<Group>) {
+    fn add(&mut self, quantifier: Quantifier, group: Option<GroupFacts>) {
         let repeats_itself = group.is_some_and(|group| group.risky);
         match quantifier {
             Quantifier::Endless => self.repeats = true,
@@ -100,8 +100,8 @@ enum Quantifier {
 /// Whether a group that can be split in many ways is repeated without bound: `(a+)+`, `(\w+\s?)*`,
 /// `(.*)*`.
 pub(super) fn is_explosive(pattern: &[u8]) -> bool {
-    let mut groups: Vec<Group> = Vec::new();
-    let mut group = Group::default();
+    let mut groups: Vec<GroupFacts> = Vec::new();
+    let mut group = GroupFacts::default();
     let mut at = 0;
     while let Some(&byte) = pattern.get(at) {
         at += 1;

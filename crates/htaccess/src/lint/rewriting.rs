@@ -9,7 +9,7 @@ use crate::modules::rewrite::arguments;
 
 pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
     engine(file, report);
-    let mut places: HashMap<usize, Place<'_>> = HashMap::new();
+    let mut places: HashMap<usize, SectionFacts<'_>> = HashMap::new();
     for directive in &file.uses {
         let place = places.entry(directive.scope).or_default();
         match &*directive.name {
@@ -36,15 +36,15 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
 
 /// Whether a rule answers with 403, 404 or 410.
 pub(super) fn refuses(rule: &Use<'_>) -> bool {
-    let flags = Flags::read(arguments::split(&rule.item.raw).and_then(|words| words.flags));
+    let flags = RuleFlags::read(arguments::split(&rule.item.raw).and_then(|words| words.flags));
     flags.refuses || flags.has(&["F", "forbidden", "G", "gone"])
 }
 
 /// Facts about the rules of one section.
 #[derive(Default)]
-struct Place<'f> {
+struct SectionFacts<'f> {
     /// The conditions that wait for their rule.
-    conditions: Vec<(&'f Use<'f>, Test)>,
+    conditions: Vec<(&'f Use<'f>, FileCondition)>,
     /// The rule after which no other one is ever reached.
     end: Option<u32>,
     /// Rules without a condition that end the rewriting: pattern, whether case counts, and line.
@@ -61,7 +61,7 @@ struct Taken {
 
 /// A condition that looks for a file.
 #[derive(Clone, PartialEq, Eq)]
-struct Test {
+struct FileCondition {
     subject: Vec<u8>,
     pattern: Vec<u8>,
     or: bool,
@@ -93,12 +93,12 @@ fn engine(file: &File<'_>, report: &mut Report<'_>) {
     }
 }
 
-fn condition<'f>(directive: &'f Use<'f>, place: &mut Place<'f>, report: &mut Report<'_>) {
+fn condition<'f>(directive: &'f Use<'f>, place: &mut SectionFacts<'f>, report: &mut Report<'_>) {
     let Some(words) = arguments::split(&directive.item.raw) else {
         return;
     };
-    let flags = Flags::read(words.flags);
-    let test = Test {
+    let flags = RuleFlags::read(words.flags);
+    let test = FileCondition {
         subject: words.first.to_vec(),
         pattern: words.second.to_vec(),
         or: flags.has(&["OR", "ornext"]),
@@ -121,7 +121,7 @@ fn condition<'f>(directive: &'f Use<'f>, place: &mut Place<'f>, report: &mut Rep
 
 fn rule<'f>(
     directive: &'f Use<'f>,
-    place: &mut Place<'f>,
+    place: &mut SectionFacts<'f>,
     is_server: bool,
     report: &mut Report<'_>,
 ) {
@@ -129,7 +129,7 @@ fn rule<'f>(
     let Some(words) = arguments::split(&directive.item.raw) else {
         return;
     };
-    let flags = Flags::read(words.flags);
+    let flags = RuleFlags::read(words.flags);
     let pattern = words.first;
     never_matches(directive.item, pattern, is_server, report);
     joined_to_host(directive.item, pattern, words.second, report);
@@ -158,7 +158,7 @@ fn upstream(rule: &Use<'_>, file: &File<'_>, report: &mut Report<'_>) {
     else {
         return;
     };
-    if !Flags::read(words.flags).has(&["P", "proxy"]) {
+    if !RuleFlags::read(words.flags).has(&["P", "proxy"]) {
         return;
     }
     let (server, is_known) = server(words.second, upstreams);
@@ -216,8 +216,8 @@ const EVERYTHING: &[&[u8]] = &[
 fn shadowed(
     item: &Item,
     pattern: &[u8],
-    flags: &Flags,
-    place: &Place<'_>,
+    flags: &RuleFlags,
+    place: &SectionFacts<'_>,
     report: &mut Report<'_>,
 ) {
     let taker = place.end.or_else(|| {
@@ -283,16 +283,16 @@ fn never_matches(item: &Item, pattern: &[u8], is_server: bool, report: &mut Repo
 
 /// The flags of a rule, by name.
 #[derive(Default)]
-struct Flags {
+struct RuleFlags {
     names: Vec<Vec<u8>>,
     skipped: Option<u32>,
     /// `R=404` and the like end the rules as F does.
     refuses: bool,
 }
 
-impl Flags {
-    fn read(field: Option<&[u8]>) -> Flags {
-        let mut flags = Flags::default();
+impl RuleFlags {
+    fn read(field: Option<&[u8]>) -> RuleFlags {
+        let mut flags = RuleFlags::default();
         let Some(field) = field else { return flags };
         // Wrong brackets are reported by the directive itself.
         let _ = arguments::each_flag(field, |name, value| {

@@ -20,15 +20,15 @@ use crate::work;
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// The order for sets of methods; later ones win.
-    orders: Vec<(MethodSet, Order)>,
-    allows: Vec<Rule>,
-    denies: Vec<Rule>,
+    orders: Vec<(MethodSet, AccessOrder)>,
+    allows: Vec<AccessRule>,
+    denies: Vec<AccessRule>,
     /// The methods with `Satisfy Any`.
     any: MethodSet,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Order {
+enum AccessOrder {
     #[default]
     DenyAllow,
     AllowDeny,
@@ -37,7 +37,7 @@ enum Order {
 
 /// One word of `Allow from` or `Deny from`.
 #[derive(Clone, Debug)]
-struct Rule {
+struct AccessRule {
     place: Arc<Place>,
     methods: MethodSet,
     clients: Clients,
@@ -65,7 +65,7 @@ impl Config {
         self.any.meets(method)
     }
 
-    fn order(&self, method: MethodSet) -> Order {
+    fn order(&self, method: MethodSet) -> AccessOrder {
         let found = self.orders.iter().rev().find(|(methods, _)| methods.meets(method));
         found.map(|(_, order)| *order).unwrap_or_default()
     }
@@ -83,11 +83,11 @@ pub(crate) fn check(
 ) -> Result<(), Denial> {
     let order = config.order(method);
     let is_allowed = match order {
-        Order::DenyAllow => {
+        AccessOrder::DenyAllow => {
             matches(tx, &config.allows, method, context, false)?
                 || !matches(tx, &config.denies, method, context, true)?
         }
-        Order::AllowDeny | Order::MutualFailure => {
+        AccessOrder::AllowDeny | AccessOrder::MutualFailure => {
             matches(tx, &config.allows, method, context, false)?
                 && !matches(tx, &config.denies, method, context, true)?
         }
@@ -96,9 +96,9 @@ pub(crate) fn check(
         step: "access",
         place: None,
         text: match order {
-            Order::DenyAllow => "Order Deny,Allow",
-            Order::AllowDeny => "Order Allow,Deny",
-            Order::MutualFailure => "Order Mutual-failure",
+            AccessOrder::DenyAllow => "Order Deny,Allow",
+            AccessOrder::AllowDeny => "Order Allow,Deny",
+            AccessOrder::MutualFailure => "Order Mutual-failure",
         }
         .into(),
         facts: Vec::new(),
@@ -116,7 +116,7 @@ pub(crate) fn check(
 /// Whether one of the rules matches the client.
 fn matches(
     tx: &mut Transaction<'_>,
-    rules: &[Rule],
+    rules: &[AccessRule],
     method: MethodSet,
     context: &mut dyn EvaluationContext,
     denies: bool,
@@ -154,7 +154,7 @@ fn matches(
     Ok(false)
 }
 
-impl Rule {
+impl AccessRule {
     fn event(&self, denies: bool) -> Event {
         let clients = match &self.clients {
             Clients::All => "all".to_owned(),
@@ -220,9 +220,9 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
 
 fn order(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let order = match &call.word(0).to_ascii_lowercase()[..] {
-        b"allow,deny" => Order::AllowDeny,
-        b"deny,allow" => Order::DenyAllow,
-        b"mutual-failure" => Order::MutualFailure,
+        b"allow,deny" => AccessOrder::AllowDeny,
+        b"deny,allow" => AccessOrder::DenyAllow,
+        b"mutual-failure" => AccessOrder::MutualFailure,
         _ => {
             let complaint =
                 Complaint::about(0, "Order is Deny,Allow or Allow,Deny or Mutual-failure");
@@ -245,7 +245,7 @@ fn deny(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     Ok(())
 }
 
-fn rules(call: &Call<'_>) -> Result<Vec<Rule>, Complaint> {
+fn rules(call: &Call<'_>) -> Result<Vec<AccessRule>, Complaint> {
     if !call.word(0).eq_ignore_ascii_case(b"from") {
         return Err(Complaint::about(0, format!("{} is followed by \"from\"", call.name)));
     }
@@ -255,7 +255,7 @@ fn rules(call: &Call<'_>) -> Result<Vec<Rule>, Complaint> {
     words
         .map(|(index, word)| {
             let clients = clients(word).map_err(|message| Complaint::about(index, message))?;
-            Ok(Rule { place: place.clone(), methods, clients })
+            Ok(AccessRule { place: place.clone(), methods, clients })
         })
         .collect()
 }

@@ -15,13 +15,13 @@ use crate::expression::Expression;
 use crate::merge::Merge;
 pub(crate) use directives::DIRECTIVES;
 pub use fixup::fixup;
-use list::List;
+use list::RedirectList;
 
 /// The module's configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// `Redirect` with a path, and `RedirectMatch`.
-    redirects: Arc<List>,
+    redirects: Arc<RedirectList>,
     /// `Redirect` without a path: for everything below the folder.
     everything: Option<Everything>,
     /// `RedirectRelative`.
@@ -54,7 +54,7 @@ pub enum Outcome {
 impl Merge for Config {
     fn merge(base: &Config, add: &Config) -> Config {
         Config {
-            redirects: List::joined(&add.redirects, &base.redirects),
+            redirects: RedirectList::joined(&add.redirects, &base.redirects),
             everything: add.everything.as_ref().or(base.everything.as_ref()).cloned(),
             relative: add.relative.or(base.relative),
         }

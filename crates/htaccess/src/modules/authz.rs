@@ -13,9 +13,9 @@ use crate::method_set::MethodSet;
 use crate::mistake::{Complaint, Place};
 use crate::transaction::{Denial, Transaction};
 
-use evaluate::{AuthzStatus, Evaluation, Groups};
+use evaluate::{AuthzStatus, Groups, RequireEvaluation};
 use requirement::Requirement;
-use section::{Logic, Section, SectionKind};
+use section::{Logic, RequireSection, SectionKind};
 
 /// The module's configuration.
 ///
@@ -24,14 +24,14 @@ use section::{Logic, Section, SectionKind};
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// All `Require` directives; `None` where there are none.
-    section: Option<Arc<Section>>,
+    section: Option<Arc<RequireSection>>,
     merging: Option<Merging>,
     /// Whether the site's own `Require` no longer counts: it is part of `section`, or removed.
     is_detached: bool,
     /// AuthzSendForbiddenOnFailure.
     forbidden_on_failure: Option<bool>,
     /// While containers are read: the section before each open one. Empty otherwise.
-    outer: Vec<Option<Arc<Section>>>,
+    outer: Vec<Option<Arc<RequireSection>>>,
 }
 
 /// `AuthMerging`.
@@ -48,7 +48,7 @@ impl Merge for Config {
         if let (Some(Merging::With(logic)), Some(above)) = (add.merging, base.joined()) {
             merged.section = Some(match &add.section {
                 None => above,
-                Some(own) => Arc::new(Section::joined(logic, &above, own)),
+                Some(own) => Arc::new(RequireSection::joined(logic, &above, own)),
             });
             merged.is_detached = true;
         }
@@ -73,18 +73,22 @@ impl Config {
     }
 
     /// Returns the section joined with the site's own `Require`; `None` where there is no section.
-    fn joined(&self) -> Option<Arc<Section>> {
+    fn joined(&self) -> Option<Arc<RequireSection>> {
         let section = self.section.as_ref()?;
         Some(match self.joins_site() {
             None => section.clone(),
-            Some(logic) => Arc::new(Section::joined(logic, &Arc::new(Section::granted()), section)),
+            Some(logic) => Arc::new(RequireSection::joined(
+                logic,
+                &Arc::new(RequireSection::granted()),
+                section,
+            )),
         })
     }
 
-    fn add(&mut self, member: Section) -> Result<(), Complaint> {
+    fn add(&mut self, member: RequireSection) -> Result<(), Complaint> {
         let section = self
             .section
-            .get_or_insert_with(|| Arc::new(Section::container(None, Logic::Any, false)));
+            .get_or_insert_with(|| Arc::new(RequireSection::container(None, Logic::Any, false)));
         Arc::make_mut(section).add(member)
     }
 }
@@ -129,7 +133,7 @@ pub(crate) fn evaluate<'c>(
     if joins_site == Some(Logic::Any) {
         return Ok(Decision::Granted);
     }
-    let mut evaluate = Evaluation { tx, groups, context, method };
+    let mut evaluate = RequireEvaluation { tx, groups, context, method };
     Ok(match evaluate.section(section, Logic::All)? {
         AuthzStatus::Granted => Decision::Granted,
         AuthzStatus::Neutral if joins_site == Some(Logic::All) => Decision::Granted,
@@ -222,7 +226,7 @@ fn contain(
 ) -> Result<(), Complaint> {
     let config: &mut Config = edit(shared);
     if call.edge == Edge::Open {
-        let section = Section::container(Some(call.kept_place()), logic, is_negated);
+        let section = RequireSection::container(Some(call.kept_place()), logic, is_negated);
         config.outer.push(config.section.replace(Arc::new(section)));
         return Ok(());
     }
@@ -239,7 +243,7 @@ fn contain(
 fn require(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let (is_negated, requirement) = Requirement::parse(call)?;
     let config: &mut Config = edit(shared);
-    config.add(Section {
+    config.add(RequireSection {
         place: Some(call.kept_place()),
         methods: MethodSet::within(call.scope),
         is_negated,

@@ -16,8 +16,8 @@ use crate::merge::Merge;
 use crate::transaction::Transaction;
 
 pub(crate) use directives::DIRECTIVES;
-use items::{Description, Item};
-use options::{Options, Width};
+use items::{AutoindexItem, Description};
+use options::{AutoindexOptions, Width};
 
 /// The module's configuration.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +27,7 @@ pub struct Config {
     head_insert: Option<Box<[u8]>>,
     header: Option<Box<[u8]>>,
     readme: Option<Box<[u8]>>,
-    options: Options,
+    options: AutoindexOptions,
     name_width: Option<Width>,
     description_width: Option<Width>,
     icon_width: u32,
@@ -37,10 +37,10 @@ pub struct Config {
     old_dates: bool,
     key: Option<Key>,
     descending: Option<bool>,
-    icons: Vec<Arc<Item>>,
-    alts: Vec<Arc<Item>>,
+    icons: Vec<Arc<AutoindexItem>>,
+    alts: Vec<Arc<AutoindexItem>>,
     descriptions: Vec<Arc<Description>>,
-    ignored: Vec<Arc<Item>>,
+    ignored: Vec<Arc<AutoindexItem>>,
     /// IndexIgnoreReset.
     forgets_ignored: bool,
 }
@@ -107,12 +107,12 @@ impl Config {
 
     /// Whether entries are listed that the client may not see (401, 403).
     pub fn shows_forbidden(&self) -> bool {
-        self.settled().options.has(Options::SHOW_FORBIDDEN)
+        self.settled().options.has(AutoindexOptions::SHOW_FORBIDDEN)
     }
 
     /// Whether the page gets the folder's Last-Modified and ETag.
     pub fn tracks_modified(&self) -> bool {
-        self.settled().options.has(Options::TRACK_MODIFIED)
+        self.settled().options.has(AutoindexOptions::TRACK_MODIFIED)
     }
 
     /// Returns the page's media type, with its charset.

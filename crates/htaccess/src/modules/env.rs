@@ -16,13 +16,13 @@ use crate::work;
 /// The module's configuration. Names are compared without case.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    variables: Vec<Variable>,
+    variables: Vec<EnvVariable>,
     /// The variables of folders further out that this folder unsets.
     unset: Vec<Box<[u8]>>,
 }
 
 #[derive(Clone, Debug)]
-struct Variable {
+struct EnvVariable {
     name: Box<[u8]>,
     place: Arc<Place>,
     /// `None` passes on the server's own variable, where it has one.
@@ -46,7 +46,7 @@ impl Merge for Config {
 impl Config {
     /// Adds a variable. The first of a name decides its spelling. A variable that is passed on
     /// keeps an earlier one of that name, which is in force where the server has none.
-    fn set(&mut self, variable: Variable) {
+    fn set(&mut self, variable: EnvVariable) {
         let known = self.variables.iter().position(|known| known.is(&variable.name));
         match (known, variable.value) {
             (Some(known), Some(value)) => {
@@ -58,7 +58,7 @@ impl Config {
                 });
             }
             (Some(_), None) if self.passes_on(&variable.name) => {}
-            (_, value) => self.variables.push(Variable { value, ..variable }),
+            (_, value) => self.variables.push(EnvVariable { value, ..variable }),
         }
     }
 
@@ -71,7 +71,7 @@ impl Config {
     }
 }
 
-impl Variable {
+impl EnvVariable {
     fn is(&self, name: &[u8]) -> bool {
         self.name.eq_ignore_ascii_case(name)
     }
@@ -88,11 +88,11 @@ pub fn fixup(tx: &mut Transaction<'_>, config: &Config, context: &mut dyn Evalua
         if meter.spend(work::RULE + later / 2).is_err() {
             return tx.complain(Some(&variable.place), "SetEnv: too much work on this request");
         }
-        let passed = |variable: &Variable, context: &mut dyn EvaluationContext| match variable.value
-        {
-            None => context.host().variable(&variable.name),
-            Some(_) => None,
-        };
+        let passed =
+            |variable: &EnvVariable, context: &mut dyn EvaluationContext| match variable.value {
+                None => context.host().variable(&variable.name),
+                Some(_) => None,
+            };
         let value = match &variable.value {
             // A variable that is passed on comes later, and replaces this one.
             Some(_)
@@ -113,7 +113,7 @@ pub fn fixup(tx: &mut Transaction<'_>, config: &Config, context: &mut dyn Evalua
     }
 }
 
-fn event(variable: &Variable, value: &[u8]) -> Event {
+fn event(variable: &EnvVariable, value: &[u8]) -> Event {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let directive = if variable.value.is_some() { "SetEnv" } else { "PassEnv" };
     Event {
@@ -157,7 +157,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
 ];
 
 fn set_env(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
-    edit(shared).set(Variable {
+    edit(shared).set(EnvVariable {
         name: call.word(0).into(),
         place: call.kept_place(),
         value: Some(call.word(1).into()),
@@ -177,7 +177,7 @@ fn unset_env(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complai
 fn pass_env(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let (config, place) = (edit(shared), call.kept_place());
     for name in call.words {
-        config.set(Variable {
+        config.set(EnvVariable {
             name: name[..].into(),
             place: Arc::clone(&place),
             value: None,

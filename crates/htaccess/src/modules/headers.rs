@@ -20,18 +20,18 @@ use crate::evaluation_context::EvaluationContext;
 use crate::merge::Merge;
 use crate::transaction::Transaction;
 
-use rule::Rule;
+use rule::HeaderRule;
 use run::Table;
 
 /// The module's configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// RequestHeader.
-    request: Vec<Arc<Rule>>,
+    request: Vec<Arc<HeaderRule>>,
     /// Header, and Header onsuccess.
-    success: Vec<Arc<Rule>>,
+    success: Vec<Arc<HeaderRule>>,
     /// Header always.
-    always: Vec<Arc<Rule>>,
+    always: Vec<Arc<HeaderRule>>,
 }
 
 impl Merge for Config {

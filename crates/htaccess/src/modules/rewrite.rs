@@ -31,32 +31,32 @@ use howdah_http::Status;
 
 use crate::merge::Merge;
 use crate::work::{self, Meter};
-use condition::Condition;
+use condition::RewriteCondition;
 pub(crate) use directives::DIRECTIVES;
 pub use fixup::{fixup, translate};
-use index::Index;
-use rule::Rule;
+use index::RuleIndex;
+use rule::RewriteRule;
 
 /// The module's configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     engine: Option<bool>,
-    options: Options,
+    options: RewriteOptions,
     options_set: bool,
     base: Option<Arc<[u8]>>,
     /// The folder of the rules, with a slash at its end.
     directory: Arc<[u8]>,
-    rules: Arc<Rules>,
+    rules: Arc<RewriteRules>,
     /// Conditions that wait for their rule while the file is read.
-    pending: Vec<Arc<Condition>>,
+    pending: Vec<Arc<RewriteCondition>>,
 }
 
 /// Rules in order, and their index.
 #[derive(Debug, Default)]
-struct Rules {
-    list: Vec<Arc<Rule>>,
+struct RewriteRules {
+    list: Vec<Arc<RewriteRule>>,
     /// Built on first use: while a file is read, rules are added.
-    index: OnceLock<Index>,
+    index: OnceLock<RuleIndex>,
 }
 
 /// The result of the rules.
@@ -93,54 +93,54 @@ pub enum Outcome {
 
 /// A set of RewriteOptions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Options(u16);
+struct RewriteOptions(u16);
 
-impl Options {
-    const NONE: Options = Options(0);
-    const INHERIT: Options = Options(1);
-    const INHERIT_BEFORE: Options = Options(1 << 1);
-    const INHERIT_DOWN: Options = Options(1 << 2);
-    const INHERIT_DOWN_BEFORE: Options = Options(1 << 3);
-    const IGNORE_INHERIT: Options = Options(1 << 4);
-    const ALLOW_NO_SLASH: Options = Options(1 << 5);
-    const MERGE_BASE: Options = Options(1 << 6);
-    const IGNORE_CONTEXT_INFO: Options = Options(1 << 7);
+impl RewriteOptions {
+    const NONE: RewriteOptions = RewriteOptions(0);
+    const INHERIT: RewriteOptions = RewriteOptions(1);
+    const INHERIT_BEFORE: RewriteOptions = RewriteOptions(1 << 1);
+    const INHERIT_DOWN: RewriteOptions = RewriteOptions(1 << 2);
+    const INHERIT_DOWN_BEFORE: RewriteOptions = RewriteOptions(1 << 3);
+    const IGNORE_INHERIT: RewriteOptions = RewriteOptions(1 << 4);
+    const ALLOW_NO_SLASH: RewriteOptions = RewriteOptions(1 << 5);
+    const MERGE_BASE: RewriteOptions = RewriteOptions(1 << 6);
+    const IGNORE_CONTEXT_INFO: RewriteOptions = RewriteOptions(1 << 7);
 
-    fn has(self, other: Options) -> bool {
+    fn has(self, other: RewriteOptions) -> bool {
         self.0 & other.0 != 0
     }
 
-    fn with(self, other: Options) -> Options {
-        Options(self.0 | other.0)
+    fn with(self, other: RewriteOptions) -> RewriteOptions {
+        RewriteOptions(self.0 | other.0)
     }
 }
 
-impl Rules {
-    fn new(list: Vec<Arc<Rule>>) -> Rules {
-        Rules { list, index: OnceLock::new() }
+impl RewriteRules {
+    fn new(list: Vec<Arc<RewriteRule>>) -> RewriteRules {
+        RewriteRules { list, index: OnceLock::new() }
     }
 
     /// Returns the index, where there are enough rules for it.
-    fn index(&self, meter: Meter<'_>) -> Option<&Index> {
+    fn index(&self, meter: Meter<'_>) -> Option<&RuleIndex> {
         if self.list.len() < index::FEWEST {
             return None;
         }
         if self.index.get().is_none() {
             meter.note(work::INDEXING * self.list.len() as u64);
         }
-        Some(self.index.get_or_init(|| Index::new(&self.list)))
+        Some(self.index.get_or_init(|| RuleIndex::new(&self.list)))
     }
 }
 
-impl Clone for Rules {
+impl Clone for RewriteRules {
     /// Copies the rules without the index, so that rules can be added.
-    fn clone(&self) -> Rules {
-        Rules::new(self.list.clone())
+    fn clone(&self) -> RewriteRules {
+        RewriteRules::new(self.list.clone())
     }
 }
 
 impl Config {
-    fn push_condition(&mut self, condition: Condition) {
+    fn push_condition(&mut self, condition: RewriteCondition) {
         self.pending.push(Arc::new(condition));
     }
 
@@ -171,11 +171,11 @@ impl Config {
         (config.engine.is_some() || config.options_set).then(|| Arc::new(config))
     }
 
-    fn take_conditions(&mut self) -> Vec<Arc<Condition>> {
+    fn take_conditions(&mut self) -> Vec<Arc<RewriteCondition>> {
         std::mem::take(&mut self.pending)
     }
 
-    fn push_rule(&mut self, rule: Rule) {
+    fn push_rule(&mut self, rule: RewriteRule) {
         let rules = Arc::make_mut(&mut self.rules);
         rules.index = OnceLock::new();
         rules.list.push(Arc::new(rule));
@@ -185,13 +185,14 @@ impl Config {
 impl Merge for Config {
     fn merge(base: &Config, add: &Config) -> Config {
         let options = if add.options_set { add.options } else { base.options };
-        let inherits = |own: Options, down: Options| {
-            options.has(own) || (base.options.has(down) && !options.has(Options::IGNORE_INHERIT))
+        let inherits = |own: RewriteOptions, down: RewriteOptions| {
+            options.has(own)
+                || (base.options.has(down) && !options.has(RewriteOptions::IGNORE_INHERIT))
         };
-        let rules = if inherits(Options::INHERIT, Options::INHERIT_DOWN) {
-            Rules::new([&add.rules.list[..], &base.rules.list].concat()).into()
-        } else if inherits(Options::INHERIT_BEFORE, Options::INHERIT_DOWN_BEFORE) {
-            Rules::new([&base.rules.list[..], &add.rules.list].concat()).into()
+        let rules = if inherits(RewriteOptions::INHERIT, RewriteOptions::INHERIT_DOWN) {
+            RewriteRules::new([&add.rules.list[..], &base.rules.list].concat()).into()
+        } else if inherits(RewriteOptions::INHERIT_BEFORE, RewriteOptions::INHERIT_DOWN_BEFORE) {
+            RewriteRules::new([&base.rules.list[..], &add.rules.list].concat()).into()
         } else {
             add.rules.clone()
         };
@@ -200,7 +201,7 @@ impl Merge for Config {
             options,
             options_set: add.options_set || base.options_set,
             base: match &add.base {
-                None if options.has(Options::MERGE_BASE) => base.base.clone(),
+                None if options.has(RewriteOptions::MERGE_BASE) => base.base.clone(),
                 own => own.clone(),
             },
             directory: add.directory.clone(),

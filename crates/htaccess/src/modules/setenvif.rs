@@ -1,7 +1,7 @@
 //! mod_setenvif: SetEnvIf, SetEnvIfNoCase, BrowserMatch, BrowserMatchNoCase, SetEnvIfExpr.
 //!
 //! ```text
-//! directives ──> Rule (Attribute, Pattern or Expression, Variable…) ──> List, one for each file ── run ──> variables
+//! directives ──> rules (attribute, pattern or expression, variables) ──> a list, one for each file ── run ──> variables
 //! ```
 //!
 //! Rules that follow each other and ask for the same attribute look at the value that it had at the
@@ -16,7 +16,7 @@ mod tests;
 use std::sync::Arc;
 
 pub(crate) use directives::DIRECTIVES;
-use list::List;
+use list::SetEnvIfList;
 pub use run::header_parser;
 
 use crate::merge::Merge;
@@ -24,7 +24,7 @@ use crate::merge::Merge;
 /// The module's configuration: a list for each file, outermost first.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    lists: Vec<Arc<List>>,
+    lists: Vec<Arc<SetEnvIfList>>,
 }
 
 impl Config {

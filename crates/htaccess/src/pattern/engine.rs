@@ -14,7 +14,7 @@ use pcre2::bytes::{CaptureLocations, Regex, RegexBuilder};
 
 use super::required::Required;
 use super::syntax::{Node, Tree};
-use super::translate::Source;
+use super::translate::TranslatedPattern;
 use super::{BadPattern, Definition, GROUPS, Spans};
 use crate::work::{Exhausted, Meter};
 
@@ -79,7 +79,7 @@ static MOST_GROUPS: LazyLock<Regex> = LazyLock::new(|| {
 
 impl Engine {
     pub(super) fn new(definition: &Definition, tree: Option<&Tree>) -> Result<Engine, BadPattern> {
-        let source = Source::of(definition)?;
+        let source = TranslatedPattern::of(definition)?;
         let checked = builder(definition).build(&format!("{}{}", source.verbs, source.body));
         let regex = checked.map_err(|error| bad_pattern(&error, &source))?;
         Ok(Engine {
@@ -263,7 +263,7 @@ impl Engine {
 
 /// Compiles a pattern that is known to be valid.
 fn limited(definition: &Definition, steps: u32, jit: bool, stack: Option<usize>) -> Regex {
-    let source = Source::of(definition).expect("the pattern was checked");
+    let source = TranslatedPattern::of(definition).expect("the pattern was checked");
     let limited =
         format!("(*LIMIT_MATCH={steps})(*LIMIT_HEAP={HEAP}){}{}", source.verbs, source.body);
     builder(definition)
@@ -295,7 +295,7 @@ fn builder(definition: &Definition) -> RegexBuilder {
     builder
 }
 
-fn bad_pattern(error: &pcre2::Error, source: &Source) -> BadPattern {
+fn bad_pattern(error: &pcre2::Error, source: &TranslatedPattern) -> BadPattern {
     let message = error.to_string();
     let offset = error.offset().unwrap_or(0);
     let own = message.split_once(&format!("at offset {offset}: "));

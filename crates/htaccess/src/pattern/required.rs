@@ -6,10 +6,10 @@ use super::syntax::{Branch, Node, Tree};
 
 /// Words of which a subject must have one, letters in either case.
 pub(super) struct Required {
-    words: Box<[Word]>,
+    words: Box<[RequiredWord]>,
 }
 
-enum Word {
+enum RequiredWord {
     /// At the beginning.
     Begins(Box<[u8]>),
     /// Anywhere.
@@ -25,10 +25,10 @@ impl Required {
         let mut words = Vec::new();
         for branch in &tree.branches {
             match beginning(branch) {
-                Some(word) => words.push(Word::Begins(word.into())),
+                Some(word) => words.push(RequiredWord::Begins(word.into())),
                 None => {
                     let branch_words = literals::of_branch(branch)?.into_iter();
-                    words.extend(branch_words.map(|word| Word::Contains(word.into())));
+                    words.extend(branch_words.map(|word| RequiredWord::Contains(word.into())));
                 }
             }
         }
@@ -39,10 +39,10 @@ impl Required {
     #[inline]
     pub(super) fn is_in(&self, subject: &[u8]) -> bool {
         self.words.iter().any(|word| match word {
-            Word::Begins(word) => {
+            RequiredWord::Begins(word) => {
                 subject.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
             }
-            Word::Contains(word) => contains(subject, word),
+            RequiredWord::Contains(word) => contains(subject, word),
         })
     }
 }

@@ -10,8 +10,8 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use memchr::memmem;
 
 use super::Spans;
-use super::syntax::{Item, Node, Tree};
-use part::{Part, fits};
+use super::syntax::{Node, RepeatedNode, Tree};
+use part::{BranchPart, fits};
 
 /// A pattern that is matched by hand.
 pub(super) enum Shape {
@@ -19,16 +19,16 @@ pub(super) enum Shape {
     First {
         anchored: bool,
     },
-    Words(Words),
+    Words(ShapeWords),
 }
 
-pub(super) struct Words {
+pub(super) struct ShapeWords {
     /// `.*` or `.+` before the words.
-    lead: Option<Run>,
+    lead: Option<DotRun>,
     /// The words in the order in which PCRE2 would try them at one place.
-    words: Box<[Word]>,
+    words: Box<[ShapeWord]>,
     /// `.*` or `.+` after them.
-    trail: Option<Run>,
+    trail: Option<DotRun>,
     /// Whether the pattern begins with `^`.
     anchored: bool,
     at_start: bool,
@@ -40,13 +40,13 @@ pub(super) struct Words {
 
 /// `.*` or `.+`.
 #[derive(Clone, Copy)]
-struct Run {
+struct DotRun {
     captures: bool,
     min: usize,
 }
 
 #[derive(Clone, Default)]
-struct Word {
+struct ShapeWord {
     bytes: Box<[u8]>,
     /// The ranges of groups in the word, outer ones first.
     groups: Box<[(u32, u32)]>,
@@ -60,8 +60,8 @@ enum Finder {
 }
 
 /// The place where a word was found.
-struct Found<'s> {
-    word: &'s Word,
+struct FoundWord<'s> {
+    word: &'s ShapeWord,
     at: usize,
 }
 
@@ -78,10 +78,10 @@ impl Shape {
             && matches!(last.node, Node::Any)
             && last.is_once()
         {
-            let anchored = matches!(rest, [Item { node: Node::Start, .. }]);
+            let anchored = matches!(rest, [RepeatedNode { node: Node::Start, .. }]);
             return (rest.is_empty() || anchored).then_some(Shape::First { anchored });
         }
-        Words::of(tree).map(Shape::Words)
+        ShapeWords::of(tree).map(Shape::Words)
     }
 
     pub(super) fn has_groups(&self) -> bool {
@@ -139,9 +139,9 @@ impl Shape {
     }
 }
 
-impl Words {
-    fn of(tree: &Tree) -> Option<Words> {
-        let mut branches = tree.branches.iter().map(Part::of);
+impl ShapeWords {
+    fn of(tree: &Tree) -> Option<ShapeWords> {
+        let mut branches = tree.branches.iter().map(BranchPart::of);
         let mut first = branches.next()??;
         for part in branches {
             let part = part?;
@@ -157,7 +157,7 @@ impl Words {
             first.words.extend(part.words);
         }
         fits(&first.words)?;
-        let Part { lead, words, trail, at_start, at_end } = first;
+        let BranchPart { lead, words, trail, at_start, at_end } = first;
         let caseless = tree.caseless
             && words.iter().any(|word| word.bytes.iter().any(u8::is_ascii_alphabetic));
         let anchored = at_start;
@@ -176,7 +176,7 @@ impl Words {
             true => None,
             false => Some(Finder::of(&words, caseless)?),
         };
-        Some(Words {
+        Some(ShapeWords {
             lead,
             words: words.into(),
             trail,
@@ -188,7 +188,7 @@ impl Words {
         })
     }
 
-    fn whole(&self, found: &Found<'_>, subject: &[u8]) -> (usize, usize) {
+    fn whole(&self, found: &FoundWord<'_>, subject: &[u8]) -> (usize, usize) {
         let start = if self.lead.is_some() { 0 } else { found.at };
         let end = match self.trail {
             Some(_) => subject.len(),
@@ -197,23 +197,23 @@ impl Words {
         (start, end)
     }
 
-    fn find(&self, subject: &[u8]) -> Option<Found<'_>> {
+    fn find(&self, subject: &[u8]) -> Option<FoundWord<'_>> {
         let rest = self.trail.map_or(0, |trail| trail.min);
         // The offset at which a word has to end.
         let room = subject.len().checked_sub(rest)?;
         if let Some(lead) = self.lead {
             return self.find_last(subject, lead.min, room);
         }
-        let stands = |word: &&Word, at: usize| self.stands(word, subject, at, room);
+        let stands = |word: &&ShapeWord, at: usize| self.stands(word, subject, at, room);
         let found = match (&self.finder, self.at_start, self.at_end) {
             (_, true, true) => {
                 let word =
                     self.words.iter().find(|word| word.bytes.len() == room && stands(word, 0))?;
-                Found { word, at: 0 }
+                FoundWord { word, at: 0 }
             }
             (_, true, false) => {
                 let word = self.words.iter().find(|word| stands(word, 0))?;
-                Found { word, at: 0 }
+                FoundWord { word, at: 0 }
             }
             (_, false, true) => self.find_suffix(subject)?,
             (Some(finder), false, false) => self.find_first(finder, subject, room)?,
@@ -223,29 +223,30 @@ impl Words {
     }
 
     /// Returns the longest word that the subject ends with: it begins first.
-    fn find_suffix(&self, subject: &[u8]) -> Option<Found<'_>> {
-        let mut longest: Option<Found<'_>> = None;
+    fn find_suffix(&self, subject: &[u8]) -> Option<FoundWord<'_>> {
+        let mut longest: Option<FoundWord<'_>> = None;
         for word in &self.words {
             let Some(at) = subject.len().checked_sub(word.bytes.len()) else {
                 continue;
             };
             let is_longer = longest.as_ref().is_none_or(|longest| at < longest.at);
             if is_longer && self.stands(word, subject, at, subject.len()) {
-                longest = Some(Found { word, at });
+                longest = Some(FoundWord { word, at });
             }
         }
         longest
     }
 
     /// Finds the last word after `.*`.
-    fn find_last(&self, subject: &[u8], from: usize, room: usize) -> Option<Found<'_>> {
+    fn find_last(&self, subject: &[u8], from: usize, room: usize) -> Option<FoundWord<'_>> {
         if self.at_end {
             // The shortest word leaves most to `.*`.
             let fitting = self.words.iter().filter_map(|word| {
                 let at = subject.len().checked_sub(word.bytes.len())?;
-                (at >= from && self.stands(word, subject, at, room)).then_some(Found { word, at })
+                (at >= from && self.stands(word, subject, at, room))
+                    .then_some(FoundWord { word, at })
             });
-            return fitting.fold(None, |best: Option<Found<'_>>, found| match best {
+            return fitting.fold(None, |best: Option<FoundWord<'_>>, found| match best {
                 Some(best) if best.at >= found.at => Some(best),
                 _ => Some(found),
             });
@@ -254,20 +255,20 @@ impl Words {
             && !self.caseless
         {
             let at = memmem::rfind(subject.get(from..room)?, &word.bytes)?;
-            return Some(Found { word, at: at + from });
+            return Some(FoundWord { word, at: at + from });
         }
         (from..=room).rev().find_map(|at| {
             let word = self.words.iter().find(|word| self.stands(word, subject, at, room))?;
-            Some(Found { word, at })
+            Some(FoundWord { word, at })
         })
     }
 
-    fn find_first(&self, finder: &Finder, subject: &[u8], room: usize) -> Option<Found<'_>> {
+    fn find_first(&self, finder: &Finder, subject: &[u8], room: usize) -> Option<FoundWord<'_>> {
         let subject = &subject[..room];
         match finder {
             Finder::One(finder) => {
                 let at = finder.find(subject)?;
-                Some(Found { word: &self.words[0], at })
+                Some(FoundWord { word: &self.words[0], at })
             }
             Finder::Caseless => {
                 let word = &self.words[0];
@@ -276,19 +277,19 @@ impl Words {
                 let last = subject.len().checked_sub(word.bytes.len())?;
                 let at = memchr::memchr2_iter(lower, upper, &subject[..=last])
                     .find(|&at| self.stands(word, subject, at, room))?;
-                Some(Found { word, at })
+                Some(FoundWord { word, at })
             }
             Finder::Many(automaton) => {
                 let found = automaton.find(subject)?;
                 let word = &self.words[found.pattern().as_usize()];
-                Some(Found { word, at: found.start() })
+                Some(FoundWord { word, at: found.start() })
             }
         }
     }
 
     /// Whether a word is there and ends before `room`.
     #[inline]
-    fn stands(&self, word: &Word, subject: &[u8], at: usize, room: usize) -> bool {
+    fn stands(&self, word: &ShapeWord, subject: &[u8], at: usize, room: usize) -> bool {
         let end = at + word.bytes.len();
         if end > room {
             return false;
@@ -307,7 +308,7 @@ impl Words {
 }
 
 impl Finder {
-    fn of(words: &[Word], caseless: bool) -> Option<Finder> {
+    fn of(words: &[ShapeWord], caseless: bool) -> Option<Finder> {
         // An empty word is found everywhere: then the words before it would matter, at the very
         // beginning.
         if words.iter().any(|word| word.bytes.is_empty()) {

@@ -12,10 +12,10 @@ pub(super) struct Tree {
 }
 
 /// An alternative: the nodes between two `|`.
-pub(super) type Branch = Vec<Item>;
+pub(super) type Branch = Vec<RepeatedNode>;
 
 /// A node and its repetition.
-pub(super) struct Item {
+pub(super) struct RepeatedNode {
     pub node: Node,
     pub min: u32,
     /// The most repetitions; `None` is unbounded.
@@ -59,7 +59,7 @@ pub(super) fn parse(text: &[u8], caseless: bool) -> Option<Tree> {
     if text.len() > LENGTH {
         return None;
     }
-    let mut parser = Parser { text, at: 0, groups: 0 };
+    let mut parser = PatternParser { text, at: 0, groups: 0 };
     let branches = parser.branches(0)?;
     (parser.at == text.len()).then_some(Tree {
         branches,
@@ -68,13 +68,13 @@ pub(super) fn parse(text: &[u8], caseless: bool) -> Option<Tree> {
     })
 }
 
-struct Parser<'t> {
+struct PatternParser<'t> {
     text: &'t [u8],
     at: usize,
     groups: usize,
 }
 
-impl Parser<'_> {
+impl PatternParser<'_> {
     /// Parses up to the end or a closing parenthesis, which is not consumed.
     fn branches(&mut self, depth: usize) -> Option<Vec<Branch>> {
         let mut branches = vec![Branch::new()];
@@ -195,7 +195,7 @@ impl Parser<'_> {
     }
 
     /// Parses the repetition after a node.
-    fn repeated(&mut self, node: Node) -> Option<Item> {
+    fn repeated(&mut self, node: Node) -> Option<RepeatedNode> {
         let (min, max) = match self.text.get(self.at) {
             Some(b'*') => (0, None),
             Some(b'+') => (1, None),
@@ -205,9 +205,9 @@ impl Parser<'_> {
                     self.at += length;
                     (min, max)
                 }
-                Brace::Literal => return Some(Item::once(node)),
+                Brace::Literal => return Some(RepeatedNode::once(node)),
             },
-            _ => return Some(Item::once(node)),
+            _ => return Some(RepeatedNode::once(node)),
         };
         self.at += 1;
         let greedy = !matches!(self.text.get(self.at), Some(b'?' | b'+'));
@@ -216,13 +216,13 @@ impl Parser<'_> {
         }
         // PCRE2 decides about the repetition of nothing.
         let countable = !matches!(node, Node::Start | Node::End | Node::Assertion);
-        countable.then_some(Item { node, min, max, greedy })
+        countable.then_some(RepeatedNode { node, min, max, greedy })
     }
 }
 
-impl Item {
-    fn once(node: Node) -> Item {
-        Item { node, min: 1, max: Some(1), greedy: true }
+impl RepeatedNode {
+    fn once(node: Node) -> RepeatedNode {
+        RepeatedNode { node, min: 1, max: Some(1), greedy: true }
     }
 
     /// Whether the item is there exactly once.

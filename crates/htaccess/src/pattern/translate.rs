@@ -7,7 +7,7 @@
 use super::{BadPattern, Definition};
 
 /// The pattern that PCRE2 gets, without limits.
-pub(super) struct Source {
+pub(super) struct TranslatedPattern {
     /// The settings at the very beginning, such as `(*UTF)`.
     pub verbs: String,
     /// The rest.
@@ -20,9 +20,9 @@ pub(super) struct Source {
     pub refers_back: bool,
 }
 
-impl Source {
+impl TranslatedPattern {
     /// Translates a pattern. Fails only where a pattern with `(*UTF)` has bytes that are no UTF-8.
-    pub(super) fn of(definition: &Definition) -> Result<Source, BadPattern> {
+    pub(super) fn of(definition: &Definition) -> Result<TranslatedPattern, BadPattern> {
         let text = &definition.text[..];
         let (verbs, begin, utf) = leading_verbs(text);
         if utf && let Err(error) = std::str::from_utf8(text) {
@@ -46,7 +46,7 @@ impl Source {
         translation.run();
         let body =
             String::from_utf8(translation.body).expect("bytes that are no UTF-8 are escaped");
-        Ok(Source {
+        Ok(TranslatedPattern {
             verbs,
             body,
             origins: translation.origins,

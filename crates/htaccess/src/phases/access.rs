@@ -36,8 +36,8 @@ pub fn check(
         outcome => outcome?,
     }
     match authorise(tx, settings, method, context, false)? {
-        Outcome::Granted => Ok(()),
-        Outcome::NeedsUser => {
+        AccessOutcome::Granted => Ok(()),
+        AccessOutcome::NeedsUser => {
             if settings.ssl.as_ref().is_some_and(|ssl| ssl.forbids_all(tx)) {
                 return Err(Denial::Status(Status::FORBIDDEN));
             }
@@ -70,7 +70,7 @@ fn by_address(
     Ok(())
 }
 
-enum Outcome {
+enum AccessOutcome {
     Granted,
     NeedsUser,
 }
@@ -83,7 +83,7 @@ fn authorise(
     method: MethodSet,
     context: &mut dyn EvaluationContext,
     after_authentication: bool,
-) -> Result<Outcome, Denial> {
+) -> Result<AccessOutcome, Denial> {
     let auth = settings.auth.as_deref();
     let groups =
         |user: &[u8], context: &mut dyn EvaluationContext| auth::groups_of(auth, user, context);
@@ -93,10 +93,10 @@ fn authorise(
                 tx.complain(None, "AuthType is set and no Require says who is allowed");
                 return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
             }
-            Ok(Outcome::Granted)
+            Ok(AccessOutcome::Granted)
         }
-        Decision::Granted => Ok(Outcome::Granted),
-        Decision::DeniedWithoutUser if !after_authentication => Ok(Outcome::NeedsUser),
+        Decision::Granted => Ok(AccessOutcome::Granted),
+        Decision::DeniedWithoutUser if !after_authentication => Ok(AccessOutcome::NeedsUser),
         Decision::DeniedWithoutUser => Err(unauthorised(tx, auth, context)),
         Decision::Denied { place, is_forbidden } => {
             if !after_authentication || auth::auth_type(tx, auth, context).is_none() {

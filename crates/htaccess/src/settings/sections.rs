@@ -15,14 +15,14 @@ pub struct FilesSection {
     /// The section's tag, for messages.
     pub text: Box<str>,
     /// The names that the section applies to.
-    pub names: Names,
+    pub names: FileNames,
     /// The settings inside.
     pub settings: Settings,
 }
 
 /// The file names that a section applies to.
 #[derive(Clone, Debug)]
-pub enum Names {
+pub enum FileNames {
     /// This name.
     Exact(Box<[u8]>),
     /// The names that the shell's pattern matches (`apr_fnmatch`).

@@ -16,7 +16,7 @@ use crate::{Limits, Status, scan};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ChunkedDecoder {
-    state: State,
+    state: ChunkState,
     /// Bytes of the chunk: its size while that is read, then the bytes still to come.
     left: u64,
     /// Bytes of all chunks whose size is known.
@@ -44,7 +44,7 @@ pub struct Decoded {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ChunkState {
     Size,
     /// White space after the size, which only an extension may follow.
     White,
@@ -62,7 +62,7 @@ impl ChunkedDecoder {
     /// `field_count` and `fields_total` the trailer section.
     pub fn new(limits: &Limits) -> ChunkedDecoder {
         ChunkedDecoder {
-            state: State::Size,
+            state: ChunkState::Size,
             left: 0,
             total: 0,
             digits: 0,
@@ -83,32 +83,32 @@ impl ChunkedDecoder {
     /// decoder must not be used again.
     pub fn decode(&mut self, input: &[u8]) -> Result<Decoded, Refusal> {
         let mut at = 0;
-        while at < input.len() && self.state != State::Done {
-            if self.state == State::Data {
+        while at < input.len() && self.state != ChunkState::Done {
+            if self.state == ChunkState::Data {
                 let length = usize::try_from(self.left).unwrap_or(usize::MAX).min(input.len() - at);
                 self.left -= length as u64;
                 if self.left == 0 {
-                    self.state = State::DataCr;
+                    self.state = ChunkState::DataCr;
                 }
                 let data = at..at + length;
                 let consumed = data.end + self.pass_chunk_end(&input[data.end..])?;
                 return Ok(Decoded { consumed, data, done: false });
             }
             at += match self.state {
-                State::Trailer => self.trailer_line(&input[at..])?,
+                ChunkState::Trailer => self.trailer_line(&input[at..])?,
                 _ => self.step(input[at])?,
             };
         }
         Ok(Decoded {
             consumed: at,
             data: at..at,
-            done: self.state == State::Done,
+            done: self.state == ChunkState::Done,
         })
     }
 
     /// Whether the content has ended.
     pub fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.state == ChunkState::Done
     }
 
     /// Bytes of content announced so far.
@@ -120,7 +120,7 @@ impl ChunkedDecoder {
     /// before a chunk line.
     fn pass_chunk_end(&mut self, rest: &[u8]) -> Result<usize, Refusal> {
         let mut passed = 0;
-        while passed < rest.len() && matches!(self.state, State::DataCr | State::DataLf) {
+        while passed < rest.len() && matches!(self.state, ChunkState::DataCr | ChunkState::DataLf) {
             passed += self.step(rest[passed])?;
         }
         Ok(passed)
@@ -130,33 +130,39 @@ impl ChunkedDecoder {
     #[inline]
     fn step(&mut self, byte: u8) -> Result<usize, Refusal> {
         self.state = match (self.state, byte) {
-            (State::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => self.size_digit(byte)?,
-            (State::Size, _) if self.digits == 0 => {
+            (ChunkState::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => self.size_digit(byte)?,
+            (ChunkState::Size, _) if self.digits == 0 => {
                 return Err(Refusal::bad("chunk without a size"));
             }
-            (State::Size | State::White | State::Extension, b'\n') => {
+            (ChunkState::Size | ChunkState::White | ChunkState::Extension, b'\n') => {
                 return Err(Refusal::bad("chunk line ended by a bare LF"));
             }
-            (State::Size | State::Extension, b'\r') => State::SizeEnd,
-            (State::Size | State::White, b';') => State::Extension,
-            (State::Size | State::White, b' ' | b'\t') => State::White,
-            (State::Size, _) => return Err(Refusal::bad("chunk size that is not hexadecimal")),
-            (State::White, _) => return Err(Refusal::bad("white space behind the chunk size")),
-            (State::Extension, _) if scan::is_field_value(&[byte]) => State::Extension,
-            (State::Extension, _) => return Err(Refusal::bad("control byte in a chunk extension")),
-            (State::SizeEnd, b'\n') => self.size_known()?,
-            (State::SizeEnd, _) => return Err(Refusal::bad("bare CR in a chunk line")),
-            (State::DataCr, b'\r') => State::DataLf,
-            (State::DataLf, b'\n') => {
-                self.digits = 0;
-                State::Size
+            (ChunkState::Size | ChunkState::Extension, b'\r') => ChunkState::SizeEnd,
+            (ChunkState::Size | ChunkState::White, b';') => ChunkState::Extension,
+            (ChunkState::Size | ChunkState::White, b' ' | b'\t') => ChunkState::White,
+            (ChunkState::Size, _) => {
+                return Err(Refusal::bad("chunk size that is not hexadecimal"));
             }
-            (State::DataCr | State::DataLf, _) => {
+            (ChunkState::White, _) => {
+                return Err(Refusal::bad("white space behind the chunk size"));
+            }
+            (ChunkState::Extension, _) if scan::is_field_value(&[byte]) => ChunkState::Extension,
+            (ChunkState::Extension, _) => {
+                return Err(Refusal::bad("control byte in a chunk extension"));
+            }
+            (ChunkState::SizeEnd, b'\n') => self.size_known()?,
+            (ChunkState::SizeEnd, _) => return Err(Refusal::bad("bare CR in a chunk line")),
+            (ChunkState::DataCr, b'\r') => ChunkState::DataLf,
+            (ChunkState::DataLf, b'\n') => {
+                self.digits = 0;
+                ChunkState::Size
+            }
+            (ChunkState::DataCr | ChunkState::DataLf, _) => {
                 return Err(Refusal::bad("chunk longer than its size"));
             }
-            (state @ (State::Data | State::Trailer | State::Done), _) => state,
+            (state @ (ChunkState::Data | ChunkState::Trailer | ChunkState::Done), _) => state,
         };
-        if matches!(self.state, State::White | State::Extension) {
+        if matches!(self.state, ChunkState::White | ChunkState::Extension) {
             self.overhead += 1;
             if self.overhead > EXTENSIONS {
                 return Err(Refusal::bad("chunk extensions out of proportion"));
@@ -166,7 +172,7 @@ impl ChunkedDecoder {
     }
 
     #[inline]
-    fn size_digit(&mut self, byte: u8) -> Result<State, Refusal> {
+    fn size_digit(&mut self, byte: u8) -> Result<ChunkState, Refusal> {
         // Sixteen digits fill 64 bits; leading zeros count, or they would be a way to send for
         // ever.
         if self.digits == 16 {
@@ -181,10 +187,10 @@ impl ChunkedDecoder {
             _ => (byte | 0x20) - b'a' + 10,
         };
         self.left = self.left << 4 | u64::from(digit);
-        Ok(State::Size)
+        Ok(ChunkState::Size)
     }
 
-    fn size_known(&mut self) -> Result<State, Refusal> {
+    fn size_known(&mut self) -> Result<ChunkState, Refusal> {
         let total = self.total.checked_add(self.left);
         match total {
             Some(total) if !self.limits.body_exceeded_by(total) => self.total = total,
@@ -199,7 +205,11 @@ impl ChunkedDecoder {
         // chunks.
         self.overhead =
             self.overhead.saturating_sub(usize::try_from(self.left).unwrap_or(usize::MAX));
-        Ok(if self.left == 0 { State::Trailer } else { State::Data })
+        Ok(if self.left == 0 {
+            ChunkState::Trailer
+        } else {
+            ChunkState::Data
+        })
     }
 
     /// RFC 9112 §7.1.2: field lines up to an empty one. They are checked and then dropped: merging
@@ -230,7 +240,7 @@ impl ChunkedDecoder {
 
     fn whole_trailer_line(&mut self, line: &[u8]) -> Result<(), Refusal> {
         if line == b"\r\n" {
-            self.state = State::Done;
+            self.state = ChunkState::Done;
             return Ok(());
         }
         self.trailer_lines += 1;

@@ -6,18 +6,18 @@ use crate::{
 
 /// The fields that matter to the connection itself, noted while the head is read.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct FramingFields {
     /// Index of the Host line.
     host: Option<usize>,
     content_length: Option<u64>,
-    coding: Option<Coding>,
+    coding: Option<TransferCodings>,
     close: bool,
     keep_alive: bool,
     expects: Option<Expectation>,
 }
 
 /// The transfer codings, over all lines (RFC 9112 §6.1).
-struct Coding {
+struct TransferCodings {
     /// The last one so far is `chunked`.
     ends_chunked: bool,
     /// Some other than `chunked` has been named.
@@ -30,7 +30,7 @@ enum Expectation {
     Unknown,
 }
 
-impl Seen {
+impl FramingFields {
     /// Looks at one line; `index` is its place among the lines.
     #[inline(always)]
     pub(super) fn note(
@@ -124,7 +124,9 @@ impl Seen {
         if self.content_length.is_some() {
             return Err(BOTH);
         }
-        let coding = self.coding.get_or_insert(Coding { ends_chunked: false, others: false });
+        let coding = self
+            .coding
+            .get_or_insert(TransferCodings { ends_chunked: false, others: false });
         for member in value.split(|&byte| byte == b',').map(scan::trim) {
             if member.is_empty() {
                 return Err(Refusal::bad("empty member in Transfer-Encoding"));
@@ -148,10 +150,10 @@ impl Seen {
                 why: "Content-Length over the body limit",
             }),
             (None, Some(length)) => Ok(Content::Length(length)),
-            (Some(Coding { ends_chunked: false, .. }), _) => {
+            (Some(TransferCodings { ends_chunked: false, .. }), _) => {
                 Err(Refusal::bad("Transfer-Encoding that does not end in chunked"))
             }
-            (Some(Coding { others: true, .. }), _) => Err(Refusal {
+            (Some(TransferCodings { others: true, .. }), _) => Err(Refusal {
                 status: Status::NOT_IMPLEMENTED,
                 why: "transfer coding other than chunked",
             }),

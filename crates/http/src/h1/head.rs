@@ -3,7 +3,7 @@
 //! One pass from left to right. Later bytes never change the meaning of earlier ones, so a head
 //! that arrives in pieces gets the same result as one that arrives at once.
 
-use super::{Parsed, Progress, framing::Seen};
+use super::{HeadProgress, ParsedHead, framing::FramingFields};
 use crate::Refusal;
 use crate::{
     Limits, Method, Request, Status, Version,
@@ -15,25 +15,30 @@ use crate::{
 /// Reads the head at the beginning of `buf` into `into`, whose memory is reused and whose scheme is
 /// kept.
 ///
-/// On [`Progress::Incomplete`] the function must be called again with the same bytes and more after
-/// them. On a refusal `into` holds the known part of the request line, for the log, and no fields.
+/// On [`HeadProgress::Incomplete`] the function must be called again with the same bytes and more
+/// after them. On a refusal `into` holds the known part of the request line, for the log, and no
+/// fields.
 ///
 /// # Errors
 /// The status to refuse the request with, after which the connection has to be closed.
-pub fn parse_request(buf: &[u8], limits: &Limits, into: &mut Request) -> Result<Progress, Refusal> {
+pub fn parse_request(
+    buf: &[u8],
+    limits: &Limits,
+    into: &mut Request,
+) -> Result<HeadProgress, Refusal> {
     into.reset();
     let outcome = read_head(buf, limits, into);
-    if !matches!(outcome, Ok(Progress::Complete(_))) {
+    if !matches!(outcome, Ok(HeadProgress::Complete(_))) {
         into.fields.clear(); // Its lines point at bytes that were not copied.
     }
     outcome
 }
 
 /// Whether parsing again can have another result, after `buf[seen..]` has been added to bytes that
-/// were [`Progress::Incomplete`]: the first bytes can (bytes that are no HTTP at all, such as a TLS
-/// handshake, need not end a line), then only the end of a line or a line over its limit. A client
-/// that sends byte by byte therefore does not have its whole head read again each time; the number
-/// of lines is limited.
+/// were [`HeadProgress::Incomplete`]: the first bytes can (bytes that are no HTTP at all, such as a
+/// TLS handshake, need not end a line), then only the end of a line or a line over its limit. A
+/// client that sends byte by byte therefore does not have its whole head read again each time; the
+/// number of lines is limited.
 pub fn worth_parsing(buf: &[u8], seen: usize, limits: &Limits) -> bool {
     let seen = seen.min(buf.len());
     if seen == 0 || memchr::memchr(b'\n', &buf[seen..]).is_some() {
@@ -43,22 +48,22 @@ pub fn worth_parsing(buf: &[u8], seen: usize, limits: &Limits) -> bool {
     line > limits.request_line.min(limits.field_line) || buf.len() > limits.fields_total
 }
 
-fn read_head(buf: &[u8], limits: &Limits, into: &mut Request) -> Result<Progress, Refusal> {
+fn read_head(buf: &[u8], limits: &Limits, into: &mut Request) -> Result<HeadProgress, Refusal> {
     let Some(start) = empty_lines(buf)? else {
-        return Ok(Progress::Incomplete);
+        return Ok(HeadProgress::Incomplete);
     };
     let Some(length) = request_line(&buf[start..], limits.request_line, into)? else {
-        return Ok(Progress::Incomplete);
+        return Ok(HeadProgress::Incomplete);
     };
     let section = &buf[start + length..];
-    let mut seen = Seen::default();
+    let mut seen = FramingFields::default();
     let Some(length_of_fields) = field_lines(section, limits, into, &mut seen)? else {
-        return Ok(Progress::Incomplete);
+        return Ok(HeadProgress::Incomplete);
     };
     into.fields.receive_section(&section[..length_of_fields]);
     let (persistent, expect_continue) = seen.conclude(limits, into)?;
     let head_length = start + length + length_of_fields + CRLF.len();
-    Ok(Progress::Complete(Parsed { head_length, persistent, expect_continue }))
+    Ok(HeadProgress::Complete(ParsedHead { head_length, persistent, expect_continue }))
 }
 
 /// RFC 9112 §2.2: an empty line before the request line is skipped. Old clients send one after
@@ -148,7 +153,7 @@ fn field_lines(
     section: &[u8],
     limits: &Limits,
     into: &mut Request,
-    seen: &mut Seen,
+    seen: &mut FramingFields,
 ) -> Result<Option<usize>, Refusal> {
     let total = limits.fields_total.min(u32::MAX as usize);
     let version = into.version;

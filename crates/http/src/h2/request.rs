@@ -62,7 +62,7 @@ fn read_head<'h>(
     into: &mut Request,
 ) -> Result<bool, Refusal> {
     request_line(pseudo, limits, into)?;
-    let mut seen = Seen::default();
+    let mut seen = HeadLines::default();
     for (name, value) in fields {
         seen.note(name, value, limits, into)?;
     }
@@ -129,7 +129,7 @@ fn extended_connect(protocol: &[u8], into: &mut Request) -> Result<(), Refusal> 
 
 /// The meaning of all field lines together.
 #[derive(Default)]
-struct Seen<'h> {
+struct HeadLines<'h> {
     /// Lines and bytes, as HTTP/1 would count them.
     lines: usize,
     bytes: usize,
@@ -140,7 +140,7 @@ struct Seen<'h> {
     expects_other: bool,
 }
 
-impl<'h> Seen<'h> {
+impl<'h> HeadLines<'h> {
     /// Checks one line and appends it to `into`.
     fn note(
         &mut self,

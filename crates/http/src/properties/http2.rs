@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::h1::{self, Progress};
+use crate::h1::{self, HeadProgress};
 use crate::h2::{FrameLimits, FrameMeter, PREFACE, PseudoFields, read_request};
 use crate::priority::Priority;
 use crate::{Content, Limits, Refusal, Request, Version};
@@ -38,7 +38,7 @@ pub fn h2_request(data: &[u8]) {
     };
     let mut again = Request::new();
     let verdict = h1::parse_request(&written, &limits, &mut again);
-    let Ok(Progress::Complete(parsed)) = verdict else {
+    let Ok(HeadProgress::Complete(parsed)) = verdict else {
         panic!("{verdict:?} for {}", written.escape_ascii());
     };
     assert_eq!(parsed.head_length, written.len());

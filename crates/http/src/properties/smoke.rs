@@ -100,7 +100,7 @@ const REQUEST_WORDS: &[&[u8]] = &[
 
 fn is_accepted(bytes: &[u8]) -> bool {
     let verdict = h1::parse_request(bytes, &Limits::default(), &mut Request::new());
-    matches!(verdict, Ok(Progress::Complete(_)))
+    matches!(verdict, Ok(HeadProgress::Complete(_)))
 }
 
 #[test]
@@ -118,7 +118,8 @@ fn request_heads_read_as_another_parser_reads_them() {
 
 fn same_as_httparse(bytes: &[u8]) {
     let mut ours = Request::new();
-    let Ok(Progress::Complete(parsed)) = h1::parse_request(bytes, &Limits::default(), &mut ours)
+    let Ok(HeadProgress::Complete(parsed)) =
+        h1::parse_request(bytes, &Limits::default(), &mut ours)
     else {
         return;
     };
@@ -276,8 +277,8 @@ fn proxy_protocol() {
         let mut length = 0;
         while let Some(bytes) = data.get(..length) {
             match crate::proxy_protocol::read(bytes) {
-                Ok(crate::proxy_protocol::Progress::Missing(count)) => length += count,
-                Ok(crate::proxy_protocol::Progress::Complete(_)) => return true,
+                Ok(crate::proxy_protocol::HeaderProgress::Missing(count)) => length += count,
+                Ok(crate::proxy_protocol::HeaderProgress::Complete(_)) => return true,
                 Err(_) => return false,
             }
         }

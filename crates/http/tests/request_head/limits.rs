@@ -37,10 +37,10 @@ fn limits() {
         let outcome = parse_within(head.as_bytes(), &limits).map(|(progress, _)| progress);
         let bytewise = (0..=head.len())
             .map(|end| parse_within(&head.as_bytes()[..end], &limits).map(|(progress, _)| progress))
-            .find(|outcome| *outcome != Ok(Progress::Incomplete));
+            .find(|outcome| *outcome != Ok(HeadProgress::Incomplete));
         assert_eq!(bytewise, Some(outcome), "{head}");
         match (outcome, refused) {
-            (Ok(Progress::Complete(_)), None) => {}
+            (Ok(HeadProgress::Complete(_)), None) => {}
             (Err(refusal), Some((status, why))) => {
                 assert_eq!(refusal.status.code(), status, "{head}");
                 assert!(refusal.why.contains(why), "{head}: {refusal}");

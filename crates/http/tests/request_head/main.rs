@@ -7,22 +7,22 @@ mod line;
 
 use howdah_http::{
     Content, Limits, Method, Refusal, Request, Version,
-    h1::{Parsed, Progress, parse_request, worth_parsing},
+    h1::{HeadProgress, ParsedHead, parse_request, worth_parsing},
 };
 
-fn parse(head: &[u8]) -> Result<(Progress, Request), Refusal> {
+fn parse(head: &[u8]) -> Result<(HeadProgress, Request), Refusal> {
     parse_within(head, &Limits::default())
 }
 
-fn parse_within(head: &[u8], limits: &Limits) -> Result<(Progress, Request), Refusal> {
+fn parse_within(head: &[u8], limits: &Limits) -> Result<(HeadProgress, Request), Refusal> {
     let mut request = Request::new();
     parse_request(head, limits, &mut request).map(|progress| (progress, request))
 }
 
 #[track_caller]
-fn complete(head: &[u8]) -> (Parsed, Request) {
+fn complete(head: &[u8]) -> (ParsedHead, Request) {
     match parse(head) {
-        Ok((Progress::Complete(parsed), request)) => (parsed, request),
+        Ok((HeadProgress::Complete(parsed), request)) => (parsed, request),
         other => panic!("{}: {other:?}", head.escape_ascii()),
     }
 }
@@ -48,7 +48,7 @@ fn a_browser_s_request() {
     let (parsed, request) = complete(head);
     assert_eq!(
         parsed,
-        Parsed {
+        ParsedHead {
             head_length: head.len() - 4,
             persistent: true,
             expect_continue: false
@@ -74,7 +74,7 @@ fn a_head_is_incomplete_until_its_last_byte() {
     let head = b"\r\nPOST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n";
     for end in 0..head.len() {
         let (progress, request) = parse(&head[..end]).unwrap();
-        assert_eq!(progress, Progress::Incomplete, "{end}");
+        assert_eq!(progress, HeadProgress::Incomplete, "{end}");
         assert!(request.fields.is_empty() && request.fields.iter().len() == 0);
     }
     assert_eq!(complete(head).0.head_length, head.len());

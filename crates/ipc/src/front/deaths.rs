@@ -18,7 +18,8 @@ impl Front {
     /// successor at the same index. The number of earlier deaths tells the slots of the two apart.
     ///
     /// # Errors
-    /// The region is corrupt, or the zygote named a worker that does not exist.
+    /// The region is corrupt, or the zygote named a worker that does not exist. A slot in use whose
+    /// word is no state of this use is corrupt: its worker's death could not be told.
     pub fn worker_died(&self, worker: usize) -> Result<Vec<usize>, Corrupt> {
         let mut lost = Vec::new();
         let mut untold = Vec::new();
@@ -32,6 +33,7 @@ impl Front {
         for (index, entry) in slots.iter_mut().enumerate().filter(|(_, entry)| entry.submitted) {
             let state = self.region.slot(index).state.load();
             match state.filter(|state| state.generation == entry.generation) {
+                None => return Err(Corrupt("the state of a slot in use was changed")),
                 Some(SlotState { phase: SlotPhase::Queued, .. }) => {
                     producer.enter(&self.region.queue(), index)?;
                     queued += 1;

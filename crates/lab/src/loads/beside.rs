@@ -21,7 +21,7 @@ pub(super) fn put(
 ) -> Result<Measured, Wrong> {
     on_a_loop(async move {
         let idle = open_loop::run(open, question, port).await?;
-        let prepared = Prepared::new(&busy.question, port, true);
+        let prepared = Prepared::new(&busy.question, port, true)?;
         let crowd: Vec<_> = (0..busy.connections)
             .map(|_| tokio::task::spawn_local(ask_always(prepared.clone())))
             .collect();
@@ -51,7 +51,7 @@ pub(super) fn put(
 
 /// Keeps PHP busy; returns only after a wrong answer.
 async fn ask_always(prepared: Prepared) {
-    while let Ok(mut client) = Client::connect(prepared.port).await {
+    while let Ok(mut client) = Client::connect(&prepared).await {
         loop {
             match client.ask(&prepared, LIMIT).await {
                 Reply::Hit => {}

@@ -1,20 +1,34 @@
 //! A client that checks every answer, for our own loads.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use rustls::{ClientConfig, HandshakeKind};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
-use super::sample;
-use crate::load::Question;
+use super::{Wrong, sample};
+use crate::load::{Protocol, Question};
+use crate::tls;
 
 /// A connection to the server.
 pub(super) struct Client {
-    stream: TcpStream,
+    stream: Stream,
     buffer: Vec<u8>,
 }
+
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// The bytes between a client and a server, encrypted or not.
+pub(super) trait Duplex: AsyncRead + AsyncWrite + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Unpin> Duplex for S {}
 
 /// The result of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,26 +47,60 @@ pub(super) struct Prepared {
     pub(super) request: Vec<u8>,
     pub(super) body: Option<Vec<u8>>,
     pub(super) port: u16,
+    /// The settings of TLS; `None` is a connection in the clear.
+    tls: Option<Arc<ClientConfig>>,
 }
 
 impl Prepared {
-    pub(super) fn new(question: &Question, port: u16, keep_alive: bool) -> Prepared {
-        Prepared {
+    pub(super) fn new(question: &Question, port: u16, keep_alive: bool) -> Result<Prepared, Wrong> {
+        let tls = match question.protocol {
+            Protocol::Http => None,
+            Protocol::Https | Protocol::Http2 => Some(tls::plain_client("http/1.1")?),
+        };
+        Ok(Prepared {
             request: sample::request(question, port, keep_alive),
             body: question.body.clone(),
             port,
-        }
+            tls,
+        })
+    }
+
+    /// The same over TLS with these settings.
+    pub(super) fn with_tls(self, tls: Arc<ClientConfig>) -> Prepared {
+        Prepared { tls: Some(tls), ..self }
     }
 }
 
 impl Client {
-    pub(super) async fn connect(port: u16) -> io::Result<Client> {
-        let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    pub(super) async fn connect(prepared: &Prepared) -> io::Result<Client> {
+        let stream = TcpStream::connect(("127.0.0.1", prepared.port)).await?;
         stream.set_nodelay(true)?;
+        let stream = match &prepared.tls {
+            None => Stream::Plain(stream),
+            Some(config) => {
+                let name = tls::server_name().map_err(io::Error::other)?;
+                let connector = TlsConnector::from(config.clone());
+                Stream::Tls(Box::new(connector.connect(name, stream).await?))
+            }
+        };
         Ok(Client {
             stream,
             buffer: Vec::with_capacity(64 * 1024),
         })
+    }
+
+    /// The kind of the TLS handshake; `None` without TLS.
+    pub(super) fn handshake(&self) -> Option<HandshakeKind> {
+        match &self.stream {
+            Stream::Plain(_) => None,
+            Stream::Tls(stream) => stream.get_ref().1.handshake_kind(),
+        }
+    }
+
+    /// Reads until the server has closed the connection.
+    pub(super) async fn until_closed(&mut self) {
+        let mut rest = [0; 256];
+        while self.stream().read(&mut rest).await.is_ok_and(|count| count > 0) {}
     }
 
     /// Whether no byte of the last answer has arrived: the server had closed the connection before.
@@ -60,9 +108,12 @@ impl Client {
         self.buffer.is_empty()
     }
 
-    /// The socket, for slow clients.
-    pub(super) fn stream(&mut self) -> &mut TcpStream {
-        &mut self.stream
+    /// The connection, for slow clients.
+    pub(super) fn stream(&mut self) -> &mut dyn Duplex {
+        match &mut self.stream {
+            Stream::Plain(stream) => stream,
+            Stream::Tls(stream) => stream.as_mut(),
+        }
     }
 
     /// Sends the request and reads the whole answer. The connection can be used again only after a
@@ -75,16 +126,29 @@ impl Client {
         }
     }
 
+    /// Reads some bytes; 0 is the end, also where TLS does not announce it.
+    async fn read(&mut self) -> io::Result<usize> {
+        let read = match &mut self.stream {
+            Stream::Plain(stream) => stream.read_buf(&mut self.buffer).await,
+            Stream::Tls(stream) => stream.read_buf(&mut self.buffer).await,
+        };
+        match read {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+            read => read,
+        }
+    }
+
     async fn exchange(&mut self, prepared: &Prepared) -> io::Result<bool> {
         self.buffer.clear();
-        self.stream.write_all(&prepared.request).await?;
+        self.stream().write_all(&prepared.request).await?;
+        self.stream().flush().await?;
         loop {
             if let Some(answer) = Received::parse(&self.buffer) {
                 let right =
                     prepared.body.as_ref().is_none_or(|body| answer.has(&self.buffer, body));
                 return Ok(answer.status == 200 && right);
             }
-            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+            if self.read().await? == 0 {
                 // An answer without a length ends when the connection closes.
                 let answer = Received::parse_head(&self.buffer)
                     .filter(|answer| answer.framing == Framing::Close);

@@ -31,10 +31,10 @@ pub(super) fn idle(
     roots: &[u32],
 ) -> Result<Measured, Wrong> {
     on_a_loop(async move {
-        let prepared = Prepared::new(question, port, true);
+        let prepared = Prepared::new(question, port, true)?;
         let (mut crowd, mut errors) = (Vec::with_capacity(closed.connections), 0u64);
         for _ in 0..closed.connections {
-            let mut client = Client::connect(port).await?;
+            let mut client = Client::connect(&prepared).await?;
             match client.ask(&prepared, LIMIT).await {
                 Reply::Hit => crowd.push(client),
                 Reply::Error | Reply::Timeout => errors += 1,
@@ -75,11 +75,10 @@ pub(super) fn slow(
 ) -> Result<Measured, Wrong> {
     on_a_loop(async move {
         let end = Instant::now() + closed.time;
+        let prepared = Prepared::new(question, port, true)?;
         for _ in 0..closed.connections {
-            let request = Prepared::new(question, port, true).request;
-            tokio::task::spawn_local(dawdle(kind, request, port, end));
+            tokio::task::spawn_local(dawdle(kind, prepared.clone(), end));
         }
-        let prepared = Prepared::new(question, port, true);
         let tasks: Vec<_> = (0..BESIDE)
             .map(|_| tokio::task::spawn_local(behave(prepared.clone(), end)))
             .collect();
@@ -116,14 +115,13 @@ pub(super) fn reload(
     let signals = target.reload.clone();
     on_a_loop(async move {
         let end = Instant::now() + closed.time;
-        let kept = |number: usize| Prepared::new(question, target.port, number.is_multiple_of(2));
+        let kept = Prepared::new(question, target.port, true)?;
+        let closing = Prepared::new(question, target.port, false)?;
         let tasks: Vec<_> = (0..closed.connections)
             .map(|number| {
-                tokio::task::spawn_local(behave_or_come_anew(
-                    kept(number),
-                    number.is_multiple_of(2),
-                    end,
-                ))
+                let keeps = number.is_multiple_of(2);
+                let prepared = if keeps { kept.clone() } else { closing.clone() };
+                tokio::task::spawn_local(behave_or_come_anew(prepared, keeps, end))
             })
             .collect();
         while Instant::now() + RELOAD < end {
@@ -158,7 +156,7 @@ async fn behave_or_come_anew(prepared: Prepared, keeps: bool, end: Instant) -> (
         let was_kept = client.is_some();
         let connection = match client.take() {
             Some(connection) => Ok(connection),
-            None => Client::connect(prepared.port).await,
+            None => Client::connect(&prepared).await,
         };
         let Ok(mut connection) = connection else {
             errors += 1;
@@ -183,7 +181,7 @@ async fn behave(prepared: Prepared, end: Instant) -> (u64, u64) {
         let left = end.saturating_duration_since(Instant::now());
         let mut connection = match client.take() {
             Some(connection) => connection,
-            None => match tokio::time::timeout(left, Client::connect(prepared.port)).await {
+            None => match tokio::time::timeout(left, Client::connect(&prepared)).await {
                 Ok(Ok(connection)) => connection,
                 Ok(Err(_)) => {
                     errors += 1;
@@ -207,14 +205,15 @@ async fn behave(prepared: Prepared, end: Instant) -> (u64, u64) {
 }
 
 /// Repeats a slow client until the end: servers may close its connection.
-async fn dawdle(kind: Slow, request: Vec<u8>, port: u16, end: Instant) {
+async fn dawdle(kind: Slow, prepared: Prepared, end: Instant) {
+    let request = &prepared.request;
     while Instant::now() < end {
-        if let Ok(mut client) = Client::connect(port).await {
+        if let Ok(mut client) = Client::connect(&prepared).await {
             // The server decides about the answer.
             let _ = match kind {
-                Slow::Head => slow_head(&mut client, &request, end).await,
-                Slow::Body => slow_body(&mut client, &request, end).await,
-                Slow::Reader => slow_reader(&mut client, &request, end).await,
+                Slow::Head => slow_head(&mut client, request, end).await,
+                Slow::Body => slow_body(&mut client, request, end).await,
+                Slow::Reader => slow_reader(&mut client, request, end).await,
             };
         }
         sleep(STEP).await;

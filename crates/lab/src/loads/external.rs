@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::{Measured, Wrong, aborted, is_aborted};
 use crate::environment::Temporary;
-use crate::load::{Bench, Closed, Question};
+use crate::load::{Bench, Closed, Protocol, Question};
 use crate::process::{TICKS_PER_SECOND, find, own_ticks};
 use crate::record::Figure;
+use crate::tls;
 
 /// Runs wrk with one thread: on a small machine more threads would take processors from the server.
 /// The script has no `response` function, which would slow wrk down.
@@ -133,40 +134,51 @@ pub(super) fn ab(bench: Bench, question: &Question, port: u16) -> Result<Measure
     })
 }
 
-/// Runs h2load with as many threads as processors, for machines on which one thread of wrk is the
-/// limit.
-pub(super) fn h2load(closed: Closed, question: &Question, port: u16) -> Result<Measured, Wrong> {
-    let threads = std::thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(closed.connections)
-        .max(1);
+/// Runs h2load with one thread for every two processors: the others are the server's.
+pub(super) fn h2load(
+    closed: Closed,
+    streams: usize,
+    question: &Question,
+    port: u16,
+) -> Result<Measured, Wrong> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = (processors / 2).clamp(1, closed.connections.max(1));
     let mut command = program("h2load")?;
     command
-        .args(["--h1", "-m1"])
+        .arg(format!("-m{streams}"))
         .arg(format!("-t{threads}"))
         .arg(format!("-c{}", closed.connections))
-        .arg(format!("-D{}", whole_seconds(closed.time)));
+        .arg(format!("-D{}", whole_seconds(closed.time)))
+        .arg(format!("--tls13-ciphers={}", tls::CIPHER))
+        .arg(format!("--ciphers={}", tls::CIPHERS_OF_1_2))
+        .arg(format!("--groups={}", tls::GROUP));
+    match question.protocol {
+        Protocol::Http | Protocol::Https => command.arg("--h1"),
+        Protocol::Http2 => command.arg("--npn-list=h2"),
+    };
+    if question.protocol != Protocol::Http {
+        command.arg(format!("--connect-to=127.0.0.1:{port}"));
+    }
     add_fields(&mut command, question);
     let ran = run(command.arg(url(question, port)))?;
-    let line = ran
-        .output
-        .lines()
-        .find_map(|line| line.strip_prefix("requests: "))
-        .unwrap_or_default();
-    let count = |label: &str| -> f64 {
-        let part = line.split(',').find(|part| part.trim_end().ends_with(label));
-        part.and_then(|part| part.split_whitespace().next()?.parse().ok())
-            .unwrap_or(0.0)
-    };
-    let requests = count("succeeded");
+    let counts = line_of(&ran.output, "requests: ");
+    let requests = count_of(counts, "succeeded");
     if requests == 0.0 {
         return Err(Wrong(format!("h2load said: {}", ran.end())));
     }
     for label in ["failed", "errored", "timeout"] {
-        if count(label) > 0.0 {
-            return Err(Wrong(format!("{} {label}", count(label))));
+        if count_of(counts, label) > 0.0 {
+            return Err(Wrong(format!("{} {label}", count_of(counts, label))));
         }
     }
+    if question.protocol == Protocol::Http2
+        && line_of(&ran.output, "Application protocol: ") != "h2"
+    {
+        return Err(Wrong("the server does not speak HTTP/2".to_owned()));
+    }
+    check_status(&ran.output, requests)?;
+    let under_way = closed.connections * streams;
+    check_data(&ran.output, requests, under_way, question)?;
     let seconds = closed.time.as_secs_f64().max(1.0);
     Ok(Measured {
         requests: requests as u64,
@@ -176,6 +188,54 @@ pub(super) fn h2load(closed: Closed, question: &Question, port: u16) -> Result<M
         ..Measured::default()
     })
 }
+
+fn line_of<'o>(output: &'o str, begin: &str) -> &'o str {
+    let line = output.lines().find_map(|line| line.strip_prefix(begin));
+    line.unwrap_or_default().trim()
+}
+
+/// The number before a label, as in `12 succeeded, 0 failed`.
+fn count_of(line: &str, label: &str) -> f64 {
+    let part = line.split(',').find(|part| part.trim_end().ends_with(label));
+    part.and_then(|part| part.split_whitespace().next()?.parse().ok())
+        .unwrap_or(0.0)
+}
+
+/// h2load counts every whole answer as a success, whatever its status.
+fn check_status(output: &str, requests: f64) -> Result<(), Wrong> {
+    let statuses = line_of(output, "status codes: ");
+    let others: f64 = ["3xx", "4xx", "5xx"].map(|label| count_of(statuses, label)).iter().sum();
+    // An answer whose content was under way at the end has a status, too.
+    if others > 0.0 || count_of(statuses, "2xx") < requests {
+        return Err(Wrong(format!("bad statuses: {statuses}")));
+    }
+    Ok(())
+}
+
+/// Checks the bytes of content that h2load has received: those of all answers, and at most those
+/// of answers under way besides. For HTTP/1.1 the number has chunks in it.
+fn check_data(
+    output: &str,
+    requests: f64,
+    under_way: usize,
+    question: &Question,
+) -> Result<(), Wrong> {
+    let line = line_of(output, "traffic: ");
+    let data = line.split(',').find(|part| part.trim_end().ends_with(" data"));
+    let bytes = data.and_then(|part| part.split(['(', ')']).nth(1)?.parse::<f64>().ok());
+    let (Some(bytes), Some(body)) = (bytes, &question.body) else {
+        return Ok(());
+    };
+    let body = body.len() as f64;
+    let most = (requests + under_way as f64) * (body * (1.0 + 1.0 / 64.0) + CHUNKS);
+    if bytes < requests * body || bytes > most {
+        return Err(Wrong(format!("{bytes} bytes came for {requests} answers of {body}")));
+    }
+    Ok(())
+}
+
+/// Upper limit of the bytes that frame a small answer in chunks.
+const CHUNKS: f64 = 64.0;
 
 /// Interval at which an ended program is looked for.
 const LOOK: Duration = Duration::from_millis(5);
@@ -239,7 +299,12 @@ fn run(command: &mut Command) -> Result<Ran, Wrong> {
 }
 
 fn url(question: &Question, port: u16) -> String {
-    format!("http://127.0.0.1:{port}{}", question.path)
+    match question.protocol {
+        Protocol::Http => format!("http://127.0.0.1:{port}{}", question.path),
+        Protocol::Https | Protocol::Http2 => {
+            format!("https://{}:{port}{}", tls::HOST, question.path)
+        }
+    }
 }
 
 fn add_fields(command: &mut Command, question: &Question) {

@@ -19,7 +19,7 @@ pub(super) fn put(count: usize, question: &Question, target: &Target) -> Result<
     let port = target.port;
     let before = pss(&target.roots);
     let mut measured = on_a_loop(async move {
-        let mut client = Client::connect(port).await?;
+        let mut client = Client::connect(&Prepared::new(question, port, true)?).await?;
         let began = Instant::now();
         let first = visit(&mut client, count, question, port).await?;
         let second = visit(&mut client, count, question, port).await?;
@@ -63,7 +63,7 @@ async fn visit(
             ..question.clone()
         };
         let asked = Instant::now();
-        match client.ask(&Prepared::new(&question, port, true), LIMIT).await {
+        match client.ask(&Prepared::new(&question, port, true)?, LIMIT).await {
             Reply::Hit => longest = longest.max(asked.elapsed()),
             Reply::Error => return Err(Wrong(format!("{}: a wrong answer", question.path))),
             Reply::Timeout => return Err(Wrong(format!("{}: no answer in time", question.path))),

@@ -44,7 +44,7 @@ pub(super) async fn run(open: Open, question: &Question, port: u16) -> Result<Me
     let latency = Histogram::new_with_max(LONGEST, 3).map_err(|error| Wrong(error.to_string()))?;
     let shared = Rc::new(Shared {
         open,
-        prepared: Prepared::new(question, port, true),
+        prepared: Prepared::new(question, port, true)?,
         began: Instant::now(),
         next: Cell::new(0),
         hits: Cell::new(0),
@@ -90,7 +90,7 @@ async fn ask_in_turn(shared: Rc<Shared>) {
         sleep_until(due).await;
         let mut connection = match client.take() {
             Some(connection) => connection,
-            None => match Client::connect(shared.prepared.port).await {
+            None => match Client::connect(&shared.prepared).await {
                 Ok(connection) => connection,
                 Err(_) => {
                     shared.errors.set(shared.errors.get() + 1);

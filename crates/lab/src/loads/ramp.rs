@@ -1,7 +1,9 @@
-//! A growing number of clients, evenly over the time, each with a new connection for every request.
+//! A growing number of clients, evenly over the time, and how long the server needs afterwards.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -23,7 +25,7 @@ pub(super) fn put(ramp: Ramp, question: &Question, port: u16) -> Result<Measured
     on_a_loop(async move {
         let shared = Rc::new(Shared {
             ramp,
-            prepared: Prepared::new(question, port, false),
+            prepared: Prepared::new(question, port, ramp.keeps)?,
             began: Instant::now(),
             counts: Default::default(),
             seconds: RefCell::default(),
@@ -34,6 +36,7 @@ pub(super) fn put(ramp: Ramp, question: &Question, port: u16) -> Result<Measured
         for task in tasks {
             task.await.map_err(|error| Wrong(error.to_string()))?;
         }
+        let recovery = recover(ramp, question, port).await?;
         let [hits, errors, timeouts] = [0, 1, 2].map(|at: usize| shared.counts[at].get() as f64);
         let seconds = ramp.time.as_secs_f64();
         let series = |at: usize| {
@@ -48,16 +51,18 @@ pub(super) fn put(ramp: Ramp, question: &Question, port: u16) -> Result<Measured
         let clients = (0..=seconds as u32)
             .map(|second| (f64::from(second), clients_at(&ramp, f64::from(second))))
             .collect();
+        let mut figures: BTreeMap<Figure, f64> = [
+            (Figure::Hits, hits),
+            (Figure::Errors, errors),
+            (Figure::Timeouts, timeouts),
+            (Figure::RequestsPerSecond, hits / seconds),
+        ]
+        .into();
+        figures.extend(recovery.map(|time| (Figure::Recovery, time.as_secs_f64())));
         Ok(Measured {
             requests: hits as u64,
             seconds,
-            figures: [
-                (Figure::Hits, hits),
-                (Figure::Errors, errors),
-                (Figure::Timeouts, timeouts),
-                (Figure::RequestsPerSecond, hits / seconds),
-            ]
-            .into(),
+            figures,
             series: [
                 (Figure::Hits, series(0)),
                 (Figure::Errors, series(1)),
@@ -95,30 +100,79 @@ async fn come_and_stay(shared: Rc<Shared>, number: usize) {
     let share = number as f64 / (ramp.clients.saturating_sub(1).max(1)) as f64;
     sleep_until(shared.began + ramp.time.mul_f64(share)).await;
     let end = shared.began + ramp.time;
+    let mut client = None;
     while Instant::now() < end {
-        let Ok(reply) = tokio::time::timeout_at(end, ask(&shared)).await else {
+        let Ok(reply) = tokio::time::timeout_at(end, ask(&shared, &mut client)).await else {
             return;
         };
+        // The server has closed a kept connection between two requests.
+        let Some(reply) = reply else { continue };
         let at = match reply {
             Reply::Hit => 0,
             Reply::Error => 1,
             Reply::Timeout => 2,
         };
         shared.count(at);
-        if reply == Reply::Error {
+        match reply {
+            Reply::Hit => tokio::time::sleep(ramp.reads).await,
             // A refused connection is not retried at once.
-            tokio::time::sleep(PAUSE).await;
+            Reply::Error => tokio::time::sleep(PAUSE).await,
+            Reply::Timeout => {}
         }
     }
 }
 
-async fn ask(shared: &Shared) -> Reply {
+/// Asks once, on the kept connection if there is one. `None` where that one was closed.
+async fn ask(shared: &Shared, kept: &mut Option<Client>) -> Option<Reply> {
     let limit = shared.ramp.timeout;
-    match timeout(limit, Client::connect(shared.prepared.port)).await {
-        Ok(Ok(mut client)) => client.ask(&shared.prepared, limit).await,
-        Ok(Err(_)) => Reply::Error,
-        Err(_) => Reply::Timeout,
+    let was_kept = kept.is_some();
+    let mut client = match kept.take() {
+        Some(client) => client,
+        None => match timeout(limit, Client::connect(&shared.prepared)).await {
+            Ok(Ok(client)) => client,
+            Ok(Err(_)) => return Some(Reply::Error),
+            Err(_) => return Some(Reply::Timeout),
+        },
+    };
+    let reply = client.ask(&shared.prepared, limit).await;
+    if reply == Reply::Error && was_kept && client.got_nothing() {
+        return None;
     }
+    *kept = Some(client).filter(|_| shared.ramp.keeps && reply == Reply::Hit);
+    Some(reply)
 }
 
-const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+/// Measures the time until the server gives right answers again, several in a row. The limit where
+/// it does not; `None` where nobody asks for it.
+async fn recover(ramp: Ramp, question: &Question, port: u16) -> Result<Option<Duration>, Wrong> {
+    if ramp.recovery.is_zero() {
+        return Ok(None);
+    }
+    let prepared = Prepared::new(question, port, false)?;
+    let began = Instant::now();
+    let (mut good, mut since) = (0, Duration::ZERO);
+    while began.elapsed() < ramp.recovery {
+        let asked = began.elapsed();
+        let left = ramp.recovery.saturating_sub(asked).max(PAUSE);
+        let answered = timeout(left, async {
+            let mut client = Client::connect(&prepared).await.ok()?;
+            Some(client.ask(&prepared, left).await)
+        });
+        if answered.await == Ok(Some(Reply::Hit)) {
+            since = if good == 0 { began.elapsed() } else { since };
+            good += 1;
+        } else {
+            good = 0;
+            tokio::time::sleep(PAUSE).await;
+        }
+        if good == GOOD {
+            return Ok(Some(since));
+        }
+    }
+    Ok(Some(ramp.recovery))
+}
+
+/// Right answers in a row after which a server has recovered.
+const GOOD: u32 = 3;
+
+const PAUSE: Duration = Duration::from_millis(100);

@@ -1,11 +1,14 @@
 //! Checks of single answers, byte for byte.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use super::Wrong;
-use crate::load::Question;
+use rustls::ClientConnection;
+
+use super::{Wrong, http2};
+use crate::load::{Protocol, Question};
+use crate::tls::{self, plain_client, server_name};
 
 /// A response with its transfer coding removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,9 +22,9 @@ pub struct Answer {
 }
 
 /// Time-out of an answer.
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 /// The largest answer that is read, in bytes.
-const LARGEST: u64 = 256 << 20;
+pub(super) const LARGEST: u64 = 256 << 20;
 
 /// Sends `count` requests, each on a new connection. Every status must be 200, every body as
 /// expected.
@@ -45,9 +48,15 @@ pub fn ask(question: &Question, port: u16) -> Result<Answer, Wrong> {
     let mut stream = TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
-    stream.write_all(&request(question, port, false))?;
-    let mut bytes = Vec::new();
-    stream.take(LARGEST).read_to_end(&mut bytes)?;
+    let bytes = match question.protocol {
+        Protocol::Http => exchange(&mut stream, question, port)?,
+        Protocol::Https => {
+            let connection = ClientConnection::new(plain_client("http/1.1")?, server_name()?);
+            let mut connection = connection.map_err(|error| Wrong(format!("TLS: {error}")))?;
+            exchange(&mut rustls::Stream::new(&mut connection, &mut stream), question, port)?
+        }
+        Protocol::Http2 => return http2::ask(question, stream),
+    };
     parse(&bytes).ok_or_else(|| {
         Wrong(format!(
             "not an answer: {:?}",
@@ -56,9 +65,32 @@ pub fn ask(question: &Question, port: u16) -> Result<Answer, Wrong> {
     })
 }
 
+/// Sends the request and reads until the connection ends.
+fn exchange(
+    stream: &mut (impl Read + Write),
+    question: &Question,
+    port: u16,
+) -> Result<Vec<u8>, Wrong> {
+    stream.write_all(&request(question, port, false))?;
+    let mut bytes = Vec::new();
+    match stream.take(LARGEST).read_to_end(&mut bytes) {
+        // The end of a connection that TLS does not announce; the answer's length is checked.
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(bytes),
+        read => Ok(read.map(|_| bytes)?),
+    }
+}
+
+/// The Host field.
+pub(super) fn host(question: &Question, port: u16) -> String {
+    question.host.clone().unwrap_or_else(|| match question.protocol {
+        Protocol::Http => format!("127.0.0.1:{port}"),
+        Protocol::Https | Protocol::Http2 => format!("{}:{port}", tls::HOST),
+    })
+}
+
 /// The request in HTTP/1.1.
 pub fn request(question: &Question, port: u16, keep_alive: bool) -> Vec<u8> {
-    let host = question.host.clone().unwrap_or_else(|| format!("127.0.0.1:{port}"));
+    let host = host(question, port);
     let mut text = format!("GET {} HTTP/1.1\r\nHost: {host}\r\nAccept: */*\r\n", question.path);
     if !question.fields.iter().any(|(name, _)| name == "User-Agent") {
         text += "User-Agent: howdah-lab\r\n";

@@ -160,6 +160,9 @@ fn the_ramp_grows_and_counts() {
     measure(|| {
         let server = server(|_| Duration::from_millis(50));
         let ramp = Ramp {
+            keeps: false,
+            reads: Duration::ZERO,
+            recovery: Duration::ZERO,
             clients: 10,
             time: Duration::from_secs(2),
             timeout: Duration::from_secs(1),
@@ -184,6 +187,9 @@ fn the_ramp_tells_time_outs_from_errors() {
     measure(|| {
         let server = server(|_| Duration::from_secs(5));
         let ramp = Ramp {
+            keeps: false,
+            reads: Duration::ZERO,
+            recovery: Duration::ZERO,
             clients: 2,
             time: Duration::from_millis(1000),
             timeout: Duration::from_millis(300),
@@ -203,11 +209,37 @@ fn the_ramp_tells_time_outs_from_errors() {
 }
 
 #[test]
+fn the_time_until_a_server_answers_again_is_measured() {
+    measure(|| {
+        let server = server(|_| Duration::ZERO);
+        let ramp = |recovery| Ramp {
+            keeps: true,
+            reads: Duration::from_millis(20),
+            recovery,
+            clients: 2,
+            time: Duration::from_millis(200),
+            timeout: Duration::from_millis(200),
+        };
+        let patient = ramp(Duration::from_secs(60));
+        let measured = put(&Load::Ramp(patient), &question(), &target(server.port)).unwrap();
+        assert!(figure(&measured, Figure::Hits) >= 1.0, "{measured:?}");
+        assert!(figure(&measured, Figure::Recovery) < 60.0, "{measured:?}");
+        let nobody = crate::process::free_port().unwrap();
+        let short = ramp(Duration::from_millis(300));
+        let measured = put(&Load::Ramp(short), &question(), &target(nobody)).unwrap();
+        assert_eq!(figure(&measured, Figure::Recovery), 0.3, "{measured:?}");
+    });
+}
+
+#[test]
 fn a_wrong_body_is_an_error() {
     measure(|| {
         let server = server(|_| Duration::ZERO);
         let wrong = Question { body: Some(b"no".to_vec()), ..question() };
         let ramp = Ramp {
+            keeps: false,
+            reads: Duration::ZERO,
+            recovery: Duration::ZERO,
             clients: 1,
             time: Duration::from_millis(300),
             timeout: Duration::from_secs(1),

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use super::chart::{Bar, Series, bars, escape, lines};
 use super::main_chart::capital;
+use super::ramp;
 use super::text::{BASE, shown, with_unit};
 use super::verdict;
 use crate::record::{Cell, Figure, Run};
@@ -67,7 +68,7 @@ pub(super) fn charts(run: &Run) -> String {
             memory(run, &cells)
         );
         if first.figure == Figure::Hits {
-            for figure in [Figure::Timeouts, Figure::Errors] {
+            for figure in ramp::BESIDE {
                 text += &counted(run, &cells, figure);
             }
         }
@@ -124,10 +125,12 @@ fn by_figure(cells: &[&Cell], figure: Figure) -> Vec<Cell> {
     cells.iter().map(other).collect()
 }
 
-/// Charts of errors and time-outs beside the hits.
+/// A chart of what went wrong beside the hits; nothing where it was not measured.
 fn counted(run: &Run, cells: &[&Cell], figure: Figure) -> String {
     let cells = by_figure(cells, figure);
-    let drawing = sweep(run, figure.title(), &cells.iter().collect::<Vec<_>>()).unwrap_or_default();
+    let Some(drawing) = sweep(run, figure.title(), &cells.iter().collect::<Vec<_>>()) else {
+        return String::new();
+    };
     format!(
         "<figure><h3>{} in the ramp</h3>{drawing}<figcaption>{}, less is \
          better</figcaption></figure>",

@@ -6,6 +6,7 @@ use crate::record::{Cell, Figure, Outcome, Run};
 use crate::statistics::{Comparison, compare, median};
 
 use super::beside;
+use super::ramp;
 use super::targets;
 use super::verdict::verdict;
 
@@ -134,6 +135,9 @@ pub fn table(run: &Run) -> String {
         }
         for (name, value) in &cell.study {
             let _ = writeln!(text, "| *the study: {name}* | *{}* | | | |", number(*value));
+        }
+        if cell.figure == Figure::Hits {
+            text += &ramp::markdown(run, cell);
         }
     }
     let _ = write!(text, "\n## To know\n\n");

@@ -30,7 +30,16 @@ pub(super) fn measure(planned: &PlannedCell, running: &mut Running) -> Round {
             let used = Reading::take(&roots).since(&before);
             round.figures.extend(memory_of(&roots));
             fill(&mut round, &measured, used);
-            sample::check(&planned.question, port, SAMPLE)
+            if planned.figure == Figure::PerCpuSecond {
+                let each = round.figures.get(&Figure::CpuPerRequest).filter(|each| **each > 0.0);
+                let rate = each.map(|each| (Figure::PerCpuSecond, 1e6 / each));
+                round.figures.extend(rate);
+            }
+            match planned.load {
+                // How the server is afterwards is a figure of its own.
+                Load::Ramp(ramp) if !ramp.recovery.is_zero() => Ok(()),
+                _ => sample::check(&planned.question, port, SAMPLE),
+            }
         });
     round.figures.values_mut().for_each(|value| *value = significant(*value));
     let points = round.series.values_mut().flatten();
@@ -78,7 +87,8 @@ pub(super) fn significant(value: f64) -> f64 {
 pub(super) fn shortened(load: &Load, time: Duration) -> Option<Load> {
     Some(match load {
         Load::Wrk(closed) => Load::Wrk(Closed { time, ..*closed }),
-        Load::H2load(closed) => Load::H2load(Closed { time, ..*closed }),
+        Load::H2load(closed, streams) => Load::H2load(Closed { time, ..*closed }, *streams),
+        Load::Handshakes(closed, kind) => Load::Handshakes(Closed { time, ..*closed }, *kind),
         Load::Ab(bench) => Load::Ab(Bench {
             requests: (bench.requests / 10).clamp(20, 2000),
             at_most: time,

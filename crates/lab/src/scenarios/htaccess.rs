@@ -94,8 +94,8 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     Ok(Plan {
         groups,
         notes: NOTES.iter().map(|note| (*note).to_owned()).collect(),
-        targets: Vec::new(),
         folders,
+        ..Plan::default()
     })
 }
 

@@ -44,7 +44,12 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
         notes.push("WordPress could not be installed, so it is missing".to_owned());
     }
     let targets = targets::all(&groups);
-    Ok(Plan { groups, notes, targets, folders: 0 })
+    Ok(Plan {
+        groups,
+        notes,
+        targets,
+        ..Plan::default()
+    })
 }
 
 /// The chosen stacks with these names.

@@ -1,10 +1,12 @@
 //! Apache httpd: three process models, with PHP inside, behind php-fpm, and behind mod_fcgid.
 
+mod templates;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::fpm::{self, Transport};
-use super::template::{fill, only_if, version};
+use super::template::{fill, if_tls, keep_alive, only_if, version};
 use rustix::process::Signal;
 
 use crate::environment::{own_ini, ruled_root};
@@ -12,6 +14,11 @@ use crate::process::{Program, StartFailed, accepts, find, free_port};
 use crate::rules;
 use crate::stack::{Environment, Running, Stack};
 use crate::zts;
+
+use templates::{
+    CONFIGURATION, FCGID, MODULES, PREFORK, PREFORK_AS_INSTALLED, THREADED, THREADED_AS_INSTALLED,
+    TLS,
+};
 
 /// Apache with one process model and one connection to PHP.
 #[derive(Clone, Copy, Debug)]
@@ -152,100 +159,6 @@ const RULE_MODULES: &[&str] = &[
     "authz_host",
 ];
 
-const MODULES: &str = "/usr/lib/apache2/modules";
-
-const CONFIGURATION: &str = "\
-ServerRoot \"@folder@\"
-DefaultRuntimeDir \"@folder@\"
-PidFile \"@folder@/httpd.pid\"
-Listen 127.0.0.1:@port@
-ListenBacklog 1024
-ServerName localhost
-@user@
-# Only what the measured pages need: each further module is a hook in the way of every request.
-@mpm_modules@LoadModule authz_core_module @modules@/mod_authz_core.so
-LoadModule mime_module @modules@/mod_mime.so
-LoadModule dir_module @modules@/mod_dir.so
-@rule_modules@@php@
-# No CustomLog: access logging is off.
-ErrorLog \"@folder@/error.log\"
-LogLevel crit
-Timeout 60
-KeepAlive On
-# 0 is without limit: the default of 100 would close connections in the middle of a measurement.
-MaxKeepAliveRequests 0
-KeepAliveTimeout 15
-# Off in Apache's defaults for the sake of network file systems; these files are local.
-EnableSendfile On
-EnableMMAP On
-HostnameLookups Off
-ServerTokens Prod
-TypesConfig /etc/mime.types
-DocumentRoot \"@root@\"
-DirectoryIndex index.php index.html
-<Directory \"/\">
-    AllowOverride None
-    Require all denied
-</Directory>
-<Directory \"@root@\">
-    # FollowSymLinks spares an lstat for every part of every path.
-    Options FollowSymLinks
-    AllowOverride @override@
-    Require all granted
-</Directory>
-@mpm_settings@";
-
-/// A process for every connection, started in advance: nothing is forked while measuring.
-const PREFORK: &str = "\
-StartServers @workers@
-MinSpareServers 1
-MaxSpareServers @workers@
-ServerLimit @workers@
-MaxRequestWorkers @workers@
-MaxConnectionsPerChild 0
-";
-
-/// One process per core, with threads for all connections. The spare limits keep processes from
-/// being started or ended while measuring.
-const THREADED: &str = "\
-StartServers @processes@
-ServerLimit @processes@
-ThreadLimit @threads@
-ThreadsPerChild @threads@
-MaxRequestWorkers @all@
-MinSpareThreads 1
-MaxSpareThreads @all@
-MaxConnectionsPerChild 0
-";
-
-const FCGID: &str = "\
-LoadModule fcgid_module @modules@/mod_fcgid.so
-FcgidIPCDir \"@folder@/fcgid\"
-FcgidProcessTableFile \"@folder@/fcgid/shm\"
-# The same number of PHP processes as everywhere, never ended for age, idleness or requests served.
-FcgidMaxProcesses @processes@
-FcgidMaxProcessesPerClass @processes@
-FcgidMinProcessesPerClass @processes@
-FcgidMaxRequestsPerProcess 0
-FcgidProcessLifeTime 0
-FcgidIdleTimeout 0
-# The brake on starting processes is for machines under attack; here the warm-up must be able to \
-start them all.
-FcgidSpawnScoreUpLimit 1000
-# The output is passed on in large pieces rather than in the default 64 KiB.
-FcgidOutputBufferSize 1048576
-FcgidConnectTimeout 20
-FcgidIOTimeout 60
-# One request at a time for each process: mod_fcgid manages the processes itself.
-FcgidInitialEnv PHP_FCGI_CHILDREN 0
-FcgidInitialEnv PHP_FCGI_MAX_REQUESTS 0
-FcgidWrapper \"@cgi@ -c @ini@\" .php
-<FilesMatch \"[.]php$\">
-    SetHandler fcgid-script
-    Options +ExecCGI
-</FilesMatch>
-";
-
 impl Apache {
     fn php_modules(&self, environment: &Environment) -> Vec<String> {
         match self.php {
@@ -283,7 +196,16 @@ impl Apache {
         let setting = |name: &str, otherwise: usize| {
             environment.settings.get(name).cloned().unwrap_or_else(|| otherwise.to_string())
         };
-        if matches!(self.mpm, "prefork" | "itk") {
+        let is_prefork = matches!(self.mpm, "prefork" | "itk");
+        if environment.is_as_installed() {
+            let settings = if is_prefork {
+                PREFORK_AS_INSTALLED
+            } else {
+                THREADED_AS_INSTALLED
+            };
+            return settings.to_owned();
+        }
+        if is_prefork {
             let inside = self.php == Php::Inside;
             let workers = if inside {
                 environment.php_processes
@@ -458,15 +380,20 @@ impl Stack for Apache {
             programs: Vec::new(),
             configuration: Default::default(),
             reload: Vec::new(),
+            http3: false,
         };
         let php = self.php_settings(environment, folder, &mut running)?;
         let user = environment
             .user
             .as_ref()
             .map_or(String::new(), |user| format!("User {user}\nGroup {user}"));
+        let kept = keep_alive(environment, 15, 5);
         let text = fill(
             CONFIGURATION,
             &[
+                ("tls", &if_tls(environment, TLS)),
+                ("kept", if kept == 0 { "Off" } else { "On" }),
+                ("keep", &kept.max(1).to_string()),
                 ("php", &php),
                 ("mpm_modules", &self.mpm_modules()),
                 ("mpm_settings", &self.mpm_settings(environment)),

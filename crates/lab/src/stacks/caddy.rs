@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::template::{fill, version};
+use super::template::{fill, if_tls, version};
 use crate::process::{Program, StartFailed, accepts, find, free_port};
 use crate::stack::{Environment, Running, Stack};
 
@@ -20,12 +20,12 @@ const CONFIGURATION: &str = "\
         level ERROR
     }
     servers {
-        protocols h1
+        protocols @protocols@
     }
 }
-http://:@port@ {
+@scheme@://:@port@ {
     bind 127.0.0.1
-    root * @root@
+@tls@    root * @root@
     file_server
 }
 ";
@@ -64,7 +64,13 @@ impl Stack for Caddy {
         let port = free_port().map_err(failed)?;
         let text = fill(
             CONFIGURATION,
-            &[("port", &port.to_string()), ("root", &environment.root.display().to_string())],
+            &[
+                ("port", &port.to_string()),
+                ("root", &environment.root.display().to_string()),
+                ("protocols", if environment.tls.is_some() { "h1 h2" } else { "h1" }),
+                ("scheme", if environment.tls.is_some() { "https" } else { "http" }),
+                ("tls", &if_tls(environment, "    tls @certificate@ @key@\n")),
+            ],
         );
         let file = folder.join("Caddyfile");
         std::fs::write(&file, &text).map_err(failed)?;
@@ -81,6 +87,7 @@ impl Stack for Caddy {
             programs: vec![program],
             configuration: [("Caddyfile".to_owned(), text)].into(),
             reload: vec![None],
+            http3: false,
         })
     }
 }

@@ -49,6 +49,9 @@ pm.max_requests = 0
 catch_workers_output = no
 ";
 
+/// `pm.max_children` of Debian's www.conf, whose `pm` is dynamic.
+const DEBIAN_CHILDREN: usize = 5;
+
 pub(super) fn binary(environment: &Environment) -> Option<PathBuf> {
     find(&[&format!("php-fpm{}", environment.php), "php-fpm"])
 }
@@ -80,12 +83,15 @@ pub(super) fn start(
     let identity = environment.user.as_ref().map_or(String::new(), |user| {
         format!("user = {user}\ngroup = {user}\nlisten.owner = {user}\nlisten.group = {user}")
     });
-    let children = environment
-        .settings
-        .get("pm.max_children")
-        .cloned()
-        .unwrap_or_else(|| children.to_string());
-    let pm = environment.settings.get("pm").cloned().unwrap_or_else(|| "static".to_owned());
+    // Debian's pool has five children at the most.
+    let (children, pm) = if environment.is_as_installed() {
+        (DEBIAN_CHILDREN, "dynamic")
+    } else {
+        (children, "static")
+    };
+    let setting = |name: &str| environment.settings.get(name).cloned();
+    let children = setting("pm.max_children").unwrap_or_else(|| children.to_string());
+    let pm = setting("pm").unwrap_or_else(|| pm.to_owned());
     let mut configuration = fill(
         CONFIGURATION,
         &[

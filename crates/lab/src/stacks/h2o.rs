@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::template::{fill, places, version};
+use super::template::{fill, if_tls, places, version};
 use rustix::process::Signal;
 
 use crate::process::{Program, StartFailed, accepts, find, free_port};
@@ -22,18 +22,27 @@ error-log: @folder@/error.log
 pid-file: @folder@/h2o.pid
 server-name: h2o
 # A connection that nothing is asked on is kept as long as by the others.
-http1-request-timeout: 15
+http1-request-timeout: 75
+http2-idle-timeout: 75
 hosts:
   default:
     listen:
       host: 127.0.0.1
       port: @port@
-    paths:
+@tls@    paths:
       /:
         file.dir: @root@
         file.index: [ 'index.html' ]
         # Answers are sent as the file is; compression is off for all.
         file.send-compressed: OFF
+";
+
+const TLS: &str = "      ssl:
+        certificate-file: @certificate@
+        key-file: @key@
+        minimum-version: TLSv1.2
+        # As the others: the client chooses among ciphers that are all good.
+        cipher-preference: client
 ";
 
 impl Stack for H2o {
@@ -46,6 +55,10 @@ impl Stack for H2o {
     }
 
     fn serves_php(&self) -> bool {
+        false
+    }
+
+    fn renews_tickets(&self) -> bool {
         false
     }
 
@@ -78,6 +91,7 @@ impl Stack for H2o {
                 ("folder", &folder.display().to_string()),
                 ("all", &(2 * places(environment)).to_string()),
                 ("port", &port.to_string()),
+                ("tls", &if_tls(environment, TLS)),
                 ("root", &environment.root.display().to_string()),
             ],
         );
@@ -94,6 +108,7 @@ impl Stack for H2o {
             programs: vec![program],
             configuration: [("h2o.conf".to_owned(), text)].into(),
             reload: vec![Some(Signal::HUP)],
+            http3: false,
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::template::{fill, version};
+use super::template::{fill, if_tls, keep_alive, version};
 use rustix::process::Signal;
 
 use crate::environment::ruled_root;
@@ -20,6 +20,8 @@ pub struct Howdah {
     htaccess: bool,
     /// The set of rules in the document root.
     rules: Option<&'static str>,
+    /// Whether the stack is measured over HTTP/3.
+    http3: bool,
     /// The binary, where it is not that of the environment.
     binary: Option<PathBuf>,
 }
@@ -31,6 +33,7 @@ pub fn binary(name: &'static str, title: &'static str, file: &Path) -> Howdah {
         title,
         htaccess: true,
         rules: None,
+        http3: false,
         binary: Some(file.to_owned()),
     }
 }
@@ -39,12 +42,13 @@ fn ruled(rules: &'static str, howdah: Howdah) -> Howdah {
     Howdah { rules: Some(rules), ..howdah }
 }
 
-pub(super) fn all() -> [Howdah; 9] {
+pub(super) fn all() -> [Howdah; 10] {
     let howdah = |name, title| Howdah {
         name,
         title,
         htaccess: true,
         rules: None,
+        http3: false,
         binary: None,
     };
     [
@@ -60,18 +64,24 @@ pub(super) fn all() -> [Howdah; 9] {
         ruled("redirects", howdah("howdah-redirects", "Howdah, 5,000 redirects")),
         ruled("bad-bots", howdah("howdah-bad-bots", "Howdah, 7,800 bad bots")),
         ruled(rules::FOLDERS, howdah("howdah-folders", "Howdah, many folders")),
+        Howdah {
+            http3: true,
+            ..howdah("howdah-http3", "Howdah, HTTP/3")
+        },
     ]
 }
 
 const CONFIGURATION: &str = "\
-listen = [\"127.0.0.1:@port@\"]
+listen = [@listen@]
 # Event-loop threads: one per core.
 threads = \"auto\"
 control = \"@folder@/control.sock\"
 
 [limits]
 # Like the others: no connection is closed in the middle of a measurement.
-keep_alive_requests = 0
+keep_alive_requests = @requests@
+# As long as nginx's default.
+keep_alive_timeout = \"@keep@s\"
 
 [log]
 access = \"off\"
@@ -83,15 +93,40 @@ index = [\"index.php\", \"index.html\"]
 # The others follow links as well.
 symlinks = \"follow\"
 htaccess = @htaccess@
-
+@tls@
 [site.php]
 @user@
-workers = @workers@
+@mode@workers = @workers@
 # Like the others: workers live on.
 max_requests = 0
 ini_file = \"@ini@\"
 state_dir = \"@folder@/state\"
 ";
+
+/// A number of workers that a study sets is kept.
+const STATIC: &str = "mode = \"static\"\n";
+
+/// Nothing is set that has a default.
+const AS_INSTALLED: &str = "\
+listen = [@listen@]
+control = \"@folder@/control.sock\"
+
+[log]
+# Like the others.
+access = \"off\"
+
+[[site]]
+hosts = [\"*\"]
+root = \"@root@\"
+
+[site.php]
+@user@
+ini_file = \"@ini@\"
+state_dir = \"@folder@/state\"
+";
+
+/// HTTP/2, HTTP/3 and tickets are on by default.
+const TLS: &str = "tls = { cert = \"@certificate@\", key = \"@key@\" }\n";
 
 impl Howdah {
     fn binary<'a>(&'a self, environment: &'a Environment) -> &'a Path {
@@ -125,6 +160,9 @@ impl Stack for Howdah {
                 return Some(format!("{file} does not exist; build it with `make release`"));
             }
         }
+        if self.http3 && environment.tls.is_none() && !environment.root.as_os_str().is_empty() {
+            return Some("HTTP/3 is always encrypted; this run is not".to_owned());
+        }
         // Before a run the root is unknown.
         let is_prepared =
             environment.root.as_os_str().is_empty() || self.root(environment).is_dir();
@@ -153,10 +191,31 @@ impl Stack for Howdah {
             .get("workers")
             .cloned()
             .unwrap_or_else(|| environment.php_processes.to_string());
+        let listen = if environment.tls.is_some() {
+            format!("{{ address = \"127.0.0.1:{port}\", tls = true }}")
+        } else {
+            format!("\"127.0.0.1:{port}\"")
+        };
+        let kept = keep_alive(environment, 75, 30);
         let text = fill(
-            CONFIGURATION,
+            if environment.is_as_installed() {
+                AS_INSTALLED
+            } else {
+                CONFIGURATION
+            },
             &[
-                ("port", &port.to_string()),
+                ("requests", if kept == 0 { "1" } else { "0" }),
+                ("keep", &kept.max(1).to_string()),
+                (
+                    "mode",
+                    if environment.settings.contains_key("workers") {
+                        STATIC
+                    } else {
+                        ""
+                    },
+                ),
+                ("listen", &listen),
+                ("tls", &if_tls(environment, TLS)),
                 (
                     "user",
                     &environment
@@ -184,6 +243,7 @@ impl Stack for Howdah {
             programs: vec![program],
             configuration: [("howdah.toml".to_owned(), text)].into(),
             reload: vec![Some(Signal::HUP)],
+            http3: self.http3,
         })
     }
 }

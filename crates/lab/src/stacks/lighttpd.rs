@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::fpm::{self, Transport};
-use super::template::{fill, places, version};
+use super::template::{fill, if_tls, keep_alive, places, version};
 use rustix::process::Signal;
 
 use crate::environment::own_ini;
@@ -30,8 +30,8 @@ server.errorlog = \"@folder@/error.log\"
 server.upload-dirs = ( \"@folder@\" )
 @user@
 # mod_accesslog is not loaded: access logging is off.
-server.modules = ( \"mod_indexfile\", \"mod_fastcgi\", \"mod_staticfile\" )
-index-file.names = ( \"index.php\", \"index.html\" )
+server.modules = ( \"mod_indexfile\", \"mod_fastcgi\", \"mod_staticfile\"@module@ )
+@tls@index-file.names = ( \"index.php\", \"index.html\" )
 static-file.exclude-extensions = ( \".php\" )
 # One worker per core; with the default of one, files would be served by one core. Where it \
 starts PHP itself, each worker
@@ -41,8 +41,8 @@ server.max-connections = @places@
 server.max-fds = 20000
 server.listen-backlog = 1024
 # The default of 1000 requests would close connections in the middle of a measurement.
-server.max-keep-alive-requests = 100000000
-server.max-keep-alive-idle = 15
+server.max-keep-alive-requests = @requests@
+server.max-keep-alive-idle = @keep@
 server.event-handler = \"linux-sysepoll\"
 server.network-backend = \"sendfile\"
 # Stat answers are kept for up to a second.
@@ -54,6 +54,17 @@ server.tag = \"lighttpd\"
 mimetype.assign = ( \".html\" => \"text/html\", \".css\" => \"text/css\", \".js\" => \
 \"text/javascript\", \".txt\" => \"text/plain\" )
 fastcgi.server = ( \".php\" => (( @backend@ )) )
+";
+
+const MOD_OPENSSL: &str = "/usr/lib/lighttpd/mod_openssl.so";
+
+/// HTTP/2 is on by default, with eight streams on a connection.
+const TLS: &str = "\
+ssl.engine = \"enable\"
+ssl.pemfile = \"@certificate@\"
+ssl.privkey = \"@key@\"
+# Without the option there are no tickets, and a client of TLS 1.3 cannot resume.
+ssl.openssl.ssl-conf-cmd = ( \"MinProtocol\" => \"TLSv1.2\", \"Options\" => \"+SessionTicket\" )
 ";
 
 fn cgi(environment: &Environment) -> Option<std::path::PathBuf> {
@@ -85,6 +96,7 @@ impl Stack for Lighttpd {
     fn packages(&self, php: &str) -> Vec<String> {
         vec![
             "lighttpd".to_owned(),
+            "lighttpd-mod-openssl".to_owned(),
             if self.spawns {
                 format!("php{php}-cgi")
             } else {
@@ -96,6 +108,9 @@ impl Stack for Lighttpd {
     fn missing(&self, environment: &Environment) -> Option<String> {
         if find(&["lighttpd"]).is_none() {
             return Some("lighttpd is not installed".to_owned());
+        }
+        if environment.tls.is_some() && !Path::new(MOD_OPENSSL).is_file() {
+            return Some("lighttpd-mod-openssl is not installed".to_owned());
         }
         if !self.spawns {
             return fpm::missing(environment);
@@ -122,6 +137,7 @@ impl Stack for Lighttpd {
             programs: Vec::new(),
             configuration: Default::default(),
             reload: Vec::new(),
+            http3: false,
         };
         let backend = if self.spawns {
             // One FastCGI parent forks the PHP processes, which share its opcache.
@@ -144,6 +160,7 @@ impl Stack for Lighttpd {
         let user = environment.user.as_ref().map_or(String::new(), |user| {
             format!("server.username = \"{user}\"\nserver.groupname = \"{user}\"")
         });
+        let kept = keep_alive(environment, 75, 5);
         let text = fill(
             CONFIGURATION,
             &[
@@ -154,13 +171,17 @@ impl Stack for Lighttpd {
                 ("user", &user),
                 (
                     "workers",
-                    &if self.spawns {
+                    &if self.spawns || environment.is_as_installed() {
                         "0".to_owned()
                     } else {
                         environment.cores.to_string()
                     },
                 ),
                 ("backend", &backend),
+                ("requests", if kept == 0 { "0" } else { "100000000" }),
+                ("keep", &kept.max(1).to_string()),
+                ("module", &if_tls(environment, ", \"mod_openssl\"")),
+                ("tls", &if_tls(environment, TLS)),
             ],
         );
         let file = folder.join("lighttpd.conf");

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::apache;
 use super::fpm::{self, Transport};
-use super::template::{fill, only_if, places, version};
+use super::template::{fill, if_tls, keep_alive, only_if, places, version};
 use rustix::process::Signal;
 
 use crate::process::{Program, StartFailed, accepts, find, free_port};
@@ -81,7 +81,7 @@ http {
     tcp_nodelay on;
     # The default of 1000 requests would close connections in the middle of a measurement.
     keepalive_requests 100000000;
-    keepalive_timeout 75s;
+    keepalive_timeout @keep@s;
     # Without it every request opens, stats and closes its file.
     open_file_cache max=10000 inactive=60s;
     open_file_cache_valid 60s;
@@ -97,8 +97,8 @@ http {
         server @address@;
 @kept@    }
     server {
-        listen 127.0.0.1:@port@ backlog=1024;
-        # Sent to scripts as SERVER_NAME, whatever Host says.
+        listen 127.0.0.1:@port@@encrypted@ backlog=1024;
+@tls@        # Sent to scripts as SERVER_NAME, whatever Host says.
         server_name lab.test;
         root @root@;
         index index.php index.html;
@@ -108,6 +108,14 @@ http {
 @php@        }
     }
 }
+";
+
+const TLS: &str = "        ssl_certificate @certificate@;
+        ssl_certificate_key @key@;
+        ssl_protocols TLSv1.2 TLSv1.3;
+        # The workers share the keys of tickets. The cache is for clients without tickets.
+        ssl_session_tickets on;
+        ssl_session_cache shared:tls:10m;
 ";
 
 const FASTCGI: &str = "            include /etc/nginx/fastcgi.conf;
@@ -184,6 +192,7 @@ impl Stack for Nginx {
                     programs: vec![pool.program],
                     configuration: [("fpm.conf".to_owned(), pool.configuration)].into(),
                     reload: vec![Some(Signal::USR2)],
+                    http3: false,
                 };
                 (running, pool.address, kept)
             }
@@ -232,6 +241,9 @@ impl Stack for Nginx {
                 ("places", &places(environment).to_string()),
                 ("kept", &kept),
                 ("php", &php),
+                ("keep", &keep_alive(environment, 75, 65).to_string()),
+                ("encrypted", &if_tls(environment, " ssl http2")),
+                ("tls", &if_tls(environment, TLS)),
                 ("port", &port.to_string()),
                 ("root", &environment.root.display().to_string()),
             ],

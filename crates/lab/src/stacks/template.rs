@@ -25,6 +25,25 @@ pub(super) fn only_if(condition: bool, text: String) -> String {
     if condition { text } else { String::new() }
 }
 
+/// Seconds for which connections are kept: as the setting says, the distribution's default for a
+/// stack as installed, otherwise the laboratory's value.
+pub(super) fn keep_alive(environment: &Environment, usual: u32, installed: u32) -> u32 {
+    let default = if environment.is_as_installed() {
+        installed
+    } else {
+        usual
+    };
+    environment.keep_alive().unwrap_or(default)
+}
+
+/// Fills the part of a configuration that is for encrypted connections; nothing without TLS.
+pub(super) fn if_tls(environment: &Environment, template: &str) -> String {
+    environment.tls.as_ref().map_or(String::new(), |pair| {
+        let (certificate, key) = (pair.certificate.display(), pair.key.display());
+        fill(template, &[("certificate", &certificate.to_string()), ("key", &key.to_string())])
+    })
+}
+
 /// Runs the program with an argument and returns the word that begins with `prefix`, such as
 /// `nginx/1.22.1`.
 pub(super) fn version(program: Option<&Path>, argument: &str, prefix: &str) -> String {

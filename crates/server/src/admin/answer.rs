@@ -7,7 +7,7 @@ use crate::status::metrics::{MetricsFormat, metrics};
 
 /// An answer.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct AdminAnswer {
     pub(super) status: Status,
     pub(super) content_type: &'static str,
     pub(super) content: String,
@@ -16,9 +16,9 @@ pub(super) struct Answer {
 const TEXT: &str = "text/plain; charset=utf-8";
 const PAGE: &str = include_str!("page.html");
 
-impl Answer {
-    fn new(content_type: &'static str, content: String) -> Answer {
-        Answer {
+impl AdminAnswer {
+    fn new(content_type: &'static str, content: String) -> AdminAnswer {
+        AdminAnswer {
             status: Status::OK,
             content_type,
             content,
@@ -26,32 +26,32 @@ impl Answer {
     }
 
     /// An answer that names its status.
-    pub(super) fn error(status: Status) -> Answer {
+    pub(super) fn error(status: Status) -> AdminAnswer {
         let content = format!("{} {}\n", status.code(), status.reason());
-        Answer { status, content_type: TEXT, content }
+        AdminAnswer { status, content_type: TEXT, content }
     }
 }
 
 /// Answers a request whose method and origin were checked.
-pub(super) fn of(admin: &Admin, request: &Request) -> Answer {
+pub(super) fn of(admin: &Admin, request: &Request) -> AdminAnswer {
     match request.path() {
-        b"/" => Answer::new("text/html; charset=utf-8", PAGE.to_owned()),
+        b"/" => AdminAnswer::new("text/html; charset=utf-8", PAGE.to_owned()),
         b"/metrics" => {
             let format = MetricsFormat::of_accept(request.fields.value(b"accept"));
-            Answer::new(format.content_type(), metrics(&admin.snapshot(), format))
+            AdminAnswer::new(format.content_type(), metrics(&admin.snapshot(), format))
         }
         b"/status" => match serde_json::to_string(&admin.snapshot()) {
-            Ok(json) => Answer::new("application/json", json + "\n"),
-            Err(_) => Answer::error(Status::INTERNAL_SERVER_ERROR),
+            Ok(json) => AdminAnswer::new("application/json", json + "\n"),
+            Err(_) => AdminAnswer::error(Status::INTERNAL_SERVER_ERROR),
         },
-        b"/healthz" => Answer::new(TEXT, "ok\n".to_owned()),
+        b"/healthz" => AdminAnswer::new(TEXT, "ok\n".to_owned()),
         b"/readyz" => ready(admin),
-        _ => Answer::error(Status::NOT_FOUND),
+        _ => AdminAnswer::error(Status::NOT_FOUND),
     }
 }
 
 /// 200 if visitors get answers; 503 while the server stops, or while a pool has no worker.
-fn ready(admin: &Admin) -> Answer {
+fn ready(admin: &Admin) -> AdminAnswer {
     let missing = match admin.is_draining() {
         true => Some("the server is stopping".to_owned()),
         false => {
@@ -62,10 +62,10 @@ fn ready(admin: &Admin) -> Answer {
         }
     };
     match missing {
-        None => Answer::new(TEXT, "ready\n".to_owned()),
-        Some(reason) => Answer {
+        None => AdminAnswer::new(TEXT, "ready\n".to_owned()),
+        Some(reason) => AdminAnswer {
             content: format!("{reason}\n"),
-            ..Answer::error(Status::SERVICE_UNAVAILABLE)
+            ..AdminAnswer::error(Status::SERVICE_UNAVAILABLE)
         },
     }
 }

@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use howdah_http::h1::{self, Framing, HopFields, Progress};
+use howdah_http::h1::{self, Framing, HeadProgress, HopFields};
 use howdah_http::{Limits, Method, Request, ResponseHead, Status, date};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::Admin;
-use super::answer::{self, Answer};
+use super::answer::{self, AdminAnswer};
 
 /// Time in which a request must arrive and its answer must be taken.
 const TIME: Duration = Duration::from_secs(10);
@@ -32,12 +32,12 @@ where
     let mut request = Request::new();
     let answer = loop {
         match h1::parse_request(&input, &limits, &mut request) {
-            Ok(Progress::Complete(_)) => break respond(admin, &request, is_unix),
-            Ok(Progress::Incomplete) if input.len() >= MOST_BYTES => {
-                break Answer::error(Status::REQUEST_HEADER_FIELDS_TOO_LARGE);
+            Ok(HeadProgress::Complete(_)) => break respond(admin, &request, is_unix),
+            Ok(HeadProgress::Incomplete) if input.len() >= MOST_BYTES => {
+                break AdminAnswer::error(Status::REQUEST_HEADER_FIELDS_TOO_LARGE);
             }
-            Ok(Progress::Incomplete) => {}
-            Err(refusal) => break Answer::error(refusal.status),
+            Ok(HeadProgress::Incomplete) => {}
+            Err(refusal) => break AdminAnswer::error(refusal.status),
         }
         if stream.read_buf(&mut input).await? == 0 {
             return Ok(());
@@ -47,12 +47,12 @@ where
     stream.shutdown().await
 }
 
-fn respond(admin: &Admin, request: &Request, is_unix: bool) -> Answer {
+fn respond(admin: &Admin, request: &Request, is_unix: bool) -> AdminAnswer {
     if !matches!(request.method, Method::Get | Method::Head) {
-        return Answer::error(Status::METHOD_NOT_ALLOWED);
+        return AdminAnswer::error(Status::METHOD_NOT_ALLOWED);
     }
     if !(is_unix || may_ask(request, &admin.shared.config.admin_hosts)) {
-        return Answer::error(Status::FORBIDDEN);
+        return AdminAnswer::error(Status::FORBIDDEN);
     }
     answer::of(admin, request)
 }
@@ -75,7 +75,7 @@ fn may_ask(request: &Request, hosts: &[String]) -> bool {
         && fields.values(b"sec-fetch-site").all(is_same_site)
 }
 
-fn encode(answer: &Answer, request: &Request) -> Vec<u8> {
+fn encode(answer: &AdminAnswer, request: &Request) -> Vec<u8> {
     let status = answer.status;
     let mut head = ResponseHead::new(status);
     for (name, value) in [

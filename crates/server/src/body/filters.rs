@@ -1,6 +1,6 @@
 //! The filters that content passes on its way out: they compress it, or replace text in it.
 
-use howdah_files::Coding;
+use howdah_files::CacheableCoding;
 use howdah_htaccess::modules::filter::{Broken, Filter, Transform};
 
 /// A chain of filters. Each gets the output of the one before it.
@@ -88,10 +88,10 @@ impl Chain {
 
 /// Returns the content coding that these filters produce. `None`: their output depends on more than
 /// the content.
-pub(crate) fn coding(filters: &[Filter]) -> Option<Coding> {
+pub(crate) fn coding(filters: &[Filter]) -> Option<CacheableCoding> {
     match filters {
-        [Filter::Deflate] => Some(Coding::Gzip),
-        [Filter::Brotli] => Some(Coding::Brotli),
+        [Filter::Deflate] => Some(CacheableCoding::Gzip),
+        [Filter::Brotli] => Some(CacheableCoding::Brotli),
         _ => None,
     }
 }

@@ -33,7 +33,7 @@ use crate::observe::{
     AccessLog, AccessLogs, DirectiveMessage, FrontCounters, RecentMessages, RequestError,
     RespondError, ThreadCounters,
 };
-use crate::pipeline::CostlySites;
+use crate::pipeline::{CostlySites, answers};
 use crate::quic::Exchange;
 use crate::respond::{KeptConnections, Prepared, UpstreamNames};
 use crate::status::ServerFacts;
@@ -170,6 +170,10 @@ pub(crate) fn run<C: Future<Output = ()> + 'static>(
         .build_local(LocalOptions::default())?;
     runtime.block_on(async {
         let thread = Rc::new(Thread::new(shared, number));
+        for (site, handle) in thread.handles.iter().enumerate() {
+            let thread = || Rc::downgrade(&thread);
+            handle.iter().for_each(|handle| handle.answer_with(answers(thread(), site)));
+        }
         thread.shared.pulse.begin(number);
         CURRENT.set(Some(thread.clone()));
         tokio::task::spawn_local(control());

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use howdah_http::h1::{self, HopFields, Parsed, Progress};
+use howdah_http::h1::{self, HeadProgress, HopFields, ParsedHead};
 use howdah_http::h2::PREFACE;
 use howdah_http::{Refusal, Status};
 
@@ -68,7 +68,7 @@ pub(super) enum After {
 
 /// The result of reading a head.
 pub(super) enum HeadRead {
-    Complete(Parsed),
+    Complete(ParsedHead),
     Refused(Refusal),
     /// The preface of HTTP/2 (RFC 9113 §3.3).
     Http2,
@@ -213,8 +213,8 @@ impl<T: Transport> Connection<T> {
             if !work.input.is_empty() && h1::worth_parsing(work.input.bytes(), seen, limits) {
                 work.request.reset();
                 match h1::parse_request(work.input.bytes(), limits, &mut work.request) {
-                    Ok(Progress::Complete(parsed)) => return HeadRead::Complete(parsed),
-                    Ok(Progress::Incomplete) => {}
+                    Ok(HeadProgress::Complete(parsed)) => return HeadRead::Complete(parsed),
+                    Ok(HeadProgress::Incomplete) => {}
                     Err(refusal) => match self.preface(work.input.bytes()) {
                         Some(true) => return HeadRead::Http2,
                         Some(false) => {}
@@ -257,7 +257,7 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Serves the request that `work` holds, for the client that the proxy names.
-    async fn serve_for_proxy(&mut self, work: &mut Workspace, parsed: Parsed) -> After {
+    async fn serve_for_proxy(&mut self, work: &mut Workspace, parsed: ParsedHead) -> After {
         let Some(proxy) = self.proxy.as_deref().cloned() else {
             return self.serve(work, parsed).await;
         };
@@ -274,7 +274,7 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Serves the request that `work` holds.
-    async fn serve(&mut self, work: &mut Workspace, parsed: Parsed) -> After {
+    async fn serve(&mut self, work: &mut Workspace, parsed: ParsedHead) -> After {
         let (thread, peer) = (self.thread.clone(), self.peer.clone());
         let arrival = Arrival::now(&thread);
         let version = work.request.version;

@@ -5,7 +5,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use howdah_http::Scheme;
-use howdah_http::proxy_protocol::{self, Header, LONGEST, Progress};
+use howdah_http::proxy_protocol::{self, Header, HeaderProgress, LONGEST};
 use tokio::io::ReadBuf;
 
 use super::deadline::Watch;
@@ -47,8 +47,8 @@ async fn read<T: Transport>(transport: &mut T, watch: &Watch) -> Result<Header, 
     let mut bytes = Vec::new();
     loop {
         let missing = match proxy_protocol::read(&bytes)? {
-            Progress::Complete(header) => return Ok(header),
-            Progress::Missing(missing) => missing,
+            HeaderProgress::Complete(header) => return Ok(header),
+            HeaderProgress::Missing(missing) => missing,
         };
         let start = bytes.len();
         debug_assert!(start + missing <= LONGEST);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
-use howdah_files::{Coding, CompressedCache, Representation};
+use howdah_files::{CacheableCoding, CompressedCache, Representation};
 use howdah_htaccess::State;
 use howdah_htaccess::response::passes_filters;
 use howdah_http::{Request, ResponseHead, SharedHead};
@@ -31,7 +31,7 @@ struct PreparedHead {
     conditions: Conditions,
     head: Rc<SharedHead>,
     /// The coding of the content.
-    coding: Option<Coding>,
+    coding: Option<CacheableCoding>,
 }
 
 /// The conditions under which a prepared head is valid, besides the file and the cached resolution.
@@ -110,7 +110,7 @@ impl Prepared {
         conditions: Conditions,
         head: ResponseHead,
         length: u64,
-        coding: Option<Coding>,
+        coding: Option<CacheableCoding>,
     ) -> Rc<SharedHead> {
         let head = Rc::new(SharedHead::new(head, length));
         let kept = PreparedHead {

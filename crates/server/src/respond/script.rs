@@ -10,7 +10,7 @@ use howdah_htaccess::modules::filter;
 use howdah_htaccess::response;
 use howdah_http::{Fields, ResponseHead, Status};
 use howdah_php::{
-    Exchange, ExchangeError, HeadKind, QueuePlace, RequestBody, RequestEncoder, decode_head,
+    Asker, Exchange, ExchangeError, HeadKind, QueuePlace, RequestBody, RequestEncoder, decode_head,
 };
 use howdah_site::{DocumentHost, Ruled, Script, Site};
 
@@ -77,6 +77,10 @@ pub(crate) async fn respond(
             }
             None => return Err(RequestError::gone(context.situation()).into()),
         };
+        exchange.ask_as(Asker {
+            remote: context.peer.remote,
+            local: context.peer.local,
+        });
         if let Some(run) = &context.run {
             exchange.report_to(Rc::clone(run));
         }

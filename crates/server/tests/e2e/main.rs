@@ -24,6 +24,7 @@ mod fail2ban;
 mod files;
 mod hostile;
 mod hostile_descriptors;
+mod hostile_states;
 mod htaccess;
 mod http2;
 mod http3;

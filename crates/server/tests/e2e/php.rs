@@ -13,4 +13,5 @@ mod sessions;
 mod settings;
 mod slow_log;
 mod streaming;
+mod sub_requests;
 mod versions;

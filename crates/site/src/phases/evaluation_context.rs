@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use howdah_htaccess::evaluation_context::{EvaluationContext, Lookup};
+use howdah_htaccess::evaluation_context::{EvaluationContext, SubRequestFacts};
 use howdah_htaccess::host::{Host, Probe, ProbeKind};
 use howdah_htaccess::work::PROBE;
 use howdah_htaccess::{Settings, Transaction};
@@ -64,7 +64,7 @@ impl<H: DocumentHost> EvaluationContext for PhaseContext<'_, '_, '_, H> {
         }
     }
 
-    fn lookup(&mut self, from: &mut Transaction<'_>, uri: &[u8]) -> Lookup {
+    fn lookup(&mut self, from: &mut Transaction<'_>, uri: &[u8]) -> SubRequestFacts {
         let passed = self.under.map(|(settings, slash)| {
             self.evaluation.passed_as(settings, self.path, self.kind, slash)
         });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use howdah_htaccess::Place;
 use howdah_htaccess::pattern::Captures;
-use howdah_htaccess::settings::{ConditionalSection, Names};
+use howdah_htaccess::settings::{ConditionalSection, FileNames};
 use howdah_htaccess::trace::Event;
 use howdah_htaccess::wildcard;
 use howdah_htaccess::work::{Meter, RULE};
@@ -97,14 +97,14 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
 
 /// Whether a section is for files of that name. The named groups of its expression become `MATCH_`
 /// variables.
-fn matches(names: &Names, name: &[u8], env: &mut Fields, meter: Meter<'_>) -> bool {
+fn matches(names: &FileNames, name: &[u8], env: &mut Fields, meter: Meter<'_>) -> bool {
     let pattern = match names {
-        Names::Exact(exact) => return **exact == *name,
-        Names::Wildcard(pattern) => {
+        FileNames::Exact(exact) => return **exact == *name,
+        FileNames::Wildcard(pattern) => {
             meter.note(pattern.len() as u64 * name.len() as u64 / 16);
             return wildcard::matches(pattern, name);
         }
-        Names::Regex(pattern) => pattern,
+        FileNames::Regex(pattern) => pattern,
     };
     if !pattern.has_groups() || memmem::find(pattern.text(), b"(?").is_none() {
         // A pattern that exceeds its limit matches: the files that it protects stay protected.

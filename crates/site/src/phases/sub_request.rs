@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use howdah_htaccess::evaluation_context::Lookup;
+use howdah_htaccess::evaluation_context::SubRequestFacts;
 use howdah_htaccess::transaction::RewriteNotes;
 use howdah_htaccess::work::ROUND;
 use howdah_htaccess::{State, Transaction};
@@ -20,11 +20,11 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         from: &mut Transaction<'_>,
         uri: &[u8],
         passed: Option<&PassedAccess>,
-    ) -> Lookup {
+    ) -> SubRequestFacts {
         let (request, status) = self.sub_request(&mut from.state, uri, passed);
         let state = request.tx.state;
         self.scratch.reuse(request.path);
-        Lookup {
+        SubRequestFacts {
             status,
             filename: match &request.internal {
                 Some((uri, _)) => [b"redirect:", &uri[..]].concat(),

@@ -1,7 +1,7 @@
 //! The request that the tested expressions read.
 
 use crate::client::Unrepeatable;
-use crate::evaluation_context::{EvaluationContext, Lookup};
+use crate::evaluation_context::{EvaluationContext, SubRequestFacts};
 use crate::host::{Host, Owners, Probe, ProbeKind};
 use crate::transaction::Transaction;
 
@@ -12,17 +12,17 @@ impl EvaluationContext for Disk {
     fn host(&mut self) -> &mut dyn Host {
         self
     }
-    fn lookup(&mut self, _from: &mut Transaction<'_>, uri: &[u8]) -> Lookup {
+    fn lookup(&mut self, _from: &mut Transaction<'_>, uri: &[u8]) -> SubRequestFacts {
         let status = match uri {
             b"/there" => 200,
             b"/moved" => 302,
             b"/refused" => 403,
             _ => 404,
         };
-        Lookup {
+        SubRequestFacts {
             status: howdah_http::Status::new(status).unwrap(),
             uri: uri.to_vec(),
-            ..Lookup::default()
+            ..SubRequestFacts::default()
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::list::List;
-use super::redirect::{Redirect, Source};
+use super::list::RedirectList;
+use super::redirect::{Redirect, RedirectSource};
 use super::{Config, Everything, target};
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::expression::Expression;
@@ -122,11 +122,14 @@ fn redirect(
         (First::Redirect(status) | First::Status(status), _) => (status, 1, 2),
     };
     let source = if is_pattern {
-        Source::Pattern(Pattern::new(call.word(path), false).map(Arc::new).map_err(|bad| {
-            Complaint::about(path, "Regular expression could not be compiled.").hint(bad.message)
-        })?)
+        RedirectSource::Pattern(Pattern::new(call.word(path), false).map(Arc::new).map_err(
+            |bad| {
+                Complaint::about(path, "Regular expression could not be compiled.")
+                    .hint(bad.message)
+            },
+        )?)
     } else {
-        Source::Path(call.word(path).into())
+        RedirectSource::Path(call.word(path).into())
     };
     let target = (count > url).then(|| call.word(url));
     match target {
@@ -150,7 +153,7 @@ fn redirect(
         status,
     };
     let config: &mut Config = edit(shared);
-    List::push(&mut config.redirects, redirect);
+    RedirectList::push(&mut config.redirects, redirect);
     Ok(())
 }
 

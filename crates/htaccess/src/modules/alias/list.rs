@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use super::redirect::{Redirect, RedirectError, Source};
+use super::redirect::{Redirect, RedirectError, RedirectSource};
 use crate::pattern::{Candidates, PatternSet};
 use crate::work::{self, Meter};
 
@@ -12,16 +12,16 @@ use crate::work::{self, Meter};
 /// parts, one for each file that they come from, and each part has its own index: so files of
 /// thousands of redirects are indexed once, however many folders they are merged for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct List {
-    parts: Vec<Arc<Part>>,
+pub(super) struct RedirectList {
+    parts: Vec<Arc<RedirectPart>>,
 }
 
 /// Redirects with their index.
 #[derive(Debug, Default)]
-struct Part {
+struct RedirectPart {
     redirects: Vec<Arc<Redirect>>,
     /// Built on first use: while a file is read, redirects are added.
-    index: OnceLock<Index>,
+    index: OnceLock<RedirectIndex>,
 }
 
 /// A redirect and its target; or the redirect that matches and fails.
@@ -29,7 +29,7 @@ pub(super) type Search<'l> = Result<Option<(&'l Redirect, Vec<u8>)>, (&'l Redire
 
 /// An index of many redirects.
 #[derive(Debug)]
-struct Index {
+struct RedirectIndex {
     /// The first redirect for each path, which has no doubled slashes.
     paths: HashMap<Box<[u8]>, u32>,
     /// The lengths that occur among the paths.
@@ -43,24 +43,24 @@ struct Index {
 /// Fewer redirects than this are tried faster than looked up.
 const FEWEST: usize = 8;
 
-impl Clone for Part {
+impl Clone for RedirectPart {
     /// Copies the redirects without the index, so that others can be added.
-    fn clone(&self) -> Part {
-        Part {
+    fn clone(&self) -> RedirectPart {
+        RedirectPart {
             redirects: self.redirects.clone(),
             index: OnceLock::new(),
         }
     }
 }
 
-impl List {
+impl RedirectList {
     /// Whether there is no redirect.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
     /// Adds a redirect at the end, while a file is read.
-    pub fn push(list: &mut Arc<List>, redirect: Redirect) {
+    pub fn push(list: &mut Arc<RedirectList>, redirect: Redirect) {
         let list = Arc::make_mut(list);
         if list.parts.is_empty() {
             list.parts.push(Arc::default());
@@ -72,11 +72,11 @@ impl List {
     }
 
     /// Returns the redirects of `self`, then those of the other list.
-    pub fn joined(first: &Arc<List>, second: &Arc<List>) -> Arc<List> {
+    pub fn joined(first: &Arc<RedirectList>, second: &Arc<RedirectList>) -> Arc<RedirectList> {
         match (first.parts.is_empty(), second.parts.is_empty()) {
             (_, true) => first.clone(),
             (true, _) => second.clone(),
-            _ => Arc::new(List {
+            _ => Arc::new(RedirectList {
                 parts: [&first.parts[..], &second.parts].concat(),
             }),
         }
@@ -110,15 +110,15 @@ impl List {
     }
 }
 
-impl Part {
-    fn index(&self, meter: Meter<'_>) -> Option<&Index> {
+impl RedirectPart {
+    fn index(&self, meter: Meter<'_>) -> Option<&RedirectIndex> {
         if self.redirects.len() < FEWEST {
             return None;
         }
         if self.index.get().is_none() {
             meter.note(work::INDEXING * self.redirects.len() as u64);
         }
-        Some(self.index.get_or_init(|| Index::new(&self.redirects)))
+        Some(self.index.get_or_init(|| RedirectIndex::new(&self.redirects)))
     }
 
     fn find(&self, path: &[u8], meter: Meter<'_>) -> Search<'_> {
@@ -152,16 +152,16 @@ fn first_of<'l>(redirects: &'l [Arc<Redirect>], path: &[u8], meter: Meter<'_>) -
     Ok(None)
 }
 
-impl Index {
-    fn new(redirects: &[Arc<Redirect>]) -> Index {
+impl RedirectIndex {
+    fn new(redirects: &[Arc<Redirect>]) -> RedirectIndex {
         let mut paths: HashMap<Box<[u8]>, u32> = HashMap::new();
         let (mut patterns, mut set_places) = (Vec::new(), Vec::new());
         for (place, redirect) in redirects.iter().enumerate() {
             match &redirect.source {
-                Source::Path(path) => {
+                RedirectSource::Path(path) => {
                     paths.entry(single_slashes(path).into()).or_insert(place as u32);
                 }
-                Source::Pattern(pattern) => {
+                RedirectSource::Pattern(pattern) => {
                     set_places.push(place as u32);
                     patterns.push(pattern.clone());
                 }
@@ -172,7 +172,7 @@ impl Index {
         for path in paths.keys() {
             lengths[path.len()] = true;
         }
-        Index {
+        RedirectIndex {
             paths,
             lengths: lengths.into(),
             set: PatternSet::new(patterns),

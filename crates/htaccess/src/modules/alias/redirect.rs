@@ -16,7 +16,7 @@ pub(super) struct Redirect {
     /// The directive as written.
     pub text: Box<str>,
     /// The paths that it is for.
-    pub source: Source,
+    pub source: RedirectSource,
     /// The target; `None` where the answer is no redirect.
     pub target: Option<Box<[u8]>>,
     /// The status of the answer.
@@ -25,7 +25,7 @@ pub(super) struct Redirect {
 
 /// The paths that a redirect is for.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(super) enum RedirectSource {
     /// This path, and what is below it.
     Path(Box<[u8]>),
     /// URLs that the regular expression matches.
@@ -62,12 +62,12 @@ impl Redirect {
         meter: Meter<'_>,
     ) -> Result<Option<Vec<u8>>, RedirectError> {
         match &self.source {
-            Source::Path(source) => Ok(matching_length(path, source).map(|length| {
+            RedirectSource::Path(source) => Ok(matching_length(path, source).map(|length| {
                 let mut location = self.target.as_deref().unwrap_or_default().to_vec();
                 push_uri(&path[length..], &mut location);
                 location
             })),
-            Source::Pattern(pattern) => {
+            RedirectSource::Pattern(pattern) => {
                 if !pattern.is_match(path, meter)? {
                     return Ok(None);
                 }

@@ -55,9 +55,11 @@ pub(super) fn authenticate(
     };
     tx.state.user = Some(user.clone());
     let outcome = match found(config, &user, &realm, context) {
-        Ok(Found::Hash(hash)) => verified(tx, config, &hash, (&user, &realm, &password), context)?,
+        Ok(FoundUser::Hash(hash)) => {
+            verified(tx, config, &hash, (&user, &realm, &password), context)?
+        }
         // The comparison takes as long as for a user who is there.
-        Ok(Found::Nobody { like: Some(hash) }) => {
+        Ok(FoundUser::Nobody { like: Some(hash) }) => {
             match context.host().verify(tx.client.depends_on_everything(), &hash, &password) {
                 Verified::Yes | Verified::No => Err("not found"),
                 Verified::Later => {
@@ -66,7 +68,7 @@ pub(super) fn authenticate(
                 }
             }
         }
-        Ok(Found::Nobody { like: None }) => Err("not found"),
+        Ok(FoundUser::Nobody { like: None }) => Err("not found"),
         Err(problem) => {
             tx.complain(None, problem);
             if config.basic.authoritative == Some(false) {
@@ -93,7 +95,7 @@ fn found(
     user: &[u8],
     realm: &[u8],
     context: &mut dyn EvaluationContext,
-) -> Result<Found, String> {
+) -> Result<FoundUser, String> {
     let path = config.user_file.as_deref().ok_or("no AuthUserFile is set")?;
     let file = files::read(path, "AuthUserFile", context)?;
     let (hash, like) = match config.basic.uses_digest {
@@ -103,11 +105,11 @@ fn found(
             None => (None, hash_like_others(user, &file)),
         },
     };
-    Ok(hash.map_or(Found::Nobody { like }, Found::Hash))
+    Ok(hash.map_or(FoundUser::Nobody { like }, FoundUser::Hash))
 }
 
 /// The result of looking for a user.
-enum Found {
+enum FoundUser {
     Hash(Vec<u8>),
     /// The file has no such user. `like` is a hash that no password fits, and that takes as long to
     /// compare with as that of a user in the file; `None` where that takes no time.

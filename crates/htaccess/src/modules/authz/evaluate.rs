@@ -14,8 +14,8 @@ use crate::trace::Event;
 use crate::transaction::{Denial, Transaction};
 use crate::work;
 
-use super::requirement::{Names, Requirement, RequirementKind, split};
-use super::section::{Group, Logic, Section, SectionKind};
+use super::requirement::{RequiredNames, Requirement, RequirementKind, split};
+use super::section::{Logic, RequireGroup, RequireSection, SectionKind};
 
 /// The result of a directive or of a container (httpd's `authz_status`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,18 +33,18 @@ pub(super) type Groups<'g> =
     dyn Fn(&[u8], &mut dyn EvaluationContext) -> Result<Vec<Vec<u8>>, String> + 'g;
 
 /// The evaluation of the directives for a request.
-pub(super) struct Evaluation<'j, 'r> {
+pub(super) struct RequireEvaluation<'j, 'r> {
     pub tx: &'j mut Transaction<'r>,
     pub groups: &'j Groups<'j>,
     pub context: &'j mut dyn EvaluationContext,
     pub method: MethodSet,
 }
 
-impl Evaluation<'_, '_> {
+impl RequireEvaluation<'_, '_> {
     /// Evaluates a section in a container of that logic.
     pub(super) fn section(
         &mut self,
-        section: &Section,
+        section: &RequireSection,
         parent: Logic,
     ) -> Result<AuthzStatus, Denial> {
         self.under(section, parent, false)
@@ -54,7 +54,7 @@ impl Evaluation<'_, '_> {
     /// around it, so that its denial grants access.
     fn under(
         &mut self,
-        section: &Section,
+        section: &RequireSection,
         parent: Logic,
         is_inverted: bool,
     ) -> Result<AuthzStatus, Denial> {
@@ -79,7 +79,7 @@ impl Evaluation<'_, '_> {
         Ok(status)
     }
 
-    fn group(&mut self, group: &Group, is_inverted: bool) -> Result<AuthzStatus, Denial> {
+    fn group(&mut self, group: &RequireGroup, is_inverted: bool) -> Result<AuthzStatus, Denial> {
         let mut joined = AuthzStatus::Neutral;
         for member in &group.members {
             let status = self.under(member, group.logic, is_inverted)?;
@@ -100,7 +100,7 @@ impl Evaluation<'_, '_> {
 
     fn requirement(
         &mut self,
-        section: &Section,
+        section: &RequireSection,
         requirement: &Requirement,
         is_inverted: bool,
     ) -> Result<AuthzStatus, Denial> {
@@ -144,7 +144,7 @@ impl Evaluation<'_, '_> {
     /// Whether a user who has authenticated is one of those that are asked for.
     fn is_user(
         &mut self,
-        section: &Section,
+        section: &RequireSection,
         asked: &RequirementKind,
         user: &[u8],
     ) -> Result<bool, Denial> {
@@ -170,14 +170,14 @@ impl Evaluation<'_, '_> {
         })
     }
 
-    fn groups(&mut self, section: &Section, user: &[u8]) -> Vec<Vec<u8>> {
+    fn groups(&mut self, section: &RequireSection, user: &[u8]) -> Vec<Vec<u8>> {
         (self.groups)(user, self.context).unwrap_or_else(|problem| {
             self.tx.complain(section.place.as_ref(), problem);
             Vec::new()
         })
     }
 
-    fn owners(&mut self, section: &Section) -> Result<Owners, Denial> {
+    fn owners(&mut self, section: &RequireSection) -> Result<Owners, Denial> {
         let unrepeatable = self.tx.client.depends_on_everything();
         match self.context.host().owners(unrepeatable, &self.tx.state.filename) {
             Some(owners) => Ok(owners),
@@ -187,8 +187,8 @@ impl Evaluation<'_, '_> {
 
     fn host(
         &mut self,
-        section: &Section,
-        names: &Names,
+        section: &RequireSection,
+        names: &RequiredNames,
         remote: IpAddr,
         is_inverted: bool,
     ) -> Result<AuthzStatus, Denial> {
@@ -208,8 +208,8 @@ impl Evaluation<'_, '_> {
 
     fn forward_dns(
         &mut self,
-        section: &Section,
-        names: &Names,
+        section: &RequireSection,
+        names: &RequiredNames,
         remote: IpAddr,
         is_inverted: bool,
     ) -> Result<AuthzStatus, Denial> {
@@ -230,15 +230,22 @@ impl Evaluation<'_, '_> {
         Ok(AuthzStatus::Denied)
     }
 
-    fn any_name(&mut self, section: &Section, names: &Names, fits: impl Fn(&[u8]) -> bool) -> bool {
+    fn any_name(
+        &mut self,
+        section: &RequireSection,
+        names: &RequiredNames,
+        fits: impl Fn(&[u8]) -> bool,
+    ) -> bool {
         match names {
-            Names::Literal(names) => names.iter().any(|name| fits(name)),
-            Names::Expression(_) => self.names(section, names).iter().any(|name| fits(name)),
+            RequiredNames::Literal(names) => names.iter().any(|name| fits(name)),
+            RequiredNames::Expression(_) => {
+                self.names(section, names).iter().any(|name| fits(name))
+            }
         }
     }
 
     /// Names of hosts, up to a `#`, where Apache takes a comment to begin.
-    fn hosts(&mut self, section: &Section, names: &Names) -> Vec<Box<[u8]>> {
+    fn hosts(&mut self, section: &RequireSection, names: &RequiredNames) -> Vec<Box<[u8]>> {
         let mut hosts = self.names(section, names).into_vec();
         if let Some(last) = hosts.iter().position(|name| name.contains(&b'#')) {
             hosts.truncate(last + 1);
@@ -249,10 +256,10 @@ impl Evaluation<'_, '_> {
         hosts
     }
 
-    fn names(&mut self, section: &Section, names: &Names) -> Box<[Box<[u8]>]> {
+    fn names(&mut self, section: &RequireSection, names: &RequiredNames) -> Box<[Box<[u8]>]> {
         match names {
-            Names::Literal(names) => names.clone(),
-            Names::Expression(text) => match self.rendered(text) {
+            RequiredNames::Literal(names) => names.clone(),
+            RequiredNames::Expression(text) => match self.rendered(text) {
                 Ok(line) => split(&line),
                 Err(problem) => {
                     self.tx.complain(section.place.as_ref(), problem);
@@ -266,12 +273,12 @@ impl Evaluation<'_, '_> {
         text.render(self.tx, self.context).map(|line| line.into_owned())
     }
 
-    fn failed(&mut self, section: &Section, problem: &str) -> Denial {
+    fn failed(&mut self, section: &RequireSection, problem: &str) -> Denial {
         self.tx.complain(section.place.as_ref(), format!("{section}: {problem}"));
         Denial::Status(Status::INTERNAL_SERVER_ERROR)
     }
 
-    fn note(&mut self, section: &Section, status: AuthzStatus, remark: Option<&str>) {
+    fn note(&mut self, section: &RequireSection, status: AuthzStatus, remark: Option<&str>) {
         self.tx.trace(|| Event {
             step: "access",
             place: section.place.clone(),

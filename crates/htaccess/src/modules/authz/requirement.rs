@@ -25,9 +25,9 @@ pub(super) enum RequirementKind {
     /// `ip`: the client is in one of these.
     Address(Box<[Subnet]>),
     /// `host`: the client's verified name ends in one of these.
-    Host(Names),
+    Host(RequiredNames),
     /// `forward-dns`: one of these names leads to the client's address.
-    ForwardDns(Names),
+    ForwardDns(RequiredNames),
     /// `local`: the client is this machine.
     Local,
     /// `env`: one of these variables is set.
@@ -40,11 +40,11 @@ pub(super) enum RequirementKind {
         wants_user: bool,
     },
     /// `user`.
-    User(Names),
+    User(RequiredNames),
     /// `valid-user`.
     ValidUser,
     /// `group`, by AuthGroupFile.
-    Group(Names),
+    Group(RequiredNames),
     /// `file-owner`.
     FileOwner,
     /// `file-group`.
@@ -57,7 +57,7 @@ pub(super) enum RequirementKind {
 
 /// Names that may hold `%{…}`.
 #[derive(Clone, Debug)]
-pub(super) enum Names {
+pub(super) enum RequiredNames {
     /// The same for every request.
     Literal(Box<[Box<[u8]>]>),
     /// Split when it is rendered.
@@ -88,15 +88,15 @@ impl Requirement {
         let kind = match &name[..] {
             b"all" => all(rest)?,
             b"ip" => addresses(rest)?,
-            b"host" => RequirementKind::Host(Names::new(rest)?),
-            b"forward-dns" => RequirementKind::ForwardDns(Names::new(rest)?),
+            b"host" => RequirementKind::Host(RequiredNames::new(rest)?),
+            b"forward-dns" => RequirementKind::ForwardDns(RequiredNames::new(rest)?),
             b"local" => RequirementKind::Local,
             b"env" => RequirementKind::Environment(split(rest)),
             b"method" => methods(rest)?,
             b"expr" => expression(rest)?,
-            b"user" => RequirementKind::User(Names::new(rest)?),
+            b"user" => RequirementKind::User(RequiredNames::new(rest)?),
             b"valid-user" => RequirementKind::ValidUser,
-            b"group" => RequirementKind::Group(Names::new(rest)?),
+            b"group" => RequirementKind::Group(RequiredNames::new(rest)?),
             b"file-owner" => RequirementKind::FileOwner,
             b"file-group" => RequirementKind::FileGroup,
             b"ssl" if rest.is_empty() => RequirementKind::Tls,
@@ -134,11 +134,11 @@ const ELSEWHERE: &[&str] = &[
     "ldap-user",
 ];
 
-impl Names {
-    fn new(text: &[u8]) -> Result<Names, Complaint> {
+impl RequiredNames {
+    fn new(text: &[u8]) -> Result<RequiredNames, Complaint> {
         Ok(match Text::new(0, text)? {
-            Text::Literal(text) => Names::Literal(split(&text)),
-            text => Names::Expression(text),
+            Text::Literal(text) => RequiredNames::Literal(split(&text)),
+            text => RequiredNames::Expression(text),
         })
     }
 }

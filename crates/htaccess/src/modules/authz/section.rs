@@ -10,7 +10,7 @@ use super::requirement::Requirement;
 
 /// `Require`, or a container of such.
 #[derive(Clone, Debug)]
-pub(super) struct Section {
+pub(super) struct RequireSection {
     /// The place of the directive; the default container has none.
     pub place: Option<Arc<Place>>,
     /// The methods that it is for. Of a container: those of all that it holds.
@@ -23,16 +23,16 @@ pub(super) struct Section {
 #[derive(Clone, Debug)]
 pub(super) enum SectionKind {
     Requirement(Requirement),
-    Group(Group),
+    Group(RequireGroup),
 }
 
 /// A container.
 #[derive(Clone, Debug)]
-pub(super) struct Group {
+pub(super) struct RequireGroup {
     pub logic: Logic,
     /// Whether it comes from AuthMerging.
     pub is_merged: bool,
-    pub members: Vec<Arc<Section>>,
+    pub members: Vec<Arc<RequireSection>>,
 }
 
 /// How the results of a container's members are combined.
@@ -44,13 +44,17 @@ pub(super) enum Logic {
     Any,
 }
 
-impl Section {
-    pub(super) fn container(place: Option<Arc<Place>>, logic: Logic, is_negated: bool) -> Section {
-        Section {
+impl RequireSection {
+    pub(super) fn container(
+        place: Option<Arc<Place>>,
+        logic: Logic,
+        is_negated: bool,
+    ) -> RequireSection {
+        RequireSection {
             place,
             methods: MethodSet::default(),
             is_negated,
-            kind: SectionKind::Group(Group {
+            kind: SectionKind::Group(RequireGroup {
                 logic,
                 is_merged: false,
                 members: Vec::new(),
@@ -59,8 +63,8 @@ impl Section {
     }
 
     /// Returns the site's own directive: `Require all granted`.
-    pub(super) fn granted() -> Section {
-        Section {
+    pub(super) fn granted() -> RequireSection {
+        RequireSection {
             place: None,
             methods: MethodSet::ALL,
             is_negated: false,
@@ -72,7 +76,7 @@ impl Section {
     ///
     /// # Errors
     /// A negative member has no effect where any one suffices.
-    pub(super) fn add(&mut self, member: Section) -> Result<(), Complaint> {
+    pub(super) fn add(&mut self, member: RequireSection) -> Result<(), Complaint> {
         let shown = self.to_string();
         let SectionKind::Group(group) = &mut self.kind else {
             return Ok(());
@@ -101,7 +105,11 @@ impl Section {
     }
 
     /// `AuthMerging`: both together.
-    pub(super) fn joined(logic: Logic, base: &Arc<Section>, add: &Arc<Section>) -> Section {
+    pub(super) fn joined(
+        logic: Logic,
+        base: &Arc<RequireSection>,
+        add: &Arc<RequireSection>,
+    ) -> RequireSection {
         let mut members = match &base.kind {
             // The same logic, one folder further up: beside each other instead of nested.
             SectionKind::Group(group) if group.is_merged && group.logic == logic => {
@@ -110,17 +118,17 @@ impl Section {
             _ => vec![base.clone()],
         };
         members.push(add.clone());
-        Section {
+        RequireSection {
             place: add.place.clone(),
             methods: base.methods.with(add.methods),
             is_negated: false,
-            kind: SectionKind::Group(Group { logic, is_merged: true, members }),
+            kind: SectionKind::Group(RequireGroup { logic, is_merged: true, members }),
         }
     }
 }
 
 /// As it would be written.
-impl fmt::Display for Section {
+impl fmt::Display for RequireSection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             SectionKind::Requirement(requirement) => {

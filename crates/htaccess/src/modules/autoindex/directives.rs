@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::items::{By, Description, Item};
-use super::options::{DEFAULT_WIDTH, Options, Width};
+use super::items::{AutoindexItem, By, Description};
+use super::options::{AutoindexOptions, DEFAULT_WIDTH, Width};
 use super::{Config, Key};
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::merge::{Shared, edit};
@@ -11,12 +11,12 @@ use crate::mistake::Complaint;
 
 type Outcome = Result<(), Complaint>;
 
-fn item(call: &Call<'_>, by: By, to: &[u8], data: &[u8]) -> Arc<Item> {
+fn item(call: &Call<'_>, by: By, to: &[u8], data: &[u8]) -> Arc<AutoindexItem> {
     let to: &[u8] = match to {
         b"**DIRECTORY**" if by == By::Path => b"^^DIRECTORY^^",
         to => to,
     };
-    Arc::new(Item::new(by, to, &call.scope.context.folder, data))
+    Arc::new(AutoindexItem::new(by, to, &call.scope.context.folder, data))
 }
 
 /// `AddIcon icon name…`; `(TEXT,icon)` sets the icon's text.
@@ -61,7 +61,7 @@ fn add_description(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
 fn index_ignore(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
     let folder = &call.scope.context.folder;
     let items = call.words.iter().map(|word| {
-        Arc::new(Item {
+        Arc::new(AutoindexItem {
             by: By::Path,
             to: word[..].into(),
             folder: folder.clone(),
@@ -107,7 +107,7 @@ fn index_options(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
                 return Err(about("None takes neither + nor -"));
             }
             config.options.clear();
-        } else if let Some(option) = Options::named(word) {
+        } else if let Some(option) = AutoindexOptions::named(word) {
             config.options.say(sign, option);
         } else {
             let removes = sign == Some(b'-');

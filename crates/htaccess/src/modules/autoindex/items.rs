@@ -7,7 +7,7 @@ use crate::wildcard;
 
 /// A statement about some entries: AddIcon, AddAlt, their kin, and IndexIgnore.
 #[derive(Debug)]
-pub(super) struct Item {
+pub(super) struct AutoindexItem {
     pub by: By,
     /// Pattern of names, media types or encodings; empty is all.
     pub to: Box<[u8]>,
@@ -54,15 +54,15 @@ impl<'s> Subject<'s> {
     }
 }
 
-impl Item {
-    pub(super) fn new(by: By, to: &[u8], folder: &[u8], data: &[u8]) -> Item {
+impl AutoindexItem {
+    pub(super) fn new(by: By, to: &[u8], folder: &[u8], data: &[u8]) -> AutoindexItem {
         let has_wildcard = to.iter().any(|byte| b"*?".contains(byte));
         let to: Box<[u8]> = match by {
             By::Path if !has_wildcard => [b"*", to].concat().into(),
             By::Encoding => to.to_ascii_lowercase().into(),
             _ => to.into(),
         };
-        Item {
+        AutoindexItem {
             by,
             to,
             folder: folder.into(),
@@ -93,7 +93,7 @@ impl Item {
 }
 
 /// Returns the first item that matches the subject.
-pub(super) fn find<'i>(items: &'i [Arc<Item>], subject: &Subject<'_>) -> Option<&'i [u8]> {
+pub(super) fn find<'i>(items: &'i [Arc<AutoindexItem>], subject: &Subject<'_>) -> Option<&'i [u8]> {
     items.iter().find(|item| item.is_for(subject)).map(|item| &*item.data)
 }
 

@@ -3,7 +3,7 @@
 /// The options of one file: those set, those added to the inherited ones, and those removed from
 /// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Options {
+pub(super) struct AutoindexOptions {
     /// Bits of the constants.
     set: u32,
     /// Whether any option is without `+` or `-`: then nothing is inherited.
@@ -24,7 +24,7 @@ pub(super) enum Width {
 /// The default of NameWidth and DescriptionWidth.
 pub(super) const DEFAULT_WIDTH: usize = 23;
 
-impl Options {
+impl AutoindexOptions {
     pub(super) const NONE: u32 = 1;
     pub(super) const ICONS_ARE_LINKS: u32 = 1 << 1;
     pub(super) const SUPPRESS_ICON: u32 = 1 << 3;
@@ -73,32 +73,32 @@ impl Options {
 
     /// `None`: clears all options.
     pub(super) fn clear(&mut self) {
-        *self = Options {
-            set: Options::NONE,
+        *self = AutoindexOptions {
+            set: AutoindexOptions::NONE,
             is_absolute: true,
-            ..Options::default()
+            ..AutoindexOptions::default()
         };
     }
 
     /// Whether `None` is combined with others.
     pub(super) fn contradict(self) -> bool {
-        self.set & Options::NONE != 0 && self.set != Options::NONE
+        self.set & AutoindexOptions::NONE != 0 && self.set != AutoindexOptions::NONE
     }
 
     /// Returns the options in force where `add` is closer. As in Apache, options that a file adds
     /// by `+` are lost where it also has options without a sign.
-    pub(super) fn closer(self, add: Options) -> Options {
+    pub(super) fn closer(self, add: AutoindexOptions) -> AutoindexOptions {
         if add.is_absolute {
-            return Options {
+            return AutoindexOptions {
                 set: add.set,
                 is_absolute: true,
-                ..Options::default()
+                ..AutoindexOptions::default()
             };
         }
         let added = (self.added | add.added) & !add.removed;
         let removed = self.removed | add.removed;
-        Options {
-            set: ((self.set & !Options::NONE) | added) & !removed,
+        AutoindexOptions {
+            set: ((self.set & !AutoindexOptions::NONE) | added) & !removed,
             is_absolute: self.is_absolute,
             added,
             removed,
@@ -119,23 +119,23 @@ impl Options {
 }
 
 const NAMES: &[(&str, u32)] = &[
-    ("addaltclass", Options::ALT_CLASS),
-    ("fancyindexing", Options::FANCY),
-    ("foldersfirst", Options::FOLDERS_FIRST),
-    ("htmltable", Options::TABLE),
-    ("iconsarelinks", Options::ICONS_ARE_LINKS),
-    ("ignorecase", Options::IGNORE_CASE),
-    ("ignoreclient", Options::IGNORE_CLIENT),
+    ("addaltclass", AutoindexOptions::ALT_CLASS),
+    ("fancyindexing", AutoindexOptions::FANCY),
+    ("foldersfirst", AutoindexOptions::FOLDERS_FIRST),
+    ("htmltable", AutoindexOptions::TABLE),
+    ("iconsarelinks", AutoindexOptions::ICONS_ARE_LINKS),
+    ("ignorecase", AutoindexOptions::IGNORE_CASE),
+    ("ignoreclient", AutoindexOptions::IGNORE_CLIENT),
     ("scanhtmltitles", 0),
-    ("showforbidden", Options::SHOW_FORBIDDEN),
-    ("suppresscolumnsorting", Options::SUPPRESS_SORTING),
-    ("suppressdescription", Options::SUPPRESS_DESCRIPTION),
-    ("suppresshtmlpreamble", Options::SUPPRESS_PREAMBLE),
-    ("suppressicon", Options::SUPPRESS_ICON),
-    ("suppresslastmodified", Options::SUPPRESS_LAST_MODIFIED),
-    ("suppressrules", Options::SUPPRESS_RULES),
-    ("suppresssize", Options::SUPPRESS_SIZE),
-    ("trackmodified", Options::TRACK_MODIFIED),
-    ("versionsort", Options::VERSION_SORT),
-    ("xhtml", Options::XHTML),
+    ("showforbidden", AutoindexOptions::SHOW_FORBIDDEN),
+    ("suppresscolumnsorting", AutoindexOptions::SUPPRESS_SORTING),
+    ("suppressdescription", AutoindexOptions::SUPPRESS_DESCRIPTION),
+    ("suppresshtmlpreamble", AutoindexOptions::SUPPRESS_PREAMBLE),
+    ("suppressicon", AutoindexOptions::SUPPRESS_ICON),
+    ("suppresslastmodified", AutoindexOptions::SUPPRESS_LAST_MODIFIED),
+    ("suppressrules", AutoindexOptions::SUPPRESS_RULES),
+    ("suppresssize", AutoindexOptions::SUPPRESS_SIZE),
+    ("trackmodified", AutoindexOptions::TRACK_MODIFIED),
+    ("versionsort", AutoindexOptions::VERSION_SORT),
+    ("xhtml", AutoindexOptions::XHTML),
 ];

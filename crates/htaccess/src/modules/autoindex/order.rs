@@ -22,14 +22,14 @@ pub(super) struct Row<'r> {
 
 /// The order of rows.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Order {
+pub(super) struct RowOrder {
     pub key: Key,
     pub descending: bool,
     pub by_version: bool,
     pub ignore_case: bool,
 }
 
-impl Order {
+impl RowOrder {
     /// Sorts by merging: the comparison of versions need not be transitive, and the standard
     /// library's sorting may panic on that.
     pub(super) fn sort<'r>(&self, mut rows: Vec<Row<'r>>) -> Vec<Row<'r>> {
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_thousand_rows() {
-        let order = Order {
+        let order = RowOrder {
             key: Key::Name,
             descending: false,
             by_version: true,

@@ -1,8 +1,8 @@
 //! A listing's HTML.
 
 use super::items::{Subject, description, find, is_ignored};
-use super::options::{DEFAULT_WIDTH, Options, Width};
-use super::order::{Order, Row};
+use super::options::{AutoindexOptions, DEFAULT_WIDTH, Width};
+use super::order::{Row, RowOrder};
 use super::query::Wanted;
 use super::table::{self, Widths};
 use super::{Config, Entry, Insert, Listing};
@@ -30,7 +30,7 @@ impl Maker<'_> {
 
     /// Returns the end of an empty element.
     pub(super) fn close(&self) -> &'static str {
-        if self.has(Options::XHTML) { " />" } else { ">" }
+        if self.has(AutoindexOptions::XHTML) { " />" } else { ">" }
     }
 }
 
@@ -84,11 +84,11 @@ fn width(width: Option<Width>, lengths: impl Iterator<Item = usize>) -> usize {
 
 /// Returns the rows that are shown, in order.
 fn rows<'r>(maker: &Maker<'r>, folder: &[u8], uri: &[u8], listing: &Listing) -> Vec<Row<'r>> {
-    let order = Order {
+    let order = RowOrder {
         key: maker.wanted.key,
         descending: maker.wanted.descending,
-        by_version: maker.has(Options::VERSION_SORT),
-        ignore_case: maker.has(Options::IGNORE_CASE),
+        by_version: maker.has(AutoindexOptions::VERSION_SORT),
+        ignore_case: maker.has(AutoindexOptions::IGNORE_CASE),
     };
     let entries = listing.entries.iter().filter_map(|entry| row(maker, folder, entry));
     order.sort(parent(maker, folder, uri).into_iter().chain(entries).collect())
@@ -105,7 +105,7 @@ fn parent<'r>(maker: &Maker<'r>, folder: &[u8], uri: &[u8]) -> Option<Row<'r>> {
         name: own[..=above].to_vec(),
         ..Row::default()
     };
-    if maker.has(Options::FANCY) {
+    if maker.has(AutoindexOptions::FANCY) {
         let config = maker.config;
         let subject = Subject::path(&path);
         row.icon = find(&config.icons, &subject).or_else(|| find(&config.icons, &DIRECTORY));
@@ -129,14 +129,14 @@ fn row<'r>(maker: &Maker<'r>, folder: &[u8], entry: &Entry) -> Option<Row<'r>> {
     if entry.is_directory {
         row.name.push(b'/');
     }
-    if !maker.has(Options::FANCY) && !maker.has(Options::TABLE) {
+    if !maker.has(AutoindexOptions::FANCY) && !maker.has(AutoindexOptions::TABLE) {
         return Some(row);
     }
     row.modified = Some(entry.modified);
     row.description = description(config, &path);
     if entry.is_directory {
         let subject = Subject::path(&path);
-        row.is_first = maker.has(Options::FOLDERS_FIRST);
+        row.is_first = maker.has(AutoindexOptions::FOLDERS_FIRST);
         row.icon = find(&config.icons, &subject).or_else(|| find(&config.icons, &DIRECTORY));
         let alt = find(&config.alts, &subject).or_else(|| find(&config.alts, &DIRECTORY));
         row.alt = Some(alt.unwrap_or(b"DIR"));
@@ -166,7 +166,7 @@ const DIRECTORY: Subject<'static> = Subject {
 
 /// Writes the page up to the heading.
 fn head(maker: &mut Maker<'_>, title: &[u8], header: Option<&Insert>) {
-    let suppressed = maker.has(Options::SUPPRESS_PREAMBLE);
+    let suppressed = maker.has(AutoindexOptions::SUPPRESS_PREAMBLE);
     match header {
         Some(Insert::Html(html)) => {
             if !suppressed {
@@ -194,7 +194,7 @@ fn head(maker: &mut Maker<'_>, title: &[u8], header: Option<&Insert>) {
 
 fn preamble(maker: &mut Maker<'_>, title: &[u8]) {
     let config = maker.config;
-    maker.put(match maker.has(Options::XHTML) {
+    maker.put(match maker.has(AutoindexOptions::XHTML) {
         true => {
             "<!DOCTYPE html PUBLIC \"-//W3C//DTD XHTML 1.0 Transitional//EN\"\n\
              \"http://www.w3.org/TR/xhtml1/DTD/xhtml1-transitional.dtd\">\n\
@@ -238,7 +238,7 @@ fn tail(maker: &mut Maker<'_>, listing: &Listing) {
     match &listing.readme {
         Some(Insert::Html(html)) => {
             maker.put(html);
-            if maker.has(Options::SUPPRESS_PREAMBLE) {
+            if maker.has(AutoindexOptions::SUPPRESS_PREAMBLE) {
                 return;
             }
         }

@@ -1,13 +1,13 @@
 //! The query of a listing: `C=M;O=D;F=2;V=1;P=*.txt`.
 
-use super::options::Options;
+use super::options::AutoindexOptions;
 use super::{Config, Key};
 use crate::escape;
 
 /// The order and form that the query and the directives result in.
 #[derive(Debug)]
 pub(super) struct Wanted {
-    pub options: Options,
+    pub options: AutoindexOptions,
     pub key: Key,
     pub descending: bool,
     /// The pattern that listed names match.
@@ -25,8 +25,8 @@ impl Wanted {
             pattern: None,
             carried: Vec::new(),
         };
-        if wanted.options.has(Options::IGNORE_CLIENT) {
-            wanted.options.change(Options::SUPPRESS_SORTING, true);
+        if wanted.options.has(AutoindexOptions::IGNORE_CLIENT) {
+            wanted.options.change(AutoindexOptions::SUPPRESS_SORTING, true);
             return wanted;
         }
         let mut carried: [Vec<u8>; 3] = Default::default();
@@ -48,12 +48,12 @@ impl Wanted {
             },
             [b'O', b'=', direction @ (b'A' | b'D')] => self.descending = *direction == b'D',
             [b'F', b'=', form @ b'0'..=b'2'] => {
-                self.options.change(Options::FANCY, *form != b'0');
-                self.options.change(Options::TABLE, *form == b'2');
+                self.options.change(AutoindexOptions::FANCY, *form != b'0');
+                self.options.change(AutoindexOptions::TABLE, *form == b'2');
                 carried[0] = vec![b';', b'F', b'=', *form];
             }
             [b'V', b'=', version @ (b'0' | b'1')] => {
-                self.options.change(Options::VERSION_SORT, *version == b'1');
+                self.options.change(AutoindexOptions::VERSION_SORT, *version == b'1');
                 carried[1] = vec![b';', b'V', b'=', *version];
             }
             [b'P', b'=', pattern @ ..] => {

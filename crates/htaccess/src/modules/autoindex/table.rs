@@ -3,7 +3,7 @@
 use howdah_http::date;
 
 use super::items::{Subject, find};
-use super::options::{Options, Width};
+use super::options::{AutoindexOptions, Width};
 use super::order::Row;
 use super::page::Maker;
 use super::{Config, Key};
@@ -24,19 +24,19 @@ pub(super) fn table(
     rows: &[Row<'_>],
     widths: Widths,
 ) {
-    if maker.has(Options::TABLE) {
+    if maker.has(AutoindexOptions::TABLE) {
         let rule = table_head(maker);
         for (index, row) in rows.iter().enumerate() {
             table_row(maker, context, row, index, widths);
         }
         maker.put(rule);
         maker.put("</table>\n");
-    } else if maker.has(Options::FANCY) {
+    } else if maker.has(AutoindexOptions::FANCY) {
         text_head(maker, widths);
         for (index, row) in rows.iter().enumerate() {
             text_row(maker, context, row, index, widths);
         }
-        if !maker.has(Options::SUPPRESS_RULES) {
+        if !maker.has(AutoindexOptions::SUPPRESS_RULES) {
             let close = maker.close();
             maker.put("<hr");
             maker.put(close);
@@ -72,7 +72,7 @@ fn table_head(maker: &mut Maker<'_>) -> String {
         false => "  <table>\n   <tr>",
     });
     let mut columns = 1;
-    if !maker.has(Options::SUPPRESS_ICON) {
+    if !maker.has(AutoindexOptions::SUPPRESS_ICON) {
         cell(maker, "<th", "indexcolicon", " valign=\"top\"");
         if !blank_icon(maker, "[ICO]") {
             maker.put("&nbsp;");
@@ -83,9 +83,14 @@ fn table_head(maker: &mut Maker<'_>) -> String {
     cell(maker, "<th", "indexcolname", "");
     heading(maker, "Name", Key::Name);
     let others = [
-        (Options::SUPPRESS_LAST_MODIFIED, "indexcollastmod", "Last modified", Key::Modified),
-        (Options::SUPPRESS_SIZE, "indexcolsize", "Size", Key::Size),
-        (Options::SUPPRESS_DESCRIPTION, "indexcoldesc", "Description", Key::Description),
+        (
+            AutoindexOptions::SUPPRESS_LAST_MODIFIED,
+            "indexcollastmod",
+            "Last modified",
+            Key::Modified,
+        ),
+        (AutoindexOptions::SUPPRESS_SIZE, "indexcolsize", "Size", Key::Size),
+        (AutoindexOptions::SUPPRESS_DESCRIPTION, "indexcoldesc", "Description", Key::Description),
     ];
     for (suppressed, class, text, key) in others {
         if !maker.has(suppressed) {
@@ -95,7 +100,7 @@ fn table_head(maker: &mut Maker<'_>) -> String {
         }
     }
     let class = if styled { " class=\"indexbreakrow\"" } else { "" };
-    let rule = match maker.has(Options::SUPPRESS_RULES) {
+    let rule = match maker.has(AutoindexOptions::SUPPRESS_RULES) {
         true => String::new(),
         false => {
             format!("   <tr{class}><th colspan=\"{columns}\"><hr{}</th></tr>\n", maker.close())
@@ -109,7 +114,7 @@ fn table_head(maker: &mut Maker<'_>) -> String {
 /// Writes a column's name, as a link that sorts by the column, in the opposite order if it is
 /// sorted by the column already.
 fn heading(maker: &mut Maker<'_>, text: &str, key: Key) {
-    if maker.has(Options::SUPPRESS_SORTING) {
+    if maker.has(AutoindexOptions::SUPPRESS_SORTING) {
         return maker.put(text);
     }
     let is_sorted = maker.wanted.key == key && !maker.wanted.descending;
@@ -171,7 +176,7 @@ fn table_row(
     let parity = if index % 2 == 1 { "odd" } else { "even" };
     match (&maker.config.style_sheet, row.alt) {
         (None, _) => maker.put("<tr>"),
-        (Some(_), Some(alt)) if maker.has(Options::ALT_CLASS) => {
+        (Some(_), Some(alt)) if maker.has(AutoindexOptions::ALT_CLASS) => {
             maker.put(format!("   <tr class=\"{parity}-"));
             maker.put(alt.to_ascii_lowercase());
             maker.put("\">");
@@ -179,8 +184,8 @@ fn table_row(
         (Some(_), _) => maker.put(format!("   <tr class=\"{parity}\">")),
     }
     let anchor = link(row);
-    if !maker.has(Options::SUPPRESS_ICON) {
-        let is_link = maker.has(Options::ICONS_ARE_LINKS);
+    if !maker.has(AutoindexOptions::SUPPRESS_ICON) {
+        let is_link = maker.has(AutoindexOptions::ICONS_ARE_LINKS);
         cell(maker, "<td", "indexcolicon", " valign=\"top\"");
         if is_link {
             maker.put([b"<a href=\"", &anchor[..], b"\">"].concat());
@@ -191,14 +196,14 @@ fn table_row(
     cell(maker, "<td", "indexcolname", "");
     let adjusts = matches!(maker.config.name_width, Some(Width::Longest));
     name(maker, row, index, &anchor, if adjusts { usize::MAX } else { widths.name });
-    if !maker.has(Options::SUPPRESS_LAST_MODIFIED) {
+    if !maker.has(AutoindexOptions::SUPPRESS_LAST_MODIFIED) {
         last_modified(maker, context, row);
     }
-    if !maker.has(Options::SUPPRESS_SIZE) {
+    if !maker.has(AutoindexOptions::SUPPRESS_SIZE) {
         cell(maker, "</td><td", "indexcolsize", " align=\"right\"");
         maker.put(size(row.size));
     }
-    if !maker.has(Options::SUPPRESS_DESCRIPTION) {
+    if !maker.has(AutoindexOptions::SUPPRESS_DESCRIPTION) {
         cell(maker, "</td><td", "indexcoldesc", "");
         let adjusts = matches!(maker.config.description_width, Some(Width::Longest));
         match row.description {
@@ -230,7 +235,7 @@ fn last_modified(maker: &mut Maker<'_>, context: &mut dyn EvaluationContext, row
 
 fn text_head(maker: &mut Maker<'_>, widths: Widths) {
     maker.put("<pre>");
-    if !maker.has(Options::SUPPRESS_ICON) {
+    if !maker.has(AutoindexOptions::SUPPRESS_ICON) {
         match blank_icon(maker, "Icon ") {
             true => maker.put(" "),
             false => maker.put("      "),
@@ -238,18 +243,18 @@ fn text_head(maker: &mut Maker<'_>, widths: Widths) {
     }
     heading(maker, "Name", Key::Name);
     maker.put(vec![b' '; widths.name.saturating_sub(4) + 1]);
-    if !maker.has(Options::SUPPRESS_LAST_MODIFIED) {
+    if !maker.has(AutoindexOptions::SUPPRESS_LAST_MODIFIED) {
         heading(maker, "Last modified", Key::Modified);
         maker.put("      ");
     }
-    if !maker.has(Options::SUPPRESS_SIZE) {
+    if !maker.has(AutoindexOptions::SUPPRESS_SIZE) {
         heading(maker, "Size", Key::Size);
         maker.put("  ");
     }
-    if !maker.has(Options::SUPPRESS_DESCRIPTION) {
+    if !maker.has(AutoindexOptions::SUPPRESS_DESCRIPTION) {
         heading(maker, "Description", Key::Description);
     }
-    match maker.has(Options::SUPPRESS_RULES) {
+    match maker.has(AutoindexOptions::SUPPRESS_RULES) {
         true => maker.put("\n"),
         false => {
             let close = maker.close();
@@ -267,8 +272,8 @@ fn text_row(
     widths: Widths,
 ) {
     let anchor = link(row);
-    if !maker.has(Options::SUPPRESS_ICON) {
-        let is_link = maker.has(Options::ICONS_ARE_LINKS);
+    if !maker.has(AutoindexOptions::SUPPRESS_ICON) {
+        let is_link = maker.has(AutoindexOptions::ICONS_ARE_LINKS);
         if is_link {
             maker.put([b"<a href=\"", &anchor[..], b"\">"].concat());
         }
@@ -277,7 +282,7 @@ fn text_row(
     }
     name(maker, row, index, &anchor, widths.name);
     maker.put(" ");
-    if !maker.has(Options::SUPPRESS_LAST_MODIFIED) {
+    if !maker.has(AutoindexOptions::SUPPRESS_LAST_MODIFIED) {
         match row.modified {
             Some(modified) => {
                 let text = date_of(maker, context, modified);
@@ -287,11 +292,13 @@ fn text_row(
             None => maker.put("                   "),
         }
     }
-    if !maker.has(Options::SUPPRESS_SIZE) {
+    if !maker.has(AutoindexOptions::SUPPRESS_SIZE) {
         maker.put(size(row.size));
         maker.put("  ");
     }
-    if let Some(text) = row.description.filter(|_| !maker.has(Options::SUPPRESS_DESCRIPTION)) {
+    if let Some(text) =
+        row.description.filter(|_| !maker.has(AutoindexOptions::SUPPRESS_DESCRIPTION))
+    {
         let text = shortened(maker, text, widths.description);
         maker.put(text);
     }
@@ -376,9 +383,9 @@ fn shortened(maker: &Maker<'_>, text: &[u8], width: usize) -> Vec<u8> {
     let mut left = width;
     if maker.config.description_width.is_none() {
         let columns = [
-            (Options::SUPPRESS_ICON, 6),
-            (Options::SUPPRESS_LAST_MODIFIED, 19),
-            (Options::SUPPRESS_SIZE, 7),
+            (AutoindexOptions::SUPPRESS_ICON, 6),
+            (AutoindexOptions::SUPPRESS_LAST_MODIFIED, 19),
+            (AutoindexOptions::SUPPRESS_SIZE, 7),
         ];
         left += columns
             .iter()

@@ -195,7 +195,12 @@ fn inherited_options() {
             .fold(Settings::default(), |above, lines| above.merge(&settings(lines)));
         let options = merged.autoindex.unwrap().settled().options;
         let has = |option: u32, letter: &'static str| if options.has(option) { letter } else { "" };
-        [has(Options::FANCY, "F"), has(Options::TABLE, "T"), has(Options::XHTML, "X")].concat()
+        [
+            has(AutoindexOptions::FANCY, "F"),
+            has(AutoindexOptions::TABLE, "T"),
+            has(AutoindexOptions::XHTML, "X"),
+        ]
+        .concat()
     };
     let table: [(&[&str], &str); 8] = [
         (&["IndexOptions FancyIndexing XHTML"], "FX"),

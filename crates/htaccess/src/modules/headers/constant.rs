@@ -6,7 +6,7 @@ use std::sync::Arc;
 use howdah_http::{ResponseHead, is_field_value, is_token};
 
 use super::Config;
-use super::rule::{Action, Condition, Rule, Value};
+use super::rule::{Action, HeaderCondition, HeaderRule, Value};
 
 impl Config {
     /// Whether the result of [`response`](super::response) depends only on the head: on no
@@ -14,7 +14,7 @@ impl Config {
     /// head.
     pub fn is_constant(&self) -> bool {
         self.always.iter().chain(&self.success).all(|rule| {
-            matches!(rule.condition, Condition::Always | Condition::Never)
+            matches!(rule.condition, HeaderCondition::Always | HeaderCondition::Never)
                 && matches!(rule.value, Value::Constant(_))
                 && !matches!(rule.action, Action::Echo(_) | Action::Note)
         })
@@ -51,23 +51,23 @@ impl Config {
     pub(super) fn needs_media_type(&self) -> bool {
         self.always.iter().chain(&self.success).any(|rule| {
             rule.is_content_type()
-                || matches!(rule.condition, Condition::Expression(_))
+                || matches!(rule.condition, HeaderCondition::Expression(_))
                 || matches!(rule.value, Value::Expression(_))
         })
     }
 }
 
-impl Rule {
+impl HeaderRule {
     /// Returns the rule with its flag set whether it is plain.
-    pub(super) fn classified(self) -> Rule {
+    pub(super) fn classified(self) -> HeaderRule {
         let is_plain = match (&self.condition, &self.action, &self.value) {
-            (Condition::Never, ..) => true,
-            (Condition::Always, Action::Set, Value::Constant(value)) => is_field_value(value),
-            (Condition::Always, Action::Unset, _) => true,
+            (HeaderCondition::Never, ..) => true,
+            (HeaderCondition::Always, Action::Set, Value::Constant(value)) => is_field_value(value),
+            (HeaderCondition::Always, Action::Unset, _) => true,
             _ => false,
         };
         let is_plain = is_plain && is_token(&self.name) && !self.is_content_type();
-        Rule { is_plain, ..self }
+        HeaderRule { is_plain, ..self }
     }
 
     /// Returns the value that a plain rule sets; `None` where it unsets.
@@ -79,13 +79,13 @@ impl Rule {
     }
 }
 
-fn acting(rules: &[Arc<Rule>]) -> impl Iterator<Item = &Rule> {
-    let acts = |rule: &&Rule| !matches!(rule.condition, Condition::Never);
+fn acting(rules: &[Arc<HeaderRule>]) -> impl Iterator<Item = &HeaderRule> {
+    let acts = |rule: &&HeaderRule| !matches!(rule.condition, HeaderCondition::Never);
     rules.iter().map(|rule| &**rule).filter(acts)
 }
 
 /// Whether two rules are about one field, or there are too many to compare.
-fn has_twice(rules: &[Arc<Rule>]) -> bool {
+fn has_twice(rules: &[Arc<HeaderRule>]) -> bool {
     rules.len() > MOST_COMPARED
         || rules.iter().enumerate().any(|(at, rule)| {
             let mut before = rules[..at].iter();

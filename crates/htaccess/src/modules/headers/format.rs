@@ -7,7 +7,7 @@ use crate::transaction::Transaction;
 
 /// A piece of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum FormatPart {
     /// Text that is sent unchanged.
     Text(Box<[u8]>),
     /// `%t`: the time of the request, `t=` and microseconds since 1970.
@@ -28,7 +28,7 @@ pub(super) enum Part {
 
 /// Splits a value into its pieces; neighbouring texts are one. The error is the byte that is no
 /// valid specifier.
-pub(super) fn parse(mut text: &[u8]) -> Result<Vec<Part>, u8> {
+pub(super) fn parse(mut text: &[u8]) -> Result<Vec<FormatPart>, u8> {
     let mut parts = Vec::new();
     let mut literal = Vec::new();
     while let Some((&first, behind)) = text.split_first() {
@@ -46,7 +46,7 @@ pub(super) fn parse(mut text: &[u8]) -> Result<Vec<Part>, u8> {
             Some(_) => {
                 let (part, rest) = specifier(behind)?;
                 if !literal.is_empty() {
-                    parts.push(Part::Text(std::mem::take(&mut literal).into()));
+                    parts.push(FormatPart::Text(std::mem::take(&mut literal).into()));
                 }
                 parts.push(part);
                 text = rest;
@@ -54,13 +54,13 @@ pub(super) fn parse(mut text: &[u8]) -> Result<Vec<Part>, u8> {
         }
     }
     if !literal.is_empty() {
-        parts.push(Part::Text(literal.into()));
+        parts.push(FormatPart::Text(literal.into()));
     }
     Ok(parts)
 }
 
 /// Parses the specifier after a `%`.
-fn specifier(text: &[u8]) -> Result<(Part, &[u8]), u8> {
+fn specifier(text: &[u8]) -> Result<(FormatPart, &[u8]), u8> {
     let (argument, rest): (&[u8], &[u8]) = match text {
         [b'{', rest @ ..] => match rest.iter().position(|&byte| byte == b'}') {
             Some(end) => (&rest[..end], &rest[end + 1..]),
@@ -72,13 +72,13 @@ fn specifier(text: &[u8]) -> Result<(Part, &[u8]), u8> {
         return Err(0);
     };
     let part = match letter {
-        b'D' => Part::Duration,
-        b't' => Part::Time,
-        b'l' => Part::Load,
-        b'i' => Part::Idle,
-        b'b' => Part::Busy,
-        b'e' => Part::Environment(argument.into()),
-        b's' => Part::Tls(argument.into()),
+        b'D' => FormatPart::Duration,
+        b't' => FormatPart::Time,
+        b'l' => FormatPart::Load,
+        b'i' => FormatPart::Idle,
+        b'b' => FormatPart::Busy,
+        b'e' => FormatPart::Environment(argument.into()),
+        b's' => FormatPart::Tls(argument.into()),
         other => return Err(other),
     };
     Ok((part, rest))
@@ -101,7 +101,7 @@ fn unescape(mut text: &[u8], out: &mut Vec<u8>) {
 
 /// Joins the pieces.
 pub(super) fn render(
-    parts: &[Part],
+    parts: &[FormatPart],
     tx: &Transaction<'_>,
     context: &mut dyn EvaluationContext,
 ) -> Vec<u8> {
@@ -113,35 +113,35 @@ pub(super) fn render(
 }
 
 fn render_part(
-    part: &Part,
+    part: &FormatPart,
     tx: &Transaction<'_>,
     context: &mut dyn EvaluationContext,
     out: &mut Vec<u8>,
 ) {
     // Writing to a Vec cannot fail.
     let _ = match part {
-        Part::Text(text) => out.write_all(text),
-        Part::Time => write!(out, "t={}", tx.client.time()),
-        Part::Duration => {
+        FormatPart::Text(text) => out.write_all(text),
+        FormatPart::Time => write!(out, "t={}", tx.client.time()),
+        FormatPart::Duration => {
             write!(out, "D={}", context.host().elapsed(tx.client.depends_on_everything()))
         }
-        Part::Load => {
+        FormatPart::Load => {
             let [one, five, fifteen] =
                 context.host().load(tx.client.depends_on_everything()).averages;
             write!(out, "l={one:.2}/{five:.2}/{fifteen:.2}")
         }
-        Part::Idle => {
+        FormatPart::Idle => {
             write!(out, "i={}", context.host().load(tx.client.depends_on_everything()).idle)
         }
-        Part::Busy => {
+        FormatPart::Busy => {
             write!(out, "b={}", context.host().load(tx.client.depends_on_everything()).busy)
         }
-        Part::Environment(name) => {
+        FormatPart::Environment(name) => {
             let value = tx.state.env.value(name).unwrap_or(b"(null)");
             out.extend(in_one_line(value));
             Ok(())
         }
-        Part::Tls(name) => {
+        FormatPart::Tls(name) => {
             let value = tx.client.tls().and_then(|tls| tls.variable(name));
             // A certificate has line feeds.
             out.extend(in_one_line(value.unwrap_or("(null)").as_bytes()));
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn pieces() {
-        let text = |text: &str| Part::Text(text.as_bytes().into());
+        let text = |text: &str| FormatPart::Text(text.as_bytes().into());
         let table = [
             ("", Ok(vec![])),
             ("plain text", Ok(vec![text("plain text")])),
@@ -175,10 +175,16 @@ mod tests {
             ("%{a}", Err(0)),
             ("%{a", Err(0)),
             ("%x", Err(b'x')),
-            ("a %D b %t", Ok(vec![text("a "), Part::Duration, text(" b "), Part::Time])),
-            ("%{A}e%{B}s", Ok(vec![Part::Environment((*b"A").into()), Part::Tls((*b"B").into())])),
+            (
+                "a %D b %t",
+                Ok(vec![text("a "), FormatPart::Duration, text(" b "), FormatPart::Time]),
+            ),
+            (
+                "%{A}e%{B}s",
+                Ok(vec![FormatPart::Environment((*b"A").into()), FormatPart::Tls((*b"B").into())]),
+            ),
             (r"a\tb\\c\d\n", Ok(vec![text("a\tb\\c\\d\n")])),
-            ("%l%i%b", Ok(vec![Part::Load, Part::Idle, Part::Busy])),
+            ("%l%i%b", Ok(vec![FormatPart::Load, FormatPart::Idle, FormatPart::Busy])),
         ];
         for (value, expected) in table {
             assert_eq!(parse(value.as_bytes()), expected, "{value}");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rule::{Action, Condition, Rule, Value};
+use super::rule::{Action, HeaderCondition, HeaderRule, Value};
 use super::{Config, format};
 use crate::directive::Call;
 use crate::expression::Expression;
@@ -44,7 +44,7 @@ pub(super) fn request_header(
 }
 
 /// The arguments after the action.
-struct Words {
+struct HeaderWords {
     name: Vec<u8>,
     value: Option<Vec<u8>>,
     /// The replacement, for `edit` only.
@@ -53,9 +53,14 @@ struct Words {
     clause: Option<Vec<u8>>,
 }
 
-fn rule(call: &Call<'_>, action: &[u8], rest: &[u8], is_response: bool) -> Result<Rule, Complaint> {
+fn rule(
+    call: &Call<'_>,
+    action: &[u8],
+    rest: &[u8],
+    is_response: bool,
+) -> Result<HeaderRule, Complaint> {
     let action = action.to_ascii_lowercase();
-    let Words { name, value, replacement, clause } = split(&action, rest)?;
+    let HeaderWords { name, value, replacement, clause } = split(&action, rest)?;
     let needed = || value.as_deref().ok_or_else(|| Complaint::new("this action needs a value"));
     let (action, value) = match &action[..] {
         b"set" => (Action::Set, parse_value(needed()?)?),
@@ -82,13 +87,13 @@ fn rule(call: &Call<'_>, action: &[u8], rest: &[u8], is_response: bool) -> Resul
         _ => return Err(unknown(&action)),
     };
     let field = name.split(|&byte| byte == b':').next().unwrap_or_default();
-    Ok(Rule {
+    Ok(HeaderRule {
         place: call.kept_place(),
         text: format!("{} {}", call.name, String::from_utf8_lossy(call.raw)).into(),
         action,
         name: field.into(),
         value,
-        condition: clause.map_or(Ok(Condition::Always), |clause| condition(&clause))?,
+        condition: clause.map_or(Ok(HeaderCondition::Always), |clause| condition(&clause))?,
         is_plain: false,
     }
     .classified())
@@ -96,7 +101,7 @@ fn rule(call: &Call<'_>, action: &[u8], rest: &[u8], is_response: bool) -> Resul
 
 /// Assigns the words by the action: only `edit` has a replacement, and `unset` and `echo` have no
 /// value.
-fn split(action: &[u8], mut rest: &[u8]) -> Result<Words, Complaint> {
+fn split(action: &[u8], mut rest: &[u8]) -> Result<HeaderWords, Complaint> {
     let mut word = || (!rest.is_empty()).then(|| next_word(&mut rest));
     let name = word().unwrap_or_default();
     let (value, replacement, clause) = match action {
@@ -105,7 +110,7 @@ fn split(action: &[u8], mut rest: &[u8]) -> Result<Words, Complaint> {
         _ => (word(), None, word()),
     };
     match rest {
-        [] => Ok(Words { name, value, replacement, clause }),
+        [] => Ok(HeaderWords { name, value, replacement, clause }),
         _ => Err(Complaint::new("too many arguments").hint("quote a value that has spaces in it")),
     }
 }
@@ -132,7 +137,7 @@ fn parse_value(text: &[u8]) -> Result<Value, Complaint> {
     let mut parts = format::parse(text).map_err(unknown_format)?;
     Ok(match &mut parts[..] {
         [] => Value::Constant(Box::default()),
-        [format::Part::Text(text)] => Value::Constant(std::mem::take(text)),
+        [format::FormatPart::Text(text)] => Value::Constant(std::mem::take(text)),
         _ => Value::Parts(parts.into()),
     })
 }
@@ -145,10 +150,10 @@ fn unknown_format(byte: u8) -> Complaint {
     Complaint::new(what).hint("a percent sign is written %%")
 }
 
-fn condition(clause: &[u8]) -> Result<Condition, Complaint> {
+fn condition(clause: &[u8]) -> Result<HeaderCondition, Complaint> {
     let lower = clause.to_ascii_lowercase();
     if lower == b"early" {
-        return Ok(Condition::Never);
+        return Ok(HeaderCondition::Never);
     }
     if lower.starts_with(b"env=") {
         let (name, wanted) = match &clause[4..] {
@@ -158,11 +163,11 @@ fn condition(clause: &[u8]) -> Result<Condition, Complaint> {
         if name.is_empty() {
             return Err(Complaint::new("`env=` needs the name of a variable"));
         }
-        return Ok(Condition::Environment { name: name.into(), wanted });
+        return Ok(HeaderCondition::Environment { name: name.into(), wanted });
     }
     if lower.starts_with(b"expr=") {
         return Expression::condition(&clause[5..])
-            .map(|expression| Condition::Expression(Box::new(expression)))
+            .map(|expression| HeaderCondition::Expression(Box::new(expression)))
             .map_err(|bad| Complaint::new(format!("bad expression: {}", bad.message)));
     }
     Err(Complaint::new(format!(

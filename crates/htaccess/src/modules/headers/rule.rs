@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::format::Part;
+use super::format::FormatPart;
 use crate::expression::Expression;
 use crate::mistake::Place;
 use crate::pattern::Pattern;
 
 /// One `Header` or `RequestHeader`.
 #[derive(Debug)]
-pub(super) struct Rule {
+pub(super) struct HeaderRule {
     /// The place of the directive.
     pub place: Arc<Place>,
     /// The directive as it was written, for messages.
@@ -21,7 +21,7 @@ pub(super) struct Rule {
     /// The value, or the replacement of a match.
     pub value: Value,
     /// The condition.
-    pub condition: Condition,
+    pub condition: HeaderCondition,
     /// Whether the rule always sets or unsets another field than Content-Type, to a value that can
     /// be sent.
     pub is_plain: bool,
@@ -56,14 +56,14 @@ pub(super) enum Value {
     /// Always the same.
     Constant(Box<[u8]>),
     /// With format specifiers.
-    Parts(Box<[Part]>),
+    Parts(Box<[FormatPart]>),
     /// `expr=`.
     Expression(Box<Expression>),
 }
 
 /// The condition of a rule.
 #[derive(Debug)]
-pub(super) enum Condition {
+pub(super) enum HeaderCondition {
     /// Always.
     Always,
     /// `early`: when the request has just been read, which is before any folder is known, so never.
@@ -74,7 +74,7 @@ pub(super) enum Condition {
     Expression(Box<Expression>),
 }
 
-impl Rule {
+impl HeaderRule {
     /// Whether the rule may take long: it has an expression or a pattern for PCRE2.
     pub(super) fn may_take_long(&self) -> bool {
         let has_pattern = match &self.action {
@@ -82,7 +82,7 @@ impl Rule {
             _ => false,
         };
         has_pattern
-            || matches!(self.condition, Condition::Expression(_))
+            || matches!(self.condition, HeaderCondition::Expression(_))
             || matches!(self.value, Value::Expression(_))
     }
 

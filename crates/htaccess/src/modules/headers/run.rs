@@ -6,7 +6,7 @@ use std::sync::Arc;
 use howdah_http::{Fields, Status, is_field_value, is_token};
 
 use super::format;
-use super::rule::{Action, Condition, Rule, Value};
+use super::rule::{Action, HeaderCondition, HeaderRule, Value};
 use crate::evaluation_context::EvaluationContext;
 use crate::fields::append;
 use crate::pattern::Captures;
@@ -39,7 +39,7 @@ impl Table {
 
     /// Whether the rule is about the response's media type, which Apache keeps apart from both
     /// tables (`r->content_type`) and sends instead of the tables' field.
-    fn holds_media_type(self, rule: &Rule) -> bool {
+    fn holds_media_type(self, rule: &HeaderRule) -> bool {
         self != Table::Request && rule.is_content_type()
     }
 
@@ -62,7 +62,7 @@ impl Table {
 /// Applies the rules in order.
 pub(super) fn apply(
     tx: &mut Transaction<'_>,
-    rules: &[Arc<Rule>],
+    rules: &[Arc<HeaderRule>],
     table: Table,
     context: &mut dyn EvaluationContext,
 ) -> Result<(), Status> {
@@ -94,7 +94,7 @@ pub(super) fn apply(
     Ok(())
 }
 
-fn event(rule: &Rule, facts: Vec<(&'static str, String)>, outcome: String) -> Event {
+fn event(rule: &HeaderRule, facts: Vec<(&'static str, String)>, outcome: String) -> Event {
     Event {
         step: "header",
         place: Some(Arc::clone(&rule.place)),
@@ -112,18 +112,18 @@ fn shown(fields: &Fields, name: &[u8]) -> String {
 /// Returns why the rule does not act; `None` if it does.
 fn idle(
     tx: &mut Transaction<'_>,
-    rule: &Rule,
+    rule: &HeaderRule,
     context: &mut dyn EvaluationContext,
 ) -> Option<&'static str> {
     match &rule.condition {
-        Condition::Always => None,
-        Condition::Never => Some("`early` is before any folder is known"),
-        Condition::Environment { name, wanted } => (tx.state.env.contains(name) != *wanted)
+        HeaderCondition::Always => None,
+        HeaderCondition::Never => Some("`early` is before any folder is known"),
+        HeaderCondition::Environment { name, wanted } => (tx.state.env.contains(name) != *wanted)
             .then_some(match wanted {
                 true => "the variable is not set",
                 false => "the variable is set",
             }),
-        Condition::Expression(expression) => {
+        HeaderCondition::Expression(expression) => {
             match expression.holds(tx, context, &mut Captures::default()) {
                 Ok(true) => None,
                 Ok(false) => Some("the expression does not hold"),
@@ -142,7 +142,7 @@ fn idle(
 
 fn act(
     tx: &mut Transaction<'_>,
-    rule: &Rule,
+    rule: &HeaderRule,
     table: Table,
     context: &mut dyn EvaluationContext,
 ) -> Result<(), Status> {
@@ -185,7 +185,7 @@ fn act(
 
 /// Returns the rule's value for this request.
 fn render<'r>(
-    rule: &'r Rule,
+    rule: &'r HeaderRule,
     tx: &mut Transaction<'_>,
     context: &mut dyn EvaluationContext,
 ) -> Cow<'r, [u8]> {
@@ -208,7 +208,7 @@ fn render<'r>(
 /// line becomes one line.
 fn checked<'r>(
     tx: &mut Transaction<'_>,
-    rule: &Rule,
+    rule: &HeaderRule,
     value: Cow<'r, [u8]>,
 ) -> Result<Cow<'r, [u8]>, Status> {
     if is_token(&rule.name) && is_field_value(&value) {
@@ -246,7 +246,7 @@ fn unfold(value: &[u8]) -> Vec<u8> {
 }
 
 /// Applies `set`, `setifempty`, `add`, `append` or `merge`.
-fn put(fields: &mut Fields, rule: &Rule, value: &[u8]) {
+fn put(fields: &mut Fields, rule: &HeaderRule, value: &[u8]) {
     let name = &rule.name;
     match rule.action {
         Action::Set => fields.set(name, value),
@@ -283,7 +283,7 @@ fn is_member(list: &[u8], value: &[u8]) -> bool {
 /// name become one line.
 fn echo(
     tx: &mut Transaction<'_>,
-    rule: &Rule,
+    rule: &HeaderRule,
     pattern: &crate::pattern::Pattern,
 ) -> Result<(), Status> {
     let found: Result<Vec<_>, _> = tx
@@ -303,7 +303,7 @@ fn echo(
 }
 
 /// Logs a regular expression that took too many steps, and returns 500.
-fn exhausted(tx: &mut Transaction<'_>, rule: &Rule) -> Status {
+fn exhausted(tx: &mut Transaction<'_>, rule: &HeaderRule) -> Status {
     tx.complain(Some(&rule.place), "the regular expression takes too many steps on this value");
     Status::INTERNAL_SERVER_ERROR
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::arguments;
-use super::condition::{Condition, Test};
+use super::condition::{ConditionTest, RewriteCondition};
 use crate::pattern::{Pattern, PatternSet};
 
 /// Consecutive conditions that test the same string, and of which one is enough.
@@ -22,7 +22,7 @@ pub(super) struct Alternatives {
 const FEWEST: usize = 8;
 
 /// Returns the lists among a rule's conditions, in order.
-pub(super) fn find(conditions: &[Arc<Condition>]) -> Box<[Alternatives]> {
+pub(super) fn find(conditions: &[Arc<RewriteCondition>]) -> Box<[Alternatives]> {
     let mut found = Vec::new();
     let mut from = 0;
     while from < conditions.len() {
@@ -40,9 +40,9 @@ pub(super) fn find(conditions: &[Arc<Condition>]) -> Box<[Alternatives]> {
 
 /// Returns the index after the last condition of the list that begins at `from`; `from` where none
 /// begins there.
-fn end(conditions: &[Arc<Condition>], from: usize) -> usize {
+fn end(conditions: &[Arc<RewriteCondition>], from: usize) -> usize {
     let first = &conditions[from];
-    let belongs = |condition: &Condition| {
+    let belongs = |condition: &RewriteCondition| {
         pattern(condition).is_some()
             && subject(condition) == subject(first)
             && condition.vary == first.vary
@@ -57,13 +57,13 @@ fn end(conditions: &[Arc<Condition>], from: usize) -> usize {
     at
 }
 
-fn pattern(condition: &Condition) -> Option<&Arc<Pattern>> {
+fn pattern(condition: &RewriteCondition) -> Option<&Arc<Pattern>> {
     match &condition.test {
-        Test::Regex(pattern) if !condition.negated => Some(pattern),
+        ConditionTest::Regex(pattern) if !condition.negated => Some(pattern),
         _ => None,
     }
 }
 
-fn subject(condition: &Condition) -> Option<&[u8]> {
+fn subject(condition: &RewriteCondition) -> Option<&[u8]> {
     arguments::split(&condition.text).map(|words| words.first)
 }

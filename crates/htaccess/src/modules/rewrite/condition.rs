@@ -18,7 +18,7 @@ use crate::work::Meter;
 
 /// A compiled condition.
 #[derive(Debug)]
-pub(super) struct Condition {
+pub(super) struct RewriteCondition {
     /// The place of the directive.
     pub place: Arc<Place>,
     /// The arguments as written.
@@ -26,7 +26,7 @@ pub(super) struct Condition {
     /// The test string.
     pub subject: Template,
     /// The test of the string.
-    pub test: Test,
+    pub test: ConditionTest,
     /// Whether the condition holds where the test fails.
     pub negated: bool,
     /// `OR`: where the condition does not hold, the next one may.
@@ -37,7 +37,7 @@ pub(super) struct Condition {
 
 /// The test of a string.
 #[derive(Debug)]
-pub(super) enum Test {
+pub(super) enum ConditionTest {
     /// A regular expression.
     Regex(Arc<Pattern>),
     /// `-f`, `-d` and the like.
@@ -48,12 +48,12 @@ pub(super) enum Test {
     SubrequestFile,
     /// `<`, `>`, `=`, `<=`, `>=`.
     Text {
-        order: Order,
+        order: Comparison,
         text: Box<[u8]>,
         caseless: bool,
     },
     /// `-eq` and the like.
-    Number(Order, i32),
+    Number(Comparison, i32),
     /// `expr`.
     Expression(Expression),
 }
@@ -75,7 +75,7 @@ pub(super) enum FileTest {
 
 /// A comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum Comparison {
     Less,
     AtMost,
     Equal,
@@ -83,30 +83,30 @@ pub(super) enum Order {
     Greater,
 }
 
-impl Order {
+impl Comparison {
     fn holds(self, ordering: Ordering) -> bool {
         match self {
-            Order::Less => ordering.is_lt(),
-            Order::AtMost => ordering.is_le(),
-            Order::Equal => ordering.is_eq(),
-            Order::AtLeast => ordering.is_ge(),
-            Order::Greater => ordering.is_gt(),
+            Comparison::Less => ordering.is_lt(),
+            Comparison::AtMost => ordering.is_le(),
+            Comparison::Equal => ordering.is_eq(),
+            Comparison::AtLeast => ordering.is_ge(),
+            Comparison::Greater => ordering.is_gt(),
         }
     }
 }
 
-impl Condition {
+impl RewriteCondition {
     /// Reads a condition's arguments.
     ///
     /// # Errors
     /// Wrong arguments, with Apache's message.
-    pub fn new(line: &[u8], place: Arc<Place>) -> Result<Condition, Complaint> {
+    pub fn new(line: &[u8], place: Arc<Place>) -> Result<RewriteCondition, Complaint> {
         let words = arguments::split(line).ok_or_else(|| {
             let line = String::from_utf8_lossy(line);
             Complaint::new(format!("RewriteCond: bad argument line '{line}'"))
                 .hint("it takes a test string, a pattern and, in brackets, flags")
         })?;
-        let mut flags = Flags::default();
+        let mut flags = ConditionFlags::default();
         if let Some(field) = words.flags {
             arguments::each_flag(field, |key, _| flags.take(key))
                 .map_err(|error| Complaint::new(format!("RewriteCond: {error}")))?;
@@ -127,7 +127,7 @@ impl Condition {
         } else {
             subject.field_names()
         };
-        Ok(Condition {
+        Ok(RewriteCondition {
             place,
             text: line.into(),
             vary: names.into_iter().map(Into::into).collect(),
@@ -175,23 +175,25 @@ impl Condition {
         meter: Meter<'_>,
     ) -> Result<Option<bool>, RewriteError> {
         let passes = match &self.test {
-            Test::Regex(pattern) => match captures {
+            ConditionTest::Regex(pattern) => match captures {
                 Some(captures) if !self.negated => pattern.captures(subject, captures, meter)?,
                 _ => pattern.is_match(subject, meter)?,
             },
-            Test::File(test) => file(*test, subject, found, context),
-            Test::Text { order, text, caseless } => order.holds(if *caseless {
+            ConditionTest::File(test) => file(*test, subject, found, context),
+            ConditionTest::Text { order, text, caseless } => order.holds(if *caseless {
                 caselessly(subject, text)
-            } else if *order == Order::Equal {
+            } else if *order == Comparison::Equal {
                 subject.cmp(text)
             } else {
                 // Apache's order of strings: the longer one is the greater.
                 subject.len().cmp(&text.len()).then_with(|| subject.cmp(text))
             }),
-            Test::Number(order, number_wanted) => {
+            ConditionTest::Number(order, number_wanted) => {
                 order.holds(number::clamped(subject).cmp(number_wanted))
             }
-            Test::Url | Test::SubrequestFile | Test::Expression(_) => return Ok(None),
+            ConditionTest::Url | ConditionTest::SubrequestFile | ConditionTest::Expression(_) => {
+                return Ok(None);
+            }
         };
         Ok(Some(passes != self.negated))
     }
@@ -207,13 +209,13 @@ pub(super) struct Known<'k> {
 }
 
 #[derive(Default)]
-struct Flags {
+struct ConditionFlags {
     caseless: bool,
     or_next: bool,
     no_vary: bool,
 }
 
-impl Flags {
+impl ConditionFlags {
     fn take(&mut self, key: &[u8]) -> Result<(), String> {
         match key.to_ascii_lowercase().as_slice() {
             b"nc" | b"nocase" => self.caseless = true,
@@ -225,55 +227,55 @@ impl Flags {
     }
 }
 
-fn expression(text: &[u8], no_vary: bool) -> Result<Test, Complaint> {
+fn expression(text: &[u8], no_vary: bool) -> Result<ConditionTest, Complaint> {
     let expression = Expression::condition(text).map_err(|bad| {
         let text = String::from_utf8_lossy(text);
         let message = format!("RewriteCond: cannot compile expression \"{text}\": {}", bad.message);
         Complaint::about(1, message)
     })?;
-    Ok(Test::Expression(match no_vary {
+    Ok(ConditionTest::Expression(match no_vary {
         true => expression.without_vary(),
         false => expression,
     }))
 }
 
 /// Reads a pattern, without `!`. Returns the test, and whether its result is inverted (`-ne`).
-fn test(pattern: &[u8], caseless: bool) -> Result<(Test, bool), Complaint> {
-    let text = |order, text: &[u8]| Test::Text { order, text: text.into(), caseless };
-    let integer = |order, text: &[u8]| Test::Number(order, number::clamped(text));
+fn test(pattern: &[u8], caseless: bool) -> Result<(ConditionTest, bool), Complaint> {
+    let text = |order, text: &[u8]| ConditionTest::Text { order, text: text.into(), caseless };
+    let integer = |order, text: &[u8]| ConditionTest::Number(order, number::clamped(text));
     let found = match pattern {
         [b'-', letter] => match letter {
-            b'f' => Test::File(FileTest::File),
-            b's' => Test::File(FileTest::NotEmpty),
-            b'd' => Test::File(FileTest::Directory),
-            b'x' => Test::File(FileTest::Executable),
-            b'h' | b'l' | b'L' => Test::File(FileTest::Link),
-            b'U' => Test::Url,
-            b'F' => Test::SubrequestFile,
+            b'f' => ConditionTest::File(FileTest::File),
+            b's' => ConditionTest::File(FileTest::NotEmpty),
+            b'd' => ConditionTest::File(FileTest::Directory),
+            b'x' => ConditionTest::File(FileTest::Executable),
+            b'h' | b'l' | b'L' => ConditionTest::File(FileTest::Link),
+            b'U' => ConditionTest::Url,
+            b'F' => ConditionTest::SubrequestFile,
             _ => regex(pattern, caseless)?,
         },
-        [b'-', b'l', b't', rest @ ..] if !rest.is_empty() => integer(Order::Less, rest),
-        [b'-', b'l', b'e', rest @ ..] if !rest.is_empty() => integer(Order::AtMost, rest),
-        [b'-', b'g', b't', rest @ ..] if !rest.is_empty() => integer(Order::Greater, rest),
-        [b'-', b'g', b'e', rest @ ..] if !rest.is_empty() => integer(Order::AtLeast, rest),
-        [b'-', b'e', b'q', rest @ ..] if !rest.is_empty() => integer(Order::Equal, rest),
+        [b'-', b'l', b't', rest @ ..] if !rest.is_empty() => integer(Comparison::Less, rest),
+        [b'-', b'l', b'e', rest @ ..] if !rest.is_empty() => integer(Comparison::AtMost, rest),
+        [b'-', b'g', b't', rest @ ..] if !rest.is_empty() => integer(Comparison::Greater, rest),
+        [b'-', b'g', b'e', rest @ ..] if !rest.is_empty() => integer(Comparison::AtLeast, rest),
+        [b'-', b'e', b'q', rest @ ..] if !rest.is_empty() => integer(Comparison::Equal, rest),
         [b'-', b'n', b'e', rest @ ..] if !rest.is_empty() => {
-            return Ok((integer(Order::Equal, rest), true));
+            return Ok((integer(Comparison::Equal, rest), true));
         }
-        [b'>', b'=', rest @ ..] => text(Order::AtLeast, rest),
-        [b'<', b'=', rest @ ..] => text(Order::AtMost, rest),
-        [b'>', rest @ ..] if !rest.is_empty() => text(Order::Greater, rest),
-        [b'<', rest @ ..] if !rest.is_empty() => text(Order::Less, rest),
-        b"=\"\"" => text(Order::Equal, b""),
-        [b'=', rest @ ..] if !rest.is_empty() => text(Order::Equal, rest),
+        [b'>', b'=', rest @ ..] => text(Comparison::AtLeast, rest),
+        [b'<', b'=', rest @ ..] => text(Comparison::AtMost, rest),
+        [b'>', rest @ ..] if !rest.is_empty() => text(Comparison::Greater, rest),
+        [b'<', rest @ ..] if !rest.is_empty() => text(Comparison::Less, rest),
+        b"=\"\"" => text(Comparison::Equal, b""),
+        [b'=', rest @ ..] if !rest.is_empty() => text(Comparison::Equal, rest),
         other => regex(other, caseless)?,
     };
     Ok((found, false))
 }
 
-fn regex(pattern: &[u8], caseless: bool) -> Result<Test, Complaint> {
+fn regex(pattern: &[u8], caseless: bool) -> Result<ConditionTest, Complaint> {
     Pattern::new(pattern, caseless)
-        .map(|pattern| Test::Regex(Arc::new(pattern)))
+        .map(|pattern| ConditionTest::Regex(Arc::new(pattern)))
         .map_err(|bad| {
             let pattern = String::from_utf8_lossy(pattern);
             Complaint::about(

@@ -1,8 +1,8 @@
 //! The module's directives and their arguments.
 
-use super::condition::Condition;
-use super::rule::Rule;
-use super::{Config, Options};
+use super::condition::RewriteCondition;
+use super::rule::RewriteRule;
+use super::{Config, RewriteOptions};
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
@@ -76,20 +76,22 @@ fn engine(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint>
 }
 
 fn options(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
-    let mut options = Options::NONE;
+    let mut options = RewriteOptions::NONE;
     for (index, word) in call.words.iter().enumerate() {
         options = options.with(match word.to_ascii_lowercase().as_slice() {
-            b"inherit" => Options::INHERIT,
-            b"inheritbefore" => Options::INHERIT_BEFORE,
-            b"inheritdown" => Options::INHERIT_DOWN,
-            b"inheritdownbefore" => Options::INHERIT_DOWN_BEFORE,
-            b"ignoreinherit" => Options::IGNORE_INHERIT,
-            b"allownoslash" => Options::ALLOW_NO_SLASH,
-            b"mergebase" => Options::MERGE_BASE,
-            b"ignorecontextinfo" => Options::IGNORE_CONTEXT_INFO,
+            b"inherit" => RewriteOptions::INHERIT,
+            b"inheritbefore" => RewriteOptions::INHERIT_BEFORE,
+            b"inheritdown" => RewriteOptions::INHERIT_DOWN,
+            b"inheritdownbefore" => RewriteOptions::INHERIT_DOWN_BEFORE,
+            b"ignoreinherit" => RewriteOptions::IGNORE_INHERIT,
+            b"allownoslash" => RewriteOptions::ALLOW_NO_SLASH,
+            b"mergebase" => RewriteOptions::MERGE_BASE,
+            b"ignorecontextinfo" => RewriteOptions::IGNORE_CONTEXT_INFO,
             // These are about rules of the server's own configuration; MaxRedirects has gone.
-            b"allowanyuri" | b"legacyprefixdocroot" | b"unsafeprefixstat" => Options::NONE,
-            [b'm', b'a', b'x', rest @ ..] if rest.starts_with(b"redirects=") => Options::NONE,
+            b"allowanyuri" | b"legacyprefixdocroot" | b"unsafeprefixstat" => RewriteOptions::NONE,
+            [b'm', b'a', b'x', rest @ ..] if rest.starts_with(b"redirects=") => {
+                RewriteOptions::NONE
+            }
             _ => {
                 let word = String::from_utf8_lossy(word);
                 return Err(Complaint::about(
@@ -118,7 +120,7 @@ fn base(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
 }
 
 fn condition(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
-    let condition = Condition::new(call.raw, call.kept_place())?;
+    let condition = RewriteCondition::new(call.raw, call.kept_place())?;
     config(call, shared).push_condition(condition);
     Ok(())
 }
@@ -126,7 +128,7 @@ fn condition(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complai
 fn rule(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let config = config(call, shared);
     let conditions = config.take_conditions();
-    let rule = Rule::new(call.raw, call.kept_place(), conditions)?;
+    let rule = RewriteRule::new(call.raw, call.kept_place(), conditions)?;
     let is_server = call.scope.context.is_server;
     config.push_rule(if is_server { rule.of_server() } else { rule });
     Ok(())

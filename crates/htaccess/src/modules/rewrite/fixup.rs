@@ -2,8 +2,8 @@
 
 use howdah_http::Status;
 
-use super::run::{PASS_THROUGH, PROXY, RulesOutcome, Run};
-use super::{Config, Options, Outcome, trace, url};
+use super::run::{PASS_THROUGH, PROXY, RewriteRun, RulesOutcome};
+use super::{Config, Outcome, RewriteOptions, trace, url};
 use crate::escape;
 use crate::evaluation_context::EvaluationContext;
 use crate::fields::can_be_sent;
@@ -33,7 +33,7 @@ pub fn fixup(
         transaction.complain(None, message);
         return Outcome::Status(Status::FORBIDDEN);
     }
-    let mut run = Run::new(transaction, config, context);
+    let mut run = RewriteRun::new(transaction, config, context);
     match run.all() {
         Ok(outcome) => result(&mut run, config, outcome, internal),
         Err(_) => Outcome::Status(Status::INTERNAL_SERVER_ERROR),
@@ -50,7 +50,7 @@ pub fn translate(
     if config.engine != Some(true) || has_ended(&transaction.state) {
         return Outcome::Declined;
     }
-    let mut run = Run::new(transaction, config, context);
+    let mut run = RewriteRun::new(transaction, config, context);
     match run.all() {
         Ok(outcome) => result(&mut run, config, outcome, new_path),
         Err(_) => Outcome::Status(Status::INTERNAL_SERVER_ERROR),
@@ -60,7 +60,7 @@ pub fn translate(
 /// Returns why the rules do not apply to this request.
 fn standing_off(state: &State, config: &Config) -> Option<&'static str> {
     let is_folder_itself = config.directory.strip_suffix(b"/") == Some(&*state.filename);
-    if is_folder_itself && !config.options.has(Options::ALLOW_NO_SLASH) {
+    if is_folder_itself && !config.options.has(RewriteOptions::ALLOW_NO_SLASH) {
         return Some("not applied: the URL of the folder lacks its slash");
     }
     has_ended(state).then_some("not applied: a rule with END has applied before")
@@ -73,10 +73,10 @@ fn has_ended(state: &State) -> bool {
 
 /// Returns the meaning of the rules' result. `path`: that of a path of this server.
 fn result(
-    run: &mut Run<'_, '_>,
+    run: &mut RewriteRun<'_, '_>,
     config: &Config,
     outcome: RulesOutcome,
-    path: fn(&mut Run<'_, '_>, &Config) -> Outcome,
+    path: fn(&mut RewriteRun<'_, '_>, &Config) -> Outcome,
 ) -> Outcome {
     let state = &run.transaction.state;
     let scheme = url::scheme(&state.filename);
@@ -111,7 +111,7 @@ fn result(
 }
 
 /// Returns a URL for mod_proxy. Its path is escaped as mod_proxy does, unless `NE` is on.
-fn proxy(run: &mut Run<'_, '_>, escape: bool) -> Outcome {
+fn proxy(run: &mut RewriteRun<'_, '_>, escape: bool) -> Outcome {
     let original = run.take_original();
     let state = &mut run.transaction.state;
     let name = std::mem::replace(&mut state.filename, original.unwrap_or_default());
@@ -127,7 +127,12 @@ fn proxy(run: &mut Run<'_, '_>, escape: bool) -> Outcome {
 }
 
 /// Returns a redirect to a URL. The folder's own path in it is replaced by RewriteBase.
-fn redirect(run: &mut Run<'_, '_>, config: &Config, scheme: url::Scheme, escape: bool) -> Outcome {
+fn redirect(
+    run: &mut RewriteRun<'_, '_>,
+    config: &Config,
+    scheme: url::Scheme,
+    escape: bool,
+) -> Outcome {
     let same_query = run.has_first_query();
     let original = run.take_original().unwrap_or_default();
     let mut location = std::mem::replace(&mut run.transaction.state.filename, original);
@@ -166,7 +171,7 @@ fn redirect(run: &mut Run<'_, '_>, config: &Config, scheme: url::Scheme, escape:
 }
 
 /// Returns the path that rules of a site's configuration lead to.
-fn new_path(run: &mut Run<'_, '_>, config: &Config) -> Outcome {
+fn new_path(run: &mut RewriteRun<'_, '_>, config: &Config) -> Outcome {
     let name = passed_through(&run.transaction.state);
     if !name.starts_with(b"/") {
         return Outcome::Status(Status::BAD_REQUEST);
@@ -187,7 +192,7 @@ fn passed_through(state: &State) -> Vec<u8> {
 }
 
 /// Returns an internal redirect to a path of this server.
-fn internal(run: &mut Run<'_, '_>, config: &Config) -> Outcome {
+fn internal(run: &mut RewriteRun<'_, '_>, config: &Config) -> Outcome {
     let name = passed_through(&run.transaction.state);
     if !name.starts_with(b"/") {
         return Outcome::Status(Status::BAD_REQUEST);
@@ -234,14 +239,14 @@ fn as_url(name: Vec<u8>, state: &State, config: &Config) -> Vec<u8> {
     // internal redirect fails.
     found
         .or_else(|| {
-            let ignored = config.options.has(Options::IGNORE_CONTEXT_INFO);
+            let ignored = config.options.has(RewriteOptions::IGNORE_CONTEXT_INFO);
             (!ignored).then(|| url::replace_prefix(&name, root, b"")).flatten()
         })
         .unwrap_or(name)
 }
 
 /// Sets the type and the handler of `T=` and `H=`.
-fn force_type(run: &mut Run<'_, '_>, outcome: Outcome) -> Outcome {
+fn force_type(run: &mut RewriteRun<'_, '_>, outcome: Outcome) -> Outcome {
     let state = &mut run.transaction.state;
     if let Some(handler) = run.handler.take() {
         state.handler = Some(handler);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::rule::{Rule, Switches};
+use super::rule::{RewriteRule, Switches};
 use crate::pattern::{Candidates, PatternSet};
 use crate::work::Meter;
 
@@ -12,7 +12,7 @@ use crate::work::Meter;
 /// A rule that does not match has no effect, so rules may be skipped as long as none of them would
 /// have matched. Rules after one with `C` are reached through it only.
 #[derive(Debug)]
-pub(super) struct Index {
+pub(super) struct RuleIndex {
     /// The rules with a pattern such as `^old\.html$`, by its text in small letters.
     exact: HashMap<Box<[u8]>, Vec<u32>>,
     /// The other rules with known words: those that see the path without its first slash, and those
@@ -42,9 +42,9 @@ pub(super) struct MatchingRules {
 /// Fewer rules than this are tried faster than looked up.
 pub(super) const FEWEST: usize = 24;
 
-impl Index {
+impl RuleIndex {
     /// Of the rules of a folder, in order.
-    pub fn new(rules: &[Arc<Rule>]) -> Index {
+    pub fn new(rules: &[Arc<RewriteRule>]) -> RuleIndex {
         let mut exact: HashMap<Box<[u8]>, Vec<u32>> = HashMap::new();
         let mut sets = [(Vec::new(), Vec::new()), (Vec::new(), Vec::new())];
         let mut always = Vec::new();
@@ -65,7 +65,7 @@ impl Index {
             }
         }
         let behind_chain = |place: usize| place > 0 && rules[place - 1].has(Switches::CHAIN);
-        Index {
+        RuleIndex {
             exact,
             sets: sets.map(|(patterns, places)| RuleSet {
                 patterns: PatternSet::new(patterns),

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use super::Config;
 use super::expansion::Expansion;
 use super::template::Template;
-use super::variables::Variable;
-use crate::evaluation_context::{EvaluationContext, Lookup};
+use super::variables::RewriteVariable;
+use crate::evaluation_context::{EvaluationContext, SubRequestFacts};
 use crate::subrequest::{lookup_file, may_ask};
 use crate::transaction::Transaction;
 use crate::variables::Server;
@@ -14,8 +14,8 @@ use crate::variables::Server;
 /// The results of sub-requests for the subject of a rule, where its strings ask for them.
 #[derive(Debug, Default)]
 pub(super) struct LookAhead {
-    url: Option<Lookup>,
-    file: Option<Lookup>,
+    url: Option<SubRequestFacts>,
+    file: Option<SubRequestFacts>,
 }
 
 /// Makes the sub-requests that a string with look-aheads needs. Makes none where they would never
@@ -58,7 +58,7 @@ impl LookAhead {
     pub fn value<'s>(
         &'s self,
         of_file: bool,
-        variable: &'s Variable,
+        variable: &'s RewriteVariable,
         expansion: &Expansion<'s, '_>,
         context: &mut dyn EvaluationContext,
     ) -> Cow<'s, [u8]> {
@@ -66,19 +66,25 @@ impl LookAhead {
             return Cow::Borrowed(b"");
         };
         Cow::Borrowed(match variable {
-            Variable::Environment(name) => match found.env.value(name) {
+            RewriteVariable::Environment(name) => match found.env.value(name) {
                 Some(value) => value,
                 None => return context.host().variable(name).unwrap_or_default().into(),
             },
-            Variable::Server(Server::Filename) => &found.filename,
-            Variable::Server(Server::Uri) => &found.uri,
-            Variable::Server(Server::RemoteUser) => found.user.as_deref().unwrap_or_default(),
-            Variable::Server(Server::PathInfo) => &found.path_info,
-            Variable::Server(Server::QueryString) => found.args.as_deref().unwrap_or_default(),
-            Variable::Server(Server::AuthType) => found.auth_type.unwrap_or_default().as_bytes(),
-            Variable::Server(Server::Method) => b"GET",
-            Variable::Server(Server::IsSubrequest) => b"true",
-            Variable::Server(Server::Protocol) => b"INCLUDED",
+            RewriteVariable::Server(Server::Filename) => &found.filename,
+            RewriteVariable::Server(Server::Uri) => &found.uri,
+            RewriteVariable::Server(Server::RemoteUser) => {
+                found.user.as_deref().unwrap_or_default()
+            }
+            RewriteVariable::Server(Server::PathInfo) => &found.path_info,
+            RewriteVariable::Server(Server::QueryString) => {
+                found.args.as_deref().unwrap_or_default()
+            }
+            RewriteVariable::Server(Server::AuthType) => {
+                found.auth_type.unwrap_or_default().as_bytes()
+            }
+            RewriteVariable::Server(Server::Method) => b"GET",
+            RewriteVariable::Server(Server::IsSubrequest) => b"true",
+            RewriteVariable::Server(Server::Protocol) => b"INCLUDED",
             other => return other.value(expansion, context),
         })
     }

@@ -8,7 +8,7 @@ use howdah_http::{Request, Status};
 
 use super::{Outcome, fixup, url};
 use crate::client::Client;
-use crate::evaluation_context::{EvaluationContext, Lookup};
+use crate::evaluation_context::{EvaluationContext, SubRequestFacts};
 use crate::host::{Host, Probe, ProbeKind};
 use crate::trace::Trace;
 use crate::transaction::{Found, State, Transaction};
@@ -101,8 +101,8 @@ impl EvaluationContext for Half {
     fn host(&mut self) -> &mut dyn Host {
         self
     }
-    fn lookup(&mut self, _from: &mut Transaction<'_>, uri: &[u8]) -> Lookup {
-        Lookup {
+    fn lookup(&mut self, _from: &mut Transaction<'_>, uri: &[u8]) -> SubRequestFacts {
+        SubRequestFacts {
             status: if uri.len().is_multiple_of(2) {
                 Status::OK
             } else {
@@ -110,7 +110,7 @@ impl EvaluationContext for Half {
             },
             filename: [b"/srv", uri].concat(),
             uri: uri.to_vec(),
-            ..Lookup::default()
+            ..SubRequestFacts::default()
         }
     }
 }

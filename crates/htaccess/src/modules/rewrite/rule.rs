@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::alternatives::{self, Alternatives};
 use super::arguments;
-use super::condition::Condition;
+use super::condition::RewriteCondition;
 use super::environment::Assignment;
 use super::flags;
 use super::template::{Escape, Template};
@@ -13,7 +13,7 @@ use crate::pattern::Pattern;
 
 /// A rule, compiled.
 #[derive(Debug)]
-pub(super) struct Rule {
+pub(super) struct RewriteRule {
     /// The place of the directive.
     pub place: Arc<Place>,
     /// Its arguments as written.
@@ -25,7 +25,7 @@ pub(super) struct Rule {
     /// Whether it applies where the pattern does not match.
     pub negated: bool,
     /// The conditions that have to hold, too.
-    pub conditions: Box<[Arc<Condition>]>,
+    pub conditions: Box<[Arc<RewriteCondition>]>,
     /// The long lists of alternatives among the conditions, in order.
     pub alternatives: Box<[Alternatives]>,
     /// The substitution of the URL.
@@ -143,7 +143,7 @@ impl Switches {
     }
 }
 
-impl Rule {
+impl RewriteRule {
     /// Reads a rule's arguments.
     ///
     /// # Errors
@@ -151,8 +151,8 @@ impl Rule {
     pub fn new(
         line: &[u8],
         place: Arc<Place>,
-        conditions: Vec<Arc<Condition>>,
-    ) -> Result<Rule, Complaint> {
+        conditions: Vec<Arc<RewriteCondition>>,
+    ) -> Result<RewriteRule, Complaint> {
         let words = arguments::split(line).ok_or_else(|| {
             Complaint::new(format!(
                 "RewriteRule: bad argument line '{}'",
@@ -185,7 +185,7 @@ impl Rule {
                 .hint(bad.message)
             })?;
         let substitution = substitution(words.second, &mut effects.switches)?;
-        Ok(Rule {
+        Ok(RewriteRule {
             conditions_refer: conditions.iter().any(|condition| condition.refers_to_rule()),
             captures_conditions: conditions.iter().any(|condition| condition.refers_to_condition())
                 || std::iter::once(&substitution)
@@ -209,7 +209,7 @@ impl Rule {
     /// Compares the pattern with the whole path if it begins with a slash, as patterns in
     /// `<VirtualHost>` do: `^/a`, `/a`, `^(/a)`. Other patterns see the path without its first
     /// slash, as in a `.htaccess` file.
-    pub fn of_server(mut self) -> Rule {
+    pub fn of_server(mut self) -> RewriteRule {
         let text = self.pattern.text();
         let text = text.strip_prefix(b"^").unwrap_or(text);
         let group = text.strip_prefix(b"(").map(|text| text.strip_prefix(b"?:").unwrap_or(text));

@@ -7,16 +7,16 @@ use crate::evaluation_context::EvaluationContext;
 use crate::modules::rewrite::Config;
 use crate::modules::rewrite::condition::Known;
 use crate::modules::rewrite::expansion::{Expansion, RewriteError};
-use crate::modules::rewrite::index::{Index, MatchingRules};
+use crate::modules::rewrite::index::{MatchingRules, RuleIndex};
 use crate::modules::rewrite::look_ahead::LookAhead;
-use crate::modules::rewrite::rule::{Rule, Switches};
+use crate::modules::rewrite::rule::{RewriteRule, Switches};
 use crate::modules::rewrite::trace;
 use crate::pattern::{Candidates, Captures};
 use crate::transaction::{State, Transaction};
 use crate::work;
 
 /// The application of rules to a request.
-pub(super) struct Run<'a, 'r> {
+pub(super) struct RewriteRun<'a, 'r> {
     /// The request, whose file name, query and PATH_INFO the rules change.
     pub transaction: &'a mut Transaction<'r>,
     /// Answers questions about the host and about sub-requests.
@@ -75,14 +75,14 @@ enum Applied {
 /// is answered with 500.
 const LONGEST_PATH: usize = 16_380;
 
-impl<'a, 'r> Run<'a, 'r> {
+impl<'a, 'r> RewriteRun<'a, 'r> {
     /// Returns the state before the first rule.
     pub fn new(
         transaction: &'a mut Transaction<'r>,
         config: &'a Config,
         context: &'a mut dyn EvaluationContext,
-    ) -> Run<'a, 'r> {
-        Run {
+    ) -> RewriteRun<'a, 'r> {
+        RewriteRun {
             status: transaction.state.status.code(),
             transaction,
             context,
@@ -116,7 +116,7 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     /// Logs the rule at which the evaluation failed.
-    fn complain(&mut self, rule: &Rule, failure: RewriteError) -> RewriteError {
+    fn complain(&mut self, rule: &RewriteRule, failure: RewriteError) -> RewriteError {
         let message = format!("mod_rewrite: {}", failure.as_str());
         self.transaction.complain(Some(&rule.place), message);
         failure
@@ -199,7 +199,7 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     /// Applies one rule (`apply_rewrite_rule`).
-    fn one(&mut self, rule: &Rule) -> Result<Applied, RewriteError> {
+    fn one(&mut self, rule: &RewriteRule) -> Result<Applied, RewriteError> {
         let subject = self.subject(rule.sees_slash);
         let length = subject.len();
         let matches = rule.pattern.is_match(subject, self.transaction.client.meter())?;
@@ -242,7 +242,7 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     /// Fills in what the rule's pattern captures.
-    fn capture(&mut self, rule: &Rule) -> Result<(), RewriteError> {
+    fn capture(&mut self, rule: &RewriteRule) -> Result<(), RewriteError> {
         if rule.negated {
             self.by_rule.clear();
             return Ok(());
@@ -256,7 +256,7 @@ impl<'a, 'r> Run<'a, 'r> {
 
     /// Where the file name has changed: appends PATH_INFO, since rules are matched against both,
     /// and looks up the rules that may match.
-    fn join(&mut self, index: Option<&Index>) {
+    fn join(&mut self, index: Option<&RuleIndex>) {
         if !self.is_stale {
             return;
         }
@@ -310,7 +310,7 @@ impl<'a, 'r> Run<'a, 'r> {
         Ok(self.transaction.client.meter().spend(steps)?)
     }
 
-    fn is_too_long(&mut self, rule: &Rule) -> bool {
+    fn is_too_long(&mut self, rule: &RewriteRule) -> bool {
         let is_too_long = self.transaction.state.filename.len() > LONGEST_PATH;
         if is_too_long {
             let message = format!(
@@ -323,7 +323,7 @@ impl<'a, 'r> Run<'a, 'r> {
         is_too_long
     }
 
-    fn complain_of_rounds(&mut self, rule: &Rule) {
+    fn complain_of_rounds(&mut self, rule: &RewriteRule) {
         let message = format!(
             "AH02596: RewriteRule '{}' and URI '{}' exceeded maximum number of rounds ({}) via the \
              [N] flag",
@@ -334,7 +334,7 @@ impl<'a, 'r> Run<'a, 'r> {
         self.transaction.complain(Some(&rule.place), message);
     }
 
-    fn trace_pattern(&mut self, rule: &Rule, matches: bool) -> Result<(), RewriteError> {
+    fn trace_pattern(&mut self, rule: &RewriteRule, matches: bool) -> Result<(), RewriteError> {
         if matches {
             self.capture(rule)?;
         }

@@ -4,23 +4,23 @@
 use std::borrow::Cow;
 
 use super::expansion::{Expansion, RewriteError};
-use super::variables::Variable;
+use super::variables::RewriteVariable;
 use crate::escape;
 use crate::evaluation_context::EvaluationContext;
 
 /// A string to be expanded, in its parts.
 #[derive(Debug)]
 pub(super) struct Template {
-    parts: Box<[Part]>,
+    parts: Box<[TemplatePart]>,
     looks_ahead: bool,
 }
 
 #[derive(Debug)]
-enum Part {
+enum TemplatePart {
     /// Text; `question` tells of a `?` in it that was not escaped.
     Literal { text: Vec<u8>, question: bool },
     /// `%{…}`.
-    Variable(Variable),
+    Variable(RewriteVariable),
     /// `$0` to `$9`: a capture of the rule's pattern.
     OfRule(usize),
     /// `%0` to `%9`: a capture of the last condition.
@@ -72,8 +72,8 @@ impl Template {
     /// Whether the string needs captures of the rule's pattern.
     pub fn refers_to_rule(&self) -> bool {
         self.parts.iter().any(|part| match part {
-            Part::OfRule(_) => true,
-            Part::Map(default) => default.refers_to_rule(),
+            TemplatePart::OfRule(_) => true,
+            TemplatePart::Map(default) => default.refers_to_rule(),
             _ => false,
         })
     }
@@ -81,8 +81,8 @@ impl Template {
     /// Whether the string needs captures of a condition.
     pub fn refers_to_condition(&self) -> bool {
         self.parts.iter().any(|part| match part {
-            Part::OfCondition(_) => true,
-            Part::Map(default) => default.refers_to_condition(),
+            TemplatePart::OfCondition(_) => true,
+            TemplatePart::Map(default) => default.refers_to_condition(),
             _ => false,
         })
     }
@@ -90,8 +90,8 @@ impl Template {
     /// Returns the request fields that it names, for Vary.
     pub fn field_names(&self) -> Vec<&[u8]> {
         let names = self.parts.iter().map(|part| match part {
-            Part::Variable(variable) => variable.field_name().into_iter().collect(),
-            Part::Map(default) => default.field_names(),
+            TemplatePart::Variable(variable) => variable.field_name().into_iter().collect(),
+            TemplatePart::Map(default) => default.field_names(),
             _ => Vec::new(),
         });
         names.flatten().collect()
@@ -105,8 +105,8 @@ impl Template {
 
     fn any_looks_ahead(&self, of_file: bool) -> bool {
         self.parts.iter().any(|part| match part {
-            Part::Variable(variable) => variable.looks_ahead(of_file),
-            Part::Map(default) => default.looks_ahead(of_file),
+            TemplatePart::Variable(variable) => variable.looks_ahead(of_file),
+            TemplatePart::Map(default) => default.looks_ahead(of_file),
             _ => false,
         })
     }
@@ -122,10 +122,12 @@ impl Template {
     ) -> Result<Cow<'s, [u8]>, RewriteError> {
         match &*self.parts {
             [] => Ok(Cow::Borrowed(b"")),
-            [Part::Literal { text, .. }] => Ok(Cow::Borrowed(text)),
-            [Part::Variable(variable)] => Ok(variable.value(expansion, context)),
-            [Part::OfCondition(group)] => Ok(Cow::Borrowed(expansion.condition.group(*group))),
-            [Part::OfRule(group)] => Ok(Cow::Borrowed(expansion.rule.group(*group))),
+            [TemplatePart::Literal { text, .. }] => Ok(Cow::Borrowed(text)),
+            [TemplatePart::Variable(variable)] => Ok(variable.value(expansion, context)),
+            [TemplatePart::OfCondition(group)] => {
+                Ok(Cow::Borrowed(expansion.condition.group(*group)))
+            }
+            [TemplatePart::OfRule(group)] => Ok(Cow::Borrowed(expansion.rule.group(*group))),
             _ => self.write(expansion, context, None, false).map(|(text, _)| Cow::Owned(text)),
         }
     }
@@ -170,15 +172,17 @@ impl Template {
         for part in &self.parts {
             let start = out.len();
             match part {
-                Part::Literal { text, .. } => out.extend_from_slice(text),
-                Part::Variable(variable) => {
+                TemplatePart::Literal { text, .. } => out.extend_from_slice(text),
+                TemplatePart::Variable(variable) => {
                     out.extend_from_slice(&variable.value(expansion, context))
                 }
-                Part::OfRule(group) => captured(expansion.rule.group(*group), escape, &mut out),
-                Part::OfCondition(group) => {
+                TemplatePart::OfRule(group) => {
+                    captured(expansion.rule.group(*group), escape, &mut out)
+                }
+                TemplatePart::OfCondition(group) => {
                     captured(expansion.condition.group(*group), escape, &mut out)
                 }
-                Part::Map(default) => {
+                TemplatePart::Map(default) => {
                     let (text, _) = default.write(expansion, context, escape, last)?;
                     out.extend_from_slice(&text);
                 }
@@ -187,8 +191,8 @@ impl Template {
                 return Err(RewriteError::TooLong);
             }
             let from_outside = match part {
-                Part::Literal { question: true, .. } => Some(false),
-                Part::Literal { .. } => None,
+                TemplatePart::Literal { question: true, .. } => Some(false),
+                TemplatePart::Literal { .. } => None,
                 _ => out[start..].contains(&b'?').then_some(true),
             };
             if last || unsafe_question.is_none() {
@@ -200,7 +204,11 @@ impl Template {
 }
 
 /// Reads a part that begins with a backslash, `$` or `%`. Returns the rest of the text.
-fn special<'t>(parts: &mut Vec<Part>, text: &'t [u8], depth: usize) -> Result<&'t [u8], String> {
+fn special<'t>(
+    parts: &mut Vec<TemplatePart>,
+    text: &'t [u8],
+    depth: usize,
+) -> Result<&'t [u8], String> {
     match text {
         [b'\\'] => literal(parts, b"\\", false),
         [b'\\', escaped, rest @ ..] => {
@@ -209,11 +217,11 @@ fn special<'t>(parts: &mut Vec<Part>, text: &'t [u8], depth: usize) -> Result<&'
         }
         [_, b'{', inner @ ..] => return curly(parts, text[0], inner, depth),
         [b'$', digit @ b'0'..=b'9', rest @ ..] => {
-            parts.push(Part::OfRule(usize::from(digit - b'0')));
+            parts.push(TemplatePart::OfRule(usize::from(digit - b'0')));
             return Ok(rest);
         }
         [b'%', digit @ b'0'..=b'9', rest @ ..] => {
-            parts.push(Part::OfCondition(usize::from(digit - b'0')));
+            parts.push(TemplatePart::OfCondition(usize::from(digit - b'0')));
             return Ok(rest);
         }
         [alone, ..] => literal(parts, std::slice::from_ref(alone), false),
@@ -225,7 +233,7 @@ fn special<'t>(parts: &mut Vec<Part>, text: &'t [u8], depth: usize) -> Result<&'
 /// Reads a variable or a map after its opening brace. Without a closing brace, or a map's colon,
 /// the two bytes are text.
 fn curly<'t>(
-    parts: &mut Vec<Part>,
+    parts: &mut Vec<TemplatePart>,
     sigil: u8,
     inner: &'t [u8],
     depth: usize,
@@ -234,14 +242,14 @@ fn curly<'t>(
     if let Some(end) = end {
         let (name, rest) = (&inner[..end], &inner[end + 1..]);
         if sigil == b'%' {
-            parts.push(Part::Variable(Variable::named(name, depth)));
+            parts.push(TemplatePart::Variable(RewriteVariable::named(name, depth)));
             return Ok(rest);
         }
         if let Some(colon) = at_depth_one(name, b':') {
             let depth = depth.checked_sub(1).ok_or("maps are nested too deep")?;
             let key = &name[colon + 1..];
             let default = at_depth_one(key, b'|').map_or(&b""[..], |bar| &key[bar + 1..]);
-            parts.push(Part::Map(Template::nested(default, depth)?));
+            parts.push(TemplatePart::Map(Template::nested(default, depth)?));
             return Ok(rest);
         }
     }
@@ -266,17 +274,17 @@ fn at_depth_one(text: &[u8], wanted: u8) -> Option<usize> {
     None
 }
 
-fn literal(parts: &mut Vec<Part>, text: &[u8], plain: bool) {
+fn literal(parts: &mut Vec<TemplatePart>, text: &[u8], plain: bool) {
     if text.is_empty() {
         return;
     }
     let has_question = plain && text.contains(&b'?');
     match parts.last_mut() {
-        Some(Part::Literal { text: before, question }) => {
+        Some(TemplatePart::Literal { text: before, question }) => {
             before.extend_from_slice(text);
             *question |= has_question;
         }
-        _ => parts.push(Part::Literal {
+        _ => parts.push(TemplatePart::Literal {
             text: text.into(),
             question: has_question,
         }),

@@ -1,7 +1,7 @@
 //! Rules on requests. The expected answers are what Apache 2.4.71 does in a folder's file.
 
 use crate::client::Unrepeatable;
-use crate::evaluation_context::{EvaluationContext, Lookup};
+use crate::evaluation_context::{EvaluationContext, SubRequestFacts};
 use crate::host::{Host, Probe, ProbeKind};
 use crate::modules::rewrite::{self, Outcome};
 use crate::testing::{request, settings, transaction};
@@ -41,15 +41,15 @@ impl EvaluationContext for Tree {
     fn host(&mut self) -> &mut dyn Host {
         self
     }
-    fn lookup(&mut self, _from: &mut Transaction<'_>, uri: &[u8]) -> Lookup {
+    fn lookup(&mut self, _from: &mut Transaction<'_>, uri: &[u8]) -> SubRequestFacts {
         self.asked.push(format!("lookup {}", String::from_utf8_lossy(uri)));
         let status = if uri.starts_with(b"/private") { 403 } else { 200 };
-        Lookup {
+        SubRequestFacts {
             status: howdah_http::Status::new(status).unwrap(),
             filename: [b"/srv", uri].concat(),
             uri: uri.to_vec(),
             user: Some(b"somebody".to_vec()),
-            ..Lookup::default()
+            ..SubRequestFacts::default()
         }
     }
 }

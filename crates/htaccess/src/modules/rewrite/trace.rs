@@ -1,7 +1,7 @@
 //! The events of rules, for `explain`.
 
-use super::condition::{Condition, Test};
-use super::rule::{Rule, Switches};
+use super::condition::{ConditionTest, RewriteCondition};
+use super::rule::{RewriteRule, Switches};
 use crate::pattern::Captures;
 use crate::trace::Event;
 use crate::transaction::Transaction;
@@ -9,7 +9,7 @@ use crate::transaction::Transaction;
 /// Adds the event of a rule's pattern and its subject.
 pub(super) fn pattern(
     transaction: &mut Transaction<'_>,
-    rule: &Rule,
+    rule: &RewriteRule,
     subject: &[u8],
     matches: bool,
     captures: &Captures,
@@ -32,7 +32,7 @@ pub(super) fn pattern(
 /// Adds the event of a condition. For an expression, `subject` is the error of its evaluation.
 pub(super) fn condition(
     transaction: &mut Transaction<'_>,
-    condition: &Condition,
+    condition: &RewriteCondition,
     subject: &[u8],
     captures: &Captures,
     holds: bool,
@@ -40,9 +40,9 @@ pub(super) fn condition(
     transaction.trace(|| {
         let mut facts = Vec::new();
         match &condition.test {
-            Test::Expression(_) if subject.is_empty() => {}
-            Test::Expression(_) => facts.push(("error", text(subject))),
-            Test::Regex(pattern) => {
+            ConditionTest::Expression(_) if subject.is_empty() => {}
+            ConditionTest::Expression(_) => facts.push(("error", text(subject))),
+            ConditionTest::Regex(pattern) => {
                 facts.push(("subject", text(subject)));
                 facts.push(("pattern", text(pattern.text())));
                 if holds && !condition.negated {
@@ -57,7 +57,7 @@ pub(super) fn condition(
 }
 
 /// Adds the event of a rule that matches and leaves the URL unchanged.
-pub(super) fn kept(transaction: &mut Transaction<'_>, rule: &Rule) {
+pub(super) fn kept(transaction: &mut Transaction<'_>, rule: &RewriteRule) {
     transaction.trace(|| {
         let outcome = match rule.has(Switches::STATUS) {
             true => rule.effects.status.to_string(),
@@ -68,7 +68,7 @@ pub(super) fn kept(transaction: &mut Transaction<'_>, rule: &Rule) {
 }
 
 /// Adds the event of a rule that has changed the URL.
-pub(super) fn changed(transaction: &mut Transaction<'_>, rule: &Rule) {
+pub(super) fn changed(transaction: &mut Transaction<'_>, rule: &RewriteRule) {
     if !transaction.is_traced() {
         return;
     }

@@ -10,7 +10,7 @@ use crate::variables::{Server, field, field_value, fixed, origin};
 
 /// A compiled variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Variable {
+pub(super) enum RewriteVariable {
     /// A variable with a fixed name.
     Server(Server),
     /// `HTTP:name`, and the names of request fields.
@@ -20,55 +20,57 @@ pub(super) enum Variable {
     /// `SSL:name`: a variable of TLS.
     Tls(Box<[u8]>),
     /// `LA-U:variable`: the value after a sub-request for the URL.
-    OfUrl(Box<Variable>),
+    OfUrl(Box<RewriteVariable>),
     /// `LA-F:variable`: the value after a sub-request for the file.
-    OfFile(Box<Variable>),
+    OfFile(Box<RewriteVariable>),
     /// Anything else: empty, as in Apache.
     Unknown,
 }
 
-impl Variable {
+impl RewriteVariable {
     /// Returns the variable of that name. Look-aheads may nest to that depth.
-    pub fn named(name: &[u8], depth: usize) -> Variable {
-        let boxed = |name: &[u8]| Variable::named(name, depth.saturating_sub(1)).into();
+    pub fn named(name: &[u8], depth: usize) -> RewriteVariable {
+        let boxed = |name: &[u8]| RewriteVariable::named(name, depth.saturating_sub(1)).into();
         let (Some(fourth), Some(fifth)) = (name.get(3), name.get(4).or(Some(&0))) else {
-            return Variable::Unknown;
+            return RewriteVariable::Unknown;
         };
         if *fourth == b':' {
             return match name[..3].to_ascii_uppercase().as_slice() {
-                _ if name.len() == 4 => Variable::Unknown,
-                b"ENV" => Variable::Environment(name[4..].into()),
+                _ if name.len() == 4 => RewriteVariable::Unknown,
+                b"ENV" => RewriteVariable::Environment(name[4..].into()),
                 b"SSL" if name[4..].eq_ignore_ascii_case(b"HTTPS") => {
-                    Variable::Server(Server::Https)
+                    RewriteVariable::Server(Server::Https)
                 }
-                b"SSL" => Variable::Tls(name[4..].to_ascii_uppercase().into()),
-                _ => Variable::Unknown,
+                b"SSL" => RewriteVariable::Tls(name[4..].to_ascii_uppercase().into()),
+                _ => RewriteVariable::Unknown,
             };
         }
         if *fifth == b':' {
             return match name[..4].to_ascii_uppercase().as_slice() {
-                _ if name.len() == 5 || depth == 0 => Variable::Unknown,
-                b"HTTP" => Variable::Field(name[5..].into()),
-                b"LA-U" => Variable::OfUrl(boxed(&name[5..])),
-                b"LA-F" => Variable::OfFile(boxed(&name[5..])),
-                _ => Variable::Unknown,
+                _ if name.len() == 5 || depth == 0 => RewriteVariable::Unknown,
+                b"HTTP" => RewriteVariable::Field(name[5..].into()),
+                b"LA-U" => RewriteVariable::OfUrl(boxed(&name[5..])),
+                b"LA-F" => RewriteVariable::OfFile(boxed(&name[5..])),
+                _ => RewriteVariable::Unknown,
             };
         }
         let name = name.to_ascii_uppercase();
         if let Some(field) = field(&name) {
-            return Variable::Field(field.into());
+            return RewriteVariable::Field(field.into());
         }
-        fixed(&name).map_or(Variable::Unknown, Variable::Server)
+        fixed(&name).map_or(RewriteVariable::Unknown, RewriteVariable::Server)
     }
 
     /// Returns the request field of the variable, for Vary. Host is left out: every response
     /// depends on it.
     pub fn field_name(&self) -> Option<&[u8]> {
         match self {
-            Variable::Field(name) => {
+            RewriteVariable::Field(name) => {
                 Some(&**name).filter(|name| !name.eq_ignore_ascii_case(b"host"))
             }
-            Variable::OfUrl(variable) | Variable::OfFile(variable) => variable.field_name(),
+            RewriteVariable::OfUrl(variable) | RewriteVariable::OfFile(variable) => {
+                variable.field_name()
+            }
             _ => None,
         }
     }
@@ -76,8 +78,8 @@ impl Variable {
     /// Whether the variable needs a sub-request, for the file or else for the URL.
     pub fn looks_ahead(&self, of_file: bool) -> bool {
         match self {
-            Variable::OfUrl(variable) => !of_file || variable.looks_ahead(of_file),
-            Variable::OfFile(variable) => of_file || variable.looks_ahead(of_file),
+            RewriteVariable::OfUrl(variable) => !of_file || variable.looks_ahead(of_file),
+            RewriteVariable::OfFile(variable) => of_file || variable.looks_ahead(of_file),
             _ => false,
         }
     }
@@ -90,19 +92,23 @@ impl Variable {
     ) -> Cow<'s, [u8]> {
         let transaction = expansion.transaction;
         match self {
-            Variable::Server(server) => server.value(transaction, context),
-            Variable::Field(name) => field_value(transaction, name),
-            Variable::Environment(name) => match transaction.state.env.value(name) {
+            RewriteVariable::Server(server) => server.value(transaction, context),
+            RewriteVariable::Field(name) => field_value(transaction, name),
+            RewriteVariable::Environment(name) => match transaction.state.env.value(name) {
                 Some(value) => Cow::Borrowed(value),
                 None => context.host().variable(name).unwrap_or_default().into(),
             },
-            Variable::Tls(name) => {
+            RewriteVariable::Tls(name) => {
                 let tls = transaction.client.tls();
                 Cow::Borrowed(tls.and_then(|tls| tls.variable(name)).unwrap_or_default().as_bytes())
             }
-            Variable::OfUrl(variable) => expansion.ahead.value(false, variable, expansion, context),
-            Variable::OfFile(variable) => expansion.ahead.value(true, variable, expansion, context),
-            Variable::Unknown => Cow::Borrowed(b""),
+            RewriteVariable::OfUrl(variable) => {
+                expansion.ahead.value(false, variable, expansion, context)
+            }
+            RewriteVariable::OfFile(variable) => {
+                expansion.ahead.value(true, variable, expansion, context)
+            }
+            RewriteVariable::Unknown => Cow::Borrowed(b""),
         }
     }
 }

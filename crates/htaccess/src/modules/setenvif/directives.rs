@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Config;
-use super::list::{Attribute, Rule, Test, Variable};
+use super::list::{Attribute, AttributeTest, SetEnvIfRule, SetVariable};
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::expression::Expression;
 use crate::language::word;
@@ -102,7 +102,7 @@ fn rule_of_attribute(
         pattern.map(Arc::new).map_err(wrong)
     };
     let literal = literal(&regex);
-    let test = Test::Attribute {
+    let test = AttributeTest::Attribute {
         attribute: match attribute(name) {
             Some(attribute) => attribute,
             None => Attribute::Fields(compiled(Pattern::new(name, caseless), name)?),
@@ -132,17 +132,17 @@ fn set_env_if_expression(call: &Call<'_>, shared: &mut Shared<Config>) -> Result
         );
         Complaint::new(message)
     })?;
-    add(call, shared, Test::Expression(Arc::new(expression)), rest)
+    add(call, shared, AttributeTest::Expression(Arc::new(expression)), rest)
 }
 
 /// Adds a rule that sets the variables in the rest of the line.
 fn add(
     call: &Call<'_>,
     shared: &mut Shared<Config>,
-    test: Test,
+    test: AttributeTest,
     mut rest: &[u8],
 ) -> Result<(), Complaint> {
-    let mut rule = Rule {
+    let mut rule = SetEnvIfRule {
         place: call.kept_place(),
         test,
         variables: Vec::new(),
@@ -184,7 +184,7 @@ fn attribute(name: &[u8]) -> Option<Attribute> {
 
 /// `name`, `name=value` or `!name`. As in Apache, several `=` are one, no value is `1`, and a value
 /// that begins with `!` unsets.
-fn variable(word: &[u8]) -> Variable {
+fn variable(word: &[u8]) -> SetVariable {
     let (name, value) = match memchr::memchr(b'=', word) {
         Some(at) => {
             let value = &word[at..];
@@ -194,12 +194,12 @@ fn variable(word: &[u8]) -> Variable {
         None => (word, &b""[..]),
     };
     match (name, value) {
-        ([b'!', name @ ..], b"") => Variable { name: name.into(), value: None },
-        (name, b"") => Variable {
+        ([b'!', name @ ..], b"") => SetVariable { name: name.into(), value: None },
+        (name, b"") => SetVariable {
             name: name.into(),
             value: Some((*b"1").into()),
         },
-        (name, value) => Variable {
+        (name, value) => SetVariable {
             name: name.into(),
             value: (value[0] != b'!').then(|| value.into()),
         },

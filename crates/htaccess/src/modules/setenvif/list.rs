@@ -9,21 +9,21 @@ use crate::pattern::{Pattern, PatternSet};
 
 /// Rules in the order in which they were written.
 #[derive(Debug, Default)]
-pub(super) struct List {
-    rules: Vec<Rule>,
-    runs: OnceLock<Box<[Run]>>,
+pub(super) struct SetEnvIfList {
+    rules: Vec<SetEnvIfRule>,
+    runs: OnceLock<Box<[RuleRun]>>,
 }
 
 /// One directive, or several that follow each other and differ in their variables only.
 #[derive(Clone, Debug)]
-pub(super) struct Rule {
+pub(super) struct SetEnvIfRule {
     pub place: Arc<Place>,
-    pub test: Test,
-    pub variables: Vec<Variable>,
+    pub test: AttributeTest,
+    pub variables: Vec<SetVariable>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Test {
+pub(super) enum AttributeTest {
     /// SetEnvIf and its like: the attribute's name as it was written, the attribute, and the
     /// regular expression.
     Attribute {
@@ -55,14 +55,14 @@ pub(super) enum Attribute {
 
 /// A variable, and what it is set to; `None` unsets it.
 #[derive(Clone, Debug)]
-pub(super) struct Variable {
+pub(super) struct SetVariable {
     pub name: Box<[u8]>,
     pub value: Option<Box<[u8]>>,
 }
 
 /// Rules that follow each other and ask for the same attribute; or one with an expression.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct RuleRun {
     pub rules: Range<usize>,
     /// The search for many patterns at once.
     pub set: Option<PatternSet>,
@@ -71,13 +71,13 @@ pub(super) struct Run {
 /// From this many rules on, a run is searched at once.
 const MANY: usize = 16;
 
-impl List {
-    pub(super) fn rules(&self) -> &[Rule] {
+impl SetEnvIfList {
+    pub(super) fn rules(&self) -> &[SetEnvIfRule] {
         &self.rules
     }
 
     /// Adds a rule, or its variables to the last one if that tests the same.
-    pub(super) fn push(&mut self, rule: Rule) {
+    pub(super) fn push(&mut self, rule: SetEnvIfRule) {
         self.runs = OnceLock::new();
         match self.rules.last_mut() {
             Some(last) if last.tests_like(&rule) => {
@@ -92,16 +92,17 @@ impl List {
         self.runs();
     }
 
-    pub(super) fn runs(&self) -> &[Run] {
+    pub(super) fn runs(&self) -> &[RuleRun] {
         self.runs.get_or_init(|| {
             let chunks = self.rules.chunk_by(|one, next| one.asks_like(next));
-            let run = |end: &mut usize, chunk: &[Rule]| {
+            let run = |end: &mut usize, chunk: &[SetEnvIfRule]| {
                 let start = *end;
                 *end += chunk.len();
-                Some(Run {
+                Some(RuleRun {
                     rules: start..*end,
-                    set: (chunk.len() >= MANY)
-                        .then(|| PatternSet::new(chunk.iter().filter_map(Rule::pattern).collect())),
+                    set: (chunk.len() >= MANY).then(|| {
+                        PatternSet::new(chunk.iter().filter_map(SetEnvIfRule::pattern).collect())
+                    }),
                 })
             };
             chunks.scan(0, run).collect()
@@ -109,49 +110,51 @@ impl List {
     }
 }
 
-impl Clone for List {
-    fn clone(&self) -> List {
-        List {
+impl Clone for SetEnvIfList {
+    fn clone(&self) -> SetEnvIfList {
+        SetEnvIfList {
             rules: self.rules.clone(),
             runs: OnceLock::new(),
         }
     }
 }
 
-impl Rule {
+impl SetEnvIfRule {
     /// Returns the attribute's name; an expression has none.
     pub(super) fn name(&self) -> Option<&[u8]> {
         match &self.test {
-            Test::Attribute { name, .. } => Some(name),
-            Test::Expression(_) => None,
+            AttributeTest::Attribute { name, .. } => Some(name),
+            AttributeTest::Expression(_) => None,
         }
     }
 
     fn pattern(&self) -> Option<Arc<Pattern>> {
         match &self.test {
-            Test::Attribute { pattern, .. } => Some(Arc::clone(pattern)),
-            Test::Expression(_) => None,
+            AttributeTest::Attribute { pattern, .. } => Some(Arc::clone(pattern)),
+            AttributeTest::Expression(_) => None,
         }
     }
 
     /// Whether both ask for the same attribute.
-    fn asks_like(&self, other: &Rule) -> bool {
+    fn asks_like(&self, other: &SetEnvIfRule) -> bool {
         match (self.name(), other.name()) {
             (Some(one), Some(other)) => one.eq_ignore_ascii_case(other),
             _ => false,
         }
     }
 
-    fn tests_like(&self, other: &Rule) -> bool {
-        let regex = |rule: &Rule| match &rule.test {
-            Test::Attribute { regex, pattern, .. } => Some((regex.clone(), pattern.is_caseless())),
-            Test::Expression(_) => None,
+    fn tests_like(&self, other: &SetEnvIfRule) -> bool {
+        let regex = |rule: &SetEnvIfRule| match &rule.test {
+            AttributeTest::Attribute { regex, pattern, .. } => {
+                Some((regex.clone(), pattern.is_caseless()))
+            }
+            AttributeTest::Expression(_) => None,
         };
         self.asks_like(other) && regex(self) == regex(other)
     }
 
     /// Adds a variable to those that the rule sets; names are compared without case.
-    pub(super) fn set(&mut self, variable: Variable) {
+    pub(super) fn set(&mut self, variable: SetVariable) {
         let known = self
             .variables
             .iter_mut()

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use howdah_http::Status;
 
 use super::Config;
-use super::list::{Attribute, List, Rule, Run, Test};
+use super::list::{Attribute, AttributeTest, RuleRun, SetEnvIfList, SetEnvIfRule};
 use crate::evaluation_context::EvaluationContext;
 use crate::pattern::{Candidates, Captures};
 use crate::trace::Event;
@@ -47,12 +47,12 @@ struct Pass<'p, 'r> {
 const LONGEST: usize = 64 << 10;
 
 impl Pass<'_, '_> {
-    fn list(&mut self, list: &List) -> Result<(), Status> {
+    fn list(&mut self, list: &SetEnvIfList) -> Result<(), Status> {
         let mut last: Option<&[u8]> = None;
         for run in list.runs() {
             let rules = &list.rules()[run.rules.clone()];
             let first = &rules[0];
-            if let (Test::Attribute { name, attribute, .. }, false) =
+            if let (AttributeTest::Attribute { name, attribute, .. }, false) =
                 (&first.test, is_same(last, first.name()))
             {
                 self.value.clear();
@@ -65,7 +65,7 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    fn run(&mut self, run: &Run, rules: &[Rule]) -> Result<(), Status> {
+    fn run(&mut self, run: &RuleRun, rules: &[SetEnvIfRule]) -> Result<(), Status> {
         let Some(set) = &run.set else {
             return rules.iter().try_for_each(|rule| self.rule(rule));
         };
@@ -76,27 +76,27 @@ impl Pass<'_, '_> {
         answer
     }
 
-    fn rule(&mut self, rule: &Rule) -> Result<(), Status> {
+    fn rule(&mut self, rule: &SetEnvIfRule) -> Result<(), Status> {
         let meter = self.tx.client.meter();
         if meter.spend(work::RULE).is_err() {
             return self.give_up(rule);
         }
         match &rule.test {
-            Test::Attribute { pattern, literal: true, .. } => {
+            AttributeTest::Attribute { pattern, literal: true, .. } => {
                 match pattern.is_match(&self.value, meter) {
                     Ok(true) => self.apply(rule, false),
                     Ok(false) => Ok(()),
                     Err(Exhausted) => self.give_up(rule),
                 }
             }
-            Test::Attribute { pattern, .. } => {
+            AttributeTest::Attribute { pattern, .. } => {
                 match pattern.captures(&self.value, &mut self.captures, meter) {
                     Ok(true) => self.apply(rule, true),
                     Ok(false) => Ok(()),
                     Err(Exhausted) => self.give_up(rule),
                 }
             }
-            Test::Expression(expression) => {
+            AttributeTest::Expression(expression) => {
                 self.captures.begin(&self.value);
                 match expression.holds(self.tx, self.context, &mut self.captures) {
                     Ok(holds) => {
@@ -114,7 +114,7 @@ impl Pass<'_, '_> {
     }
 
     /// Sets the variables of a rule whose test has held.
-    fn apply(&mut self, rule: &Rule, expands: bool) -> Result<(), Status> {
+    fn apply(&mut self, rule: &SetEnvIfRule, expands: bool) -> Result<(), Status> {
         let mut said = Vec::new();
         for variable in &rule.variables {
             self.tx.client.meter().note(work::RULE + self.tx.state.env.len() as u64);
@@ -160,11 +160,11 @@ impl Pass<'_, '_> {
         }
     }
 
-    fn give_up(&mut self, rule: &Rule) -> Result<(), Status> {
+    fn give_up(&mut self, rule: &SetEnvIfRule) -> Result<(), Status> {
         self.fail(rule, "the regular expression takes too many steps on this request".to_owned())
     }
 
-    fn fail(&mut self, rule: &Rule, message: String) -> Result<(), Status> {
+    fn fail(&mut self, rule: &SetEnvIfRule, message: String) -> Result<(), Status> {
         self.tx.complain(Some(&rule.place), message);
         Err(Status::INTERNAL_SERVER_ERROR)
     }
@@ -200,10 +200,10 @@ fn value_of<'t>(tx: &'t Transaction<'_>, attribute: &Attribute, name: &'t [u8]) 
     }
 }
 
-fn event(rule: &Rule, value: &[u8], said: &[String]) -> Event {
+fn event(rule: &SetEnvIfRule, value: &[u8], said: &[String]) -> Event {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (text, facts) = match &rule.test {
-        Test::Attribute { name, regex, pattern, .. } => {
+        AttributeTest::Attribute { name, regex, pattern, .. } => {
             let directive = if pattern.is_caseless() {
                 "SetEnvIfNoCase"
             } else {
@@ -212,7 +212,7 @@ fn event(rule: &Rule, value: &[u8], said: &[String]) -> Event {
             let facts = vec![("subject", lossy(value)), ("pattern", lossy(regex))];
             (format!("{directive} {} {}", lossy(name), lossy(regex)), facts)
         }
-        Test::Expression(expression) => {
+        AttributeTest::Expression(expression) => {
             (format!("SetEnvIfExpr {}", lossy(expression.text())), Vec::new())
         }
     };

@@ -1,40 +1,40 @@
 //! The parts of a branch of a pattern: runs at its ends and the words between them.
 
-use super::super::syntax::{Branch, Item, Node};
-use super::{Run, Word};
+use super::super::syntax::{Branch, Node, RepeatedNode};
+use super::{DotRun, ShapeWord};
 
 /// The parts of a branch.
-pub(super) struct Part {
-    pub(super) lead: Option<Run>,
-    pub(super) words: Vec<Word>,
-    pub(super) trail: Option<Run>,
+pub(super) struct BranchPart {
+    pub(super) lead: Option<DotRun>,
+    pub(super) words: Vec<ShapeWord>,
+    pub(super) trail: Option<DotRun>,
     pub(super) at_start: bool,
     pub(super) at_end: bool,
 }
 
-impl Part {
-    pub(super) fn of(branch: &Branch) -> Option<Part> {
+impl BranchPart {
+    pub(super) fn of(branch: &Branch) -> Option<BranchPart> {
         let mut items = &branch[..];
-        let mut part = Part {
+        let mut part = BranchPart {
             lead: None,
-            words: vec![Word::default()],
+            words: vec![ShapeWord::default()],
             trail: None,
             at_start: false,
             at_end: false,
         };
-        if let [Item { node: Node::Start, .. }, rest @ ..] = items {
+        if let [RepeatedNode { node: Node::Start, .. }, rest @ ..] = items {
             (part.at_start, items) = (true, rest);
         }
-        if let [rest @ .., Item { node: Node::End, .. }] = items {
+        if let [rest @ .., RepeatedNode { node: Node::End, .. }] = items {
             (part.at_end, items) = (true, rest);
         }
         if let [first, rest @ ..] = items
-            && let Some(run) = Run::of(first)
+            && let Some(run) = DotRun::of(first)
         {
             (part.lead, items) = (Some(run), rest);
         }
         if let [rest @ .., last] = items
-            && let Some(run) = Run::of(last)
+            && let Some(run) = DotRun::of(last)
         {
             (part.trail, items) = (Some(run), rest);
         }
@@ -45,18 +45,18 @@ impl Part {
     }
 }
 
-impl Run {
+impl DotRun {
     /// `.*`, `.+`, `(.*)` or `(.+)`.
-    fn of(item: &Item) -> Option<Run> {
+    fn of(item: &RepeatedNode) -> Option<DotRun> {
         match &item.node {
             Node::Any if item.greedy && item.max.is_none() && item.min <= 1 => {
-                Some(Run { captures: false, min: item.min as usize })
+                Some(DotRun { captures: false, min: item.min as usize })
             }
             Node::Group { captures, plain: true, branches } if item.is_once() => {
                 match &branches[..] {
                     [branch] => match &branch[..] {
                         [inner] if matches!(inner.node, Node::Any) => {
-                            Run::of(inner).map(|run| Run { captures: *captures, ..run })
+                            DotRun::of(inner).map(|run| DotRun { captures: *captures, ..run })
                         }
                         _ => None,
                     },
@@ -69,9 +69,9 @@ impl Run {
 }
 
 /// Returns every word followed by each alternative of an item, in PCRE2's order of trying.
-fn followed_by(words: Vec<Word>, item: &Item) -> Option<Vec<Word>> {
+fn followed_by(words: Vec<ShapeWord>, item: &RepeatedNode) -> Option<Vec<ShapeWord>> {
     let once = match &item.node {
-        Node::Byte(byte) => vec![Word { bytes: [*byte].into(), groups: [].into() }],
+        Node::Byte(byte) => vec![ShapeWord { bytes: [*byte].into(), groups: [].into() }],
         Node::Group { captures, plain: true, branches } => group_words(*captures, branches)?,
         _ => return None,
     };
@@ -80,14 +80,14 @@ fn followed_by(words: Vec<Word>, item: &Item) -> Option<Vec<Word>> {
         (1, Some(1)) => {}
         // A group that takes no part captures nothing, which a word cannot express.
         (0, Some(1)) if item.greedy && ends.iter().all(|word| word.groups.is_empty()) => {
-            ends.push(Word::default())
+            ends.push(ShapeWord::default())
         }
         _ => return None,
     }
     if words.len() * ends.len() > WORDS {
         return None;
     }
-    let joined: Vec<Word> = words
+    let joined: Vec<ShapeWord> = words
         .iter()
         .flat_map(|word| ends.iter().map(|end| word.followed_by(end)))
         .collect();
@@ -95,10 +95,10 @@ fn followed_by(words: Vec<Word>, item: &Item) -> Option<Vec<Word>> {
     Some(joined)
 }
 
-fn group_words(captures: bool, branches: &[Branch]) -> Option<Vec<Word>> {
+fn group_words(captures: bool, branches: &[Branch]) -> Option<Vec<ShapeWord>> {
     let mut words = Vec::new();
     for branch in branches {
-        let mut own = vec![Word::default()];
+        let mut own = vec![ShapeWord::default()];
         for item in branch {
             own = followed_by(own, item)?;
         }
@@ -118,11 +118,11 @@ fn group_words(captures: bool, branches: &[Branch]) -> Option<Vec<Word>> {
     Some(words)
 }
 
-impl Word {
-    fn followed_by(&self, end: &Word) -> Word {
+impl ShapeWord {
+    fn followed_by(&self, end: &ShapeWord) -> ShapeWord {
         let shift = self.bytes.len() as u32;
         let shifted = end.groups.iter().map(|(start, end)| (start + shift, end + shift));
-        Word {
+        ShapeWord {
             bytes: [&self.bytes[..], &end.bytes].concat().into(),
             groups: self.groups.iter().copied().chain(shifted).collect(),
         }
@@ -130,7 +130,7 @@ impl Word {
 }
 
 /// Whether the words are within the limits.
-pub(super) fn fits(words: &[Word]) -> Option<()> {
+pub(super) fn fits(words: &[ShapeWord]) -> Option<()> {
     let bytes: usize = words.iter().map(|word| word.bytes.len()).sum();
     (words.len() <= WORDS && bytes <= BYTES).then_some(())
 }

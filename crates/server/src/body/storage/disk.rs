@@ -10,6 +10,9 @@ pub(super) type Task = Box<dyn FnOnce() + Send>;
 
 /// Threads at most. More would only wait for the same disk.
 const THREADS: usize = 4;
+/// Threads that the calls of one site have at most: files on a disk that does not answer leave one
+/// to the other sites.
+const MOST_OF_SITE: usize = THREADS - 1;
 
 /// Threads and the calls that wait for them. The sites take turns: one that writes much delays
 /// itself alone. A thread starts when a call finds none that is free.
@@ -27,6 +30,8 @@ struct Queue {
     /// The waiting calls of each site that has some. The first site is the next one to get a turn.
     /// Each file has at most two calls, so that connections bound their number.
     sites: VecDeque<(usize, VecDeque<Task>)>,
+    /// The site of each call that a thread makes now.
+    running: Vec<usize>,
     /// The number of waiting calls.
     waiting: usize,
     threads: usize,
@@ -46,9 +51,10 @@ impl Disk {
     pub(super) fn hang(&self) -> std::sync::mpsc::Sender<()> {
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let wait = Arc::new(Mutex::new(wait));
-        for _ in 0..THREADS {
+        for number in 0..THREADS {
             let wait = Arc::clone(&wait);
-            self.run(usize::MAX, Box::new(move || assert!(wait.lock().unwrap().recv().is_err())));
+            let site = usize::MAX - number;
+            self.run(site, Box::new(move || assert!(wait.lock().unwrap().recv().is_err())));
         }
         go
     }
@@ -74,10 +80,11 @@ impl Disk {
         let mut queue = self.0.queue();
         queue.threads -= 1;
         if queue.threads == 0
-            && let Some(task) = queue.pop()
+            && let Some((site, task)) = queue.pop()
         {
             drop(queue);
             task();
+            self.0.queue().end(site);
         }
     }
 }
@@ -87,10 +94,11 @@ impl Shared {
     fn work(&self) {
         let mut queue = self.queue();
         loop {
-            while let Some(task) = queue.pop() {
+            while let Some((site, task)) = queue.pop() {
                 drop(queue);
                 task();
                 queue = self.queue();
+                queue.end(site);
             }
             queue.free += 1;
             queue = self.filled.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -112,15 +120,28 @@ impl Queue {
         }
     }
 
-    /// Removes the next call. The next turn is another site's.
-    fn pop(&mut self) -> Option<Task> {
-        let (site, mut tasks) = self.sites.pop_front()?;
-        let task = tasks.pop_front();
+    /// Removes the next call of a site that may have another thread, and counts it as running. The
+    /// next turn is another site's.
+    fn pop(&mut self) -> Option<(usize, Task)> {
+        let may_run = |site: usize| {
+            self.running.iter().filter(|running| **running == site).count() < MOST_OF_SITE
+        };
+        let next = self.sites.iter().position(|(site, _)| may_run(*site))?;
+        let (site, mut tasks) = self.sites.remove(next)?;
+        let task = tasks.pop_front()?;
         if !tasks.is_empty() {
             self.sites.push_back((site, tasks));
         }
         self.waiting -= 1;
-        task
+        self.running.push(site);
+        Some((site, task))
+    }
+
+    /// Notes that a call of the site has ended.
+    fn end(&mut self, site: usize) {
+        if let Some(place) = self.running.iter().position(|running| *running == site) {
+            self.running.swap_remove(place);
+        }
     }
 }
 
@@ -141,8 +162,9 @@ mod tests {
             }
         }
         let mut left = 0;
-        while let Some(task) = queue.pop() {
+        while let Some((site, task)) = queue.pop() {
             task();
+            queue.end(site);
             left += 1;
         }
         assert_eq!((left, queue.waiting), (1003, 0));
@@ -151,11 +173,15 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_waits_for_its_disk_does_not_keep_others() {
+    fn calls_that_wait_for_their_disk_do_not_keep_those_of_other_sites() {
         let disk = Disk::default();
         let (go, wait) = mpsc::channel::<()>();
+        let wait = Arc::new(Mutex::new(wait));
         let (done, ended) = mpsc::channel();
-        disk.run(0, Box::new(move || assert!(wait.recv().is_err())));
+        for _ in 0..2 * THREADS {
+            let wait = Arc::clone(&wait);
+            disk.run(0, Box::new(move || assert!(wait.lock().unwrap().recv().is_err())));
+        }
         for number in 0..100 {
             let done = done.clone();
             disk.run(1, Box::new(move || done.send(number).unwrap()));
@@ -163,6 +189,8 @@ mod tests {
         for _ in 0..100 {
             ended.recv_timeout(Duration::from_secs(90)).unwrap();
         }
+        let held = disk.0.queue().running.iter().filter(|site| **site == 0).count();
+        assert_eq!(held, MOST_OF_SITE);
         drop(go);
         assert!(disk.0.queue().threads <= THREADS);
     }

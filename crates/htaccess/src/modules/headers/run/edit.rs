@@ -2,7 +2,7 @@
 
 use howdah_http::Status;
 
-use super::super::rule::Rule;
+use super::super::rule::HeaderRule;
 use super::{Table, checked, exhausted, render};
 use crate::evaluation_context::EvaluationContext;
 use crate::pattern::{Captures, Pattern, substitute};
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 /// Changes the value of each line of the field.
 pub(super) fn edit(
     tx: &mut Transaction<'_>,
-    rule: &Rule,
+    rule: &HeaderRule,
     table: Table,
     context: &mut dyn EvaluationContext,
     pattern: &Pattern,

@@ -1,18 +1,18 @@
 //! The conditions of a rule.
 
-use super::Run;
+use super::RewriteRun;
 use crate::modules::rewrite::alternatives::Alternatives;
-use crate::modules::rewrite::condition::{Condition, Test};
+use crate::modules::rewrite::condition::{ConditionTest, RewriteCondition};
 use crate::modules::rewrite::expansion::RewriteError;
 use crate::modules::rewrite::look_ahead;
-use crate::modules::rewrite::rule::Rule;
+use crate::modules::rewrite::rule::RewriteRule;
 use crate::modules::rewrite::template::Template;
 use crate::modules::rewrite::trace;
 use crate::subrequest;
 
-impl Run<'_, '_> {
+impl RewriteRun<'_, '_> {
     /// Whether the conditions hold: all, or one of those joined by `OR`.
-    pub(super) fn conditions(&mut self, rule: &Rule) -> Result<bool, RewriteError> {
+    pub(super) fn conditions(&mut self, rule: &RewriteRule) -> Result<bool, RewriteError> {
         let conditions = &*rule.conditions;
         let is_traced = self.transaction.is_traced();
         let mut at = 0;
@@ -45,8 +45,12 @@ impl Run<'_, '_> {
         Ok(true)
     }
 
-    fn condition(&mut self, condition: &Condition, captures: bool) -> Result<bool, RewriteError> {
-        if let Test::Expression(_) = condition.test {
+    fn condition(
+        &mut self,
+        condition: &RewriteCondition,
+        captures: bool,
+    ) -> Result<bool, RewriteError> {
+        if let ConditionTest::Expression(_) = condition.test {
             return Ok(self.expression(condition));
         }
         self.look_ahead(&condition.subject);
@@ -56,8 +60,9 @@ impl Run<'_, '_> {
         let subject = condition.subject(&expansion, context)?;
         let length = subject.len();
         let wanted = if captures || is_traced { Some(spare) } else { None };
-        let captures =
-            wanted.is_some() && !condition.negated && matches!(condition.test, Test::Regex(_));
+        let captures = wanted.is_some()
+            && !condition.negated
+            && matches!(condition.test, ConditionTest::Regex(_));
         let decided = condition.holds(&subject, &known, context, wanted, meter)?;
         let subject = (is_traced || decided.is_none()).then(|| subject.into_owned());
         self.charge(length)?;
@@ -78,7 +83,7 @@ impl Run<'_, '_> {
     /// Returns the first condition of a list that holds.
     fn alternatives(
         &mut self,
-        first: &Condition,
+        first: &RewriteCondition,
         list: &Alternatives,
     ) -> Result<Option<usize>, RewriteError> {
         self.look_ahead(&first.subject);
@@ -97,9 +102,9 @@ impl Run<'_, '_> {
     }
 
     /// Whether a condition with a sub-request holds.
-    fn subrequest(&mut self, condition: &Condition, subject: &[u8]) -> bool {
+    fn subrequest(&mut self, condition: &RewriteCondition, subject: &[u8]) -> bool {
         let passes = match condition.test {
-            Test::Url => subrequest::is_url(self.transaction, subject, self.context),
+            ConditionTest::Url => subrequest::is_url(self.transaction, subject, self.context),
             _ => subrequest::is_file(self.transaction, subject, self.context),
         };
         passes != condition.negated
@@ -116,8 +121,8 @@ impl Run<'_, '_> {
     }
 
     /// Whether an expression holds. One that cannot be evaluated does not.
-    fn expression(&mut self, condition: &Condition) -> bool {
-        let Test::Expression(expression) = &condition.test else {
+    fn expression(&mut self, condition: &RewriteCondition) -> bool {
+        let ConditionTest::Expression(expression) = &condition.test else {
             return false;
         };
         self.spare.clear();

@@ -2,19 +2,22 @@
 
 use std::borrow::Cow;
 
-use super::{PROXY, Run};
+use super::{PROXY, RewriteRun};
 use crate::modules::rewrite::cookie;
 use crate::modules::rewrite::environment::{self, Assignment};
 use crate::modules::rewrite::expansion::RewriteError;
-use crate::modules::rewrite::rule::{Rule, Switches};
+use crate::modules::rewrite::rule::{RewriteRule, Switches};
 use crate::modules::rewrite::template::Template;
 use crate::modules::rewrite::url;
 use crate::modules::rewrite::variables::qualify;
 
-impl Run<'_, '_> {
+impl RewriteRun<'_, '_> {
     /// Returns the substitution's result; `None` where its query would begin at a `?` that came
     /// encoded in the URL, which is refused.
-    pub(super) fn substitute(&mut self, rule: &Rule) -> Result<Option<Vec<u8>>, RewriteError> {
+    pub(super) fn substitute(
+        &mut self,
+        rule: &RewriteRule,
+    ) -> Result<Option<Vec<u8>>, RewriteError> {
         let escape = rule.has(Switches::ESCAPE).then_some(&rule.effects.escape);
         let last = rule.has(Switches::QUERY_LAST);
         self.look_ahead(&rule.substitution);
@@ -32,7 +35,7 @@ impl Run<'_, '_> {
     }
 
     /// Makes the substitution's result the file name, and applies the flags to it.
-    pub(super) fn take(&mut self, rule: &Rule, result: Vec<u8>) -> Result<(), RewriteError> {
+    pub(super) fn take(&mut self, rule: &RewriteRule, result: Vec<u8>) -> Result<(), RewriteError> {
         let is_relative = !result.starts_with(b"/") && url::scheme(&result).is_none();
         let mut name = if is_relative {
             [&*self.config.directory, &result].concat()
@@ -77,7 +80,7 @@ impl Run<'_, '_> {
     }
 
     /// Sets the variables of `E=` and the cookies of `CO=`.
-    pub(super) fn set_variables(&mut self, rule: &Rule) -> Result<(), RewriteError> {
+    pub(super) fn set_variables(&mut self, rule: &RewriteRule) -> Result<(), RewriteError> {
         for assignment in &rule.effects.variables {
             self.assign(assignment)?;
         }
@@ -109,7 +112,7 @@ impl Run<'_, '_> {
     }
 
     /// Keeps the type of `T=` and the handler of `H=`.
-    pub(super) fn force_type(&mut self, rule: &Rule) -> Result<(), RewriteError> {
+    pub(super) fn force_type(&mut self, rule: &RewriteRule) -> Result<(), RewriteError> {
         let escape = rule.has(Switches::ESCAPE).then_some(&rule.effects.escape);
         let mut forced = |template: &Option<Template>| -> Result<Option<Vec<u8>>, RewriteError> {
             let Some(template) = template else {
@@ -135,7 +138,7 @@ impl Run<'_, '_> {
     }
 
     /// Adds to Vary the request fields that the rule depended on.
-    pub(super) fn note_vary(&mut self, rule: &Rule) {
+    pub(super) fn note_vary(&mut self, rule: &RewriteRule) {
         let names: Vec<&[u8]> = self
             .vary
             .iter()

@@ -1,0 +1,87 @@
+//! The answer to a script that asks for another URI of its site.
+
+/// What a URI leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found<'a> {
+    /// A file to send; its path.
+    File(&'a [u8]),
+    /// A script to include.
+    Script {
+        /// Its path.
+        path: &'a [u8],
+        /// Names and values of the variables that it would have as a request of its own.
+        variables: Vec<(&'a [u8], &'a [u8])>,
+    },
+    /// A response with this status, which is not to be included.
+    Status(u16),
+    /// Something else that has a response: an upstream's, or a list of a folder's files.
+    Other,
+}
+
+impl<'a> Found<'a> {
+    /// Encodes the answer. Variables that contain a NUL are left out.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Found::File(path) => [b"F", *path].concat(),
+            Found::Script { path, variables } => {
+                let mut out = [b"S", *path].concat();
+                let clean = |text: &[u8]| !text.contains(&0);
+                for (name, value) in variables.iter().filter(|(n, v)| clean(n) && clean(v)) {
+                    for part in [b"\0", *name, b"\0", *value] {
+                        out.extend_from_slice(part);
+                    }
+                }
+                out
+            }
+            Found::Status(status) => format!("E{status}").into_bytes(),
+            Found::Other => b"O".to_vec(),
+        }
+    }
+
+    /// Decodes an answer. `None` for one that [`Found::encode`] has not made.
+    pub fn decode(answer: &'a [u8]) -> Option<Found<'a>> {
+        let (kind, rest) = answer.split_first()?;
+        Some(match kind {
+            b'F' => Found::File(rest),
+            b'S' => {
+                let mut parts = rest.split(|byte| *byte == 0);
+                let path = parts.next()?;
+                let mut variables = Vec::new();
+                while let Some(name) = parts.next() {
+                    variables.push((name, parts.next()?));
+                }
+                Found::Script { path, variables }
+            }
+            b'E' => Found::Status(str::from_utf8(rest).ok()?.parse().ok()?),
+            b'O' if rest.is_empty() => Found::Other,
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_survives_the_trip() {
+        let script = |variables: &[(&'static str, &'static str)]| Found::Script {
+            path: b"/r/a.php",
+            variables: variables.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes())).collect(),
+        };
+        let cases = [
+            Found::File(b"/r/a.txt"),
+            script(&[]),
+            script(&[("A", "1"), ("B", ""), ("C", "x=y")]),
+            Found::Status(404),
+            Found::Other,
+        ];
+        for found in cases {
+            assert_eq!(Found::decode(&found.encode()), Some(found.clone()), "{found:?}");
+        }
+        assert_eq!(Found::decode(&script(&[("A", "1\0")]).encode()), Some(script(&[])));
+        for wrong in ["", "X", "E", "Ex", "S/a\0A", "Ox"] {
+            assert_eq!(Found::decode(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+}

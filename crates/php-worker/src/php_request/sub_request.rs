@@ -1,0 +1,184 @@
+//! Including another URI of the site with `virtual()`: the front says what it leads to.
+
+use std::ffi::{OsStr, c_int};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use howdah_ipc::request::{DecodedRequest, FixedText};
+use howdah_ipc::sub_request::Found;
+
+use super::{ClientGone, PhpRequest, ResponseStage, raw_bytes};
+use crate::children;
+use crate::lookup;
+use crate::sapi::raw;
+use crate::text_table::TextTable;
+
+/// The sub-requests of a script. While one runs, the next may begin within it.
+#[derive(Debug, Default)]
+pub(super) struct SubRequests {
+    /// The variables of the scripts that are included now, the innermost last.
+    variables: Vec<TextTable>,
+    /// The answer to the last question, and whether the script may include it.
+    found: Option<Included>,
+}
+
+/// Something to include.
+#[derive(Debug)]
+enum Included {
+    /// The path of a script, followed by a NUL.
+    Script(Vec<u8>),
+    /// A file that is open.
+    File(File),
+    /// The reason why there is nothing, followed by a NUL.
+    Nothing(Vec<u8>),
+}
+
+/// The most scripts that may be included within one another, which is Apache's number.
+const MOST_NESTED: usize = 10;
+/// Bytes that are read from a file at once.
+const PIECE: usize = 64 * 1024;
+
+impl PhpRequest<'_> {
+    /// Finds what another URI of the site leads to. Returns what it is, one of the shim's numbers,
+    /// and its path or the reason why there is nothing.
+    pub(crate) fn sub_request(&mut self, uri: &[u8]) -> (c_int, raw::Text) {
+        let can_ask = children::is_worker() && self.stage != ResponseStage::Ended;
+        let client = &mut self.client;
+        let ask = |question: &[u8]| if can_ask { client.ask(question) } else { None };
+        match self.sub_requests.enter(&self.request, uri, ask) {
+            Included::Script(path) => (raw::SCRIPT, raw_bytes(path)),
+            Included::File(_) => (raw::FILE, raw_bytes(b"")),
+            Included::Nothing(reason) => (raw::NOTHING, raw_bytes(reason)),
+        }
+    }
+
+    /// Sends the file that was found, or ends the script that was.
+    pub(crate) fn end_sub_request(&mut self, found: c_int) -> Result<(), ClientGone> {
+        if found == raw::SCRIPT {
+            self.sub_requests.leave();
+            return Ok(());
+        }
+        let mut sub_requests = std::mem::take(&mut self.sub_requests);
+        let sent = sub_requests.send(|piece| self.write(piece));
+        self.sub_requests = sub_requests;
+        sent
+    }
+}
+
+impl SubRequests {
+    /// Finds what `uri` leads to. `ask` puts a question to the front, which may have no answer.
+    /// The variables of a script hold until [`SubRequests::leave`].
+    fn enter(
+        &mut self,
+        request: &DecodedRequest<'_>,
+        uri: &[u8],
+        ask: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
+    ) -> &Included {
+        let found = self.find(request, uri, ask);
+        self.found.insert(
+            found.unwrap_or_else(|reason| Included::Nothing([reason.as_bytes(), b"\0"].concat())),
+        )
+    }
+
+    fn find(
+        &mut self,
+        request: &DecodedRequest<'_>,
+        uri: &[u8],
+        ask: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
+    ) -> Result<Included, &'static str> {
+        if self.variables.len() == MOST_NESTED {
+            return Err("10 pages are included within one another already");
+        }
+        let question = question(request, uri).ok_or("error finding URI")?;
+        let answer = ask(&question).ok_or("the server gives no answer")?;
+        match Found::decode(&answer).ok_or("the server gives no answer")? {
+            Found::File(path) => {
+                let path = Path::new(OsStr::from_bytes(path));
+                let file = File::open(path).map_err(|_| "PHP's user cannot read the file")?;
+                Ok(Included::File(file))
+            }
+            Found::Script { path, variables } => {
+                let mut table = TextTable::default();
+                // Apache leaves the client's own URI.
+                let own = variables.into_iter().filter(|(name, _)| *name != b"REQUEST_URI");
+                own.for_each(|(name, value)| table.set(name, value));
+                self.variables.push(table);
+                Ok(Included::Script([path, b"\0"].concat()))
+            }
+            Found::Other => Err("a page of an upstream or a list of files cannot be included"),
+            Found::Status(300..=399 | 404) => Err("request execution failed"),
+            Found::Status(_) => Err("error finding URI"),
+        }
+    }
+
+    /// Ends the innermost script.
+    fn leave(&mut self) {
+        self.variables.pop();
+    }
+
+    /// Gives the content of the file that was found to `write`.
+    ///
+    /// # Errors
+    /// The client has gone.
+    fn send(
+        &mut self,
+        mut write: impl FnMut(&[u8]) -> Result<(), ClientGone>,
+    ) -> Result<(), ClientGone> {
+        let Some(Included::File(mut file)) = self.found.take() else {
+            return Ok(());
+        };
+        let mut piece = vec![0; PIECE];
+        loop {
+            match file.read(&mut piece) {
+                Ok(0) => return Ok(()),
+                Ok(count) => write(&piece[..count])?,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                // The content ends early, as with a file that has become shorter.
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    /// Returns the variable of the innermost script, followed by a NUL.
+    pub(super) fn variable(&self, name: &[u8]) -> Option<&[u8]> {
+        self.variables.last()?.find(name)
+    }
+}
+
+/// Returns the question to the front: the scheme, then the head of a request for `uri` by the same
+/// client. `None` for a URI that no client may ask for.
+fn question(request: &DecodedRequest<'_>, uri: &[u8]) -> Option<Vec<u8>> {
+    let variable = |wanted: &[u8]| {
+        request.variables().find(|(name, _)| *name == wanted).map(|(_, value)| value)
+    };
+    let scheme = variable(b"REQUEST_SCHEME").unwrap_or(b"http");
+    let target = lookup::joined(request.fixed(FixedText::RequestUri).unwrap_or_default(), uri)?;
+    let mut out = [scheme, b"\r\nGET "].concat();
+    out.extend_from_slice(&target);
+    out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
+    out.extend_from_slice(variable(b"HTTP_HOST").unwrap_or_default());
+    for (name, value) in request.fields().filter(|(name, _)| !is_of_the_message(name)) {
+        for part in [b"\r\n", name, b": ", value] {
+            out.extend_from_slice(part);
+        }
+    }
+    out.extend_from_slice(b"\r\n\r\n");
+    Some(out)
+}
+
+/// Whether a field is about the client's own message, and not about the client.
+fn is_of_the_message(name: &[u8]) -> bool {
+    const FIELDS: [&str; 8] = [
+        "host",
+        "connection",
+        "upgrade",
+        "expect",
+        "range",
+        "transfer-encoding",
+        "content-length",
+        "te",
+    ];
+    FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field.as_bytes()))
+}

@@ -1,0 +1,144 @@
+//! What another URI of the site leads to, for a script that includes it (`virtual()`).
+//!
+//! A script of the site asks. It learns the paths and variables of its own site, which its worker
+//! then opens with rights of its own. The client's address is not the script's to say: it is in the
+//! log, and limits count by it.
+
+use std::future::{Future, ready};
+use std::os::unix::ffi::OsStrExt;
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use howdah_http::h1::{HeadProgress, parse_request};
+use howdah_http::{Limits, Method, Request, ResponseHead, Scheme, Status};
+use howdah_php::{Answers, Asker, Found};
+use howdah_site::{Resolution, Resolved, Script, server_variables};
+
+use super::context::{Arrival, RequestContext, ScratchBuffers};
+use super::directives;
+use super::response::Response;
+use crate::body::{BodyError, RequestStream};
+use crate::front::Thread;
+use crate::net::Peer;
+use crate::observe::RequestError;
+
+/// Answers the questions of the scripts of site number `site` on a thread.
+pub(crate) fn answers(thread: Weak<Thread>, site: usize) -> Answers {
+    Answers::new(move |question, asker| {
+        let thread = thread.clone();
+        Box::pin(async move {
+            let Some(thread) = thread.upgrade() else {
+                return Vec::new();
+            };
+            match SubRequest::read(thread.limits(), &question, asker) {
+                Some(asked) => asked.resolve(&thread, site).await,
+                None => Found::Status(Status::BAD_REQUEST.code()).encode(),
+            }
+        })
+    })
+}
+
+/// A request that a script makes.
+struct SubRequest {
+    peer: Peer,
+    request: Request,
+}
+
+impl SubRequest {
+    /// Reads a question: a line with the scheme, then the head of a request. `None` if it is none.
+    fn read(limits: &Limits, question: &[u8], asker: Asker) -> Option<SubRequest> {
+        let end = question.windows(2).position(|bytes| bytes == b"\r\n")?;
+        let mut peer = Peer::new(asker.remote, asker.local);
+        peer.scheme = match &question[..end] {
+            b"https" => Scheme::Https,
+            _ => Scheme::Http,
+        };
+        let mut request = Request { scheme: peer.scheme, ..Request::new() };
+        match parse_request(&question[end + 2..], limits, &mut request) {
+            Ok(HeadProgress::Complete(_)) => {}
+            _ => return None,
+        }
+        request.method = Method::Get;
+        request.content = howdah_http::Content::None;
+        Some(SubRequest { peer, request })
+    }
+
+    /// Resolves the request, and encodes the result.
+    async fn resolve(mut self, thread: &Rc<Thread>, site: usize) -> Vec<u8> {
+        let Some(site) = thread.sites().iter().nth(site) else {
+            return Found::Status(Status::NOT_FOUND.code()).encode();
+        };
+        let (mut stream, mut scratch) = (NoContent, ScratchBuffers::default());
+        let arrival = Arrival::now(thread);
+        let (peer, request) = (&self.peer, &mut self.request);
+        let mut context =
+            RequestContext::new(thread, peer, arrival, request, &mut stream, &mut scratch);
+        context.site = Some(site);
+        let mut resolved = directives::resolve(&mut context, site).await;
+        if resolved.is_forbidden() {
+            let refused = RequestError::forbidden(context.situation(), Status::FORBIDDEN);
+            thread.report(&refused);
+        }
+        directives::log_messages(&context, resolved.ruled.as_mut());
+        let Resolved { resolution, ruled } = resolved;
+        match resolution {
+            Resolution::File { path, .. } => {
+                Found::File(path.absolute().as_os_str().as_bytes()).encode()
+            }
+            Resolution::Php(script) => script_found(&context, &script, ruled.as_deref()),
+            Resolution::Listing { .. } | Resolution::Proxy { .. } => Found::Other.encode(),
+            Resolution::Exhausted | Resolution::Verify { .. } | Resolution::Discard { .. } => {
+                Found::Status(Status::INTERNAL_SERVER_ERROR.code()).encode()
+            }
+            other => Found::Status(Response::of(other).head.get().status.code()).encode(),
+        }
+    }
+}
+
+/// Encodes a script that was found, with its variables.
+fn script_found(
+    context: &RequestContext<'_, '_>,
+    script: &Script,
+    ruled: Option<&howdah_site::Ruled>,
+) -> Vec<u8> {
+    let mut owned: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    server_variables(&context.client(), script, ruled, &mut |name: &[u8], value: &[u8]| {
+        owned.push((name.to_vec(), value.to_vec()));
+    });
+    Found::Script {
+        path: script.path().absolute().as_os_str().as_bytes(),
+        variables: owned.iter().map(|(name, value)| (&**name, &**value)).collect(),
+    }
+    .encode()
+}
+
+/// A request without content or client.
+struct NoContent;
+
+impl RequestStream for NoContent {
+    fn poll_content(
+        &mut self,
+        _: Duration,
+        _: &mut dyn FnMut(&[u8]) -> Result<(), BodyError>,
+        _: &mut Context<'_>,
+    ) -> Poll<Result<bool, BodyError>> {
+        Poll::Ready(Ok(false))
+    }
+
+    fn send_interim<'s>(
+        &'s mut self,
+        _: &'s ResponseHead,
+    ) -> Pin<Box<dyn Future<Output = ()> + 's>> {
+        Box::pin(ready(()))
+    }
+
+    fn poll_closed(&self, _: &mut Context<'_>) -> bool {
+        false
+    }
+
+    fn poll_broken(&self, _: &mut Context<'_>) -> bool {
+        false
+    }
+}

@@ -1,0 +1,139 @@
+//! Scripts that include another URI of their site with `virtual()`, as with Apache's module.
+
+use crate::site::{Options, Site};
+use crate::support::has_php;
+
+/// Includes what the query names, between two lines of its own. 64: slashes are not escaped.
+const PAGE: (&str, &str) = (
+    "page.php",
+    "<?php header('X-Page: 1'); $local = 1; ob_start(); echo \"before\\n\"; \
+     $result = virtual($_GET['uri']); \
+     echo \"\\nafter \", json_encode([$result, $set ?? null, ob_get_level(), \
+     getenv('SCRIPT_NAME'), \
+     error_get_last()['message'] ?? ''], 64);",
+);
+
+fn failed(uri: &str, reason: &str) -> String {
+    let message = format!("virtual(): Unable to include '{uri}' - {reason}");
+    serde_json::json!([false, null, 1, "/page.php", message]).to_string()
+}
+
+#[test]
+fn a_page_includes_files_and_scripts_of_its_site() {
+    if !has_php() {
+        return;
+    }
+    let included = "<?php $set = $local + 1; echo json_encode([getcwd(), \
+                    getenv('QUERY_STRING'), $_SERVER['SCRIPT_NAME'], \
+                    $_SERVER['PHP_SELF'], getenv('PATH_INFO'), \
+                    getenv('REDIRECT_URL'), getenv('REQUEST_METHOD'), headers_sent()], 64);";
+    // One worker: a script that is included needs no other one.
+    let site = Site::with_php(
+        &[
+            PAGE,
+            ("plain.txt", "plain"),
+            ("in/part.php", included),
+            ("exit.php", "<?php echo 'gone'; exit;"),
+            (".htaccess", "RewriteEngine On\nRewriteRule ^nice$ /in/part.php?by=rule [L]\n"),
+        ],
+        "workers = 1\nini = { output_buffering = \"0\" }",
+    );
+    let root = site.root().display().to_string();
+    let part = |query: &str, info: Option<&str>, from: Option<&str>| {
+        let info = serde_json::json!(info.map_or(serde_json::json!(false), |info| info.into()));
+        let from = serde_json::json!(from.map_or(serde_json::json!(false), |from| from.into()));
+        let php_self = format!("/in/part.php{}", info.as_str().unwrap_or_default());
+        serde_json::json!([root, query, "/in/part.php", php_self, info, from, "GET", true])
+            .to_string()
+    };
+    let good = |set: Option<u8>| serde_json::json!([true, set, 0, "/page.php", ""]).to_string();
+    let cases = [
+        ("/plain.txt", "plain".to_owned(), good(None)),
+        ("plain.txt", "plain".to_owned(), good(None)),
+        ("/in/part.php%3Fa=1", part("a=1", None, None), good(Some(2))),
+        ("/in/../in/part.php/more", part("", Some("/more"), None), good(Some(2))),
+        ("/nice", part("by=rule", None, Some("/nice")), good(Some(2))),
+        ("/exit.php", "gone".to_owned(), good(None)),
+    ];
+    for (uri, content, after) in cases {
+        let reply = site.get(&format!("/page.php?uri={uri}"));
+        assert_eq!(reply.text(), format!("before\n{content}\nafter {after}"), "{uri}");
+        assert_eq!((reply.status, reply.field("x-page")), (200, Some("1")), "{uri}");
+    }
+}
+
+#[test]
+fn a_page_cannot_include_what_the_directives_close() {
+    if !has_php() {
+        return;
+    }
+    let files = [
+        PAGE,
+        ("closed/secret.txt", "secret"),
+        ("closed/.htaccess", "Require all denied\n"),
+        ("local/near.txt", "near"),
+        ("local/.htaccess", "Require ip 192.0.2.0/24\n"),
+        (
+            ".htaccess",
+            "RewriteEngine On\nRewriteRule ^away$ /plain [R]\nRewriteRule ^up$ http://127.0.0.1:9/ \
+             [P]\n",
+        ),
+        (
+            "nest.php",
+            "<?php echo 'n'; if (!virtual('/nest.php')) echo error_get_last()['message'];",
+        ),
+    ];
+    let site = Site::with(
+        &files,
+        &Options {
+            site: "listing = true\nupstreams = [\"http://127.0.0.1:9\"]",
+            php: "ini = { display_errors = \"0\", output_buffering = \"0\" }",
+            ..Options::default()
+        },
+    );
+    let refused = [
+        ("/closed/secret.txt", "error finding URI"),
+        // The client is asked about, not the server.
+        ("/local/near.txt", "error finding URI"),
+        ("/.htaccess", "error finding URI"),
+        ("/a%2500", "error finding URI"),
+        ("/none.txt", "request execution failed"),
+        ("/away", "request execution failed"),
+        ("/up", "a page of an upstream or a list of files cannot be included"),
+        ("/local/..", "a page of an upstream or a list of files cannot be included"),
+    ];
+    for (uri, reason) in refused {
+        let reply = site.get(&format!("/page.php?uri={uri}"));
+        let sent = uri.replace("%25", "%");
+        assert_eq!(reply.text(), format!("before\n\nafter {}", failed(&sent, reason)), "{uri}");
+    }
+    let nested = site.get("/nest.php");
+    let reason = "virtual(): Unable to include '/nest.php' - 10 pages are included within one \
+                  another already";
+    assert_eq!(nested.text(), format!("{}{reason}", "n".repeat(11)));
+}
+
+#[test]
+fn a_page_that_the_client_does_not_wait_for_includes_nothing() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[
+            (
+                "finish.php",
+                "<?php echo 'done'; fastcgi_finish_request(); $result = @virtual('/plain.txt'); \
+                 file_put_contents($_GET['in'] . '/result', json_encode([$result, \
+                 error_get_last()['message']]));",
+            ),
+            ("plain.txt", "plain"),
+        ],
+        "",
+    );
+    assert_eq!(site.get(&site.awaiting("/finish.php")).text(), "done");
+    let result = site.scratch().join("result");
+    let read = || std::fs::read_to_string(&result).unwrap_or_default();
+    crate::support::wait_until("the script has ended", || read().ends_with(']'));
+    let reason = "virtual(): Unable to include '\\/plain.txt' - the server gives no answer";
+    assert_eq!(read(), format!("[false,\"{reason}\"]"));
+}
