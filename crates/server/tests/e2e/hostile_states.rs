@@ -1,7 +1,12 @@
 //! Pools in states from which their slots do not come back by themselves.
 
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use crate::site::Site;
-use crate::support::{Process, has_php, wait_until};
+use crate::support::{Process, has_php, is_root, wait_until};
 use crate::wire::Wire;
 
 const OK: (&str, &str) = ("ok.php", "<?php echo 'ok';");
@@ -74,7 +79,7 @@ fn slots_whose_state_is_forged_after_their_clients_have_gone_cost_the_site_nothi
             let mut wire = site.connect();
             wire.request("GET", &target, &[], b"");
             wait_until("a script runs, or the pool is given up", || {
-                !wire.is_silent_for(std::time::Duration::from_millis(1)) || !zygote.lives()
+                !wire.is_silent_for(Duration::from_millis(1)) || !zygote.lives()
             });
             drop(wire);
             let is_over = || !zygote.lives() || site.server.zygote() != zygote;
@@ -120,4 +125,75 @@ fn a_pool_that_is_stopped_while_uploads_are_taken_back_is_replaced() {
     }
     waits_for_the_next_pool(&site, zygote);
     assert_eq!(site.server.front(), front);
+}
+
+/// The words of the queue say that requests are taken all the time, as a hostile thread of a worker
+/// can make them say. Nobody is answered.
+#[test]
+fn a_pool_that_takes_requests_and_answers_none_is_replaced() {
+    if !has_php() || !is_root() {
+        return;
+    }
+    let site = site();
+    wait_until("both workers are there", || site.server.workers().len() == 2);
+    assert_eq!(site.get("/ok.php").text(), "ok");
+    let (front, zygote) = (site.server.front(), site.server.zygote());
+    let workers = site.server.workers();
+    let queue = Queue::of(workers[0]);
+    workers.iter().for_each(|worker| worker.signal(STOP));
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Requests come and go all the time, so that the words move between any two looks.
+        for number in 0..24 {
+            let is_over = &is_over;
+            let site = &site;
+            scope.spawn(move || {
+                std::thread::sleep(number * Duration::from_millis(110));
+                while !is_over.load(Ordering::Relaxed) {
+                    let _ = site.get("/ok.php");
+                }
+            });
+        }
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) && queue.take_all() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        wait_until("the pool is given up", || !zygote.lives());
+        is_over.store(true, Ordering::Relaxed);
+    });
+    wait_until("the pool serves again", || site.get("/ok.php").status == 200);
+    assert_eq!(site.server.front(), front);
+}
+
+/// The queue of a pool's region, seen from outside.
+struct Queue {
+    memory: File,
+    /// The place of the number of entries taken.
+    head: u64,
+}
+
+impl Queue {
+    /// The place of the number of entries put in, after `head`.
+    const TAIL: u64 = 64;
+
+    /// The queue that a worker has mapped.
+    fn of(worker: Process) -> Queue {
+        let folder = format!("/proc/{}", worker.number());
+        let maps = fs::read_to_string(format!("{folder}/maps")).unwrap();
+        let line = maps.lines().find(|line| line.contains("howdah-pool")).expect("the region");
+        let start = line.split('-').next().unwrap();
+        let memory = File::options().read(true).write(true).open(format!("{folder}/mem")).unwrap();
+        Queue {
+            memory,
+            head: u64::from_str_radix(start, 16).unwrap(),
+        }
+    }
+
+    /// Makes the queue say that all entries were taken. Returns `false` if the worker is gone.
+    fn take_all(&self) -> bool {
+        let mut tail = [0; 4];
+        self.memory.read_exact_at(&mut tail, self.head + Queue::TAIL).is_ok()
+            && self.memory.write_all_at(&tail, self.head).is_ok()
+    }
 }
