@@ -1,5 +1,6 @@
 //! Certificates that the server orders by itself, from a real authority for tests.
 
+mod account;
 mod many;
 mod on_demand;
 mod pebble;
