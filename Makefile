@@ -14,7 +14,7 @@ BIN := $(DESTDIR)$(PREFIX)/bin
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 MAN5 := $(DESTDIR)$(PREFIX)/share/man/man5
 
-.PHONY: help serve build release lab test lint fuzz-check doc unit loom h2spec deny sanitize miri mutants attacks chaos test-applications deb test-packages test-container install uninstall bench clean
+.PHONY: help serve build release lab test lint fuzz-check doc unit loom h2spec deny sanitize miri mutants attacks chaos certificates test-applications deb test-packages test-container install uninstall bench clean
 
 help:
 	@echo 'make serve     build and serve the demo at http://$(LISTEN) and https://$(LISTEN_HTTPS)'
@@ -29,6 +29,7 @@ help:
 	@echo 'make mutants   whether tests notice changes of the code; hours; MUTANTS="-f crates/http/src/list.rs"'
 	@echo 'make attacks   every attack of tests/attacks, and the speed of the neighbouring site meanwhile; as root; ATTACK=fork for one'
 	@echo 'make chaos     visitors of all kinds while processes die, hang and starve, ten minutes; CHAOS_SECONDS=60 for less'
+	@echo 'make certificates  200 names get certificates from an authority for tests; needs Go'
 	@echo 'make test-applications  web applications of Debian beside Apache, every difference explained; as root; APPLICATION=mediawiki for one'
 	@echo 'make deny      licences, sources and versions of packages, by cargo-deny'
 	@echo 'make release   both binaries, optimised, in $(TARGET)/release'
@@ -170,6 +171,11 @@ chaos: release
 	$(CARGO) test --release --package howdah-server --test chaos -- --ignored --nocapture --test-threads=1
 	$(CARGO) test --release --package howdah-server --test e2e -- --ignored --nocapture \
 		a_reload_every_second_for_a_minute
+
+# Two hundred names get certificates from Pebble, an authority that refuses half of all requests at first.
+certificates: build
+	scripts/install-pebble "$(TARGET)/tools"
+	$(CARGO) test --package howdah-server --test e2e -- --ignored --nocapture two_hundred_names
 
 # Web applications of Debian, each installed, used and crawled on Howdah and on Apache. Writes docs/applications.md.
 # Installs the applications; needs root. APPLICATION=NAME takes one of them, and writes no page.

@@ -1,5 +1,7 @@
 //! The command line of `howdah-lab`.
 
+mod setup;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use crate::scenarios::{self, Facts, Scenario};
 use crate::stack::Environment;
 use crate::terminal::{Terminal, duration};
 use crate::wordpress::WordPress;
-use crate::{machine, report, setup, stacks, zts};
+use crate::{machine, report, stacks};
 
 /// Exit code after bad usage.
 const EXIT_USAGE: u8 = 2;
@@ -35,7 +37,7 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Task {
     /// Install the servers and load generators from Debian's packages
-    Setup(Setup),
+    Setup(setup::Arguments),
     /// Say what is missing, what the kernel allows, and how noisy the machine is
     Doctor,
     /// List scenarios and stacks
@@ -54,17 +56,6 @@ enum Task {
         /// The later run's folder
         after: PathBuf,
     },
-}
-
-#[derive(Debug, Args)]
-struct Setup {
-    /// Do not ask
-    #[arg(long)]
-    yes: bool,
-    /// Build a thread-safe PHP from Debian's source package as well, for Apache's worker MPM with
-    /// mod_php (takes minutes)
-    #[arg(long)]
-    zts: bool,
 }
 
 #[derive(Debug, Args)]
@@ -184,53 +175,6 @@ fn local_environment() -> Result<Environment, Wrong> {
 /// The path of a program in the folder of this one.
 fn beside(name: &str) -> PathBuf {
     std::env::current_exe().map_or_else(|_| name.into(), |own| own.with_file_name(name))
-}
-
-impl Setup {
-    fn install(self) -> Result<ExitCode, Wrong> {
-        let php = environment::php_version().unwrap_or_else(|| "8.2".to_owned());
-        let mut missing = setup::missing(&stacks::all(), &php);
-        if self.zts {
-            missing.extend(
-                zts::PACKAGES
-                    .iter()
-                    .map(|name| (*name).to_owned())
-                    .filter(|name| !setup::is_installed(name)),
-            );
-        }
-        // After an interrupt apt ends, and the policy that keeps services from starting is removed.
-        let interrupted = watch_for_interrupts("stopping")?;
-        let absent = self.install_packages(&missing)?;
-        if interrupted.load(Ordering::Relaxed) {
-            return Err(Wrong("interrupted".to_owned()));
-        }
-        if self.zts && zts::built(&php).is_none() {
-            zts::build(&php, |step| println!("howdah-lab: {step}")).map_err(Wrong)?;
-        }
-        if absent.is_empty() {
-            return Ok(done("howdah-lab: everything is installed"));
-        }
-        Err(Wrong(format!(
-            "could not be installed: {}; what needs them is left out of runs",
-            absent.join(" ")
-        )))
-    }
-
-    fn install_packages(&self, missing: &[String]) -> Result<Vec<String>, Wrong> {
-        if missing.is_empty() {
-            return Ok(Vec::new());
-        }
-        println!("howdah-lab: to be installed: {}", missing.join(" "));
-        println!(
-            "No service is started by this, and nothing that runs is stopped. After the machine's \
-             next start, Debian's packages start their services, unless you `systemctl disable` \
-             those that are new."
-        );
-        if !self.yes && !setup::ask("Install them?") {
-            return Err(Wrong("nothing was installed".to_owned()));
-        }
-        setup::install(missing).map_err(Wrong)
-    }
 }
 
 fn doctor() -> Result<ExitCode, Wrong> {

@@ -32,5 +32,6 @@ pub mod stacks;
 pub mod statistics;
 pub mod terminal;
 pub mod tls;
+pub mod unit;
 pub mod wordpress;
 pub mod zts;

@@ -14,6 +14,7 @@ mod installed;
 mod lighttpd;
 mod nginx;
 mod template;
+mod unit;
 
 use std::rc::Rc;
 
@@ -30,6 +31,7 @@ pub fn all() -> Vec<Rc<dyn Stack>> {
     stacks.extend(apache::all().into_iter().map(|stack| Rc::new(stack) as Rc<dyn Stack>));
     stacks.extend(nginx::all().into_iter().map(|stack| Rc::new(stack) as Rc<dyn Stack>));
     stacks.extend(lighttpd::all().into_iter().map(|stack| Rc::new(stack) as Rc<dyn Stack>));
+    stacks.push(Rc::new(unit::Unit));
     stacks.push(Rc::new(h2o::H2o));
     stacks.push(Rc::new(caddy::Caddy));
     stacks

@@ -74,15 +74,20 @@ pub fn build(php: &str, mut say: impl FnMut(&str)) -> Result<(), String> {
     fs::remove_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))
 }
 
-/// The cache folder: below /var/cache as root, otherwise in the user's cache.
+/// The folder of this version.
 fn cache(php: &str) -> Option<PathBuf> {
+    cache_folder(&format!("php{php}-zts"))
+}
+
+/// A folder for what is built, below /var/cache as root, otherwise in the user's cache.
+pub(crate) fn cache_folder(name: &str) -> Option<PathBuf> {
     let top = if environment::user().is_some() {
         PathBuf::from("/var/cache")
     } else {
         let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
         std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)?
     };
-    Some(top.join("howdah-lab").join(format!("php{php}-zts")))
+    Some(top.join("howdah-lab").join(name))
 }
 
 /// The machine's package sources as sources of source packages, in lists of our own.
@@ -187,11 +192,12 @@ fn find(folder: &Path, ending: &str) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("no {ending} file was downloaded"))
 }
 
-fn make_folder(path: &Path) -> Result<(), String> {
+pub(crate) fn make_folder(path: &Path) -> Result<(), String> {
     fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn run(command: &mut Command, folder: &Path, what: &str) -> Result<(), String> {
+/// Runs a step of a build; the error has the end of its output.
+pub(crate) fn run(command: &mut Command, folder: &Path, what: &str) -> Result<(), String> {
     let output = command.current_dir(folder).stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("{what}: {error}"))?;
     if output.status.success() {

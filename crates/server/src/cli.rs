@@ -1,5 +1,7 @@
 //! The command line.
 
+mod check;
+
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -8,14 +10,11 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use howdah_config::{AccessTarget, Config, Count, ListenAddress, Listener, listen_addresses};
-use howdah_htaccess::Severity;
 
-use crate::check::{self, Findings};
 use crate::explain::{self, Question};
 use crate::import;
 use crate::supervisor::control::{self, Command};
 use crate::supervisor::environment::Environment;
-use crate::supervisor::generation_plan::GenerationPlan;
 use crate::supervisor::plan::{ServeOptions, ServePlan, SiteSource};
 use crate::supervisor::{self, CommandError};
 
@@ -295,101 +294,6 @@ impl SiteArguments {
             Some(file) => SiteSource::File(absolute(file)?),
             None => SiteSource::Folder(absolute(self.folder.unwrap_or_else(|| ".".into()))?),
         })
-    }
-}
-
-impl CheckArguments {
-    fn run(self) -> ExitCode {
-        let json = self.json;
-        let (name, config, found) = match self.look() {
-            Ok(looked) => looked,
-            Err(refusal) if json => {
-                say(&check::json(&Findings::default(), &[], &[refusal.to_string()], &[]));
-                return ExitCode::FAILURE;
-            }
-            Err(refusal) => {
-                eprintln!("howdah: {refusal}");
-                return ExitCode::FAILURE;
-            }
-        };
-        let findings = check::directives(&config);
-        let is_good = found.is_ok() && findings.count(Severity::Error) == 0;
-        match json {
-            true => say(&report(&config, &findings, &found)),
-            false => tell(&name, &config, &findings, &found),
-        }
-        if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-    }
-
-    fn look(self) -> Result<(String, Config, PlanResult), CommandError> {
-        let plan = ServePlan {
-            source: self.sites.source()?,
-            options: ServeOptions::default(),
-        };
-        let config = plan.load().map_err(CommandError::Config)?;
-        let found = GenerationPlan::find(config.clone(), &read_environment()?);
-        Ok((plan.source.to_string(), config, found))
-    }
-}
-
-/// The plan of the configuration, or all errors in its users, programs and folders.
-type PlanResult = Result<GenerationPlan, Vec<String>>;
-
-fn report(config: &Config, findings: &Findings, found: &PlanResult) -> String {
-    let files = &config.include.files;
-    match found {
-        Ok(found) => {
-            let warnings = [&found.warnings[..], &found.notices].concat();
-            check::json(findings, files, &[], &warnings)
-        }
-        Err(errors) => check::json(findings, files, errors, &[]),
-    }
-}
-
-fn tell(name: &str, config: &Config, findings: &Findings, found: &PlanResult) {
-    let text = check::text(findings);
-    if !text.is_empty() {
-        say(&text);
-    }
-    match found {
-        Ok(found) => {
-            for warning in &found.warnings {
-                eprintln!("howdah: {name}: warning: {warning}");
-            }
-            for notice in &found.notices {
-                eprintln!("howdah: {name}: notice: {notice}");
-            }
-            if findings.count(Severity::Error) == 0 {
-                let (sites, pools) = (config.sites.len(), found.pools.len());
-                say(&format!("howdah: {name} is good: sites {sites}, of which with PHP {pools}"));
-                for file in &config.include.files {
-                    say(&format!("  includes {}", file.display()));
-                }
-                for rules in &findings.site_rules {
-                    say(&format!("  {rules}"));
-                }
-                if !found.pools.is_empty() {
-                    let shown = |path: &PathBuf| path.display().to_string();
-                    let programs: Vec<_> = found.php_programs.iter().map(shown).collect();
-                    say(&format!("  programs that run PHP: {}", programs.join(", ")));
-                }
-                for pool in &found.pools {
-                    let (name, program) = (&pool.settings.pool, pool.program.display());
-                    let summary = pool.isolation.summary();
-                    say(&format!("  pool {name}: {summary}; {program}"));
-                }
-            }
-        }
-        Err(errors) => {
-            for error in errors {
-                // An error with its place in a file has the name already.
-                let is_in = |file: &PathBuf| error.starts_with(&*file.to_string_lossy());
-                match error.starts_with(name) || config.include.files.iter().any(is_in) {
-                    true => eprintln!("howdah: {error}"),
-                    false => eprintln!("howdah: {name}: {error}"),
-                }
-            }
-        }
     }
 }
 

@@ -11,6 +11,7 @@ mod memory;
 pub(crate) mod pulse;
 mod room;
 mod scaling;
+mod shared;
 mod thread;
 mod workspace;
 
@@ -40,7 +41,8 @@ pub(crate) use self::demands::Demands;
 pub(crate) use self::media_types::use_media_types;
 use self::pulse::Pulse;
 use self::room::Room;
-pub(crate) use self::thread::{Shared, Stage, Thread};
+pub(crate) use self::shared::{Shared, Stage};
+pub(crate) use self::thread::Thread;
 pub(crate) use self::workspace::Workspace;
 use crate::admin::{self, Questions};
 use crate::body::{Refusal, Storage, StorageLimits};
@@ -241,7 +243,7 @@ fn share(
         passwords: Passwords::start(password::fits, processors().div_ceil(2))?,
         evaluators: evaluators(Arc::clone(&directives))?,
         readers: readers(Arc::clone(&directives))?,
-        compressed: CompressedCache::new(thread::MOST_COMPRESSED),
+        compressed: CompressedCache::new(shared::MOST_COMPRESSED),
         storage: Arc::new(storage(&config, &log)),
         clients: Clients::new(&config),
         challenges: Challenges::default(),

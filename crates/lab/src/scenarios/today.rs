@@ -212,6 +212,7 @@ const USUAL: &[&str] = &[
     "apache-event-fpm",
     "apache-worker-fcgid",
     "lighttpd-fpm",
+    "nginx-unit",
     "h2o",
     "caddy",
 ];

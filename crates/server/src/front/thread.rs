@@ -6,11 +6,11 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::io;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use howdah_config::Config;
-use howdah_files::{CompressedCache, DirectiveCache, Store};
+use howdah_files::{CompressedCache, Store};
 use howdah_http::{Limits, Status};
 use howdah_php::{Pool, PoolHandle, RequestEncoder};
 use howdah_site::{ResolutionCache, Site, Sites};
@@ -22,91 +22,18 @@ use tokio::sync::{Notify, Semaphore, mpsc, watch};
 
 use super::challenges::Challenges;
 use super::clock::Clock;
-use super::pulse::{Pulse, ThreadPhase};
+use super::pulse::ThreadPhase;
+use super::shared::{Shared, Stage};
 use super::workspace::Workspace;
-use crate::body::{FilterPlace, SpoolLimits, Storage};
-use crate::crew::{Crew, Network, Origin};
+use crate::body::{FilterPlace, SpoolLimits};
+use crate::crew::{Network, Origin};
 use crate::host::{Compared, FrontHost, Passwords};
-use crate::log::{ErrorLog, LogWriter, SiteLogs};
 use crate::net::{Accepted, Clients, Listener, Peer, SWEEP, Watches};
 use crate::observe::{
-    AccessLog, AccessLogs, DirectiveMessage, FrontCounters, RecentMessages, RequestError,
-    RespondError, ThreadCounters,
+    AccessLog, AccessLogs, DirectiveMessage, RequestError, RespondError, ThreadCounters,
 };
 use crate::pipeline::{CostlySites, answers};
-use crate::quic::Exchange;
-use crate::respond::{KeptConnections, Prepared, UpstreamNames};
-use crate::status::ServerFacts;
-use crate::tls::{Tls, UpstreamSettings};
-
-/// The state that all threads of the front share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) config: Arc<Config>,
-    pub(crate) sites: Sites,
-    /// The directives that have been compiled.
-    pub(crate) directives: Arc<DirectiveCache>,
-    pub(crate) passwords: Passwords,
-    /// The threads that evaluate costly directives.
-    pub(crate) evaluators: Crew<Store>,
-    /// Ask the disk where an event loop would have to wait for it.
-    pub(crate) readers: Crew<Store>,
-    pub(crate) compressed: CompressedCache,
-    /// Content that does not fit into memory.
-    pub(crate) storage: Arc<Storage>,
-    /// The messages of directives that were logged within the last minute.
-    pub(crate) messages: Arc<Mutex<RecentMessages>>,
-    /// By site; `None` where there is no PHP.
-    pub(crate) pools: Vec<Option<Arc<Pool>>>,
-    /// By site, the user that the pool runs as; `None` for the user of the front.
-    pub(crate) pool_users: Vec<Option<Arc<Identity>>>,
-    /// Threads beside the first that have not ended. The first, which speaks to supervisor and
-    /// zygotes, is the last to end.
-    pub(crate) others: AtomicUsize,
-    pub(crate) log: Arc<ErrorLog>,
-    pub(crate) access: SiteLogs<LogWriter>,
-    /// The connections and requests of each client.
-    pub(crate) clients: Clients,
-    /// The challenges of authorities for certificates that are answered.
-    pub(crate) challenges: Challenges,
-    /// Files that each thread's store may keep open.
-    pub(crate) cached_descriptors: usize,
-    /// Connections that may be open at once.
-    pub(crate) most_connections: usize,
-    /// By thread: told that another one needs room for a connection.
-    pub(crate) crowded: Vec<Notify>,
-    /// Connections by thread.
-    pub(crate) loads: Vec<AtomicUsize>,
-    /// Where each thread takes connections that another accepted.
-    pub(crate) inboxes: Vec<mpsc::UnboundedSender<Accepted>>,
-    pub(crate) pulse: Arc<Pulse>,
-    /// This front's counters.
-    pub(crate) counters: Arc<FrontCounters>,
-    /// The server, with the counters of all fronts.
-    pub(crate) facts: ServerFacts,
-    /// Certificates; `None` if no listener is for TLS.
-    pub(crate) tls: Option<Tls>,
-    /// Whether any site has upstreams.
-    pub(crate) has_upstreams: bool,
-    /// The endpoints of HTTP/3; `None` if no listener has it.
-    pub(crate) quic: Option<Arc<Exchange>>,
-    /// By site, the settings of TLS to its upstreams.
-    pub(crate) upstream_tls: UpstreamSettings,
-    /// The addresses of upstreams that have names.
-    pub(crate) upstream_names: UpstreamNames,
-}
-
-/// The stages of a front's life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
-    Serving,
-    /// No new connections; those that are idle may send one more request.
-    Draining,
-    /// No new connections, and no idle ones.
-    Stopping,
-    /// The front ends without waiting for anything.
-    Over,
-}
+use crate::respond::{KeptConnections, Prepared};
 
 /// One thread's own state.
 pub(crate) struct Thread {
@@ -138,8 +65,6 @@ pub(crate) struct Thread {
     stage_changes: Notify,
 }
 
-/// The most bytes of compressed content of files.
-pub(crate) const MOST_COMPRESSED: usize = 32 << 20;
 /// Runs of connections' tasks after which a thread looks for responses of workers.
 const LOOK: u32 = 4;
 /// The most unused workspaces that a thread keeps.

@@ -1,7 +1,10 @@
 //! Certificates that the server orders by itself, from a real authority for tests.
 
+mod account;
+mod many;
 mod on_demand;
 mod pebble;
+mod under_load;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -11,6 +11,7 @@ mod addresses;
 mod backups;
 mod bad_input;
 mod behind_proxy;
+mod browser;
 mod certificates;
 mod chaos;
 mod clients;

@@ -29,6 +29,7 @@ fn is_asked(groups: &[Group], target: &Target) -> bool {
 const THROUGHPUT: &[(&str, &[&str], f64)] = &[
     ("HelloWorld.php", &["apache-prefork-mod_php"], 2.5),
     ("HelloWorld.php", &["nginx-fpm"], 4.0),
+    ("HelloWorld.php", &["nginx-unit"], 2.5),
     ("1MB.php", &["apache-prefork-mod_php"], 1.3),
     ("1MB.php", &["nginx-fpm"], 4.0),
     (FRONT_PAGE, PHP_PEERS, 1.10),
@@ -47,6 +48,7 @@ const PHP_PEERS: &[&str] = &[
     "apache-event-fpm",
     "apache-worker-fcgid",
     "lighttpd-fpm",
+    "nginx-unit",
 ];
 
 fn target(cell: &str, figure: Figure, against: &[&str], bound: Bound) -> Target {

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-use super::{Shared, Thread};
+use super::Thread;
+use crate::front::Shared;
 use crate::log::Level;
 use crate::net::{CountedConnection, Peer};
 

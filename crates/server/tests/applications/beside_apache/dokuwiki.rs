@@ -1,5 +1,7 @@
 //! DokuWiki as its own archive lays it out, with its pages and passwords below the document root.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use crate::browser::Browser;
 use crate::dokuwiki::{install, log_in, read_it, unpack, upload_pictures, write_a_page};
 use crate::server::Server;
@@ -7,6 +9,7 @@ use crate::server::Server;
 use super::application::{Application, Explained};
 use super::compare::Part;
 use super::stage::Stage;
+use crate::support::wait_until;
 
 pub(super) const DOKUWIKI: Application = Application {
     name: "dokuwiki",
@@ -69,7 +72,15 @@ fn work<'s>(_: &Stage, server: &'s Server) -> Browser<'s> {
     install(server);
     let author = log_in(server);
     upload_pictures(&author);
+    let uploaded = now();
+    // Of changes within the same second, the list of recent changes has pictures first.
+    wait_until("the next second has begun", || now() > uploaded);
     write_a_page(&author);
     read_it(server, "/doku.php?id=safari:elephants");
     author
+}
+
+/// The time in seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }

@@ -12,7 +12,7 @@ use crate::support::{Folder, HOWDAH, wait_until};
 /// Where Pebble listens, and where it looks for challenges.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ports {
-    directory: u16,
+    pub(super) directory: u16,
     management: u16,
     dns: u16,
     pub(super) dns_management: u16,

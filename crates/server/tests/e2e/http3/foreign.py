@@ -1,7 +1,8 @@
 """Takes steps with aioquic against a server on 127.0.0.1, and prints what comes of them.
 
 Arguments: the port, a file with the authority that is trusted, then steps:
-get:PATH, post:PATH:LENGTH, websocket:PATH:TEXT, reconnect, retried, keys, move, ids, version.
+get:PATH, post:PATH:LENGTH, websocket:PATH:TEXT, reconnect, early:PATH, retried, keys, move, ids,
+version.
 """
 
 import asyncio
@@ -74,12 +75,16 @@ class Client(QuicConnectionProtocol):
         print(answer["status"], len(shown), text)
 
 
-async def connect(configuration, port, tickets):
+async def connect(configuration, port, tickets, early=None):
     loop = asyncio.get_running_loop()
     quic = QuicConnection(configuration=configuration, session_ticket_handler=tickets.append)
     _, client = await loop.create_datagram_endpoint(lambda: Client(quic), sock=own_socket())
     client.connect(("127.0.0.1", port))
+    # Before the server has said anything.
+    answer = asyncio.ensure_future(client.ask("GET", early)) if early else None
     await asyncio.wait_for(client.wait_connected(), PATIENCE)
+    if answer:
+        await answer
     return client
 
 
@@ -104,15 +109,17 @@ async def main():
             await client.ask("POST", rest[0], b"x" * int(rest[1]))
         elif name == "websocket":
             await client.ask("CONNECT", rest[0], rest[1].encode(), "websocket")
-        elif name == "reconnect":
+        elif name in ("reconnect", "early"):
             while not tickets:
                 await asyncio.wait_for(client.ping(), PATIENCE)
             client.close()
             await client.wait_closed()
             configuration.session_ticket = tickets[-1]
-            client = await connect(configuration, port, tickets)
+            client = await connect(configuration, port, tickets, *rest)
             if client._quic.tls.session_resumed:
                 print("resumed")
+            if client._quic.tls.early_data_accepted:
+                print("early")
         elif name == "retried":
             if client._quic._retry_source_connection_id is not None:
                 print("retried")

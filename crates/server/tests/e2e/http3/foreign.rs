@@ -58,6 +58,17 @@ fn a_session_is_continued() {
 }
 
 #[test]
+fn a_request_goes_with_the_first_packet_where_the_site_allows_it() {
+    for (tls, told) in [(", early_data = true", "resumed\nearly\n"), ("", "resumed\n")] {
+        let special = Special { tls, ..Special::default() };
+        let served = Served::with(&[("a.txt", "hello")], &special);
+        if let Some(found) = run(&served, &["get:/a.txt", "early:/a.txt"]) {
+            assert_eq!(found, format!("200 5 hello\n200 5 hello\n{told}"), "{tls}");
+        }
+    }
+}
+
+#[test]
 fn an_address_is_proven() {
     let special = Special {
         http3: "retry_from = 0",

@@ -82,6 +82,12 @@ fn a_page_cannot_include_what_the_directives_close() {
             "nest.php",
             "<?php echo 'n'; if (!virtual('/nest.php')) echo error_get_last()['message'];",
         ),
+        (
+            "flood.php",
+            "<?php for ($i = 1; $i <= 1001; $i++) { $read = @virtual('/empty.txt'); if (!$read) \
+             break; } echo $i, error_get_last()['message'];",
+        ),
+        ("empty.txt", ""),
     ];
     let site = Site::with(
         &files,
@@ -107,6 +113,8 @@ fn a_page_cannot_include_what_the_directives_close() {
         let sent = uri.replace("%25", "%");
         assert_eq!(reply.text(), format!("before\n\nafter {}", failed(&sent, reason)), "{uri}");
     }
+    let flood = "1001virtual(): Unable to include '/empty.txt' - the server gives no answer";
+    assert_eq!(site.get("/flood.php").text(), flood);
     let nested = site.get("/nest.php");
     let reason = "virtual(): Unable to include '/nest.php' - 10 pages are included within one \
                   another already";

@@ -1,0 +1,50 @@
+//! Keys that are left out.
+
+use super::*;
+
+#[test]
+fn what_is_left_out_has_its_default() {
+    let config = parse("[[site]]\nroot = \"/srv\"");
+    let expected = Config {
+        sites: vec![Site {
+            name: "default".into(),
+            root: RootTemplate::Fixed("/srv".into()),
+            ..Site::default()
+        }],
+        ..Config::default()
+    };
+    assert_eq!(config, expected);
+    assert_eq!(parse("[[site]]\nroot = \"/srv\"\nphp = true").sites[0].php, Some(Php::default()));
+    assert_eq!(parse("[[site]]\nroot = \"/srv\"\n[site.php]").sites[0].php, Some(Php::default()));
+    assert_eq!(parse("[[site]]\nroot = \"/srv\"\nphp = false").sites[0].php, None);
+}
+
+#[test]
+fn defaults_written_out_mean_the_same() {
+    let mut text = String::new();
+    for chapter in reference::chapters() {
+        match chapter.heading.bytes().next() {
+            // Tables of `listen` stand within its list.
+            Some(first) if first != b'[' => continue,
+            // Each such table is a rule or a lane more.
+            _ if ["[[site.fields]]", "[[site.php.lane]]"].contains(&chapter.heading) => continue,
+            _ => {}
+        }
+        if !chapter.heading.is_empty() {
+            text += &format!("{}\n", chapter.heading);
+        }
+        for key in chapter.keys {
+            let written =
+                key.default.starts_with(['"', '[', '{']) || key.default.parse::<u64>().is_ok();
+            match key.name {
+                "root" => text += "root = \"/srv\"\n",
+                // `[acme]` is refused without it.
+                "terms_agreed" => text += "terms_agreed = true\n",
+                name if written => text += &format!("{name} = {}\n", key.default),
+                _ => {}
+            }
+        }
+    }
+    let short = "[acme]\nterms_agreed = true\n[[site]]\nroot = \"/srv\"";
+    assert_eq!(parse(&text), parse(short), "{text}");
+}

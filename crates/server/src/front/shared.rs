@@ -1,0 +1,96 @@
+//! The state that all threads of the front share.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
+
+use howdah_config::Config;
+use howdah_files::{CompressedCache, DirectiveCache, Store};
+use howdah_php::Pool;
+use howdah_site::Sites;
+use howdah_sys::credentials::Identity;
+use tokio::sync::{Notify, mpsc};
+
+use super::challenges::Challenges;
+use super::pulse::Pulse;
+use crate::body::Storage;
+use crate::crew::Crew;
+use crate::host::Passwords;
+use crate::log::{ErrorLog, LogWriter, SiteLogs};
+use crate::net::{Accepted, Clients};
+use crate::observe::{FrontCounters, RecentMessages};
+use crate::quic::Exchange;
+use crate::respond::UpstreamNames;
+use crate::status::ServerFacts;
+use crate::tls::{Tls, UpstreamSettings};
+
+/// The state that all threads of the front share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: Arc<Config>,
+    pub(crate) sites: Sites,
+    /// The directives that have been compiled.
+    pub(crate) directives: Arc<DirectiveCache>,
+    pub(crate) passwords: Passwords,
+    /// The threads that evaluate costly directives.
+    pub(crate) evaluators: Crew<Store>,
+    /// Ask the disk where an event loop would have to wait for it.
+    pub(crate) readers: Crew<Store>,
+    pub(crate) compressed: CompressedCache,
+    /// Content that does not fit into memory.
+    pub(crate) storage: Arc<Storage>,
+    /// The messages of directives that were logged within the last minute.
+    pub(crate) messages: Arc<Mutex<RecentMessages>>,
+    /// By site; `None` where there is no PHP.
+    pub(crate) pools: Vec<Option<Arc<Pool>>>,
+    /// By site, the user that the pool runs as; `None` for the user of the front.
+    pub(crate) pool_users: Vec<Option<Arc<Identity>>>,
+    /// Threads beside the first that have not ended. The first, which speaks to supervisor and
+    /// zygotes, is the last to end.
+    pub(crate) others: AtomicUsize,
+    pub(crate) log: Arc<ErrorLog>,
+    pub(crate) access: SiteLogs<LogWriter>,
+    /// The connections and requests of each client.
+    pub(crate) clients: Clients,
+    /// The challenges of authorities for certificates that are answered.
+    pub(crate) challenges: Challenges,
+    /// Files that each thread's store may keep open.
+    pub(crate) cached_descriptors: usize,
+    /// Connections that may be open at once.
+    pub(crate) most_connections: usize,
+    /// By thread: told that another one needs room for a connection.
+    pub(crate) crowded: Vec<Notify>,
+    /// Connections by thread.
+    pub(crate) loads: Vec<AtomicUsize>,
+    /// Where each thread takes connections that another accepted.
+    pub(crate) inboxes: Vec<mpsc::UnboundedSender<Accepted>>,
+    pub(crate) pulse: Arc<Pulse>,
+    /// This front's counters.
+    pub(crate) counters: Arc<FrontCounters>,
+    /// The server, with the counters of all fronts.
+    pub(crate) facts: ServerFacts,
+    /// Certificates; `None` if no listener is for TLS.
+    pub(crate) tls: Option<Tls>,
+    /// Whether any site has upstreams.
+    pub(crate) has_upstreams: bool,
+    /// The endpoints of HTTP/3; `None` if no listener has it.
+    pub(crate) quic: Option<Arc<Exchange>>,
+    /// By site, the settings of TLS to its upstreams.
+    pub(crate) upstream_tls: UpstreamSettings,
+    /// The addresses of upstreams that have names.
+    pub(crate) upstream_names: UpstreamNames,
+}
+
+/// The stages of a front's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Serving,
+    /// No new connections; those that are idle may send one more request.
+    Draining,
+    /// No new connections, and no idle ones.
+    Stopping,
+    /// The front ends without waiting for anything.
+    Over,
+}
+
+/// The most bytes of compressed content of files.
+pub(crate) const MOST_COMPRESSED: usize = 32 << 20;
