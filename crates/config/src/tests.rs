@@ -174,6 +174,7 @@ fn every_key_reaches_its_field() {
         max_memory = "48M"
         supplementary_groups = ["g2"]
         umask = "0002"
+        chdir = "/srv/app"
         nice = -3
         pass_env = ["TZ"]
         standby = false
@@ -330,6 +331,7 @@ fn every_key_reaches_its_field() {
         max_memory: Some(48 << 20),
         supplementary_groups: vec!["g2".into()],
         umask: 0o002,
+        chdir: Some("/srv/app".into()),
         nice: Some(-3),
         pass_env: vec!["TZ".into()],
         standby: false,

@@ -240,6 +240,12 @@ mod tests {
     }
 
     #[test]
+    fn the_arena_has_every_name_and_value() {
+        assert_eq!(Fields::new().arena_length(), 0);
+        assert_eq!(fields(&[("Name", "value"), ("x", "")]).arena_length(), 10);
+    }
+
+    #[test]
     fn names_compare_without_case_and_lines_keep_their_order() {
         let fields =
             fields(&[("Accept", "a"), ("Set-Cookie", "1"), ("set-cookie", "2"), ("X", "")]);

@@ -244,6 +244,22 @@ mod tests {
         }
     }
 
+    /// The steps may mark too much without a wrong result. Then the bytes that heads are made of
+    /// would be looked at one by one.
+    #[test]
+    fn common_bytes_are_passed_eight_at_a_step() {
+        let word = |byte: u8| u64::from_le_bytes([byte; 8]);
+        for byte in (b'a'..=b'z').chain(b'A'..=b'Z').chain(b'0'..=b'9').chain([b'-']) {
+            assert_eq!(word::token_stops(word(byte)), 0, "token {byte}");
+        }
+        for byte in b' '..0x7f {
+            assert_eq!(word::value_stops(word(byte)), 0, "value {byte}");
+            if byte != b' ' && byte != b'#' {
+                assert_eq!(word::target_stops(word(byte)), 0, "target {byte}");
+            }
+        }
+    }
+
     #[test]
     fn classes_are_those_of_the_rfc() {
         let members = |class| {

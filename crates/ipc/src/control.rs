@@ -34,6 +34,8 @@ pub struct PoolSettings {
     pub environment: Vec<(String, String)>,
     /// Folder of this pool's temporary files, sessions and uploads.
     pub state_dir: String,
+    /// Working directory outside of scripts; empty for any.
+    pub working_directory: String,
     /// Scripts have the functions of PHP's pcntl extension.
     pub pcntl: bool,
     /// The name under which PHP says that it runs; empty for the usual one.
@@ -179,6 +181,7 @@ impl ToZygote {
                 out.pairs(&settings.admin_ini);
                 out.pairs(&settings.environment);
                 out.text(&settings.state_dir);
+                out.text(&settings.working_directory);
                 out.number(settings.pcntl.into());
                 out.text(&settings.sapi);
                 out.text(&settings.modules);
@@ -235,6 +238,7 @@ impl ToZygote {
                 admin_ini: input.pairs()?,
                 environment: input.pairs()?,
                 state_dir: input.text()?,
+                working_directory: input.text()?,
                 pcntl: input.flag()?,
                 sapi: input.text()?,
                 modules: input.text()?,
@@ -421,6 +425,7 @@ mod tests {
                 admin_ini: vec![pair("opcache.enable", "1"), pair("x", "")],
                 environment: vec![],
                 state_dir: "/tmp/x".into(),
+                working_directory: "/srv".into(),
                 pcntl: true,
                 sapi: "fpm-fcgi".into(),
                 modules: "core mod_rewrite".into(),

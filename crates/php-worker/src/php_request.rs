@@ -93,6 +93,8 @@ pub struct WorkerFacts<'f> {
     pub asks_caches: bool,
     /// Apache's modules whose directives have an effect, separated by spaces.
     pub modules: &'f str,
+    /// Working directory of what runs after the script; `None` for the script's folder.
+    pub working_directory: Option<&'f Path>,
 }
 
 /// A PHP request that is about to run or is running.
@@ -434,8 +436,19 @@ impl<'c> PhpRequest<'c> {
         self.questions.had_session()
     }
 
-    /// Notes what the script has used. PHP frees its memory afterwards.
+    /// Notes what the script has used, and leaves its folder. PHP runs shutdown functions and
+    /// destructors and frees the script's memory afterwards.
     pub(crate) fn ended(&mut self) {
+        if let Some(folder) = self.facts.working_directory
+            && let Err(error) = std::env::set_current_dir(folder)
+        {
+            let what = format!(
+                "shutdown functions run in the script's folder, because the folder {} of `chdir` \
+                 cannot be entered: {error}",
+                folder.display()
+            );
+            self.log(Level::Warning, what.as_bytes());
+        }
         if children::is_worker() {
             self.client.note_peak(sapi::memory_peak());
         }

@@ -3,7 +3,7 @@
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use howdah_ipc::control::PoolSettings;
 
@@ -73,6 +73,25 @@ pub fn php(settings: &PoolSettings) -> Result<(Engine, String), String> {
         );
     }
     ask_opcache(engine).map_err(|error| format!("cannot read opcache's state: {error}"))
+}
+
+/// Enters the pool's working directory. Returns the directory; `None` if the pool has none.
+///
+/// # Errors
+/// It cannot be entered, and what to do.
+pub fn working_directory(settings: &PoolSettings) -> Result<Option<PathBuf>, String> {
+    if settings.working_directory.is_empty() {
+        return Ok(None);
+    }
+    let folder = PathBuf::from(&settings.working_directory);
+    std::env::set_current_dir(&folder).map_err(|error| {
+        let folder = folder.display();
+        format!(
+            "cannot enter the folder {folder} of `chdir`: {error}; create it, or let the pool's \
+             user enter it and every folder above it"
+        )
+    })?;
+    Ok(Some(folder))
 }
 
 /// Checks that PHP, whose version is `found`, is of the version that the pool must have.

@@ -43,6 +43,8 @@ pub struct WorkerOrders<'z> {
     pub separates_workers: bool,
     /// Processor time after which the worker ends, in seconds; 0: never.
     pub processor_seconds: u64,
+    /// Working directory outside of scripts; `None` for any.
+    pub working_directory: Option<&'z Path>,
     /// Folder of the pool's sessions, if the workers delete old ones.
     pub sessions: Option<&'z Path>,
     /// The folders of uploaded files, if they are the pool's own.
@@ -150,6 +152,7 @@ fn serve(
             collects_sessions: session_gc.is_due(),
             asks_caches: job.asks_caches,
             modules: orders.modules,
+            working_directory: orders.working_directory,
         };
         let outcome = run(engine, job, facts);
         signals.iter().for_each(SignalState::restore);

@@ -103,6 +103,8 @@ struct Zygote {
     separates_workers: bool,
     /// See [`WorkerOrders`].
     processor_seconds: u64,
+    /// Working directory outside of scripts; `None` for any.
+    working_directory: Option<PathBuf>,
     /// Folder of the pool's sessions; see [`WorkerOrders::sessions`].
     sessions: Option<PathBuf>,
     /// The folders of uploaded files, if they are the pool's own.
@@ -166,6 +168,7 @@ impl Zygote {
             .map(|folder| UploadFolder::create(Path::new(&folder)))
             .transpose()
             .map_err(|error| format!("cannot create a folder for uploads: {error}"))?;
+        let working_directory = start::working_directory(&settings)?;
         let ready = FromZygote::Ready {
             php_version: engine.php_version(),
             opcache,
@@ -188,6 +191,7 @@ impl Zygote {
             }),
             separates_workers: settings.separates_workers,
             processor_seconds: settings.processor_seconds,
+            working_directory,
             sessions: sessions.map(PathBuf::from),
             uploads,
             region: RegionState::Awaited { descriptors: Vec::new() },
@@ -368,6 +372,7 @@ impl Zygote {
             slow_log,
             separates_workers,
             processor_seconds,
+            working_directory,
             sessions,
             uploads,
             region,
@@ -389,6 +394,7 @@ impl Zygote {
                 max_memory,
                 separates_workers,
                 processor_seconds,
+                working_directory: working_directory.as_deref(),
                 sessions: sessions.as_deref(),
                 uploads: uploads.as_ref(),
                 has_pcntl,

@@ -161,6 +161,12 @@ section! {
         umask ("umask"): u32 as Mode = 0o022,
             "The usual one: others may read, and only the pool's user may write. `\"0002\"` lets \
                 the group write.";
+        /// The working directory outside of scripts: while PHP starts, for preloading, and for
+        /// shutdown functions, destructors and session handlers. A script itself always begins in
+        /// its own folder. PHP does not start if the folder cannot be entered.
+        chdir ("chdir"): Option<PathBuf> as Optional<File> = None,
+            "Unset is the folder of the present script until its end, and of the last one after \
+                it. php-fpm's `chdir`. There is no `chroot`: see [pools.md](pools.md).";
         /// The scheduling priority of the pool's processes, as nice(1) has it: 19 yields to all
         /// others. Negative numbers need a server that is started as root.
         nice ("nice"): Option<i32> as Optional<Niceness> = None,

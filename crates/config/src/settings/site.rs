@@ -282,7 +282,7 @@ impl Site {
             *path = folder.join(&*path);
         }
         if let Some(php) = &mut self.php {
-            let named = [&mut php.program, &mut php.ini_file, &mut php.state_dir];
+            let named = [&mut php.program, &mut php.ini_file, &mut php.state_dir, &mut php.chdir];
             let listed = php.readable.iter_mut().chain(&mut php.writable);
             for path in named.into_iter().flatten().chain(listed) {
                 *path = folder.join(&*path);

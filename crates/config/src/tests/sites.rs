@@ -20,14 +20,17 @@ fn sites_are_called_by_their_first_host() {
 fn relative_paths_start_at_the_folder_of_the_file() {
     let text = "control = \"c\"\n[log]\naccess = \"a\"\nerror = \"e\"\n[[site]]\n\
         root = \"public\"\n\
-                [site.php]\nini_file = \"php.ini\"\n[[site]]\nhosts = [\"a\", \"b\"]\n\
+                [site.php]\nini_file = \"php.ini\"\nchdir = \"app\"\n\
+                [[site]]\nhosts = [\"a\", \"b\"]\n\
                 root = \"www/{host}\"";
     let config = Config::parse(text, "/etc/howdah/howdah.toml").unwrap();
     assert_eq!(config.control, Some("/etc/howdah/c".into()));
     assert_eq!(config.log.access, AccessTarget::File("/etc/howdah/a".into()));
     assert_eq!(config.log.error, ErrorTarget::File("/etc/howdah/e".into()));
     assert_eq!(config.sites[0].root, RootTemplate::Fixed("/etc/howdah/public".into()));
-    assert_eq!(config.sites[0].php.as_ref().unwrap().ini_file, Some("/etc/howdah/php.ini".into()));
+    let php = config.sites[0].php.as_ref().unwrap();
+    assert_eq!(php.ini_file, Some("/etc/howdah/php.ini".into()));
+    assert_eq!(php.chdir, Some("/etc/howdah/app".into()));
     assert_eq!(config.sites[1].root.expand("a"), Path::new("/etc/howdah/www/a"));
     assert_eq!(parse("[[site]]\nroot = \"{host}\"").sites[0].root.expand("a"), Path::new("a"));
 }

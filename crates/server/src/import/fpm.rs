@@ -24,7 +24,10 @@ struct Pool {
     tables: Vec<(&'static str, String, String)>,
     /// Variables of the server's own environment that scripts see.
     passed: Vec<String>,
-    root: Option<String>,
+    /// The folder that `chroot` names.
+    cage: Option<String>,
+    /// The working directory, as a path below `chroot`.
+    folder: Option<String>,
 }
 
 /// Imports files: name and content of each.
@@ -118,9 +121,18 @@ impl Pool {
                 self.put("rlimits", name, value);
                 None
             }
-            Equal::Root(root) => {
-                self.root = Some(root);
-                Some(format!("`{key} = {value}` is taken for the document root; check `root`"))
+            Equal::Folder(folder) => {
+                self.folder = Some(folder);
+                None
+            }
+            Equal::Cage(cage) => {
+                let remark = format!(
+                    "`{key} = {value}` has no equal: scripts see the machine's paths, so write \
+                     {value} before the paths of this pool; `sandbox = \"strict\"` refuses all \
+                     files but the site's and the system's"
+                );
+                self.cage = Some(cage);
+                Some(remark)
             }
             Equal::Passed(variable) if variable == entry => {
                 self.passed.push(variable);
@@ -157,19 +169,22 @@ impl Pool {
             false => self.name.clone(),
         };
         let mut text = format!("# The pool {} of {}.\n[[site]]\n", self.name, self.file);
-        let root = self.root.as_deref().unwrap_or("/var/www/html");
         // Writing to a String cannot fail.
         let _ = write!(
             text,
             "name = {}\n# The web server's configuration has the names and the document root.\n\
-             hosts = [{}]\nroot = {}\n\n[site.php]\n# Scripts find the name that they knew.\n\
+             hosts = [{}]\nroot = \"/var/www/html\"\n\n[site.php]\n\
+             # Scripts find the name that they knew.\n\
              sapi = \"fpm-fcgi\"\n",
             toml_text(&self.name),
-            toml_text(&hosts),
-            toml_text(root)
+            toml_text(&hosts)
         );
         for (key, value) in self.php.iter().filter(|(key, _)| self.has_effect(key)) {
             let _ = writeln!(text, "{key} = {value}");
+        }
+        if let Some(folder) = &self.folder {
+            let cage = self.cage.as_deref().unwrap_or_default().trim_end_matches('/');
+            let _ = writeln!(text, "chdir = {}", toml_text(&format!("{cage}{folder}")));
         }
         // `PATH` is always there.
         let passed = self.passed.iter().filter(|name| *name != "PATH");
@@ -290,13 +305,13 @@ mod tests {
 
     #[test]
     fn what_has_no_equal_is_said_with_its_line() {
-        let text = "[global]\npid = /run/x\n[a]\nchroot = /srv\nlisten.acl_users = x\n\
+        let text = "[global]\npid = /run/x\n[a]\nchroot = /srv/\nlisten.acl_users = x\n\
             nonsense = 1\n\
             what\nclear_env = no\n";
         let Imported { remarks, .. } = imported(text);
         for (remark, part) in remarks.iter().zip([
             "www.conf:2: `pid = /run/x` is `pid_file` at the top",
-            "www.conf:4: `chroot = /srv` has no equal",
+            "www.conf:4: `chroot = /srv/` has no equal: scripts see the machine's paths",
             "www.conf:5: `listen.acl_users = x` has no equal",
             "www.conf:6: `nonsense` is not known",
             "www.conf:7: `what` is no setting",
@@ -305,6 +320,21 @@ mod tests {
             assert!(remark.starts_with(part), "{remark}");
         }
         assert_eq!(remarks.len(), 6, "{remarks:?}");
+    }
+
+    #[test]
+    fn a_working_directory_below_a_chroot_becomes_one_of_the_machine() {
+        for (text, line) in [
+            ("[a]\nchdir = /srv/app\n", "chdir = \"/srv/app\""),
+            ("[a]\nchdir = /app\nchroot = /srv/\n", "chdir = \"/srv/app\""),
+            ("[a]\nchroot = /srv\nchdir = /\n", "chdir = \"/srv/\""),
+        ] {
+            let Imported { config, remarks } = imported(text);
+            assert!(config.lines().any(|found| found == line), "{line} in\n{config}");
+            howdah_config::Config::parse(&config, "x.toml")
+                .unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(remarks.len(), usize::from(text.contains("chroot")), "{remarks:?}");
+        }
     }
 
     #[test]

@@ -264,6 +264,11 @@ impl Finder<'_> {
                 admin_ini: admin_ini(php),
                 environment: self.environment.script_environment(&php.env, &php.pass_env),
                 state_dir: self.text(site, "state_dir", &state_dir)?,
+                working_directory: self.text(
+                    site,
+                    "chdir",
+                    php.chdir.as_deref().unwrap_or(Path::new("")),
+                )?,
                 pcntl: php.pcntl,
                 sapi: php.sapi.name().to_owned(),
                 modules: {

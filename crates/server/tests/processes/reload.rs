@@ -53,6 +53,41 @@ fn no_request_is_lost_while_config_and_php_are_replaced() {
 }
 
 #[test]
+fn no_request_is_lost_while_every_kind_of_php_ini_is_changed() {
+    if !has_php() {
+        return;
+    }
+    let says = "echo 'worker ', getmypid();
+        foreach (['memory_limit', 'user_agent', 'precision'] as $name) echo ' ', ini_get($name);";
+    let folder = Folder::with_script(says);
+    let change = |round: u32| {
+        folder.file("php.ini", format!("memory_limit = {round}M\n"));
+        folder.file("conf.d/shop.ini", format!("user_agent = agent-{round}\n"));
+        folder.file(".user.ini", format!("precision = {}\n", round % 10));
+    };
+    change(100);
+    let file = config(&folder, "", "[site.php]\nworkers = 2\nini_file = \"php.ini\"");
+    // The distribution's own folder, in which opcache is, and another one.
+    let scanned = format!(":{}", folder.path().join("conf.d").display());
+    let server = Setup::config(&file).environment("PHP_INI_SCAN_DIR", &scanned).start();
+    let load = Load::start(server.address(), 4, "/", is_who);
+    for round in 101..105 {
+        load.go_on(50);
+        let before = server.supervisor().children();
+        change(round);
+        server.signal(SIGHUP);
+        wait_until("the former generation has gone", || !before.iter().any(Process::lives));
+        let expected = format!(" {round}M agent-{round} {}", round % 10);
+        let reply = server.get("/");
+        let text = reply.text();
+        assert!(text.ends_with(&expected), "{text:?}, not {expected:?}");
+    }
+    load.go_on(50);
+    load.end_without_failure();
+    server.stop();
+}
+
+#[test]
 fn a_request_that_was_begun_is_finished_by_the_generation_that_began_it() {
     if !has_php() {
         return;

@@ -17,8 +17,10 @@ pub(super) enum Equal {
     Entry(&'static str, String),
     /// An entry of `[site.php.rlimits]`.
     Limit(&'static str, String),
-    /// The document root, probably.
-    Root(String),
+    /// The working directory, as a path below `chroot`.
+    Folder(String),
+    /// The folder that `chroot` names.
+    Cage(String),
     /// A name in `pass_env`: a variable of the server's own environment.
     Passed(String),
     /// No setting: Howdah always behaves so.
@@ -98,11 +100,8 @@ directives! {
         "unlimited" => Equal::None("give a size as `core` in `[site.php.rlimits]`"),
         _ => limit("core", value),
     },
-    "chroot" => |_| Equal::None("`sandbox = \"strict\"` refuses all files but the site's"),
-    "chdir" => |value| match value {
-        "/" => Equal::Default,
-        _ => Equal::Root(value.to_owned()),
-    },
+    "chroot" => |value| Equal::Cage(value.to_owned()),
+    "chdir" => |value| Equal::Folder(value.to_owned()),
     "catch_workers_output" => |value| match is_on(value) {
         Some(true) => Equal::Default,
         _ => Equal::None("the error log has what scripts write to standard error"),

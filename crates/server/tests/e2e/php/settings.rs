@@ -312,3 +312,42 @@ fn a_relative_open_basedir_means_the_scripts_folder() {
         assert_eq!(site.get("/b/a.php").text(), "there above");
     }
 }
+
+#[test]
+fn shutdown_functions_and_destructors_run_in_the_folder_of_chdir() {
+    if !has_php() {
+        return;
+    }
+    let says = "<?php class Late { function __destruct() { echo ' ', getcwd(); } }
+                $late = new Late;
+                register_shutdown_function(fn() => print(' ' . getcwd()));
+                echo getcwd();";
+    let site = Site::with_php(
+        &[
+            ("says.php", says),
+            ("sub/says.php", says),
+            ("sub/exits.php", &format!("{says} exit(1);")),
+            ("sub/fails.php", &format!("{says} none();")),
+            ("sub/moves.php", &format!("{says} chdir('/');")),
+        ],
+        "workers = 1\nchdir = \"public/sub/..\"\nsandbox = \"strict\"",
+    );
+    let (root, sub) = (site.root().canonicalize().unwrap(), site.root().join("sub"));
+    let (root, sub) = (root.display(), sub.canonicalize().unwrap());
+    let sub = sub.display();
+    let mut wire = site.connect();
+    for (target, first) in [
+        ("/says.php", root.to_string()),
+        ("/sub/says.php", sub.to_string()),
+        ("/sub/exits.php", sub.to_string()),
+        ("/sub/moves.php", sub.to_string()),
+        ("/says.php", root.to_string()),
+    ] {
+        let reply = wire.get(target);
+        let text = reply.text();
+        assert_eq!(text, format!("{first} {root} {root}"), "{target}");
+    }
+    let reply = wire.get("/sub/fails.php");
+    let text = reply.text();
+    assert!(text.contains(&format!(" {root}")), "a shutdown function after an error: {text}");
+}

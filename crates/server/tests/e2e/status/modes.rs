@@ -234,3 +234,31 @@ fn a_reload_changes_the_mode_and_loses_nothing() {
     assert_eq!(wires[0].reply("GET").text(), "done");
     assert_eq!(site.get("/a.php").text(), "1");
 }
+
+#[test]
+fn as_few_workers_as_are_needed_at_once_get_all_requests_and_the_others_rest() {
+    if !has_php() {
+        return;
+    }
+    let site = shop("mode = \"static\"\nworkers = 6\n");
+    let at_rest = |pool: &Value| count(pool) == 6 && pool["idle"] == 6;
+    for round in 0..5 {
+        wait_for_pool(&site, "all workers rest", at_rest);
+        let numbers = 2 * round..2 * round + 2;
+        let mut wires = ask(&site, numbers.clone());
+        wait_until_begun(&site, numbers);
+        site.allow("end");
+        for wire in &mut wires {
+            assert_eq!(wire.reply("GET").text(), "done");
+        }
+        std::fs::remove_file(site.scratch().join("end")).unwrap();
+    }
+    let pool = wait_for_pool(&site, "all workers rest", at_rest);
+    let requests = |worker: &Value| worker["requests"].as_u64().unwrap();
+    let workers = pool["workers"].as_array().unwrap();
+    let mut requests: Vec<u64> = workers.iter().map(requests).collect();
+    requests.sort_unstable();
+    // A worker that a busy machine lets wait for seconds has another one in its place. If workers
+    // took turns, two of them would have four.
+    assert!(requests[4] + requests[5] >= 8, "{pool:#}");
+}
