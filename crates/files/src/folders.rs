@@ -15,6 +15,7 @@ use crate::directive_cache::DirectiveCache;
 use crate::disk::Disk;
 use crate::limits::Limits;
 use crate::locate::{self, Obstacle, Reading};
+use crate::root_links;
 use crate::watches::{PathChange, WatchPlace, Watches};
 
 /// A document root under one rule for links and one set of directives, held open.
@@ -76,9 +77,13 @@ impl Root {
         let path_name = CString::new(name.as_os_str().as_bytes()).map_err(|_| Obstacle::Missing)?;
         let folder =
             open::folder(&path_name, disk.lookup()).map_err(|error| disk.obstacle(error))?;
+        let stat = Stat::of(folder.as_fd())?;
+        if path.symlinks() != Symlinks::Follow && !root_links::may_lead(name, &stat)? {
+            return Err(Obstacle::Forbidden);
+        }
         Ok(Root {
             number,
-            identity: Stat::of(folder.as_fd())?.identity(),
+            identity: stat.identity(),
             folder,
             path: path_name,
             real_path: name.canonicalize()?,

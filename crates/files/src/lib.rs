@@ -88,6 +88,7 @@ mod media_type;
 mod named;
 mod readable;
 mod representation;
+mod root_links;
 mod store;
 mod system_types;
 mod watches;

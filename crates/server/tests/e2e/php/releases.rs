@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
-use crate::support::{Folder, Setup, has_php, wait_until};
+use crate::support::{Folder, Setup, has_php, is_root, wait_until};
 
 const INDEX: &str = "<?php require 'lib.php'; require __DIR__ . '/sub/more.php';
                      echo basename(__DIR__), lib(), more();";
@@ -91,4 +91,47 @@ fn a_release_that_does_not_start_is_not_served() {
     assert!(front.lives());
     assert_eq!(server.get("/").status, 200);
     server.stop();
+}
+
+/// The server may read more than the owner of a site: other sites, for example.
+#[test]
+fn an_owner_publishes_no_other_owners_files_with_a_link_to_the_document_root() {
+    if !is_root() {
+        return;
+    }
+    let folder = Folder::new();
+    for (name, owner) in [("own", 4001), ("other", 4002)] {
+        let root = folder.folder(name);
+        folder.file(&format!("{name}/note.txt"), name);
+        std::os::unix::fs::chown(root, Some(owner), None).unwrap();
+    }
+    let lead_to = |name: &str, owner: u32| {
+        let next = folder.path().join("next");
+        symlink(name, &next).unwrap();
+        std::os::unix::fs::lchown(&next, Some(owner), None).unwrap();
+        std::fs::rename(next, folder.path().join("current")).unwrap();
+    };
+    lead_to("own", 4001);
+    let file = |rule: &str| {
+        let text = format!(
+            "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[[site]]\nroot = \"current\"\n\
+             php = false\n{rule}\n"
+        );
+        folder.file("howdah.toml", text)
+    };
+    let server = Setup::config(&file("")).start();
+    assert_eq!(server.get("/note.txt").text(), "own");
+    lead_to("other", 4001);
+    wait_until("the link is seen", || {
+        let reply = server.get("/note.txt");
+        assert_ne!(reply.text(), "other");
+        reply.status == 403
+    });
+    // The administrator's links lead anywhere.
+    lead_to("other", 0);
+    wait_until("the link is seen", || server.get("/note.txt").text() == "other");
+    drop(server);
+    lead_to("other", 4001);
+    let server = Setup::config(&file("symlinks = \"follow\"")).start();
+    assert_eq!(server.get("/note.txt").text(), "other");
 }
