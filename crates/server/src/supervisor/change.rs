@@ -283,7 +283,7 @@ impl Supervisor {
         if cause != ChangeCause::FrontDied {
             self.certificate_files = CertificateFiles::of(&generation_plan.config);
         }
-        self.releases = releases;
+        self.releases = releases.follow(&self.releases);
         self.current = Some(generation_plan);
         self.arrange_orders();
         self.confirm_challenges();

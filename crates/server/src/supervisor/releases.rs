@@ -16,6 +16,11 @@ use crate::log::Level;
 
 /// The time between two looks.
 const LOOK: Duration = Duration::from_secs(1);
+/// The time after a release of a site in which its next one waits. It doubles with each release
+/// that follows soon: a site's owner may change the link as often as he likes, and a new generation
+/// is work for all sites.
+const LEAST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// The document roots that links lead to, as they were at the last look.
 #[derive(Debug, Default)]
@@ -33,6 +38,30 @@ struct Release {
     root: PathBuf,
     /// The folder that the links lead to.
     real: PathBuf,
+    pace: Pace,
+}
+
+/// How often the releases of a site follow each other.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pace {
+    /// The time of the last release, and the pause after it.
+    last: Option<(Instant, Duration)>,
+}
+
+impl Pace {
+    fn allows(&self, now: Instant) -> bool {
+        self.last.is_none_or(|(at, pause)| now >= at + pause)
+    }
+
+    /// Notes a release at `now`.
+    fn note(&mut self, now: Instant) {
+        let pause = match self.last {
+            // It has waited, or nearly.
+            Some((at, pause)) if now < at + 2 * pause => (2 * pause).min(LONGEST_PAUSE),
+            _ => LEAST_PAUSE,
+        };
+        self.last = Some((now, pause));
+    }
 }
 
 impl Releases {
@@ -48,11 +77,21 @@ impl Releases {
                 site: site.name.clone(),
                 root: root.clone(),
                 real,
+                pace: Pace::default(),
             })
         };
         let sites: Vec<_> = config.sites.iter().filter_map(release).collect();
         let due = (!sites.is_empty()).then(|| Instant::now() + LOOK);
         Releases { sites, due }
+    }
+
+    /// Takes the place of `former`: the pauses of its sites go on.
+    pub(super) fn follow(mut self, former: &Releases) -> Releases {
+        for release in &mut self.sites {
+            let same = former.sites.iter().find(|one| one.site == release.site);
+            release.pace = same.map(|one| one.pace).unwrap_or_default();
+        }
+        self
     }
 
     /// The time of the next look.
@@ -61,23 +100,27 @@ impl Releases {
     }
 
     /// Looks at the links if it is time. Returns the sites whose links lead to other folders now,
-    /// and what to say about each. A link that is missing for a moment has not changed.
+    /// and what to say about each. A link that is missing for a moment has not changed. One that
+    /// changes again too soon is looked at later.
     fn look(&mut self, now: Instant) -> Vec<(String, String)> {
         if self.due.is_none_or(|due| now < due) {
             return Vec::new();
         }
         self.due = Some(now + LOOK);
-        let changed = self.sites.iter_mut().filter_map(|release| {
-            let real = fs::canonicalize(&release.root).ok().filter(|real| *real != release.real)?;
-            let what = format!(
-                "{} leads to {} now, no longer to {}: a new generation serves it",
-                release.root.display(),
-                real.display(),
-                release.real.display()
-            );
-            release.real = real;
-            Some((release.site.clone(), what))
-        });
+        let changed =
+            self.sites.iter_mut().filter(|one| one.pace.allows(now)).filter_map(|release| {
+                let real =
+                    fs::canonicalize(&release.root).ok().filter(|real| *real != release.real)?;
+                let what = format!(
+                    "{} leads to {} now, no longer to {}: a new generation serves it",
+                    release.root.display(),
+                    real.display(),
+                    release.real.display()
+                );
+                release.real = real;
+                release.pace.note(now);
+                Some((release.site.clone(), what))
+            });
         changed.collect()
     }
 }
@@ -95,5 +138,33 @@ impl Supervisor {
         if !changed.is_empty() {
             self.begin(ChangeCause::NewRelease);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_that_follow_each_other_wait_longer_and_longer() {
+        let begin = Instant::now();
+        let mut pace = Pace::default();
+        let mut honored = Vec::new();
+        // A link that is changed each second, for an hour.
+        for second in 0..3600 {
+            let now = begin + Duration::from_secs(second);
+            if pace.allows(now) {
+                pace.note(now);
+                honored.push(second);
+            }
+        }
+        assert_eq!(honored[..7], [0, 5, 15, 35, 75, 155, 315]);
+        assert_eq!(honored.len(), 6 + 11);
+        // After a quiet time the next release is served at once, and one after it soon.
+        let late = begin + Duration::from_secs(10_000);
+        assert!(pace.allows(late));
+        pace.note(late);
+        assert!(!pace.allows(late + Duration::from_secs(4)));
+        assert!(pace.allows(late + LEAST_PAUSE));
     }
 }
