@@ -3,6 +3,7 @@
 
 mod challenges;
 mod clock;
+mod crowd;
 mod demands;
 mod keys;
 pub(crate) mod lanes;

@@ -22,6 +22,7 @@ use tokio::sync::{Notify, Semaphore, mpsc, watch};
 
 use super::challenges::Challenges;
 use super::clock::Clock;
+use super::crowd::Crowd;
 use super::pulse::ThreadPhase;
 use super::shared::{Shared, Stage};
 use super::workspace::Workspace;
@@ -61,14 +62,10 @@ pub(crate) struct Thread {
     /// The number of connections that are working.
     working: Cell<usize>,
     stage: Cell<Stage>,
-    /// The most connections since memory was last given back.
-    crowd: Cell<usize>,
+    crowd: Crowd,
     /// Tells connections that carry several requests at once that the stage has changed.
     stage_changes: Notify,
 }
-
-/// Connections whose memory is worth the milliseconds that it takes to give it back.
-const CROWD: usize = 500;
 
 /// Runs of connections' tasks after which a thread looks for responses of workers.
 const LOOK: u32 = 4;
@@ -174,7 +171,7 @@ impl Thread {
             workspaces: RefCell::new(Vec::new()),
             working: Cell::new(0),
             stage: Cell::new(Stage::Serving),
-            crowd: Cell::new(0),
+            crowd: Crowd::default(),
             stage_changes: Notify::new(),
             shared,
         }
@@ -456,23 +453,11 @@ impl Thread {
         self.kept.sweep(now, self.is_draining());
         if self.number == 0 {
             self.shared.log.report_repeats(now);
-            self.give_back_memory();
+            let loads = self.shared.loads.iter();
+            self.crowd.note(loads.map(|load| load.load(Ordering::Relaxed)).sum());
         }
         for handle in self.handles.iter().flatten() {
             handle.sweep(now);
-        }
-    }
-
-    /// Gives memory back to the kernel after a crowd of connections has gone.
-    fn give_back_memory(&self) {
-        let loads = self.shared.loads.iter();
-        let present = loads.map(|load| load.load(Ordering::Relaxed)).sum::<usize>();
-        let crowd = self.crowd.get().max(present);
-        if crowd >= CROWD && present <= crowd / 4 {
-            howdah_sys::allocator::give_back();
-            self.crowd.set(present);
-        } else {
-            self.crowd.set(crowd);
         }
     }
 
