@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::config;
-use crate::support::{Client, Folder, PATIENCE, Server, Setup, wait_until};
+use crate::support::{Client, Folder, PATIENCE, Process, Server, Setup, wait_until};
 
 const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
@@ -29,12 +29,23 @@ fn start(folder: &Folder, hang: &str) -> Server {
         .start()
 }
 
+/// Whether a signal has stopped all threads of the process.
+fn are_stopped(process: Process) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{}/task", process.number())).unwrap();
+    tasks.flatten().all(|task| {
+        let text = fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        text.lines().any(|line| line.starts_with("State:\tT"))
+    })
+}
+
 #[test]
 fn a_stopped_front_is_replaced() {
     let folder = site();
     let server = start(&folder, "");
     let front = server.front();
     front.signal(SIGSTOP);
+    // Until then a thread could accept the connection, which would end with the front.
+    wait_until("all threads are stopped", || are_stopped(front));
     // The connection waits for the next front.
     assert_eq!(server.get("/a.txt").text(), "hello");
     assert!(!front.lives());
