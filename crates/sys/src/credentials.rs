@@ -110,6 +110,12 @@ pub fn group_number(name: &str) -> io::Result<Option<u32>> {
     Ok(found.map(|record| record.0.gr_gid))
 }
 
+/// Returns the user that this process runs as.
+pub fn own_user() -> u32 {
+    // SAFETY: geteuid has no preconditions.
+    unsafe { libc::geteuid() }
+}
+
 /// Returns the name of the user `uid`. `Ok(None)`: there is no such user.
 ///
 /// # Errors

@@ -1,5 +1,6 @@
 //! The plan of a generation: a configuration with the users, programs and folders that it names.
 
+mod roots;
 mod users;
 
 use std::fs::Metadata;
@@ -7,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use howdah_config::{Config, ListenAddress, Php, RootTemplate, Site};
+use howdah_config::{Config, ListenAddress, Php, Site};
 use howdah_ipc::control::PoolSettings;
 use howdah_sys::credentials::Identity;
 
@@ -354,41 +355,6 @@ impl Finder<'_> {
             self.errors.push(error);
         }
         text
-    }
-
-    /// Warns about a root that is missing or that the front may not enter. Such a site answers with
-    /// 404 or 403.
-    fn look_at_root(&mut self, site: &Site, front: Option<&Identity>) {
-        let RootTemplate::Fixed(root) = &site.root else {
-            return;
-        };
-        let name = &site.name;
-        match root.metadata() {
-            Ok(found) if found.is_dir() => {}
-            Ok(_) => {
-                return self
-                    .warnings
-                    .push(format!("site {name}: its root {} is not a folder", root.display()));
-            }
-            Err(error) => {
-                return self
-                    .warnings
-                    .push(format!("site {name}: its root {}: {error}", root.display()));
-            }
-        }
-        let Some(front) = front else { return };
-        let real = root.canonicalize().unwrap_or_else(|_| root.clone());
-        let closed = real
-            .ancestors()
-            .find(|folder| folder.metadata().is_ok_and(|found| !may_enter(front, &found)));
-        if let Some(closed) = closed {
-            let who = &front.name;
-            self.warnings.push(format!(
-                "site {name}: {who}, as whom the front runs, may not enter {}: requests for files \
-                 of the site will be refused; `chmod a+x` it, or serve from elsewhere",
-                closed.display()
-            ));
-        }
     }
 }
 

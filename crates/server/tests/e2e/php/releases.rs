@@ -132,6 +132,9 @@ fn an_owner_publishes_no_other_owners_files_with_a_link_to_the_document_root() {
     wait_until("the link is seen", || server.get("/note.txt").text() == "other");
     drop(server);
     lead_to("other", 4001);
+    let config = file("").display().to_string();
+    let (_, _, told) = Setup::with(&["check", "--config", &config]).run();
+    assert!(told.contains("current belongs neither to root nor to the owner"), "{told}");
     let server = Setup::config(&file("symlinks = \"follow\"")).start();
     assert_eq!(server.get("/note.txt").text(), "other");
 }
