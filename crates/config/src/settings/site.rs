@@ -56,8 +56,8 @@ section! {
             "A path that does not exist is 404. Frameworks need `[\"$uri\", \"/index.php\"]`.";
         /// Which symbolic links below the root are followed: `"owner"` (link and target have the
         /// same owner), `"inside"` (the target is inside the root) or `"follow"` (all).
-        /// Links in the path of the root itself must belong to root or to the owner of the folder
-        /// that they lead to, unless it is `"follow"`.
+        /// Links in the path of the root itself must belong to root, to the user of the front or to
+        /// the owner of the folder that they lead to, unless it is `"follow"`.
         symlinks ("symlinks"): Symlinks as SymlinkPolicy = Symlinks::Owner,
             "On a shared host nobody can publish another user's files, and an owner's own links \
                 work.";
