@@ -7,6 +7,7 @@ mod support;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -385,6 +386,35 @@ fn a_slot_is_lost_once_however_often_its_workers_place_dies() {
     assert_eq!(front.worker_died(0).unwrap(), [slot.index()]);
     // The test has taken the slot back and may use it again at any time.
     assert!(front.worker_died(0).unwrap().is_empty());
+    give_back(&front, slot);
+}
+
+#[test]
+fn a_response_that_becomes_shorter_is_corrupt() {
+    let (front, attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut slot = submit(&front, SMALL);
+    let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    job.writer.write(&[1; 3333]).unwrap();
+    front.slot_status(&mut slot).unwrap();
+    assert_eq!(slot.written(), 3333);
+    // The only such word of the region is the one that counts the bytes written.
+    let memory = memory_file(&attach);
+    let mut words = vec![0; 64 * 1024];
+    memory.read_exact_at(&mut words, 0).unwrap();
+    let places: Vec<usize> = (0..words.len())
+        .step_by(8)
+        .filter(|at| words[*at..*at + 8] == 3333_u64.to_ne_bytes())
+        .collect();
+    let [place] = places[..] else {
+        panic!("{places:?}");
+    };
+    for (written, is_good) in [(3333_u64, true), (3332, false), (0, false)] {
+        memory.write_all_at(&written.to_ne_bytes(), place as u64).unwrap();
+        assert_eq!(front.slot_status(&mut slot).is_ok(), is_good, "{written}");
+        assert_eq!(slot.written(), 3333);
+    }
+    memory.write_all_at(&3333_u64.to_ne_bytes(), place as u64).unwrap();
+    drop(job);
     give_back(&front, slot);
 }
 
