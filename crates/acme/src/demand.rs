@@ -35,7 +35,7 @@ pub(crate) struct Demands {
     questions: usize,
     /// The last reason why a question had no answer. The same one is logged once.
     trouble: Option<String>,
-    /// That there are too many names was logged.
+    /// Whether the log says that there are too many names.
     is_full: bool,
 }
 

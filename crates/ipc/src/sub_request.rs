@@ -1,6 +1,6 @@
 //! The answer to a script that asks for another URI of its site.
 
-/// What a URI leads to.
+/// The result of resolving a URI for a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found<'a> {
     /// A file to send; its path.

@@ -114,7 +114,7 @@ struct Supervisor {
     change: Option<GenerationChange>,
     /// The probation of the generation that serves.
     probation: Option<Probation>,
-    /// What served before a probation that has failed.
+    /// The plan that served before a probation that has failed.
     roll_back_to: Option<GenerationPlan>,
     /// Why the last reload was undone.
     rolled_back: Option<String>,

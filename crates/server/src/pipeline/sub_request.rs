@@ -1,4 +1,4 @@
-//! What another URI of the site leads to, for a script that includes it (`virtual()`).
+//! Finds what another URI of the site leads to, for a script that includes it (`virtual()`).
 //!
 //! A script of the site asks. It learns the paths and variables of its own site, which its worker
 //! then opens with rights of its own. The client's address is not the script's to say: it is in the

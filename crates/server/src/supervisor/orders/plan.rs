@@ -118,7 +118,7 @@ impl OrderPlan {
     /// Returns the stored certificate of a name; `None` if there is none.
     ///
     /// # Errors
-    /// What is wrong with the certificate.
+    /// The mistake in the certificate, for the operator.
     pub(crate) fn stored_one(&self, name: &str) -> Result<Option<PairText>, String> {
         let stored = match Storage::new(&self.settings.state).certificate(name) {
             Ok(Some(stored)) => stored,
