@@ -12,7 +12,7 @@ use howdah_sys::usage;
 use crate::RequestEncoder;
 use crate::counters::{PoolCounter, PoolCounters};
 use crate::deadlines::Deadlines;
-use crate::exchange::{Answers, Exchange};
+use crate::exchange::{Answers, Asker, Exchange};
 use crate::lanes::QueuePlace;
 use crate::pool::{DispatchError, Pool};
 use crate::waiters::Waiters;
@@ -63,18 +63,20 @@ impl PoolHandle {
     }
 
     /// Waits for a slot in `place` and hands the request over. `encode` writes everything except
-    /// the body; `body` is appended, or handed over as a file.
+    /// the body; `body` is appended, or handed over as a file. The script may ask questions for
+    /// `asker`; without one they get empty answers.
     ///
     /// # Errors
     /// The request was not handed over: the pool has no room for it, or it has no room in a slot.
     pub async fn dispatch(
         &self,
         place: QueuePlace,
+        asker: Option<Asker>,
         encoder: &RefCell<RequestEncoder>,
         encode: impl Fn(&mut RequestEncoder),
         body: RequestBody<'_>,
     ) -> Result<Exchange, DispatchError> {
-        let dispatched = self.try_dispatch(place, encoder, encode, body).await;
+        let dispatched = self.try_dispatch(place, asker, encoder, encode, body).await;
         let count = |event| self.counters.count(place.lane, event);
         match &dispatched {
             Ok(_) => count(PoolCounter::Requests),
@@ -88,6 +90,7 @@ impl PoolHandle {
     async fn try_dispatch(
         &self,
         place: QueuePlace,
+        asker: Option<Asker>,
         encoder: &RefCell<RequestEncoder>,
         encode: impl Fn(&mut RequestEncoder),
         body: RequestBody<'_>,
@@ -129,7 +132,7 @@ impl PoolHandle {
                     let now = Instant::now();
                     let begun_by = asked.unwrap_or(now) + self.pool.queue_timeout(place.lane);
                     let deadlines = Deadlines::new(begun_by, now, self.pool.limits());
-                    waiters.register(lease.index(), deadlines);
+                    waiters.register(lease.index(), deadlines, asker);
                     return Ok(Exchange::new(waiters, lease));
                 }
                 Err(SubmitError::TooLarge) => return Err(DispatchError::TooLarge),

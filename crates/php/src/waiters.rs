@@ -144,9 +144,9 @@ impl Waiters {
         });
     }
 
-    /// Registers a slot that was just queued.
-    pub(crate) fn register(&self, slot: usize, deadlines: Deadlines) {
-        self.askers.borrow_mut()[slot] = None;
+    /// Registers a slot that was just queued, and for whom its script may ask.
+    pub(crate) fn register(&self, slot: usize, deadlines: Deadlines, asker: Option<Asker>) {
+        self.askers.borrow_mut()[slot] = asker;
         self.entries.borrow_mut()[slot] = Entry::Waiting { waker: None, deadlines, overdue: None };
         self.open.set(self.open.get() + 1);
     }

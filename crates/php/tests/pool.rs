@@ -34,7 +34,7 @@ async fn dispatch(handle: &PoolHandle, script: Script) -> Result<Exchange, Dispa
         );
     };
     handle
-        .dispatch(QueuePlace::default(), &encoder, encode, RequestBody::Memory(b""))
+        .dispatch(QueuePlace::default(), None, &encoder, encode, RequestBody::Memory(b""))
         .await
 }
 

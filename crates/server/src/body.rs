@@ -23,7 +23,7 @@ pub(crate) use self::filtering::FilterPlace;
 pub(crate) use self::filters::coding;
 pub(crate) use self::pump::{PumpError, Sink, send};
 pub(crate) use self::ranged::{Ranged, Segment};
-pub(crate) use self::receive::{BodyError, Keep, Received, RequestStream, receive};
+pub(crate) use self::receive::{BodyError, Keep, NoContent, Received, RequestStream, receive};
 pub(crate) use self::settle::settle;
 pub(crate) use self::source::{Available, Body, PAUSE, Source, SourceError};
 pub(crate) use self::spool::SpoolLimits;

@@ -53,12 +53,6 @@ impl fmt::Debug for Asked {
 }
 
 impl Exchange {
-    /// Lets the script ask questions, for this client. Without that they get empty answers.
-    pub fn ask_as(&mut self, asker: Asker) {
-        let slot = self.lease.as_ref().expect("held until dropped").index();
-        self.waiters.askers.borrow_mut()[slot] = Some(asker);
-    }
-
     /// Answers the script's question, if it asks one, as far as that is possible now.
     #[inline]
     pub(super) fn attend(&mut self, context: &mut Context<'_>) {

@@ -1,7 +1,7 @@
 //! Receiving a request's content before any worker sees it: in memory first, then in an unlinked
 //! file.
 
-use std::future::{Future, poll_fn};
+use std::future::{Future, poll_fn, ready};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -41,6 +41,35 @@ pub(crate) trait RequestStream {
 
     /// Returns whether the client is certainly gone. A client that only ended its side still reads.
     fn poll_broken(&self, context: &mut Context<'_>) -> bool;
+}
+
+/// The stream of a request that has no content and no client.
+pub(crate) struct NoContent;
+
+impl RequestStream for NoContent {
+    fn poll_content(
+        &mut self,
+        _: Duration,
+        _: &mut dyn FnMut(&[u8]) -> Result<(), BodyError>,
+        _: &mut Context<'_>,
+    ) -> Poll<Result<bool, BodyError>> {
+        Poll::Ready(Ok(false))
+    }
+
+    fn send_interim<'s>(
+        &'s mut self,
+        _: &'s ResponseHead,
+    ) -> Pin<Box<dyn Future<Output = ()> + 's>> {
+        Box::pin(ready(()))
+    }
+
+    fn poll_closed(&self, _: &mut Context<'_>) -> bool {
+        false
+    }
+
+    fn poll_broken(&self, _: &mut Context<'_>) -> bool {
+        false
+    }
 }
 
 /// A request's content, received completely.

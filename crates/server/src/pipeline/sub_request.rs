@@ -4,22 +4,18 @@
 //! then opens with rights of its own. The client's address is not the script's to say: it is in the
 //! log, and limits count by it.
 
-use std::future::{Future, ready};
 use std::os::unix::ffi::OsStrExt;
-use std::pin::Pin;
 use std::rc::{Rc, Weak};
-use std::task::{Context, Poll};
-use std::time::Duration;
 
 use howdah_http::h1::{HeadProgress, parse_request};
-use howdah_http::{Limits, Method, Request, ResponseHead, Scheme, Status};
+use howdah_http::{Limits, Method, Request, Scheme, Status};
 use howdah_php::{Answers, Asker, Found};
 use howdah_site::{Resolution, Resolved, Script, server_variables};
 
 use super::context::{Arrival, RequestContext, ScratchBuffers};
 use super::directives;
 use super::response::Response;
-use crate::body::{BodyError, RequestStream};
+use crate::body::NoContent;
 use crate::front::Thread;
 use crate::net::Peer;
 use crate::observe::RequestError;
@@ -112,33 +108,4 @@ fn script_found(
         variables: owned.iter().map(|(name, value)| (&**name, &**value)).collect(),
     }
     .encode()
-}
-
-/// A request without content or client.
-struct NoContent;
-
-impl RequestStream for NoContent {
-    fn poll_content(
-        &mut self,
-        _: Duration,
-        _: &mut dyn FnMut(&[u8]) -> Result<(), BodyError>,
-        _: &mut Context<'_>,
-    ) -> Poll<Result<bool, BodyError>> {
-        Poll::Ready(Ok(false))
-    }
-
-    fn send_interim<'s>(
-        &'s mut self,
-        _: &'s ResponseHead,
-    ) -> Pin<Box<dyn Future<Output = ()> + 's>> {
-        Box::pin(ready(()))
-    }
-
-    fn poll_closed(&self, _: &mut Context<'_>) -> bool {
-        false
-    }
-
-    fn poll_broken(&self, _: &mut Context<'_>) -> bool {
-        false
-    }
 }

@@ -68,7 +68,9 @@ pub(crate) async fn respond(
             |encoder: &mut RequestEncoder| call.encode(encoder, ruled.as_deref(), prepared);
         // A request that still waits is given up as soon as the client closes its side: that makes
         // room in the queue.
-        let dispatch = pool.dispatch(place, thread.encoder(), encode, input);
+        let (remote, local) = (context.peer.remote, context.peer.local);
+        let asker = Some(Asker { remote, local });
+        let dispatch = pool.dispatch(place, asker, thread.encoder(), encode, input);
         let is_gone = |poll: &mut Context<'_>| context.stream.poll_closed(poll);
         let mut exchange = match unless(is_gone, dispatch).await {
             Some(Ok(exchange)) => exchange,
@@ -77,10 +79,6 @@ pub(crate) async fn respond(
             }
             None => return Err(RequestError::gone(context.situation()).into()),
         };
-        exchange.ask_as(Asker {
-            remote: context.peer.remote,
-            local: context.peer.local,
-        });
         if let Some(run) = &context.run {
             exchange.report_to(Rc::clone(run));
         }

@@ -226,7 +226,7 @@ fn is_too_slow(complaint: &str) -> bool {
     ["ERR_QUIC_", "TIMED_OUT"].iter().any(|error| complaint.contains(error))
 }
 
-/// What an event complains of.
+/// The error that an event tells of; `None` for other events.
 fn complaint(event: &Value) -> Option<String> {
     let is_one = match event["method"].as_str()? {
         "Runtime.exceptionThrown" | "Network.loadingFailed" => true,

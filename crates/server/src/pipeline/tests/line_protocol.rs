@@ -2,15 +2,12 @@
 //! status, type and length, then frames, each a length, a colon and content, and a final dot.
 
 use std::cell::RefCell;
-use std::future::{Future, ready};
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use howdah_http::{Request, ResponseHead};
+use howdah_http::Request;
 
-use crate::body::{self, BodyError, RequestStream, Source};
+use crate::body::{self, NoContent, Source};
 use crate::front::Thread;
 use crate::net::{Peer, Piece, SendError};
 use crate::observe::{ConnectionFacts, Phase, RecordedResponse, Situation};
@@ -72,35 +69,6 @@ pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, line: &str, stream: 
     };
     pipeline::record(thread, situation, arrival, answer, outcome);
     assert_eq!(response.body.length(), Some(0), "all of it was consumed");
-}
-
-/// A request without content.
-struct NoContent;
-
-impl RequestStream for NoContent {
-    fn poll_content(
-        &mut self,
-        _: Duration,
-        _: &mut dyn FnMut(&[u8]) -> Result<(), BodyError>,
-        _: &mut Context<'_>,
-    ) -> Poll<Result<bool, BodyError>> {
-        Poll::Ready(Ok(false))
-    }
-
-    fn send_interim<'s>(
-        &'s mut self,
-        _: &'s ResponseHead,
-    ) -> Pin<Box<dyn Future<Output = ()> + 's>> {
-        Box::pin(ready(()))
-    }
-
-    fn poll_closed(&self, _: &mut Context<'_>) -> bool {
-        false
-    }
-
-    fn poll_broken(&self, _: &mut Context<'_>) -> bool {
-        false
-    }
 }
 
 /// The response's end of the stream.

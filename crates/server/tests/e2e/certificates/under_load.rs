@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustls::client::Resumption;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
 
 use super::Site;
 use super::pebble::{Habits, Pebble, has_pebble};
 use crate::support::wait_until;
+use crate::tls::client::OnlySignatures;
 use crate::wire::Wire;
 
 /// Clients that shake hands at the same time.
@@ -67,51 +67,8 @@ fn a_renewal_under_load_fails_no_handshake() {
 fn whole_handshakes() -> Arc<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().unwrap().dangerous();
-    let verifier = Arc::new(OnlySignatures);
+    let verifier = Arc::new(OnlySignatures::of_any_scheme());
     let mut settings = builder.with_custom_certificate_verifier(verifier).with_no_client_auth();
     settings.resumption = Resumption::disabled();
     Arc::new(settings)
-}
-
-/// Checks that the server has the key to its certificate, and nothing else.
-#[derive(Debug)]
-struct OnlySignatures;
-
-impl ServerCertVerifier for OnlySignatures {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, &algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, &algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        aws_lc_rs::default_provider()
-            .signature_verification_algorithms
-            .supported_schemes()
-    }
 }

@@ -136,7 +136,9 @@ impl TlsClient {
         let config = if trust == Trust::OnlyRsa {
             builder
                 .dangerous()
-                .with_custom_certificate_verifier(Arc::new(OnlyRsa))
+                .with_custom_certificate_verifier(Arc::new(OnlySignatures {
+                    schemes: RSA.to_vec(),
+                }))
                 .with_no_client_auth()
         } else {
             let mut roots = RootCertStore::empty();
@@ -200,10 +202,24 @@ pub fn files(pairs: &[(&str, &Certified)]) -> Folder {
     folder
 }
 
-#[derive(Debug)]
-struct OnlyRsa;
+const RSA: [SignatureScheme; 2] =
+    [SignatureScheme::RSA_PSS_SHA256, SignatureScheme::RSA_PKCS1_SHA256];
 
-impl ServerCertVerifier for OnlyRsa {
+/// Checks that the server has the key to its certificate, and nothing else.
+#[derive(Debug)]
+pub struct OnlySignatures {
+    schemes: Vec<SignatureScheme>,
+}
+
+impl OnlySignatures {
+    /// Takes signatures of every scheme.
+    pub fn of_any_scheme() -> OnlySignatures {
+        let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
+        OnlySignatures { schemes: algorithms.supported_schemes() }
+    }
+}
+
+impl ServerCertVerifier for OnlySignatures {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -236,6 +252,6 @@ impl ServerCertVerifier for OnlyRsa {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::RSA_PSS_SHA256, SignatureScheme::RSA_PKCS1_SHA256]
+        self.schemes.clone()
     }
 }
