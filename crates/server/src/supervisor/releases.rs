@@ -1,8 +1,8 @@
 //! Document roots behind symbolic links, which deployments change: `current -> releases/7`.
 //!
 //! PHP's caches know files by the path with the link, and would mix two releases. Therefore a new
-//! generation, with caches of its own, serves the new release. The supervisor compares the links with
-//! the disk once a second.
+//! generation, with caches of its own, serves the new release. The supervisor compares the links
+//! with the disk once a second.
 
 use std::fs;
 use std::path::{Path, PathBuf};
