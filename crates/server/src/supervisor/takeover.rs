@@ -21,7 +21,7 @@
 //! generation 3 serving                number, `serving` or `draining`; what follows belongs to it
 //! front 1234 9                        process, descriptor of its channel
 //! pool 1235 10 11 shop                zygote, descriptors of its socket and its log, name
-//! scripts 33 12 shop                  user, descriptor of a pipe with the pool's list of scripts, name
+//! scripts 33 12 shop                  user, descriptor of a pipe with a list of scripts, name
 //! ```
 
 use std::ffi::{CString, OsStr};
