@@ -181,8 +181,15 @@ impl Supervisor {
         let number = self.next_number;
         self.next_number += 1;
         let logs = (log.clone(), access.clone());
-        let (generation, started) =
-            Generation::start(number, &generation_plan, logs, &self.environment, spares);
+        // Otherwise a former generation goes on.
+        let leaves_out = matches!(cause, ChangeCause::Start | ChangeCause::FrontDied);
+        let (generation, started) = Generation::start(
+            number,
+            &generation_plan,
+            logs,
+            &self.environment,
+            (spares, leaves_out),
+        );
         self.generations.push(generation);
         started.map_err(CommandError::Failed)?;
         let change = GenerationChange {
@@ -218,6 +225,7 @@ impl Supervisor {
         if generation.is_ready() {
             generation.phase = GenerationPhase::Serving;
             generation.want_standbys();
+            generation.start_left_out();
             return self.commit(change);
         }
         let mut failure = None;

@@ -1,6 +1,7 @@
 //! The supervisor's side of a pool: starts its zygote, reads its messages, and replaces it.
 
 mod standby;
+mod stopped;
 
 use std::ffi::CString;
 use std::io;
@@ -43,6 +44,8 @@ pub(super) struct PoolProcesses {
     backoff: Backoff,
     /// Time at which the next zygote is started.
     pub(super) due: Option<Instant>,
+    /// The pool did not start, and its generation does without it for now.
+    pub(super) is_left_out: bool,
 }
 
 /// A zygote that no front knows yet.
@@ -69,25 +72,25 @@ pub(super) struct ZygoteProcess {
     /// The zygote has reported. Nothing is received afterwards: scripts run now, and may send
     /// messages as well. Receiving a message with descriptors may wait.
     has_reported: bool,
+    /// Time at which the zygote, which a signal has stopped, is to go on.
+    continue_at: Option<Instant>,
 }
 
 impl PoolProcesses {
     /// Starts a pool of generation `number` with its first zygote. Also returns the front's end of
-    /// the zygote's socket. Limits without effect are logged.
+    /// the zygote's socket, or the reason why there is no zygote, as text for the operator. Limits
+    /// without effect are logged.
     ///
     /// # Errors
-    /// The reason, as text for the operator.
+    /// The system has no descriptors.
     pub(super) fn start(
         number: u64,
         plan: &PoolPlan,
         environment: &Environment,
         log: &ErrorLog,
-    ) -> Result<(PoolProcesses, SeqPacket), String> {
+    ) -> Result<(PoolProcesses, Result<SeqPacket, String>), String> {
         let name = plan.settings.pool.clone();
         let told = |error: io::Error| format!("site {name}: cannot start its pool: {error}");
-        let owner = plan.identity.as_ref().unwrap_or(&environment.identity);
-        state::prepare(plan.settings.state_dir.as_ref(), owner, &environment.identity)
-            .map_err(|error| format!("site {name}: {error}"))?;
         let (reader, writer) = io::pipe().map_err(told)?;
         let mut pool = PoolProcesses {
             name: name.clone(),
@@ -99,22 +102,20 @@ impl PoolProcesses {
             group: group(number, plan, environment, log),
             backoff: Backoff::default(),
             due: None,
+            is_left_out: false,
         };
-        let front = pool.start_zygote(environment).map_err(told)?;
+        let front = pool.start_zygote(environment).map_err(told);
         Ok((pool, front))
     }
 
     /// As [`PoolProcesses::start`], with a zygote that stood by in the former generation.
-    ///
-    /// # Errors
-    /// The reason, as text for the operator.
     pub(super) fn start_with(
         spare: SpareZygote,
         number: u64,
         plan: &PoolPlan,
         environment: &Environment,
         log: &ErrorLog,
-    ) -> Result<(PoolProcesses, SeqPacket), String> {
+    ) -> (PoolProcesses, Result<SeqPacket, String>) {
         let SpareZygote {
             ready: ReadyZygote { mut zygote, front },
             log: writer,
@@ -130,6 +131,7 @@ impl PoolProcesses {
             group: group(number, plan, environment, log),
             backoff: Backoff::default(),
             due: None,
+            is_left_out: false,
         };
         // From the group of the former generation into the new one's.
         let group = pool.place(zygote.pid);
@@ -137,10 +139,10 @@ impl PoolProcesses {
         zygote.group = group.unwrap_or_default();
         pool.zygote = Some(zygote);
         match failed {
-            None => Ok((pool, front)),
+            None => (pool, Ok(front)),
             Some(error) => {
                 pool.kill();
-                Err(error)
+                (pool, Err(error))
             }
         }
     }
@@ -166,10 +168,12 @@ impl PoolProcesses {
                 failed: None,
                 group: None,
                 has_reported: true,
+                continue_at: None,
             }),
             standby: Standby::default(),
             backoff: Backoff::default(),
             due: None,
+            is_left_out: false,
         })
     }
 
@@ -196,6 +200,8 @@ impl PoolProcesses {
             return Err(io::Error::other("the pool was taken over from another howdah"));
         };
         let owner = plan.identity.as_ref().unwrap_or(&environment.identity);
+        state::prepare(plan.settings.state_dir.as_ref(), owner, &environment.identity)
+            .map_err(io::Error::other)?;
         let confinement = plan.isolation.confinement(plan.settings.state_dir.as_ref(), owner)?;
         let (socket, theirs) = SeqPacket::pair()?;
         let (front, zygote_to_front) = SeqPacket::pair()?;
@@ -246,6 +252,7 @@ impl PoolProcesses {
             failed: None,
             group,
             has_reported: false,
+            continue_at: None,
         };
         if sent.is_err() {
             let _ = pid.signal_group(SIGKILL);
@@ -304,6 +311,11 @@ impl PoolProcesses {
         if let Some(mut lines) = self.lines.take() {
             lines.flush(log, &self.name);
         }
+    }
+
+    /// Whether PHP has started, or the pool is left out.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_left_out || self.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some())
     }
 
     /// Returns whether a dead zygote can be replaced.
