@@ -181,6 +181,7 @@ impl Supervisor {
         let number = self.next_number;
         self.next_number += 1;
         let logs = (log.clone(), access.clone());
+        let lists = self.script_lists(cause, &generation_plan, &releases);
         // Otherwise a former generation goes on.
         let leaves_out = matches!(cause, ChangeCause::Start | ChangeCause::FrontDied);
         let (generation, started) = Generation::start(
@@ -188,7 +189,8 @@ impl Supervisor {
             &generation_plan,
             logs,
             &self.environment,
-            (spares, leaves_out),
+            (spares, lists),
+            leaves_out,
         );
         self.generations.push(generation);
         started.map_err(CommandError::Failed)?;

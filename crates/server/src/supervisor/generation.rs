@@ -21,6 +21,7 @@ use super::generation_plan::{GenerationPlan, PoolPlan};
 use super::heart::Heart;
 use super::listeners::Listener;
 use super::pool::{PoolProcesses, SpareZygote};
+use super::warmup::ScriptList;
 use crate::front::pulse::Pulse;
 use crate::front::{lanes, processors};
 use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
@@ -87,8 +88,9 @@ pub(super) enum GenerationProcess {
 }
 
 impl Generation {
-    /// Starts the pools, with the zygotes in `spares` where there is one for the site. If one pool
-    /// cannot be started, the others are ended, unless the generation leaves such pools out.
+    /// Starts the pools, with the zygotes in `spares` where there is one for the site, or with the
+    /// list of scripts in `lists`. If one pool cannot be started, the others are ended, unless the
+    /// generation leaves such pools out.
     ///
     /// # Errors
     /// The reason, as text for the operator.
@@ -97,7 +99,8 @@ impl Generation {
         generation_plan: &GenerationPlan,
         (log, access): (Arc<ErrorLog>, SiteLogs<LogTarget>),
         environment: &Environment,
-        (mut spares, leaves_out): (HashMap<String, SpareZygote>, bool),
+        (mut spares, mut lists): (HashMap<String, SpareZygote>, HashMap<String, ScriptList>),
+        leaves_out: bool,
     ) -> (Generation, Result<(), String>) {
         let mut generation = Generation {
             number,
@@ -113,9 +116,11 @@ impl Generation {
             leaves_out,
         };
         for plan in &generation_plan.pools {
-            let spare = spares.remove(&plan.settings.pool);
+            let name = &plan.settings.pool;
+            let from_former = (spares.remove(name), lists.remove(name));
             let front = generation_plan.front.as_ref();
-            if let Err(error) = generation.start_pool((plan, front), spare, environment, &log) {
+            let started = generation.start_pool((plan, front), from_former, environment, &log);
+            if let Err(error) = started {
                 generation.kill();
                 return (generation, Err(error));
             }
@@ -130,13 +135,13 @@ impl Generation {
     fn start_pool(
         &mut self,
         (plan, front): (&PoolPlan, Option<&Identity>),
-        spare: Option<SpareZygote>,
+        (spare, list): (Option<SpareZygote>, Option<ScriptList>),
         environment: &Environment,
         log: &ErrorLog,
     ) -> Result<(), String> {
         let (pool, zygote) = match spare {
             Some(spare) => PoolProcesses::start_with(spare, self.number, plan, environment, log),
-            None => PoolProcesses::start(self.number, plan, environment, log)?,
+            None => PoolProcesses::start(self.number, plan, environment, log, list)?,
         };
         let user = plan.identity.as_ref().filter(|user| Some(*user) != front);
         let position = self.pools.len();

@@ -1,11 +1,12 @@
 //! The supervisor's side of a pool: starts its zygote, reads its messages, and replaces it.
 
+mod limits;
 mod standby;
 mod stopped;
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
@@ -15,6 +16,7 @@ use howdah_sys::process::{Pid, Program};
 use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::{SIGKILL, SIGTERM};
 
+use self::limits::{descriptor_limit, group};
 pub(super) use self::standby::SpareZygote;
 use self::standby::Standby;
 use super::backoff::Backoff;
@@ -25,7 +27,8 @@ use super::oom;
 use super::pool_log::PoolLog;
 use super::state;
 use super::takeover::InheritedPool;
-use crate::log::{ErrorLog, Level};
+use super::warmup::ScriptList;
+use crate::log::ErrorLog;
 
 /// A site's pool.
 #[derive(Debug)]
@@ -77,9 +80,9 @@ pub(super) struct ZygoteProcess {
 }
 
 impl PoolProcesses {
-    /// Starts a pool of generation `number` with its first zygote. Also returns the front's end of
-    /// the zygote's socket, or the reason why there is no zygote, as text for the operator. Limits
-    /// without effect are logged.
+    /// Starts a pool of generation `number` with its first zygote, which compiles the scripts of
+    /// `list`. Also returns the front's end of the zygote's socket, or the reason why there is no
+    /// zygote, as text for the operator. Limits without effect are logged.
     ///
     /// # Errors
     /// The system has no descriptors.
@@ -88,6 +91,7 @@ impl PoolProcesses {
         plan: &PoolPlan,
         environment: &Environment,
         log: &ErrorLog,
+        list: Option<ScriptList>,
     ) -> Result<(PoolProcesses, Result<SeqPacket, String>), String> {
         let name = plan.settings.pool.clone();
         let told = |error: io::Error| format!("site {name}: cannot start its pool: {error}");
@@ -104,7 +108,13 @@ impl PoolProcesses {
             due: None,
             is_left_out: false,
         };
-        let front = pool.start_zygote(environment).map_err(told);
+        let front = match pool.launch(environment, list) {
+            Ok(ReadyZygote { zygote, front }) => {
+                pool.zygote = Some(zygote);
+                Ok(front)
+            }
+            Err(error) => Err(told(error)),
+        };
         Ok((pool, front))
     }
 
@@ -185,7 +195,7 @@ impl PoolProcesses {
         self.due = None;
         let ReadyZygote { zygote, front } = match self.standby.take() {
             Some(ready) => ready,
-            None => self.launch(environment)?,
+            None => self.launch(environment, None)?,
         };
         self.zygote = Some(zygote);
         Ok(front)
@@ -195,7 +205,11 @@ impl PoolProcesses {
     ///
     /// # Errors
     /// As [`PoolProcesses::start_zygote`].
-    fn launch(&mut self, environment: &Environment) -> io::Result<ReadyZygote> {
+    fn launch(
+        &mut self,
+        environment: &Environment,
+        list: Option<ScriptList>,
+    ) -> io::Result<ReadyZygote> {
         let (Some(plan), Some(log)) = (&self.plan, &self.log) else {
             return Err(io::Error::other("the pool was taken over from another howdah"));
         };
@@ -234,12 +248,15 @@ impl PoolProcesses {
             io::Error::new(error.kind(), format!("{}: {error}", plan.program.display()))
         })?;
         oom::prefer_workers(pid);
-        let settings = ToZygote::Settings(Box::new(plan.settings.clone())).encode();
+        let mut settings = plan.settings.clone();
+        list.iter().for_each(|list| list.note(&mut settings));
+        let settings = ToZygote::Settings(Box::new(settings)).encode();
         let group = self.place(pid).inspect_err(|_| {
             // It is reaped as an unknown process.
             let _ = pid.signal_group(SIGKILL);
         })?;
-        let sent = socket.send_now(&settings, &[]).or_else(|error| match error.kind() {
+        let pipe: Vec<BorrowedFd<'_>> = list.iter().map(|list| list.pipe.as_fd()).collect();
+        let sent = socket.send_now(&settings, &pipe).or_else(|error| match error.kind() {
             // The zygote has died already. Its death is handled when it is reaped.
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Ok(()),
             _ => Err(io::Error::new(error.kind(), format!("its settings cannot be sent: {error}"))),
@@ -289,6 +306,20 @@ impl PoolProcesses {
     fn identity<'p>(&'p self, environment: &'p Environment) -> &'p Identity {
         let identity = self.plan.as_ref().and_then(|plan| plan.identity.as_ref());
         identity.unwrap_or(&environment.identity)
+    }
+
+    /// Returns whether the pool runs as the user that `plan` names. Not so for a pool that another
+    /// program started: its zygote may know other messages.
+    pub(super) fn has_user_of(&self, plan: &PoolPlan) -> bool {
+        self.plan.as_ref().is_some_and(|own| own.identity == plan.identity)
+    }
+
+    /// Has the zygote write the list of its scripts. Returns whether it was told.
+    pub(super) fn list_scripts(&self, into: OwnedFd) -> bool {
+        let socket = self.zygote.as_ref().filter(|zygote| zygote.ready.is_some());
+        let socket = socket.and_then(|zygote| zygote.socket.as_ref());
+        let message = ToZygote::ListScripts.encode();
+        socket.is_some_and(|socket| socket.send_now(&message, &[into.as_fd()]).is_ok())
     }
 
     /// The pool's processes that are children of this process.
@@ -420,7 +451,7 @@ impl ZygoteProcess {
                 return Ok(());
             }
             match FromZygote::decode(&buffer[..length])? {
-                FromZygote::Ready { php_version, opcache } => {
+                FromZygote::Ready { php_version, opcache, .. } => {
                     self.ready = Some((php_version, opcache))
                 }
                 FromZygote::Failed { reason } => self.failed = Some(reason),
@@ -431,57 +462,5 @@ impl ZygoteProcess {
             self.has_reported = self.ready.is_some() || self.failed.is_some();
         }
         Ok(())
-    }
-}
-
-/// Creates the control groups of a pool, where that is possible.
-fn group(
-    number: u64,
-    plan: &PoolPlan,
-    environment: &Environment,
-    log: &ErrorLog,
-) -> Option<PoolGroup> {
-    let site = Some(plan.settings.pool.as_str());
-    let warn = |what: &str| log.say(Level::Warning, site, what);
-    let limits = plan.limits?;
-    let keys = limits.keys().into_iter().map(|key| format!("`{key}`")).collect::<Vec<_>>();
-    let without = |error: &dyn std::fmt::Display| {
-        if !keys.is_empty() {
-            let keys = keys.join(", ");
-            warn(&format!("no control group limits the pool, {keys} without effect: {error}"));
-        }
-    };
-    let groups = match environment.cgroups.as_ref()? {
-        Ok(groups) => groups,
-        Err(error) => {
-            without(error);
-            return None;
-        }
-    };
-    match groups.pool(number, &plan.settings.pool, limits) {
-        Ok((group, failed)) => {
-            failed.iter().for_each(|failed| warn(failed));
-            Some(group)
-        }
-        Err(error) => {
-            without(&error);
-            None
-        }
-    }
-}
-
-/// The limit of open descriptors for a zygote: those of the pool's doorbells and sockets, and those
-/// that PHP opens.
-fn descriptor_limit(plan: &PoolPlan, environment: &Environment) -> (u64, u64) {
-    let (soft, hard) = environment.descriptor_limit;
-    let ours = (plan.workers as u64)
-        .saturating_mul(2)
-        .saturating_add(environment.processors as u64 + 64);
-    match plan.isolation.descriptors {
-        Some(limit) => {
-            let limit = limit.saturating_add(ours).min(hard);
-            (limit, limit)
-        }
-        None => (soft.max(1024).saturating_add(ours).min(hard), hard),
     }
 }
