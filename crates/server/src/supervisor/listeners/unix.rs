@@ -16,12 +16,8 @@ use howdah_sys::process;
 /// # Errors
 /// The reason, as text for the operator.
 pub(super) fn bind(path: &Path) -> Result<UnixListener, String> {
-    if UnixStream::connect(path).is_ok() {
-        return Err(format!(
-            "cannot listen on unix:{}: another program listens there; stop it, or choose another \
-             path",
-            path.display()
-        ));
+    if let Some(why) = taken(path) {
+        return Err(why);
     }
     match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => {
@@ -37,6 +33,17 @@ pub(super) fn bind(path: &Path) -> Result<UnixListener, String> {
     let listener = bound.map_err(|error| refusal(path, &error))?;
     listener.set_nonblocking(true).map_err(|error| refusal(path, &error))?;
     Ok(listener)
+}
+
+/// Returns a message if a program listens at `path`.
+pub(super) fn taken(path: &Path) -> Option<String> {
+    UnixStream::connect(path).is_ok().then(|| {
+        format!(
+            "cannot listen on unix:{}: another program listens there; stop it, or choose another \
+             path",
+            path.display()
+        )
+    })
 }
 
 /// Gives the socket at `path` its owner, group and permissions.
