@@ -244,10 +244,7 @@ pub(super) fn obstacle(number: usize, wanted: &[Settings]) -> Option<String> {
 pub(super) fn can_bind(address: &ListenAddress) -> bool {
     match address {
         ListenAddress::Tcp(address) => listen::try_to_bind(*address).is_ok(),
-        // The listener removes its file.
-        ListenAddress::Unix(path) => {
-            unix::bind(path).map(|socket| drop(Listener::unix(path, socket))).is_ok()
-        }
+        ListenAddress::Unix(path) => unix::can_bind(path),
     }
 }
 

@@ -46,6 +46,22 @@ pub(super) fn taken(path: &Path) -> Option<String> {
     })
 }
 
+/// Whether [`bind`] would succeed. Makes no socket at `path` itself, to which a client could connect
+/// in vain.
+pub(super) fn can_bind(path: &Path) -> bool {
+    let may_be_made = match fs::symlink_metadata(path) {
+        Ok(found) => found.file_type().is_socket() && taken(path).is_none(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    let beside = path.with_file_name(format!(".{}", std::process::id()));
+    let is_made = may_be_made && UnixListener::bind(&beside).is_ok();
+    if is_made {
+        // One that cannot be removed is in nobody's way.
+        let _ = fs::remove_file(&beside);
+    }
+    is_made
+}
+
 /// Gives the socket at `path` its owner, group and permissions.
 ///
 /// # Errors
