@@ -164,9 +164,9 @@ attacks: release
 	@[ -n "$$ATTACK" ] || $(CARGO) test --release --package howdah-server --test e2e -- --ignored --nocapture \
 		ten_thousand_half_open
 
-# Ten minutes of chaos, then two of reloads, then one of reloads over TLS. CHAOS_SECONDS is the time of the first,
-# CHAOS_SEED the order of events, which the run prints. As root it also fills a small disk of its own and stops single
-# threads.
+# Ten minutes of chaos, two for each other mode of the pool, two of reloads, then one of reloads over TLS. CHAOS_SECONDS
+# is the time of the first; CHAOS_MODE=auto, dynamic or ondemand gives all of it to that mode. CHAOS_SEED is the order of
+# events, which the run prints. As root it also fills a small disk of its own and stops single threads.
 chaos: release
 	$(CARGO) test --release --package howdah-server --test chaos -- --ignored --nocapture --test-threads=1
 	$(CARGO) test --release --package howdah-server --test e2e -- --ignored --nocapture \

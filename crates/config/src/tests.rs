@@ -178,6 +178,7 @@ fn every_key_reaches_its_field() {
         nice = -3
         pass_env = ["TZ"]
         standby = false
+        opcache_warmup = false
         memory = "1G"
         pids = 200
         cpu_weight = 50
@@ -335,6 +336,7 @@ fn every_key_reaches_its_field() {
         nice: Some(-3),
         pass_env: vec!["TZ".into()],
         standby: false,
+        opcache_warmup: false,
         memory: Some(1 << 30),
         pids: Some(200),
         cpu_weight: Some(50),

@@ -97,6 +97,11 @@ impl<'r> Client<'r> {
         self.request
     }
 
+    /// Returns the number of the fields as sent. Not recorded: only the meter may depend on it.
+    pub(crate) fn field_count(&self) -> usize {
+        self.request.fields.len()
+    }
+
     /// Records that a question is asked whose answer holds for this request only, and returns the
     /// right to ask it ([`Host`](crate::Host)).
     #[inline]

@@ -184,6 +184,15 @@ impl<'r> Transaction<'r> {
             .unwrap_or_else(|| &self.client.request().fields)
     }
 
+    /// Returns the number of the request's fields, after RequestHeader, for the meter alone: no
+    /// outcome may depend on it, so it is not recorded as read.
+    pub fn request_field_count(&self) -> usize {
+        match &self.state.request_fields {
+            Some(edited) => edited.len(),
+            None => self.client.field_count(),
+        }
+    }
+
     /// Returns the request's fields, to be changed.
     pub fn edit_request_fields(&mut self) -> &mut Fields {
         let client = self.client;

@@ -54,12 +54,19 @@ pub struct PoolSettings {
     pub slow_trace_depth: u64,
     /// The version of PHP that the program must have, as `8.2`; empty for any.
     pub php_version: String,
+    /// The folder that the former generation's release was in, and the folder that the release is
+    /// in now; both are empty if they are the same.
+    pub former_release: String,
+    /// See `former_release`.
+    pub release: String,
 }
 
 /// A message from the supervisor or from the front to the zygote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToZygote {
-    /// From the supervisor: how to start PHP. Sent once, as the first message.
+    /// From the supervisor: how to start PHP. Sent once, as the first message. A descriptor that
+    /// comes with it has the list of scripts that opcache gets before PHP is ready; see
+    /// [`ToZygote::ListScripts`].
     Settings(Box<PoolSettings>),
     /// From the front: some of a region's descriptors; see [`Attach`].
     Attach {
@@ -85,6 +92,9 @@ pub enum ToZygote {
     /// From the front: clean a slot that no worker uses. The zygote answers with
     /// [`FromZygote::Cleaned`].
     Clean(Cleaning),
+    /// From the supervisor: write the paths of the scripts that opcache has to the descriptor that
+    /// comes with this message, those that were used most first, each with a NUL at its end.
+    ListScripts,
 }
 
 /// Cleaning of an unused slot by the zygote. The front must not clean it: these calls may wait for
@@ -107,6 +117,8 @@ pub enum FromZygote {
         php_version: String,
         /// `on`, or the reason why opcache is off.
         opcache: String,
+        /// What was compiled before; `None` if there was no list of scripts.
+        warmup: Option<OpcacheWarmup>,
     },
     /// To the supervisor: PHP could not start.
     Failed {
@@ -134,6 +146,15 @@ pub enum FromZygote {
         /// Index of the slot.
         slot: u64,
     },
+}
+
+/// The scripts that a zygote has compiled before its first request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OpcacheWarmup {
+    /// Number of scripts that opcache has now.
+    pub scripts: u64,
+    /// Time that it took.
+    pub microseconds: u64,
 }
 
 /// A region and all of its descriptors: the memory file, one doorbell per front thread, one socket
@@ -191,6 +212,8 @@ impl ToZygote {
                 out.number(settings.slow_milliseconds);
                 out.number(settings.slow_trace_depth);
                 out.text(&settings.php_version);
+                out.text(&settings.former_release);
+                out.text(&settings.release);
             }
             ToZygote::Attach { geometry, total } => {
                 out.kind(2);
@@ -218,6 +241,7 @@ impl ToZygote {
                 out.number(*slot);
                 out.number(*kept);
             }
+            ToZygote::ListScripts => out.kind(7),
         }
         out.0
     }
@@ -248,6 +272,8 @@ impl ToZygote {
                 slow_milliseconds: input.number()?,
                 slow_trace_depth: input.number()?,
                 php_version: input.text()?,
+                former_release: input.text()?,
+                release: input.text()?,
             })),
             2 => ToZygote::Attach {
                 geometry: Geometry {
@@ -274,6 +300,7 @@ impl ToZygote {
                 slot: input.number()?,
                 kept: input.number()?,
             }),
+            7 => ToZygote::ListScripts,
             _ => return Err(malformed()),
         };
         Ok(message)
@@ -285,10 +312,15 @@ impl FromZygote {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer(Vec::new());
         match self {
-            FromZygote::Ready { php_version, opcache } => {
+            FromZygote::Ready { php_version, opcache, warmup } => {
                 out.kind(1);
                 out.text(php_version);
                 out.text(opcache);
+                out.number(warmup.is_some().into());
+                if let Some(OpcacheWarmup { scripts, microseconds }) = warmup {
+                    out.number(*scripts);
+                    out.number(*microseconds);
+                }
             }
             FromZygote::Failed { reason } => {
                 out.kind(2);
@@ -323,6 +355,13 @@ impl FromZygote {
             1 => FromZygote::Ready {
                 php_version: input.text()?,
                 opcache: input.text()?,
+                warmup: match input.flag()? {
+                    true => Some(OpcacheWarmup {
+                        scripts: input.number()?,
+                        microseconds: input.number()?,
+                    }),
+                    false => None,
+                },
             },
             2 => FromZygote::Failed { reason: input.text()? },
             3 => FromZygote::Started {
@@ -435,6 +474,8 @@ mod tests {
                 slow_milliseconds: 1500,
                 slow_trace_depth: 20,
                 php_version: "8.2".into(),
+                former_release: "/srv/releases/7".into(),
+                release: "/srv/releases/8".into(),
             })),
             ToZygote::Attach {
                 geometry: Geometry::for_pool(4, 2),
@@ -444,6 +485,7 @@ mod tests {
             ToZygote::Kill { worker: 1, pid: 2, signal: 9 },
             ToZygote::Stop,
             ToZygote::Clean(Cleaning { slot: 3, kept: 65_536 }),
+            ToZygote::ListScripts,
         ]
     }
 
@@ -452,11 +494,14 @@ mod tests {
         for message in to_zygote() {
             assert_eq!(ToZygote::decode(&message.encode()).unwrap(), message);
         }
+        let ready = |warmup| FromZygote::Ready {
+            php_version: "8.2".into(),
+            opcache: "on".into(),
+            warmup,
+        };
         let from = [
-            FromZygote::Ready {
-                php_version: "8.2".into(),
-                opcache: "on".into(),
-            },
+            ready(None),
+            ready(Some(OpcacheWarmup { scripts: 312, microseconds: 41_000 })),
             FromZygote::Failed { reason: "no".into() },
             FromZygote::Started { worker: 1, pid: 77 },
             FromZygote::Died { worker: 1, pid: 77, status: 9 },

@@ -33,16 +33,6 @@ int howdah_ini_protect(const char *name)
 	return 0;
 }
 
-void howdah_disable_functions(const char *list)
-{
-	zend_disable_functions(list);
-}
-
-void howdah_disable_class(const char *name)
-{
-	zend_disable_class(name, strlen(name));
-}
-
 /* ---- Of php.ini and .user.ini ---- */
 
 /* As php_ini_activate_config(), which takes the array that `[HOST=...]` or `name[]=` leaves in the table for a text. */

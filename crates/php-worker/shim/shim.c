@@ -26,10 +26,7 @@ static bool has_pcntl;
 
 static size_t shim_write(const char *bytes, size_t length)
 {
-	if (!current) {
-		return length;
-	}
-	if (rust->write(current->context, bytes, length) != 0) {
+	if (rust->write(current ? current->context : NULL, bytes, length) != 0) {
 		php_handle_aborted_connection();
 	}
 	return length;
@@ -356,6 +353,22 @@ static void shim_finish(void)
 	SG(request_info).content_length = 0;
 }
 
+/*
+ * Compiles a file as `include` does, and does not execute it. After opcache_compile_file(), a script would not find its
+ * classes before the lines that declare them.
+ */
+static bool shim_compile(zend_string *path)
+{
+	zend_op_array *code = compile_filename(ZEND_INCLUDE, path);
+
+	zend_clear_exception();
+	if (code) {
+		destroy_op_array(code);
+		efree(code);
+	}
+	return code != NULL;
+}
+
 /* Returns the number that a PHP expression has. The present script, which may have been cut short, has ended. */
 static zend_long shim_evaluate(const char *expression, zend_long otherwise)
 {
@@ -365,7 +378,7 @@ static zend_long shim_evaluate(const char *expression, zend_long otherwise)
 	EG(current_execute_data) = NULL;
 	zend_try {
 		if (zend_eval_string(expression, &value, "howdah") == SUCCESS) {
-			number = zval_get_long(&value);
+			number = Z_TYPE(value) == IS_STRING ? shim_compile(Z_STR(value)) : zval_get_long(&value);
 			zval_ptr_dtor(&value);
 		}
 	} zend_end_try();
@@ -415,20 +428,16 @@ int howdah_execute(const struct howdah_request *request)
 	return outcome;
 }
 
-#define OPCACHE_STATUS \
-	"function_exists('opcache_get_status') ? (int) (opcache_get_status(false)['opcache_enabled'] ?? false) : -1"
-
-/* Asks opcache whether it caches, in a request without a client. */
-int howdah_opcache(void)
+int64_t howdah_ask(const char *expression, int64_t otherwise)
 {
-	volatile int answer = HOWDAH_OPCACHE_MISSING;
-	/* opcache.restrict_api permits the question only to scripts below that path. */
+	volatile zend_long answer = otherwise;
+	/* opcache.restrict_api permits questions about opcache only to scripts below that path. */
 	const char *allowed = howdah_ini_value("opcache.restrict_api");
 
 	zend_first_try {
 		SG(request_info).path_translated = (char *) allowed;
 		if (php_request_startup() == SUCCESS) {
-			answer = (int) shim_evaluate(OPCACHE_STATUS, HOWDAH_OPCACHE_MISSING);
+			answer = shim_evaluate(expression, otherwise);
 		}
 		php_request_shutdown(NULL);
 	} zend_end_try();

@@ -53,7 +53,7 @@ struct howdah_user_ini {
 
 /* The callbacks, implemented in Rust. A callback does not call PHP, stops its own panics, and always returns. */
 struct howdah_callbacks {
-	/* Returns 0, or -1 if the client has gone. */
+	/* Returns 0, or -1 if the client has gone. `context` may be null: the output is that of howdah_ask. */
 	int (*write)(void *context, const char *bytes, size_t length);
 	int (*flush)(void *context);
 	/* Sends a complete head. `interim`: a 1xx head; another head follows. `status_line` is the script's, or null. */
@@ -124,24 +124,17 @@ enum {
 	HOWDAH_BROKEN = 1, /* PHP's state cannot be trusted: the process must not run another request */
 };
 
-/* Results of howdah_opcache. */
-enum {
-	HOWDAH_OPCACHE_MISSING = -1,
-	HOWDAH_OPCACHE_OFF = 0,
-	HOWDAH_OPCACHE_ON = 1,
-};
-
 int howdah_start(const struct howdah_settings *settings); /* 0, or -1: PHP did not start */
 void howdah_stop(void);
 int howdah_execute(const struct howdah_request *request);
-int howdah_opcache(void); /* runs a request of its own */
+/* Evaluates an expression in a request without a client. Returns its number, or `otherwise` if it fails. A text is the path
+ * of a file to compile for opcache, without executing it; then the number is 1 if it compiles and 0 if not. */
+int64_t howdah_ask(const char *expression, int64_t otherwise);
 const char *howdah_php_version(void);
 /* The value of an ini setting, or null if there is no such setting. Valid until PHP runs again. */
 const char *howdah_ini_value(const char *name);
 int howdah_ini_set(const char *name, const char *value); /* a default for all requests; -1: refused */
 int howdah_ini_protect(const char *name); /* scripts cannot change it any more; -1: no such setting */
-void howdah_disable_functions(const char *list);
-void howdah_disable_class(const char *name);
 void howdah_user_ini_free(void *table);
 
 /* The places of what others than PHP read while a script runs: addresses of globals, and offsets within structures. */

@@ -12,7 +12,7 @@ use crate::children;
 use crate::head::ScriptHead;
 use crate::log::{self, Level};
 use crate::php_request::{ClientGone, PhpRequest};
-use crate::sapi::raw;
+use crate::sapi::{self, raw};
 use crate::slow_log;
 use crate::time_out;
 
@@ -90,8 +90,16 @@ fn code(result: Result<(), ClientGone>) -> c_int {
 }
 
 unsafe extern "C" fn on_write(context: *mut c_void, at: *const c_char, length: usize) -> c_int {
-    // SAFETY: called by the shim during `execute`, with bytes that PHP holds meanwhile.
-    barrier(-1, || unsafe { code(request_of(context).write(bytes(at, length))) })
+    barrier(-1, || {
+        // SAFETY: called by the shim with bytes that PHP holds meanwhile.
+        let written = unsafe { bytes(at, length) };
+        if context.is_null() {
+            sapi::keep_output(written);
+            return 0;
+        }
+        // SAFETY: called by the shim during `execute`.
+        code(unsafe { request_of(context) }.write(written))
+    })
 }
 
 unsafe extern "C" fn on_flush(context: *mut c_void) -> c_int {

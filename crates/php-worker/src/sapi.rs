@@ -1,6 +1,7 @@
 //! PHP for Rust: the functions of the shim, and [`Engine`], which makes sure that they are called
 //! in the right order.
 
+use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_double, c_int, c_void};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -142,16 +143,12 @@ pub mod raw {
     pub const SCRIPT: c_int = 2;
     /// `HOWDAH_BROKEN`
     pub const BROKEN: c_int = 1;
-    /// `HOWDAH_OPCACHE_MISSING`
-    pub const OPCACHE_MISSING: c_int = -1;
-    /// `HOWDAH_OPCACHE_ON`
-    pub const OPCACHE_ON: c_int = 1;
 
     unsafe extern "C" {
         pub fn howdah_start(settings: *const Settings) -> c_int;
         pub fn howdah_stop();
         pub fn howdah_execute(request: *const Request) -> c_int;
-        pub fn howdah_opcache() -> c_int;
+        pub fn howdah_ask(expression: *const c_char, otherwise: i64) -> i64;
         /// PHP's own: bytes that its memory manager has taken from the system now, and at most.
         pub fn zend_memory_usage(real: bool) -> usize;
         pub fn zend_memory_peak_usage(real: bool) -> usize;
@@ -159,8 +156,9 @@ pub mod raw {
         pub fn howdah_ini_value(name: *const c_char) -> *const c_char;
         pub fn howdah_ini_set(name: *const c_char, value: *const c_char) -> c_int;
         pub fn howdah_ini_protect(name: *const c_char) -> c_int;
-        pub fn howdah_disable_functions(list: *const c_char);
-        pub fn howdah_disable_class(name: *const c_char);
+        /// PHP's own: what scripts do not find.
+        pub fn zend_disable_functions(list: *const c_char);
+        pub fn zend_disable_class(name: *const c_char, length: usize) -> c_int;
         pub fn howdah_user_ini_free(table: *mut c_void);
         static howdah_layout: Layout;
     }
@@ -197,6 +195,16 @@ pub struct EngineOptions<'o> {
 
 /// Functions of PHP's embed library that Apache's module and php-fpm do not have.
 const ABSENT_FUNCTIONS: &str = "chroot";
+
+/// 1 while opcache caches scripts, and 0 where it does not.
+const OPCACHE_STATE: &CStr = c"function_exists('opcache_get_status') ? (int) \
+    (opcache_get_status(false)['opcache_enabled'] ?? false) : -1";
+const OPCACHE_MISSING: i64 = -1;
+
+thread_local! {
+    /// What [`Engine::print`] has printed until now; `None` while it does not run.
+    static OUTPUT: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+}
 
 /// The name of Apache's module: scripts and `.htaccess` files find what they find there.
 const USUAL_SAPI: &str = "apache2handler";
@@ -264,13 +272,13 @@ impl Engine {
         for list in lists.chain([ABSENT_FUNCTIONS]) {
             let list = c_string(list.as_bytes())?;
             // SAFETY: PHP runs, and copies what it needs of the list.
-            unsafe { raw::howdah_disable_functions(list.as_ptr()) };
+            unsafe { raw::zend_disable_functions(list.as_ptr()) };
         }
         let classes = pool.disabled_classes.iter().flat_map(|list| list.split([',', ' ']));
         for name in classes.filter(|name| !name.is_empty()) {
             let name = c_string(name.as_bytes())?;
             // SAFETY: as above.
-            unsafe { raw::howdah_disable_class(name.as_ptr()) };
+            unsafe { raw::zend_disable_class(name.as_ptr(), name.as_bytes().len()) };
         }
         for name in &pool.protected {
             let name = c_string(name.as_bytes())?;
@@ -312,12 +320,26 @@ impl Engine {
         }
     }
 
+    /// Evaluates an expression of PHP in a request that has no client. Returns its number;
+    /// `otherwise` if it fails. A text is the path of a file, which is compiled for opcache and not
+    /// executed; its number is 1, or 0 if it does not compile.
+    pub fn ask(&mut self, expression: &CStr, otherwise: i64) -> i64 {
+        // SAFETY: PHP runs, and no request is running. The text is only read.
+        unsafe { raw::howdah_ask(expression.as_ptr(), otherwise) }
+    }
+
+    /// Evaluates an expression as [`Engine::ask`] does. Returns what it prints.
+    pub fn print(&mut self, expression: &CStr) -> Vec<u8> {
+        OUTPUT.set(Some(Vec::new()));
+        self.ask(expression, 0);
+        OUTPUT.take().unwrap_or_default()
+    }
+
     /// Returns `on`, or the reason why opcache is off. Runs a request that has no client.
     pub fn opcache(&mut self) -> String {
-        // SAFETY: PHP runs, and no request is running.
-        match unsafe { raw::howdah_opcache() } {
-            raw::OPCACHE_ON => "on".to_owned(),
-            raw::OPCACHE_MISSING => "off: the extension is not loaded".to_owned(),
+        match self.ask(OPCACHE_STATE, OPCACHE_MISSING) {
+            1 => "on".to_owned(),
+            OPCACHE_MISSING => "off: the extension is not loaded".to_owned(),
             _ if self.ini_value("opcache.enable").as_deref() != Some("1") => {
                 "off: opcache.enable is off".to_owned()
             }
@@ -370,6 +392,11 @@ impl Engine {
         // SAFETY: PHP runs, no request is running, and no `Engine` is left to call it again.
         unsafe { raw::howdah_stop() };
     }
+}
+
+/// Keeps output of a request that has no client, for [`Engine::print`].
+pub(crate) fn keep_output(bytes: &[u8]) {
+    OUTPUT.with_borrow_mut(|output| output.iter_mut().for_each(|kept| kept.extend(bytes)));
 }
 
 /// Returns the bytes of memory that PHP has taken from the system at most since the request began,

@@ -5,6 +5,8 @@
 //! the memory pages that PHP wrote during its start.
 
 mod messages;
+mod warmup;
+mod workers;
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
@@ -25,15 +27,15 @@ use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::{SIGCHLD, SIGKILL, SIGTERM, Signals};
 
 use self::messages::{receive, settings, unexpected};
+use self::workers::{Staffing, number};
 use crate::ini;
 use crate::log::{self, Level};
-use crate::process::{self, Fork, Pid};
+use crate::process::{self, Pid};
 use crate::sapi::Engine;
 use crate::slow_log::SlowLog;
 use crate::start;
 use crate::start_backoff::StartBackoff;
 use crate::uploads::UploadFolder;
-use crate::worker::{self, WorkerOrders};
 
 /// Descriptor of the supervisor's socket.
 const SUPERVISOR: i32 = 3;
@@ -43,18 +45,8 @@ const FRONT: i32 = 4;
 const STANDBY: &CStr = c"howdah-standby";
 /// The name of a zygote that a front uses.
 const ZYGOTE: &CStr = c"howdah-zygote";
-/// The name of workers.
-const WORKER: &CStr = c"howdah-php";
 /// Time that workers have to finish when the supervisor or the front has gone.
 const ORPHANS_GRACE: Duration = Duration::from_secs(3);
-/// Workers that may be replaced at once per second after unexpected deaths. Further ones wait: a
-/// pool whose workers crash must not use up the machine.
-const MOST_REPLACED_PER_SECOND: usize = 100;
-/// Children that are reaped before the zygote turns to its messages. Further ones are reaped after
-/// the next event.
-const MOST_REAPED: usize = 1000;
-/// Delay before the next fork after the system had no resources for another process.
-const FORK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Runs the zygote until the last worker has ended.
 pub fn main() -> ExitCode {
@@ -99,13 +91,13 @@ struct Zygote {
     has_pcntl: bool,
     modules: String,
     slow_log: Option<SlowLog>,
-    /// See [`WorkerOrders`].
+    /// See [`WorkerOrders`](crate::worker::WorkerOrders).
     separates_workers: bool,
-    /// See [`WorkerOrders`].
+    /// See [`WorkerOrders`](crate::worker::WorkerOrders).
     processor_seconds: u64,
     /// Working directory outside of scripts; `None` for any.
     working_directory: Option<PathBuf>,
-    /// Folder of the pool's sessions; see [`WorkerOrders::sessions`].
+    /// Folder of the pool's sessions; see [`sessions`](crate::worker::WorkerOrders::sessions).
     sessions: Option<PathBuf>,
     /// The folders of uploaded files, if they are the pool's own.
     uploads: Option<UploadFolder>,
@@ -130,16 +122,6 @@ enum RegionState {
     Attached(Attachment),
 }
 
-/// Result of forking the missing workers.
-enum Staffing {
-    /// All workers are running.
-    All,
-    /// Some workers can be forked only after this time.
-    Later(Duration),
-    /// This process is the child that becomes worker `index`.
-    Child { index: usize, parent: Pid },
-}
-
 impl Zygote {
     /// Reads the settings, starts PHP and reports the result to the supervisor.
     ///
@@ -149,7 +131,7 @@ impl Zygote {
         let text = |error: io::Error| error.to_string();
         // At once: the sockets must not be taken by another process of the same user.
         howdah_sys::process::set_opaque(true).map_err(text)?;
-        let settings = settings(supervisor)?;
+        let (settings, list) = settings(supervisor)?;
         howdah_sys::process::set_opaque(settings.is_opaque).map_err(text)?;
         // Text that a library prints to standard output belongs to the log as well.
         descriptor::replace(io::stdout().as_fd(), io::stderr().as_fd()).map_err(text)?;
@@ -159,7 +141,7 @@ impl Zygote {
         // Processes that outlive the worker that started them are found at the end of the pool.
         adopt_orphans().map_err(text)?;
         let signals = Signals::block(&[SIGCHLD, SIGTERM]).map_err(text)?;
-        let (engine, opcache) = start::php(&settings)?;
+        let (mut engine, opcache) = start::php(&settings)?;
         start::check_version(&engine.php_version(), &settings.php_version)?;
         let sessions =
             ini::own_sessions(&settings.state_dir, &[&settings.ini, &settings.admin_ini]);
@@ -172,6 +154,7 @@ impl Zygote {
         let ready = FromZygote::Ready {
             php_version: engine.php_version(),
             opcache,
+            warmup: list.and_then(|list| warmup::run(&mut engine, list, &settings)),
         }
         .encode();
         supervisor.send(&ready, &[]).map_err(text)?;
@@ -281,6 +264,9 @@ impl Zygote {
                 }
             }
             ToZygote::Stop => self.end(),
+            ToZygote::ListScripts => {
+                descriptors.into_iter().for_each(|list| warmup::list(&mut self.engine, list));
+            }
             ToZygote::Clean(cleaning) => {
                 if let RegionState::Attached(attachment) = &self.region {
                     // A kernel that does not release the memory keeps it; the slot is as good.
@@ -304,166 +290,6 @@ impl Zygote {
             self.workers = vec![None; geometry.workers];
         }
         Ok(())
-    }
-
-    /// Forks the missing workers.
-    fn staff(&mut self) -> io::Result<Staffing> {
-        let now = Instant::now();
-        if let Some(deadline) = self.deadline {
-            if now >= deadline {
-                self.workers
-                    .iter()
-                    .flatten()
-                    .for_each(|&(child, _)| process::kill(child, SIGKILL));
-            }
-            return Ok(Staffing::Later(
-                deadline.saturating_duration_since(now).max(Duration::from_millis(100)),
-            ));
-        }
-        while self.replaced.front().is_some_and(|&then| now - then >= Duration::from_secs(1)) {
-            self.replaced.pop_front();
-        }
-        if self.replaced.len() > MOST_REPLACED_PER_SECOND {
-            let oldest = self.replaced[0];
-            return Ok(Staffing::Later(oldest + Duration::from_secs(1) - now));
-        }
-        if let Some(wait) = self.backoff.wait(now) {
-            return Ok(Staffing::Later(wait));
-        }
-        let parent = process::id();
-        for index in 0..self.workers.len() {
-            if self.ending || !self.wanted.has(index) || self.workers[index].is_some() {
-                continue;
-            }
-            if let RegionState::Attached(attachment) = &self.region {
-                attachment.prepare(index);
-            }
-            match process::fork() {
-                Err(error) => {
-                    log::write(
-                        Level::Error,
-                        format!("cannot fork a worker: {error}").as_bytes(),
-                        None,
-                    );
-                    return Ok(Staffing::Later(FORK_AGAIN));
-                }
-                Ok(Fork::Child) => return Ok(Staffing::Child { index, parent }),
-                Ok(Fork::Parent(child)) => {
-                    self.workers[index] = Some((child, now));
-                    self.tell(&FromZygote::Started { worker: index as u64, pid: number(child) })?;
-                }
-            }
-        }
-        Ok(Staffing::All)
-    }
-
-    /// Turns the child into a worker: keeps the descriptors and memory that a worker needs, and
-    /// drops everything that a script could use against the pool.
-    fn become_worker(self, index: usize, parent: Pid) -> ! {
-        let Zygote {
-            engine,
-            front,
-            signals,
-            pool,
-            max_requests,
-            max_memory,
-            has_pcntl,
-            modules,
-            slow_log,
-            separates_workers,
-            processor_seconds,
-            working_directory,
-            sessions,
-            uploads,
-            region,
-            ..
-        } = self;
-        set_name(WORKER);
-        drop(front);
-        drop(signals);
-        let RegionState::Attached(attachment) = region else {
-            process::exit_now(1)
-        };
-        worker::main(
-            engine,
-            attachment,
-            WorkerOrders {
-                index,
-                pool: &pool,
-                max_requests,
-                max_memory,
-                separates_workers,
-                processor_seconds,
-                working_directory: working_directory.as_deref(),
-                sessions: sessions.as_deref(),
-                uploads: uploads.as_ref(),
-                has_pcntl,
-                modules: &modules,
-                slow_log,
-                parent,
-            },
-        )
-    }
-
-    /// Records the children that have ended.
-    fn reap(&mut self) -> io::Result<()> {
-        // Orphans of scripts end here as well, perhaps faster than they can be reaped.
-        for _ in 0..MOST_REAPED {
-            let Some((child, status)) = process::reap() else {
-                return Ok(());
-            };
-            let is_it =
-                |worker: &Option<(Pid, Instant)>| worker.is_some_and(|(pid, _)| pid == child);
-            let Some(index) = self.workers.iter().position(is_it) else {
-                continue;
-            };
-            let started = self.workers[index].take().map(|(_, started)| started);
-            if let RegionState::Attached(attachment) = &self.region {
-                attachment.record_death(index);
-            }
-            if !process::is_success(status) {
-                self.back_off(index, started);
-                self.replaced.push_back(Instant::now());
-                if self.replaced.len() == MOST_REPLACED_PER_SECOND {
-                    let message = b"workers die faster than they are replaced; \
-                                    see the messages above for the reason";
-                    log::write(Level::Error, message, None);
-                }
-            }
-            self.tell(&FromZygote::Died {
-                worker: index as u64,
-                pid: number(child),
-                status: u64::from(status.unsigned_abs()),
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Delays further forks where workers die before their first request.
-    fn back_off(&mut self, index: usize, started: Option<Instant>) {
-        let (RegionState::Attached(attachment), Some(started)) = (&self.region, started) else {
-            return;
-        };
-        let now = Instant::now();
-        let has_worked = attachment.has_worked(index);
-        if let Some(wait) = self.backoff.died(now, now - started, has_worked) {
-            let message = format!(
-                "workers die before their first request; the next start is in {} ms; see the \
-                 messages above for the reason",
-                wait.as_millis()
-            );
-            log::write(Level::Error, message.as_bytes(), None);
-        }
-    }
-
-    /// Tells a worker to finish its request and end.
-    fn dismiss(&self, index: usize) {
-        if let (Some((child, _)), RegionState::Attached(attachment)) =
-            (self.workers[index], &self.region)
-        {
-            process::kill(child, SIGTERM);
-            attachment.wake(index);
-        }
     }
 
     /// Tells every worker to finish. The zygote ends after the last worker.
@@ -495,8 +321,4 @@ impl Zygote {
             _ => Ok(()),
         }
     }
-}
-
-fn number(pid: Pid) -> u64 {
-    u64::try_from(pid).unwrap_or(0)
 }

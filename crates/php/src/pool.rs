@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use howdah_ipc::control::OpcacheWarmup;
 use howdah_ipc::figures::{CacheNumbers, WorkerFigures};
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::Notify;
@@ -90,6 +91,9 @@ pub struct ZygoteFacts {
     pub php_version: String,
     /// `on`, or the reason why opcache is off.
     pub opcache: String,
+    /// The scripts of the former generation that were compiled before the first request; `None`
+    /// without any.
+    pub warmup: Option<OpcacheWarmup>,
 }
 
 /// The state of a pool, for display.
@@ -202,7 +206,8 @@ impl Pool {
                 }
             };
             match zygote.hear(message) {
-                Some(ZygoteEvent::Ready { php_version, opcache }) => {
+                Some(ZygoteEvent::Ready { php_version, opcache, warmup }) => {
+                    self.facts().warmup = warmup;
                     self.facts().php_version.clone_from(&php_version);
                     self.facts().opcache.clone_from(&opcache);
                     report(PoolEvent::Ready { php_version, opcache });

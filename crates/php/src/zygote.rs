@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use howdah_ipc::control::{Cleaning, FromZygote, ToZygote};
+use howdah_ipc::control::{Cleaning, FromZygote, OpcacheWarmup, ToZygote};
 use howdah_ipc::front::Front;
 use howdah_ipc::worker_set::WorkerSet;
 use howdah_ipc::{Corrupt, Geometry};
@@ -110,6 +110,7 @@ pub(crate) enum ZygoteEvent {
     Ready {
         php_version: String,
         opcache: String,
+        warmup: Option<OpcacheWarmup>,
     },
     Started,
     Died {
@@ -353,9 +354,9 @@ impl Zygote {
                 self.condemn();
                 Some(ZygoteEvent::Gone)
             }
-            Some(FromZygote::Ready { php_version, opcache }) => {
+            Some(FromZygote::Ready { php_version, opcache, warmup }) => {
                 let _ = self.ready.set(Instant::now()); // The first time counts.
-                Some(ZygoteEvent::Ready { php_version, opcache })
+                Some(ZygoteEvent::Ready { php_version, opcache, warmup })
             }
             Some(FromZygote::Started { worker, pid }) => {
                 let mut state = self.state();

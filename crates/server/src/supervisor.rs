@@ -41,6 +41,7 @@ mod startup;
 mod state;
 mod takeover;
 mod upgrade;
+mod warmup;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -132,6 +132,12 @@ section! {
         /// time that PHP needs to start. It takes about 10 MB of memory.
         standby ("standby"): bool as Flag = true,
             "A crash should cost the requests that it hits and no others.";
+        /// Whether the scripts that opcache has used most are compiled again before a reload or a
+        /// new release takes over, up to 2,000 of them and for at most three seconds. The first
+        /// visitors then do not wait for it. [pools.md](pools.md) says more.
+        opcache_warmup ("opcache_warmup"): bool as Flag = true,
+            "A reload should not be noticed. What is compiled is read as the pool's user, and not \
+                executed.";
         /// Bytes of memory that all processes of the pool may use together. Beyond it the kernel
         /// ends one of its workers. Needs `cgroups`; during a reload the former pool has its own.
         memory ("memory"): Option<u64> as Optional<Size<u64>> = None,

@@ -200,8 +200,15 @@ fn reload_and_slow(facts: &Facts, stacks: &[Rc<dyn Stack>]) -> Group {
     }
 }
 
-const FILES: &[&str] =
-    &["/HelloWorld.php", "/1MB.php", "/work.php", "/HelloWorld.txt", "/100KB.txt", "/1MB.txt"];
+const FILES: &[&str] = &[
+    "/HelloWorld.php",
+    "/1MB.php",
+    "/10x100KB.php",
+    "/work.php",
+    "/HelloWorld.txt",
+    "/100KB.txt",
+    "/1MB.txt",
+];
 
 const USUAL: &[&str] = &[
     "howdah",

@@ -6,14 +6,17 @@ use std::os::fd::OwnedFd;
 use howdah_ipc::control::{MOST_BYTES, PoolSettings, ToZygote};
 use howdah_sys::seqpacket::SeqPacket;
 
-/// Receives the pool's settings, the supervisor's first message.
+/// Receives the pool's settings, the supervisor's first message, and the list of scripts that comes
+/// with them, if there is one.
 ///
 /// # Errors
 /// The reason, as text for the operator.
-pub(super) fn settings(supervisor: &SeqPacket) -> Result<PoolSettings, String> {
+pub(super) fn settings(supervisor: &SeqPacket) -> Result<(PoolSettings, Option<OwnedFd>), String> {
     let mut buffer = vec![0; MOST_BYTES];
     match receive(supervisor, &mut buffer) {
-        Ok(Some((ToZygote::Settings(settings), _))) => Ok(*settings),
+        Ok(Some((ToZygote::Settings(settings), mut descriptors))) => {
+            Ok((*settings, descriptors.pop()))
+        }
         Ok(_) => Err("no settings came from the supervisor".to_owned()),
         Err(error) => Err(format!("cannot read the supervisor's settings: {error}")),
     }

@@ -5,6 +5,7 @@
 
 mod ini;
 mod pool;
+mod warmup;
 
 use std::time::{Duration, Instant};
 

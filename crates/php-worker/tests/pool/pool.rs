@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use howdah_ipc::control::{FromZygote, MOST_BYTES, PoolSettings, ToZygote};
+use howdah_ipc::control::{FromZygote, MOST_BYTES, OpcacheWarmup, PoolSettings, ToZygote};
 use howdah_ipc::front::{Front, Slot};
 use howdah_ipc::request::RequestEncoder;
 use howdah_ipc::response::{HeadKind, PREFIX, ResponseHead, decode_prefix};
@@ -20,6 +20,8 @@ use howdah_sys::seqpacket::SeqPacket;
 
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(240);
+/// Microseconds after which a zygote may have left scripts of its list to its requests.
+const MOST_WARMUP: u64 = 3_000_000;
 
 /// A folder of scripts, removed at the end of the test.
 pub struct Site {
@@ -61,6 +63,7 @@ pub struct Pool {
     pub ini: Vec<(&'static str, String)>,
     pub php_version: String,
     pub opcache: String,
+    pub warmup: Option<OpcacheWarmup>,
 }
 
 /// A response that has arrived.
@@ -79,21 +82,60 @@ impl Answer {
 impl Pool {
     /// Starts a zygote and `workers` workers, all of them alive.
     pub fn start(settings: PoolSettings, workers: usize) -> Pool {
-        let mut pool = Pool::begin(settings, workers);
+        Pool::begin(settings, workers, None).ready()
+    }
+
+    /// As [`Pool::start`], with a list of scripts to compile before. A zygote that was too slow for
+    /// its time limit shows nothing, and another one is started.
+    pub fn start_with_list(settings: &PoolSettings, workers: usize, list: &[u8]) -> Pool {
+        let begun = Instant::now();
+        loop {
+            let (reader, mut writer) = std::io::pipe().unwrap();
+            writer.write_all(list).unwrap();
+            drop(writer);
+            let pool = Pool::begin(settings.clone(), workers, Some(reader.into())).ready();
+            let took = pool.warmup.map_or(0, |warmup| warmup.microseconds);
+            if took < MOST_WARMUP || begun.elapsed() > PATIENCE {
+                return pool;
+            }
+        }
+    }
+
+    /// As [`Pool::start_with_list`], with a list that nobody writes.
+    pub fn start_with_open_list(settings: PoolSettings, workers: usize) -> Pool {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let pool = Pool::begin(settings, workers, Some(reader.into())).ready();
+        drop(writer);
+        pool
+    }
+
+    fn ready(self) -> Pool {
+        let mut pool = self;
         let ready = pool.expect(|message| matches!(message, FromZygote::Ready { .. }));
-        let FromZygote::Ready { php_version, opcache } = ready else {
+        let FromZygote::Ready { php_version, opcache, warmup } = ready else {
             unreachable!()
         };
-        (pool.php_version, pool.opcache) = (php_version, opcache);
-        for worker in 0..workers {
+        (pool.php_version, pool.opcache, pool.warmup) = (php_version, opcache, warmup);
+        for worker in 0..pool.workers.len() {
             pool.worker_pid(worker);
         }
         pool
     }
 
+    /// Returns the list of the scripts that the pool has used.
+    pub fn list_scripts(&self) -> Vec<u8> {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let supervisor = self.supervisor.as_ref().unwrap();
+        supervisor.send(&ToZygote::ListScripts.encode(), &[writer.as_fd()]).unwrap();
+        drop(writer);
+        let mut list = Vec::new();
+        reader.read_to_end(&mut list).unwrap();
+        list
+    }
+
     /// Starts a zygote that cannot start PHP; its reason.
     pub fn start_in_vain(settings: PoolSettings) -> String {
-        let mut pool = Pool::begin(settings, 1);
+        let mut pool = Pool::begin(settings, 1, None);
         let mut room = vec![0; MOST_BYTES];
         let received = pool.supervisor.as_ref().unwrap().receive(&mut room).unwrap();
         let message = FromZygote::decode(&room[..received.length]).unwrap();
@@ -104,7 +146,7 @@ impl Pool {
         reason
     }
 
-    fn begin(mut settings: PoolSettings, workers: usize) -> Pool {
+    fn begin(mut settings: PoolSettings, workers: usize, list: Option<OwnedFd>) -> Pool {
         settings.pool = "test".to_owned();
         let (supervisor, their_supervisor) = SeqPacket::pair().unwrap();
         let (front_socket, their_front) = SeqPacket::pair().unwrap();
@@ -131,7 +173,10 @@ impl Pool {
         };
         let zygote = program.start().unwrap();
         drop(program);
-        supervisor.send(&ToZygote::Settings(Box::new(settings)).encode(), &[]).unwrap();
+        let list: Vec<_> = list.iter().map(AsFd::as_fd).collect();
+        supervisor
+            .send(&ToZygote::Settings(Box::new(settings)).encode(), &list)
+            .unwrap();
         let (front, attach) = Front::create(Geometry::for_pool(workers, 1)).unwrap();
         attach.send(&front_socket).unwrap();
         front_socket
@@ -149,6 +194,7 @@ impl Pool {
             ini: Vec::new(),
             php_version: String::new(),
             opcache: String::new(),
+            warmup: None,
         }
     }
 

@@ -33,6 +33,15 @@ pub(crate) struct ApcuUse {
     pub(crate) size: u64,
 }
 
+/// The scripts that a pool has compiled before its first request, because the former generation
+/// used them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WarmupSnapshot {
+    pub(crate) scripts: u64,
+    /// Time that it took.
+    pub(crate) seconds: f64,
+}
+
 impl OpcacheUse {
     /// Returns the use that a worker has published. `None`: opcache is off, or may not be asked.
     pub(crate) fn of(numbers: &CacheNumbers) -> Option<OpcacheUse> {

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::caches::{ApcuUse, OpcacheUse};
+use super::caches::{ApcuUse, OpcacheUse, WarmupSnapshot};
 use super::{LaneSnapshot, PoolSnapshot, SiteSnapshot, Snapshot, WorkerSnapshot, WorkerState};
 use crate::observe::Histogram;
 
@@ -367,6 +367,27 @@ fn caches(page: &mut MetricsPage, pools: &[Pool<'_>]) {
         ("howdah_pool_opcache_full", "", "1 while opcache takes no more scripts."),
         opcache(|all| all.full.into()),
     );
+    type OfWarmup = fn(&WarmupSnapshot) -> f64;
+    let gauges: [(Family, OfWarmup); 2] = [
+        (
+            (
+                "howdah_pool_opcache_warmup_scripts",
+                "",
+                "Scripts that were compiled before the first request.",
+            ),
+            |warmup| warmup.scripts as f64,
+        ),
+        (
+            ("howdah_pool_opcache_warmup_seconds", "seconds", "Time that compiling them took."),
+            |warmup| warmup.seconds,
+        ),
+    ];
+    for (family, value) in gauges {
+        let samples = pools.iter().filter_map(|(site, pool)| {
+            Some((Labels::site(site), value(pool.opcache_warmup.as_ref()?)))
+        });
+        page.gauge(family, samples);
+    }
     let states: [(&str, OfOpcache); 3] =
         [("used", |all| all.used), ("free", |all| all.free), ("wasted", |all| all.wasted)];
     page.gauge(

@@ -9,7 +9,7 @@ use howdah_php::counters::PoolCounter;
 use howdah_php::{MemorySum, Pool, WorkerFacts};
 use serde::{Deserialize, Serialize};
 
-use super::caches::{ApcuUse, OpcacheUse};
+use super::caches::{ApcuUse, OpcacheUse, WarmupSnapshot};
 use crate::front::Shared;
 use crate::log::WaitStatus;
 use crate::observe::{Histogram, Ledger, NO_SITE, SiteTotals, Totals};
@@ -205,6 +205,9 @@ pub(crate) struct PoolSnapshot {
     pub(crate) opcache: String,
     /// `null` where opcache is off, or was not measured.
     pub(crate) opcache_use: Option<OpcacheUse>,
+    /// `null` where opcache had no scripts before the first request.
+    #[serde(default)]
+    pub(crate) opcache_warmup: Option<WarmupSnapshot>,
     /// `null` where APCu is not there, or was not measured.
     pub(crate) apcu: Option<ApcuUse>,
 }
@@ -459,6 +462,10 @@ impl PoolSnapshot {
             deaths: counted.deaths().map(name).collect(),
             opcache: figures.zygote.opcache,
             opcache_use: figures.caches.as_ref().and_then(OpcacheUse::of),
+            opcache_warmup: figures.zygote.warmup.map(|warmup| WarmupSnapshot {
+                scripts: warmup.scripts,
+                seconds: warmup.microseconds as f64 / 1e6,
+            }),
             apcu: figures.caches.as_ref().and_then(ApcuUse::of),
             workers,
         }

@@ -4,8 +4,14 @@ use std::time::Duration;
 
 /// A process that lived this long did not die because of its start.
 const HEALTHY: Duration = Duration::from_secs(10);
+/// A process that lived this long has served. Its clients wait for the next one.
+const SERVED: Duration = Duration::from_secs(1);
+/// Deaths in quick succession that cost no time: a single process may be killed by anybody.
+const FREE: u32 = 3;
 const FIRST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(30);
+/// The longest delay after a process that has served.
+const LONGEST_AFTER_SERVICE: Duration = Duration::from_secs(1);
 
 /// Counts deaths in quick succession.
 #[derive(Debug, Clone, Copy, Default)]
@@ -20,17 +26,20 @@ impl Backoff {
     }
 
     /// Returns the delay before the next start, after a process that lived for `lived` has died.
-    /// The delay after the first death is zero.
+    /// The delay is zero after the first deaths.
     pub(super) fn after_death(&mut self, lived: Duration) -> Duration {
         if lived >= HEALTHY {
             self.deaths = 0;
         }
-        let wait = match self.deaths {
-            0 => Duration::ZERO,
-            deaths => FIRST.saturating_mul(1 << (deaths - 1).min(16)).min(LONGEST),
+        self.deaths = self.deaths.saturating_add(1);
+        let longest = match lived < SERVED {
+            true => LONGEST,
+            false => LONGEST_AFTER_SERVICE,
         };
-        self.deaths += 1;
-        wait
+        match self.deaths.checked_sub(FREE + 1) {
+            None => Duration::ZERO,
+            Some(exponent) => FIRST.saturating_mul(1 << exponent.min(16)).min(longest),
+        }
     }
 }
 
@@ -38,13 +47,28 @@ impl Backoff {
 mod tests {
     use super::*;
 
+    fn waits_after(backoff: &mut Backoff, lived: Duration, deaths: usize) -> Vec<u128> {
+        (0..deaths).map(|_| backoff.after_death(lived).as_millis()).collect()
+    }
+
     #[test]
     fn waits_longer_each_time_until_it_stays_alive() {
         let mut backoff = Backoff::default();
         let at_once = Duration::from_millis(1);
-        let waits: Vec<u128> = (0..10).map(|_| backoff.after_death(at_once).as_millis()).collect();
-        assert_eq!(waits, [0, 250, 500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
-        assert_eq!(backoff.after_death(HEALTHY), Duration::ZERO);
-        assert_eq!(backoff.after_death(at_once), FIRST);
+        let waits = waits_after(&mut backoff, at_once, 12);
+        assert_eq!(waits, [0, 0, 0, 250, 500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
+        assert_eq!(waits_after(&mut backoff, HEALTHY, 1), [0]);
+        assert_eq!(waits_after(&mut backoff, at_once, 3), [0, 0, 250]);
+    }
+
+    #[test]
+    fn the_clients_of_a_process_that_has_served_wait_a_second_at_most() {
+        let waits = waits_after(&mut Backoff::default(), SERVED, 8);
+        assert_eq!(waits, [0, 0, 0, 250, 500, 1000, 1000, 1000]);
+    }
+
+    #[test]
+    fn a_start_that_failed_is_never_repeated_at_once() {
+        assert_eq!(Backoff::default().after_failure(), FIRST);
     }
 }

@@ -174,8 +174,10 @@ impl Supervisor {
         let number = self.next_number;
         self.next_number += 1;
         let logs = (log.clone(), access.clone());
+        let lists = self.script_lists(cause, &generation_plan, &releases);
+        let from_former = (spares, lists);
         let (generation, started) =
-            Generation::start(number, &generation_plan, logs, &self.environment, spares);
+            Generation::start(number, &generation_plan, logs, &self.environment, from_former);
         self.generations.push(generation);
         started.map_err(CommandError::Failed)?;
         let change = GenerationChange {

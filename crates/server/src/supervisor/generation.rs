@@ -20,6 +20,7 @@ use super::heart::Heart;
 use super::listeners::Listener;
 use super::pool::{PoolProcesses, SpareZygote};
 use super::sockets::Sockets;
+use super::warmup::ScriptList;
 use crate::front::pulse::Pulse;
 use crate::front::{lanes, processors};
 use crate::log::{ErrorLog, LogTarget, SiteLogs};
@@ -78,8 +79,8 @@ pub(super) enum GenerationProcess {
 }
 
 impl Generation {
-    /// Starts the pools, with the zygotes in `spares` where there is one for the site. If one pool
-    /// cannot be started, the others are ended.
+    /// Starts the pools, with the zygotes in `spares` where there is one for the site, or with the
+    /// list of scripts in `lists`. If one pool cannot be started, the others are ended.
     ///
     /// # Errors
     /// The reason, as text for the operator.
@@ -88,7 +89,7 @@ impl Generation {
         generation_plan: &GenerationPlan,
         (log, access): (Arc<ErrorLog>, SiteLogs<LogTarget>),
         environment: &Environment,
-        mut spares: HashMap<String, SpareZygote>,
+        (mut spares, mut lists): (HashMap<String, SpareZygote>, HashMap<String, ScriptList>),
     ) -> (Generation, Result<(), String>) {
         let mut generation = Generation {
             number,
@@ -104,7 +105,10 @@ impl Generation {
         for plan in &generation_plan.pools {
             let started = match spares.remove(&plan.settings.pool) {
                 Some(spare) => PoolProcesses::start_with(spare, number, plan, environment, &log),
-                None => PoolProcesses::start(number, plan, environment, &log),
+                None => {
+                    let list = lists.remove(&plan.settings.pool);
+                    PoolProcesses::start(number, plan, environment, &log, list)
+                }
             };
             match started {
                 Ok((pool, zygote)) => {

@@ -62,6 +62,8 @@ pub(crate) struct PoolPlan {
     pub(crate) umask: u32,
     /// Whether a second zygote stands by.
     pub(crate) standby: bool,
+    /// Whether opcache gets the scripts of the former generation before the pool serves.
+    pub(crate) warms_opcache: bool,
     /// The pool's limits in its control groups; `None` if the pool gets no control groups.
     pub(crate) limits: Option<PoolLimits>,
     pub(crate) settings: PoolSettings,
@@ -251,6 +253,7 @@ impl Finder<'_> {
             workers,
             umask: php.umask,
             standby: php.standby,
+            warms_opcache: php.opcache_warmup,
             limits: config.cgroups.then_some(limits),
             settings: PoolSettings {
                 pool: site.name.clone(),
@@ -270,6 +273,9 @@ impl Finder<'_> {
                     "chdir",
                     php.chdir.as_deref().unwrap_or(Path::new("")),
                 )?,
+                // A reload sets them.
+                former_release: String::new(),
+                release: String::new(),
                 pcntl: php.pcntl,
                 sapi: php.sapi.name().to_owned(),
                 modules: {

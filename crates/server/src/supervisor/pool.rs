@@ -4,7 +4,7 @@ mod standby;
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
@@ -24,6 +24,7 @@ use super::oom;
 use super::pool_log::PoolLog;
 use super::state;
 use super::takeover::InheritedPool;
+use super::warmup::ScriptList;
 use crate::log::{ErrorLog, Level};
 
 /// A site's pool.
@@ -72,8 +73,9 @@ pub(super) struct ZygoteProcess {
 }
 
 impl PoolProcesses {
-    /// Starts a pool of generation `number` with its first zygote. Also returns the front's end of
-    /// the zygote's socket. Limits without effect are logged.
+    /// Starts a pool of generation `number` with its first zygote, which compiles the scripts of
+    /// `list`. Also returns the front's end of the zygote's socket. Limits without effect are
+    /// logged.
     ///
     /// # Errors
     /// The reason, as text for the operator.
@@ -82,6 +84,7 @@ impl PoolProcesses {
         plan: &PoolPlan,
         environment: &Environment,
         log: &ErrorLog,
+        list: Option<ScriptList>,
     ) -> Result<(PoolProcesses, SeqPacket), String> {
         let name = plan.settings.pool.clone();
         let told = |error: io::Error| format!("site {name}: cannot start its pool: {error}");
@@ -100,7 +103,8 @@ impl PoolProcesses {
             backoff: Backoff::default(),
             due: None,
         };
-        let front = pool.start_zygote(environment).map_err(told)?;
+        let ReadyZygote { zygote, front } = pool.launch(environment, list).map_err(told)?;
+        pool.zygote = Some(zygote);
         Ok((pool, front))
     }
 
@@ -181,7 +185,7 @@ impl PoolProcesses {
         self.due = None;
         let ReadyZygote { zygote, front } = match self.standby.take() {
             Some(ready) => ready,
-            None => self.launch(environment)?,
+            None => self.launch(environment, None)?,
         };
         self.zygote = Some(zygote);
         Ok(front)
@@ -191,7 +195,11 @@ impl PoolProcesses {
     ///
     /// # Errors
     /// As [`PoolProcesses::start_zygote`].
-    fn launch(&mut self, environment: &Environment) -> io::Result<ReadyZygote> {
+    fn launch(
+        &mut self,
+        environment: &Environment,
+        list: Option<ScriptList>,
+    ) -> io::Result<ReadyZygote> {
         let (Some(plan), Some(log)) = (&self.plan, &self.log) else {
             return Err(io::Error::other("the pool was taken over from another howdah"));
         };
@@ -228,12 +236,15 @@ impl PoolProcesses {
             io::Error::new(error.kind(), format!("{}: {error}", plan.program.display()))
         })?;
         oom::prefer_workers(pid);
-        let settings = ToZygote::Settings(Box::new(plan.settings.clone())).encode();
+        let mut settings = plan.settings.clone();
+        list.iter().for_each(|list| list.note(&mut settings));
+        let settings = ToZygote::Settings(Box::new(settings)).encode();
         let group = self.place(pid).inspect_err(|_| {
             // It is reaped as an unknown process.
             let _ = pid.signal_group(SIGKILL);
         })?;
-        let sent = socket.send_now(&settings, &[]).or_else(|error| match error.kind() {
+        let pipe: Vec<BorrowedFd<'_>> = list.iter().map(|list| list.pipe.as_fd()).collect();
+        let sent = socket.send_now(&settings, &pipe).or_else(|error| match error.kind() {
             // The zygote has died already. Its death is handled when it is reaped.
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Ok(()),
             _ => Err(io::Error::new(error.kind(), format!("its settings cannot be sent: {error}"))),
@@ -282,6 +293,20 @@ impl PoolProcesses {
     fn identity<'p>(&'p self, environment: &'p Environment) -> &'p Identity {
         let identity = self.plan.as_ref().and_then(|plan| plan.identity.as_ref());
         identity.unwrap_or(&environment.identity)
+    }
+
+    /// Returns whether the pool runs as the user that `plan` names. Not so for a pool that another
+    /// program started: its zygote may know other messages.
+    pub(super) fn has_user_of(&self, plan: &PoolPlan) -> bool {
+        self.plan.as_ref().is_some_and(|own| own.identity == plan.identity)
+    }
+
+    /// Has the zygote write the list of its scripts. Returns whether it was told.
+    pub(super) fn list_scripts(&self, into: OwnedFd) -> bool {
+        let socket = self.zygote.as_ref().filter(|zygote| zygote.ready.is_some());
+        let socket = socket.and_then(|zygote| zygote.socket.as_ref());
+        let message = ToZygote::ListScripts.encode();
+        socket.is_some_and(|socket| socket.send_now(&message, &[into.as_fd()]).is_ok())
     }
 
     /// The pool's processes that are children of this process.
@@ -408,7 +433,7 @@ impl ZygoteProcess {
                 return Ok(());
             }
             match FromZygote::decode(&buffer[..length])? {
-                FromZygote::Ready { php_version, opcache } => {
+                FromZygote::Ready { php_version, opcache, .. } => {
                     self.ready = Some((php_version, opcache))
                 }
                 FromZygote::Failed { reason } => self.failed = Some(reason),

@@ -1,11 +1,11 @@
 //! Document roots behind symbolic links, which deployments change: `current -> releases/7`.
 //!
 //! PHP's caches know files by the path with the link, and would mix two releases. Therefore a new
-//! generation, with empty caches, serves the new release. The supervisor compares the links with
-//! the disk once a second.
+//! generation, with caches of its own, serves the new release. The supervisor compares the links
+//! with the disk once a second.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use howdah_config::{Config, RootTemplate};
@@ -38,6 +38,8 @@ struct Release {
     root: PathBuf,
     /// The folder that the links lead to.
     real: PathBuf,
+    /// The folder that they led to when the generation began.
+    served: PathBuf,
     pace: Pace,
 }
 
@@ -76,6 +78,7 @@ impl Releases {
             Some(Release {
                 site: site.name.clone(),
                 root: root.clone(),
+                served: real.clone(),
                 real,
                 pace: Pace::default(),
             })
@@ -92,6 +95,20 @@ impl Releases {
             release.pace = same.map(|one| one.pace).unwrap_or_default();
         }
         self
+    }
+
+    /// Returns the folder that a site's root was in when the `former` generation began, and the one
+    /// that it is in now. `None` if the site has no links.
+    pub(super) fn moved<'r>(
+        &'r self,
+        former: &'r Releases,
+        site: &str,
+    ) -> Option<(&'r Path, &'r Path)> {
+        let served = |releases: &'r Releases| {
+            let release = releases.sites.iter().find(|release| release.site == site)?;
+            Some(release.served.as_path())
+        };
+        Some((served(former)?, served(self)?))
     }
 
     /// The time of the next look.

@@ -5,11 +5,10 @@ use std::fmt;
 use std::fs;
 use std::time::{Duration, Instant};
 
+use crate::ledger::Ledger;
 use crate::stage::{self, Stage};
-use crate::support::{Client, Process};
+use crate::support::{Client, PATIENCE, Process};
 
-/// Time that the server has to become calm: longer than connections are kept.
-const SETTLED: Duration = Duration::from_secs(60);
 /// Descriptors that a process may have more than before: cached files.
 const MORE_DESCRIPTORS: usize = 8;
 /// Bytes that a part may have more than before, beside a quarter of what it had.
@@ -26,7 +25,7 @@ impl Census {
     }
 
     /// Returns what is more than in this census, or is left over, once the server rests again.
-    pub fn differences(&self, stage: &Stage) -> Vec<String> {
+    pub fn differences(&self, stage: &Stage, ledger: &Ledger) -> Vec<String> {
         let mut differences = settle(stage);
         if !differences.is_empty() {
             return differences;
@@ -36,6 +35,7 @@ impl Census {
             .map(|_| {
                 let mut client = Client::connect(stage.address());
                 client.ask("/slow.php?n=0").unwrap();
+                ledger.count_probe();
                 client
             })
             .collect();
@@ -88,15 +88,14 @@ impl fmt::Display for Census {
 
 /// Waits until one front, one zygote and its workers are the only processes, beside a zygote that
 /// stands by, and no connection is open. Returns what is left over after a long wait.
-fn settle(stage: &Stage) -> Vec<String> {
-    let end = Instant::now() + SETTLED;
+pub fn settle(stage: &Stage) -> Vec<String> {
+    let end = Instant::now() + PATIENCE;
     loop {
         let mut expected: Vec<Process> = vec![stage.supervisor()];
         expected.extend(stage.front());
         expected.extend(stage.zygote());
-        let workers = stage.workers();
-        let complete = workers.len() == stage::WORKERS;
-        expected.extend(workers);
+        let complete = stage.rests();
+        expected.extend(stage.workers());
         let processes = stage.server.processes();
         let more: Vec<String> = processes
             .iter()
@@ -121,8 +120,8 @@ fn settle(stage: &Stage) -> Vec<String> {
     }
 }
 
-/// Sockets of a front without clients: listener, supervisor, zygotes, two for each slot.
-const QUIET_SOCKETS: usize = 12 + 4 * stage::WORKERS;
+/// Sockets of a front without clients: listeners, supervisor, zygotes, two for each slot.
+const QUIET_SOCKETS: usize = 13 + 4 * stage::WORKERS;
 
 fn connections(front: Process) -> usize {
     targets(front).iter().filter(|target| target.starts_with("socket:")).count()

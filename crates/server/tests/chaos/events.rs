@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use howdah_sys::signal::{SIGHUP, SIGKILL, SIGUSR2};
 
-use crate::ledger::{Harm, Ledger};
+use crate::ledger::{Harm, Ledger, NEW_BINARY};
 use crate::stage::{self, Stage};
 use crate::support::{Client, Process};
 
@@ -52,7 +52,7 @@ const ALL: [Cause; 23] = [
     |events| events.hang_thread(),
     |events| events.change("reload", SIGHUP),
     |events| events.change("reload", SIGHUP),
-    |events| events.change("new binary", SIGUSR2),
+    |events| events.change(NEW_BINARY, SIGUSR2),
     |events| events.break_php_ini(),
     |events| events.fill_disk(),
     |events| events.fill_disk(),
@@ -114,7 +114,7 @@ impl<'s> Events<'s> {
         until(SOON, || !zygote.lives());
         let gap = self.answered("/hello.php?n=1", began);
         self.ledger.note(name, Harm::Workers(stage::WORKERS), began, gap);
-        until(SOON, || self.stage.workers().len() == stage::WORKERS);
+        until(SOON, || self.stage.is_staffed());
     }
 
     fn stop_zygote(&mut self) {
@@ -245,8 +245,7 @@ impl<'s> Events<'s> {
 
     fn wait_for_successor(&self, front: Process) {
         until(SOON, || {
-            self.stage.front().is_some_and(|other| other != front)
-                && self.stage.workers().len() == stage::WORKERS
+            self.stage.front().is_some_and(|other| other != front) && self.stage.is_staffed()
         });
     }
 
@@ -254,6 +253,7 @@ impl<'s> Events<'s> {
     fn answered(&self, target: &str, began: Instant) -> Option<Duration> {
         let ask = || {
             let mut client = Client::try_connect(self.stage.address()).ok()?;
+            self.ledger.count_probe();
             let response = client.try_get(target).ok()?;
             (response.status == 200).then_some(())
         };

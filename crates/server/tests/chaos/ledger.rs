@@ -53,8 +53,17 @@ pub struct Ledger(Mutex<Entries>);
 struct Entries {
     seen: Vec<Seen>,
     events: Vec<Event>,
+    /// Requests beside those of the visitors: with a whole answer, and with or without one.
+    answered: u64,
+    probes: u64,
 }
 
+/// Answers that a front has sent and not counted when it dies: one for each of the twenty visitors.
+const UNCOUNTED: u64 = 20;
+/// The event after which a former front's requests are not counted, and the time that it may take
+/// to finish them: its `drain_timeout`.
+pub const NEW_BINARY: &str = "new binary";
+const DRAINED: Duration = Duration::from_secs(20);
 /// Time after an event in which a request notices it: a time-out of a script, and a busy machine.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -77,6 +86,39 @@ impl Ledger {
         self.entries().events.push(event);
     }
 
+    /// Notes a request that is no visitor's, and that may get no answer.
+    pub fn count_probe(&self) {
+        self.entries().probes += 1;
+    }
+
+    /// Notes requests that are no visitor's, and were answered.
+    pub fn count_answered(&self, count: u64) {
+        self.entries().answered += count;
+    }
+
+    /// Returns whether the server may have counted this number of requests: no more than were sent,
+    /// and those whose answers came. The front may miss the last ones when it dies, and nothing is
+    /// counted that the former front finishes after a new binary has started.
+    pub fn miscounted(&self, counted: u64) -> Option<String> {
+        let entries = self.entries();
+        let Entries { seen, events, answered, probes } = &*entries;
+        let is_uncounted = |seen: &Seen| {
+            let mut binaries = events.iter().filter(|event| event.name == NEW_BINARY);
+            binaries.any(|event| event.began <= seen.ended && seen.ended <= event.ended + DRAINED)
+        };
+        let is_answered = |seen: &&Seen| {
+            // A visitor that vanishes may leave before the server knows its request.
+            seen.fate == Fate::Right && seen.load != Load::Vanishing && !is_uncounted(seen)
+        };
+        let sent = seen.len() as u64 + answered + probes;
+        let answered = seen.iter().filter(is_answered).count() as u64 + answered;
+        let deaths = events.iter().filter(|event| event.harm == Harm::Connections).count() as u64;
+        let least = answered.saturating_sub(deaths * UNCOUNTED);
+        println!("{counted} requests counted, {answered} answered surely, {sent} sent");
+        let is_right = (least..=sent).contains(&counted);
+        (!is_right).then(|| format!("{counted} requests were counted, not {least} to {sent}"))
+    }
+
     /// Fails unless every request was answered rightly.
     pub fn assert_undisturbed(&self) {
         let entries = self.entries();
@@ -96,7 +138,7 @@ impl Ledger {
     /// before it.
     pub fn violations(&self) -> Vec<String> {
         let mut entries = self.entries();
-        let Entries { seen, events } = &mut *entries;
+        let Entries { seen, events, .. } = &mut *entries;
         let Some(start) = seen.iter().map(|seen| seen.began).min() else {
             return vec!["no request was made".to_owned()];
         };

@@ -11,7 +11,7 @@ use crate::stage::Stage;
 use crate::support::{Client, PATIENCE, Response};
 
 /// The site's scripts.
-pub const SCRIPTS: [(&str, &str); 8] = [
+pub const SCRIPTS: [(&str, &str); 9] = [
     ("hello.php", "<?php echo 'hello ', $_GET['n'];"),
     ("slow.php", "<?php usleep(150_000); echo 'slow ', $_GET['n'];"),
     (
@@ -44,6 +44,7 @@ pub const SCRIPTS: [(&str, &str); 8] = [
         "endless.php",
         "<?php for ($i = 0; $i < 400; $i++) { echo str_repeat('z', 20_000); usleep(1_000); }",
     ),
+    ("failing.php", "<?php http_response_code(503); echo 'failed';"),
 ];
 
 /// The content of `file.txt`.
@@ -80,6 +81,11 @@ impl Load {
         Load::Vanishing,
         Load::SlowReader,
     ];
+
+    /// All that wait for their answers.
+    pub fn patient() -> Vec<Load> {
+        Load::ALL.into_iter().filter(|load| *load != Load::Vanishing).collect()
+    }
 
     /// Time between the end of a request and the next one, so that no load takes the machine.
     fn pause(self) -> Duration {

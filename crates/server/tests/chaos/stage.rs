@@ -8,9 +8,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use howdah_sys::signal::SIGTERM;
+use serde_json::Value;
 
 use crate::loads;
-use crate::support::{Folder, HOWDAH, PATIENCE, Process, Server, Setup, is_root};
+use crate::support::{Folder, HOWDAH, PATIENCE, Process, Server, Setup, is_root, wait_until};
 
 /// Workers of the pool.
 pub const WORKERS: usize = 6;
@@ -38,9 +39,51 @@ impl Limits {
     pub const FAR: Limits = Limits { request: "5m", queue: "5m", drain: "5m" };
 }
 
+/// A mode of the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Static,
+    Auto,
+    Dynamic,
+    OnDemand,
+}
+
+impl Mode {
+    /// The name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Static => "static",
+            Mode::Auto => "auto",
+            Mode::Dynamic => "dynamic",
+            Mode::OnDemand => "ondemand",
+        }
+    }
+
+    /// The other lines of `[site.php]` that the mode needs: workers come and go within seconds.
+    fn lines(self) -> &'static str {
+        match self {
+            Mode::Static => "",
+            Mode::Auto | Mode::OnDemand => "idle_timeout = \"2s\"\n",
+            Mode::Dynamic => {
+                "idle_timeout = \"2s\"\nmin_spare_workers = 1\nmax_spare_workers = 3\n"
+            }
+        }
+    }
+
+    /// Workers of a pool that has had nothing to do for some time.
+    pub fn resting(self) -> usize {
+        match self {
+            Mode::Static => WORKERS,
+            Mode::Auto | Mode::Dynamic => 1,
+            Mode::OnDemand => 0,
+        }
+    }
+}
+
 /// A server with one site.
 pub struct Stage {
     pub server: Server,
+    mode: Mode,
     folder: Folder,
     /// A small disk for temporary files and the pool's state, if this process may mount one.
     disk: Option<PathBuf>,
@@ -49,7 +92,7 @@ pub struct Stage {
 impl Stage {
     /// Writes the site's files and starts the server. Scripts and the end of a generation have the
     /// time that `limits` says.
-    pub fn build(limits: Limits) -> Stage {
+    pub fn build(limits: Limits, mode: Mode) -> Stage {
         let folder = Folder::new();
         for (name, content) in loads::SCRIPTS {
             folder.file(&format!("public/{name}"), content);
@@ -66,14 +109,17 @@ impl Stage {
         fs::set_permissions(&sessions, fs::Permissions::from_mode(0o1777)).unwrap();
         let Limits { request, queue, drain } = limits;
         let text = format!(
-            "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\npid_file = \"pid\"\nthreads = 2\n\
+            "listen = [\"127.0.0.1:0\"]\nadmin = \"127.0.0.1:0\"\ncontrol = \"control\"\n\
+             pid_file = \"pid\"\nthreads = 2\n\
              [limits]\ndrain_timeout = \"{drain}\"\n[log]\naccess = \"off\"\n\
              [[site]]\nname = \"chaos\"\nroot = \"public\"\n\
-             [site.php]\npcntl = true\nmode = \"static\"\nworkers = {WORKERS}\n\
+             [site.php]\npcntl = true\nmode = \"{}\"\n{}workers = {WORKERS}\n\
              request_timeout = \"{request}\"\n\
              request_terminate_timeout = \"{request}\"\n\
              queue_timeout = \"{queue}\"\nstate_dir = \"room/state\"\n\
              ini_file = \"{}\"\nadmin_ini = {{ \"session.save_path\" = \"{}\" }}\n",
+            mode.name(),
+            mode.lines(),
             ini.display(),
             sessions.display()
         );
@@ -87,6 +133,7 @@ impl Stage {
                 .start();
         Stage {
             server,
+            mode,
             folder,
             disk: disk.then_some(room),
         }
@@ -114,12 +161,47 @@ impl Stage {
         fronts.max_by_key(|front| started(*front))
     }
 
-    /// The zygote of the pool that serves: the youngest that has workers.
+    /// The zygote of the pool that serves: the youngest that a front has used.
     pub fn zygote(&self) -> Option<Process> {
         let zygotes = self.server.zygotes().into_iter();
-        zygotes
-            .filter(|zygote| !zygote.children().is_empty())
-            .max_by_key(|zygote| started(*zygote))
+        zygotes.max_by_key(|zygote| started(*zygote))
+    }
+
+    /// Whether the pool has as many workers as it has without work.
+    pub fn rests(&self) -> bool {
+        self.workers().len() == self.mode.resting()
+    }
+
+    /// Whether the pool has at least the workers that it has without work.
+    pub fn is_staffed(&self) -> bool {
+        self.zygote().is_some() && self.workers().len() >= self.mode.resting()
+    }
+
+    /// Returns the address of the admin listener.
+    pub fn admin(&self) -> SocketAddr {
+        const PREFIX: &str = "monitors are answered on http://";
+        self.server.wait_for_log(PREFIX);
+        let log = self.server.log();
+        let (_, rest) = log.rsplit_once(PREFIX).unwrap();
+        rest.lines().next().unwrap().parse().unwrap()
+    }
+
+    /// Returns what `howdah status --json` says of the site, once the front answers.
+    pub fn status(&self) -> Value {
+        let control = self.folder.path().join("control").display().to_string();
+        let mut status = Value::Null;
+        wait_until("`howdah status` has an answer", || {
+            let arguments = ["status", "--json", "--control", &control];
+            let (code, told, _) = Setup::with(&arguments).run();
+            status = serde_json::from_str(&told).unwrap_or_default();
+            code == Some(0) && status["sites"][0]["name"] == "chaos"
+        });
+        status["sites"][0].take()
+    }
+
+    /// Returns the number of requests of the site that the server has counted.
+    pub fn requests(&self) -> u64 {
+        self.status()["requests"].as_u64().unwrap()
     }
 
     /// The workers of that zygote.

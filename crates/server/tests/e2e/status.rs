@@ -6,11 +6,13 @@ mod counters;
 mod fpm;
 mod lanes;
 mod modes;
+mod warmup;
 mod watch;
 mod workers;
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -43,8 +45,12 @@ fn monitor(site: &Site, target: &str, fields: &[(&str, &str)]) -> Reply {
 
 /// `howdah status --json`.
 fn status(site: &Site) -> Value {
-    let file = site.path().join("howdah.toml");
-    let file = file.to_str().unwrap();
+    json_status(&site.path().join("howdah.toml"))
+}
+
+/// `howdah status --json` of the server with this configuration.
+fn json_status(config: &Path) -> Value {
+    let file = config.to_str().unwrap();
     let (code, told, errors) = Setup::with(&["status", "--json", "--config", file]).run();
     assert_eq!(code, Some(0), "{errors}");
     serde_json::from_str(&told).unwrap_or_else(|error| panic!("{error} in {told}"))

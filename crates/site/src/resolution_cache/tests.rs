@@ -194,6 +194,31 @@ fn prepared_answers_stay_with_the_entry() {
 }
 
 #[test]
+fn what_applications_write_into_their_files_is_kept() {
+    let rows = [
+        "Header always set X-Content-Type-Options nosniff\nRequestHeader unset Proxy",
+        "ExpiresActive On\nExpiresDefault A1209600",
+        "<FilesMatch \"\\.(inc|sql)$|^\\.(?!well-known)\">\nRequire all denied\n</FilesMatch>",
+        "AddType image/svg+xml svg svgz\nAddEncoding gzip svgz\nAddCharset utf-8 .txt",
+        "FileETag None\nOptions -Indexes\nDirectoryIndex index.php index.html",
+        "SetEnvIf Authorization \"(.*)\" HTTP_AUTHORIZATION=$1\nSetEnv APP live",
+        "AddOutputFilterByType DEFLATE text/plain\nHeader append Vary User-Agent env=!dont-vary",
+        "RewriteEngine On\nRewriteRule ^ - [E=protossl]\nRewriteCond %{HTTPS} on\n\
+         RewriteRule ^ - [E=protossl:s]\nRewriteRule \"/\\.|^\\.(?!well-known/)\" - [F]",
+        "RewriteEngine On\nRewriteCond %{HTTP_HOST} ^www\\. [NC]\n\
+         RewriteRule ^ https://example.org%{REQUEST_URI} [R=301,L]",
+        "<Limit PUT DELETE>\nRequire all denied\n</Limit>",
+    ];
+    for rules in rows {
+        let (mut tree, mut cache) = (Tree::new(FILES, &[("", rules)]), ResolutionCache::new());
+        for _ in 0..2 {
+            assert!(!is_known(&mut tree, &mut cache, "GET", "/a.txt", "Accept: */*"), "{rules}");
+        }
+        assert!(is_known(&mut tree, &mut cache, "GET", "/a.txt", "Accept: */*"), "{rules}");
+    }
+}
+
+#[test]
 fn resolutions_of_one_request_alone_are_not_kept() {
     for read in ["%{TIME_HOUR}", "%{SCRIPT_USER}"] {
         let rules = format!("RewriteEngine On\nRewriteCond {read} nothing\nRewriteRule ^ - [F]");

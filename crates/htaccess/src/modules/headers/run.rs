@@ -50,6 +50,14 @@ impl Table {
         }
     }
 
+    /// Returns the number of fields, for the meter alone.
+    fn length(self, tx: &Transaction<'_>) -> usize {
+        match self {
+            Table::Request => tx.request_field_count(),
+            Table::Success | Table::Always => self.read(tx).len(),
+        }
+    }
+
     fn read<'t>(self, tx: &'t Transaction<'_>) -> &'t Fields {
         match self {
             Table::Request => tx.request_fields(),
@@ -67,7 +75,7 @@ pub(super) fn apply(
     context: &mut dyn EvaluationContext,
 ) -> Result<(), Status> {
     for rule in rules {
-        let fields = table.read(tx).len() as u64;
+        let fields = table.length(tx) as u64;
         if tx.client.meter().spend(work::RULE + fields).is_err() {
             return Err(exhausted(tx, rule));
         }

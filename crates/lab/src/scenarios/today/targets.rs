@@ -32,6 +32,8 @@ const THROUGHPUT: &[(&str, &[&str], f64)] = &[
     ("HelloWorld.php", &["nginx-unit"], 2.5),
     ("1MB.php", &["apache-prefork-mod_php"], 1.3),
     ("1MB.php", &["nginx-fpm"], 4.0),
+    ("10x100KB.php", &["apache-prefork-mod_php"], 1.1),
+    ("10x100KB.php", &["nginx-fpm"], 4.0),
     (FRONT_PAGE, PHP_PEERS, 1.10),
     ("HelloWorld.txt", FILE_PEERS, 1.25),
     ("100KB.txt", FILE_PEERS, 1.05),

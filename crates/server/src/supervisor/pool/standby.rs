@@ -97,7 +97,7 @@ impl PoolProcesses {
 
     fn start_standby(&mut self, environment: &Environment) -> io::Result<()> {
         self.standby.due = None;
-        self.standby.zygote = Some(self.launch(environment)?);
+        self.standby.zygote = Some(self.launch(environment, None)?);
         Ok(())
     }
 
