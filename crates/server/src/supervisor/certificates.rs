@@ -2,8 +2,8 @@
 //!
 //! The supervisor compares them with the disk once a second, because the front's user may not read
 //! them. A certificate and its key are two files, which change one after the other: they are read
-//! when neither has changed for one look. A pair that cannot be used leaves the former one in use, or
-//! the site closed.
+//! when neither has changed for one look. A pair that cannot be used leaves the former one in use,
+//! or the site closed.
 
 use std::fs;
 use std::os::fd::OwnedFd;

@@ -33,8 +33,8 @@ pub(crate) struct GenerationPlan {
     pub(crate) orders: Option<OrderPlan>,
     /// The certificates and keys of the sites.
     pub(crate) certificates: Arc<SitePairs>,
-    /// By site, why the files of its certificates cannot be used; `None` where they can be, or where
-    /// there are none.
+    /// By site, why the files of its certificates cannot be used; `None` where they can be, or
+    /// where there are none.
     pub(crate) closed: Vec<Option<String>>,
     /// By site, the authorities of clients in PEM; `None` where clients are asked for nothing.
     pub(crate) client_authorities: Vec<Option<Vec<u8>>>,

@@ -46,8 +46,8 @@ pub(super) fn taken(path: &Path) -> Option<String> {
     })
 }
 
-/// Whether [`bind`] would succeed. Makes no socket at `path` itself, to which a client could connect
-/// in vain.
+/// Whether [`bind`] would succeed. Makes no socket at `path` itself, to which a client could
+/// connect in vain.
 pub(super) fn can_bind(path: &Path) -> bool {
     let may_be_made = match fs::symlink_metadata(path) {
         Ok(found) => found.file_type().is_socket() && taken(path).is_none(),

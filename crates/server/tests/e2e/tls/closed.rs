@@ -1,5 +1,5 @@
-//! A site whose certificate cannot be used when the server starts: the site is closed, the others are
-//! served, and the site opens as soon as its files are right.
+//! A site whose certificate cannot be used when the server starts: the site is closed, the others
+//! are served, and the site opens as soon as its files are right.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
