@@ -364,6 +364,7 @@ pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
         began: std::time::SystemTime::now(),
         generation: 1,
         ledger: Ledger::default(),
+        missing_listeners: Vec::new(),
     };
     let (shared, _) = share(
         Arc::new(config),
@@ -518,6 +519,7 @@ impl Control {
                 ToFront::OneCertificate { site } => {
                     self.put_certificate(site, received.descriptors.pop());
                 }
+                ToFront::Closed { site, why } => self.leave_closed(site, why),
                 ToFront::ReadPackets => {
                     // A front that is told to drain has left its packets to another one.
                     let reads = *self.stages.borrow() == Stage::Serving;

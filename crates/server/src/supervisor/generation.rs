@@ -13,7 +13,6 @@ use howdah_sys::credentials::Identity;
 use howdah_sys::process::{Exit, Pid};
 use howdah_sys::seqpacket::SeqPacket;
 
-use super::datagrams::Datagrams;
 use super::environment::Environment;
 use super::front_process::{FrontProcess, RunFront};
 use super::front_protocol::{FrontStart, PoolChannel, ToFront, log_files};
@@ -21,6 +20,7 @@ use super::generation_plan::{GenerationPlan, PoolPlan};
 use super::heart::Heart;
 use super::listeners::Listener;
 use super::pool::{PoolProcesses, SpareZygote};
+use super::sockets::Sockets;
 use super::warmup::ScriptList;
 use crate::front::pulse::Pulse;
 use crate::front::{lanes, processors};
@@ -209,7 +209,7 @@ impl Generation {
     pub(super) fn start_front(
         &mut self,
         (generation_plan, ticket_keys): (&GenerationPlan, &TicketKeys),
-        (listeners, admin, datagrams): (&[Listener], &[Listener], &Datagrams),
+        sockets: &Sockets,
         (ledger, supervisor_began): (&mut Ledger, SystemTime),
         answers: Vec<(u64, Answer)>,
         run: RunFront,
@@ -231,8 +231,8 @@ impl Generation {
         self.counters = Some(Arc::clone(&counters));
         let start = FrontStart {
             config: config.clone(),
-            listeners: copies(listeners)?,
-            admin: copies(admin)?,
+            listeners: copies(&sockets.listeners)?,
+            admin: copies(&sockets.admin)?,
             channel: theirs,
             pools: std::mem::take(&mut self.links),
             answers,
@@ -245,14 +245,16 @@ impl Generation {
                 began: supervisor_began,
                 generation: self.number,
                 ledger: ledger.clone(),
+                missing_listeners: sockets.missing.clone(),
             },
             tls: TlsStart {
                 pairs: generation_plan.certificates.as_ref().clone(),
+                closed: generation_plan.closed.clone(),
                 client_authorities: generation_plan.client_authorities.clone(),
                 ticket_keys: ticket_keys.clone(),
                 upstreams: generation_plan.upstream_tls.clone(),
             },
-            quic: datagrams.for_front(self.number)?,
+            quic: sockets.datagrams.for_front(self.number)?,
         };
         self.front = Some(FrontProcess::fork(start, channel, generation_plan.front.clone(), run)?);
         Ok(())

@@ -190,10 +190,14 @@ impl Supervisor {
         if let Some(control) = &self.control {
             handover.line(&["control"], &[control.as_fd()], control.path.as_os_str())?;
         }
-        hand_over_listeners(&self.listeners, ["listener", "socket"], &mut handover)?;
-        hand_over_listeners(&self.admin, ["admin-listener", "admin-socket"], &mut handover)?;
-        let secret = self.datagrams.write_secret()?;
-        self.datagrams.hand_over(secret.as_ref(), &mut handover)?;
+        hand_over_listeners(&self.sockets.listeners, ["listener", "socket"], &mut handover)?;
+        hand_over_listeners(
+            &self.sockets.admin,
+            ["admin-listener", "admin-socket"],
+            &mut handover,
+        )?;
+        let secret = self.sockets.datagrams.write_secret()?;
+        self.sockets.datagrams.hand_over(secret.as_ref(), &mut handover)?;
         let totals = self.ledger.totals();
         let connections = totals.connections.to_string();
         handover.line(&["connections", &connections], &[], none)?;
