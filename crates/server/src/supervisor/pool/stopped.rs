@@ -1,8 +1,8 @@
 //! Lets a stopped zygote go on: scripts have its user, and may send it SIGSTOP.
 //!
 //! A stopped zygote replaces no worker that has ended, and hears no order. Its workers serve as
-//! before, therefore it is not replaced. A stop wakes nobody: the supervisor asks the kernel in each
-//! of its rounds, of which there is at least one in a second.
+//! before, therefore it is not replaced. A stop wakes nobody: the supervisor asks the kernel in
+//! each of its rounds, of which there is at least one in a second.
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,8 @@ use super::super::Supervisor;
 use super::{PoolProcesses, ZygoteProcess};
 use crate::log::Level;
 
-/// How long a zygote stays stopped after that was seen. A script that stops it again and again costs the supervisor no
-/// more than one signal in this time.
+/// How long a zygote stays stopped after that was seen. A script that stops it again and again
+/// costs the supervisor no more than one signal in this time.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl PoolProcesses {
