@@ -41,7 +41,7 @@ pub(crate) use network::{
 };
 pub(crate) use overrides::{DirectiveName, Overrides, Rules};
 pub(crate) use paths::{File, Root, SymlinkPolicy, Try};
-pub(crate) use sending::{Accel, Coding, MadeCoding};
+pub(crate) use sending::{Accel, Coding};
 pub(crate) use tables::{Environment, Include, Ini, PhpTable, Sites, Table, VariableName};
 pub(crate) use tls::{Ciphers, OldestTls, Source, TlsTable, TransportSecurity, Verify};
 pub(crate) use upstreams::UpstreamUrl;

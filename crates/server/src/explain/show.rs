@@ -186,6 +186,7 @@ fn name(filter: &Filter) -> &'static str {
         Filter::Deflate => "DEFLATE",
         Filter::Inflate => "INFLATE",
         Filter::Brotli => "BROTLI_COMPRESS",
+        Filter::Zstandard => "zstd",
         Filter::Substitute(_) => "SUBSTITUTE",
     }
 }

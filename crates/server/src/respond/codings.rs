@@ -111,7 +111,7 @@ fn encode(site: &Site, fields: &Fields, head: &mut ResponseHead) -> Option<Filte
     let filter = match coding {
         ContentCoding::Brotli => Filter::Brotli,
         ContentCoding::Gzip => Filter::Deflate,
-        ContentCoding::Zstandard => return None,
+        ContentCoding::Zstandard => Filter::Zstandard,
     };
     for name in ["Content-Length", "Content-MD5", "Accept-Ranges"] {
         head.fields.remove(name.as_bytes());
