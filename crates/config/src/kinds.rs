@@ -30,7 +30,7 @@ pub(crate) use fields::{
 };
 pub(crate) use isolation::{ConnectTo, FunctionName, SandboxLevel};
 pub(crate) use lanes::{Lanes, MethodName, NamedValue, PathGlob};
-pub(crate) use logs::{Access, Errors, Format, Level};
+pub(crate) use logs::{Access, ErrorLog, Format, Level};
 pub(crate) use names::{
     Extension, Hosts, ModeName, ModuleName, NamePattern, PagePath, PhpVersion, PlainName, SapiName,
     Text, User,
