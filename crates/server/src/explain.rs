@@ -302,7 +302,7 @@ impl Bench<'_> {
         let Some(ruled) = ruled else {
             if is_compressed {
                 let fields = &self.client.request().fields;
-                let filter = codings::explained(self.site, fields, &mut to.head, is_script);
+                let filter = codings::explained(self.site, None, fields, &mut to.head, is_script);
                 to.filters.extend(filter);
             }
             return;
@@ -325,8 +325,9 @@ impl Bench<'_> {
         if is_compressed && to.filters.is_empty() {
             let edited = ruled.state.request_fields.as_ref();
             let fields = edited.unwrap_or(&self.client.request().fields);
+            let rules = Some(&**ruled);
             to.filters
-                .extend(codings::explained(self.site, fields, &mut to.head, is_script));
+                .extend(codings::explained(self.site, rules, fields, &mut to.head, is_script));
         }
     }
 

@@ -349,6 +349,36 @@ fn compressed_output_of_a_script_that_dies_is_not_taken_for_whole() {
 }
 
 #[test]
+fn a_site_s_directives_can_forbid_compression() {
+    let text = "a line of text\n".repeat(100);
+    let page = "<?php echo str_repeat('a line of text ', 100);";
+    let rules = "SetEnvIf Request_URI /plain no-gzip\nHeader set X-Rule yes\n";
+    let files = [
+        (".htaccess", rules),
+        ("a.txt", &text),
+        ("plain.txt", &text),
+        ("a.php", page),
+        ("plain.php", page),
+    ];
+    let site = Site::with(&files, &COMPRESSED);
+    let mut wire = site.connect();
+    for _ in 0..3 {
+        let plain = ask(&mut wire, "/plain.txt", &[ALL]);
+        assert_eq!((plain.text(), plain.field("x-rule")), (text.as_str(), Some("yes")));
+        assert_eq!((plain.field("content-encoding"), plain.field("vary")), (None, None));
+        let date = plain.field("last-modified").unwrap();
+        let known = ask(&mut wire, "/plain.txt", &[ALL, ("If-Modified-Since", date)]);
+        assert_eq!((known.status, known.field("vary")), (304, None));
+        assert_eq!(unpacked(&ask(&mut wire, "/a.txt", &[ALL])), text);
+        if has_php() {
+            let plain = ask(&mut wire, "/plain.php", &[ALL]);
+            assert_eq!((plain.field("content-encoding"), plain.field("vary")), (None, None));
+            assert_eq!(unpacked(&ask(&mut wire, "/a.php", &[ALL])), "a line of text ".repeat(100));
+        }
+    }
+}
+
+#[test]
 fn compressed_content_passes_every_protocol() {
     let text = "a line of text\n".repeat(100);
     let large: String = (0..400_000).map(|number| format!("{number}\n")).collect();
