@@ -326,8 +326,13 @@ impl Bench<'_> {
             let edited = ruled.state.request_fields.as_ref();
             let fields = edited.unwrap_or(&self.client.request().fields);
             let rules = Some(&**ruled);
-            to.filters
-                .extend(codings::explained(self.site, rules, fields, &mut to.head, is_script));
+            to.filters.extend(codings::explained(
+                self.site,
+                rules,
+                fields,
+                &mut to.head,
+                is_script,
+            ));
         }
     }
 

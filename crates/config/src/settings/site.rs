@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::{Php, SiteTls};
 use crate::kinds::{
     Accel, Access, Addresses, AtLeast, AutoSize, Charset, Coding, DirectiveName, ErrorPages,
-    FieldName, FieldRules, FieldTable, File, Flag, Format, Hosts, List, ModuleName,
-    NameGlob, NamePattern, Optional, Overrides, PhpTable, PlainName, RateLimit, Root, Rules, Span,
+    FieldName, FieldRules, FieldTable, File, Flag, Format, Hosts, List, ModuleName, NameGlob,
+    NamePattern, Optional, Overrides, PhpTable, PlainName, RateLimit, Root, Rules, Span,
     SymlinkPolicy, TlsTable, Try, TypeGlob, UpstreamUrl,
 };
 use crate::listener::{ListenAddress, Listener};

@@ -7,7 +7,7 @@ use howdah_htaccess::trace::Event;
 use howdah_http::Scheme;
 use serde_json::{Value, json as value};
 
-use super::{Explanation, ExplainedOutcome, Pairs, Work};
+use super::{ExplainedOutcome, Explanation, Pairs, Work};
 
 /// Returns the explanation as text: the events of each round, with file and line.
 pub(crate) fn text(explanation: &Explanation) -> String {
@@ -115,7 +115,9 @@ impl Page {
         let status = explanation.head.status;
         let what = match &explanation.outcome {
             ExplainedOutcome::File(path) => format!("the file {path}"),
-            ExplainedOutcome::Script { path, .. } => format!("the output of {path} (it was not run)"),
+            ExplainedOutcome::Script { path, .. } => {
+                format!("the output of {path} (it was not run)")
+            }
             ExplainedOutcome::Listing(path) => format!("a list of the folder {path}"),
             ExplainedOutcome::Proxy(url) => format!("proxy: {url} (it was not asked)"),
             ExplainedOutcome::Page if status.is_redirection() => "a redirect".to_owned(),

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use quinn::VarInt;
 
 use super::stream;
-use super::transport::{TransportFacts, Meter, Transport};
+use super::transport::{Meter, Transport, TransportFacts};
 use crate::front::Thread;
 use crate::log::Level;
 use crate::net::{Peer, Watch};
@@ -198,7 +198,9 @@ impl Connection {
                     self.go_away(1, context);
                     self.enter(State::Left);
                 }
-                State::Left if self.shared.open.count() == 0 => return Poll::Ready(ConnectionEnd::Done),
+                State::Left if self.shared.open.count() == 0 => {
+                    return Poll::Ready(ConnectionEnd::Done);
+                }
                 State::Leaving | State::Left => return Poll::Pending,
                 State::Working | State::Idle => {
                     let is_idle = self.shared.open.count() == 0;

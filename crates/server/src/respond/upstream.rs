@@ -35,7 +35,7 @@ use connect::connect;
 use kept::Home;
 pub(crate) use kept::KeptConnections;
 pub(crate) use names::UpstreamNames;
-use reply::{Expected, UpstreamFailure, Reply};
+use reply::{Expected, Reply, UpstreamFailure};
 use tunnel_place::TunnelPlace;
 use websocket_key::WebsocketKey;
 

@@ -87,7 +87,9 @@ impl KeptConnections {
 
 impl fmt::Debug for WaitingConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WaitingConnection").field("until", &self.until).finish_non_exhaustive()
+        f.debug_struct("WaitingConnection")
+            .field("until", &self.until)
+            .finish_non_exhaustive()
     }
 }
 

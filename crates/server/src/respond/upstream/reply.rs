@@ -53,12 +53,13 @@ impl UpstreamFailure {
     /// Returns the status for the client, which is mod_proxy's.
     pub(super) fn status(&self) -> Status {
         match self {
-            UpstreamFailure::Unreachable(_) | UpstreamFailure::Unanswered | UpstreamFailure::Resting => {
-                Status::SERVICE_UNAVAILABLE
-            }
-            UpstreamFailure::Handshake(_) | UpstreamFailure::Broken(_) | UpstreamFailure::Short | UpstreamFailure::Malformed(_) => {
-                Status::BAD_GATEWAY
-            }
+            UpstreamFailure::Unreachable(_)
+            | UpstreamFailure::Unanswered
+            | UpstreamFailure::Resting => Status::SERVICE_UNAVAILABLE,
+            UpstreamFailure::Handshake(_)
+            | UpstreamFailure::Broken(_)
+            | UpstreamFailure::Short
+            | UpstreamFailure::Malformed(_) => Status::BAD_GATEWAY,
             UpstreamFailure::Silent => Status::GATEWAY_TIMEOUT,
             UpstreamFailure::Storage(_) => Status::INTERNAL_SERVER_ERROR,
         }
@@ -169,7 +170,11 @@ impl Reply {
     ///
     /// # Errors
     /// The upstream may have answered nevertheless. Its connection is not kept.
-    pub(super) async fn write(&mut self, head: &[u8], content: &Received) -> Result<(), UpstreamFailure> {
+    pub(super) async fn write(
+        &mut self,
+        head: &[u8],
+        content: &Received,
+    ) -> Result<(), UpstreamFailure> {
         let written = self.write_parts(head, content).await;
         if written.is_err() {
             self.home = None;
@@ -177,7 +182,11 @@ impl Reply {
         written
     }
 
-    async fn write_parts(&mut self, head: &[u8], content: &Received) -> Result<(), UpstreamFailure> {
+    async fn write_parts(
+        &mut self,
+        head: &[u8],
+        content: &Received,
+    ) -> Result<(), UpstreamFailure> {
         self.write_all(head).await?;
         match content {
             Received::Memory(bytes) => {
@@ -232,7 +241,10 @@ impl Reply {
     }
 
     /// Reads the final head, and notes which content follows it. Interim responses are skipped.
-    pub(super) async fn read_head(&mut self, expected: Expected) -> Result<ResponseHead, UpstreamFailure> {
+    pub(super) async fn read_head(
+        &mut self,
+        expected: Expected,
+    ) -> Result<ResponseHead, UpstreamFailure> {
         self.is_head = expected == Expected::NoContent;
         let mut interim = 0;
         loop {
@@ -321,7 +333,8 @@ impl Reply {
                 }
                 Left::Chunks(decoder) => {
                     let decoded = decoder.decode(there);
-                    let decoded = decoded.map_err(|refusal| UpstreamFailure::Malformed(refusal.why))?;
+                    let decoded =
+                        decoded.map_err(|refusal| UpstreamFailure::Malformed(refusal.why))?;
                     if decoded.done {
                         self.left = Left::Length(0);
                     }
@@ -403,7 +416,8 @@ fn parse_head(bytes: &[u8]) -> Result<Option<ParsedHead>, UpstreamFailure> {
         Err(_) => return Err(UpstreamFailure::Malformed("its head is not one of HTTP/1")),
     };
     let status = parsed.code.and_then(Status::new);
-    let mut head = ResponseHead::new(status.ok_or(UpstreamFailure::Malformed("there is no such status"))?);
+    let mut head =
+        ResponseHead::new(status.ok_or(UpstreamFailure::Malformed("there is no such status"))?);
     head.reason = parsed
         .reason
         .filter(|reason| !reason.is_empty())
