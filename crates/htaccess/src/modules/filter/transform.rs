@@ -42,7 +42,7 @@ const BROTLI_BUFFER: usize = 16 * 1024;
 const BROTLI_QUALITY: u32 = 5;
 /// mod_brotli's default of BrotliCompressionWindow.
 const BROTLI_WINDOW: u32 = 18;
-/// The level that makes text as short as gzip does, in less than two thirds of the time. Window and
+/// The level that makes text as short as gzip does, in half to four fifths of the time. Window and
 /// tables are smaller than this level's own: a response takes 1.2 MiB in place of 5.2 MiB, and
 /// content of 110 KB becomes longer by 0.2 %. A client needs a window of 128 KiB; RFC 9659 allows
 /// 8 MiB.
