@@ -331,14 +331,22 @@ fn compressed_output_of_a_script_that_dies_is_not_taken_for_whole() {
     if !has_php() {
         return;
     }
-    let code = "<?php while (ob_get_level()) ob_end_flush(); echo str_repeat('first ', 100); \
-                flush(); posix_kill(getmypid(), 9);";
-    let site = Site::with(&[("dies.php", code)], &COMPRESSED);
+    let code = format!(
+        "<?php {AWAIT} while (ob_get_level()) ob_end_flush(); echo str_repeat('first ', 100); \
+         flush(); await($_GET['step']); posix_kill(getmypid(), 9);"
+    );
+    let site = Site::with(&[("dies.php", &code)], &COMPRESSED);
     for coding in ["gzip", "br", "zstd"] {
         let mut wire = site.connect();
-        wire.request("GET", "/dies.php", &[("Accept-Encoding", coding)], b"");
+        let target = format!("{}&step={coding}", site.awaiting("/dies.php"));
+        wire.request("GET", &target, &[("Accept-Encoding", coding)], b"");
         let (status, _, fields) = wire.head();
         assert_eq!(status, 200, "{fields:?}");
+        let mut packed = wire.chunk().unwrap();
+        while readable(coding, &packed).0.len() < 600 {
+            packed.extend(wire.chunk().unwrap());
+        }
+        site.allow(coding);
         let rest = wire.rest();
         assert!(!rest.ends_with(b"0\r\n\r\n"), "{coding}: {rest:?}");
     }
