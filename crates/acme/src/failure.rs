@@ -2,9 +2,13 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use instant_acme::{Error as AcmeError, Problem};
+use rustls::CertificateError;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use crate::schedule::FailureKind;
 
@@ -42,7 +46,10 @@ impl Failure {
         match error {
             AcmeError::Api(problem) => Failure::of_problem(problem, patience),
             AcmeError::Timeout(_) => Failure::unreachable("the authority did not finish in time"),
-            other => Failure::unreachable(with_sources(other)),
+            other => Failure::unreachable(match advice(other) {
+                Some(advice) => format!("{}; {advice}", with_sources(other)),
+                None => with_sources(other),
+            }),
         }
     }
 
@@ -95,6 +102,58 @@ pub(crate) fn text_of(problem: &Problem) -> String {
     }
 }
 
+/// Returns what to do about an authority that cannot be reached; `None` if nothing is known.
+fn advice(error: &(dyn Error + 'static)) -> Option<String> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        // The resolver's error has no public type.
+        if error.to_string() == "dns error" {
+            let what = "look whether the name is right, and at /etc/resolv.conf";
+            return Some(what.to_owned());
+        }
+        if let Some(error) = error.downcast_ref::<io::Error>()
+            && let Some(advice) = advice_on_connection(error)
+        {
+            return Some(advice);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+fn advice_on_connection(error: &io::Error) -> Option<String> {
+    let Some(rustls::Error::InvalidCertificate(wrong)) = of_tls(error) else {
+        let is_closed = matches!(
+            error.kind(),
+            ErrorKind::ConnectionRefused
+                | ErrorKind::HostUnreachable
+                | ErrorKind::NetworkUnreachable
+                | ErrorKind::TimedOut
+        );
+        let what = "let this machine reach the authority by https: look at the firewall";
+        return is_closed.then(|| what.to_owned());
+    };
+    match wrong {
+        CertificateError::Expired
+        | CertificateError::ExpiredContext { .. }
+        | CertificateError::NotValidYet
+        | CertificateError::NotValidYetContext { .. } => {
+            let now = OffsetDateTime::now_utc().format(&Rfc3339).ok()?;
+            Some(format!("look at the clock of this machine, which says {now}"))
+        }
+        CertificateError::UnknownIssuer => {
+            Some("name the certificate of the authority's root in `acme.ca_file`".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Returns the error of TLS in an error, or in the one that it wraps.
+fn of_tls(error: &io::Error) -> Option<&rustls::Error> {
+    let inner = error.get_ref()?;
+    inner.downcast_ref().or_else(|| of_tls(inner.downcast_ref()?))
+}
+
 /// An error with the errors that have caused it.
 pub(crate) fn with_sources(error: &dyn Error) -> String {
     let mut text = error.to_string();
@@ -120,6 +179,39 @@ mod tests {
             detail: Some("no\nway".to_owned()),
             status: Some(status),
             subproblems: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn errors_of_connections_say_what_to_do() {
+        let of = |error: io::Error| Failure::of(&AcmeError::Other(Box::new(Outer(error))), None);
+        let tls = |wrong| io::Error::other(rustls::Error::InvalidCertificate(wrong));
+        for (error, expected) in [
+            (tls(CertificateError::Expired), "the clock of this machine, which says 20"),
+            (tls(CertificateError::NotValidYet), "the clock of this machine, which says 20"),
+            (io::Error::other(tls(CertificateError::UnknownIssuer)), "`acme.ca_file`"),
+            (io::ErrorKind::ConnectionRefused.into(), "look at the firewall"),
+            (io::Error::other("something"), "something"),
+        ] {
+            let failure = of(error);
+            assert_eq!(failure.kind, FailureKind::Unreachable);
+            assert!(failure.reason.contains(expected), "{}", failure.reason);
+        }
+    }
+
+    /// An error with this cause.
+    #[derive(Debug)]
+    struct Outer(io::Error);
+
+    impl fmt::Display for Outer {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("cannot connect")
+        }
+    }
+
+    impl Error for Outer {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&self.0)
         }
     }
 

@@ -54,7 +54,8 @@ section! {
         /// Addresses to accept connections on. `"127.0.0.1:8080"` and `"[::1]:8080"` name one
         /// address each; `":80"` is port 80 on every address of both families;
         /// `"unix:/run/howdah/web.sock"` is a Unix socket. A table has settings of its own:
-        /// `listen = [":80", { address = "127.0.0.1:8443", tls = true }]`. Port 443 is for TLS.
+        /// `listen = [":80", { address = "127.0.0.1:8443", tls = true }]`. Port 443 is for TLS. An
+        /// address that cannot be had at the start is tried again while the others are served.
         listen ("listen"): Vec<Listener> as Listeners =
             vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)).into()],
             "A server that nobody has configured yet should not be reachable from other machines.";

@@ -364,6 +364,7 @@ pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
         began: std::time::SystemTime::now(),
         generation: 1,
         ledger: Ledger::default(),
+        missing_listeners: Vec::new(),
     };
     let (shared, _) = share(
         Arc::new(config),
@@ -441,7 +442,13 @@ impl Control {
             self.tell(&FromFront::Ready { pools: Vec::new() });
         }
         for (position, link) in links.into_iter().enumerate() {
-            tokio::task::spawn_local(self.clone().follow(position, link.site, link.zygote));
+            match link.zygote {
+                Some(zygote) => {
+                    tokio::task::spawn_local(self.clone().follow(position, link.site, zygote));
+                }
+                // The other pools are not kept waiting for it.
+                None => self.facts.borrow_mut()[position] = Some(PoolFacts::default()),
+            }
         }
         if let Err(error) = self.listen(&sites).await {
             let what = format!(
@@ -512,6 +519,7 @@ impl Control {
                 ToFront::OneCertificate { site } => {
                     self.put_certificate(site, received.descriptors.pop());
                 }
+                ToFront::Closed { site, why } => self.leave_closed(site, why),
                 ToFront::ReadPackets => {
                     // A front that is told to drain has left its packets to another one.
                     let reads = *self.stages.borrow() == Stage::Serving;

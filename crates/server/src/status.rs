@@ -13,7 +13,7 @@ mod table;
 
 pub(crate) use self::fpm::{FpmQuery, page as fpm_page};
 pub(crate) use self::snapshot::{
-    CodeCounts, LaneSnapshot, PoolSnapshot, ServerFacts, SiteSnapshot, Snapshot, WorkerSnapshot,
-    WorkerState,
+    CodeCounts, LaneSnapshot, MissingListener, PoolSnapshot, ServerFacts, SiteSnapshot, Snapshot,
+    WorkerSnapshot, WorkerState,
 };
 pub(crate) use self::table::table;

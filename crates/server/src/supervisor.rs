@@ -36,6 +36,7 @@ mod reach;
 mod releases;
 mod report;
 mod service_manager;
+pub(crate) mod sockets;
 mod startup;
 mod state;
 mod takeover;
@@ -56,12 +57,10 @@ use self::certificates::CertificateFiles;
 use self::cgroups::PoolGroup;
 use self::change::GenerationChange;
 use self::control::{Command, ControlSocket};
-use self::datagrams::Datagrams;
 use self::environment::Environment;
 use self::front_process::RunFront;
 use self::generation::{Generation, GenerationPhase};
 use self::generation_plan::GenerationPlan;
-use self::listeners::Listener;
 use self::orders::CertificateOrders;
 use self::orphans::OrphanSearch;
 use self::plan::ServePlan;
@@ -69,6 +68,7 @@ use self::pool::PoolProcesses;
 use self::probation::Probation;
 use self::releases::Releases;
 use self::service_manager::ServiceManager;
+use self::sockets::{MissingListeners, Sockets};
 use self::upgrade::ConfigCheck;
 use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
 use crate::observe::{FrontCounters, Ledger};
@@ -99,11 +99,9 @@ struct Supervisor {
     log: Arc<ErrorLog>,
     access: SiteLogs<LogTarget>,
     signals: Signals,
-    listeners: Vec<Listener>,
-    /// The UDP sockets of listeners with HTTP/3.
-    datagrams: Datagrams,
-    /// The listeners for monitors.
-    admin: Vec<Listener>,
+    /// The sockets of the generation that serves.
+    sockets: Sockets,
+    missing_listeners: MissingListeners,
     control: Option<ControlSocket>,
     manager: ServiceManager,
     pid_file: Option<PathBuf>,
@@ -252,13 +250,16 @@ impl Supervisor {
             .is_some_and(ControlSocket::is_busy)
             .then(|| Instant::now() + CLIENT_TURN);
         let certificates = self.certificate_files.due().filter(|_| !self.stopping);
-        let releases = self.releases.due().filter(|_| !self.stopping && self.change.is_none());
+        let may_change = !self.stopping && self.change.is_none();
+        let releases = self.releases.due().filter(|_| may_change);
+        let missing = self.missing_listeners.due().filter(|_| may_change);
         let manager = self.manager.due();
         let due = [self.restart, check, client, certificates, self.orphans.due(), manager];
         let due = due.into_iter().chain([
             self.ticket_keys_due,
             self.orders.due(),
             releases,
+            missing,
             self.probation_due(),
             self.log.repeats_due(),
         ]);
@@ -365,12 +366,15 @@ impl Supervisor {
     /// Handles the deadlines that have passed.
     fn handle_deadlines(&mut self, now: Instant) {
         for position in 0..self.generations.len() {
+            self.continue_zygotes(position, now);
             let generation = &mut self.generations[position];
             let number = generation.number;
             match generation.phase {
                 GenerationPhase::Starting { until } if now >= until => {
                     let what = format!("{} was not ready in time", generation.missing());
-                    self.abort(number, &what);
+                    if !generation.give_up_late_pools() {
+                        self.abort(number, &what);
+                    }
                 }
                 GenerationPhase::Draining { until } if now >= until && !generation.is_kept() => {
                     let remains = generation.remains();
@@ -403,6 +407,7 @@ impl Supervisor {
         self.start_orders(now);
         self.look_at_certificates(now);
         self.look_at_releases(now);
+        self.look_at_missing_listeners(now);
         self.look_at_probation(now);
         if self.ticket_keys_due.is_some_and(|due| now >= due)
             && let Err(why) = self.rotate_ticket_keys(now)

@@ -13,6 +13,23 @@ use crate::check;
 /// # Errors
 /// The error of `socket(2)`, `bind(2)` or `listen(2)`.
 pub fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
+    let socket = bound(address)?;
+    // SAFETY: no memory arguments.
+    check(unsafe { libc::listen(socket.as_raw_fd(), backlog) })?;
+    Ok(TcpListener::from(socket))
+}
+
+/// Finds out whether [`listen`] would get `address`, without listening there.
+///
+/// # Errors
+/// The error of `socket(2)` or `bind(2)`.
+pub fn try_to_bind(address: SocketAddr) -> io::Result<()> {
+    bound(address).map(drop)
+}
+
+/// Returns a socket that is bound to `address`. Other sockets of this kind may be bound to the
+/// address as well, as long as none listens.
+fn bound(address: SocketAddr) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() {
         libc::AF_INET
     } else {
@@ -26,9 +43,7 @@ pub fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     switch_on(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR)?;
     switch_on(&socket, libc::IPPROTO_TCP, libc::TCP_NODELAY)?;
     bind_to(&socket, address)?;
-    // SAFETY: no memory arguments.
-    check(unsafe { libc::listen(socket.as_raw_fd(), backlog) })?;
-    Ok(TcpListener::from(socket))
+    Ok(socket)
 }
 
 /// Binds to `address`. An IPv6 socket gets IPv6 only.
@@ -105,6 +120,18 @@ mod tests {
         let listener = listen("127.0.0.1:0".parse().unwrap(), 16).unwrap();
         let again = listen(listener.local_addr().unwrap(), 16);
         assert_eq!(again.unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn a_trial_finds_a_taken_port_and_takes_none() {
+        let listener = listen("127.0.0.1:0".parse().unwrap(), 16).unwrap();
+        let address = listener.local_addr().unwrap();
+        assert_eq!(try_to_bind(address).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        let free = "127.0.0.1:0".parse().unwrap();
+        let other = bound(free).map(TcpListener::from).unwrap();
+        let address = other.local_addr().unwrap();
+        try_to_bind(address).unwrap();
+        listen(address, 16).unwrap();
     }
 
     #[test]

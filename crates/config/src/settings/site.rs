@@ -235,7 +235,9 @@ section! {
         spill_total ("spill_total"): Option<u64> as AutoSize = None,
             "A site alone may use a third; however many sites take all they may, the next one \
                 finds room.";
-        /// The site's access log, as `access` of `[log]`. Sites may share a file.
+        /// The site's access log, as `access` of `[log]`. Sites may share a file. The folder may
+        /// belong to the site's owner: a symbolic link in the path counts if it belongs to root or
+        /// to the owner of the place that it leads to.
         access_log ("access_log"): Option<AccessTarget> as Optional<Access> = None,
             "Unset is the server's access log.";
         /// How a line of the site's access log looks, as `format` of `[log]`.

@@ -50,22 +50,32 @@ pub(super) fn of(admin: &Admin, request: &Request) -> AdminAnswer {
     }
 }
 
-/// 200 if visitors get answers; 503 while the server stops, or while a pool has no worker.
+/// 200 if visitors get answers; 503 while the server stops, while a pool has no worker, or while an
+/// address cannot be listened on. A site whose certificate cannot be used is named, but the others
+/// stay reachable: one site's mistake must not take the machine away from all.
 fn ready(admin: &Admin) -> AdminAnswer {
-    let missing = match admin.is_draining() {
-        true => Some("the server is stopping".to_owned()),
-        false => {
-            let pools = admin.shared.pools.iter().flatten();
-            let empty: Vec<&str> =
-                pools.filter(|pool| !pool.is_ready()).map(|pool| pool.name()).collect();
-            (!empty.is_empty()).then(|| format!("no worker is ready: {}", empty.join(", ")))
-        }
-    };
-    match missing {
-        None => AdminAnswer::new(TEXT, "ready\n".to_owned()),
-        Some(reason) => AdminAnswer {
-            content: format!("{reason}\n"),
-            ..AdminAnswer::error(Status::SERVICE_UNAVAILABLE)
-        },
+    let shared = &admin.shared;
+    let mut obstacles = Vec::new();
+    if admin.is_draining() {
+        obstacles.push("the server is stopping".to_owned());
     }
+    let pools = shared.pools.iter().flatten();
+    let empty: Vec<&str> = pools.filter(|pool| !pool.is_ready()).map(|pool| pool.name()).collect();
+    if !empty.is_empty() {
+        obstacles.push(format!("no worker is ready: {}", empty.join(", ")));
+    }
+    let missing = &shared.facts.missing_listeners;
+    obstacles.extend(missing.iter().map(|missing| missing.reason.clone()));
+    if !obstacles.is_empty() {
+        return AdminAnswer {
+            content: obstacles.join("\n") + "\n",
+            ..AdminAnswer::error(Status::SERVICE_UNAVAILABLE)
+        };
+    }
+    let sites = shared.config.sites.iter().enumerate();
+    let closed = sites.filter_map(|(number, site)| {
+        let why = shared.tls.as_ref()?.closed(number)?;
+        Some(format!("site {} has no https: {why}\n", site.name))
+    });
+    AdminAnswer::new(TEXT, "ready\n".to_owned() + &closed.collect::<String>())
 }

@@ -9,8 +9,9 @@ use howdah_htaccess::Severity;
 use super::{CheckArguments, read_environment, say};
 use crate::check::{self, Findings};
 use crate::supervisor::CommandError;
-use crate::supervisor::generation_plan::GenerationPlan;
+use crate::supervisor::generation_plan::{GenerationPlan, UnusableFiles};
 use crate::supervisor::plan::{ServeOptions, ServePlan};
+use crate::supervisor::sockets;
 
 impl CheckArguments {
     pub(super) fn run(self) -> ExitCode {
@@ -41,7 +42,11 @@ impl CheckArguments {
             options: ServeOptions::default(),
         };
         let config = plan.load().map_err(CommandError::Config)?;
-        let found = GenerationPlan::find(config.clone(), &read_environment()?);
+        let environment = read_environment()?;
+        let mut found = GenerationPlan::find(config.clone(), &environment, UnusableFiles::Refuse);
+        if let Ok(found) = &mut found {
+            found.warnings.extend(sockets::obstacles(&config, &environment));
+        }
         Ok((plan.source.to_string(), config, found))
     }
 }

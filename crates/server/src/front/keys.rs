@@ -16,9 +16,20 @@ impl Control {
         let replaced = front_protocol::read_pairs(file)
             .map_err(|error| error.to_string())
             .and_then(|pairs| tls.certificates.replace(site, &pairs));
-        if let Err(why) = replaced {
-            let what = format!("a new certificate cannot be used, and the former one stays: {why}");
-            self.shared.log.say(Level::Error, None, &what);
+        match replaced {
+            Ok(()) => tls.set_closed(site, None),
+            Err(why) => {
+                let what =
+                    format!("a new certificate cannot be used, and the former one stays: {why}");
+                self.shared.log.say(Level::Error, None, &what);
+            }
+        }
+    }
+
+    /// Notes why a closed site stays closed.
+    pub(super) fn leave_closed(&self, site: usize, why: String) {
+        if let Some(tls) = &self.shared.tls {
+            tls.set_closed(site, Some(why));
         }
     }
 

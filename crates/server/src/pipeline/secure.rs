@@ -1,5 +1,5 @@
-//! Responses that depend on encryption: redirects to https, 421 on a connection for another site,
-//! and the promise to use https alone.
+//! Responses that depend on encryption: redirects to https, or 503 while there is none; 421 on a
+//! connection for another site; and the promise to use https alone.
 
 use howdah_config::ClientVerify;
 use howdah_http::{Content, Method, Request, Scheme, Status};
@@ -7,7 +7,7 @@ use howdah_site::Site;
 
 use super::{RequestContext, Response};
 use crate::observe::RequestError;
-use crate::tls::Tls;
+use crate::tls::{InTheClear, Tls};
 
 /// Returns the response to a request that came over the wrong connection: one in the clear, one
 /// whose client has seen the certificate of another site, or one whose client has shown no
@@ -48,7 +48,9 @@ fn wrong_connection(context: &RequestContext<'_, '_>, tls: &Tls, site: &Site) ->
             .is_misdirected(context.thread, site, request.host(), peer.is_proxy)
             .then(|| Response::error(Status::MISDIRECTED_REQUEST)),
         None if request.scheme == Scheme::Http => {
-            let url = tls.https_ports.redirect(tls, site, request)?;
+            let InTheClear::Redirected(url) = tls.https_ports.settle(tls, site, request)? else {
+                return Some(Response::error(Status::SERVICE_UNAVAILABLE));
+            };
             let status = match request.method {
                 Method::Get | Method::Head => Status::MOVED_PERMANENTLY,
                 // The method stays.

@@ -24,6 +24,16 @@ pub(crate) struct ServerFacts {
     /// The number of the front's generation.
     pub(crate) generation: u64,
     pub(crate) ledger: Ledger,
+    /// The addresses of the configuration that the generation does not listen on.
+    pub(crate) missing_listeners: Vec<MissingListener>,
+}
+
+/// An address of the configuration that the server cannot listen on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MissingListener {
+    pub(crate) address: String,
+    /// Why, for the operator.
+    pub(crate) reason: String,
 }
 
 /// The server and its sites.
@@ -53,6 +63,8 @@ pub(crate) struct Snapshot {
     /// Bytes of content that clients took.
     pub(crate) bytes: u64,
     pub(crate) temporary_files: TemporaryFiles,
+    #[serde(default)]
+    pub(crate) missing_listeners: Vec<MissingListener>,
     pub(crate) sites: Vec<SiteSnapshot>,
     /// Requests that belong to no site: refused heads, unknown hosts.
     pub(crate) unassigned: SiteSnapshot,
@@ -102,6 +114,10 @@ pub(crate) struct SiteSnapshot {
     /// Connections to upstreams.
     #[serde(default)]
     pub(crate) upstreams: UpstreamCounts,
+    /// Why the files of the site's certificates cannot be used; `null` if they can be, or if there
+    /// are none.
+    #[serde(default)]
+    pub(crate) certificate_error: Option<String>,
     /// `null` without PHP.
     pub(crate) pool: Option<PoolSnapshot>,
 }
@@ -322,6 +338,7 @@ impl Snapshot {
                 accepted: totals.connections,
             },
             temporary_files: TemporaryFiles { bytes, limit },
+            missing_listeners: facts.missing_listeners.clone(),
             sites: sites(shared, &totals),
             unassigned: SiteSnapshot::of(NO_SITE, &totals, None),
             ..Snapshot::default()
@@ -342,6 +359,7 @@ fn sites(shared: &Shared, totals: &Totals) -> Vec<SiteSnapshot> {
         let pool = pool.as_deref().zip(site.php.as_ref());
         let mut snapshot = SiteSnapshot::of(&site.name, totals, pool);
         snapshot.tunnels.open = shared.clients.open_tunnels(number);
+        snapshot.certificate_error = shared.tls.as_ref().and_then(|tls| tls.closed(number));
         snapshot
     });
     snapshot.collect()
@@ -391,6 +409,7 @@ impl SiteSnapshot {
                 reuses: totals.upstream_reuses(),
             },
             tunnels: TunnelCounts { open: 0, begun: totals.tunnels() },
+            certificate_error: None,
             pool: pool.map(|(pool, _)| {
                 let mut snapshot = PoolSnapshot::of(pool, totals);
                 snapshot.lanes = lanes(name, pool, all);

@@ -2,7 +2,8 @@
 //!
 //! The supervisor compares them with the disk once a second, because the front's user may not read
 //! them. A certificate and its key are two files, which change one after the other: they are read
-//! when neither has changed for one look. A pair that cannot be used leaves the former one in use.
+//! when neither has changed for one look. A pair that cannot be used leaves the former one in use,
+//! or the site closed.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -47,8 +48,9 @@ struct SiteFiles {
 type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
 
 impl CertificateFiles {
-    /// The files that `config` names, as they are now.
-    pub(super) fn of(config: &Config) -> CertificateFiles {
+    /// The files that `config` names, as they are now. Those of closed sites are read at the next
+    /// look, since they may have changed after they were read. `closed` is by site.
+    pub(super) fn of(config: &Config, closed: &[Option<String>]) -> CertificateFiles {
         let with_files =
             config.sites.iter().enumerate().filter(|(_, site)| !site.tls.cert.is_empty());
         let sites: Vec<SiteFiles> = with_files
@@ -60,7 +62,7 @@ impl CertificateFiles {
                     site: number,
                     stamps: paths.iter().map(|path| stamp(path)).collect(),
                     paths,
-                    is_changing: false,
+                    is_changing: closed.get(number).is_some_and(Option::is_some),
                 }
             })
             .collect();
@@ -106,13 +108,13 @@ impl Supervisor {
             let Some(settings) = current.config.sites.get(site) else {
                 continue;
             };
-            let (level, what) = match read(settings) {
+            let name = settings.name.clone();
+            match read(settings) {
                 Ok((pairs, remarks)) => {
-                    let name = settings.name.clone();
                     for remark in remarks {
                         self.say(Level::Warning, &remark);
                     }
-                    match self.replace_certificates(site, pairs) {
+                    let (level, what) = match self.replace_certificates(site, pairs) {
                         Ok(()) => {
                             (Level::Notice, format!("site {name}: its new certificate is in use"))
                         }
@@ -123,14 +125,31 @@ impl Supervisor {
                                  `howdah reload` hands it over"
                             ),
                         ),
-                    }
+                    };
+                    self.say(level, &what);
                 }
-                Err(why) => (
-                    Level::Error,
-                    format!("site {}: the former certificate stays in use: {why}", settings.name),
-                ),
-            };
-            self.say(level, &what);
+                Err(why) => self.keep_former_certificates(site, &name, why),
+            }
+        }
+    }
+
+    /// Says that the files of a site's certificates cannot be used. A closed site stays closed, for
+    /// this reason.
+    fn keep_former_certificates(&mut self, site: usize, name: &str, why: String) {
+        let place =
+            self.current.as_mut().and_then(|current| current.closed.get_mut(site)?.as_mut());
+        let Some(reason) = place else {
+            let what = format!("site {name}: the former certificate stays in use: {why}");
+            return self.say(Level::Error, &what);
+        };
+        if *reason == why {
+            return;
+        }
+        reason.clone_from(&why);
+        self.say(Level::Error, &format!("site {name}: it still has no https: {why}"));
+        let message = ToFront::Closed { site, why };
+        if let Err(error) = self.tell_serving(&message, None) {
+            self.say(Level::Error, &format!("the front does not learn of it: {error}"));
         }
     }
 
@@ -164,8 +183,9 @@ impl Supervisor {
             && let Some(place) = Arc::make_mut(&mut current.certificates).get_mut(site)
         {
             *place = pairs;
+            current.closed[site] = None;
         }
-        self.tell_serving(&ToFront::Certificates { site }, &memory)
+        self.tell_serving(&ToFront::Certificates { site }, Some(&memory))
     }
 
     /// Puts one certificate of a site in the place of the one of the same name, or adds it, in the
@@ -181,15 +201,16 @@ impl Supervisor {
                 None => place.push(pair),
             }
         }
-        self.tell_serving(&ToFront::OneCertificate { site }, &memory)
+        self.tell_serving(&ToFront::OneCertificate { site }, Some(&memory))
     }
 
-    /// Sends a message with a memory file to the front that serves.
-    fn tell_serving(&self, message: &ToFront, memory: &OwnedFd) -> std::io::Result<()> {
+    /// Sends a message, with a memory file where it has one, to the front that serves.
+    fn tell_serving(&self, message: &ToFront, memory: Option<&OwnedFd>) -> std::io::Result<()> {
         let serving = |phase| phase == GenerationPhase::Serving;
         let fronts = self.generations.iter().filter(|generation| serving(generation.phase));
         for front in fronts.filter_map(|generation| generation.front.as_ref()) {
-            front.tell(message, &[memory.try_clone()?])?;
+            let memory = memory.map(OwnedFd::try_clone).transpose()?;
+            front.tell(message, memory.as_slice())?;
         }
         Ok(())
     }
@@ -223,13 +244,16 @@ impl Supervisor {
 /// # Errors
 /// The first mistake.
 pub(super) fn read(site: &Site) -> Result<(Vec<PairText>, Vec<String>), String> {
-    let (mut pairs, mut remarks) = (Vec::new(), Vec::new());
+    let (mut texts, mut pairs, mut remarks) = (Vec::new(), Vec::new(), Vec::new());
     for (certificate, key) in site.tls.pairs() {
         let text = PairText::read(certificate, key)?;
-        remarks.extend(text.parse()?.remarks(site, SystemTime::now()));
-        pairs.push(text);
+        let pair = text.parse()?;
+        remarks.extend(pair.remarks(site, SystemTime::now()));
+        pairs.push(pair);
+        texts.push(text);
     }
-    Ok((pairs, remarks))
+    remarks.extend(tls::names_left_out(site, &pairs));
+    Ok((texts, remarks))
 }
 
 /// Reads the authorities of a site's clients; `None` where clients are asked for nothing.
@@ -256,7 +280,7 @@ mod tests {
             root = \"/srv\"\n\
             tls = { cert = \"a.pem\", key = \"a.key\" }\n";
         let config = Config::parse(text, at("howdah.toml").to_str().unwrap()).unwrap();
-        let mut files = CertificateFiles::of(&config);
+        let mut files = CertificateFiles::of(&config, &[None]);
         let mut look = || {
             let due = files.due().unwrap();
             assert_eq!(files.look(due - Duration::from_millis(1)), none, "too early");
@@ -273,6 +297,10 @@ mod tests {
         assert_eq!(look(), none);
         assert_eq!(look(), [0]);
         let nothing = Config::parse("[[site]]\nroot = \"/srv\"\n", "howdah.toml").unwrap();
-        assert_eq!(CertificateFiles::of(&nothing).due(), None);
+        assert_eq!(CertificateFiles::of(&nothing, &[None]).due(), None);
+        let mut of_closed = CertificateFiles::of(&config, &[Some("unreadable".to_owned())]);
+        let due = of_closed.due().unwrap();
+        assert_eq!(of_closed.look(due), [0], "they may have changed after they were read");
+        assert_eq!(of_closed.look(due + LOOK), none, "once");
     }
 }

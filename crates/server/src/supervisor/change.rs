@@ -12,16 +12,14 @@ use howdah_sys::process;
 use super::certificates::CertificateFiles;
 use super::cgroups::ControlGroups;
 use super::control::{Command, ControlSocket};
-use super::datagrams::Datagrams;
 use super::generation::{Generation, GenerationPhase};
-use super::generation_plan::GenerationPlan;
-use super::listeners::{self, Listener};
+use super::generation_plan::{GenerationPlan, UnusableFiles};
 use super::plan::SiteSource;
 use super::pool::SpareZygote;
 use super::releases::Releases;
 use super::service_manager::ServiceEvent;
+use super::sockets::Sockets;
 use super::{CommandError, Supervisor, reach};
-use crate::front::processors;
 use crate::log::{self, ErrorLog, Level, LineKind, LogTarget, SiteLogs};
 
 /// The cause of a new generation.
@@ -33,12 +31,21 @@ pub(super) enum ChangeCause {
     Reload,
     /// The front of the former generation died.
     FrontDied,
+    /// An address that was missing can be listened on.
+    ListenerFound,
     /// A link to a document root leads to another folder.
     NewRelease,
     /// The generation of a reload has failed its probation.
     RollBack,
     /// This program has replaced another program, whose generation serves until the new one does.
     TakeOver,
+}
+
+impl ChangeCause {
+    /// Whether the plan of the generation that serves is used again as it is.
+    fn keeps_plan(self) -> bool {
+        matches!(self, ChangeCause::FrontDied | ChangeCause::ListenerFound)
+    }
 }
 
 /// A change in progress.
@@ -50,11 +57,7 @@ pub(super) struct GenerationChange {
     generation_plan: GenerationPlan,
     /// The document roots, as they were before the generation started.
     releases: Releases,
-    listeners: Vec<Listener>,
-    /// The UDP sockets of listeners with HTTP/3.
-    datagrams: Datagrams,
-    /// The listeners for monitors.
-    admin: Vec<Listener>,
+    sockets: Sockets,
     control: NextSocket,
     log: Arc<ErrorLog>,
     access: SiteLogs<LogTarget>,
@@ -106,7 +109,7 @@ impl Supervisor {
     ) -> Result<(), CommandError> {
         let mut generation_plan = match &self.current {
             // The configuration file is not read again, because no reload was requested.
-            Some(current) if cause == ChangeCause::FrontDied => current.clone(),
+            Some(current) if cause.keeps_plan() => current.clone(),
             _ if let Some(former) =
                 self.roll_back_to.take_if(|_| cause == ChangeCause::RollBack) =>
             {
@@ -114,17 +117,24 @@ impl Supervisor {
             }
             Some(current) if cause == ChangeCause::NewRelease => {
                 let config = Config::clone(&current.config);
-                let found = GenerationPlan::find(config, &self.environment);
+                let unusable_files = UnusableFiles::KeepPairs(current);
+                let found = GenerationPlan::find(config, &self.environment, unusable_files);
                 found.map_err(|errors| CommandError::Config(errors.join("\n")))?
             }
-            _ => {
+            current => {
                 let config = self.plan.load().map_err(CommandError::Config)?;
-                let found = GenerationPlan::find(config, &self.environment);
+                let unusable_files = match current {
+                    Some(current) => UnusableFiles::LeaveClosed(current),
+                    // The former program has usable certificates in its memory.
+                    None if cause == ChangeCause::TakeOver => UnusableFiles::Refuse,
+                    None => UnusableFiles::CloseSite,
+                };
+                let found = GenerationPlan::find(config, &self.environment, unusable_files);
                 found.map_err(|errors| CommandError::Config(errors.join("\n")))?
             }
         };
         let releases = Releases::of(&generation_plan.config);
-        if !matches!(cause, ChangeCause::FrontDied | ChangeCause::RollBack) {
+        if !cause.keeps_plan() && cause != ChangeCause::RollBack {
             self.certify(&mut generation_plan).map_err(CommandError::Failed)?;
         }
         if generation_plan.config.sites.iter().any(|site| site.tls.is_on()) {
@@ -145,34 +155,17 @@ impl Supervisor {
         if let (ChangeCause::Start, SiteSource::Folder(folder)) = (cause, &self.plan.source) {
             reach::check(folder, &generation_plan).map_err(CommandError::Config)?;
         }
-        let front = generation_plan.front.as_ref();
-        let (listeners, left_out) =
-            listeners::prepare(&generation_plan.config.listen, &self.listeners, front)
-                .map_err(CommandError::Failed)?;
-        let threads = generation_plan.config.threads.resolve(processors());
-        let (datagrams, no_datagrams) =
-            self.datagrams.prepare(&generation_plan.config, &listeners, threads);
-        let wanted: Vec<_> = generation_plan
-            .config
-            .admin
-            .iter()
-            .map(|address| howdah_config::Listener::new(address.clone()))
-            .collect();
-        let (admin, admin_left_out) =
-            listeners::prepare(&wanted, &self.admin, front).map_err(CommandError::Failed)?;
+        let sockets = self.sockets_for(cause, &generation_plan).map_err(CommandError::Failed)?;
         let (log, access) = self.logs_for(&generation_plan.config).map_err(CommandError::Failed)?;
         let (control, no_control) =
             self.control_for(&generation_plan.config).map_err(CommandError::Failed)?;
-        if cause != ChangeCause::FrontDied {
-            for warning in generation_plan
-                .warnings
-                .iter()
-                .chain(&left_out)
-                .chain(&no_datagrams)
-                .chain(&admin_left_out)
-                .chain(&no_control)
-            {
+        if !cause.keeps_plan() {
+            let of_sockets = sockets.warnings.iter().chain(&sockets.without_http3);
+            for warning in generation_plan.warnings.iter().chain(of_sockets).chain(&no_control) {
                 log.say(Level::Warning, None, warning);
+            }
+            for complaint in generation_plan.closed_sites().chain(sockets.complaints()) {
+                log.say(Level::Error, None, &complaint);
             }
             for notice in &generation_plan.notices {
                 log.say(Level::Notice, None, notice);
@@ -182,9 +175,16 @@ impl Supervisor {
         self.next_number += 1;
         let logs = (log.clone(), access.clone());
         let lists = self.script_lists(cause, &generation_plan, &releases);
-        let from_former = (spares, lists);
-        let (generation, started) =
-            Generation::start(number, &generation_plan, logs, &self.environment, from_former);
+        // Otherwise a former generation goes on.
+        let leaves_out = matches!(cause, ChangeCause::Start | ChangeCause::FrontDied);
+        let (generation, started) = Generation::start(
+            number,
+            &generation_plan,
+            logs,
+            &self.environment,
+            (spares, lists),
+            leaves_out,
+        );
         self.generations.push(generation);
         started.map_err(CommandError::Failed)?;
         let change = GenerationChange {
@@ -192,9 +192,7 @@ impl Supervisor {
             generation: number,
             generation_plan,
             releases,
-            listeners,
-            datagrams,
-            admin,
+            sockets,
             control,
             log,
             access,
@@ -220,6 +218,7 @@ impl Supervisor {
         if generation.is_ready() {
             generation.phase = GenerationPhase::Serving;
             generation.want_standbys();
+            generation.start_left_out();
             return self.commit(change);
         }
         let mut failure = None;
@@ -227,7 +226,7 @@ impl Supervisor {
             failure = generation
                 .start_front(
                     (&change.generation_plan, &ticket_keys),
-                    (&change.listeners, &change.admin, &change.datagrams),
+                    &change.sockets,
                     (&mut self.ledger, began),
                     answers,
                     run_front,
@@ -246,9 +245,7 @@ impl Supervisor {
             generation,
             generation_plan,
             releases,
-            listeners,
-            datagrams,
-            admin,
+            sockets,
             control,
             log,
             access,
@@ -257,9 +254,10 @@ impl Supervisor {
         self.begin_probation(generation, cause, &generation_plan);
         // Listeners that the new generation does not use are closed here. The former front has the
         // last descriptor and closes it.
-        self.listeners = listeners;
-        self.datagrams = datagrams;
-        self.admin = admin;
+        self.missing_listeners.follow(&sockets, Instant::now());
+        let former: Vec<_> =
+            self.sockets.listeners.iter().map(|listener| listener.actual.clone()).collect();
+        self.sockets = sockets;
         for former in &mut self.generations {
             if former.phase == GenerationPhase::Serving && former.number != generation {
                 former.drain(true, fallback);
@@ -282,8 +280,9 @@ impl Supervisor {
         (self.log, self.access) = (log, access);
         self.restart = None;
         self.write_pid_file(generation_plan.config.pid_file.as_deref());
-        if cause != ChangeCause::FrontDied {
-            self.certificate_files = CertificateFiles::of(&generation_plan.config);
+        if !cause.keeps_plan() {
+            self.certificate_files =
+                CertificateFiles::of(&generation_plan.config, &generation_plan.closed);
         }
         self.releases = releases.follow(&self.releases);
         self.current = Some(generation_plan);
@@ -291,8 +290,9 @@ impl Supervisor {
         self.confirm_challenges();
         self.report_start(generation, cause);
         self.tell_manager_of(generation);
-        if !std::mem::replace(&mut self.announced, true) {
-            self.announce();
+        let is_first = !std::mem::replace(&mut self.announced, true);
+        if is_first || cause == ChangeCause::ListenerFound {
+            self.announce(&former);
         }
         let done = format!("generation {generation} serves {}", self.plan.source);
         match &self.rolled_back {
@@ -341,6 +341,12 @@ impl Supervisor {
             ChangeCause::NewRelease => {
                 let what = "the new release is not served, and what was served goes on; \
                             `howdah reload` tries again";
+                self.say_lines(what, &reason);
+                self.tell_manager(ServiceEvent::Ready, &format!("{what}: {reason}"));
+            }
+            ChangeCause::ListenerFound => {
+                let what = "no generation listens on the further address, and what was served \
+                            goes on";
                 self.say_lines(what, &reason);
                 self.tell_manager(ServiceEvent::Ready, &format!("{what}: {reason}"));
             }

@@ -189,6 +189,12 @@ impl Datagrams {
     }
 }
 
+/// Returns why a server that starts now would have no HTTP/3 at `address`; `None` if it would.
+pub(super) fn obstacle(address: SocketAddr) -> Option<String> {
+    let error = datagram::bind_group(address, 1).err()?;
+    Some(refusal(address, &error))
+}
+
 impl Common {
     fn make() -> Result<Common, String> {
         let mailbox = |_| {
@@ -231,8 +237,8 @@ mod tests {
              php = false\ntls = \"internal\"\n"
         );
         let config = Config::parse(&text, "howdah.toml").unwrap();
-        let (listeners, _) = listeners::prepare(&config.listen, &[], None).unwrap();
-        (config, listeners)
+        let prepared = listeners::prepare(&config.listen, &[], None, |_| false).unwrap();
+        (config, prepared.listeners)
     }
 
     #[test]

@@ -57,7 +57,8 @@ pub(crate) struct PoolChannel {
     /// Index of the pool's site in the configuration.
     pub(crate) site: usize,
     pub(crate) name: String,
-    pub(crate) zygote: SeqPacket,
+    /// `None` if the pool did not start. A zygote comes later.
+    pub(crate) zygote: Option<SeqPacket>,
     /// The user that the pool runs as; `None` for the user of the front.
     pub(crate) user: Option<Arc<Identity>>,
 }
@@ -116,6 +117,13 @@ pub(crate) enum ToFront {
         /// Index of the site in the configuration.
         site: usize,
     },
+    /// The files of a site's certificates still cannot be used, now for this reason.
+    Closed {
+        /// Index of the site in the configuration.
+        site: usize,
+        /// The reason, for the operator.
+        why: String,
+    },
     /// Read the packets of HTTP/3 from now on. Until then the former front does.
     ReadPackets,
     /// Session tickets have other keys. They are in the attached memory file
@@ -167,9 +175,9 @@ pub(crate) enum FromFront {
 }
 
 /// Facts that a pool reported when it was ready.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PoolFacts {
-    /// Version of PHP, for example `8.2.29`.
+    /// Version of PHP, for example `8.2.29`; empty for a pool that did not start.
     pub(crate) php_version: String,
     /// `on`, or the reason why opcache is off.
     pub(crate) opcache: String,
@@ -275,6 +283,7 @@ impl ToFront {
             ToFront::ReadPackets => Writer::kind(8).0,
             ToFront::Certificates { site } => Writer::kind(5).number(*site as u64).0,
             ToFront::OneCertificate { site } => Writer::kind(9).number(*site as u64).0,
+            ToFront::Closed { site, why } => Writer::kind(10).number(*site as u64).text(why).0,
         }
     }
 
@@ -299,6 +308,7 @@ impl ToFront {
             8 => ToFront::ReadPackets,
             5 => ToFront::Certificates { site: input.size()? },
             9 => ToFront::OneCertificate { site: input.size()? },
+            10 => ToFront::Closed { site: input.size()?, why: input.text()? },
             _ => return Err(malformed()),
         })
     }
@@ -444,6 +454,7 @@ mod tests {
             ToFront::StatusJson { id: 9 },
             ToFront::Certificates { site: 2 },
             ToFront::OneCertificate { site: 2 },
+            ToFront::Closed { site: 2, why: "no key".into() },
             ToFront::TicketKeys,
             ToFront::ReadPackets,
         ]

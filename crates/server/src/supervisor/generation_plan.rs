@@ -1,5 +1,6 @@
 //! The plan of a generation: a configuration with the users, programs and folders that it names.
 
+mod pairs;
 mod roots;
 mod users;
 
@@ -12,13 +13,14 @@ use howdah_config::{Config, ListenAddress, Php, Site};
 use howdah_ipc::control::PoolSettings;
 use howdah_sys::credentials::Identity;
 
-use super::certificates;
 use super::cgroups::PoolLimits;
 use super::environment::Environment;
 use super::isolation::{Abilities, PoolIsolation, PoolPaths};
 use super::orders::plan::{self, OrderPlan};
 use super::php_programs;
-use crate::tls::{self, PairText, SitePairs, UpstreamSettings};
+use crate::tls::{self, SitePairs, UpstreamSettings};
+
+pub(crate) use self::pairs::UnusableFiles;
 
 /// A configuration whose users, programs and folders were found on this machine.
 #[derive(Debug, Clone)]
@@ -31,6 +33,9 @@ pub(crate) struct GenerationPlan {
     pub(crate) orders: Option<OrderPlan>,
     /// The certificates and keys of the sites.
     pub(crate) certificates: Arc<SitePairs>,
+    /// By site, why the files of its certificates cannot be used; `None` where they can be, or
+    /// where there are none.
+    pub(crate) closed: Vec<Option<String>>,
     /// By site, the authorities of clients in PEM; `None` where clients are asked for nothing.
     pub(crate) client_authorities: Vec<Option<Vec<u8>>>,
     /// By site, the settings of TLS to its upstreams.
@@ -72,6 +77,7 @@ impl GenerationPlan {
     pub(crate) fn find(
         config: Config,
         environment: &Environment,
+        unusable_files: UnusableFiles<'_>,
     ) -> Result<GenerationPlan, Vec<String>> {
         let abilities = Abilities::find(&environment.identity);
         let mut finder = Finder {
@@ -80,14 +86,18 @@ impl GenerationPlan {
             states: state_folders(&config, environment),
             notices: abilities.notices(&config),
             abilities,
+            unusable_files,
+            closed: vec![None; config.sites.len()],
             errors: Vec::new(),
             warnings: Vec::new(),
         };
         let front = finder.front(&config);
         finder.warn_of_open_admin(&config);
         finder.tell_of_listeners_without_http3(&config);
+        let sites = config.sites.iter().enumerate();
         let mut certificates: SitePairs =
-            config.sites.iter().map(|site| finder.pairs(site)).collect();
+            sites.map(|(number, site)| finder.pairs(number, site)).collect();
+        finder.look_for_a_site(&config);
         let upstream_tls = config.sites.iter().map(|site| finder.upstream_tls(site)).collect();
         let client_authorities = config.sites.iter().map(|site| finder.authorities(site)).collect();
         let mut pools = Vec::new();
@@ -110,13 +120,14 @@ impl GenerationPlan {
         if !finder.errors.is_empty() {
             return Err(finder.errors);
         }
-        let Finder { warnings, notices, .. } = finder;
+        let Finder { warnings, notices, closed, .. } = finder;
         Ok(GenerationPlan {
             config: Arc::new(config),
             front,
             pools,
             orders,
             certificates: Arc::new(certificates),
+            closed,
             client_authorities,
             upstream_tls,
             warnings,
@@ -132,6 +143,9 @@ struct Finder<'s> {
     /// State folders of the pools, by site.
     states: Vec<Option<PathBuf>>,
     abilities: Abilities,
+    unusable_files: UnusableFiles<'s>,
+    /// By site, why it is closed.
+    closed: Vec<Option<String>>,
     errors: Vec<String>,
     warnings: Vec<String>,
     notices: Vec<String>,
@@ -180,23 +194,9 @@ impl Finder<'_> {
         Some(plan)
     }
 
-    /// Reads the certificates of a site, and tries them.
-    fn pairs(&mut self, site: &Site) -> Vec<PairText> {
-        match certificates::read(site) {
-            Ok((pairs, remarks)) => {
-                self.warnings.extend(remarks);
-                pairs
-            }
-            Err(why) => {
-                self.errors.push(format!("site {}: {why}", site.name));
-                Vec::new()
-            }
-        }
-    }
-
     /// Reads the authorities of a site's clients, and tries them.
     fn authorities(&mut self, site: &Site) -> Option<Vec<u8>> {
-        match certificates::read_authorities(site)? {
+        match super::certificates::read_authorities(site)? {
             Ok(text) => Some(text),
             Err(why) => {
                 self.errors.push(format!("site {}: {why}", site.name));
@@ -416,6 +416,10 @@ mod tests {
     use super::*;
     use howdah_config::DirectoryOptions;
 
+    fn find(config: Config, environment: &Environment) -> Result<GenerationPlan, Vec<String>> {
+        GenerationPlan::find(config, environment, UnusableFiles::Refuse)
+    }
+
     fn as_user(uid: u32) -> Environment {
         Environment {
             identity: Identity {
@@ -447,7 +451,7 @@ mod tests {
 
     #[test]
     fn an_ordinary_user_runs_everything_itself() {
-        let found = GenerationPlan::find(config("user = \"root\"\n"), &as_user(1000)).unwrap();
+        let found = find(config("user = \"root\"\n"), &as_user(1000)).unwrap();
         assert_eq!(found.front, None);
         assert_eq!(found.pools[0].identity, None);
         assert_eq!(found.pools[0].settings.state_dir, "/tmp/howdah-1000/shop");
@@ -456,7 +460,7 @@ mod tests {
 
     #[test]
     fn root_hands_over_to_two_users() {
-        let found = GenerationPlan::find(config(""), &as_user(0)).unwrap();
+        let found = find(config(""), &as_user(0)).unwrap();
         let front = found.front.unwrap();
         let pool = found.pools[0].identity.as_ref().unwrap();
         assert!(["www-data", "nobody"].contains(&pool.name.as_str()));
@@ -478,20 +482,20 @@ mod tests {
         let mut named = config("");
         named.user = Some("daemon".into());
         named.sites[0].php.as_mut().unwrap().user = Some("daemon".into());
-        let errors = GenerationPlan::find(named, &as_user(0)).unwrap_err();
+        let errors = find(named, &as_user(0)).unwrap_err();
         assert!(errors[0].contains("site shop: its pool would run as daemon"), "{errors:?}");
         // The check of the names is the configuration's. This is the same user by number.
         let text = "user = \"root\"\n[[site]]\nname = \"shop\"\nroot = \"/tmp\"\n[site.php]\n\
             user = \"daemon\"\n";
         let mut found = Config::parse(text, "howdah.toml").unwrap();
         found.user = Some("daemon".into());
-        let errors = GenerationPlan::find(found, &as_user(0)).unwrap_err();
+        let errors = find(found, &as_user(0)).unwrap_err();
         assert!(errors[0].starts_with("howdah.toml:6:8: site shop: its pool"), "{errors:?}");
     }
 
     #[test]
     fn php_as_root_is_warned_of() {
-        let found = GenerationPlan::find(config("user = \"root\"\n"), &as_user(0)).unwrap();
+        let found = find(config("user = \"root\"\n"), &as_user(0)).unwrap();
         assert!(
             found.warnings.iter().any(|warning| warning.contains("PHP runs as root")),
             "{:?}",
@@ -504,23 +508,23 @@ mod tests {
         let mut wrong = config("user = \"no-such-user\"\n");
         wrong.group = Some("no-such-group".into());
         wrong.user = Some("daemon".into());
-        let errors = GenerationPlan::find(wrong, &as_user(0)).unwrap_err();
+        let errors = find(wrong, &as_user(0)).unwrap_err();
         assert!(errors[0].contains("no group no-such-group"), "{errors:?}");
 
         let mut wrong = config("user = \"no-such-user\"\n");
         wrong.sites[0].php.as_mut().unwrap().program = Some("/etc/passwd".into());
-        let errors = GenerationPlan::find(wrong.clone(), &as_user(0)).unwrap_err();
+        let errors = find(wrong.clone(), &as_user(0)).unwrap_err();
         assert!(errors[0].contains("no user no-such-user"), "{errors:?}");
-        let errors = GenerationPlan::find(wrong, &as_user(1)).unwrap_err();
+        let errors = find(wrong, &as_user(1)).unwrap_err();
         assert!(errors[0].contains("/etc/passwd is not an executable"), "{errors:?}");
     }
 
     #[test]
     fn limits_that_leave_no_room_for_php_are_refused() {
-        let found = GenerationPlan::find(config("pids = 10\nmemory = \"32M\"\n"), &as_user(1000));
+        let found = find(config("pids = 10\nmemory = \"32M\"\n"), &as_user(1000));
         let limits = found.unwrap().pools[0].limits.unwrap();
         assert_eq!((limits.pids, limits.memory), (Some(10), Some(32 << 20)));
-        let found = GenerationPlan::find(config("pids = 9\nmemory = \"31M\"\n"), &as_user(1000));
+        let found = find(config("pids = 9\nmemory = \"31M\"\n"), &as_user(1000));
         let errors = found.unwrap_err();
         assert!(errors[0].contains("too few for 8 workers and 2 zygotes"), "{errors:?}");
         assert!(errors[1].contains("give at least \"32M\""), "{errors:?}");
@@ -529,7 +533,7 @@ mod tests {
     #[test]
     fn says_where_it_looked_for_php() {
         let config = Config::for_directory(Path::new("/tmp"), DirectoryOptions::default());
-        let errors = GenerationPlan::find(config, &as_user(1)).unwrap_err();
+        let errors = find(config, &as_user(1)).unwrap_err();
         assert!(
             errors[0]
                 .contains("none of /no/such/bin, /no/such/libexec/howdah, /usr/local/bin, /bin"),

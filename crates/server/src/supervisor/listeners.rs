@@ -14,6 +14,7 @@ use howdah_sys::credentials::Identity;
 use howdah_sys::listen;
 
 use crate::net::{self, ListenerSocket};
+use crate::status::MissingListener;
 
 /// Maximum number of connections that wait to be accepted, limited by `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -96,13 +97,12 @@ impl Listener {
         self.number
     }
 
-    /// Whether the listener's UDP port is for HTTP/3. What a header of the PROXY protocol says, no
-    /// packet can say.
+    /// Whether the listener's UDP port is for HTTP/3.
     pub(super) fn has_http3(&self, config: &Config) -> bool {
-        let settings = config.listen.get(self.number);
-        let has_proxies = settings.is_none_or(|settings| settings.proxy_protocol);
-        let has_sites = config.sites.iter().any(|site| site.tls.is_on());
-        self.is_encrypted && config.http3.enabled && !has_proxies && has_sites
+        config
+            .listen
+            .get(self.number)
+            .is_some_and(|settings| has_http3(settings, config))
     }
 
     /// Returns the address as a URL without a path.
@@ -129,48 +129,123 @@ impl Listener {
     }
 }
 
-/// Returns the listeners for `wanted`, and warnings about addresses that were left out. Listeners
-/// in `present` are reused, others are created. Unix sockets are for the group of `front` unless
-/// their settings name another.
+/// Whether the UDP port of a listener with these settings is for HTTP/3. What a header of the PROXY
+/// protocol says, no packet can say.
+pub(super) fn has_http3(settings: &Settings, config: &Config) -> bool {
+    let has_sites = config.sites.iter().any(|site| site.tls.is_on());
+    settings.tls && config.http3.enabled && !settings.proxy_protocol && has_sites
+}
+
+/// The listeners for a configuration.
+#[derive(Debug, Default)]
+pub(super) struct Prepared {
+    pub(super) listeners: Vec<Listener>,
+    /// The addresses that cannot be listened on.
+    pub(super) missing: Vec<MissingListener>,
+    /// About addresses that were left out.
+    pub(super) warnings: Vec<String>,
+}
+
+/// Returns the listeners for `wanted`. Listeners in `present` are reused, others are created. Unix
+/// sockets are for the group of `front` unless their settings name another.
 ///
 /// # Errors
-/// The reason, as text for the operator.
+/// The reason, as text for the operator: an address cannot be listened on and `may_miss` says that
+/// the address must not be missing.
 pub(super) fn prepare(
     wanted: &[Settings],
     present: &[Listener],
     front: Option<&Identity>,
-) -> Result<(Vec<Listener>, Vec<String>), String> {
+    may_miss: impl Fn(&ListenAddress) -> bool,
+) -> Result<Prepared, String> {
     let mut left = present.to_vec();
-    let (mut prepared, mut warnings) = (Vec::new(), Vec::new());
+    let mut prepared = Prepared::default();
     for (number, settings) in wanted.iter().enumerate() {
         let address = &settings.address;
         let kept = left.iter().position(|listener| listener.serves(address));
-        let made = match (kept, address) {
-            (Some(position), _) => Ok(left.swap_remove(position)),
-            (None, ListenAddress::Tcp(address)) => listen::listen(*address, BACKLOG)
-                .and_then(|socket| Listener::tcp(*address, socket))
-                .map_err(|error| (refusal(*address, &error), is_spare(*address, wanted, &error))),
-            (None, ListenAddress::Unix(path)) => {
-                let bound = unix::bind(path);
-                bound.map(|socket| Listener::unix(path, socket)).map_err(|why| (why, false))
-            }
+        let made = match kept {
+            Some(position) => Ok(left.swap_remove(position)),
+            None => bind(address, wanted),
         };
         match made {
-            Ok(listener) => prepared.push(Listener {
+            Ok(listener) => prepared.listeners.push(Listener {
                 number,
                 is_encrypted: settings.tls,
                 ..listener
             }),
-            Err((_, true)) => {
-                warnings.push(format!("not listening on {address}: this machine has no IPv6"));
+            Err(Unbound::WithoutIpv6) => {
+                let warning = format!("not listening on {address}: this machine has no IPv6");
+                prepared.warnings.push(warning);
             }
-            Err((why, false)) => return Err(why),
+            Err(Unbound::For(reason)) if may_miss(address) => {
+                let address = address.to_string();
+                prepared.missing.push(MissingListener { address, reason });
+                continue;
+            }
+            Err(Unbound::For(reason)) => return Err(reason),
         }
         if let ListenAddress::Unix(path) = address {
             unix::give(path, settings, front)?;
         }
     }
-    Ok((prepared, warnings))
+    Ok(prepared)
+}
+
+impl Prepared {
+    /// Refuses listeners of which each is missing.
+    ///
+    /// # Errors
+    /// The reason for each, as text for the operator.
+    pub(super) fn unless_empty(self) -> Result<Prepared, String> {
+        if !self.listeners.is_empty() {
+            return Ok(self);
+        }
+        let reasons = self.missing.into_iter().map(|missing| missing.reason);
+        Err(reasons.collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// The reason why there is no listener for an address.
+enum Unbound {
+    /// The address is the second one of a port, for IPv6, which the machine does not have.
+    WithoutIpv6,
+    /// For this reason, which is text for the operator.
+    For(String),
+}
+
+fn bind(address: &ListenAddress, all: &[Settings]) -> Result<Listener, Unbound> {
+    match address {
+        ListenAddress::Tcp(address) => listen::listen(*address, BACKLOG)
+            .and_then(|socket| Listener::tcp(*address, socket))
+            .map_err(|error| match is_spare(*address, all, &error) {
+                true => Unbound::WithoutIpv6,
+                false => Unbound::For(refusal(*address, &error)),
+            }),
+        ListenAddress::Unix(path) => {
+            let bound = unix::bind(path);
+            bound.map(|socket| Listener::unix(path, socket)).map_err(Unbound::For)
+        }
+    }
+}
+
+/// Returns why a server that starts now could not listen on the address of `wanted[number]`; `None`
+/// if it could.
+pub(super) fn obstacle(number: usize, wanted: &[Settings]) -> Option<String> {
+    match &wanted[number].address {
+        ListenAddress::Tcp(address) => {
+            let error = listen::try_to_bind(*address).err()?;
+            (!is_spare(*address, wanted, &error)).then(|| refusal(*address, &error))
+        }
+        ListenAddress::Unix(path) => unix::taken(path),
+    }
+}
+
+/// Whether the server could listen on `address` now.
+pub(super) fn can_bind(address: &ListenAddress) -> bool {
+    match address {
+        ListenAddress::Tcp(address) => listen::try_to_bind(*address).is_ok(),
+        ListenAddress::Unix(path) => unix::can_bind(path),
+    }
 }
 
 /// `:80` means both address families. IPv6 may be missing on the machine.
@@ -194,7 +269,9 @@ fn refusal(address: SocketAddr, error: &io::Error) -> String {
              `listen`"
         }
         io::ErrorKind::PermissionDenied => {
-            "only root may use ports below 1024; choose another port, or start howdah as root"
+            "only root may use ports below 1024; start howdah as root, which gives up its rights \
+             afterwards, give it the right (`AmbientCapabilities=CAP_NET_BIND_SERVICE` in a unit \
+             of systemd), or choose another port"
         }
         io::ErrorKind::AddrNotAvailable => "this machine has no such address; see `ip address`",
         _ => "choose another address with --listen or `listen`",
@@ -210,14 +287,32 @@ mod tests {
         "127.0.0.1:0".parse::<SocketAddr>().unwrap().into()
     }
 
+    /// The listeners for `wanted`, of which none may be missing.
+    fn all(wanted: &[Settings], present: &[Listener]) -> Result<Vec<Listener>, String> {
+        prepare(wanted, present, None, |_| false).map(|prepared| prepared.listeners)
+    }
+
+    #[test]
+    fn an_address_that_may_be_missing_leaves_the_others() {
+        let first = all(&[any_port()], &[]).unwrap();
+        let taken = Settings::new(first[0].actual.clone());
+        let wanted = [taken.clone(), any_port()];
+        let prepared = prepare(&wanted, &[], None, |_| true).unwrap().unless_empty().unwrap();
+        assert_eq!((prepared.listeners.len(), prepared.listeners[0].number()), (1, 1));
+        assert_eq!(prepared.missing[0].address, first[0].actual.to_string());
+        assert!(!can_bind(&taken.address) && can_bind(&any_port().address));
+        let none = prepare(&[taken], &[], None, |_| true).unwrap().unless_empty().unwrap_err();
+        assert!(none.contains("another program listens there"), "{none}");
+    }
+
     #[test]
     fn keeps_what_is_there_and_binds_what_is_new() {
-        let (first, _) = prepare(&[any_port()], &[], None).unwrap();
+        let first = all(&[any_port()], &[]).unwrap();
         assert_ne!(first[0].actual, any_port().address);
-        let (second, _) = prepare(&[any_port(), any_port()], &first, None).unwrap();
+        let second = all(&[any_port(), any_port()], &first).unwrap();
         assert_eq!(second[0].actual, first[0].actual);
         assert_ne!(second[1].actual, first[0].actual);
-        let (third, _) = prepare(&[any_port()], &second, None).unwrap();
+        let third = all(&[any_port()], &second).unwrap();
         assert!(
             Rc::ptr_eq(&third[0].socket, &second[0].socket)
                 || Rc::ptr_eq(&third[0].socket, &second[1].socket)
@@ -226,9 +321,9 @@ mod tests {
 
     #[test]
     fn a_taken_port_is_named() {
-        let (first, _) = prepare(&[any_port()], &[], None).unwrap();
+        let first = all(&[any_port()], &[]).unwrap();
         let taken = Settings::new(first[0].actual.clone());
-        let refused = prepare(&[taken], &[], None).unwrap_err();
+        let refused = all(&[taken], &[]).unwrap_err();
         assert!(
             refused.starts_with(&format!("cannot listen on {}: ", first[0].actual)),
             "{refused}"
@@ -240,9 +335,9 @@ mod tests {
     fn a_change_that_fails_leaves_no_socket_behind() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| Settings::new(ListenAddress::Unix(folder.path().join(name)));
-        let (first, _) = prepare(&[at("kept")], &[], None).unwrap();
+        let first = all(&[at("kept")], &[]).unwrap();
         std::fs::write(folder.path().join("file"), "").unwrap();
-        let refused = prepare(&[at("kept"), at("new"), at("file")], &first, None).unwrap_err();
+        let refused = all(&[at("kept"), at("new"), at("file")], &first).unwrap_err();
         assert!(refused.contains("is not a socket"), "{refused}");
         assert!(folder.path().join("kept").exists() && !folder.path().join("new").exists());
         assert!(folder.path().join("file").exists());

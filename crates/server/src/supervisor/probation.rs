@@ -74,7 +74,7 @@ impl Supervisor {
     ) {
         match cause {
             // The same configuration in another generation.
-            ChangeCause::FrontDied | ChangeCause::NewRelease => {
+            ChangeCause::FrontDied | ChangeCause::ListenerFound | ChangeCause::NewRelease => {
                 self.probation.iter_mut().for_each(|probation| probation.number = number);
                 return;
             }

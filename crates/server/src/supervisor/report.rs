@@ -11,6 +11,7 @@ use super::change::ChangeCause;
 use super::control::Command;
 use super::front_protocol::{PoolFacts, ToFront};
 use super::generation::{Generation, GenerationPhase};
+use super::generation_plan::GenerationPlan;
 use super::{NO_ANSWER, STATUS_PATIENCE, Supervisor};
 use crate::log::Level;
 
@@ -34,9 +35,14 @@ impl Supervisor {
             ChangeCause::NewRelease => "a new release; serving",
             ChangeCause::FrontDied => "started anew; serving",
             ChangeCause::TakeOver => "taken over; serving",
+            ChangeCause::ListenerFound => "a further listener; serving",
         };
-        let addresses: Vec<String> =
-            self.listeners.iter().map(|listener| listener.actual.to_string()).collect();
+        let addresses: Vec<String> = self
+            .sockets
+            .listeners
+            .iter()
+            .map(|listener| listener.actual.to_string())
+            .collect();
         let version = env!("CARGO_PKG_VERSION");
         let front = current.front.as_ref().unwrap_or(&self.environment.identity);
         self.say(
@@ -49,7 +55,7 @@ impl Supervisor {
                 front.name
             ),
         );
-        for listener in &self.admin {
+        for listener in &self.sockets.admin {
             let what = format!("monitors are answered on http://{}", listener.actual);
             self.say(Level::Notice, &what);
         }
@@ -62,6 +68,8 @@ impl Supervisor {
             let position = current.pools.iter().position(|pool| pool.site == number);
             let pool = position.and_then(|position| generation.pools.get(position));
             let fact = position.and_then(|position| facts.get(position));
+            // A pool that did not start was reported then.
+            let fact = fact.filter(|facts| !facts.php_version.is_empty());
             if number < MOST_SITES {
                 let php = match (pool, fact) {
                     (Some(pool), Some(facts)) => {
@@ -142,17 +150,15 @@ impl Supervisor {
         );
         // Writing to a String cannot fail.
         let _ = writeln!(text, "serves {}", self.plan.source);
-        for listener in &self.listeners {
-            let _ = writeln!(text, "listens on {}", listener.url());
-        }
-        for listener in &self.admin {
-            let _ = writeln!(text, "answers monitors on http://{}", listener.actual);
-        }
+        self.describe_listeners(&mut text);
         for generation in &self.generations {
             self.describe(generation, &mut text);
         }
         if let Some(told) = self.describe_probation() {
             let _ = writeln!(text, "{told}");
+        }
+        for closed in self.current.iter().flat_map(GenerationPlan::closed_sites) {
+            let _ = writeln!(text, "{closed}");
         }
         self.orders.describe(&mut text);
         match front {

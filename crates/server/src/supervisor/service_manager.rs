@@ -187,12 +187,15 @@ impl Supervisor {
     /// Tells the service manager that `generation` serves.
     pub(super) fn tell_manager_of(&mut self, generation: u64) {
         let Some(current) = &self.current else { return };
-        let status = format!(
+        let mut status = format!(
             "generation {generation} serves {}: sites {}, of which with PHP {}",
             self.plan.source,
             current.config.sites.len(),
             current.pools.len()
         );
+        for missing in &self.sockets.missing {
+            status.push_str(&format!("; not listening on {}", missing.address));
+        }
         self.tell_manager(ServiceEvent::Ready, &status);
         if let Some(watchdog) = &mut self.manager.watchdog {
             watchdog.due = Instant::now();

@@ -9,6 +9,7 @@ use std::process::id;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
+use howdah_config::ListenAddress;
 use howdah_sys::process;
 use howdah_sys::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, Signals};
 
@@ -29,6 +30,7 @@ use super::orphans::OrphanSearch;
 use super::plan::{ServePlan, SiteSource};
 use super::releases::Releases;
 use super::service_manager::ServiceManager;
+use super::sockets::{MissingListeners, Sockets};
 use super::state;
 use super::takeover::Inheritance;
 use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
@@ -69,6 +71,7 @@ pub(crate) fn serve(
     process::adopt_orphans().map_err(failed)?;
     let signals =
         Signals::block(&[SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2]).map_err(failed)?;
+    signal::ignore_stopped_children().map_err(failed)?;
     let inheritance = Inheritance::claim().map_err(failed)?;
     // Each pool uses a few descriptors. The limit for the pools' own processes was recorded before.
     process::raise_descriptor_limit(environment.descriptor_limit.1).map_err(failed)?;
@@ -93,12 +96,11 @@ pub(crate) fn serve(
         began: Instant::now(),
         began_at: SystemTime::now(),
         ledger: Ledger::default(),
-        admin: Vec::new(),
         log,
         access: SiteLogs::default(),
         signals,
-        listeners: Vec::new(),
-        datagrams: Datagrams::default(),
+        sockets: Sockets::default(),
+        missing_listeners: MissingListeners::default(),
         control: None,
         manager,
         pid_file: None,
@@ -188,17 +190,17 @@ impl Supervisor {
         self.environment.cgroups = ControlGroups::reopen(self.environment.identity.is_root())
             .map(|groups| Ok(groups.into()));
         for (socket, configured) in listeners {
-            self.listeners.push(Listener::tcp(configured, socket)?);
+            self.sockets.listeners.push(Listener::tcp(configured, socket)?);
         }
         for (socket, path) in sockets {
-            self.listeners.push(Listener::unix(&path, socket));
+            self.sockets.listeners.push(Listener::unix(&path, socket));
         }
-        self.datagrams = Datagrams::inherit(datagrams)?;
+        self.sockets.datagrams = Datagrams::inherit(datagrams)?;
         for (socket, configured) in admin_listeners {
-            self.admin.push(Listener::tcp(configured, socket)?);
+            self.sockets.admin.push(Listener::tcp(configured, socket)?);
         }
         for (socket, path) in admin_sockets {
-            self.admin.push(Listener::unix(&path, socket));
+            self.sockets.admin.push(Listener::unix(&path, socket));
         }
         if let Some((listener, path)) = control {
             self.control = Some(ControlSocket::of(path, listener)?);
@@ -209,11 +211,13 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Prints the addresses on standard output. Requests to them are answered from now on.
-    pub(super) fn announce(&self) {
+    /// Prints the addresses on standard output, without those of `former`, which were printed
+    /// before. Requests to them are answered from now on.
+    pub(super) fn announce(&self, former: &[ListenAddress]) {
+        let is_new = |one: &&Listener| !former.contains(&one.actual);
         let line = |listener: &Listener| format!("howdah: listening on {}\n", listener.url());
         // One write: a reader that has seen the first line has all of them.
-        let lines: String = self.listeners.iter().map(line).collect();
+        let lines: String = self.sockets.listeners.iter().filter(is_new).map(line).collect();
         let mut out = io::stdout().lock();
         // A closed standard output is not an error.
         let _ = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
@@ -239,9 +243,7 @@ impl Supervisor {
     fn clean_up(&mut self) {
         self.answer_all(Command::Stop, Ok("stopped"));
         self.change = None;
-        self.listeners.clear();
-        self.datagrams = Datagrams::default();
-        self.admin.clear();
+        self.sockets = Sockets::default();
         if let Some(groups) = self.environment.control_groups() {
             groups.remove();
         }

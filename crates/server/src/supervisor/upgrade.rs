@@ -190,10 +190,14 @@ impl Supervisor {
         if let Some(control) = &self.control {
             handover.line(&["control"], &[control.as_fd()], control.path.as_os_str())?;
         }
-        hand_over_listeners(&self.listeners, ["listener", "socket"], &mut handover)?;
-        hand_over_listeners(&self.admin, ["admin-listener", "admin-socket"], &mut handover)?;
-        let secret = self.datagrams.write_secret()?;
-        self.datagrams.hand_over(secret.as_ref(), &mut handover)?;
+        hand_over_listeners(&self.sockets.listeners, ["listener", "socket"], &mut handover)?;
+        hand_over_listeners(
+            &self.sockets.admin,
+            ["admin-listener", "admin-socket"],
+            &mut handover,
+        )?;
+        let secret = self.sockets.datagrams.write_secret()?;
+        self.sockets.datagrams.hand_over(secret.as_ref(), &mut handover)?;
         let totals = self.ledger.totals();
         let connections = totals.connections.to_string();
         handover.line(&["connections", &connections], &[], none)?;
@@ -262,12 +266,13 @@ impl InheritedGeneration {
     pub(super) fn into_generation(self, environment: &Environment) -> io::Result<Generation> {
         let draining = GenerationPhase::Draining { until: Instant::now() + USUAL_DRAIN };
         let adopt = |pool| PoolProcesses::adopt(self.number, pool, environment);
-        let pools = self.pools.into_iter().map(adopt).collect::<io::Result<_>>()?;
+        let pools = self.pools.into_iter().map(adopt).collect::<io::Result<Vec<_>>>()?;
         Ok(Generation {
             number: self.number,
             config: None,
             logs: None,
             front: self.front.map(|(pid, channel)| FrontProcess::adopt(pid, channel)),
+            planned: pools.len(),
             pools,
             links: Vec::new(),
             phase: if self.serving {
@@ -277,6 +282,7 @@ impl InheritedGeneration {
             },
             counters: None,
             keeps_standbys: false,
+            leaves_out: false,
         })
     }
 }

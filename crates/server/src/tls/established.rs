@@ -52,7 +52,26 @@ impl Established {
 
 /// Where requests in the clear are sent to: the port for https of each site.
 #[derive(Debug, Default)]
-pub(crate) struct HttpsPorts(Vec<Option<u16>>);
+pub(crate) struct HttpsPorts(Vec<HttpsPort>);
+
+/// The port for https of a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HttpsPort {
+    /// The site redirects nobody.
+    None,
+    /// The listeners that the site has for TLS are missing.
+    Missing,
+    Is(u16),
+}
+
+/// What becomes of a request in the clear for a site with https.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum InTheClear {
+    /// It goes to this URL.
+    Redirected(Vec<u8>),
+    /// It would be redirected, but there is no https at this time. It is not answered in the clear.
+    Refused,
+}
 
 impl HttpsPorts {
     /// Finds the port of each site that redirects to https: 443, if the site answers there, else
@@ -60,37 +79,48 @@ impl HttpsPorts {
     pub(crate) fn of(config: &howdah_config::Config, ports: &[Option<u16>]) -> HttpsPorts {
         let of_site = |site: &howdah_config::Site| {
             let listeners = config.listen.iter().zip(ports);
-            let encrypted: Vec<u16> = listeners
+            let encrypted: Vec<Option<u16>> = listeners
                 .filter(|(listener, _)| listener.tls && site.answers_on(listener))
-                .filter_map(|(_, port)| *port)
+                .map(|(_, port)| *port)
                 .collect();
-            let usual = encrypted.iter().find(|port| **port == howdah_config::HTTPS_PORT);
-            usual
-                .or(encrypted.first())
-                .copied()
-                .filter(|_| site.tls.is_on() && site.tls.redirect)
+            if encrypted.is_empty() || !site.tls.is_on() || !site.tls.redirect {
+                return HttpsPort::None;
+            }
+            let mut there = encrypted.iter().flatten();
+            let usual = there.clone().find(|port| **port == howdah_config::HTTPS_PORT);
+            usual.or(there.next()).map_or(HttpsPort::Missing, |port| HttpsPort::Is(*port))
         };
         HttpsPorts(config.sites.iter().map(of_site).collect())
     }
 
-    /// Returns the URL for a request in the clear; `None` if the request is answered as it is.
-    pub(crate) fn redirect(
+    /// Decides what becomes of a request in the clear; `None`: the request is answered as it is.
+    /// Which names the certificates of a closed site are for is unknown, so all are refused.
+    pub(crate) fn settle(
         &self,
         tls: &Tls,
         site: &Site,
         request: &howdah_http::Request,
-    ) -> Option<Vec<u8>> {
-        let port = (*self.0.get(site.number())?)?;
+    ) -> Option<InTheClear> {
+        let port = *self.0.get(site.number()).filter(|port| **port != HttpsPort::None)?;
         let host = std::str::from_utf8(request.host()).ok()?.to_ascii_lowercase();
         let target = &request.target;
-        if host.is_empty() || !may_redirect(site, request) || !tls.is_for(site, &host) {
+        if host.is_empty() || !may_redirect(site, request) {
             return None;
         }
+        if tls.is_closed(site.number()) {
+            return Some(InTheClear::Refused);
+        }
+        if !tls.is_for(site, &host) {
+            return None;
+        }
+        let HttpsPort::Is(port) = port else {
+            return Some(InTheClear::Refused);
+        };
         let mut url = format!("https://{host}");
         if port != howdah_config::HTTPS_PORT {
             url.push_str(&format!(":{port}"));
         }
-        Some([url.as_bytes(), target].concat())
+        Some(InTheClear::Redirected([url.as_bytes(), target].concat()))
     }
 }
 

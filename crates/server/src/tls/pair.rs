@@ -1,13 +1,14 @@
 //! A certificate with its key: read by the supervisor as text, parsed by both processes.
 
 use std::fmt;
-use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use howdah_config::{HostPattern, Site};
+use howdah_http::date;
+use howdah_sys::open;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
@@ -97,32 +98,76 @@ impl Pair {
         let mut remarks = Vec::new();
         if facts.ends <= now {
             remarks.push(format!(
-                "site {name}: its certificate for {} is expired; get a new one",
-                facts.shown()
+                "site {name}: its certificate for {} is expired: it ended at {}; browsers will \
+                 refuse it: get a new one, or correct the clock of this machine, which says {}",
+                facts.shown(),
+                shown_time(facts.ends),
+                shown_time(now)
             ));
         }
         if facts.begins > now {
             remarks.push(format!(
-                "site {name}: its certificate for {} is not valid yet; look at the clock of this \
-                 machine",
-                facts.shown()
+                "site {name}: its certificate for {} is not valid yet: it begins at {}; browsers \
+                 will refuse it until then: correct the clock of this machine, which says {}, or \
+                 use an older certificate",
+                facts.shown(),
+                shown_time(facts.begins),
+                shown_time(now)
             ));
         }
-        let is_missing = |host: &&HostPattern| match host {
-            HostPattern::Exact(host) => !facts.covers(host),
-            HostPattern::Wildcard(host) => !facts.covers(&format!("any.{host}")),
-            HostPattern::Default => false,
-        };
         // Another certificate of the site may have the other names.
-        if site.hosts.iter().all(|host| is_missing(&host)) && !site.hosts.is_empty() {
+        if site.hosts.iter().all(|host| !self.is_for(host)) && !site.hosts.is_empty() {
             remarks.push(format!(
                 "site {name}: its certificate is for {}, and for none of the site's `hosts`; \
-                 browsers will refuse it",
-                facts.shown()
+                 browsers will refuse it: get one for {}",
+                facts.shown(),
+                some_names(&site.hosts)
             ));
         }
         remarks
     }
+
+    fn is_for(&self, host: &HostPattern) -> bool {
+        match host {
+            HostPattern::Exact(host) => self.facts.covers(host),
+            HostPattern::Wildcard(host) => self.facts.covers(&format!("any.{host}")),
+            HostPattern::Default => true,
+        }
+    }
+}
+
+/// Returns what is wrong with the certificates of `site` together: browsers will refuse them for
+/// some of its names. `None`: nothing is, or each certificate has a remark of its own.
+pub(crate) fn names_left_out(site: &Site, pairs: &[Pair]) -> Option<String> {
+    let is_covered = |host: &&HostPattern| pairs.iter().any(|pair| pair.is_for(host));
+    let (covered, left_out): (Vec<_>, Vec<_>) = site.hosts.iter().partition(is_covered);
+    (!covered.is_empty() && !left_out.is_empty() && !pairs.is_empty()).then(|| {
+        format!(
+            "site {}: none of its certificates is for {}; browsers will refuse them there: get \
+             one for these names, or put the names into a site of their own",
+            site.name,
+            some_names(left_out)
+        )
+    })
+}
+
+/// Lists the first names.
+fn some_names<'h>(hosts: impl IntoIterator<Item = &'h HostPattern>) -> String {
+    let mut names: Vec<_> = hosts.into_iter().map(ToString::to_string).collect();
+    let more = names.len().saturating_sub(MOST_NAMES);
+    names.truncate(MOST_NAMES);
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    names.join(", ")
+}
+
+/// Names of a site that a message lists.
+const MOST_NAMES: usize = 5;
+
+/// Writes seconds since 1970 as `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn shown_time(seconds: i64) -> String {
+    String::from_utf8_lossy(&date::format(seconds.max(0) as u64)).into_owned()
 }
 
 /// The key is not shown.
@@ -141,20 +186,21 @@ impl fmt::Debug for PairText {
 /// The file cannot be read, with advice.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     let shown = path.display();
-    let length = match fs::metadata(path) {
-        Ok(found) if !found.is_file() => return Err(format!("{shown}: this is not a file")),
-        Ok(found) => found.len(),
-        Err(error) => return Err(unreadable(path, &error)),
-    };
+    let unreadable = |error: io::Error| unreadable(path, &error);
+    // The supervisor reads the file, and must not wait for the writer of a pipe.
+    let (file, length) = open::regular_file(path).map_err(unreadable)?;
     if length > LONGEST {
         return Err(format!("{shown}: the file has more than {LONGEST} bytes; name a PEM file"));
     }
-    fs::read(path).map_err(|error| unreadable(path, &error))
+    let mut text = Vec::new();
+    // It may grow meanwhile.
+    file.take(LONGEST).read_to_end(&mut text).map_err(unreadable)?;
+    Ok(text)
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> String {
     let advice = match error.kind() {
-        io::ErrorKind::NotFound => "give the path of a PEM file",
+        io::ErrorKind::NotFound | io::ErrorKind::InvalidInput => "give the path of a PEM file",
         io::ErrorKind::PermissionDenied => {
             "the user that starts the server must be able to read it"
         }

@@ -1,6 +1,6 @@
 //! The settings of TLS, by site.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use howdah_config::{CipherPolicy, ClientVerify, Config, Site as SiteSettings, TlsVersion};
 use howdah_site::Site;
@@ -28,6 +28,8 @@ use crate::front::Demands;
 pub(crate) struct TlsStart {
     /// The certificates and keys of the sites.
     pub(crate) pairs: SitePairs,
+    /// By site, why the files of its certificates cannot be used; `None` where they can be.
+    pub(crate) closed: Vec<Option<String>>,
     /// By site, the authorities of clients in PEM; `None` where clients are asked for nothing.
     pub(crate) client_authorities: Vec<Option<Vec<u8>>>,
     pub(crate) ticket_keys: TicketKeys,
@@ -42,6 +44,8 @@ pub(crate) struct Tls {
     pub(crate) https_ports: HttpsPorts,
     /// Where names go that visitors ask for; `None`: no certificate is ordered on demand.
     pub(crate) demands: Option<Demands>,
+    /// By site, why the files of its certificates cannot be used; `None` where they can be.
+    closed: RwLock<Vec<Option<String>>>,
     /// By site; `None` for a site without certificates.
     settings: Vec<Option<Arc<ServerConfig>>>,
     /// By site, what differs in its sessions of QUIC; `None` where nothing does.
@@ -77,7 +81,11 @@ impl Tls {
         ports: &[Option<u16>],
     ) -> Result<Option<Tls>, String> {
         let TlsStart {
-            pairs, client_authorities, ticket_keys, ..
+            pairs,
+            closed,
+            client_authorities,
+            ticket_keys,
+            ..
         } = start;
         if !config.sites.iter().any(|site| site.tls.is_on()) {
             return Ok(None);
@@ -130,6 +138,7 @@ impl Tls {
             tickets,
             https_ports: HttpsPorts::of(config, ports),
             demands: None,
+            closed: RwLock::new(closed.clone()),
             settings,
             of_quic,
         }))
@@ -153,6 +162,27 @@ impl Tls {
         is_covered
             || (self.certificates.has_any(number)
                 && site.config().hosts.iter().any(|pattern| pattern.lists(host)))
+    }
+
+    /// Returns why the files of a site's certificates cannot be used; `None` if they can be, or if
+    /// the site has none.
+    pub(crate) fn closed(&self, site: usize) -> Option<String> {
+        let all = self.closed.read().unwrap_or_else(PoisonError::into_inner);
+        all.get(site)?.clone()
+    }
+
+    /// Notes why the files of a site's certificates cannot be used; `None`: they can be.
+    pub(crate) fn set_closed(&self, site: usize, why: Option<String>) {
+        let mut all = self.closed.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = all.get_mut(site) {
+            *place = why;
+        }
+    }
+
+    /// Whether a site has files with certificates, and none that can be used.
+    pub(crate) fn is_closed(&self, site: usize) -> bool {
+        let all = self.closed.read().unwrap_or_else(PoisonError::into_inner);
+        all.get(site).is_some_and(Option::is_some)
     }
 
     /// Returns the settings of a site; `None` if it has no certificates.

@@ -5,6 +5,7 @@ mod many;
 mod on_demand;
 mod pebble;
 mod under_load;
+mod unreachable;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

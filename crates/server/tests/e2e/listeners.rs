@@ -1,5 +1,7 @@
 //! Listeners: Unix sockets, IPv6, and sites that answer on some of them only.
 
+mod taken;
+
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};

@@ -2,6 +2,7 @@
 
 pub mod client;
 mod client_certificates;
+mod closed;
 pub mod early_data;
 mod hostile;
 mod internal;

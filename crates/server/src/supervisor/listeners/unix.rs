@@ -16,12 +16,8 @@ use howdah_sys::process;
 /// # Errors
 /// The reason, as text for the operator.
 pub(super) fn bind(path: &Path) -> Result<UnixListener, String> {
-    if UnixStream::connect(path).is_ok() {
-        return Err(format!(
-            "cannot listen on unix:{}: another program listens there; stop it, or choose another \
-             path",
-            path.display()
-        ));
+    if let Some(why) = taken(path) {
+        return Err(why);
     }
     match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => {
@@ -37,6 +33,33 @@ pub(super) fn bind(path: &Path) -> Result<UnixListener, String> {
     let listener = bound.map_err(|error| refusal(path, &error))?;
     listener.set_nonblocking(true).map_err(|error| refusal(path, &error))?;
     Ok(listener)
+}
+
+/// Returns a message if a program listens at `path`.
+pub(super) fn taken(path: &Path) -> Option<String> {
+    UnixStream::connect(path).is_ok().then(|| {
+        format!(
+            "cannot listen on unix:{}: another program listens there; stop it, or choose another \
+             path",
+            path.display()
+        )
+    })
+}
+
+/// Whether [`bind`] would succeed. Makes no socket at `path` itself, to which a client could
+/// connect in vain.
+pub(super) fn can_bind(path: &Path) -> bool {
+    let may_be_made = match fs::symlink_metadata(path) {
+        Ok(found) => found.file_type().is_socket() && taken(path).is_none(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    let beside = path.with_file_name(format!(".{}", std::process::id()));
+    let is_made = may_be_made && UnixListener::bind(&beside).is_ok();
+    if is_made {
+        // One that cannot be removed is in nobody's way.
+        let _ = fs::remove_file(&beside);
+    }
+    is_made
 }
 
 /// Gives the socket at `path` its owner, group and permissions.

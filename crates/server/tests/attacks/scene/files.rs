@@ -47,6 +47,9 @@ pub(super) fn furnish(folder: &Folder, attack: &Attack, users: &Users) {
         }
         give(&public, uid, group, mode);
     }
+    if attack.owns_home {
+        own(&folder.path().join("a"), attacker, 0o755);
+    }
     let loot = folder.folder("a/loot");
     own(&loot, attacker, 0o777);
     for file in [attack.file(), attack::folder().join("attack.php")] {

@@ -78,6 +78,14 @@ impl Authority {
         })
     }
 
+    /// A certificate that begins in 2999.
+    pub fn certify_too_early(&self, names: &[&str]) -> Certified {
+        self.sign(names, KeyPair::generate_for(&PKCS_RSA_SHA256).unwrap(), |params| {
+            params.not_before = rcgen::date_time_ymd(2999, 1, 1);
+            params.not_after = rcgen::date_time_ymd(2999, 4, 1);
+        })
+    }
+
     /// A certificate for a client.
     pub fn certify_client(&self, name: &str) -> Certified {
         self.sign(&[], KeyPair::generate().unwrap(), |params| {
@@ -175,6 +183,19 @@ impl TlsClient {
     pub fn session(&self, name: &str) -> ClientConnection {
         let name = ServerName::try_from(name.to_owned()).unwrap();
         ClientConnection::new(Arc::clone(&self.0), name).unwrap()
+    }
+
+    /// Whether a handshake succeeds.
+    pub fn is_accepted(&self, address: SocketAddr, name: &str) -> bool {
+        let mut session = self.session(name);
+        let mut socket = TcpStream::connect_timeout(&address, PATIENCE).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        while session.is_handshaking() {
+            if session.complete_io(&mut socket).is_err() {
+                return false;
+            }
+        }
+        true
     }
 
     /// Returns the reason why a handshake fails.

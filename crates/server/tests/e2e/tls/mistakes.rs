@@ -34,7 +34,7 @@ fn unusable_certificates_and_keys_are_refused_with_advice() {
         ("bad", "good.key", "the certificate is malformed"),
         ("good", "good.pem", "there is no private key in it"),
         ("good", "encrypted.key", "openssl pkey -in FILE"),
-        ("good", "../", "this is not a file"),
+        ("good", "../", "it is not a regular file"),
     ];
     for (certificate, key, said) in rows {
         let file = config(&folder, &format!("{{ cert = \"{certificate}.pem\", key = \"{key}\" }}"));
@@ -63,18 +63,71 @@ fn early_data_and_certificates_of_clients_exclude_each_other() {
 #[test]
 fn certificates_that_browsers_refuse_are_used_with_a_warning() {
     let authority = Authority::new();
-    let (expired, strange) =
-        (authority.certify_expired(&["a.example"]), authority.certify_rsa(&["b.example"]));
-    let folder = client::files(&[("expired", &expired), ("strange", &strange)]);
-    for (name, said) in [
-        ("expired", "its certificate for a.example is expired"),
-        ("strange", "its certificate is for b.example, and for none of the site's `hosts`"),
+    let folder = client::files(&[
+        ("expired", &authority.certify_expired(&["a.example"])),
+        ("early", &authority.certify_too_early(&["a.example"])),
+        ("strange", &authority.certify_rsa(&["b.example"])),
+    ]);
+    for (name, said, date) in [
+        (
+            "expired",
+            "its certificate for a.example is expired: it ended at Sun, 01 Apr 2001 00:00:00 GMT; \
+             browsers will refuse it: get a new one, or correct the clock of this machine, which \
+             says ",
+            " GMT",
+        ),
+        (
+            "early",
+            "its certificate for a.example is not valid yet: it begins at Tue, 01 Jan 2999 \
+             00:00:00 GMT; browsers will refuse it until then: correct the clock of this machine, \
+             which says ",
+            " GMT, or use an older certificate",
+        ),
+        (
+            "strange",
+            "its certificate is for b.example, and for none of the site's `hosts`; browsers will \
+             refuse it: get one for a.example",
+            "",
+        ),
     ] {
         let file = config(&folder, &format!("{{ cert = \"{name}.pem\", key = \"{name}.key\" }}"));
+        let (status, _, told) = Setup::with(&["check", "--config", &file]).run();
+        assert_eq!(status, Some(0), "{told}");
+        assert!(told.contains(said) && told.contains(date), "{told}");
         let server = Setup::config(std::path::Path::new(&file)).start();
         server.wait_for_log(said);
         fs::write(folder.path().join("a.txt"), "x").unwrap();
         let mut wire = authority.connect(server.address(), "a.example", Trust::OnlyRsa);
         assert_eq!(wire.get("/a.txt").text(), "x");
+    }
+}
+
+#[test]
+fn names_without_a_certificate_are_warned_of() {
+    let authority = Authority::new();
+    let folder = client::files(&[("a", &authority.certify(&["a.example"]))]);
+    let file = config(&folder, "{ cert = \"a.pem\", key = \"a.key\" }");
+    let text = fs::read_to_string(&file).unwrap();
+    let more = "[\"a.example\", \"b.example\", \"*.c.example\"]";
+    for (hosts, expected) in [("[\"a.example\", \"*\"]", false), (more, true)] {
+        fs::write(&file, text.replace("[\"a.example\"]", hosts)).unwrap();
+        let (status, _, told) = Setup::with(&["check", "--config", &file]).run();
+        assert_eq!(status, Some(0), "{told}");
+        let said = "site shop: none of its certificates is for b.example, *.c.example; browsers \
+                    will refuse them there";
+        assert_eq!(told.contains(said), expected, "{told}");
+    }
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_the_one_that_was_meant() {
+    let authority = Authority::new();
+    let folder = client::files(&[("good", &authority.certify(&["a.example"]))]);
+    let file = config(&folder, "{ cert = \"good.pem\", key = \"good.key\", min_verson = \"1.3\" }");
+    for (command, expected) in [("check", 1), ("serve", 2)] {
+        let (status, _, told) = Setup::with(&[command, "--config", &file]).run();
+        assert_eq!(status, Some(expected), "{told}");
+        assert!(told.contains("unknown key `min_verson`"), "{told}");
+        assert!(told.contains("did you mean `min_version`?"), "{told}");
     }
 }
