@@ -100,6 +100,6 @@ pub use limits::Limits;
 pub use media_type::media_type;
 pub use named::Listed;
 pub use representation::{CacheableCoding, CompressedCache, Representation};
-pub use root_links::foreign_root_link;
+pub use root_links::{LinkedPath, foreign_root_link};
 pub use store::{Store, StoreFigures};
 pub use system_types::use_system_types;

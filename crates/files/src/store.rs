@@ -8,7 +8,7 @@ use std::sync::Arc;
 use howdah_htaccess::host::Probe;
 use howdah_http::{Request, Status};
 use howdah_site::{DocumentHost, DocumentPath, FileHandle, Host, Look, PathKind};
-use howdah_sys::credentials::Identity;
+use howdah_sys::credentials::{Identity, Right};
 use howdah_sys::open::Lookup;
 use howdah_sys::open::errno::{EMFILE, ENFILE};
 
@@ -255,6 +255,12 @@ impl Store {
             return Answer::Status(Status::FORBIDDEN);
         }
         match self.entry(path, FileHandle::NONE) {
+            // The path may lead to another file by now.
+            Ok(Entry { stat: Some(stat), .. })
+                if reader.is_some_and(|reader| !reader.may(Right::Read, stat)) =>
+            {
+                Answer::Status(Status::FORBIDDEN)
+            }
             Ok(Entry { kind: EntryKind::File(document), .. }) => {
                 answer::answer_for_script(document, request, manner, now)
             }

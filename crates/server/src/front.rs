@@ -442,7 +442,13 @@ impl Control {
             self.tell(&FromFront::Ready { pools: Vec::new() });
         }
         for (position, link) in links.into_iter().enumerate() {
-            tokio::task::spawn_local(self.clone().follow(position, link.site, link.zygote));
+            match link.zygote {
+                Some(zygote) => {
+                    tokio::task::spawn_local(self.clone().follow(position, link.site, zygote));
+                }
+                // The other pools are not kept waiting for it.
+                None => self.facts.borrow_mut()[position] = Some(PoolFacts::default()),
+            }
         }
         if let Err(error) = self.listen(&sites).await {
             let what = format!(

@@ -366,12 +366,15 @@ impl Supervisor {
     /// Handles the deadlines that have passed.
     fn handle_deadlines(&mut self, now: Instant) {
         for position in 0..self.generations.len() {
+            self.continue_zygotes(position, now);
             let generation = &mut self.generations[position];
             let number = generation.number;
             match generation.phase {
                 GenerationPhase::Starting { until } if now >= until => {
                     let what = format!("{} was not ready in time", generation.missing());
-                    self.abort(number, &what);
+                    if !generation.give_up_late_pools() {
+                        self.abort(number, &what);
+                    }
                 }
                 GenerationPhase::Draining { until } if now >= until && !generation.is_kept() => {
                     let remains = generation.remains();

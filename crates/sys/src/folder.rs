@@ -1,13 +1,14 @@
 //! Folders: listing names, and creating folders that belong to one user alone.
 
 use std::ffi::{CStr, CString};
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
+use crate::check;
 use crate::open::{self, Access, Lookup};
 
 /// Lists at most `most` names in an open folder, in no order, without `.` and `..`. The folder may
@@ -58,15 +59,30 @@ pub fn has_attribute(path: &Path, name: &str) -> bool {
 /// # Errors
 /// The folder cannot be created, or belongs to another user.
 pub fn make_private(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
-    let fresh = match DirBuilder::new().mode(0o700).create(path) {
-        Ok(()) => true,
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let parent = match parent.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => parent,
+    };
+    // Opened once: between two steps, the owner of a folder above could exchange the path for a
+    // link to a folder that is not fresh.
+    let parent = open::folder(&CString::new(parent.as_os_str().as_bytes())?, Lookup::Full)?;
+    let name = CString::new(name.as_bytes())?;
+    // SAFETY: NUL-terminated.
+    let made = check(unsafe { libc::mkdirat(parent.as_raw_fd(), name.as_ptr(), 0o700) });
+    let fresh = match made {
+        Ok(_) => true,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
         Err(error) => return Err(error),
     };
-    let folder = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(path)?;
+    let flags =
+        libc::O_RDONLY | libc::O_CLOEXEC | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    // SAFETY: NUL-terminated.
+    let fd = check(unsafe { libc::openat(parent.as_raw_fd(), name.as_ptr(), flags) })?;
+    // SAFETY: fresh descriptor, owned by nobody else.
+    let folder = unsafe { fs::File::from_raw_fd(fd) };
     if fresh && folder.metadata()?.uid() != uid {
         fchown(&folder, Some(uid), Some(gid))?;
     }

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::check;
+use crate::open::{self, Access};
 
 /// Rights to files, as bits (`LANDLOCK_ACCESS_FS_…`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,8 +141,16 @@ const NET_PORT: libc::c_int = 2;
 pub struct Ruleset {
     abi: u32,
     handled: RulesetAttributes,
-    paths: Vec<(CString, FileRights)>,
+    paths: Vec<PathRule>,
     ports: Vec<(u16, u64)>,
+}
+
+/// The rights to the file at a path.
+#[derive(Debug, Clone)]
+struct PathRule {
+    path: CString,
+    rights: FileRights,
+    follows_links: bool,
 }
 
 impl Ruleset {
@@ -163,7 +172,13 @@ impl Ruleset {
     /// Grants rights to a file, or to a folder and everything below it. A path that does not exist
     /// when the ruleset is enforced is skipped.
     pub fn grant(&mut self, path: CString, rights: FileRights) {
-        self.paths.push((path, rights));
+        self.paths.push(PathRule { path, rights, follows_links: true });
+    }
+
+    /// As [`Ruleset::grant`]. A path is also skipped if a part of it is a symbolic link when the
+    /// ruleset is enforced: somebody has put the link there after the path was resolved.
+    pub fn grant_unlinked(&mut self, path: CString, rights: FileRights) {
+        self.paths.push(PathRule { path, rights, follows_links: false });
     }
 
     /// Refuses to accept TCP connections on new sockets.
@@ -208,8 +223,8 @@ impl Ruleset {
             return Ok(());
         }
         let ruleset = self.create()?;
-        for (path, rights) in &self.paths {
-            self.add_path(&ruleset, path, *rights)?;
+        for rule in &self.paths {
+            self.add_path(&ruleset, rule)?;
         }
         for &(port, rights) in &self.ports {
             let rule = NetPort { rights, port: port.into() };
@@ -244,19 +259,19 @@ impl Ruleset {
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
-    fn add_path(&self, ruleset: &OwnedFd, path: &CString, rights: FileRights) -> io::Result<()> {
-        // SAFETY: NUL-terminated.
-        let fd = unsafe { libc::open(path.as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
-        if fd == -1 {
+    fn add_path(&self, ruleset: &OwnedFd, rule: &PathRule) -> io::Result<()> {
+        let opened = match rule.follows_links {
+            true => open::linked(&rule.path, Access::Point),
+            false => open::unlinked(&rule.path, Access::Point),
+        };
+        let Ok(parent) = opened else {
             return Ok(()); // There is nothing to grant.
-        }
-        // SAFETY: fresh descriptor, owned by nobody else.
-        let parent = unsafe { OwnedFd::from_raw_fd(fd) };
+        };
         // SAFETY: an all-zero `stat` is a valid value of that plain C struct.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
         // SAFETY: `stat` is live.
-        check(unsafe { libc::fstat(fd, &raw mut stat) })?;
-        let mut rights = rights.0 & self.handled.files;
+        check(unsafe { libc::fstat(parent.as_raw_fd(), &raw mut stat) })?;
+        let mut rights = rule.rights.0 & self.handled.files;
         if stat.st_mode & libc::S_IFMT != libc::S_IFDIR {
             rights &= FileRights::OF_FILES.0;
         }

@@ -2,9 +2,10 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::check;
+use crate::open::{self, Access};
 
 /// The step that failed, and its error.
 pub(crate) type Failure = (&'static str, io::Error);
@@ -83,27 +84,11 @@ impl Bind {
 
     /// Opens the folder in the new namespace: only its own mounts can be bound.
     fn open(&self) -> io::Result<OwnedFd> {
-        // SAFETY: `open_how` is a plain struct for which all-zero is valid.
-        let mut how: libc::open_how = unsafe { std::mem::zeroed() };
-        how.flags = (libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) as u64;
-        how.resolve = libc::RESOLVE_NO_SYMLINKS;
-        // SAFETY: a NUL-terminated path and a live structure of that size.
-        let fd = unsafe {
-            libc::syscall(
-                libc::SYS_openat2,
-                libc::AT_FDCWD,
-                self.source.as_ptr(),
-                &raw const how,
-                size_of::<libc::open_how>(),
-            )
-        };
-        let fd = check(i32::try_from(fd).unwrap_or(-1))?;
-        // SAFETY: fresh descriptor, owned by nobody else.
-        let folder = unsafe { OwnedFd::from_raw_fd(fd) };
+        let folder = open::unlinked(&self.source, Access::Folder)?;
         // SAFETY: an all-zero `stat` is a valid value of that plain C struct.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
         // SAFETY: `stat` is live.
-        check(unsafe { libc::fstat(fd, &raw mut stat) })?;
+        check(unsafe { libc::fstat(folder.as_raw_fd(), &raw mut stat) })?;
         if stat.st_uid == self.owner {
             Ok(folder)
         } else {

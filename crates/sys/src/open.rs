@@ -1,8 +1,11 @@
 //! `openat2(2)`: opens files below a folder. No name, link or rename can lead out of the folder.
 
 use std::ffi::{CStr, CString};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::stat::{FileType, Stat};
@@ -50,10 +53,7 @@ pub fn folder(path: &CStr, lookup: Lookup) -> io::Result<OwnedFd> {
     {
         return opened;
     }
-    // SAFETY: `path` is NUL-terminated.
-    let fd = check(unsafe { libc::open(path.as_ptr(), Access::Folder.flags()) })?;
-    // SAFETY: fresh descriptor, owned by nobody else.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    linked(path, Access::Folder)
 }
 
 /// Opens the file at `path` for reading and follows links. For files that a site's owner names.
@@ -67,10 +67,39 @@ pub fn file(path: &CStr, lookup: Lookup) -> io::Result<OwnedFd> {
     {
         return opened;
     }
+    linked(path, Access::Read)
+}
+
+/// As [`file`], if it is a regular file. For files that a site's owner can replace by a pipe at any
+/// moment: what was opened is looked at, not the path.
+///
+/// # Errors
+/// The error of `open(2)`, or the file is another kind of file.
+pub fn regular_file(path: &Path) -> io::Result<(File, u64)> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let file = File::from(file(&path, Lookup::Full)?);
+    let found = file.metadata()?;
+    match found.is_file() {
+        true => Ok((file, found.len())),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+    }
+}
+
+/// Opens the file at `path` and follows links. Async-signal-safe.
+pub(crate) fn linked(path: &CStr, access: Access) -> io::Result<OwnedFd> {
     // SAFETY: `path` is NUL-terminated.
-    let fd = check(unsafe { libc::open(path.as_ptr(), Access::Read.flags()) })?;
+    let fd = check(unsafe { libc::open(path.as_ptr(), access.flags()) })?;
     // SAFETY: fresh descriptor, owned by nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Opens the file at `path` if no part of the path is a symbolic link. For paths that were resolved
+/// before, and that a site's owner may change. Async-signal-safe.
+///
+/// # Errors
+/// `ELOOP` for a link anywhere in the path, or another error of `openat2(2)`.
+pub fn unlinked(path: &CStr, access: Access) -> io::Result<OwnedFd> {
+    openat2(libc::AT_FDCWD, path, access.flags(), libc::RESOLVE_NO_SYMLINKS)
 }
 
 /// Returns what is at `path`, with `follows` at the end of a link there. For paths that a site's
@@ -92,19 +121,47 @@ pub fn stat(path: &CStr, follows: bool, lookup: Lookup) -> io::Result<Stat> {
     }
 }
 
-/// Opens the file at `path` for appending. Creates a missing file, readable for its group. For log
-/// files that the operator names.
+/// Opens the file at `path` for appending, if no part of the path is a symbolic link. Creates a
+/// missing file, readable for its group. For log files that the operator names.
 ///
 /// # Errors
 /// The error of `open(2)`. A pipe without a reader is refused (`ENXIO`), because opening it would
 /// wait for a reader.
+pub fn append_unlinked(path: &CStr) -> io::Result<OwnedFd> {
+    match openat2_with(libc::AT_FDCWD, path, APPEND, APPEND_MODE, libc::RESOLVE_NO_SYMLINKS) {
+        // Before Linux 5.6, or refused by a sandbox that does not know the call.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+            append_with(path, libc::O_NOFOLLOW)
+        }
+        opened => appending(opened?),
+    }
+}
+
+/// As [`append_unlinked`], and follows links.
+///
+/// # Errors
+/// As [`append_unlinked`].
 pub fn append(path: &CStr) -> io::Result<OwnedFd> {
-    let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOCTTY;
-    let mode: libc::mode_t = 0o640;
+    append_with(path, 0)
+}
+
+const APPEND: libc::c_int = libc::O_WRONLY
+    | libc::O_APPEND
+    | libc::O_CREAT
+    | libc::O_CLOEXEC
+    | libc::O_NOCTTY
+    | libc::O_NONBLOCK;
+const APPEND_MODE: libc::mode_t = 0o640;
+
+fn append_with(path: &CStr, flags: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: `path` is NUL-terminated, and the third argument is what `O_CREAT` asks for.
-    let fd = check(unsafe { libc::open(path.as_ptr(), flags | libc::O_NONBLOCK, mode) })?;
+    let fd = check(unsafe { libc::open(path.as_ptr(), APPEND | flags, APPEND_MODE) })?;
     // SAFETY: fresh descriptor, owned by nobody else.
-    let file = unsafe { OwnedFd::from_raw_fd(fd) };
+    appending(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Lets writes wait.
+fn appending(file: OwnedFd) -> io::Result<OwnedFd> {
     // SAFETY: no memory arguments. Of all flags, only those that can be changed are taken.
     check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, libc::O_APPEND) })?;
     Ok(file)
@@ -224,9 +281,20 @@ fn cached(
 }
 
 fn openat2(folder: RawFd, path: &CStr, flags: libc::c_int, resolve: u64) -> io::Result<OwnedFd> {
+    openat2_with(folder, path, flags, 0, resolve)
+}
+
+fn openat2_with(
+    folder: RawFd,
+    path: &CStr,
+    flags: libc::c_int,
+    mode: libc::mode_t,
+    resolve: u64,
+) -> io::Result<OwnedFd> {
     // SAFETY: an all-zero `open_how` is valid, and asks for nothing.
     let mut how: libc::open_how = unsafe { std::mem::zeroed() };
     how.flags = u64::from(flags.cast_unsigned());
+    how.mode = mode.into();
     how.resolve = resolve;
     // SAFETY: `path` is NUL-terminated, `how` is live and as long as we say.
     let result = unsafe {
@@ -304,8 +372,39 @@ const LONGEST_TARGET: usize = 4096;
 mod tests {
     use super::*;
     use std::fs;
+    use std::os::unix::ffi::OsStringExt;
     use std::os::unix::fs::symlink;
     use std::path::PathBuf;
+
+    #[test]
+    fn only_regular_files_are_read_and_no_writer_is_waited_for() {
+        let folder = Folder::new("regular");
+        let (file, length) = regular_file(&folder.0.join("a/file-link")).unwrap();
+        assert_eq!((std::io::read_to_string(file).unwrap(), length), ("x".to_owned(), 1));
+        let pipe = folder.0.join("pipe");
+        let name = CString::new(pipe.as_os_str().as_bytes()).unwrap();
+        // SAFETY: NUL-terminated.
+        check(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }).unwrap();
+        for other in [pipe, folder.0.join("a"), "/dev/zero".into()] {
+            let error = regular_file(&other).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{}", other.display());
+        }
+    }
+
+    #[test]
+    fn a_path_that_was_exchanged_for_a_link_is_not_opened() {
+        let folder = Folder::new("unlinked");
+        let opened = |name: &str| {
+            let path = CString::new(
+                folder.0.canonicalize().unwrap().join(name).into_os_string().into_vec(),
+            );
+            unlinked(&path.unwrap(), Access::Point).map_err(|error| error.raw_os_error())
+        };
+        assert!(opened("a/b/file").is_ok());
+        for link in ["a/link", "a/link/file", "a/file-link"] {
+            assert_eq!(opened(link).unwrap_err(), Some(libc::ELOOP), "{link}");
+        }
+    }
 
     struct Folder(PathBuf);
 

@@ -122,17 +122,30 @@ pub fn signal_name(number: i32) -> Option<&'static str> {
     Some(name)
 }
 
-/// Reaps one ended child, if there is one.
+/// A change of a child's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChildChange {
+    /// It has ended, and was reaped.
+    Ended(Exit),
+    /// A signal has stopped it. Reported once for each stop.
+    Stopped,
+}
+
+/// Reaps one ended child, or returns one that was stopped, if there is one.
 ///
 /// # Errors
 /// The error of `waitpid(2)`.
-pub fn reap() -> io::Result<Option<(Pid, Exit)>> {
+pub fn reap() -> io::Result<Option<(Pid, ChildChange)>> {
     let mut status = 0;
     loop {
         // SAFETY: `status` is live.
-        match check(unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) }) {
+        match check(unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::WUNTRACED) })
+        {
             Ok(0) => return Ok(None),
-            Ok(pid) => return Ok(Some((Pid(pid), Exit::from_wait(status)))),
+            Ok(pid) if libc::WIFSTOPPED(status) => {
+                return Ok(Some((Pid(pid), ChildChange::Stopped)));
+            }
+            Ok(pid) => return Ok(Some((Pid(pid), ChildChange::Ended(Exit::from_wait(status))))),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(None),
             Err(error) => return Err(error),

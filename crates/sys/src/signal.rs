@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
 
 use crate::check;
 
-pub use libc::{SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+pub use libc::{
+    SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGSTOP, SIGTERM, SIGUSR1, SIGUSR2,
+};
 
 /// A received signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +77,15 @@ pub fn ignore(signal: i32) -> io::Result<()> {
     disposition(signal, libc::SIG_IGN)
 }
 
+/// Keeps SIGCHLD for children that end. A child could otherwise be stopped and continued without
+/// pause, and wake this process each time.
+///
+/// # Errors
+/// The error of `sigaction(2)`.
+pub fn ignore_stopped_children() -> io::Result<()> {
+    action(SIGCHLD, libc::SIG_DFL, libc::SA_RESTART | libc::SA_NOCLDSTOP)
+}
+
 /// Restores the default action of a signal.
 ///
 /// # Errors
@@ -98,10 +109,14 @@ pub(crate) fn reset() -> io::Result<()> {
 
 /// Sets the action of a signal.
 pub(crate) fn disposition(signal: i32, handler: libc::sighandler_t) -> io::Result<()> {
+    action(signal, handler, libc::SA_RESTART)
+}
+
+fn action(signal: i32, handler: libc::sighandler_t, flags: libc::c_int) -> io::Result<()> {
     // SAFETY: an all-zero `sigaction` is valid: no flags, empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler;
-    action.sa_flags = libc::SA_RESTART;
+    action.sa_flags = flags;
     // SAFETY: `action` is initialised; the handlers given by this crate are async-signal-safe.
     check(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) })?;
     Ok(())

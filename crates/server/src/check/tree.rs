@@ -1,10 +1,12 @@
 //! Finds `.htaccess` files.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use howdah_sys::open;
 
 /// Maximum bytes of a file. The server refuses larger files, too.
 const MOST_BYTES: u64 = 16 << 20;
@@ -46,15 +48,13 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
 
 fn read(file: &Path) -> Content {
     let cannot = |error: std::io::Error| format!("it cannot be read: {error}");
-    // Only regular files are read: reading another file could wait for a writer, or never end.
-    let found = fs::metadata(file).map_err(cannot)?;
-    if !found.is_file() {
-        return Err("it is not a regular file".to_owned());
-    }
+    // Reading another file could wait for a writer, or never end.
+    let (file, _) = open::regular_file(file).map_err(|error| match error.kind() {
+        ErrorKind::InvalidInput => error.to_string(),
+        _ => cannot(error),
+    })?;
     let mut content = Vec::new();
-    File::open(file)
-        .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut content))
-        .map_err(cannot)?;
+    file.take(MOST_BYTES + 1).read_to_end(&mut content).map_err(cannot)?;
     match content.len() as u64 > MOST_BYTES {
         true => Err(format!("it is larger than {} MiB", MOST_BYTES >> 20)),
         false => Ok(content),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use howdah_config::SystemLog;
+use howdah_files::LinkedPath;
 use howdah_sys::{descriptor, open, poll};
 
 use super::system_log::{LineKind, SystemLogSocket};
@@ -121,10 +122,37 @@ impl AsFd for LogTarget {
     }
 }
 
-/// Opens a log file, readable for its group.
+/// Opens a log file, readable for its group. The folder may belong to a site's owner, who could
+/// have this process write to any file through a link.
 fn append(path: &Path) -> io::Result<OwnedFd> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
-    open::append(&path)
+    let text = |path: &Path| CString::new(path.as_os_str().as_bytes());
+    if ["/dev", "/proc"].iter().any(|system| path.starts_with(system)) {
+        // `/dev/stdout` is a link to what is no path.
+        return open::append(&text(path)?);
+    }
+    open::append_unlinked(&text(&resolved(path)?)?)
+}
+
+/// Returns the path without links, if each of them belongs to root, to the server's user or to the
+/// owner of the folder that it leads to.
+fn resolved(path: &Path) -> io::Result<PathBuf> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::IsADirectory.into());
+    };
+    let folder = LinkedPath::of(&std::path::absolute(folder)?)?;
+    let file = folder.real.join(name);
+    let found = match file.is_symlink() {
+        // The file belongs to this process, whoever owns its folder.
+        false => LinkedPath { real: file, ..folder },
+        true => LinkedPath::of(&file)?,
+    };
+    match found.foreign_link {
+        None => Ok(found.real),
+        Some(link) => Err(io::Error::other(format!(
+            "the link {} belongs neither to root nor to the owner of the place that it leads to",
+            link.display()
+        ))),
+    }
 }
 
 /// The end of the last line within the first [`ONE_PIECE`] bytes; the end of the first line if that
@@ -160,6 +188,47 @@ mod tests {
             assert_eq!(end_of_piece(&lines(lengths)), end, "{lengths:?}");
         }
         assert_eq!(end_of_piece(&[b'x'; 5000]), 5000);
+    }
+
+    #[test]
+    fn a_link_of_somebody_else_leads_to_no_other_file() {
+        use std::os::unix::fs::{MetadataExt, lchown, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("victim"), "").unwrap();
+        std::fs::create_dir_all(at("site/logs")).unwrap();
+        symlink("../victim", at("site/own-log")).unwrap();
+        symlink("logs", at("site/own-logs")).unwrap();
+        for name in ["site/own-log", "site/own-logs/log", "site/logs/log"] {
+            LogTarget::file(&at(name)).unwrap().write(b"line\n", Duration::ZERO);
+        }
+        let content = |name: &str| std::fs::read_to_string(at(name)).unwrap();
+        assert_eq!(
+            (content("victim"), content("site/logs/log")),
+            ("line\n".into(), "line\n".repeat(2))
+        );
+        if std::fs::metadata(at("victim")).unwrap().uid() != 0 {
+            eprintln!("skipped: only root can give links away");
+            return;
+        }
+        for name in ["site/own-log", "site/own-logs", "site/logs", "site"] {
+            lchown(at(name), Some(7), None).unwrap();
+        }
+        symlink("../new", at("site/dangling")).unwrap();
+        lchown(at("site/dangling"), Some(7), None).unwrap();
+        for name in ["site/own-log", "site/dangling"] {
+            let error = LogTarget::file(&at(name)).unwrap_err().to_string();
+            assert!(error.contains("belongs neither to root"), "{name}: {error}");
+        }
+        assert!(!at("new").exists());
+        // Within the own folder a link harms nobody.
+        LogTarget::file(&at("site/own-logs/log"))
+            .unwrap()
+            .write(b"line\n", Duration::ZERO);
+        assert_eq!(
+            (content("victim"), content("site/logs/log")),
+            ("line\n".into(), "line\n".repeat(3))
+        );
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod kill;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use howdah_sys::process::{self, Pid};
 
@@ -153,6 +153,9 @@ impl ControlGroups {
     /// Removes the supervisor's folders. Call it when no pool is left.
     pub(super) fn remove(&self) {
         for hierarchy in &self.hierarchies {
+            let pools: Vec<PathBuf> = inner(&hierarchy.folder).collect();
+            // Of a pool that did not start, a group may be left.
+            remove(&pools);
             // Only a folder with groups of others in it stays.
             let _ = fs::remove_dir(&hierarchy.folder);
         }
@@ -291,14 +294,20 @@ fn make(folder: &PathBuf) -> io::Result<()> {
     }
 }
 
+/// The folders in a folder.
+fn inner(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+}
+
 /// Removes folders with the folders in them. The files in them are the kernel's.
 fn remove(folders: &[PathBuf]) -> bool {
     let gone = |folder: &PathBuf| -> bool {
-        for inner in fs::read_dir(folder).into_iter().flatten().flatten() {
-            if inner.file_type().is_ok_and(|kind| kind.is_dir()) {
-                // The outer folder stays if this fails.
-                let _ = fs::remove_dir(inner.path());
-            }
+        for zygote in inner(folder) {
+            // The outer folder stays if this fails.
+            let _ = fs::remove_dir(zygote);
         }
         match fs::remove_dir(folder) {
             Ok(()) => true,

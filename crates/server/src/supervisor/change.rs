@@ -175,9 +175,16 @@ impl Supervisor {
         self.next_number += 1;
         let logs = (log.clone(), access.clone());
         let lists = self.script_lists(cause, &generation_plan, &releases);
-        let from_former = (spares, lists);
-        let (generation, started) =
-            Generation::start(number, &generation_plan, logs, &self.environment, from_former);
+        // Otherwise a former generation goes on.
+        let leaves_out = matches!(cause, ChangeCause::Start | ChangeCause::FrontDied);
+        let (generation, started) = Generation::start(
+            number,
+            &generation_plan,
+            logs,
+            &self.environment,
+            (spares, lists),
+            leaves_out,
+        );
         self.generations.push(generation);
         started.map_err(CommandError::Failed)?;
         let change = GenerationChange {
@@ -211,6 +218,7 @@ impl Supervisor {
         if generation.is_ready() {
             generation.phase = GenerationPhase::Serving;
             generation.want_standbys();
+            generation.start_left_out();
             return self.commit(change);
         }
         let mut failure = None;

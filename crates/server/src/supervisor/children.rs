@@ -3,12 +3,12 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use howdah_sys::process::{self, Exit, Pid};
+use howdah_sys::process::{self, ChildChange, Exit, Pid};
 
 use super::Supervisor;
 use super::change::ChangeCause;
 use super::front_protocol::{FromFront, ToFront};
-use super::generation::{Generation, GenerationPhase, GenerationProcess, is_orderly};
+use super::generation::{Generation, GenerationPhase, GenerationProcess, is_orderly, left_out};
 use crate::log::Level;
 
 impl Supervisor {
@@ -95,8 +95,13 @@ impl Supervisor {
     pub(super) fn reap(&mut self) -> io::Result<()> {
         // Orphans of scripts end here as well, perhaps faster than they can be reaped.
         for _ in 0..MOST_REAPED {
-            let Some((pid, exit)) = process::reap()? else {
-                return Ok(());
+            let (pid, exit) = match process::reap()? {
+                Some((pid, ChildChange::Ended(exit))) => (pid, exit),
+                Some((pid, ChildChange::Stopped)) => {
+                    self.note_stop(pid);
+                    continue;
+                }
+                None => return Ok(()),
             };
             if self.check.as_mut().is_some_and(|check| check.ended(pid, exit)) {
                 continue;
@@ -185,7 +190,12 @@ impl Supervisor {
                     Some(reason) => format!("site {name}: PHP does not start: {reason}"),
                     None => format!("site {name}: the zygote {pid} {exit} while PHP started"),
                 };
-                self.abort(number, &what);
+                if generation.leave_out(position) {
+                    self.say_of(Level::Error, &name, &left_out(&what));
+                    self.advance();
+                } else {
+                    self.abort(number, &what);
+                }
             }
             GenerationPhase::Serving if pool.can_start() => {
                 let wait = pool.due.map_or(Duration::ZERO, |due| due - now);

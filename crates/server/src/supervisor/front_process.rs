@@ -120,7 +120,7 @@ impl FrontProcess {
 
 fn descriptors_of(start: &FrontStart) -> Vec<RawFd> {
     let listeners = start.listeners.iter().chain(&start.admin).map(AsRawFd::as_raw_fd);
-    let zygotes = start.pools.iter().map(|pool| pool.zygote.as_raw_fd());
+    let zygotes = start.pools.iter().filter_map(|pool| Some(pool.zygote.as_ref()?.as_raw_fd()));
     let logs = [start.log.target()].into_iter().chain(start.access.all());
     let logs = logs.map(|target| target.as_fd().as_raw_fd());
     let quic = start.quic.iter().flat_map(QuicStart::descriptors);

@@ -57,7 +57,8 @@ pub(crate) struct PoolChannel {
     /// Index of the pool's site in the configuration.
     pub(crate) site: usize,
     pub(crate) name: String,
-    pub(crate) zygote: SeqPacket,
+    /// `None` if the pool did not start. A zygote comes later.
+    pub(crate) zygote: Option<SeqPacket>,
     /// The user that the pool runs as; `None` for the user of the front.
     pub(crate) user: Option<Arc<Identity>>,
 }
@@ -174,9 +175,9 @@ pub(crate) enum FromFront {
 }
 
 /// Facts that a pool reported when it was ready.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PoolFacts {
-    /// Version of PHP, for example `8.2.29`.
+    /// Version of PHP, for example `8.2.29`; empty for a pool that did not start.
     pub(crate) php_version: String,
     /// `on`, or the reason why opcache is off.
     pub(crate) opcache: String,

@@ -9,13 +9,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use howdah_acme::message::Answer;
 use howdah_config::Config;
+use howdah_sys::credentials::Identity;
 use howdah_sys::process::{Exit, Pid};
 use howdah_sys::seqpacket::SeqPacket;
 
 use super::environment::Environment;
 use super::front_process::{FrontProcess, RunFront};
 use super::front_protocol::{FrontStart, PoolChannel, ToFront, log_files};
-use super::generation_plan::GenerationPlan;
+use super::generation_plan::{GenerationPlan, PoolPlan};
 use super::heart::Heart;
 use super::listeners::Listener;
 use super::pool::{PoolProcesses, SpareZygote};
@@ -23,7 +24,7 @@ use super::sockets::Sockets;
 use super::warmup::ScriptList;
 use crate::front::pulse::Pulse;
 use crate::front::{lanes, processors};
-use crate::log::{ErrorLog, LogTarget, SiteLogs};
+use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
 use crate::observe::{FrontCounters, Ledger};
 use crate::status::ServerFacts;
 use crate::tls::{TicketKeys, TlsStart};
@@ -33,6 +34,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time in which the processes of a killed generation must end. Afterwards they are reported as
 /// stuck.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The time after which a generation that drains is looked at, whatever happens.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A front and its pools.
 #[derive(Debug)]
@@ -53,6 +57,11 @@ pub(super) struct Generation {
     /// The zygotes that stand by stay while the generation drains: the next generation is on
     /// probation.
     pub(super) keeps_standbys: bool,
+    /// Number of pools of the plan.
+    pub(super) planned: usize,
+    /// Pools that do not start are left out as long as another one starts: no other generation
+    /// serves, and a site's owner can break what his pool needs to start.
+    pub(super) leaves_out: bool,
 }
 
 /// The phase of a generation.
@@ -80,7 +89,8 @@ pub(super) enum GenerationProcess {
 
 impl Generation {
     /// Starts the pools, with the zygotes in `spares` where there is one for the site, or with the
-    /// list of scripts in `lists`. If one pool cannot be started, the others are ended.
+    /// list of scripts in `lists`. If one pool cannot be started, the others are ended, unless the
+    /// generation leaves such pools out.
     ///
     /// # Errors
     /// The reason, as text for the operator.
@@ -90,6 +100,7 @@ impl Generation {
         (log, access): (Arc<ErrorLog>, SiteLogs<LogTarget>),
         environment: &Environment,
         (mut spares, mut lists): (HashMap<String, SpareZygote>, HashMap<String, ScriptList>),
+        leaves_out: bool,
     ) -> (Generation, Result<(), String>) {
         let mut generation = Generation {
             number,
@@ -101,34 +112,93 @@ impl Generation {
             phase: GenerationPhase::Starting { until: Instant::now() + START_TIMEOUT },
             counters: None,
             keeps_standbys: false,
+            planned: generation_plan.pools.len(),
+            leaves_out,
         };
         for plan in &generation_plan.pools {
-            let started = match spares.remove(&plan.settings.pool) {
-                Some(spare) => PoolProcesses::start_with(spare, number, plan, environment, &log),
-                None => {
-                    let list = lists.remove(&plan.settings.pool);
-                    PoolProcesses::start(number, plan, environment, &log, list)
-                }
-            };
-            match started {
-                Ok((pool, zygote)) => {
-                    let user = plan.identity.clone();
-                    let user = user.filter(|_| plan.identity != generation_plan.front);
-                    generation.links.push(PoolChannel {
-                        site: plan.site,
-                        name: pool.name.clone(),
-                        zygote,
-                        user: user.map(Arc::new),
-                    });
-                    generation.pools.push(pool);
-                }
-                Err(error) => {
-                    generation.kill();
-                    return (generation, Err(error));
-                }
+            let name = &plan.settings.pool;
+            let from_former = (spares.remove(name), lists.remove(name));
+            let front = generation_plan.front.as_ref();
+            let started = generation.start_pool((plan, front), from_former, environment, &log);
+            if let Err(error) = started {
+                generation.kill();
+                return (generation, Err(error));
             }
         }
         (generation, Ok(()))
+    }
+
+    /// Starts the next pool.
+    ///
+    /// # Errors
+    /// The pool does not start and is not left out.
+    fn start_pool(
+        &mut self,
+        (plan, front): (&PoolPlan, Option<&Identity>),
+        (spare, list): (Option<SpareZygote>, Option<ScriptList>),
+        environment: &Environment,
+        log: &ErrorLog,
+    ) -> Result<(), String> {
+        let (pool, zygote) = match spare {
+            Some(spare) => PoolProcesses::start_with(spare, self.number, plan, environment, log),
+            None => PoolProcesses::start(self.number, plan, environment, log, list)?,
+        };
+        let user = plan.identity.as_ref().filter(|user| Some(*user) != front);
+        let position = self.pools.len();
+        let (zygote, failure) = match zygote {
+            Ok(zygote) => (Some(zygote), None),
+            Err(error) => (None, Some(error)),
+        };
+        self.links.push(PoolChannel {
+            site: plan.site,
+            name: pool.name.clone(),
+            zygote,
+            user: user.cloned().map(Arc::new),
+        });
+        self.pools.push(pool);
+        match failure {
+            Some(error) if !self.leave_out(position) => Err(error),
+            Some(error) => {
+                log.say(Level::Error, Some(&plan.settings.pool), &left_out(&error));
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Leaves a pool out whose zygote has ended or was not started. Returns `false` if the
+    /// generation cannot do without it: then its start has failed.
+    pub(super) fn leave_out(&mut self, position: usize) -> bool {
+        let missing = self.pools.iter().filter(|pool| pool.is_left_out).count();
+        let may = self.leaves_out && self.front.is_none() && missing + 1 < self.planned;
+        if may && let Some(pool) = self.pools.get_mut(position) {
+            pool.is_left_out = true;
+            pool.due = None;
+            self.links[position].zygote = None;
+        }
+        may
+    }
+
+    /// Ends the zygotes in which PHP has not started in time, so that their pools are left out.
+    /// Returns `false` if the generation cannot do without them.
+    pub(super) fn give_up_late_pools(&mut self) -> bool {
+        let late = self.pools.iter().filter(|pool| !pool.is_settled()).count();
+        let may = self.leaves_out && self.front.is_none() && (1..self.planned).contains(&late);
+        if may {
+            self.phase = GenerationPhase::Starting { until: Instant::now() + START_TIMEOUT };
+            let late = self.pools.iter_mut().filter(|pool| !pool.is_settled());
+            late.for_each(PoolProcesses::kill_zygote);
+        }
+        may
+    }
+
+    /// Has the pools that were left out started again. Call it when the generation serves.
+    pub(super) fn start_left_out(&mut self) {
+        let now = Instant::now();
+        for pool in self.pools.iter_mut().filter(|pool| pool.is_left_out) {
+            pool.is_left_out = false;
+            pool.start_failed(now);
+        }
     }
 
     /// Forks the front. Call it after PHP has started in all pools: the front accepts connections
@@ -192,9 +262,7 @@ impl Generation {
 
     /// Returns whether PHP has started in every pool.
     pub(super) fn has_php(&self) -> bool {
-        self.pools
-            .iter()
-            .all(|pool| pool.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some()))
+        self.pools.iter().all(PoolProcesses::is_settled)
     }
 
     /// Returns whether every process is ready.
@@ -204,10 +272,7 @@ impl Generation {
 
     /// Describes the first process that is not ready.
     pub(super) fn missing(&self) -> String {
-        let starting = |pool: &&PoolProcesses| {
-            pool.zygote.as_ref().is_none_or(|zygote| zygote.ready.is_none())
-        };
-        match self.pools.iter().find(starting) {
+        match self.pools.iter().find(|pool| !pool.is_settled()) {
             Some(pool) => format!("PHP for site {}", pool.name),
             None => "the front".to_owned(),
         }
@@ -364,7 +429,17 @@ impl Generation {
         let is_starting = self.pools.iter().any(|pool| pool.standby.is_starting());
         let standbys = self.pools.iter().filter(|_| serves && !is_starting);
         let standbys = standbys.filter_map(PoolProcesses::standby_due);
-        zygotes.chain(standbys).chain(until).chain(heart).min()
+        let stopped = self.pools.iter().filter_map(PoolProcesses::continue_due);
+        // A stopped zygote would not end.
+        let is_draining = matches!(self.phase, GenerationPhase::Draining { .. });
+        let look = (is_draining && !self.is_kept()).then(|| Instant::now() + LOOK);
+        zygotes
+            .chain(standbys)
+            .chain(stopped)
+            .chain(until)
+            .chain(heart)
+            .chain(look)
+            .min()
     }
 
     /// Lists the remaining processes for a message.
@@ -376,6 +451,11 @@ impl Generation {
         });
         front.chain(zygotes).collect::<Vec<_>>().join(", ")
     }
+}
+
+/// The message about a pool that is left out.
+pub(super) fn left_out(reason: &str) -> String {
+    format!("{reason}; the other sites are served, and this pool is started again and again")
 }
 
 /// Log files that are sent with one message; fewer than the kernel allows.

@@ -143,6 +143,9 @@ impl PoolIsolation {
         }
         let landlock = abilities.landlock.filter(|_| confines && may_confine);
         connect_notices(site, php, landlock, notices);
+        if landlock.is_some() {
+            notices.extend(files::left_out(site, php, paths.state));
+        }
         let limits = &php.rlimits;
         let optional = [
             (Resource::Processes, limits.nproc),
@@ -175,7 +178,7 @@ impl PoolIsolation {
     pub(crate) fn confinement(&self, state: &Path, owner: &Identity) -> io::Result<Confinement> {
         let mut mounts = Mounts::default();
         if self.private_tmp {
-            let state = state.canonicalize()?;
+            let state = super::state::without_foreign_link(state)?;
             for (shared, own) in TEMPORARY {
                 let own = state.join(own);
                 folder::make_private(&own, owner.uid, owner.gid).map_err(|error| {
@@ -210,7 +213,7 @@ impl PoolIsolation {
         };
         let mut ruleset = Ruleset::new(landlock);
         for (path, rights) in self.reach.rules(&mut ruleset) {
-            ruleset.grant(text(&path)?, rights);
+            ruleset.grant_unlinked(text(&path)?, rights);
         }
         ruleset.refuse_signals();
         ruleset.refuse_abstract_sockets();

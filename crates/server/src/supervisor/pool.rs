@@ -1,6 +1,8 @@
 //! The supervisor's side of a pool: starts its zygote, reads its messages, and replaces it.
 
+mod limits;
 mod standby;
+mod stopped;
 
 use std::ffi::CString;
 use std::io;
@@ -14,6 +16,7 @@ use howdah_sys::process::{Pid, Program};
 use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::{SIGKILL, SIGTERM};
 
+use self::limits::{descriptor_limit, group};
 pub(super) use self::standby::SpareZygote;
 use self::standby::Standby;
 use super::backoff::Backoff;
@@ -25,7 +28,7 @@ use super::pool_log::PoolLog;
 use super::state;
 use super::takeover::InheritedPool;
 use super::warmup::ScriptList;
-use crate::log::{ErrorLog, Level};
+use crate::log::ErrorLog;
 
 /// A site's pool.
 #[derive(Debug)]
@@ -44,6 +47,8 @@ pub(super) struct PoolProcesses {
     backoff: Backoff,
     /// Time at which the next zygote is started.
     pub(super) due: Option<Instant>,
+    /// The pool did not start, and its generation does without it for now.
+    pub(super) is_left_out: bool,
 }
 
 /// A zygote that no front knows yet.
@@ -70,27 +75,26 @@ pub(super) struct ZygoteProcess {
     /// The zygote has reported. Nothing is received afterwards: scripts run now, and may send
     /// messages as well. Receiving a message with descriptors may wait.
     has_reported: bool,
+    /// Time at which the zygote, which a signal has stopped, is to go on.
+    continue_at: Option<Instant>,
 }
 
 impl PoolProcesses {
     /// Starts a pool of generation `number` with its first zygote, which compiles the scripts of
-    /// `list`. Also returns the front's end of the zygote's socket. Limits without effect are
-    /// logged.
+    /// `list`. Also returns the front's end of the zygote's socket, or the reason why there is no
+    /// zygote, as text for the operator. Limits without effect are logged.
     ///
     /// # Errors
-    /// The reason, as text for the operator.
+    /// The system has no descriptors.
     pub(super) fn start(
         number: u64,
         plan: &PoolPlan,
         environment: &Environment,
         log: &ErrorLog,
         list: Option<ScriptList>,
-    ) -> Result<(PoolProcesses, SeqPacket), String> {
+    ) -> Result<(PoolProcesses, Result<SeqPacket, String>), String> {
         let name = plan.settings.pool.clone();
         let told = |error: io::Error| format!("site {name}: cannot start its pool: {error}");
-        let owner = plan.identity.as_ref().unwrap_or(&environment.identity);
-        state::prepare(plan.settings.state_dir.as_ref(), owner, &environment.identity)
-            .map_err(|error| format!("site {name}: {error}"))?;
         let (reader, writer) = io::pipe().map_err(told)?;
         let mut pool = PoolProcesses {
             name: name.clone(),
@@ -102,23 +106,26 @@ impl PoolProcesses {
             group: group(number, plan, environment, log),
             backoff: Backoff::default(),
             due: None,
+            is_left_out: false,
         };
-        let ReadyZygote { zygote, front } = pool.launch(environment, list).map_err(told)?;
-        pool.zygote = Some(zygote);
+        let front = match pool.launch(environment, list) {
+            Ok(ReadyZygote { zygote, front }) => {
+                pool.zygote = Some(zygote);
+                Ok(front)
+            }
+            Err(error) => Err(told(error)),
+        };
         Ok((pool, front))
     }
 
     /// As [`PoolProcesses::start`], with a zygote that stood by in the former generation.
-    ///
-    /// # Errors
-    /// The reason, as text for the operator.
     pub(super) fn start_with(
         spare: SpareZygote,
         number: u64,
         plan: &PoolPlan,
         environment: &Environment,
         log: &ErrorLog,
-    ) -> Result<(PoolProcesses, SeqPacket), String> {
+    ) -> (PoolProcesses, Result<SeqPacket, String>) {
         let SpareZygote {
             ready: ReadyZygote { mut zygote, front },
             log: writer,
@@ -134,6 +141,7 @@ impl PoolProcesses {
             group: group(number, plan, environment, log),
             backoff: Backoff::default(),
             due: None,
+            is_left_out: false,
         };
         // From the group of the former generation into the new one's.
         let group = pool.place(zygote.pid);
@@ -141,10 +149,10 @@ impl PoolProcesses {
         zygote.group = group.unwrap_or_default();
         pool.zygote = Some(zygote);
         match failed {
-            None => Ok((pool, front)),
+            None => (pool, Ok(front)),
             Some(error) => {
                 pool.kill();
-                Err(error)
+                (pool, Err(error))
             }
         }
     }
@@ -170,10 +178,12 @@ impl PoolProcesses {
                 failed: None,
                 group: None,
                 has_reported: true,
+                continue_at: None,
             }),
             standby: Standby::default(),
             backoff: Backoff::default(),
             due: None,
+            is_left_out: false,
         })
     }
 
@@ -204,6 +214,8 @@ impl PoolProcesses {
             return Err(io::Error::other("the pool was taken over from another howdah"));
         };
         let owner = plan.identity.as_ref().unwrap_or(&environment.identity);
+        state::prepare(plan.settings.state_dir.as_ref(), owner, &environment.identity)
+            .map_err(io::Error::other)?;
         let confinement = plan.isolation.confinement(plan.settings.state_dir.as_ref(), owner)?;
         let (socket, theirs) = SeqPacket::pair()?;
         let (front, zygote_to_front) = SeqPacket::pair()?;
@@ -257,6 +269,7 @@ impl PoolProcesses {
             failed: None,
             group,
             has_reported: false,
+            continue_at: None,
         };
         if sent.is_err() {
             let _ = pid.signal_group(SIGKILL);
@@ -329,6 +342,11 @@ impl PoolProcesses {
         if let Some(mut lines) = self.lines.take() {
             lines.flush(log, &self.name);
         }
+    }
+
+    /// Whether PHP has started, or the pool is left out.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_left_out || self.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some())
     }
 
     /// Returns whether a dead zygote can be replaced.
@@ -444,57 +462,5 @@ impl ZygoteProcess {
             self.has_reported = self.ready.is_some() || self.failed.is_some();
         }
         Ok(())
-    }
-}
-
-/// Creates the control groups of a pool, where that is possible.
-fn group(
-    number: u64,
-    plan: &PoolPlan,
-    environment: &Environment,
-    log: &ErrorLog,
-) -> Option<PoolGroup> {
-    let site = Some(plan.settings.pool.as_str());
-    let warn = |what: &str| log.say(Level::Warning, site, what);
-    let limits = plan.limits?;
-    let keys = limits.keys().into_iter().map(|key| format!("`{key}`")).collect::<Vec<_>>();
-    let without = |error: &dyn std::fmt::Display| {
-        if !keys.is_empty() {
-            let keys = keys.join(", ");
-            warn(&format!("no control group limits the pool, {keys} without effect: {error}"));
-        }
-    };
-    let groups = match environment.cgroups.as_ref()? {
-        Ok(groups) => groups,
-        Err(error) => {
-            without(error);
-            return None;
-        }
-    };
-    match groups.pool(number, &plan.settings.pool, limits) {
-        Ok((group, failed)) => {
-            failed.iter().for_each(|failed| warn(failed));
-            Some(group)
-        }
-        Err(error) => {
-            without(&error);
-            None
-        }
-    }
-}
-
-/// The limit of open descriptors for a zygote: those of the pool's doorbells and sockets, and those
-/// that PHP opens.
-fn descriptor_limit(plan: &PoolPlan, environment: &Environment) -> (u64, u64) {
-    let (soft, hard) = environment.descriptor_limit;
-    let ours = (plan.workers as u64)
-        .saturating_mul(2)
-        .saturating_add(environment.processors as u64 + 64);
-    match plan.isolation.descriptors {
-        Some(limit) => {
-            let limit = limit.saturating_add(ours).min(hard);
-            (limit, limit)
-        }
-        None => (soft.max(1024).saturating_add(ours).min(hard), hard),
     }
 }

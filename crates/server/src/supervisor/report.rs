@@ -68,6 +68,8 @@ impl Supervisor {
             let position = current.pools.iter().position(|pool| pool.site == number);
             let pool = position.and_then(|position| generation.pools.get(position));
             let fact = position.and_then(|position| facts.get(position));
+            // A pool that did not start was reported then.
+            let fact = fact.filter(|facts| !facts.php_version.is_empty());
             if number < MOST_SITES {
                 let php = match (pool, fact) {
                     (Some(pool), Some(facts)) => {

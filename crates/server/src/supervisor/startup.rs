@@ -71,6 +71,7 @@ pub(crate) fn serve(
     process::adopt_orphans().map_err(failed)?;
     let signals =
         Signals::block(&[SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2]).map_err(failed)?;
+    signal::ignore_stopped_children().map_err(failed)?;
     let inheritance = Inheritance::claim().map_err(failed)?;
     // Each pool uses a few descriptors. The limit for the pools' own processes was recorded before.
     process::raise_descriptor_limit(environment.descriptor_limit.1).map_err(failed)?;

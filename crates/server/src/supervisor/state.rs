@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use howdah_files::LinkedPath;
 use howdah_sys::credentials::Identity;
 use howdah_sys::folder;
 
@@ -22,6 +23,8 @@ pub(super) fn prepare(path: &Path, owner: &Identity, ours: &Identity) -> Result<
             owner.name
         )
     };
+    let real = without_foreign_link(path).map_err(|error| refused(path, &error))?;
+    let path = &real;
     if let Some(parent) = path.parent() {
         let shared = DirBuilder::new().recursive(true).mode(0o755).create(parent);
         shared.map_err(|error| refused(parent, &error))?;
@@ -33,6 +36,22 @@ pub(super) fn prepare(path: &Path, owner: &Identity, ours: &Identity) -> Result<
         }
     }
     folder::make_private(path, owner.uid, owner.gid).map_err(|error| refused(path, &error))
+}
+
+/// Returns the path without links. A state folder is made with this process's rights, so that
+/// nobody else may choose the place.
+///
+/// # Errors
+/// Somebody's link leads the path to a folder of another user.
+pub(super) fn without_foreign_link(path: &Path) -> io::Result<PathBuf> {
+    let found = LinkedPath::of(path)?;
+    match found.foreign_link {
+        None => Ok(found.real),
+        Some(link) => Err(io::Error::other(format!(
+            "the link {} belongs neither to root nor to the owner of the folder that it leads to",
+            link.display()
+        ))),
+    }
 }
 
 /// Creates a new folder in `temporary` that other users can traverse but not list.
@@ -71,6 +90,15 @@ mod tests {
         };
         let error = prepare(&state, &stranger, &ours).unwrap_err();
         assert!(error.contains("give it to stranger"), "{error}");
+        // A link of another user.
+        if ours.uid == 0 {
+            let link = folder.join("link");
+            std::os::unix::fs::symlink(folder.join("pools"), &link).unwrap();
+            std::os::unix::fs::lchown(&link, Some(7), None).unwrap();
+            let error = prepare(&link.join("state"), &stranger, &ours).unwrap_err();
+            assert!(error.contains("belongs neither to root"), "{error}");
+            assert!(!folder.join("pools/state").exists());
+        }
         // A parent folder that another user could replace.
         let made = prepare(&state.join("deeper"), &stranger, &stranger);
         assert_eq!(made.is_err(), ours.uid != 0, "{made:?}");

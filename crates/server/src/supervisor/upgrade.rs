@@ -266,12 +266,13 @@ impl InheritedGeneration {
     pub(super) fn into_generation(self, environment: &Environment) -> io::Result<Generation> {
         let draining = GenerationPhase::Draining { until: Instant::now() + USUAL_DRAIN };
         let adopt = |pool| PoolProcesses::adopt(self.number, pool, environment);
-        let pools = self.pools.into_iter().map(adopt).collect::<io::Result<_>>()?;
+        let pools = self.pools.into_iter().map(adopt).collect::<io::Result<Vec<_>>>()?;
         Ok(Generation {
             number: self.number,
             config: None,
             logs: None,
             front: self.front.map(|(pid, channel)| FrontProcess::adopt(pid, channel)),
+            planned: pools.len(),
             pools,
             links: Vec::new(),
             phase: if self.serving {
@@ -281,6 +282,7 @@ impl InheritedGeneration {
             },
             counters: None,
             keeps_standbys: false,
+            leaves_out: false,
         })
     }
 }

@@ -1,14 +1,14 @@
 //! A certificate with its key: read by the supervisor as text, parsed by both processes.
 
 use std::fmt;
-use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use howdah_config::{HostPattern, Site};
 use howdah_http::date;
+use howdah_sys::open;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
@@ -186,20 +186,21 @@ impl fmt::Debug for PairText {
 /// The file cannot be read, with advice.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     let shown = path.display();
-    let length = match fs::metadata(path) {
-        Ok(found) if !found.is_file() => return Err(format!("{shown}: this is not a file")),
-        Ok(found) => found.len(),
-        Err(error) => return Err(unreadable(path, &error)),
-    };
+    let unreadable = |error: io::Error| unreadable(path, &error);
+    // The supervisor reads the file, and must not wait for the writer of a pipe.
+    let (file, length) = open::regular_file(path).map_err(unreadable)?;
     if length > LONGEST {
         return Err(format!("{shown}: the file has more than {LONGEST} bytes; name a PEM file"));
     }
-    fs::read(path).map_err(|error| unreadable(path, &error))
+    let mut text = Vec::new();
+    // It may grow meanwhile.
+    file.take(LONGEST).read_to_end(&mut text).map_err(unreadable)?;
+    Ok(text)
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> String {
     let advice = match error.kind() {
-        io::ErrorKind::NotFound => "give the path of a PEM file",
+        io::ErrorKind::NotFound | io::ErrorKind::InvalidInput => "give the path of a PEM file",
         io::ErrorKind::PermissionDenied => {
             "the user that starts the server must be able to read it"
         }

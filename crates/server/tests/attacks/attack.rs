@@ -13,6 +13,8 @@ pub struct Attack {
     pub own_visitors: bool,
     /// Site A's pool has no `user`.
     pub default_user: bool,
+    /// The folder above site A's document root belongs to site A's user.
+    pub owns_home: bool,
 }
 
 /// The way to run an attack.
@@ -49,7 +51,14 @@ impl Attack {
             means,
             own_visitors: false,
             default_user: false,
+            owns_home: false,
         }
+    }
+
+    /// Gives site A's user the folder above the document root.
+    pub const fn owning_home(mut self) -> Attack {
+        self.owns_home = true;
+        self
     }
 
     /// Sends innocent visitors to site A, too.

@@ -44,6 +44,7 @@ attacks! {
     leases: Attack::new("leases", Script(2));
     special_files: Attack::new("special-files", Script(2));
     link_race: Attack::new("link-race", Script(3));
+    root_link: Attack::new("root-link", Script(1)).owning_home();
     costly_conditions: Attack::new("costly-conditions", Script(4));
     costly_files: Attack::new("costly-files", Script(4));
     costly_listing: Attack::new("costly-listing", Script(4));

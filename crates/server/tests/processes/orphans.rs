@@ -226,6 +226,38 @@ fn a_pool_is_in_a_control_group_with_its_limits() {
 }
 
 #[test]
+fn a_pool_that_does_not_start_leaves_no_control_group() {
+    if !has_php() || !is_root() {
+        return;
+    }
+    let folder = Folder::with_script(WHO);
+    let server = Setup::config(&config(&folder, "", "[site.php]\nworkers = 1")).start();
+    let groups = control_groups(server.supervisor());
+    if groups.is_empty() {
+        server.stop();
+        return eprintln!("skipped: this machine permits no control groups");
+    }
+    let pools = || -> usize {
+        groups
+            .iter()
+            .map(|group| fs::read_dir(group).unwrap().flatten())
+            .map(|entries| entries.filter(|entry| entry.file_type().unwrap().is_dir()).count())
+            .sum()
+    };
+    let before = pools();
+    // The kernel does not execute this.
+    let program = folder.file("no-program", "text");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let broken = format!("[site.php]\nworkers = 1\nprogram = \"{}\"", program.display());
+    config(&folder, "", &broken);
+    server.signal(SIGHUP);
+    server.wait_for_log("cannot start its pool");
+    wait_until("its groups are gone", || pools() == before);
+    server.stop();
+    assert!(!groups.iter().any(|group| group.exists()), "{groups:?}");
+}
+
+#[test]
 fn workers_are_ended_first_when_memory_is_short() {
     if !has_php() {
         return;

@@ -1,6 +1,6 @@
 //! A second zygote stands by, so that a death costs little time.
 
-use howdah_sys::signal::{SIGHUP, SIGKILL};
+use howdah_sys::signal::{SIGHUP, SIGKILL, SIGSTOP};
 
 use crate::support::{Folder, Load, Process, Server, Setup, has_php, status, wait_until};
 use crate::{WHO, assert_who, config, is_who};
@@ -117,6 +117,36 @@ fn a_zygote_that_stands_by_dies_with_its_generation_and_is_replaced_alone() {
     assert_who(&server.get("/"));
     server.stop();
     assert!(!third.lives());
+}
+
+#[test]
+fn a_zygote_that_a_script_has_stopped_goes_on() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(WHO);
+    folder.file("stop.php", "<?php echo posix_kill((int) $_GET['pid'], 19) ? 'stopped' : 'no';");
+    let server = start(&folder);
+    let (zygote, standby) = (server.zygote(), standby(&server, &folder));
+    let told = server.get(&format!("/stop.php?pid={}", zygote.number()));
+    assert_eq!(told.text(), "stopped");
+    // Kernels that know scopes keep the script from this one; other processes of the user are not.
+    standby.signal(SIGSTOP);
+    for number in [zygote.number(), standby.number()] {
+        server.wait_for_log(&format!("its zygote {number} was stopped by a signal, and goes on"));
+    }
+    // Workers that end are replaced, by the same zygote.
+    let worker = server.workers()[0];
+    worker.signal(SIGKILL);
+    wait_until("the worker is replaced", || {
+        let now = server.workers();
+        now.len() == 2 && !now.contains(&worker)
+    });
+    assert_eq!(server.zygote(), zygote);
+    server.kill_zygote();
+    assert_who(&server.get("/"));
+    assert_eq!(server.zygote(), standby);
+    server.stop();
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The mounted hierarchies of control groups, and this process's place in each.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use howdah_sys::folder::has_attribute;
 use howdah_sys::process;
 
-use super::{Controller, is_stale, make, remove};
+use super::{Controller, inner, is_stale, make, remove};
 
 /// The group of this process where version 2 wants processes and inner groups apart. systemd's
 /// `DelegateSubgroup=supervisor` makes the same.
@@ -16,10 +17,15 @@ const LEAF: &str = "supervisor";
 const SYSTEMD: &str = "/run/systemd/system";
 /// systemd marks the groups that belong to a service with `Delegate=`.
 const DELEGATED: [&str; 2] = ["trusted.delegate", "user.delegate"];
+/// Groups that are searched for folders of dead supervisors, those nearest to the top first. What
+/// lies deeper stays, empty, until a supervisor starts beside it.
+const MOST_SEARCHED: usize = 1000;
 
 /// A hierarchy in which this process may create groups, perhaps.
 #[derive(Debug)]
 pub(super) struct Found {
+    /// The folder where the hierarchy is mounted.
+    top: PathBuf,
     /// The group that this process was started in.
     base: PathBuf,
     is_unified: bool,
@@ -97,7 +103,12 @@ fn parse(mounts: &str, own: &str) -> Vec<Found> {
         }
         if !all.iter().any(|found| found.base == base) {
             let controllers = if is_unified { Vec::new() } else { controllers };
-            all.push(Found { base, is_unified, controllers });
+            all.push(Found {
+                top: point.into(),
+                base,
+                is_unified,
+                controllers,
+            });
         }
     }
     all
@@ -153,20 +164,50 @@ impl Found {
         fs::write(leaf.join("cgroup.procs"), process::own_pid().to_string())
     }
 
+    /// Removes the folders of dead supervisors: beside the own one with all processes in them, and
+    /// elsewhere if they are empty. A supervisor that is started from another session than the one
+    /// before may be in another group.
     fn remove_stale(&self) {
-        for entry in fs::read_dir(&self.base).into_iter().flatten().flatten() {
-            if entry.file_name().to_str().is_some_and(is_stale) {
-                let inner = fs::read_dir(entry.path()).into_iter().flatten().flatten();
-                let pools: Vec<PathBuf> = inner.map(|pool| pool.path()).collect();
-                super::kill::all(&[entry.path()]);
-                for pool in pools.iter().filter(|pool| pool.is_dir()) {
-                    // A group whose processes have not ended yet is removed at the next start.
-                    let _ = remove(std::slice::from_ref(pool));
+        for folder in inner(&self.base).filter(|folder| is_left_behind(folder)) {
+            let pools: Vec<PathBuf> = inner(&folder).collect();
+            super::kill::all(std::slice::from_ref(&folder));
+            for pool in &pools {
+                // A group whose processes have not ended yet is removed at the next start.
+                let _ = remove(std::slice::from_ref(pool));
+            }
+            let _ = fs::remove_dir(folder);
+        }
+        let mut found = VecDeque::from([self.top.clone()]);
+        for _ in 0..MOST_SEARCHED {
+            let Some(folder) = found.pop_front() else {
+                return;
+            };
+            for folder in inner(&folder) {
+                if is_left_behind(&folder) {
+                    remove_empty(&folder);
+                } else {
+                    found.push_back(folder);
                 }
-                let _ = fs::remove_dir(entry.path());
             }
         }
     }
+}
+
+/// Whether the folder is one of a supervisor that has ended.
+fn is_left_behind(folder: &Path) -> bool {
+    folder.file_name().and_then(|name| name.to_str()).is_some_and(is_stale)
+}
+
+/// Removes the folder of a supervisor with those of its pools and their zygotes, as far as no
+/// processes are in them.
+fn remove_empty(supervisor: &Path) {
+    for pool in inner(supervisor) {
+        for zygote in inner(&pool) {
+            let _ = fs::remove_dir(zygote);
+        }
+        let _ = fs::remove_dir(pool);
+    }
+    let _ = fs::remove_dir(supervisor);
 }
 
 impl Hierarchy {
@@ -208,6 +249,45 @@ mod tests {
     fn bases(mounts: &str, own: &str) -> Vec<(String, Vec<Controller>)> {
         let show = |found: Found| (found.base.display().to_string(), found.controllers);
         parse(mounts, own).into_iter().map(show).collect()
+    }
+
+    #[test]
+    fn folders_of_dead_supervisors_go_wherever_they_are() {
+        let top = std::env::temp_dir().join(format!("howdah-groups-{}", std::process::id()));
+        let own = super::super::own_name().unwrap();
+        // The time of another process that had this number.
+        let (dead, foreign) = (format!("{own}7"), format!("howdah-1-{}.1", std::process::id()));
+        let folder = |name: &str, inner: &str| {
+            let folder = top.join(name);
+            fs::create_dir_all(folder.join(inner)).unwrap();
+            folder
+        };
+        let elsewhere = folder(&format!("session-7/deeper/{dead}"), "3-shop/1");
+        let in_use = folder(&format!("session-8/{dead}"), "3-shop/1");
+        // Stands for a process: the folder is not empty.
+        fs::write(in_use.join("3-shop/1/process"), "").unwrap();
+        let others = [
+            folder(&format!("session-7/{own}"), "1-shop/1"),
+            folder(&foreign, "1-shop/1"),
+            folder("session-9", "howdah"),
+        ];
+        fs::create_dir(top.join("base")).unwrap();
+        let found = Found {
+            base: top.join("base"),
+            top: top.clone(),
+            is_unified: false,
+            controllers: Vec::new(),
+        };
+        let hierarchy = found.create(&own).unwrap();
+        assert!(!elsewhere.exists());
+        assert!(in_use.join("3-shop/1/process").exists());
+        assert!(others.iter().all(|other| other.exists()));
+        // A pool that did not start leaves a group.
+        fs::create_dir_all(hierarchy.folder.join("2-shop/1")).unwrap();
+        let folder = hierarchy.folder.clone();
+        super::super::ControlGroups { hierarchies: vec![hierarchy] }.remove();
+        assert!(!folder.exists());
+        fs::remove_dir_all(&top).unwrap();
     }
 
     #[test]

@@ -39,7 +39,5 @@ fn round(folder: &Path) -> usize {
         // The second look makes sure that the number was not used again for another process.
         .filter(|pid| process::kill_if(*pid, || members().contains(pid)))
         .count();
-    let inner = fs::read_dir(folder).into_iter().flatten().flatten();
-    let inner = inner.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    killed + inner.map(|entry| round(&entry.path())).sum::<usize>()
+    killed + super::inner(folder).map(|inner| round(&inner)).sum::<usize>()
 }

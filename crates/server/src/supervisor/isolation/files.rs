@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs::DirEntry;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use howdah_config::{Config, Php, RootTemplate, Sandbox, Site};
+use howdah_config::{Config, Php, RootTemplate, Sandbox, Site, Symlinks};
+use howdah_files::LinkedPath;
 use howdah_sys::landlock::{FileRights, Ruleset};
 
 use super::PoolPaths;
@@ -95,40 +97,37 @@ impl Reach {
         paths: &PoolPaths<'_>,
     ) -> Reach {
         let root = root_of(&config.sites[number]);
-        let state = real(paths.state);
+        let state = trusted(paths.state);
         let others = || {
             let sites = config.sites.iter().zip(paths.states).enumerate();
             sites.filter(|(other, _)| *other != number).map(|(_, other)| other)
         };
-        let roots: Vec<PathBuf> = others().map(|(site, _)| root_of(site)).collect();
-        let mut own = vec![root.clone(), state.clone()];
-        own.extend(application(&root, &roots));
+        let roots: Vec<PathBuf> = others().filter_map(|(site, _)| root_of(site)).collect();
+        let mut own: Vec<PathBuf> = root.iter().chain(&state).cloned().collect();
+        own.extend(root.as_ref().and_then(|root| application(root, &roots)));
         // The rights to create files in a folder are those to all of it.
-        own.extend(SHARED_TEMPORARY.map(PathBuf::from));
+        own.extend(SHARED_TEMPORARY.map(|path| real(Path::new(path))));
         let all: Vec<PathBuf> = own.iter().chain(&roots).cloned().collect();
-        let mut foreign = BTreeSet::new();
-        for ((_, state), root) in others().zip(&roots) {
-            foreign.extend(state.as_deref().map(real));
-            foreign.insert(application(root, &all).unwrap_or_else(|| root.clone()));
-        }
+        let states = others().filter_map(|(_, state)| trusted(state.as_deref()?));
+        let applications =
+            roots.iter().map(|root| application(root, &all).unwrap_or_else(|| root.clone()));
+        let mut foreign: BTreeSet<PathBuf> = states.chain(applications).collect();
         // What is within the site's own folders belongs to the site, too.
         foreign.retain(|path| !own.iter().any(|own| path.starts_with(own)));
-        let ini_files = paths.ini_folders.iter().chain(&php.ini_file);
+        let ini_files = paths.ini_folders.iter().chain(&php.ini_file).map(PathBuf::as_path);
+        let temporary = SHARED_TEMPORARY[..2].iter().map(|path| real(Path::new(path)));
         Reach {
             level: php.sandbox,
             own,
             foreign: foreign.into_iter().collect(),
-            written: [root, state]
-                .into_iter()
-                .chain(SHARED_TEMPORARY[..2].iter().map(PathBuf::from))
-                .collect(),
-            php: ini_files.map(|path| real(path)).chain([real(paths.program)]).collect(),
+            written: root.into_iter().chain(state).chain(temporary).collect(),
+            php: ini_files.chain([paths.program]).filter_map(trusted).collect(),
             readable: php.readable.clone(),
             writable: php.writable.clone(),
         }
     }
 
-    /// Refuses rights in `ruleset`, and returns the exceptions.
+    /// Refuses rights in `ruleset`, and returns the exceptions. Their paths have no symbolic links.
     pub(super) fn rules(&self, ruleset: &mut Ruleset) -> Vec<(PathBuf, FileRights)> {
         const USE: FileRights = FileRights::READ.and(FileRights::EXECUTE);
         let with = |paths: &[PathBuf], rights: FileRights| -> Vec<_> {
@@ -138,7 +137,7 @@ impl Reach {
         let mut rules = match self.level {
             Sandbox::Strict => {
                 let fixed = |paths: &[&str], rights: FileRights| -> Vec<_> {
-                    paths.iter().map(|path| (PathBuf::from(path), rights)).collect()
+                    paths.iter().map(|path| (real(Path::new(path)), rights)).collect()
                 };
                 let write = FileRights::READ.and(FileRights::WRITE);
                 let devices = FileRights::WRITE_EXISTING.and(FileRights::CONTROL_DEVICES);
@@ -157,25 +156,66 @@ impl Reach {
                 [with(&rest, FileRights::ALL), with(&self.own, FileRights::ALL)].concat()
             }
         };
-        rules.extend(with(&self.readable, USE));
-        rules.extend(with(&self.writable, FileRights::ALL));
+        let named = |paths: &[PathBuf]| -> Vec<PathBuf> {
+            paths.iter().filter_map(|path| trusted(path)).collect()
+        };
+        rules.extend(with(&named(&self.readable), USE));
+        rules.extend(with(&named(&self.writable), FileRights::ALL));
         rules
     }
 }
 
 /// The document root of a site, or the folder that holds the roots of its hosts.
-fn root_of(site: &Site) -> PathBuf {
+///
+/// `None` if somebody's link leads the path to a folder of another user: the link's owner could
+/// open any folder to the own pool, and close it to those of other sites. With
+/// `symlinks = "follow"` such a root counts, unless the folder is root's.
+fn root_of(site: &Site) -> Option<PathBuf> {
+    let found = LinkedPath::of(written_root(site)).ok()?;
+    let is_vouched_for = site.symlinks == Symlinks::Follow && found.owner != 0;
+    (found.foreign_link.is_none() || is_vouched_for).then_some(found.real)
+}
+
+/// The path of [`root_of`] as the configuration has it.
+fn written_root(site: &Site) -> &Path {
     match &site.root {
-        RootTemplate::Fixed(path) => real(path),
-        RootTemplate::PerHost { before, .. } => real(Path::new(before)),
+        RootTemplate::Fixed(path) => path,
+        RootTemplate::PerHost { before, .. } => Path::new(before),
     }
 }
 
+/// The path without symbolic links, as far as it exists. `None` as for [`root_of`].
+fn trusted(path: &Path) -> Option<PathBuf> {
+    let found = LinkedPath::of(path).ok()?;
+    found.foreign_link.is_none().then_some(found.real)
+}
+
+/// Describes the paths of `site` that the sandbox leaves out because of somebody's links.
+pub(super) fn left_out(site: &Site, php: &Php, state: &Path) -> Vec<String> {
+    let root = root_of(site).is_none().then(|| written_root(site));
+    let named = php.readable.iter().chain(&php.writable).chain(&php.ini_file);
+    let paths = named.map(PathBuf::as_path).chain([state]).chain(root);
+    let about = |path: &Path| {
+        let why = match LinkedPath::of(path) {
+            Ok(found) => format!(
+                "the link {} belongs neither to root nor to the owner of the place that it leads \
+                 to; change the link's owner with `chown -h`",
+                found.foreign_link?.display()
+            ),
+            Err(error) => error.to_string(),
+        };
+        Some(format!("site {}: its sandbox does not open {}: {why}", site.name, path.display()))
+    };
+    paths.filter_map(about).collect()
+}
+
 /// The folder above a document root, where frameworks keep their code and settings. `None` if it
-/// belongs to the whole machine, or has other sites' folders in it.
+/// belongs to the whole machine, if everybody may write there, or if it has other sites' folders in
+/// it.
 fn application(root: &Path, others: &[PathBuf]) -> Option<PathBuf> {
     let above = root.parent()?;
-    let is_shared = SHARED.iter().any(|shared| above == Path::new(shared));
+    let is_shared = SHARED.iter().any(|shared| above == Path::new(shared))
+        || above.metadata().is_ok_and(|found| found.mode() & 0o002 != 0);
     let has_others = others.iter().any(|other| other.starts_with(above) && other != root);
     (!is_shared && !has_others).then(|| above.to_owned())
 }

@@ -11,7 +11,7 @@ use howdah_sys::signal::SIGKILL;
 
 use super::super::Supervisor;
 use super::super::generation::GenerationPhase;
-use super::{Backoff, Environment, PoolLog, PoolProcesses, ReadyZygote};
+use super::{Backoff, Environment, PoolLog, PoolProcesses, ReadyZygote, ZygoteProcess};
 use crate::log::Level;
 
 /// Time between a zygote's start and that of the next one to stand by. A pool that was just started
@@ -39,6 +39,14 @@ pub(in crate::supervisor) struct SpareZygote {
 impl Standby {
     pub(in crate::supervisor) fn pid(&self) -> Option<Pid> {
         self.zygote.as_ref().map(|ready| ready.zygote.pid)
+    }
+
+    pub(super) fn zygote(&self) -> Option<&ZygoteProcess> {
+        self.zygote.as_ref().map(|ready| &ready.zygote)
+    }
+
+    pub(super) fn zygote_mut(&mut self) -> Option<&mut ZygoteProcess> {
+        self.zygote.as_mut().map(|ready| &mut ready.zygote)
     }
 
     /// The socket to watch for the zygote's report.

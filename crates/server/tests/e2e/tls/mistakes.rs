@@ -34,7 +34,7 @@ fn unusable_certificates_and_keys_are_refused_with_advice() {
         ("bad", "good.key", "the certificate is malformed"),
         ("good", "good.pem", "there is no private key in it"),
         ("good", "encrypted.key", "openssl pkey -in FILE"),
-        ("good", "../", "this is not a file"),
+        ("good", "../", "it is not a regular file"),
     ];
     for (certificate, key, said) in rows {
         let file = config(&folder, &format!("{{ cert = \"{certificate}.pem\", key = \"{key}\" }}"));

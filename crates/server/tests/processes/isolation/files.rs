@@ -1,7 +1,7 @@
 //! Files, folders for temporary files, and `/proc`.
 
 use super::{Sites, can_run, has_landlock, has_mounts};
-use crate::support::{Process, has_php, is_root};
+use crate::support::{Process, Setup, has_php, is_root, wait_until};
 
 const NOBODY: u32 = 65534;
 
@@ -136,6 +136,108 @@ fn a_strict_site_has_its_root_and_the_system_only() {
     for (code, expected) in rows {
         assert_eq!(sites.run(&code), expected, "{code}");
     }
+    sites.server.stop();
+}
+
+/// Exchanges the root of `two.example` for a link of its owner to `target`, and reloads. The folder
+/// comes back afterwards, and so do the answers.
+fn reload_with_link(sites: &Sites, target: &str) {
+    let (public, kept) = (sites.path("two/public"), sites.path("two/kept"));
+    std::fs::rename(&public, &kept).unwrap();
+    std::os::unix::fs::symlink(target, &public).unwrap();
+    std::os::unix::fs::lchown(&public, Some(NOBODY), None).unwrap();
+    let front = sites.server.front();
+    sites.server.signal(howdah_sys::signal::SIGHUP);
+    wait_until("another generation serves", || !front.lives());
+    std::fs::remove_file(&public).unwrap();
+    std::fs::rename(&kept, &public).unwrap();
+    wait_until("the folder is served again", || sites.run("echo 'fine';") == "fine");
+}
+
+/// A pool's user owns the folder in which the document root is, and may exchange the root for a
+/// link to the root of another site.
+#[test]
+fn a_link_in_place_of_a_root_opens_no_other_root() {
+    if !can_run() || !has_landlock() || !is_root() {
+        return;
+    }
+    for level in ["standard", "strict"] {
+        let sites = Sites::start(&format!("user = \"nobody\"\nsandbox = \"{level}\""));
+        let one = sites.path("one/public");
+        let attempt = read(&format!("{one}/index.php"));
+        assert_eq!(sites.run(&attempt), "closed");
+        reload_with_link(&sites, &one);
+        assert_eq!(sites.run(&attempt), "closed", "{level}");
+        assert_eq!(sites.run(&write(&format!("{one}/new"))), "closed", "{level}");
+        assert_eq!(sites.run_in("one", "echo 'fine';"), "fine");
+        sites.server.stop();
+    }
+}
+
+#[test]
+fn a_link_in_place_of_a_root_closes_nothing_to_other_sites() {
+    if !can_run() || !has_landlock() || !is_root() {
+        return;
+    }
+    let sites = Sites::start("user = \"nobody\"");
+    reload_with_link(&sites, "/usr");
+    assert_eq!(sites.run_in("one", &read("/usr/bin/env")), "open");
+    assert_eq!(sites.run_in("one", "echo shell_exec('id') ? 'open' : 'closed';"), "open");
+    sites.server.stop();
+}
+
+/// A zygote that is started later gets rules for the same paths.
+#[test]
+fn a_link_in_place_of_a_root_opens_no_other_root_to_the_next_zygote() {
+    if !can_run() || !has_landlock() || !is_root() {
+        return;
+    }
+    let sites = Sites::start("user = \"nobody\"\nstandby = false\nwritable = [\"two/data\"]");
+    let (one, two) = (sites.path("one/public"), sites.path("two"));
+    for name in ["public", "data"] {
+        let place = format!("{two}/{name}");
+        let _ = std::fs::rename(&place, format!("{two}/kept-{name}"));
+        std::os::unix::fs::symlink(&one, &place).unwrap();
+        std::os::unix::fs::lchown(&place, Some(NOBODY), None).unwrap();
+    }
+    let zygote = |sites: &Sites| {
+        let all = sites.server.zygotes();
+        all.into_iter().find(|zygote| zygote.arguments().ends_with(" two"))
+    };
+    let former = zygote(&sites).unwrap();
+    former.signal(howdah_sys::signal::SIGKILL);
+    wait_until("another zygote has workers", || {
+        zygote(&sites).is_some_and(|now| now != former && now.children().len() == 2)
+    });
+    std::fs::remove_file(format!("{two}/public")).unwrap();
+    std::fs::rename(format!("{two}/kept-public"), format!("{two}/public")).unwrap();
+    wait_until("the folder is served again", || sites.run("echo 'fine';") == "fine");
+    assert_eq!(sites.run(&read(&format!("{one}/index.php"))), "closed");
+    assert_eq!(sites.run(&write(&format!("{one}/new"))), "closed");
+    sites.server.stop();
+}
+
+/// The pool's user owns its state folder, without which PHP does not start.
+#[test]
+fn a_pool_that_does_not_start_keeps_no_other_site_from_serving() {
+    if !can_run() {
+        return;
+    }
+    let Sites { folder, server } = Sites::start("user = \"nobody\"");
+    server.stop();
+    let sessions = folder.path().join("state/two/sessions");
+    std::fs::remove_dir_all(&sessions).unwrap();
+    std::fs::write(&sessions, "").unwrap();
+    let server = Setup::config(&folder.path().join("howdah.toml")).start();
+    let sites = Sites { folder, server };
+    assert_eq!(sites.run_in("one", "echo 'fine';"), "fine");
+    sites.server.wait_for_log("cannot create the folder");
+    assert!(sites.server.log().contains("this pool is started again and again"));
+    sites.server.kill_front();
+    assert_eq!(sites.run_in("one", "echo 'fine';"), "fine");
+    std::fs::remove_file(&sessions).unwrap();
+    sites.server.wait_for_log("two: its new zygote");
+    assert_eq!(sites.run("echo 'fine';"), "fine");
     sites.server.stop();
 }
 
