@@ -30,7 +30,7 @@ pub(crate) use fields::{
 };
 pub(crate) use isolation::{ConnectTo, FunctionName, SandboxLevel};
 pub(crate) use lanes::{Lanes, MethodName, NamedValue, PathGlob};
-pub(crate) use logs::{Access, Errors, Format, Level};
+pub(crate) use logs::{Access, ErrorLog, Format, Level};
 pub(crate) use names::{
     Extension, Hosts, ModeName, ModuleName, NamePattern, PagePath, PhpVersion, PlainName, SapiName,
     Text, User,
@@ -41,7 +41,7 @@ pub(crate) use network::{
 };
 pub(crate) use overrides::{DirectiveName, Overrides, Rules};
 pub(crate) use paths::{File, Root, SymlinkPolicy, Try};
-pub(crate) use sending::{Accel, Coding, MadeCoding};
+pub(crate) use sending::{Accel, Coding};
 pub(crate) use tables::{Environment, Include, Ini, PhpTable, Sites, Table, VariableName};
 pub(crate) use tls::{Ciphers, OldestTls, Source, TlsTable, TransportSecurity, Verify};
 pub(crate) use upstreams::UpstreamUrl;

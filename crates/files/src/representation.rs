@@ -42,6 +42,8 @@ pub enum CacheableCoding {
     Gzip,
     /// Brotli (RFC 7932).
     Brotli,
+    /// Zstandard (RFC 8878).
+    Zstandard,
 }
 
 /// A keyed digest of content, and its length.
@@ -138,6 +140,7 @@ mod tests {
         cache.keep(&one, CacheableCoding::Gzip, &vec![1; 10].into());
         assert!(cache.find(&one, CacheableCoding::Gzip).is_some());
         assert!(cache.find(&one, CacheableCoding::Brotli).is_none());
+        assert!(cache.find(&one, CacheableCoding::Zstandard).is_none());
         assert!(cache.share(&other, CacheableCoding::Gzip, b"else").is_none());
         assert!(cache.share(&two, CacheableCoding::Gzip, b"same").is_some());
         assert!(cache.find(&two, CacheableCoding::Gzip).is_some());

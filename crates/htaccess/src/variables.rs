@@ -138,7 +138,7 @@ impl Server {
             Server::Name => return server_name(transaction).into_owned().into(),
             Server::Ipv6 if is_ipv6(client.remote().ip()) => b"on",
             Server::Ipv6 => b"off",
-            Server::Software => SOFTWARE,
+            Server::Software => SERVER_SOFTWARE,
             Server::Administrator => b"[no address given]",
             Server::ApiVersion => b"20120211:142",
             Server::Owner | Server::OwnerGroup => return owner(self, transaction, context).into(),
@@ -264,7 +264,12 @@ fn printed(value: impl std::fmt::Display) -> Cow<'static, [u8]> {
 
 const WEEKDAYS: &[u8] = b"SunMonTueWedThuFriSat";
 const MONTHS: &[u8] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
-const SOFTWARE: &[u8] = concat!(
+/// `SERVER_SOFTWARE`, as directives and scripts see it.
+///
+/// WordPress, and others after it, look for the word `Apache` to learn whether they may write
+/// rewrite rules and pretty addresses for it. A script's view of Howdah is Apache's, so the word is
+/// there.
+pub const SERVER_SOFTWARE: &[u8] = concat!(
     "Howdah/",
     env!("CARGO_PKG_VERSION_MAJOR"),
     ".",

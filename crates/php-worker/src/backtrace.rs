@@ -21,11 +21,11 @@ const INTERNAL: u8 = 1;
 #[derive(Debug, Default)]
 pub struct Frame {
     /// The class of a method; empty for a function.
-    pub class: Text,
+    pub class: FrameText,
     /// Name of the function; empty for the code of a file.
-    pub function: Text,
+    pub function: FrameText,
     /// Path of the file; empty for a function that is written in C.
-    pub file: Text,
+    pub file: FrameText,
     /// The line that is executed.
     pub line: u32,
     /// Whether no frame called this one.
@@ -34,18 +34,18 @@ pub struct Frame {
 
 /// A text of a frame.
 #[derive(Debug)]
-pub struct Text {
+pub struct FrameText {
     bytes: [u8; LONGEST_TEXT],
     length: usize,
 }
 
-impl Default for Text {
-    fn default() -> Text {
-        Text { bytes: [0; LONGEST_TEXT], length: 0 }
+impl Default for FrameText {
+    fn default() -> FrameText {
+        FrameText { bytes: [0; LONGEST_TEXT], length: 0 }
     }
 }
 
-impl Text {
+impl FrameText {
     /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
@@ -100,7 +100,7 @@ fn frame(layout: &raw::Layout, at: usize) -> Option<(Option<Frame>, usize)> {
     Some((Some(frame), previous))
 }
 
-impl Text {
+impl FrameText {
     /// Copies the PHP string at this address; 0 is none. A string that cannot be read stays empty.
     fn read(&mut self, layout: &raw::Layout, string: usize) {
         if string == 0 {

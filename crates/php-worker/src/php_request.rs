@@ -1,6 +1,8 @@
 //! One PHP request: passes the request to PHP, and PHP's response to a [`ResponseSink`].
 
+mod sink;
 mod sub_request;
+mod variables;
 
 use std::ffi::{CStr, OsStr, c_int};
 use std::io;
@@ -8,11 +10,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
-use howdah_ipc::figures::CacheNumbers;
 use howdah_ipc::request::{DecodedRequest, FixedText, Pairs};
 use howdah_ipc::response::{HeadKind, MOST_HEAD};
 
+pub use self::sink::{ClientGone, Field, HeadError, ResponseSink};
 use self::sub_request::SubRequests;
+use self::variables::VariableCursor;
 use crate::body::BodyReader;
 use crate::children;
 use crate::head::ScriptHead;
@@ -25,61 +28,7 @@ use crate::sapi::{self, raw};
 use crate::text_table::TextTable;
 use crate::user_ini::UserIniCache;
 
-/// The client has gone; the rest of the response is not wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClientGone;
-
-/// The reason why a head was not sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HeadError {
-    /// The client has gone.
-    ClientGone,
-    /// The head is longer than the limit.
-    TooLong,
-}
-
-/// Name and value of a header field.
-pub type Field<'f> = (&'f [u8], &'f [u8]);
-
-/// Receiver of a response.
-pub trait ResponseSink {
-    /// Sends a head: any number of interim heads, then one final head before the first byte of the
-    /// body.
-    ///
-    /// # Errors
-    /// The head was not sent.
-    fn head(
-        &mut self,
-        kind: HeadKind,
-        status: u16,
-        reason: &[u8],
-        fields: &mut dyn Iterator<Item = Field<'_>>,
-    ) -> Result<(), HeadError>;
-    /// Sends bytes of the body.
-    ///
-    /// # Errors
-    /// The client has gone.
-    fn write(&mut self, bytes: &[u8]) -> Result<(), ClientGone>;
-    /// Sends everything written until now to the client.
-    ///
-    /// # Errors
-    /// The client has gone.
-    fn flush(&mut self) -> Result<(), ClientGone>;
-    /// Marks the response as complete.
-    fn end(&mut self);
-    /// Notes how many bytes of memory the script had at most.
-    fn note_peak(&mut self, _bytes: u64) {}
-    /// Notes the use of PHP's caches.
-    fn note_caches(&mut self, _caches: &CacheNumbers) {}
-    /// Asks the front something. `None`: there is no answer.
-    fn ask(&mut self, _question: &[u8]) -> Option<Vec<u8>> {
-        None
-    }
-    /// Tells how many seconds the script has given itself from now; 0 and less is no limit.
-    fn time_limit(&mut self, seconds: i64);
-}
-
-/// WorkerFacts about the worker that PHP and the script need.
+/// Facts about the worker that PHP and the script need.
 #[derive(Debug, Clone, Copy)]
 pub struct WorkerFacts<'f> {
     /// `HOWDAH_POOL` in `$_SERVER`.
@@ -135,15 +84,6 @@ enum ResponseStage {
     Discard,
     /// The response is complete.
     Ended,
-}
-
-/// The next entry in an iteration over `$_SERVER`.
-enum VariableCursor<'c> {
-    Sent(Pairs<'c>),
-    PhpSelf,
-    Requests,
-    Pool,
-    Done,
 }
 
 impl<'c> PhpRequest<'c> {
@@ -215,28 +155,6 @@ impl<'c> PhpRequest<'c> {
             uri: text(FixedText::RequestUri),
         };
         log::write(level, message, Some(about));
-    }
-
-    pub(crate) fn variable(&self, wanted: &[u8]) -> Option<&'c [u8]> {
-        self.request
-            .variables()
-            .find(|(name, _)| *name == wanted)
-            .map(|(_, value)| value)
-    }
-
-    /// The environment variable that a script gets by this name, followed by a NUL. Apache's table
-    /// ignores case.
-    pub(crate) fn environment(&self, wanted: &[u8]) -> Option<&[u8]> {
-        let changed = self.sub_requests.variable(wanted).or_else(|| self.changed.find(wanted));
-        changed.or_else(|| {
-            let mut variables = self.request.variables();
-            let found = variables.find(|(name, _)| name.eq_ignore_ascii_case(wanted));
-            found.map(|(_, value)| value)
-        })
-    }
-
-    pub(crate) fn set_variable(&mut self, name: &[u8], value: &[u8]) {
-        self.changed.set(name, value);
     }
 
     /// Sets a note, unless `value` is `None`. Returns the former one; it is valid until the next
@@ -318,9 +236,8 @@ impl<'c> PhpRequest<'c> {
         let _ = self.client.head(HeadKind::Final, 500, b"", &mut std::iter::empty());
         self.log(
             Level::Error,
-            b"PHP could not start the request, see the message before; check the values \
-              of               php_value and php_flag, and the .user.ini files; the worker is \
-              replaced",
+            b"PHP could not start the request, see the message before; check the values of \
+              php_value and php_flag, and the .user.ini files; the worker is replaced",
         );
     }
 
@@ -340,32 +257,6 @@ impl<'c> PhpRequest<'c> {
         if children::is_worker() {
             self.client.time_limit(seconds);
         }
-    }
-
-    pub(crate) fn next_variable(&mut self, first: bool) -> Option<raw::Pair> {
-        if first {
-            self.variables = VariableCursor::Sent(self.request.variables());
-        }
-        if let VariableCursor::Sent(pairs) = &mut self.variables {
-            if let Some((name, value)) = pairs.next() {
-                // A script that another one includes may be the first to ask for the variables.
-                return Some(raw_pair((name, self.sub_requests.variable(name).unwrap_or(value))));
-            }
-            self.variables = VariableCursor::PhpSelf;
-        }
-        let (name, value, next) = match self.variables {
-            VariableCursor::PhpSelf => (c"PHP_SELF", self.php_self(), VariableCursor::Requests),
-            VariableCursor::Requests => {
-                let length = write_number(&mut self.served, self.facts.served);
-                (c"HOWDAH_WORKER_REQUESTS", raw_text(&self.served[..length]), VariableCursor::Pool)
-            }
-            VariableCursor::Pool => {
-                (c"HOWDAH_POOL", raw_text(self.facts.pool.to_bytes()), VariableCursor::Done)
-            }
-            VariableCursor::Sent(_) | VariableCursor::Done => return None,
-        };
-        self.variables = next;
-        Some(raw::Pair { name: raw_text(name.to_bytes()), value })
     }
 
     /// Returns the next entry of a list of the shim's. `first` is what the list is about, and asks
@@ -404,17 +295,6 @@ impl<'c> PhpRequest<'c> {
             },
             uri,
         )
-    }
-
-    /// SCRIPT_NAME followed by PATH_INFO.
-    fn php_self(&mut self) -> raw::Text {
-        let variable = |name| self.sub_requests.variable(name).or_else(|| self.variable(name));
-        let script_name = variable(b"SCRIPT_NAME").unwrap_or(c"".to_bytes());
-        let Some(path_info) = variable(b"PATH_INFO") else {
-            return raw_text(script_name);
-        };
-        self.php_self = [script_name, path_info, b"\0"].concat();
-        raw_text(&self.php_self[..self.php_self.len() - 1])
     }
 
     /// Takes the answer to the last question. Returns the next one.
@@ -516,38 +396,5 @@ fn raw_bytes(bytes: &[u8]) -> raw::Text {
     raw::Text {
         at: bytes.as_ptr().cast(),
         length: bytes.len(),
-    }
-}
-
-/// Writes `number` in decimal and a NUL into `buffer`. Returns the number of digits.
-fn write_number(buffer: &mut [u8; 24], mut number: u64) -> usize {
-    let mut digits = [0; 20];
-    let mut first = digits.len();
-    loop {
-        first -= 1;
-        digits[first] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    let length = digits.len() - first;
-    buffer[..length].copy_from_slice(&digits[first..]);
-    buffer[length] = 0;
-    length
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_written_with_their_nul() {
-        for number in [0, 7, 10, 1234, u64::MAX] {
-            let mut buffer = [b'x'; 24];
-            let length = write_number(&mut buffer, number);
-            assert_eq!(&buffer[..length], number.to_string().as_bytes());
-            assert_eq!(buffer[length], 0);
-        }
     }
 }

@@ -58,7 +58,7 @@ pub(crate) struct Explanation {
     pub(crate) set: Vec<String>,
     /// The lines for the error log.
     pub(crate) complaints: Vec<String>,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: ExplainedOutcome,
     /// The lane of the pool that the request waits in; `None` without lanes, and for other
     /// requests.
     pub(crate) lane: Option<String>,
@@ -83,7 +83,7 @@ pub(crate) struct Work {
 
 /// The source of the response's content.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum ExplainedOutcome {
     /// A file.
     File(String),
     /// The output of a script: its path, the variables that directives have set, and PHP's
@@ -177,7 +177,7 @@ impl Bench<'_> {
             events: Vec::new(),
             set: Vec::new(),
             complaints: Vec::new(),
-            outcome: Outcome::Page,
+            outcome: ExplainedOutcome::Page,
             lane: None,
             head: ResponseHead::new(Status::OK),
             filters: Vec::new(),
@@ -239,7 +239,7 @@ impl Bench<'_> {
                             .store;
                     codings::select(store, self.site, (path, file), fields)
                 };
-                to.outcome = Outcome::File(shown(&path));
+                to.outcome = ExplainedOutcome::File(shown(&path));
                 to.head = self.file((&path, file, variant), rules);
                 about.is_error = !to.head.status.is_success();
             }
@@ -251,7 +251,7 @@ impl Bench<'_> {
                     variables.push((text(name), text(value)));
                 });
                 to.lane = self.site.lane_name(self.site.lane(&self.client)).map(str::to_owned);
-                to.outcome = Outcome::Script {
+                to.outcome = ExplainedOutcome::Script {
                     path: shown(script.path()),
                     settings: rules.map(settings).unwrap_or_default(),
                     variables,
@@ -262,10 +262,10 @@ impl Bench<'_> {
             Resolution::Proxy { upstream, target } => {
                 let server = self.site.config().upstreams.get(upstream);
                 let server = server.map(ToString::to_string).unwrap_or_default();
-                to.outcome = Outcome::Proxy(server + &String::from_utf8_lossy(&target));
+                to.outcome = ExplainedOutcome::Proxy(server + &String::from_utf8_lossy(&target));
             }
             Resolution::Listing { path } => {
-                to.outcome = Outcome::Listing(shown(&path));
+                to.outcome = ExplainedOutcome::Listing(shown(&path));
                 if let Some(ruled) = ruled.as_deref() {
                     let content_type = howdah_site::listing_type(self.site, &self.client, ruled);
                     to.head.fields.push(b"Content-Type", &content_type);
@@ -297,12 +297,12 @@ impl Bench<'_> {
                 about.is_error = true;
             }
         }
-        let is_script = matches!(to.outcome, Outcome::Script { .. });
-        let is_compressed = is_script || matches!(to.outcome, Outcome::File(_));
+        let is_script = matches!(to.outcome, ExplainedOutcome::Script { .. });
+        let is_compressed = is_script || matches!(to.outcome, ExplainedOutcome::File(_));
         let Some(ruled) = ruled else {
             if is_compressed {
                 let fields = &self.client.request().fields;
-                let filter = codings::explained(self.site, fields, &mut to.head, is_script);
+                let filter = codings::explained(self.site, None, fields, &mut to.head, is_script);
                 to.filters.extend(filter);
             }
             return;
@@ -325,8 +325,14 @@ impl Bench<'_> {
         if is_compressed && to.filters.is_empty() {
             let edited = ruled.state.request_fields.as_ref();
             let fields = edited.unwrap_or(&self.client.request().fields);
-            to.filters
-                .extend(codings::explained(self.site, fields, &mut to.head, is_script));
+            let rules = Some(&**ruled);
+            to.filters.extend(codings::explained(
+                self.site,
+                rules,
+                fields,
+                &mut to.head,
+                is_script,
+            ));
         }
     }
 

@@ -69,7 +69,7 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
     };
     context.site = Some(site);
     if context.request.is_early
-        && let Some(response) = secure::settle_early(context.request)
+        && let Some(response) = secure::settle_early(context.request, site)
     {
         return Served::early(response, Some(site));
     }

@@ -6,7 +6,7 @@ mod ruled;
 use std::io::Write;
 use std::net::IpAddr;
 
-use howdah_htaccess::Client;
+use howdah_htaccess::{Client, SERVER_SOFTWARE};
 use howdah_http::{Content, Fields, Request, Scheme};
 
 use crate::resolution::Script;
@@ -151,7 +151,7 @@ fn about_the_try_step(request: &Request, script: &Script, out: &mut impl FnMut(&
 fn about_the_server(client: &Client<'_>, out: &mut impl FnMut(&[u8], &[u8])) {
     let request = client.request();
     out(b"GATEWAY_INTERFACE", b"CGI/1.1");
-    out(b"SERVER_SOFTWARE", SOFTWARE);
+    out(b"SERVER_SOFTWARE", SERVER_SOFTWARE);
     out(b"SERVER_SIGNATURE", b"");
     with_address(client.local().ip(), |local| {
         out(b"SERVER_ADDR", local);
@@ -310,18 +310,6 @@ const PREFIX: &[u8] = b"HTTP_";
 
 /// Longer field names are dropped. The longest registered one has 47 characters.
 const LONGEST_NAME: usize = 256;
-
-/// WordPress, and others after it, look for the word `Apache` to learn whether they may write
-/// rewrite rules and pretty addresses for it. A script's view of Howdah is Apache's, so the word is
-/// there.
-const SOFTWARE: &[u8] = concat!(
-    "Howdah/",
-    env!("CARGO_PKG_VERSION_MAJOR"),
-    ".",
-    env!("CARGO_PKG_VERSION_MINOR"),
-    " (Apache)"
-)
-.as_bytes();
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@
 //! `rates` compares it with the state before, and `screen` draws both.
 #![forbid(unsafe_code)]
 
+pub mod printed;
 mod rates;
 mod screen;
 mod state;

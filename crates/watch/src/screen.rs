@@ -6,6 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table};
 
+use crate::printed::{size, visible};
 use crate::rates::Rates;
 use crate::state::{Histogram, Site, Status, Worker};
 
@@ -252,28 +253,6 @@ fn period(seconds: f64) -> String {
         (0, hours, minutes) => format!("{hours} h {minutes} min"),
         (days, hours, _) => format!("{days} d {hours} h"),
     }
-}
-
-/// Bytes in the unit that suits them.
-fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut unit = 0;
-    let mut number = bytes as f64;
-    while number >= 1024.0 && unit < UNITS.len() - 1 {
-        number /= 1024.0;
-        unit += 1;
-    }
-    match unit {
-        0 => format!("{bytes} B"),
-        _ => format!("{number:.1} {}", UNITS[unit]),
-    }
-}
-
-/// Replaces control characters: what a site says cannot control the terminal.
-fn visible(text: &str) -> String {
-    text.chars()
-        .map(|one| if one.is_control() { '\u{fffd}' } else { one })
-        .collect()
 }
 
 #[cfg(test)]

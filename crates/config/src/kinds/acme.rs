@@ -3,99 +3,58 @@
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::names::text_kind;
 use super::{Problem, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
 use crate::values::AcmeChallenge;
 
-/// The URL of a directory of an authority.
-pub(crate) struct DirectoryUrl;
-
-impl ValueKind for DirectoryUrl {
-    type Value = String;
-
-    fn name() -> String {
-        "a URL".to_owned()
+text_kind!(
+    /// The URL of a directory of an authority.
+    DirectoryUrl, "a URL", |text| {
+        let host = text.strip_prefix("https://").and_then(|rest| rest.split('/').next());
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+        if host.is_none_or(str::is_empty) || !is_plain {
+            return Err(Problem::new(
+                format!("`{text}` is not the URL of a directory"),
+                "give a URL that begins with `https://`; the authority tells it",
+            ));
+        }
+        Ok(())
     }
+);
 
-    fn show(value: &String) -> String {
-        quoted(value)
+text_kind!(
+    /// The URL that is asked about names.
+    AskUrl, "a URL", |text| {
+        let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+        let host = rest.and_then(|rest| rest.split(['/', '?']).next());
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
+        if host.is_none_or(str::is_empty) || !is_plain {
+            return Err(Problem::new(
+                format!("`{text}` is not a URL that can be asked"),
+                "give one that begins with `http://` or `https://`, as in \
+                 `\"http://127.0.0.1:8000/may-have-certificate\"`",
+            ));
+        }
+        Ok(())
     }
+);
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
-        read_string(value, report, &Self::name(), |text| {
-            let host = text.strip_prefix("https://").and_then(|rest| rest.split('/').next());
-            let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
-            if host.is_none_or(str::is_empty) || !is_plain {
-                return Err(Problem::new(
-                    format!("`{text}` is not the URL of a directory"),
-                    "give a URL that begins with `https://`; the authority tells it",
-                ));
-            }
-            Ok(text.to_owned())
-        })
+text_kind!(
+    /// An address for mail.
+    Email, "an address for mail", |text| {
+        let is_plain = |part: &str| {
+            !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',')
+        };
+        match text.split_once('@') {
+            Some((user, host)) if is_plain(user) && is_plain(host) => Ok(()),
+            _ => Err(Problem::new(
+                format!("`{text}` is not an address for mail"),
+                "give one address, without `mailto:`, as in `\"admin@example.org\"`",
+            )),
+        }
     }
-}
-
-/// The URL that is asked about names.
-pub(crate) struct AskUrl;
-
-impl ValueKind for AskUrl {
-    type Value = String;
-
-    fn name() -> String {
-        "a URL".to_owned()
-    }
-
-    fn show(value: &String) -> String {
-        quoted(value)
-    }
-
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
-        read_string(value, report, &Self::name(), |text| {
-            let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-            let host = rest.and_then(|rest| rest.split(['/', '?']).next());
-            let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
-            if host.is_none_or(str::is_empty) || !is_plain {
-                return Err(Problem::new(
-                    format!("`{text}` is not a URL that can be asked"),
-                    "give one that begins with `http://` or `https://`, as in \
-                     `\"http://127.0.0.1:8000/may-have-certificate\"`",
-                ));
-            }
-            Ok(text.to_owned())
-        })
-    }
-}
-
-/// An address for mail.
-pub(crate) struct Email;
-
-impl ValueKind for Email {
-    type Value = String;
-
-    fn name() -> String {
-        "an address for mail".to_owned()
-    }
-
-    fn show(value: &String) -> String {
-        quoted(value)
-    }
-
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
-        read_string(value, report, &Self::name(), |text| {
-            let is_plain = |part: &str| {
-                !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',')
-            };
-            match text.split_once('@') {
-                Some((user, host)) if is_plain(user) && is_plain(host) => Ok(text.to_owned()),
-                _ => Err(Problem::new(
-                    format!("`{text}` is not an address for mail"),
-                    "give one address, without `mailto:`, as in `\"admin@example.org\"`",
-                )),
-            }
-        })
-    }
-}
+);
 
 /// A challenge of ACME.
 pub(crate) struct Challenge;

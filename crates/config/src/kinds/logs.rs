@@ -62,9 +62,9 @@ impl AccessTarget {
 }
 
 /// `"-"`, a file or the system's log.
-pub(crate) struct Errors;
+pub(crate) struct ErrorLog;
 
-impl ValueKind for Errors {
+impl ValueKind for ErrorLog {
     type Value = ErrorTarget;
 
     fn name() -> String {

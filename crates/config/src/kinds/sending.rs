@@ -73,37 +73,6 @@ impl ValueKind for Coding {
     }
 }
 
-/// A content coding that the server can make itself.
-pub(crate) struct MadeCoding;
-
-impl ValueKind for MadeCoding {
-    type Value = ContentCoding;
-
-    fn name() -> String {
-        "`\"br\"` or `\"gzip\"`".to_owned()
-    }
-
-    fn show(value: &ContentCoding) -> String {
-        Coding::show(value)
-    }
-
-    fn read(
-        value: &Spanned<DeValue<'_>>,
-        report: &mut MistakeCollector<'_>,
-    ) -> Option<ContentCoding> {
-        let coding = Coding::read(value, report)?;
-        if coding == ContentCoding::Zstandard {
-            report.add(
-                value.span(),
-                "zstd is not made by the server",
-                Some("list it in `precompressed`, and put `.zst` files beside the others".into()),
-            );
-            return None;
-        }
-        Some(coding)
-    }
-}
-
 fn check_prefix(prefix: &str) -> Result<(), Problem> {
     let inner = prefix.strip_prefix('/').and_then(|rest| rest.strip_suffix('/'));
     if prefix == "/" || inner.is_some_and(is_plain_path) {

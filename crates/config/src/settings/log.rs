@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::Site;
-use crate::kinds::{Access, Errors, File, Format, Level};
+use crate::kinds::{Access, ErrorLog, File, Format, Level};
 use crate::section::section;
 use crate::system_log::{LogDaemon, SystemLog};
 use crate::values::{AccessFormat, AccessTarget, ErrorTarget, LogLevel};
@@ -30,7 +30,7 @@ section! {
             "The format that all log analysers read.";
         /// The error log: `"-"` for standard error, a file that lines are added to, or the system's
         /// log as in `access`. PHP's errors go there too.
-        error ("error"): ErrorTarget as Errors = ErrorTarget::Stderr,
+        error ("error"): ErrorTarget as ErrorLog = ErrorTarget::Stderr,
             "Visible in a terminal, and collected by service managers.";
         /// The socket of the system's log, for `"syslog:…"`.
         syslog_socket ("syslog_socket"): PathBuf as File = PathBuf::from("/dev/log"),

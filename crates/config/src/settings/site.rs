@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::{Php, SiteTls};
 use crate::kinds::{
     Accel, Access, Addresses, AtLeast, AutoSize, Charset, Coding, DirectiveName, ErrorPages,
-    FieldName, FieldRules, FieldTable, File, Flag, Format, Hosts, List, MadeCoding, ModuleName,
-    NameGlob, NamePattern, Optional, Overrides, PhpTable, PlainName, RateLimit, Root, Rules, Span,
+    FieldName, FieldRules, FieldTable, File, Flag, Format, Hosts, List, ModuleName, NameGlob,
+    NamePattern, Optional, Overrides, PhpTable, PlainName, RateLimit, Root, Rules, Span,
     SymlinkPolicy, TlsTable, Try, TypeGlob, UpstreamUrl,
 };
 use crate::listener::{ListenAddress, Listener};
@@ -195,9 +195,9 @@ section! {
         /// preference counts, then the order of this list. Where a compressed file lies beside
         /// (`precompressed`), or where directives have chosen a filter, that one is sent. Files up
         /// to 1 MiB are compressed once and kept in memory.
-        compress ("compress"): Vec<ContentCoding> as List<MadeCoding> = Vec::new(),
-            "As Apache, a site compresses what its directives say; new sites want `[\"br\", \
-                \"gzip\"]`.";
+        compress ("compress"): Vec<ContentCoding> as List<Coding> = Vec::new(),
+            "As Apache, a site compresses what its directives say; new sites want \
+                `[\"zstd\", \"br\", \"gzip\"]`.";
         /// Whether `compress` is for the output of scripts, too. What a script sends is passed on
         /// at once wherever it pauses.
         compress_scripts ("compress_scripts"): bool as Flag = false,

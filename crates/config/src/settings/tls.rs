@@ -53,7 +53,7 @@ section! {
             "Who has recorded such a request can send it once more to a second server with the \
                 same certificate, and most scripts were not written for that.";
         /// Whether requests over http for a name of the site are redirected to https: with 301 for
-        /// GET and HEAD, and 308 for others. Paths below `/.well-known/acme-challenge/` are not,
+        /// GET and HEAD, and 308 for others. Tokens of `/.well-known/acme-challenge/` are not,
         /// nor requests that a trusted proxy has received over https.
         redirect ("redirect"): bool as Flag = true,
             "A site with a certificate is meant to be used over https.";

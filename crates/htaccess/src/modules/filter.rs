@@ -28,6 +28,8 @@ pub enum Filter {
     Inflate,
     /// mod_brotli's BROTLI_COMPRESS.
     Brotli,
+    /// Zstandard, which no directive names: Apache has no such filter.
+    Zstandard,
     /// mod_substitute's SUBSTITUTE.
     Substitute(Arc<dyn ContentFilter>),
 }

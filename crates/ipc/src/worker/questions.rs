@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use howdah_sys::futex;
 
-use super::{ResponseWriter, SPACE_CHECK};
+use super::ResponseWriter;
+use super::response_writer::SPACE_CHECK;
 use crate::region::TEXT_START;
 use crate::sync::Ordering;
 

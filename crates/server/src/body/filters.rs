@@ -92,6 +92,7 @@ pub(crate) fn coding(filters: &[Filter]) -> Option<CacheableCoding> {
     match filters {
         [Filter::Deflate] => Some(CacheableCoding::Gzip),
         [Filter::Brotli] => Some(CacheableCoding::Brotli),
+        [Filter::Zstandard] => Some(CacheableCoding::Zstandard),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use howdah_htaccess::trace::Event;
 use howdah_http::Scheme;
 use serde_json::{Value, json as value};
 
-use super::{Explanation, Outcome, Pairs, Work};
+use super::{ExplainedOutcome, Explanation, Pairs, Work};
 
 /// Returns the explanation as text: the events of each round, with file and line.
 pub(crate) fn text(explanation: &Explanation) -> String {
@@ -114,12 +114,14 @@ impl Page {
     fn outcome(&mut self, explanation: &Explanation) {
         let status = explanation.head.status;
         let what = match &explanation.outcome {
-            Outcome::File(path) => format!("the file {path}"),
-            Outcome::Script { path, .. } => format!("the output of {path} (it was not run)"),
-            Outcome::Listing(path) => format!("a list of the folder {path}"),
-            Outcome::Proxy(url) => format!("proxy: {url} (it was not asked)"),
-            Outcome::Page if status.is_redirection() => "a redirect".to_owned(),
-            Outcome::Page => "a page of the server's own, or of ErrorDocument".to_owned(),
+            ExplainedOutcome::File(path) => format!("the file {path}"),
+            ExplainedOutcome::Script { path, .. } => {
+                format!("the output of {path} (it was not run)")
+            }
+            ExplainedOutcome::Listing(path) => format!("a list of the folder {path}"),
+            ExplainedOutcome::Proxy(url) => format!("proxy: {url} (it was not asked)"),
+            ExplainedOutcome::Page if status.is_redirection() => "a redirect".to_owned(),
+            ExplainedOutcome::Page => "a page of the server's own, or of ErrorDocument".to_owned(),
         };
         self.line(0, &format!("{status} {}: {what}", status.reason()));
         for (name, content) in explanation.head.fields.iter() {
@@ -131,7 +133,7 @@ impl Page {
         if let Some(lane) = &explanation.lane {
             self.line(1, &format!("(it waits for a worker in the lane {lane})"));
         }
-        if let Outcome::Script { variables, settings, .. } = &explanation.outcome {
+        if let ExplainedOutcome::Script { variables, settings, .. } = &explanation.outcome {
             let told = |name: &str| {
                 explanation.set.iter().any(|set| set == name)
                     || name.starts_with("REDIRECT_")
@@ -186,6 +188,7 @@ fn name(filter: &Filter) -> &'static str {
         Filter::Deflate => "DEFLATE",
         Filter::Inflate => "INFLATE",
         Filter::Brotli => "BROTLI_COMPRESS",
+        Filter::Zstandard => "zstd",
         Filter::Substitute(_) => "SUBSTITUTE",
     }
 }
@@ -214,16 +217,16 @@ pub(crate) fn json(explanation: &Explanation) -> String {
             .collect()
     };
     let outcome = match &explanation.outcome {
-        Outcome::File(path) => value!({ "kind": "file", "path": path }),
-        Outcome::Script { path, variables, settings } => value!({
+        ExplainedOutcome::File(path) => value!({ "kind": "file", "path": path }),
+        ExplainedOutcome::Script { path, variables, settings } => value!({
             "kind": "script",
             "path": path,
             "variables": object(variables),
             "settings": object(settings),
         }),
-        Outcome::Listing(path) => value!({ "kind": "listing", "path": path }),
-        Outcome::Proxy(url) => value!({ "kind": "proxy", "url": url }),
-        Outcome::Page => value!({ "kind": "page" }),
+        ExplainedOutcome::Listing(path) => value!({ "kind": "listing", "path": path }),
+        ExplainedOutcome::Proxy(url) => value!({ "kind": "proxy", "url": url }),
+        ExplainedOutcome::Page => value!({ "kind": "page" }),
     };
     let page = value!({
         "request": {

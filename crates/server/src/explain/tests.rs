@@ -87,12 +87,12 @@ fn events_are_shown_in_order_with_their_lines() {
 fn outcomes_of_requests() {
     let tree = tree("outcome");
     let css = tree.ask("GET", "/a.css", &[]);
-    assert!(matches!(&css.outcome, Outcome::File(path) if path.ends_with("/a.css")));
+    assert!(matches!(&css.outcome, ExplainedOutcome::File(path) if path.ends_with("/a.css")));
     assert_eq!(css.head.fields.value(b"cache-control"), Some(&b"max-age=100"[..]));
 
     let denied = tree.ask("GET", "http://localhost/secret/a.txt", &[]);
     assert_eq!((denied.head.status.code(), denied.complaints.len()), (403, 1));
-    assert!(matches!(denied.outcome, Outcome::Page));
+    assert!(matches!(denied.outcome, ExplainedOutcome::Page));
 
     let broken = tree.ask("GET", "/broken/", &[]);
     assert_eq!(broken.head.status.code(), 500);
@@ -100,10 +100,10 @@ fn outcomes_of_requests() {
 
     let posted = tree.ask("POST", "/item/7", &["Content-Type: text/plain"]);
     assert_eq!(posted.request.method.as_str(), "POST");
-    assert!(matches!(posted.outcome, Outcome::Script { .. }));
+    assert!(matches!(posted.outcome, ExplainedOutcome::Script { .. }));
 
     let secure = tree.ask("GET", "https://localhost/item/7", &[]);
-    let Outcome::Script { variables, .. } = secure.outcome else {
+    let ExplainedOutcome::Script { variables, .. } = secure.outcome else {
         panic!()
     };
     assert!(variables.contains(&("HTTPS".to_owned(), "on".to_owned())));
@@ -238,7 +238,7 @@ fn a_trusted_proxy_names_the_client() {
             from: from.into(),
         };
         explain(&config, &question).map(|explanation| match explanation.outcome {
-            Outcome::Script { variables, .. } => {
+            ExplainedOutcome::Script { variables, .. } => {
                 let value = |name: &str| {
                     let found = variables.iter().find(|(known, _)| known == name);
                     found.map_or("-".to_owned(), |(_, value)| value.clone())

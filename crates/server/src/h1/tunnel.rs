@@ -31,7 +31,7 @@ impl<T: Transport> Connection<T> {
         }
         // A tunnel may be idle for hours: it has no buffers of a request's size.
         let input = std::mem::take(&mut work.input);
-        let mut end = End {
+        let mut end = ClientSocketEnd {
             wire: &mut self.wire,
             early: input.bytes().to_vec(),
         };
@@ -63,13 +63,13 @@ impl<T: Transport> Connection<T> {
 }
 
 /// The connection as the client's end of a tunnel.
-struct End<'c, T> {
+struct ClientSocketEnd<'c, T> {
     wire: &'c mut Timed<T>,
     /// Bytes that were received together with the request's head.
     early: Vec<u8>,
 }
 
-impl<T: Transport> End<'_, T> {
+impl<T: Transport> ClientSocketEnd<'_, T> {
     /// Writes `bytes`, or without any what waits in the transport.
     fn poll_write_once(
         &mut self,
@@ -91,7 +91,7 @@ impl<T: Transport> End<'_, T> {
     }
 }
 
-impl<T: Transport> TunnelEnd for End<'_, T> {
+impl<T: Transport> TunnelEnd for ClientSocketEnd<'_, T> {
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,

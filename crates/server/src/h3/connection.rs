@@ -22,7 +22,7 @@ use bytes::Bytes;
 use quinn::VarInt;
 
 use super::stream;
-use super::transport::{Accepted, Meter, Transport};
+use super::transport::{Meter, Transport, TransportFacts};
 use crate::front::Thread;
 use crate::log::Level;
 use crate::net::{Peer, Watch};
@@ -41,7 +41,7 @@ pub(super) struct Shared {
     /// The client, or the trusted proxy that the connection belongs to, at the connection's begin.
     pub(super) peer: Peer,
     connection: quinn::Connection,
-    accepted: Rc<Accepted>,
+    accepted: Rc<TransportFacts>,
     open: Rc<OpenRequests>,
     /// The connection's task.
     task: Waker,
@@ -70,7 +70,7 @@ enum State {
 }
 
 /// The end of a connection.
-enum End {
+enum ConnectionEnd {
     /// Nothing is left to do.
     Done,
     /// The client has exceeded this key of `[http3]`.
@@ -83,7 +83,7 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
     let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
     let watch = thread.watches().add(task.clone());
     let meter = Meter::new(thread.config().http3.clone());
-    let accepted = Rc::new(Accepted::new(meter, task.clone(), thread.shared.has_upstreams));
+    let accepted = Rc::new(TransportFacts::new(meter, task.clone(), thread.shared.has_upstreams));
     let shared = Rc::new(Shared {
         thread: Rc::clone(&thread),
         peer,
@@ -96,8 +96,8 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
     // The crate ends the connection without an error when this is dropped.
     let mut served = None;
     let end = match begin(&thread, transport, &watch).await {
-        None => End::Done,
-        Some(Err(error)) => End::Failed(error),
+        None => ConnectionEnd::Done,
+        Some(Err(error)) => ConnectionEnd::Failed(error),
         Some(Ok(frames)) => {
             let connection = served.insert(Connection {
                 frames,
@@ -110,12 +110,12 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
         }
     };
     let code = match end {
-        End::Done => Code::H3_NO_ERROR,
-        End::Excess(key) => {
+        ConnectionEnd::Done => Code::H3_NO_ERROR,
+        ConnectionEnd::Excess(key) => {
             shared.say(&format!("HTTP/3 connection closed: the client exceeds `{key}` of [http3]"));
             Code::H3_EXCESSIVE_LOAD
         }
-        End::Failed(error) => {
+        ConnectionEnd::Failed(error) => {
             if !error.is_h3_no_error() && connection.close_reason().is_none() {
                 shared.say(&format!("HTTP/3 connection closed: {error}"));
             }
@@ -155,7 +155,7 @@ async fn begin(
 }
 
 impl Connection {
-    async fn serve(&mut self) -> End {
+    async fn serve(&mut self) -> ConnectionEnd {
         let thread = Rc::clone(&self.shared.thread);
         self.watch.disarm();
         let mut drains = pin!(thread.drains());
@@ -167,20 +167,20 @@ impl Connection {
         .await
     }
 
-    fn poll(&mut self, is_draining: bool, context: &mut Context<'_>) -> Poll<End> {
+    fn poll(&mut self, is_draining: bool, context: &mut Context<'_>) -> Poll<ConnectionEnd> {
         self.shared.thread.look_for_responses();
         loop {
             let accepted = pin!(self.frames.accept()).poll(context);
             if let Some(key) = self.shared.accepted.meter.excess() {
-                return Poll::Ready(End::Excess(key));
+                return Poll::Ready(ConnectionEnd::Excess(key));
             }
             match accepted {
                 Poll::Ready(Ok(Some(request))) => {
                     self.begin_request(request);
                     continue;
                 }
-                Poll::Ready(Ok(None)) => return Poll::Ready(End::Done),
-                Poll::Ready(Err(error)) => return Poll::Ready(End::Failed(error)),
+                Poll::Ready(Ok(None)) => return Poll::Ready(ConnectionEnd::Done),
+                Poll::Ready(Err(error)) => return Poll::Ready(ConnectionEnd::Failed(error)),
                 Poll::Pending => {}
             }
             let limits = &self.shared.thread.config().limits;
@@ -198,14 +198,16 @@ impl Connection {
                     self.go_away(1, context);
                     self.enter(State::Left);
                 }
-                State::Left if self.shared.open.count() == 0 => return Poll::Ready(End::Done),
+                State::Left if self.shared.open.count() == 0 => {
+                    return Poll::Ready(ConnectionEnd::Done);
+                }
                 State::Leaving | State::Left => return Poll::Pending,
                 State::Working | State::Idle => {
                     let is_idle = self.shared.open.count() == 0;
                     self.enter(if is_idle { State::Idle } else { State::Working });
                     let closes = is_idle && self.shared.thread.closes_idle();
                     return match closes || (is_idle && self.watch.is_expired()) {
-                        true => Poll::Ready(End::Done),
+                        true => Poll::Ready(ConnectionEnd::Done),
                         false => Poll::Pending,
                     };
                 }

@@ -95,13 +95,13 @@ pub(super) struct Transport {
     accepting: Option<Waiting<(quinn::SendStream, quinn::RecvStream)>>,
     accepting_control: Option<Waiting<quinn::RecvStream>>,
     opening: Option<Waiting<quinn::SendStream>>,
-    shared: Rc<Accepted>,
+    shared: Rc<TransportFacts>,
 }
 
 type Waiting<T> = Pin<Box<dyn Future<Output = Result<T, ConnectionError>>>>;
 
 /// The facts that the transport tells beside the crate.
-pub(super) struct Accepted {
+pub(super) struct TransportFacts {
     /// Whether clients may ask for WebSockets.
     offers_websockets: bool,
     pub(super) meter: Meter,
@@ -127,9 +127,9 @@ pub(super) struct Newest {
     pub(super) is_early: bool,
 }
 
-impl Accepted {
-    pub(super) fn new(meter: Meter, task: Waker, offers_websockets: bool) -> Accepted {
-        Accepted {
+impl TransportFacts {
+    pub(super) fn new(meter: Meter, task: Waker, offers_websockets: bool) -> TransportFacts {
+        TransportFacts {
             offers_websockets,
             meter,
             task,
@@ -151,7 +151,7 @@ impl Accepted {
 }
 
 impl Transport {
-    pub(super) fn new(connection: quinn::Connection, shared: Rc<Accepted>) -> Transport {
+    pub(super) fn new(connection: quinn::Connection, shared: Rc<TransportFacts>) -> Transport {
         Transport {
             connection,
             accepting: None,
@@ -368,7 +368,7 @@ impl quic::RecvStream for Stream {
 /// The client's side of a stream.
 pub(super) struct Incoming {
     stream: quinn::RecvStream,
-    shared: Rc<Accepted>,
+    shared: Rc<TransportFacts>,
     /// Bytes of a request that the crate has not given out; `None` for a stream beside requests.
     unseen: Option<Rc<Cell<u64>>>,
     /// The begin of a request that may be one for a WebSocket, and the place where that is told.

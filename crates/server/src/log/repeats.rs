@@ -29,7 +29,7 @@ const LONGEST_TEXT: usize = 1024;
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     state: RandomState,
-    sources: HashMap<u64, Source>,
+    sources: HashMap<u64, LineSource>,
     /// The first end of a window.
     next: Option<Instant>,
 }
@@ -47,7 +47,7 @@ pub(super) struct About<'l> {
 /// The lines of one site and level within a window, either all that are about clients or all
 /// others.
 #[derive(Debug)]
-struct Source {
+struct LineSource {
     since: Instant,
     level: Level,
     site: Option<String>,
@@ -87,7 +87,7 @@ impl Repeats {
                 if is_variable(word) { "" } else { word }.hash(hasher);
             }
         });
-        let source = self.sources.entry(source).or_insert_with(|| Source {
+        let source = self.sources.entry(source).or_insert_with(|| LineSource {
             since: now,
             level,
             site: site.map(str::to_owned),
@@ -125,8 +125,8 @@ impl Repeats {
         if !all && self.next.is_none_or(|next| now < next) {
             return Vec::new();
         }
-        let is_over = |source: &Source| all || now >= source.since + WINDOW;
-        let over: Vec<Source> = self
+        let is_over = |source: &LineSource| all || now >= source.since + WINDOW;
+        let over: Vec<LineSource> = self
             .sources
             .extract_if(|_, source| is_over(source))
             .map(|(_, source)| source)
@@ -150,11 +150,11 @@ impl Repeats {
     }
 }
 
-impl Source {
+impl LineSource {
     /// Returns a report for each kind that was counted, but at most as many as lines are written
     /// within a window.
     fn reports(self, now: Instant) -> Vec<RepeatReport> {
-        let Source { level, site, .. } = self;
+        let LineSource { level, site, .. } = self;
         let seconds = now.saturating_duration_since(self.since).as_secs().max(1);
         let report = |client, text| RepeatReport { level, site: site.clone(), client, text };
         let counted = self.kinds.into_values().filter(|count| count.counted > 0);

@@ -27,10 +27,10 @@ const KEPT_BUFFER: usize = 128 << 10;
 /// wait, if the system's log takes none, or at the end of the process if the log accepts no bytes
 /// for [`LAST_PATIENCE`].
 #[derive(Debug, Clone)]
-pub(crate) struct LogWriter(Arc<Shared>);
+pub(crate) struct LogWriter(Arc<WriterState>);
 
 #[derive(Debug)]
-struct Shared {
+struct WriterState {
     target: LogTarget,
     queue: Mutex<LineQueue>,
     filled: Condvar,
@@ -55,7 +55,7 @@ impl LogWriter {
         target: LogTarget,
         tell: impl Fn(u64) + Send + 'static,
     ) -> io::Result<LogWriter> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WriterState {
             target,
             queue: Mutex::default(),
             filled: Condvar::new(),
@@ -97,7 +97,7 @@ impl LogWriter {
     }
 }
 
-impl Shared {
+impl WriterState {
     /// Runs the thread until the process ends.
     fn run(&self, tell: &impl Fn(u64)) {
         let mut batch = Vec::new();

@@ -28,10 +28,13 @@ pub(super) fn settle(context: &RequestContext<'_, '_>, tls: &Tls, site: &Site) -
 }
 
 /// Settles a request that came in early data, which may be a copy that somebody has recorded.
-/// Returns the response to one that could change something: the client sends the request again when
-/// the handshake is complete (RFC 8470 §5.2). Others say in a field that they are early.
-pub(super) fn settle_early(request: &mut Request) -> Option<Response> {
-    let is_safe = matches!(request.method, Method::Get | Method::Head | Method::Options)
+/// Returns the response to one that could change something, or that is for a site without early
+/// data, which may have its certificate in common with one that takes it: the client sends the
+/// request again when the handshake is complete (RFC 8470 §5.2). Others say in a field that they
+/// are early.
+pub(super) fn settle_early(request: &mut Request, site: &Site) -> Option<Response> {
+    let is_safe = site.config().tls.early_data
+        && matches!(request.method, Method::Get | Method::Head | Method::Options)
         && request.content == Content::None
         && !request.fields.contains(b"upgrade");
     if !is_safe {

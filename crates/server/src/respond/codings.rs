@@ -6,7 +6,7 @@
 use howdah_files::{Store, Variant};
 use howdah_htaccess::modules::filter::Filter;
 use howdah_http::{Fields, Request, ResponseHead, Status, codings, members};
-use howdah_site::{ContentCoding, DocumentPath, FileHandle, Site};
+use howdah_site::{ContentCoding, DocumentPath, FileHandle, Ruled, Site};
 
 use super::file;
 use crate::body::Source;
@@ -40,10 +40,13 @@ pub(crate) fn select(
     }
 }
 
-/// Returns whether the site has content compressed: files, or the output of scripts.
-pub(crate) fn compresses(site: &Site, is_script: bool) -> bool {
+/// Returns whether the site has content compressed: files, or the output of scripts. The variable
+/// `no-gzip` of directives keeps the server from it, as it keeps mod_deflate.
+pub(crate) fn compresses(site: &Site, is_script: bool, ruled: Option<&Ruled>) -> bool {
     let config = site.config();
-    !config.compress.is_empty() && (!is_script || config.compress_scripts)
+    !config.compress.is_empty()
+        && (!is_script || config.compress_scripts)
+        && !ruled.is_some_and(|ruled| ruled.state.env.contains(b"no-gzip"))
 }
 
 /// Has the content of `response` compressed, if the site says so and the client accepts a coding.
@@ -111,7 +114,7 @@ fn encode(site: &Site, fields: &Fields, head: &mut ResponseHead) -> Option<Filte
     let filter = match coding {
         ContentCoding::Brotli => Filter::Brotli,
         ContentCoding::Gzip => Filter::Deflate,
-        ContentCoding::Zstandard => return None,
+        ContentCoding::Zstandard => Filter::Zstandard,
     };
     for name in ["Content-Length", "Content-MD5", "Accept-Ranges"] {
         head.fields.remove(name.as_bytes());
@@ -132,11 +135,12 @@ fn varies(head: &ResponseHead) -> bool {
 /// Describes the effect of [`compress`] on a head, for `howdah explain`.
 pub(crate) fn explained(
     site: &Site,
+    ruled: Option<&Ruled>,
     fields: &Fields,
     head: &mut ResponseHead,
     is_script: bool,
 ) -> Option<Filter> {
-    let applies = compresses(site, is_script) && is_compressible(head, None);
+    let applies = compresses(site, is_script, ruled) && is_compressible(head, None);
     applies.then(|| encode(site, fields, head))?
 }
 

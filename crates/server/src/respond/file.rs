@@ -41,7 +41,7 @@ pub(crate) async fn respond(
     if let Some(ruled) = ruled {
         return respond_ruled(context, site, ruled, (path, file, variant)).await;
     }
-    if variant != Variant::Only || codings::compresses(site, false) {
+    if variant != Variant::Only || codings::compresses(site, false, None) {
         return Ok(respond_coded(context, site, (path, file, variant))?);
     }
     let answer = context.thread.store().answer(context.request, &path, file);
@@ -74,7 +74,7 @@ fn respond_coded(
         store.answer_in_manner(context.request, &path, file, manner)
     };
     let found = ask(manner);
-    let whole = is_about_part(site, &found)
+    let whole = is_about_part(site, None, &found)
         .then(|| whole_of(ask(Manner { is_error_page: true, ..manner })))
         .flatten();
     context.scratch.paths.reuse(path);
@@ -86,7 +86,7 @@ fn respond_coded(
                 representation: Some(representation),
                 ..Response::new(head, body.into())
             };
-            match codings::compresses(site, false) {
+            match codings::compresses(site, false, None) {
                 true => {
                     let request = &*context.request;
                     Ok(codings::compress(site, request, &request.fields, response))
@@ -107,9 +107,9 @@ fn respond_coded(
 
 /// Returns whether `found` is an answer about the content that the client has, or to a part of it,
 /// and the site has content compressed.
-fn is_about_part(site: &Site, found: &files::Answer) -> bool {
+fn is_about_part(site: &Site, ruled: Option<&Ruled>, found: &files::Answer) -> bool {
     matches!(found.status(), Status::NOT_MODIFIED | Status::PARTIAL_CONTENT)
-        && codings::compresses(site, false)
+        && codings::compresses(site, false, ruled)
 }
 
 /// Returns the file of an answer with the whole of it.
@@ -166,7 +166,7 @@ async fn respond_ruled(
         (state.fields, state.error_fields) = fields;
         filtered = Some(response.head);
     }
-    let whole = (is_known || is_about_part(site, &found))
+    let whole = (is_known || is_about_part(site, Some(ruled), &found))
         .then(|| whole_of(ask(context, Manner { is_error_page: true, ..manner })))
         .flatten();
     context.scratch.paths.reuse(path);
@@ -178,7 +178,7 @@ async fn respond_ruled(
         let kind = fields.value(b"content-type");
         kind.iter().for_each(|kind| head.fields.push(b"Content-Type", kind));
     }
-    let whole = whole.filter(|_| codings::compresses(site, false));
+    let whole = whole.filter(|_| codings::compresses(site, false, Some(ruled)));
     let fields = whole.is_some().then(|| ruled.state.request_fields.clone()).flatten();
     let mut response = adjusted(context, site, ruled, found).await?;
     if let (Some(whole), Head::Own(head)) = (whole, &mut response.head) {
@@ -249,7 +249,7 @@ async fn adjusted(
     if let Some(response) = known {
         return Ok(response);
     }
-    let compresses = codings::compresses(site, false);
+    let compresses = codings::compresses(site, false, Some(ruled));
     if !compresses && matches!(tag, Tag::Own) && is_left_alone(ruled, &document) {
         return Ok(Response::new(Head::File(document), body.into()));
     }

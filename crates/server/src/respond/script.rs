@@ -99,7 +99,7 @@ pub(crate) async fn respond(
             }
             Ok(head) => {
                 let rules = ruled.as_deref().map(Rc::as_ref);
-                let compresses = codings::compresses(site, true);
+                let compresses = codings::compresses(site, true, rules);
                 let length_hint = short_length(rules, compresses, &mut exchange).await;
                 let modified = rules.and_then(|ruled| modified(context, site, ruled, script));
                 let body = Body::script(exchange, head.content_length());

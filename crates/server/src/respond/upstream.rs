@@ -35,7 +35,7 @@ use connect::connect;
 use kept::Home;
 pub(crate) use kept::KeptConnections;
 pub(crate) use names::UpstreamNames;
-use reply::{Expected, Failure, Reply};
+use reply::{Expected, Reply, UpstreamFailure};
 use tunnel_place::TunnelPlace;
 use websocket_key::WebsocketKey;
 
@@ -112,7 +112,7 @@ pub(crate) async fn respond(
             if let Some(key) = key {
                 let accept = head.fields.value(b"sec-websocket-accept");
                 if !accept.is_some_and(|accept| key.is_accepted_by(accept)) {
-                    let failure = Failure::Malformed("its Sec-WebSocket-Accept is wrong");
+                    let failure = UpstreamFailure::Malformed("its Sec-WebSocket-Accept is wrong");
                     let error = UpstreamError { upstream: upstream.to_string(), failure };
                     return Err(RequestError::upstream(context.situation(), &error).into());
                 }
@@ -141,7 +141,7 @@ pub(crate) async fn respond(
 #[derive(Debug)]
 pub(crate) struct UpstreamError {
     upstream: String,
-    failure: Failure,
+    failure: UpstreamFailure,
 }
 
 impl UpstreamError {
@@ -149,7 +149,7 @@ impl UpstreamError {
     pub(crate) fn broken(upstream: String, error: io::Error) -> UpstreamError {
         UpstreamError {
             upstream,
-            failure: Failure::Broken(error),
+            failure: UpstreamFailure::Broken(error),
         }
     }
 
@@ -283,7 +283,7 @@ async fn exchange(
         let is_kept = kept.is_some();
         let stream = match kept.take() {
             Some(stream) => stream,
-            None if thread.kept().rests(key) => return Err(failed(Failure::Resting)),
+            None if thread.kept().rests(key) => return Err(failed(UpstreamFailure::Resting)),
             None => connect_anew(thread, site, number).await.map_err(failed)?,
         };
         thread.counters().count_upstream(site.number(), is_kept);
@@ -296,12 +296,12 @@ async fn exchange(
         let mut reply = Reply::new(upstream.to_string(), stream, settings.upstream_timeout, home);
         match reply.write(&request.head, &request.content).await {
             // An upstream that refused the request early may have sent its response already.
-            Ok(()) | Err(Failure::Broken(_)) => {}
+            Ok(()) | Err(UpstreamFailure::Broken(_)) => {}
             Err(failure) => return Err(failed(failure)),
         }
         match reply.read_head(request.expected).await {
             Ok(head) => return Ok((head, reply)),
-            Err(Failure::Broken(_) | Failure::Short)
+            Err(UpstreamFailure::Broken(_) | UpstreamFailure::Short)
                 if is_kept && request.is_idempotent && !reply.has_begun() => {}
             Err(failure) => return Err(failed(failure)),
         }
@@ -314,12 +314,12 @@ async fn connect_anew(
     thread: &Rc<Thread>,
     site: &Site,
     number: usize,
-) -> Result<Box<dyn Duplex>, Failure> {
+) -> Result<Box<dyn Duplex>, UpstreamFailure> {
     let settings = site.config();
     let tls = thread.shared.upstream_tls.get(site.number()).and_then(Option::as_ref);
     let names = &thread.shared.upstream_names;
     let connected = connect(settings, &settings.upstreams[number], tls, names).await;
-    if let Err(Failure::Unreachable(_) | Failure::Unanswered) = connected {
+    if let Err(UpstreamFailure::Unreachable(_) | UpstreamFailure::Unanswered) = connected {
         thread.kept().rest((site.number(), number), settings.upstream_retry);
     }
     connected

@@ -179,7 +179,7 @@ fn text(figures: &Figures, workers: &[Figures]) -> String {
             };
             let label = format!("{name}:");
             // Writing to a String cannot fail.
-            let _ = writeln!(page, "{label:<22}{}", super::table::visible(&value.plain()));
+            let _ = writeln!(page, "{label:<22}{}", howdah_watch::printed::visible(&value.plain()));
         }
     };
     lines(figures);
@@ -191,7 +191,7 @@ fn text(figures: &Figures, workers: &[Figures]) -> String {
                 name => name,
             };
             let label = format!("{name}:");
-            let _ = writeln!(page, "{label:<22}{}", super::table::visible(&value.plain()));
+            let _ = writeln!(page, "{label:<22}{}", howdah_watch::printed::visible(&value.plain()));
         }
     }
     page

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use howdah_watch::printed::{size, visible};
+
 use super::caches::OpcacheUse;
 use super::{CodeCounts, PoolSnapshot, Snapshot};
 
@@ -175,30 +177,6 @@ pub(crate) fn quantile(bound: Option<f64>, count: u64) -> String {
     }
 }
 
-/// Bytes in the unit that suits them.
-pub(crate) fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut unit = 0;
-    let mut number = bytes as f64;
-    while number >= 1024.0 && unit < UNITS.len() - 1 {
-        number /= 1024.0;
-        unit += 1;
-    }
-    match unit {
-        0 => format!("{bytes} B"),
-        _ => format!("{number:.1} {}", UNITS[unit]),
-    }
-}
-
-/// Replaces control characters: what a site says cannot control a terminal.
-pub(crate) fn visible(text: &str) -> String {
-    let shown = |character: char| match character {
-        control if control.is_control() => '\u{fffd}',
-        plain => plain,
-    };
-    text.chars().map(shown).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::SiteSnapshot;
@@ -222,13 +200,5 @@ mod tests {
         let end = |row: &str| row.find("0 B").map(|at| row[..at].chars().count());
         assert_eq!(end(rows[1]), end(rows[2]), "{text}");
         assert!(text.contains("pool shop: 0 workers, 0 idle, 3 requests waiting"), "{text}");
-    }
-
-    #[test]
-    fn sizes_have_units() {
-        for (bytes, text) in [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 30, "5.0 GiB")]
-        {
-            assert_eq!(size(bytes), text);
-        }
     }
 }

@@ -37,7 +37,7 @@ impl<S: Stream> Exchange<'_, S> {
         // A tunnel may be idle for hours: it has no buffers of a request's size.
         work.input = Buffer::default();
         work.out = Vec::new();
-        let mut end = End { sink, content, unread: Bytes::new() };
+        let mut end = ClientStreamEnd { sink, content, unread: Bytes::new() };
         let carried = body::carry(thread, tunnel, &mut end).await;
         let Carried { received, sent, result, .. } = carried;
         if result.is_err() {
@@ -51,14 +51,14 @@ impl<S: Stream> Exchange<'_, S> {
 }
 
 /// The stream as the client's end of a tunnel.
-struct End<K, C> {
+struct ClientStreamEnd<K, C> {
     sink: K,
     content: C,
     /// Content that was received and not read.
     unread: Bytes,
 }
 
-impl<K: StreamSink, C: Content> TunnelEnd for End<K, C> {
+impl<K: StreamSink, C: Content> TunnelEnd for ClientStreamEnd<K, C> {
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,

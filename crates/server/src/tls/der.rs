@@ -55,28 +55,28 @@ const ALTERNATIVES: &[u8] = &[0x55, 0x1d, 0x11];
 impl Certificate {
     /// Reads a certificate in DER.
     pub(super) fn read(bytes: &[u8]) -> Result<Certificate, Malformed> {
-        let mut outer = Reader(Reader(bytes).expect(SEQUENCE)?);
-        let mut fields = Reader(outer.expect(SEQUENCE)?);
+        let mut outer = DerReader(DerReader(bytes).expect(SEQUENCE)?);
+        let mut fields = DerReader(outer.expect(SEQUENCE)?);
         let version = match fields.take_if(VERSION)? {
             None => 1,
             Some(version) => {
-                let number = Reader(version).expect(INTEGER)?;
+                let number = DerReader(version).expect(INTEGER)?;
                 number.first().copied().unwrap_or(0).saturating_add(1)
             }
         };
         let serial = fields.expect(INTEGER)?.to_vec();
         fields.expect(SEQUENCE)?;
         let issuer = name(fields.expect(SEQUENCE)?)?;
-        let mut validity = Reader(fields.expect(SEQUENCE)?);
+        let mut validity = DerReader(fields.expect(SEQUENCE)?);
         let (begins, ends) = (validity.time()?, validity.time()?);
         let subject = name(fields.expect(SEQUENCE)?)?;
         fields.expect(SEQUENCE)?;
         let mut alternatives = None;
         while let Some((tag, content)) = fields.next()? {
             if tag == EXTENSIONS {
-                let mut extensions = Reader(Reader(content).expect(SEQUENCE)?);
+                let mut extensions = DerReader(DerReader(content).expect(SEQUENCE)?);
                 while let Some((_, extension)) = extensions.next()? {
-                    let mut extension = Reader(extension);
+                    let mut extension = DerReader(extension);
                     if extension.expect(OBJECT)? == ALTERNATIVES {
                         extension.take_if(BOOLEAN)?;
                         alternatives = Some(names(extension.expect(OCTETS)?)?);
@@ -98,11 +98,11 @@ impl Certificate {
 
 /// Reads a distinguished name: a sequence of sets of pairs.
 fn name(content: &[u8]) -> Result<Vec<Attribute>, Malformed> {
-    let (mut sets, mut all) = (Reader(content), Vec::new());
+    let (mut sets, mut all) = (DerReader(content), Vec::new());
     while !sets.0.is_empty() {
-        let mut pairs = Reader(sets.expect(SET)?);
+        let mut pairs = DerReader(sets.expect(SET)?);
         while !pairs.0.is_empty() {
-            let mut pair = Reader(pairs.expect(SEQUENCE)?);
+            let mut pair = DerReader(pairs.expect(SEQUENCE)?);
             let kind = pair.expect(OBJECT)?.to_vec();
             let (_, value) = pair.next()?.ok_or(Malformed)?;
             let value = String::from_utf8_lossy(value).into_owned();
@@ -114,7 +114,7 @@ fn name(content: &[u8]) -> Result<Vec<Attribute>, Malformed> {
 
 /// Reads the names of a subject.
 fn names(content: &[u8]) -> Result<Vec<AlternativeName>, Malformed> {
-    let (mut all, mut names) = (Vec::new(), Reader(Reader(content).expect(SEQUENCE)?));
+    let (mut all, mut names) = (Vec::new(), DerReader(DerReader(content).expect(SEQUENCE)?));
     while let Some((tag, value)) = names.next()? {
         let text = || String::from_utf8_lossy(value).into_owned();
         match tag {
@@ -135,9 +135,9 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
 }
 
 /// Reads elements one after the other.
-struct Reader<'b>(&'b [u8]);
+struct DerReader<'b>(&'b [u8]);
 
-impl<'b> Reader<'b> {
+impl<'b> DerReader<'b> {
     /// Returns tag and content of the next element; `None` at the end.
     fn next(&mut self) -> Result<Option<(u8, &'b [u8])>, Malformed> {
         let Some((&tag, rest)) = self.0.split_first() else {

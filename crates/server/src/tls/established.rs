@@ -1,6 +1,6 @@
 //! An established connection, as the pipeline sees it.
 
-use howdah_config::RootTemplate;
+use howdah_config::{CipherPolicy, RootTemplate, SiteTls, TlsVersion};
 use howdah_site::Site;
 use http::HeaderValue;
 
@@ -34,6 +34,9 @@ impl Established {
             // Another site asks its clients for other certificates.
             return true;
         }
+        if !is_proxy && !meets(&self.facts, wanted) {
+            return true;
+        }
         let Some(name) = self.facts.server_name.as_deref().filter(|_| !is_proxy) else {
             // The client did not say which certificate it expects, or is a proxy, whose connection
             // carries requests for many sites.
@@ -48,6 +51,15 @@ impl Established {
         let tls = thread.shared.tls.as_ref();
         !tls.is_some_and(|tls| tls.certificates.covers(self.site, &host))
     }
+}
+
+/// Whether a connection has the version and the cipher suite that a site wants. Another site, whose
+/// certificate is for the host as well, may want less.
+fn meets(facts: &howdah_http::Tls, wanted: &SiteTls) -> bool {
+    let has_tls13 = facts.protocol == "TLSv1.3";
+    let is_modern = has_tls13 || facts.cipher.starts_with("ECDHE-ECDSA-");
+    (wanted.min_version == TlsVersion::Tls12 || has_tls13)
+        && (wanted.ciphers == CipherPolicy::Intermediate || is_modern)
 }
 
 /// Where requests in the clear are sent to: the port for https of each site.
@@ -129,8 +141,19 @@ impl HttpsPorts {
 pub(crate) fn may_redirect(site: &Site, request: &howdah_http::Request) -> bool {
     let (tls, target) = (&site.config().tls, &request.target);
     let is_in_the_clear = request.scheme == howdah_http::Scheme::Http;
-    let is_exempt = !target.starts_with(b"/") || target.starts_with(CHALLENGES);
+    let is_exempt = !target.starts_with(b"/") || is_challenge(target);
     tls.is_on() && tls.redirect && is_in_the_clear && !is_exempt
+}
+
+/// Whether a target is that of a challenge: a token and nothing else. Segments such as `..` and
+/// escapes would lead to other pages of the site.
+fn is_challenge(target: &[u8]) -> bool {
+    let Some(rest) = target.strip_prefix(CHALLENGES) else {
+        return false;
+    };
+    let token = rest.split(|byte| *byte == b'?').next().unwrap_or_default();
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+    token.iter().all(is_plain) && token.iter().any(|byte| *byte != b'.')
 }
 
 /// The URLs of ACME's HTTP-01 challenges (RFC 8555 §8.3), which are asked for over http.

@@ -41,7 +41,7 @@ const UP_TO_VERSION: usize = 5 + 4 + 2;
 const TLS12: [u8; 2] = [3, 3];
 
 /// The reason why a handshake failed.
-enum Failure {
+enum HandshakeFailure {
     /// The client went away before it sent a byte, as monitors do.
     Nothing,
     /// The client took too long.
@@ -53,15 +53,15 @@ enum Failure {
     Broken(io::Error),
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for HandshakeFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Nothing => f.write_str("the client has sent nothing"),
-            Failure::Challenge => f.write_str("it was an authority's"),
-            Failure::TooSlow => f.write_str("it took longer than handshake_timeout"),
-            Failure::NoCertificate(why) => fmt::Display::fmt(why, f),
-            Failure::Tls(error) => fmt::Display::fmt(error, f),
-            Failure::Broken(error) => match error.get_ref() {
+            HandshakeFailure::Nothing => f.write_str("the client has sent nothing"),
+            HandshakeFailure::Challenge => f.write_str("it was an authority's"),
+            HandshakeFailure::TooSlow => f.write_str("it took longer than handshake_timeout"),
+            HandshakeFailure::NoCertificate(why) => fmt::Display::fmt(why, f),
+            HandshakeFailure::Tls(error) => fmt::Display::fmt(error, f),
+            HandshakeFailure::Broken(error) => match error.get_ref() {
                 Some(inner) if inner.is::<rustls::Error>() => fmt::Display::fmt(inner, f),
                 _ => write!(f, "the connection broke ({error})"),
             },
@@ -69,9 +69,9 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
-        Failure::Broken(error)
+impl From<io::Error> for HandshakeFailure {
+    fn from(error: io::Error) -> HandshakeFailure {
+        HandshakeFailure::Broken(error)
     }
 }
 
@@ -98,7 +98,7 @@ pub(crate) async fn accept(
     let result = before(&watch, perform(thread, socket, peer)).await;
     match result {
         Ok(made) => Some(made),
-        Err(Failure::Nothing | Failure::Challenge) => None,
+        Err(HandshakeFailure::Nothing | HandshakeFailure::Challenge) => None,
         Err(failure) => {
             let what = format!("the TLS handshake failed: {failure}");
             thread.shared.log.say_of_client(Level::Info, None, remote, &what);
@@ -111,21 +111,21 @@ async fn perform(
     thread: &Thread,
     socket: TcpStream,
     peer: Peer,
-) -> Result<(Encrypted, Peer), Failure> {
+) -> Result<(Encrypted, Peer), HandshakeFailure> {
     let (accepted, rest) = hello(&socket).await?;
     if let Some(settings) = challenge(thread, &accepted) {
         let session = begin(accepted, settings, &socket, &rest)?;
         let mut transport = Encrypted::new(socket, session);
         poll_fn(|context| transport.poll_handshake(context)).await?;
         // The authority has seen the certificate, and closes the connection.
-        return Err(Failure::Challenge);
+        return Err(HandshakeFailure::Challenge);
     }
     let (site, settings) = match settings(thread, &peer, accepted.client_hello().server_name()) {
         Ok(found) => found,
         Err(why) => {
             // Nothing was sent yet, so the few bytes fit. A client that is gone needs none.
             let _ = socket.try_write(&UNRECOGNIZED_NAME);
-            return Err(Failure::NoCertificate(why));
+            return Err(HandshakeFailure::NoCertificate(why));
         }
     };
     let session = begin(accepted, settings, &socket, &rest)?;
@@ -158,7 +158,7 @@ fn challenge(thread: &Thread, accepted: &Accepted) -> Option<Arc<ServerConfig>> 
 }
 
 /// Reads the client's first message. Returns it with the bytes that came behind it.
-async fn hello(socket: &TcpStream) -> Result<(Accepted, Vec<u8>), Failure> {
+async fn hello(socket: &TcpStream) -> Result<(Accepted, Vec<u8>), HandshakeFailure> {
     let mut acceptor = Acceptor::default();
     let mut received = 0;
     let mut is_old = false;
@@ -166,7 +166,7 @@ async fn hello(socket: &TcpStream) -> Result<(Accepted, Vec<u8>), Failure> {
         socket.readable().await?;
         let mut room = [0; ROOM];
         let mut bytes = match socket.try_read(&mut room) {
-            Ok(0) if received == 0 => return Err(Failure::Nothing),
+            Ok(0) if received == 0 => return Err(HandshakeFailure::Nothing),
             Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
             Ok(count) => &room[..count],
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
@@ -184,11 +184,11 @@ async fn hello(socket: &TcpStream) -> Result<(Accepted, Vec<u8>), Failure> {
                 // The library misses extensions of TLS 1.2 before it looks at the version.
                 Err((error, _)) if is_old => {
                     let _ = socket.try_write(&PROTOCOL_VERSION);
-                    return Err(Failure::Tls(error));
+                    return Err(HandshakeFailure::Tls(error));
                 }
                 Err((error, mut alert)) => {
                     let _ = alert.write_all(&mut Once(socket));
-                    return Err(Failure::Tls(error));
+                    return Err(HandshakeFailure::Tls(error));
                 }
             }
         }
@@ -206,16 +206,16 @@ fn begin(
     settings: Arc<ServerConfig>,
     socket: &TcpStream,
     mut rest: &[u8],
-) -> Result<ServerConnection, Failure> {
+) -> Result<ServerConnection, HandshakeFailure> {
     let mut session = accepted.into_connection(settings).map_err(|(error, mut alert)| {
         let _ = alert.write_all(&mut Once(socket));
-        Failure::Tls(error)
+        HandshakeFailure::Tls(error)
     })?;
     // The first message may have brought early data with it.
     loop {
         if let Err(error) = session.process_new_packets() {
             let _ = session.write_tls(&mut Once(socket));
-            return Err(Failure::Tls(error));
+            return Err(HandshakeFailure::Tls(error));
         }
         if rest.is_empty() {
             return Ok(session);
@@ -294,11 +294,11 @@ async fn watch(thread: &Thread) -> Rc<Watch> {
 /// Waits for `work`, at most until the deadline of `watch`.
 async fn before<R>(
     watch: &Watch,
-    work: impl Future<Output = Result<R, Failure>>,
-) -> Result<R, Failure> {
+    work: impl Future<Output = Result<R, HandshakeFailure>>,
+) -> Result<R, HandshakeFailure> {
     let mut work = std::pin::pin!(work);
     poll_fn(|context| match work.as_mut().poll(context) {
-        Poll::Pending if watch.is_expired() => Poll::Ready(Err(Failure::TooSlow)),
+        Poll::Pending if watch.is_expired() => Poll::Ready(Err(HandshakeFailure::TooSlow)),
         other => other,
     })
     .await

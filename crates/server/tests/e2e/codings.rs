@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::time::{Duration, SystemTime};
 
+use crate::http2::client::Http2;
+use crate::http3::{Served, Special};
 use crate::site::{AWAIT, Options, Site};
 use crate::support::has_php;
 use crate::wire::{Framing, Reply, Wire};
@@ -16,16 +18,50 @@ fn ask(wire: &mut Wire, target: &str, fields: &[(&str, &str)]) -> Reply {
 }
 
 fn unpacked(reply: &Reply) -> String {
-    let mut text = String::new();
-    let read = match reply.field("content-encoding") {
-        Some("gzip") => flate2::read::GzDecoder::new(&reply.body[..]).read_to_string(&mut text),
-        Some("br") => {
-            brotli_decompressor::Decompressor::new(&reply.body[..], 4096).read_to_string(&mut text)
-        }
-        other => panic!("{other:?} in {reply:?}"),
-    };
-    read.unwrap();
+    let coding = reply.field("content-encoding").unwrap_or_default();
+    let (text, is_whole) = readable(coding, &reply.body);
+    assert!(is_whole, "{coding} ends early");
     text
+}
+
+/// The text that `packed` holds so far, and whether it is the whole content.
+fn readable(coding: &str, packed: &[u8]) -> (String, bool) {
+    if coding == "zstd" {
+        return readable_zstandard(packed);
+    }
+    let mut reader: Box<dyn Read> = match coding {
+        "gzip" => Box::new(flate2::read::GzDecoder::new(packed)),
+        "br" => Box::new(brotli_decompressor::Decompressor::new(packed, 4096)),
+        other => panic!("no coding {other:?}"),
+    };
+    let mut text = String::new();
+    let mut part = [0; 4096];
+    loop {
+        match reader.read(&mut part) {
+            Ok(0) => return (text, true),
+            Ok(count) => text.push_str(std::str::from_utf8(&part[..count]).unwrap()),
+            Err(_) => return (text, false),
+        }
+    }
+}
+
+fn readable_zstandard(packed: &[u8]) -> (String, bool) {
+    let mut context = zstd_safe::DCtx::create();
+    // The client needs no larger window than 128 KiB.
+    context.set_parameter(zstd_safe::DParameter::WindowLogMax(17)).unwrap();
+    let mut input = zstd_safe::InBuffer::around(packed);
+    let mut content = Vec::new();
+    loop {
+        content.reserve(64 * 1024);
+        let end = content.len();
+        let mut room = zstd_safe::OutBuffer::around_pos(&mut content, end);
+        let left = context.decompress_stream(&mut room, &mut input).unwrap();
+        let is_stuck = input.pos == packed.len() && content.len() < content.capacity();
+        if left == 0 || is_stuck {
+            assert_eq!(input.pos, packed.len(), "one frame");
+            return (String::from_utf8(content).unwrap(), left == 0);
+        }
+    }
 }
 
 fn site(lines: &str) -> Site {
@@ -150,18 +186,26 @@ fn what_is_closed_is_not_opened_by_its_compressed_file() {
 #[test]
 fn files_are_compressed_by_the_client_s_preference() {
     let text = "a line of text\n".repeat(100);
-    let large: String = (0..400_000).map(|number| format!("{number}\n")).collect();
+    let large: String = (0..170_000).map(|number| format!("{number}\n")).collect();
     for rules in ["", "\nrules = \"Header set X-Rule yes\""] {
-        let options = format!("compress = [\"br\", \"gzip\"]{rules}");
+        let options = format!("compress = [\"zstd\", \"br\", \"gzip\"]{rules}");
         let site = Site::with(
             &[("a.txt", &text), ("large.txt", &large), ("short.txt", "short"), ("a.png", &text)],
             &Options { site: &options, ..Options::default() },
         );
         let mut wire = site.connect();
         for round in 0..3 {
-            for (accept, coding) in
-                [("gzip, br", "br"), ("gzip;q=1, br;q=0.5", "gzip"), ("*", "br"), ("GZIP", "gzip")]
-            {
+            for (accept, coding) in [
+                ("gzip, deflate, br, zstd", "zstd"),
+                ("gzip, br", "br"),
+                ("gzip;q=1, br;q=0.5", "gzip"),
+                ("gzip;q=0.5, br;q=0.8, zstd;q=0.7", "br"),
+                ("br;q=0.8, zstd;q=0.9", "zstd"),
+                ("*", "zstd"),
+                ("*, zstd;q=0", "br"),
+                ("zstd, identity;q=0", "zstd"),
+                ("GZIP", "gzip"),
+            ] {
                 let accept = ("Accept-Encoding", accept);
                 let reply = ask(&mut wire, "/a.txt", &[accept]);
                 assert_eq!(reply.field("content-encoding"), Some(coding), "round {round}");
@@ -172,17 +216,30 @@ fn files_are_compressed_by_the_client_s_preference() {
                 assert!(tag.starts_with("W/") && tag.ends_with(&format!("-{coding}\"")), "{tag}");
                 let known = ask(&mut wire, "/a.txt", &[accept, ("If-None-Match", &tag)]);
                 assert_eq!((known.status, known.field("etag")), (304, Some(tag.as_str())));
+                let head = wire.ask("HEAD", "/a.txt", &[accept], b"");
+                assert_eq!((head.status, head.field("content-encoding")), (200, Some(coding)));
+                assert_eq!(head.field("etag"), Some(tag.as_str()));
             }
-            let plain = ask(&mut wire, "/a.txt", &[]);
-            assert_eq!(
-                (plain.text(), plain.field("vary")),
-                (text.as_str(), Some("Accept-Encoding"))
-            );
-            let part = ask(&mut wire, "/a.txt", &[GZIP, ("Range", "bytes=2-5")]);
-            assert_eq!((part.status, part.text()), (206, "line"));
+            for accept in ["", "identity", "zstd;q=0", "deflate", "zstd;q=0.5, identity"] {
+                let plain = ask(&mut wire, "/a.txt", &[("Accept-Encoding", accept)]);
+                assert_eq!(
+                    (plain.text(), plain.field("vary"), plain.field("content-encoding")),
+                    (text.as_str(), Some("Accept-Encoding"), None)
+                );
+            }
+            for accept in [GZIP, ALL] {
+                let part = ask(&mut wire, "/a.txt", &[accept, ("Range", "bytes=2-5")]);
+                assert_eq!((part.status, part.text()), (206, "line"));
+            }
         }
-        let reply = ask(&mut wire, "/large.txt", &[GZIP]);
-        assert!(unpacked(&reply) == large && reply.framing == Framing::Chunked);
+        for accept in [GZIP, ("Accept-Encoding", "br"), ("Accept-Encoding", "zstd")] {
+            let reply = ask(&mut wire, "/large.txt", &[accept]);
+            assert_eq!(reply.field("content-encoding"), Some(accept.1));
+            assert!(unpacked(&reply) == large && reply.framing == Framing::Chunked);
+        }
+        let mut old = site.connect();
+        old.send("GET /large.txt HTTP/1.0\r\nHost: x\r\nAccept-Encoding: zstd\r\n\r\n");
+        assert!(unpacked(&old.reply("GET")) == large);
         assert_eq!(ask(&mut wire, "/short.txt", &[GZIP]).field("content-encoding"), None);
         assert_eq!(ask(&mut wire, "/a.png", &[GZIP]).field("content-encoding"), None);
     }
@@ -194,61 +251,160 @@ fn the_output_of_scripts_is_compressed_only_on_request_and_arrives_as_it_is_made
         return;
     }
     let page = "<?php echo str_repeat('a line of text ', 100);";
-    let steps = format!(
-        "<?php {AWAIT} while (ob_get_level()) ob_end_flush(); echo str_repeat('first ', 100); \
-         flush(); await('second'); echo 'second';"
-    );
+    let long = "<?php for ($i = 0; $i < 40000; $i++) echo $i, \"\\n\";";
     let fixed = "<?php header('Cache-Control: no-transform'); echo str_repeat('text ', 100);";
+    let events = "<?php header('Content-Type: text/event-stream'); echo str_repeat('text ', 100);";
     let files = [
         ("page.php", page),
-        ("steps.php", steps.as_str()),
+        ("long.php", long),
         ("short.php", "<?php echo 'short';"),
         ("fixed.php", fixed),
+        ("events.php", events),
     ];
     let off = Site::with(
         &files,
         &Options {
-            site: "compress = [\"gzip\"]",
+            site: "compress = [\"zstd\", \"gzip\"]",
             ..Options::default()
         },
     );
-    assert_eq!(ask(&mut off.connect(), "/page.php", &[GZIP]).field("content-encoding"), None);
-    let site = Site::with(
-        &files,
-        &Options {
-            site: "compress = [\"gzip\"]\ncompress_scripts = true",
-            ..Options::default()
-        },
-    );
+    assert_eq!(ask(&mut off.connect(), "/page.php", &[ALL]).field("content-encoding"), None);
+    let site = Site::with(&files, &COMPRESSED);
+    let numbers: String = (0..40_000).map(|number| format!("{number}\n")).collect();
     let mut wire = site.connect();
-    let reply = ask(&mut wire, "/page.php", &[GZIP]);
-    assert_eq!(unpacked(&reply), "a line of text ".repeat(100));
-    assert_eq!(reply.field("vary"), Some("Accept-Encoding"));
-    assert_eq!(ask(&mut wire, "/page.php", &[]).field("vary"), Some("Accept-Encoding"));
-    assert_eq!(ask(&mut wire, "/short.php", &[GZIP]).field("content-encoding"), None);
-    assert_eq!(ask(&mut wire, "/fixed.php", &[GZIP]).field("content-encoding"), None);
-
-    wire.request("GET", &site.awaiting("/steps.php"), &[GZIP], b"");
-    let (status, _, fields) = wire.head();
-    assert_eq!(status, 200, "{fields:?}");
-    let mut packed = wire.chunk().unwrap();
-    let mut text = String::new();
-    // The stream has not ended, and all that the script has flushed can be read.
-    while text.len() < 600 {
-        text.clear();
-        let _ = flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut text);
-        if text.len() < 600 {
-            packed.extend(wire.chunk().unwrap());
+    for coding in ["gzip", "br", "zstd"] {
+        let accept = ("Accept-Encoding", coding);
+        let reply = ask(&mut wire, "/page.php", &[accept]);
+        assert_eq!(reply.field("content-encoding"), Some(coding));
+        assert_eq!(unpacked(&reply), "a line of text ".repeat(100));
+        assert_eq!(reply.field("vary"), Some("Accept-Encoding"));
+        assert!(unpacked(&ask(&mut wire, "/long.php", &[accept])) == numbers, "{coding}");
+        assert_eq!(wire.ask("HEAD", "/page.php", &[accept], b"").status, 200);
+        for name in ["/short.php", "/fixed.php", "/events.php"] {
+            assert_eq!(ask(&mut wire, name, &[accept]).field("content-encoding"), None, "{name}");
         }
     }
-    assert_eq!(text, "first ".repeat(100));
-    site.allow("second");
-    while let Some(chunk) = wire.chunk() {
-        packed.extend(chunk);
+    assert_eq!(ask(&mut wire, "/page.php", &[]).field("vary"), Some("Accept-Encoding"));
+}
+
+/// Files and scripts are compressed in each coding.
+const COMPRESSED: Options<'_> = Options {
+    top: "",
+    limits: "",
+    log: "",
+    site: "compress = [\"br\", \"zstd\", \"gzip\"]\ncompress_scripts = true",
+    php: "",
+};
+
+#[test]
+fn compressed_text_that_a_script_flushes_can_be_read_at_once() {
+    if !has_php() {
+        return;
     }
-    text.clear();
-    flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut text).unwrap();
-    assert!(text.ends_with("second"), "{text}");
+    let steps = format!(
+        "<?php {AWAIT} while (ob_get_level()) ob_end_flush(); echo str_repeat('first ', 100); \
+         flush(); await($_GET['step']); echo 'second';"
+    );
+    let site = Site::with(&[("steps.php", &steps)], &COMPRESSED);
+    let mut wire = site.connect();
+    for coding in ["gzip", "br", "zstd"] {
+        let target = format!("{}&step={coding}", site.awaiting("/steps.php"));
+        wire.request("GET", &target, &[("Accept-Encoding", coding)], b"");
+        let (status, _, fields) = wire.head();
+        assert_eq!(status, 200, "{fields:?}");
+        let mut packed = wire.chunk().unwrap();
+        // The stream has not ended, and all that the script has flushed can be read.
+        while readable(coding, &packed).0.len() < 600 {
+            packed.extend(wire.chunk().unwrap());
+        }
+        assert_eq!(readable(coding, &packed), ("first ".repeat(100), false), "{coding}");
+        site.allow(coding);
+        while let Some(chunk) = wire.chunk() {
+            packed.extend(chunk);
+        }
+        assert_eq!(readable(coding, &packed), ("first ".repeat(100) + "second", true), "{coding}");
+    }
+}
+
+#[test]
+fn compressed_output_of_a_script_that_dies_is_not_taken_for_whole() {
+    if !has_php() {
+        return;
+    }
+    let code = format!(
+        "<?php {AWAIT} while (ob_get_level()) ob_end_flush(); echo str_repeat('first ', 100); \
+         flush(); await($_GET['step']); posix_kill(getmypid(), 9);"
+    );
+    let site = Site::with(&[("dies.php", &code)], &COMPRESSED);
+    for coding in ["gzip", "br", "zstd"] {
+        let mut wire = site.connect();
+        let target = format!("{}&step={coding}", site.awaiting("/dies.php"));
+        wire.request("GET", &target, &[("Accept-Encoding", coding)], b"");
+        let (status, _, fields) = wire.head();
+        assert_eq!(status, 200, "{fields:?}");
+        let mut packed = wire.chunk().unwrap();
+        while readable(coding, &packed).0.len() < 600 {
+            packed.extend(wire.chunk().unwrap());
+        }
+        site.allow(coding);
+        let rest = wire.rest();
+        assert!(!rest.ends_with(b"0\r\n\r\n"), "{coding}: {rest:?}");
+    }
+}
+
+#[test]
+fn a_site_s_directives_can_forbid_compression() {
+    let text = "a line of text\n".repeat(100);
+    let page = "<?php echo str_repeat('a line of text ', 100);";
+    let rules = "SetEnvIf Request_URI /plain no-gzip\nHeader set X-Rule yes\n";
+    let files = [
+        (".htaccess", rules),
+        ("a.txt", &text),
+        ("plain.txt", &text),
+        ("a.php", page),
+        ("plain.php", page),
+    ];
+    let site = Site::with(&files, &COMPRESSED);
+    let mut wire = site.connect();
+    for _ in 0..3 {
+        let plain = ask(&mut wire, "/plain.txt", &[ALL]);
+        assert_eq!((plain.text(), plain.field("x-rule")), (text.as_str(), Some("yes")));
+        assert_eq!((plain.field("content-encoding"), plain.field("vary")), (None, None));
+        let date = plain.field("last-modified").unwrap();
+        let known = ask(&mut wire, "/plain.txt", &[ALL, ("If-Modified-Since", date)]);
+        assert_eq!((known.status, known.field("vary")), (304, None));
+        assert_eq!(unpacked(&ask(&mut wire, "/a.txt", &[ALL])), text);
+        if has_php() {
+            let plain = ask(&mut wire, "/plain.php", &[ALL]);
+            assert_eq!((plain.field("content-encoding"), plain.field("vary")), (None, None));
+            assert_eq!(unpacked(&ask(&mut wire, "/a.php", &[ALL])), "a line of text ".repeat(100));
+        }
+    }
+}
+
+#[test]
+fn compressed_content_passes_every_protocol() {
+    let text = "a line of text\n".repeat(100);
+    let large: String = (0..170_000).map(|number| format!("{number}\n")).collect();
+    let options = Options {
+        site: "compress = [\"br\", \"zstd\", \"gzip\"]",
+        ..Options::default()
+    };
+    let site = Site::with(&[("a.txt", &text), ("large.txt", &large)], &options);
+    let client = Http2::connect(&site);
+    for coding in ["gzip", "br", "zstd"] {
+        for (target, content) in [("/a.txt", &text), ("/large.txt", &large)] {
+            let reply = client.ask("GET", target, &[("accept-encoding", coding)], b"");
+            assert_eq!(reply.field("content-encoding"), Some(coding));
+            assert!(readable(coding, &reply.body) == (content.clone(), true), "{coding} {target}");
+        }
+    }
+    let special = Special { site: options.site, ..Special::default() };
+    let served = Served::with(&[("a.txt", &text)], &special);
+    let client = served.connect();
+    let reply = client.ask("GET", "/a.txt", &[("accept-encoding", "zstd")], b"");
+    assert_eq!(reply.field("content-encoding"), Some("zstd"));
+    assert_eq!(readable("zstd", &reply.body), (text, true));
 }
 
 #[test]

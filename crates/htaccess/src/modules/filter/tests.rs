@@ -46,6 +46,7 @@ fn chosen(directives: &str, asked: &Asked<'_>) -> String {
             Filter::Deflate => "deflate".to_owned(),
             Filter::Inflate => "inflate".to_owned(),
             Filter::Brotli => "brotli".to_owned(),
+            Filter::Zstandard => "zstandard".to_owned(),
             Filter::Substitute(_) => "substitute".to_owned(),
         })
         .collect();
@@ -106,6 +107,7 @@ fn a_client_without_brotli_gets_gzip() {
         ("SetOutputFilter BROTLI_COMPRESS;DEFLATE", "gzip", ZIPPED),
         ("SetOutputFilter BROTLI_COMPRESS", "gzip, br", brotli),
         ("SetOutputFilter BROTLI_COMPRESS", "zstd", BUT_VARY),
+        ("SetOutputFilter DEFLATE", "gzip, deflate, br, zstd", ZIPPED),
         ("SetOutputFilter BROTLI_COMPRESS", "gzip;q=0", BUT_VARY),
     ];
     for (directives, accepted, expected) in rows {

@@ -1,4 +1,4 @@
-//! The filters of mod_deflate and mod_brotli at work on content.
+//! The filters of mod_deflate and mod_brotli, and Zstandard, at work on content.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -6,6 +6,8 @@ use std::sync::Arc;
 use brotli::CompressorWriter;
 use flate2::write::{GzEncoder, MultiGzDecoder};
 use flate2::{Compression, GzBuilder};
+use zstd_safe::zstd_sys::ZSTD_EndDirective;
+use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer};
 
 use super::Filter;
 use crate::transform::{Broken, Transform};
@@ -26,6 +28,7 @@ impl Filter {
                 BROTLI_QUALITY,
                 BROTLI_WINDOW,
             )))),
+            Filter::Zstandard => Box::new(Zstandard::new()),
             Filter::Substitute(filter) => Arc::clone(filter).transform(),
         }
     }
@@ -39,6 +42,18 @@ const BROTLI_BUFFER: usize = 16 * 1024;
 const BROTLI_QUALITY: u32 = 5;
 /// mod_brotli's default of BrotliCompressionWindow.
 const BROTLI_WINDOW: u32 = 18;
+/// The level that makes text as short as gzip does, in half to four fifths of the time. Window and
+/// tables are smaller than this level's own: a response takes 1.2 MiB in place of 5.2 MiB, and
+/// content of 110 KB becomes longer by 0.2 %. A client needs a window of 128 KiB; RFC 9659 allows
+/// 8 MiB.
+const ZSTANDARD: [CParameter; 4] = [
+    CParameter::CompressionLevel(5),
+    CParameter::WindowLog(17),
+    CParameter::HashLog(16),
+    CParameter::ChainLog(15),
+];
+/// Bytes of room for output at each call of zstd.
+const ZSTANDARD_ROOM: usize = 16 * 1024;
 
 struct Deflate(GzEncoder<Vec<u8>>);
 
@@ -109,6 +124,60 @@ impl Transform for Brotli {
     }
 }
 
+/// Zstandard's compressor, which writes into the output without a buffer of its own.
+struct Zstandard(CCtx<'static>);
+
+impl Zstandard {
+    fn new() -> Zstandard {
+        let mut context = CCtx::create();
+        for parameter in ZSTANDARD {
+            context
+                .set_parameter(parameter)
+                .expect("zstd knows the parameter and allows the value");
+        }
+        Zstandard(context)
+    }
+
+    /// Takes `input`, then does what `then` says, and appends all output that there is.
+    fn run(
+        &mut self,
+        input: &[u8],
+        then: ZSTD_EndDirective,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Broken> {
+        let mut input = InBuffer::around(input);
+        loop {
+            out.reserve(ZSTANDARD_ROOM);
+            let end = out.len();
+            let mut room = OutBuffer::around_pos(out, end);
+            let left = self.0.compress_stream2(&mut room, &mut input, then);
+            let left = left.map_err(|_| NOT_COMPRESSED)?;
+            let is_done = match then {
+                ZSTD_EndDirective::ZSTD_e_continue => input.pos == input.src.len(),
+                // The bytes that did not fit into the room.
+                ZSTD_EndDirective::ZSTD_e_flush | ZSTD_EndDirective::ZSTD_e_end => left == 0,
+            };
+            if is_done {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Transform for Zstandard {
+    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+        self.run(input, ZSTD_EndDirective::ZSTD_e_continue, out)
+    }
+
+    fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+        self.run(b"", ZSTD_EndDirective::ZSTD_e_flush, out)
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+        self.run(b"", ZSTD_EndDirective::ZSTD_e_end, out)
+    }
+}
+
 const NOT_COMPRESSED: Broken = Broken("the content could not be compressed");
 const NOT_GZIP: Broken = Broken("the content is not what gzip makes");
 const FINISHED: Broken = Broken("the content has ended already");
@@ -117,7 +186,10 @@ const FINISHED: Broken = Broken("the content has ended already");
 mod tests {
     use std::io::Read;
 
+    use zstd_safe::{DCtx, DParameter};
+
     use super::*;
+    use crate::mutation::Random;
 
     fn page() -> Vec<u8> {
         (0..20_000u32)
@@ -139,15 +211,34 @@ mod tests {
         let mut out = Vec::new();
         match filter {
             Filter::Brotli => brotli::Decompressor::new(packed, 4096).read_to_end(&mut out),
+            Filter::Zstandard => return unpacked_zstandard(packed),
             _ => flate2::read::GzDecoder::new(packed).read_to_end(&mut out),
         }
         .unwrap();
         out
     }
 
+    /// As far as the content can be read.
+    fn unpacked_zstandard(packed: &[u8]) -> Vec<u8> {
+        let mut context = DCtx::create();
+        context.set_parameter(DParameter::WindowLogMax(17)).unwrap();
+        let mut input = InBuffer::around(packed);
+        let mut out = Vec::new();
+        loop {
+            out.reserve(1 << 16);
+            let end = out.len();
+            let mut room = OutBuffer::around_pos(&mut out, end);
+            context.decompress_stream(&mut room, &mut input).unwrap();
+            if out.len() == end {
+                assert_eq!(input.pos, packed.len());
+                return out;
+            }
+        }
+    }
+
     #[test]
     fn what_is_compressed_comes_back() {
-        for filter in [Filter::Deflate, Filter::Brotli] {
+        for filter in [Filter::Deflate, Filter::Brotli, Filter::Zstandard] {
             for (input, piece) in [(page(), 1000), (page(), 1_000_000), (Vec::new(), 1)] {
                 let packed = through(&filter, &input, piece);
                 assert!(packed.len() < input.len() / 3 + 30, "{filter:?}");
@@ -177,6 +268,59 @@ mod tests {
         let mut text = [0; 5];
         brotli::Decompressor::new(&out[..], 4096).read_exact(&mut text).unwrap();
         assert_eq!(&text, b"first");
+
+        let mut zstandard = Filter::Zstandard.transform();
+        let mut out = Vec::new();
+        zstandard.push(b"first", &mut out).unwrap();
+        zstandard.flush(&mut out).unwrap();
+        assert_eq!(unpacked_zstandard(&out), b"first");
+    }
+
+    /// However content is cut into pieces and flushed, each flush gives all of it so far, and the
+    /// end gives the whole.
+    #[test]
+    fn pieces_and_flushes_change_nothing() {
+        let mut random = Random(11);
+        for round in 0..16 {
+            let mut content = page();
+            content.truncate(random.below(if round % 4 == 0 { 200_000 } else { 5_000 }));
+            if round % 3 == 0 {
+                // Not compressible.
+                content.iter_mut().for_each(|byte| *byte = random.next() as u8);
+            }
+            let mut transform = Filter::Zstandard.transform();
+            let (mut out, mut done) = (Vec::new(), 0);
+            while done < content.len() {
+                let count = 1 + random.below(content.len() - done).min(random.below(40_000));
+                let end = content.len().min(done + count);
+                transform.push(&content[done..end], &mut out).unwrap();
+                done = end;
+                if random.below(4) == 0 {
+                    transform.flush(&mut out).unwrap();
+                    assert!(unpacked_zstandard(&out) == content[..done], "{round}: to {done}");
+                }
+                if random.below(8) == 0 {
+                    transform.flush(&mut out).unwrap();
+                    let length = out.len();
+                    transform.flush(&mut out).unwrap();
+                    assert_eq!(out.len(), length, "there was nothing to flush");
+                }
+            }
+            transform.finish(&mut out).unwrap();
+            assert!(unpacked_zstandard(&out) == content, "{round}: {}", content.len());
+        }
+    }
+
+    /// Thousands of slow clients may read compressed pages.
+    #[test]
+    fn a_compressor_takes_little_memory() {
+        let mut compressor = Zstandard::new();
+        let mut out = Vec::new();
+        for piece in page().chunks(16 * 1024) {
+            compressor.push(piece, &mut out).unwrap();
+        }
+        let taken = compressor.0.sizeof();
+        assert!(taken < 5 << 18, "{taken} bytes");
     }
 
     #[test]

@@ -17,10 +17,10 @@ const MOST_OF_SITE: usize = THREADS - 1;
 /// Threads and the calls that wait for them. The sites take turns: one that writes much delays
 /// itself alone. A thread starts when a call finds none that is free.
 #[derive(Debug, Default)]
-pub(super) struct Disk(Arc<Shared>);
+pub(super) struct Disk(Arc<DiskState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct DiskState {
     queue: Mutex<Queue>,
     filled: Condvar,
 }
@@ -89,7 +89,7 @@ impl Disk {
     }
 }
 
-impl Shared {
+impl DiskState {
     /// Runs a thread until the process ends.
     fn work(&self) {
         let mut queue = self.queue();

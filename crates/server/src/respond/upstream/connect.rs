@@ -15,7 +15,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::names::UpstreamNames;
-use super::reply::Failure;
+use super::reply::UpstreamFailure;
 use crate::body::Duplex;
 use crate::tls::{handshake_advice, server_name};
 
@@ -65,11 +65,11 @@ pub(super) async fn connect(
     upstream: &Upstream,
     tls: Option<&Arc<ClientConfig>>,
     names: &UpstreamNames,
-) -> Result<Box<dyn Duplex>, Failure> {
+) -> Result<Box<dyn Duplex>, UpstreamFailure> {
     let connected = open(site, upstream, tls, names);
     match tokio::time::timeout(site.upstream_connect_timeout, connected).await {
         Ok(connected) => connected,
-        Err(_) => Err(Failure::Unanswered),
+        Err(_) => Err(UpstreamFailure::Unanswered),
     }
 }
 
@@ -78,12 +78,12 @@ async fn open(
     upstream: &Upstream,
     tls: Option<&Arc<ClientConfig>>,
     names: &UpstreamNames,
-) -> Result<Box<dyn Duplex>, Failure> {
+) -> Result<Box<dyn Duplex>, UpstreamFailure> {
     if let Some(socket) = &upstream.socket {
-        let stream = UnixStream::connect(socket).await.map_err(Failure::Unreachable)?;
+        let stream = UnixStream::connect(socket).await.map_err(UpstreamFailure::Unreachable)?;
         return encrypt(site, upstream, tls, stream).await;
     }
-    let stream = tcp(site, upstream, names).await.map_err(Failure::Unreachable)?;
+    let stream = tcp(site, upstream, names).await.map_err(UpstreamFailure::Unreachable)?;
     // Messages of a WebSocket are short.
     let _ = stream.set_nodelay(true);
     encrypt(site, upstream, tls, stream).await
@@ -118,16 +118,16 @@ async fn encrypt<S: Duplex + AsFd + 'static>(
     upstream: &Upstream,
     tls: Option<&Arc<ClientConfig>>,
     stream: S,
-) -> Result<Box<dyn Duplex>, Failure> {
+) -> Result<Box<dyn Duplex>, UpstreamFailure> {
     let (true, Some(tls)) = (upstream.scheme.is_tls(), tls) else {
         return match upstream.scheme.is_tls() {
-            true => Err(Failure::Handshake("its site has no settings of TLS".to_owned())),
+            true => Err(UpstreamFailure::Handshake("its site has no settings of TLS".to_owned())),
             false => Ok(Box::new(stream)),
         };
     };
-    let name = server_name(site, upstream).map_err(Failure::Handshake)?;
+    let name = server_name(site, upstream).map_err(UpstreamFailure::Handshake)?;
     match TlsConnector::from(Arc::clone(tls)).connect(name, stream).await {
         Ok(stream) => Ok(Box::new(stream)),
-        Err(error) => Err(Failure::Handshake(handshake_advice(&error))),
+        Err(error) => Err(UpstreamFailure::Handshake(handshake_advice(&error))),
     }
 }

@@ -22,13 +22,13 @@ pub(crate) struct KeptConnections {
 #[derive(Debug, Default)]
 struct UpstreamState {
     /// The one that has waited for longest is the first.
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingConnection>,
     /// The upstream could not be reached. Until then it is not tried again.
     rests_until: Option<Instant>,
 }
 
 /// A connection without a request.
-struct Waiting {
+struct WaitingConnection {
     stream: Box<dyn Duplex>,
     until: Instant,
 }
@@ -52,7 +52,7 @@ impl KeptConnections {
         let waiting = &mut upstreams.entry(key).or_default().waiting;
         if waiting.len() < most {
             let until = Instant::now() + timeout;
-            waiting.push(Waiting { stream, until });
+            waiting.push(WaitingConnection { stream, until });
         }
     }
 
@@ -85,9 +85,11 @@ impl KeptConnections {
     }
 }
 
-impl fmt::Debug for Waiting {
+impl fmt::Debug for WaitingConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiting").field("until", &self.until).finish_non_exhaustive()
+        f.debug_struct("WaitingConnection")
+            .field("until", &self.until)
+            .finish_non_exhaustive()
     }
 }
 

@@ -28,7 +28,7 @@ const STEP: usize = 64 * 1024;
 
 /// The reasons why an upstream failed.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum UpstreamFailure {
     /// The connection could not be made.
     Unreachable(io::Error),
     /// The connection was not made within `upstream_connect_timeout`.
@@ -49,40 +49,41 @@ pub(super) enum Failure {
     Storage(io::Error),
 }
 
-impl Failure {
+impl UpstreamFailure {
     /// Returns the status for the client, which is mod_proxy's.
     pub(super) fn status(&self) -> Status {
         match self {
-            Failure::Unreachable(_) | Failure::Unanswered | Failure::Resting => {
-                Status::SERVICE_UNAVAILABLE
-            }
-            Failure::Handshake(_) | Failure::Broken(_) | Failure::Short | Failure::Malformed(_) => {
-                Status::BAD_GATEWAY
-            }
-            Failure::Silent => Status::GATEWAY_TIMEOUT,
-            Failure::Storage(_) => Status::INTERNAL_SERVER_ERROR,
+            UpstreamFailure::Unreachable(_)
+            | UpstreamFailure::Unanswered
+            | UpstreamFailure::Resting => Status::SERVICE_UNAVAILABLE,
+            UpstreamFailure::Handshake(_)
+            | UpstreamFailure::Broken(_)
+            | UpstreamFailure::Short
+            | UpstreamFailure::Malformed(_) => Status::BAD_GATEWAY,
+            UpstreamFailure::Silent => Status::GATEWAY_TIMEOUT,
+            UpstreamFailure::Storage(_) => Status::INTERNAL_SERVER_ERROR,
         }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for UpstreamFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Unreachable(error) => write!(f, "it cannot be reached: {error}"),
-            Failure::Unanswered => {
+            UpstreamFailure::Unreachable(error) => write!(f, "it cannot be reached: {error}"),
+            UpstreamFailure::Unanswered => {
                 f.write_str("it has not taken the connection within upstream_connect_timeout")
             }
-            Failure::Resting => f.write_str(
+            UpstreamFailure::Resting => f.write_str(
                 "it could not be reached a moment ago, and is tried again after upstream_retry",
             ),
-            Failure::Handshake(why) => f.write_str(why),
-            Failure::Broken(error) => write!(f, "its connection broke: {error}"),
-            Failure::Short => {
+            UpstreamFailure::Handshake(why) => f.write_str(why),
+            UpstreamFailure::Broken(error) => write!(f, "its connection broke: {error}"),
+            UpstreamFailure::Short => {
                 f.write_str("it closed the connection before its response was complete")
             }
-            Failure::Silent => f.write_str("it has not gone on for upstream_timeout"),
-            Failure::Malformed(why) => write!(f, "its response is malformed: {why}"),
-            Failure::Storage(error) => {
+            UpstreamFailure::Silent => f.write_str("it has not gone on for upstream_timeout"),
+            UpstreamFailure::Malformed(why) => write!(f, "its response is malformed: {why}"),
+            UpstreamFailure::Storage(error) => {
                 write!(f, "the request's content cannot be read again: {error}")
             }
         }
@@ -169,7 +170,11 @@ impl Reply {
     ///
     /// # Errors
     /// The upstream may have answered nevertheless. Its connection is not kept.
-    pub(super) async fn write(&mut self, head: &[u8], content: &Received) -> Result<(), Failure> {
+    pub(super) async fn write(
+        &mut self,
+        head: &[u8],
+        content: &Received,
+    ) -> Result<(), UpstreamFailure> {
         let written = self.write_parts(head, content).await;
         if written.is_err() {
             self.home = None;
@@ -177,7 +182,11 @@ impl Reply {
         written
     }
 
-    async fn write_parts(&mut self, head: &[u8], content: &Received) -> Result<(), Failure> {
+    async fn write_parts(
+        &mut self,
+        head: &[u8],
+        content: &Received,
+    ) -> Result<(), UpstreamFailure> {
         self.write_all(head).await?;
         match content {
             Received::Memory(bytes) => {
@@ -190,7 +199,7 @@ impl Reply {
                 while offset < *length {
                     piece.resize(STEP.min((*length - offset) as usize), 0);
                     let read = file.read(offset, piece).await.map_err(io::Error::other);
-                    piece = read.and_then(|read| read).map_err(Failure::Storage)?;
+                    piece = read.and_then(|read| read).map_err(UpstreamFailure::Storage)?;
                     self.write_all(&piece).await?;
                     offset += piece.len() as u64;
                 }
@@ -200,22 +209,22 @@ impl Reply {
         self.write_all(b"").await
     }
 
-    async fn write_all(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    async fn write_all(&mut self, bytes: &[u8]) -> Result<(), UpstreamFailure> {
         let Some(stream) = &mut self.stream else {
-            return Err(Failure::Broken(io::ErrorKind::NotConnected.into()));
+            return Err(UpstreamFailure::Broken(io::ErrorKind::NotConnected.into()));
         };
         let write = async {
             stream.write_all(bytes).await?;
             stream.flush().await
         };
         match tokio::time::timeout(self.patience, write).await {
-            Ok(written) => written.map_err(Failure::Broken),
-            Err(_) => Err(Failure::Silent),
+            Ok(written) => written.map_err(UpstreamFailure::Broken),
+            Err(_) => Err(UpstreamFailure::Silent),
         }
     }
 
     /// Reads once; 0 bytes are the end.
-    fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, Failure>> {
+    fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, UpstreamFailure>> {
         let (input, Some(stream)) = (&mut self.input, &mut self.stream) else {
             return Poll::Ready(Ok(0));
         };
@@ -223,16 +232,19 @@ impl Reply {
         if let Poll::Ready(filled) = filled {
             self.silence = None;
             self.has_begun |= filled.as_ref().is_ok_and(|count| *count > 0);
-            return Poll::Ready(filled.map_err(Failure::Broken));
+            return Poll::Ready(filled.map_err(UpstreamFailure::Broken));
         }
         let patience = self.patience;
         let silence = self.silence.get_or_insert_with(|| Box::pin(sleep(patience)));
         ready!(silence.as_mut().poll(context));
-        Poll::Ready(Err(Failure::Silent))
+        Poll::Ready(Err(UpstreamFailure::Silent))
     }
 
     /// Reads the final head, and notes which content follows it. Interim responses are skipped.
-    pub(super) async fn read_head(&mut self, expected: Expected) -> Result<ResponseHead, Failure> {
+    pub(super) async fn read_head(
+        &mut self,
+        expected: Expected,
+    ) -> Result<ResponseHead, UpstreamFailure> {
         self.is_head = expected == Expected::NoContent;
         let mut interim = 0;
         loop {
@@ -257,16 +269,16 @@ impl Reply {
                     }
                     interim += 1;
                     if interim > MOST_INTERIM || head.status.code() == 101 {
-                        return Err(Failure::Malformed(
+                        return Err(UpstreamFailure::Malformed(
                             "an interim response that was not asked for",
                         ));
                     }
                 }
                 None if self.input.bytes().len() > MOST_HEAD => {
-                    return Err(Failure::Malformed("its head is too long"));
+                    return Err(UpstreamFailure::Malformed("its head is too long"));
                 }
                 None if poll_fn(|context| self.poll_fill(context)).await? == 0 => {
-                    return Err(Failure::Short);
+                    return Err(UpstreamFailure::Short);
                 }
                 None => {}
             }
@@ -302,11 +314,11 @@ impl Reply {
     }
 
     /// Finds the next content. Afterwards `ready` is its length; 0 is the end.
-    fn poll_content(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    fn poll_content(&mut self, context: &mut Context<'_>) -> Poll<Result<(), UpstreamFailure>> {
         while self.ready.0 == 0 && !matches!(self.left, Left::Length(0)) {
             if self.input.is_empty() && ready!(self.poll_fill(context))? == 0 {
                 if !matches!(self.left, Left::All) {
-                    return Poll::Ready(Err(Failure::Short));
+                    return Poll::Ready(Err(UpstreamFailure::Short));
                 }
                 self.left = Left::Length(0);
                 break;
@@ -321,7 +333,8 @@ impl Reply {
                 }
                 Left::Chunks(decoder) => {
                     let decoded = decoder.decode(there);
-                    let decoded = decoded.map_err(|refusal| Failure::Malformed(refusal.why))?;
+                    let decoded =
+                        decoded.map_err(|refusal| UpstreamFailure::Malformed(refusal.why))?;
                     if decoded.done {
                         self.left = Left::Length(0);
                     }
@@ -394,16 +407,17 @@ struct ParsedHead {
 }
 
 /// Returns the head that `bytes` begin with, if the head is complete.
-fn parse_head(bytes: &[u8]) -> Result<Option<ParsedHead>, Failure> {
+fn parse_head(bytes: &[u8]) -> Result<Option<ParsedHead>, UpstreamFailure> {
     let mut lines = [httparse::EMPTY_HEADER; MOST_LINES];
     let mut parsed = httparse::Response::new(&mut lines);
     let length = match parsed.parse(bytes) {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => return Ok(None),
-        Err(_) => return Err(Failure::Malformed("its head is not one of HTTP/1")),
+        Err(_) => return Err(UpstreamFailure::Malformed("its head is not one of HTTP/1")),
     };
     let status = parsed.code.and_then(Status::new);
-    let mut head = ResponseHead::new(status.ok_or(Failure::Malformed("there is no such status"))?);
+    let mut head =
+        ResponseHead::new(status.ok_or(UpstreamFailure::Malformed("there is no such status"))?);
     head.reason = parsed
         .reason
         .filter(|reason| !reason.is_empty())
@@ -430,7 +444,7 @@ fn parse_head(bytes: &[u8]) -> Result<Option<ParsedHead>, Failure> {
             continue;
         }
         let pushed = head.push(name, value);
-        pushed.map_err(|_| Failure::Malformed("a field holds control bytes"))?;
+        pushed.map_err(|_| UpstreamFailure::Malformed("a field holds control bytes"))?;
     }
     // The field would be taken for one of our own connection.
     head.fields.remove(b"connection");
@@ -438,7 +452,7 @@ fn parse_head(bytes: &[u8]) -> Result<Option<ParsedHead>, Failure> {
 }
 
 /// Returns how much content follows a head (RFC 9112 §6.3).
-fn framing(fields: &Fields) -> Result<Left, Failure> {
+fn framing(fields: &Fields) -> Result<Left, UpstreamFailure> {
     let mut codings = fields.values(b"transfer-encoding").flat_map(members);
     match (codings.next(), codings.next()) {
         (None, _) => {}
@@ -446,7 +460,7 @@ fn framing(fields: &Fields) -> Result<Left, Failure> {
             let limits = Limits { body: 0, ..Limits::default() };
             return Ok(Left::Chunks(Box::new(ChunkedDecoder::new(&limits))));
         }
-        _ => return Err(Failure::Malformed("a transfer coding other than chunked")),
+        _ => return Err(UpstreamFailure::Malformed("a transfer coding other than chunked")),
     }
     let mut lengths = fields.values(b"content-length");
     let Some(first) = lengths.next() else {
@@ -457,7 +471,7 @@ fn framing(fields: &Fields) -> Result<Left, Failure> {
         .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     match digits.and_then(|digits| digits.parse().ok()) {
         Some(length) if lengths.all(|other| other == first) => Ok(Left::Length(length)),
-        _ => Err(Failure::Malformed("its Content-Length is no length")),
+        _ => Err(UpstreamFailure::Malformed("its Content-Length is no length")),
     }
 }
 

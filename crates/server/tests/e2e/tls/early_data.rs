@@ -8,8 +8,8 @@ use howdah_sys::signal::SIGHUP;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
-use super::client::{Authority, Trust};
-use super::site_with_tls;
+use super::client::{self, Authority, Trust};
+use super::{LISTEN, site_with_tls};
 use crate::http2::client::Http2;
 use crate::site::Site;
 use crate::support::{Folder, PATIENCE, has_php, wait_until};
@@ -166,6 +166,34 @@ fn a_request_that_may_change_something_is_too_early() {
         let mut wire = Wire::encrypted(address, session(&settings));
         let reply = wire.ask("POST", &site.awaiting("/early.php"), &[], b"x=1");
         assert_eq!((reply.status, reply.text()), (200, "early=no."));
+    }
+}
+
+#[test]
+fn early_data_for_another_site_with_the_certificate_is_too_early() {
+    let authority = Authority::new();
+    let pair = authority.certify(&["a.example", "b.example"]);
+    let folder = client::files(&[("a", &pair)]);
+    let table = |name: &str, more: &str| {
+        format!(
+            "[[site]]\nhosts = [\"{name}\"]\nroot = \"public\"\nphp = false\n\
+             tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\"{more} }}\n",
+            folder.path().display()
+        )
+    };
+    let tables = table("a.example", ", early_data = true") + &table("b.example", "");
+    let site = Site::configured(&[("a.txt", "hello")], &format!("{LISTEN}{tables}"));
+    let address = site.server.addresses()[1];
+    let mut settings = authority.client(Trust::Tls13).settings();
+    settings.enable_early_data = true;
+    let settings = Arc::new(settings);
+    for (host, status) in [("a.example", "200 OK"), ("b.example", "425 Too Early")] {
+        let mut wire = Wire::encrypted(address, session(&settings));
+        assert_eq!(wire.ask("GET", "/a.txt", &[("Host", host)], b"").text(), "hello");
+        let asked = format!("GET /a.txt HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        let mut early = Early::begin(address, &settings, asked.as_bytes());
+        let answer = early.read_until("\r\n\r\n");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{host}: {answer}");
     }
 }
 

@@ -28,12 +28,19 @@ fn requests_in_the_clear_are_redirected_to_https() {
         ("HEAD", "A.EXAMPLE:8080", "/a.txt", 301, Some(to("a.example", "/a.txt"))),
         ("POST", "b.example", "/none", 308, Some(to("b.example", "/none"))),
         ("GET", "a.example", "/.well-known/acme-challenge/token", 200, None),
+        ("GET", "a.example", "/.well-known/acme-challenge/token?a=/", 200, None),
         ("GET", "c.example", "/a.txt", 200, None),
         ("GET", "nobody.example", "/a.txt", 200, None),
     ] {
         let reply = site.ask(method, target, &[("Host", host)], b"");
         assert_eq!(reply.status, status, "{method} {host} {target}");
         assert_eq!(reply.field("location"), location.as_deref(), "{method} {host} {target}");
+    }
+    // Only a token is exempt: these lead elsewhere.
+    for rest in ["..", "../../a.txt", "%2e%2e/%2e%2e/a.txt", "..%2f..%2fa.txt", "a/token", ""] {
+        let target = format!("/.well-known/acme-challenge/{rest}");
+        let reply = site.ask("GET", &target, &[("Host", "a.example")], b"");
+        assert_eq!(reply.status, 301, "{target}");
     }
     // What a trusted proxy has received over https is where it belongs.
     let mut proxy = crate::wire::Wire::connect_from([127, 0, 0, 9], site.server.address());
@@ -118,4 +125,36 @@ fn responses_over_https_promise_to_use_it_alone() {
     }
     let plain = site.ask("GET", "/a.txt", &[("Host", "a.example")], b"");
     assert_eq!((plain.status, plain.field("strict-transport-security")), (200, None));
+}
+
+#[test]
+fn a_site_s_demands_hold_on_connections_for_sites_with_the_same_certificate() {
+    let authority = Authority::new();
+    let names = ["a.example", "strict.example", "modern.example"];
+    let folder = client::files(&[("a", &authority.certify_rsa(&names))]);
+    let table = |name: &str, more: &str| {
+        format!(
+            "[[site]]\nhosts = [\"{name}\"]\nroot = \"public\"\nphp = false\n\
+             tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\"{more} }}\n",
+            folder.path().display()
+        )
+    };
+    let site = Site::configured(
+        &[("a.txt", "x")],
+        &format!(
+            "{LISTEN}{}{}{}",
+            table("a.example", ""),
+            table("strict.example", ", min_version = \"1.3\""),
+            table("modern.example", ", ciphers = \"modern\"")
+        ),
+    );
+    let address = site.server.addresses()[1];
+    for (trust, status) in [(Trust::Tls13, 200), (Trust::Tls12, 421)] {
+        let mut wire = authority.connect(address, "a.example", trust);
+        for (host, status) in [("strict.example", status), ("modern.example", status)] {
+            let reply = wire.ask("GET", "/a.txt", &[("Host", host)], b"");
+            assert_eq!(reply.status, status, "{trust:?} {host}");
+        }
+        assert_eq!(wire.ask("GET", "/a.txt", &[("Host", "a.example")], b"").status, 200);
+    }
 }

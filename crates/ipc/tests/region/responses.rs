@@ -1,0 +1,179 @@
+//! Responses, and what a worker tells and asks while it writes one.
+
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use howdah_ipc::SlotPhase;
+use howdah_ipc::worker::ResponseAborted;
+
+use crate::support::driver::deadline;
+use crate::support::process::wait_until;
+use crate::support::{give_back, small_geometry};
+use crate::{SMALL, lone_worker, memory_file, submit};
+
+#[test]
+fn a_worker_that_waits_for_room_is_freed_when_nobody_wants_the_rest() {
+    // A worker looks by itself once a second. On a busy machine all may take as long by chance, but
+    // not each time.
+    let end = deadline();
+    while freed_after() > Duration::from_millis(900) {
+        assert!(Instant::now() < end, "only the regular check frees it");
+    }
+}
+
+/// Returns how long a worker has waited for room until it is freed.
+fn freed_after() -> Duration {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut slot = submit(&front, SMALL);
+    let job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    let mut writer = job.writer;
+    let took = std::thread::scope(|scope| {
+        let writing = scope.spawn(move || {
+            let began = Instant::now();
+            let result = writer.write(&vec![7; 200_000]);
+            (result, began.elapsed())
+        });
+        wait_until("the ring is full", || {
+            front.slot_status(&mut slot).unwrap();
+            slot.written() == 64 * 1024
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        front.abort(&slot);
+        let (result, took) = writing.join().unwrap();
+        assert_eq!(result, Err(ResponseAborted));
+        took
+    });
+    assert_eq!(front.slot_status(&mut slot).unwrap().phase, SlotPhase::Done);
+    give_back(&front, slot);
+    took
+}
+
+#[test]
+fn a_response_may_be_complete_while_its_script_goes_on() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut slot = submit(&front, SMALL);
+    let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    job.writer.write(b"all").unwrap();
+    job.writer.end();
+    let look = front.slot_status(&mut slot).unwrap();
+    assert_eq!((look.phase, look.ended, look.worker), (SlotPhase::Taken, true, Some(0)));
+    assert_eq!(slot.written(), 3);
+    assert!(!front.cancel(&slot));
+    drop(job);
+    assert_eq!(front.slot_status(&mut slot).unwrap().phase, SlotPhase::Done);
+    give_back(&front, slot);
+}
+
+#[test]
+fn a_slot_without_news_is_no_corrupt_slot() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut slot = submit(&front, SMALL);
+    // Nothing was written, twice.
+    assert_eq!(front.slot_status(&mut slot).unwrap().phase, SlotPhase::Queued);
+    assert_eq!(front.slot_status(&mut slot).unwrap().phase, SlotPhase::Queued);
+    let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    job.writer.write(b"some").unwrap();
+    for _ in 0..2 {
+        assert_eq!(front.slot_status(&mut slot).unwrap().phase, SlotPhase::Taken);
+        assert_eq!(slot.written(), 4);
+    }
+    drop(job);
+    front.slot_status(&mut slot).unwrap();
+    give_back(&front, slot);
+}
+
+#[test]
+fn a_front_that_consumes_more_than_there_is_consumes_what_there_is() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut slot = submit(&front, SMALL);
+    let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    job.writer.write(b"abc").unwrap();
+    front.slot_status(&mut slot).unwrap();
+    front.consume(&mut slot, u64::MAX);
+    assert_eq!(slot.consumed(), 3);
+    drop(job);
+    give_back(&front, slot);
+}
+
+#[test]
+fn a_response_that_becomes_shorter_is_corrupt() {
+    let (front, attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut slot = submit(&front, SMALL);
+    let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    job.writer.write(&[1; 3333]).unwrap();
+    front.slot_status(&mut slot).unwrap();
+    assert_eq!(slot.written(), 3333);
+    // The only such word of the region is the one that counts the bytes written.
+    let memory = memory_file(&attach);
+    let mut words = vec![0; 64 * 1024];
+    memory.read_exact_at(&mut words, 0).unwrap();
+    let places: Vec<usize> = (0..words.len())
+        .step_by(8)
+        .filter(|at| words[*at..*at + 8] == 3333_u64.to_ne_bytes())
+        .collect();
+    let [place] = places[..] else {
+        panic!("{places:?}");
+    };
+    for (written, is_good) in [(3333_u64, true), (3332, false), (0, false)] {
+        memory.write_all_at(&written.to_ne_bytes(), place as u64).unwrap();
+        assert_eq!(front.slot_status(&mut slot).is_ok(), is_good, "{written}");
+        assert_eq!(slot.written(), 3333);
+    }
+    memory.write_all_at(&3333_u64.to_ne_bytes(), place as u64).unwrap();
+    drop(job);
+    give_back(&front, slot);
+}
+
+#[test]
+fn a_worker_tells_the_time_limits_that_its_script_sets() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    for _ in 0..2 {
+        let slot = submit(&front, SMALL);
+        let limit = || {
+            let grant = front.signs_of_life(slot.index()).grant;
+            (grant.count, grant.limit())
+        };
+        assert_eq!(limit(), (0, None), "nothing is left of the last request");
+        let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+        job.writer.grant(30);
+        assert_eq!(limit(), (1, Some(Duration::from_secs(30))));
+        job.writer.grant(0);
+        assert_eq!(limit(), (2, None));
+        drop(job);
+        let _ = front.release(slot);
+    }
+}
+
+#[test]
+fn a_worker_asks_while_its_request_runs() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut slot = submit(&front, SMALL);
+    let stop = AtomicBool::new(false);
+    assert_eq!(front.question(&mut slot), None);
+    std::thread::scope(|scope| {
+        let asker = scope.spawn(|| {
+            let mut job = worker.next(&stop).unwrap().unwrap();
+            let answers = [&b"one"[..], b"two"].map(|question| job.writer.ask(question));
+            let too_long = vec![b'x'; small_geometry(1, 1).request_bytes];
+            (answers, job.writer.ask(&too_long), job.writer.ask(b"last"))
+        });
+        let mut asked = Vec::new();
+        for answer in [&b"1"[..], b""] {
+            let mut question = None;
+            wait_until("the worker asks", || {
+                question = front.question(&mut slot);
+                question.is_some()
+            });
+            let question = question.unwrap();
+            assert_eq!(front.question(&mut slot), None, "it is asked once");
+            asked.push(question.text);
+            front.answer(&slot, question.number, answer);
+        }
+        front.abort(&slot);
+        let (answers, too_long, last) = asker.join().unwrap();
+        assert_eq!(asked, [b"one".to_vec(), b"two".to_vec()]);
+        assert_eq!(answers, [Some(b"1".to_vec()), Some(Vec::new())]);
+        assert_eq!((too_long, last), (None, None), "nobody waits for the response");
+    });
+}

@@ -1,0 +1,109 @@
+//! The variables of `$_SERVER` and of `apache_getenv()`.
+
+use howdah_ipc::request::Pairs;
+
+use super::{PhpRequest, raw_pair, raw_text};
+use crate::sapi::raw;
+
+/// The next entry in an iteration over `$_SERVER`.
+pub(super) enum VariableCursor<'c> {
+    Sent(Pairs<'c>),
+    PhpSelf,
+    Requests,
+    Pool,
+    Done,
+}
+
+impl<'c> PhpRequest<'c> {
+    pub(crate) fn variable(&self, wanted: &[u8]) -> Option<&'c [u8]> {
+        self.request
+            .variables()
+            .find(|(name, _)| *name == wanted)
+            .map(|(_, value)| value)
+    }
+
+    /// The environment variable that a script gets by this name, followed by a NUL. Apache's table
+    /// ignores case.
+    pub(crate) fn environment(&self, wanted: &[u8]) -> Option<&[u8]> {
+        let changed = self.sub_requests.variable(wanted).or_else(|| self.changed.find(wanted));
+        changed.or_else(|| {
+            let mut variables = self.request.variables();
+            let found = variables.find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+            found.map(|(_, value)| value)
+        })
+    }
+
+    pub(crate) fn set_variable(&mut self, name: &[u8], value: &[u8]) {
+        self.changed.set(name, value);
+    }
+
+    pub(crate) fn next_variable(&mut self, first: bool) -> Option<raw::Pair> {
+        if first {
+            self.variables = VariableCursor::Sent(self.request.variables());
+        }
+        if let VariableCursor::Sent(pairs) = &mut self.variables {
+            if let Some((name, value)) = pairs.next() {
+                // A script that another one includes may be the first to ask for the variables.
+                return Some(raw_pair((name, self.sub_requests.variable(name).unwrap_or(value))));
+            }
+            self.variables = VariableCursor::PhpSelf;
+        }
+        let (name, value, next) = match self.variables {
+            VariableCursor::PhpSelf => (c"PHP_SELF", self.php_self(), VariableCursor::Requests),
+            VariableCursor::Requests => {
+                let length = write_number(&mut self.served, self.facts.served);
+                (c"HOWDAH_WORKER_REQUESTS", raw_text(&self.served[..length]), VariableCursor::Pool)
+            }
+            VariableCursor::Pool => {
+                (c"HOWDAH_POOL", raw_text(self.facts.pool.to_bytes()), VariableCursor::Done)
+            }
+            VariableCursor::Sent(_) | VariableCursor::Done => return None,
+        };
+        self.variables = next;
+        Some(raw::Pair { name: raw_text(name.to_bytes()), value })
+    }
+
+    /// SCRIPT_NAME followed by PATH_INFO.
+    fn php_self(&mut self) -> raw::Text {
+        let variable = |name| self.sub_requests.variable(name).or_else(|| self.variable(name));
+        let script_name = variable(b"SCRIPT_NAME").unwrap_or(c"".to_bytes());
+        let Some(path_info) = variable(b"PATH_INFO") else {
+            return raw_text(script_name);
+        };
+        self.php_self = [script_name, path_info, b"\0"].concat();
+        raw_text(&self.php_self[..self.php_self.len() - 1])
+    }
+}
+
+/// Writes `number` in decimal and a NUL into `buffer`. Returns the number of digits.
+fn write_number(buffer: &mut [u8; 24], mut number: u64) -> usize {
+    let mut digits = [0; 20];
+    let mut first = digits.len();
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    let length = digits.len() - first;
+    buffer[..length].copy_from_slice(&digits[first..]);
+    buffer[length] = 0;
+    length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_with_their_nul() {
+        for number in [0, 7, 10, 1234, u64::MAX] {
+            let mut buffer = [b'x'; 24];
+            let length = write_number(&mut buffer, number);
+            assert_eq!(&buffer[..length], number.to_string().as_bytes());
+            assert_eq!(buffer[length], 0);
+        }
+    }
+}
