@@ -69,6 +69,7 @@ use self::probation::Probation;
 use self::releases::Releases;
 use self::service_manager::ServiceManager;
 use self::sockets::{MissingListeners, Sockets};
+use self::takeover::InheritedList;
 use self::upgrade::ConfigCheck;
 use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
 use crate::observe::{FrontCounters, Ledger};
@@ -130,6 +131,8 @@ struct Supervisor {
     certificate_files: CertificateFiles,
     /// The document roots that deployments change.
     releases: Releases,
+    /// What the former program has asked its pools for.
+    inherited_lists: Vec<InheritedList>,
     ticket_keys: TicketKeys,
     /// The time at which session tickets get other keys; `None` while there are no keys.
     ticket_keys_due: Option<Instant>,

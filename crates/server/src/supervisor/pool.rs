@@ -308,18 +308,15 @@ impl PoolProcesses {
         identity.unwrap_or(&environment.identity)
     }
 
-    /// Returns whether the pool runs as the user that `plan` names. Not so for a pool that another
-    /// program started: its zygote may know other messages.
-    pub(super) fn has_user_of(&self, plan: &PoolPlan) -> bool {
-        self.plan.as_ref().is_some_and(|own| own.identity == plan.identity)
-    }
-
-    /// Has the zygote write the list of its scripts. Returns whether it was told.
-    pub(super) fn list_scripts(&self, into: OwnedFd) -> bool {
-        let socket = self.zygote.as_ref().filter(|zygote| zygote.ready.is_some());
-        let socket = socket.and_then(|zygote| zygote.socket.as_ref());
+    /// Has the zygote write the list of its scripts. Returns the pipe to read it from; `None` if
+    /// the zygote cannot be told, or another program started it: it may know other messages.
+    pub(super) fn list_scripts(&self) -> Option<OwnedFd> {
+        self.plan.as_ref().filter(|plan| plan.warms_opcache)?;
+        let zygote = self.zygote.as_ref().filter(|zygote| zygote.ready.is_some())?;
+        let (reader, writer) = io::pipe().ok()?;
         let message = ToZygote::ListScripts.encode();
-        socket.is_some_and(|socket| socket.send_now(&message, &[into.as_fd()]).is_ok())
+        zygote.socket.as_ref()?.send_now(&message, &[writer.as_fd()]).ok()?;
+        Some(reader.into())
     }
 
     /// The pool's processes that are children of this process.

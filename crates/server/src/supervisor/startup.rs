@@ -119,6 +119,7 @@ pub(crate) fn serve(
         check: None,
         certificate_files: CertificateFiles::default(),
         releases: Releases::default(),
+        inherited_lists: Vec::new(),
         ticket_keys: TicketKeys::default(),
         ticket_keys_due: None,
         orphans: OrphanSearch::default(),
@@ -180,7 +181,9 @@ impl Supervisor {
             datagrams,
             totals,
             generations,
+            lists,
         } = inheritance;
+        self.inherited_lists = lists;
         self.ledger = Ledger::inherit(totals);
         self.next_number = next_number;
         if let Some(tickets) = tickets {

@@ -21,6 +21,7 @@
 //! generation 3 serving                number, `serving` or `draining`; what follows belongs to it
 //! front 1234 9                        process, descriptor of its channel
 //! pool 1235 10 11 shop                zygote, descriptors of its socket and its log, name
+//! scripts 33 12 shop                  user, descriptor of a pipe with a list of scripts, name
 //! ```
 
 use std::ffi::{CString, OsStr};
@@ -57,6 +58,7 @@ pub(super) struct Inheritance {
     pub(super) datagrams: InheritedDatagrams,
     pub(super) totals: Totals,
     pub(super) generations: Vec<InheritedGeneration>,
+    pub(super) lists: Vec<InheritedList>,
 }
 
 /// The part that belongs to HTTP/3.
@@ -84,6 +86,16 @@ pub(super) struct InheritedPool {
     pub(super) zygote: Pid,
     pub(super) socket: SeqPacket,
     pub(super) log: OwnedFd,
+}
+
+/// The list of the scripts that a pool has used most.
+#[derive(Debug)]
+pub(super) struct InheritedList {
+    pub(super) site: String,
+    /// The number of the user that the pool runs as.
+    pub(super) uid: u32,
+    /// The end of a pipe that the pool's zygote writes to.
+    pub(super) pipe: OwnedFd,
 }
 
 /// Builds the lines of the memory file, and collects the descriptors that they name.
@@ -219,6 +231,11 @@ impl Inheritance {
                 };
                 self.generations.last_mut().ok_or_else(malformed)?.pools.push(pool);
             }
+            b"scripts" => self.lists.push(InheritedList {
+                uid: words.parse()?,
+                pipe: words.descriptor()?,
+                site: words.rest().to_string_lossy().into_owned(),
+            }),
             _ => {}
         }
         Ok(())
@@ -311,6 +328,7 @@ mod tests {
         // The owners are leaked below, because `exec` drops none.
         let (listener, channel, log) =
             (OwnedFd::from(listener), OwnedFd::from(channel), OwnedFd::from(log));
+        let pipe = OwnedFd::from(io::pipe().unwrap().0);
         let mut handover = Handover::default();
         let none = OsStr::new("");
         handover.line(&["next", "4"], &[], none).unwrap();
@@ -327,7 +345,9 @@ mod tests {
         handover
             .line(&["pool", "78"], &[peer.as_fd(), log.as_fd()], OsStr::new("shop"))
             .unwrap();
+        handover.line(&["scripts", "33"], &[pipe.as_fd()], OsStr::new("shop")).unwrap();
         let found = inherit(handover).unwrap();
+        let _ = pipe.into_raw_fd();
         let _ = (listener.into_raw_fd(), channel.into_raw_fd(), log.into_raw_fd());
         let _ = OwnedFd::from(peer).into_raw_fd();
 
@@ -345,6 +365,7 @@ mod tests {
         assert_eq!(pid.number(), 77);
         let pool = &serving.pools[0];
         assert_eq!((pool.zygote.number(), pool.name.as_str()), (78, "shop"));
+        assert_eq!((found.lists[0].uid, found.lists[0].site.as_str()), (33, "shop"));
         pool.socket.send(b"x", &[]).unwrap();
         assert_eq!(channel.receive(&mut [0; 8]).unwrap().length, 1);
     }

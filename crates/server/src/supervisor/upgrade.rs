@@ -21,7 +21,7 @@ use super::generation::{Generation, GenerationPhase};
 use super::listeners::Listener;
 use super::pool::PoolProcesses;
 use super::service_manager::ServiceEvent;
-use super::takeover::{self, Handover, InheritedGeneration};
+use super::takeover::{self, Handover, InheritedGeneration, InheritedList};
 use super::{Supervisor, USUAL_DRAIN};
 use crate::log::Level;
 
@@ -178,6 +178,7 @@ impl Supervisor {
 
     fn hand_over(&self) -> io::Result<std::convert::Infallible> {
         let tickets = front_protocol::write_ticket_keys(&self.ticket_keys)?;
+        let lists = self.asked_lists();
         let mut handover = Handover::default();
         let none = OsStr::new("");
         if !self.ticket_keys.is_empty() {
@@ -206,6 +207,10 @@ impl Supervisor {
         }
         for generation in &self.generations {
             generation.bequeath(&mut handover)?;
+        }
+        for InheritedList { site, uid, pipe } in &lists {
+            let words = ["scripts", &uid.to_string()];
+            handover.line(&words, &[pipe.as_fd()], OsStr::new(site))?;
         }
         Err(handover.execute(&self.environment))
     }

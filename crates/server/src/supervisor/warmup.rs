@@ -2,7 +2,6 @@
 //! compiles them before it serves. The supervisor gives both ends of a pipe away and reads nothing.
 
 use std::collections::HashMap;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -12,7 +11,9 @@ use super::Supervisor;
 use super::change::ChangeCause;
 use super::generation::GenerationPhase;
 use super::generation_plan::{GenerationPlan, PoolPlan};
+use super::pool::PoolProcesses;
 use super::releases::Releases;
+use super::takeover::InheritedList;
 
 /// The list of a pool of the former generation, for the pool that takes its place.
 #[derive(Debug)]
@@ -35,33 +36,48 @@ impl ScriptList {
 }
 
 impl Supervisor {
-    /// Asks the pools that serve for their lists, by site. Pools whose users change get none, and
-    /// nobody waits for a list where there is no front.
+    /// Asks the pools that serve for their lists, by site, or takes those that the former program
+    /// has asked for. Pools whose users change get none, and nobody waits for a list where there is
+    /// no front.
     pub(super) fn script_lists(
-        &self,
+        &mut self,
         cause: ChangeCause,
         plan: &GenerationPlan,
         releases: &Releases,
     ) -> HashMap<String, ScriptList> {
-        let mut generations = self.generations.iter();
-        let former = generations.find(|one| one.phase == GenerationPhase::Serving);
-        let Some(former) = former.filter(|_| cause != ChangeCause::FrontDied) else {
-            return HashMap::new();
+        let inherited = std::mem::take(&mut self.inherited_lists);
+        let lists = match cause {
+            ChangeCause::TakeOver => inherited,
+            ChangeCause::FrontDied => Vec::new(),
+            _ => self.asked_lists(),
         };
+        let user =
+            |pool: &PoolPlan| pool.identity.as_ref().unwrap_or(&self.environment.identity).uid;
         let pools = plan.pools.iter().filter(|pool| pool.warms_opcache);
-        let list = |pool: &PoolPlan| {
-            let name = &pool.settings.pool;
-            let former = former.pools.iter().find(|former| former.name == *name)?;
-            let (reader, writer) = io::pipe().ok()?;
-            // A zygote that does not read its messages has no list.
-            let is_asked = former.has_user_of(pool) && former.list_scripts(writer.into());
-            let list = ScriptList {
-                pipe: reader.into(),
-                moved: releases
-                    .moved(&self.releases, name)
-                    .and_then(|(from, to)| differing(from, to)),
-            };
-            is_asked.then(|| (name.clone(), list))
+        let mut wanted: HashMap<&str, &PoolPlan> =
+            pools.map(|pool| (pool.settings.pool.as_str(), pool)).collect();
+        let list = |list: InheritedList| {
+            let InheritedList { site, uid, pipe } = list;
+            wanted.remove(site.as_str()).filter(|pool| user(pool) == uid)?;
+            let moved = releases.moved(&self.releases, &site);
+            let moved = moved.and_then(|(from, to)| differing(from, to));
+            Some((site, ScriptList { pipe, moved }))
+        };
+        lists.into_iter().filter_map(list).collect()
+    }
+
+    /// Asks the pools that serve for their lists. A zygote that does not read its messages has
+    /// none.
+    pub(super) fn asked_lists(&self) -> Vec<InheritedList> {
+        let mut generations = self.generations.iter();
+        let serving = generations.find(|one| one.phase == GenerationPhase::Serving);
+        let pools = serving.into_iter().flat_map(|serving| &serving.pools);
+        let list = |pool: &PoolProcesses| {
+            Some(InheritedList {
+                site: pool.name.clone(),
+                uid: pool.uid(&self.environment),
+                pipe: pool.list_scripts()?,
+            })
         };
         pools.filter_map(list).collect()
     }

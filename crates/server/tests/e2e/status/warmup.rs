@@ -2,12 +2,12 @@
 
 use std::os::unix::fs::symlink;
 
-use howdah_sys::signal::SIGHUP;
+use howdah_sys::signal::{SIGHUP, SIGUSR2};
 use serde_json::Value;
 
 use super::{TOP, json_status, monitor, named, status};
 use crate::site::Site;
-use crate::support::{Folder, Process, Setup, has_php, wait_until};
+use crate::support::{Folder, Process, Setup, has_php, is_root, wait_until};
 
 /// Files that the page includes.
 const PARTS: usize = 40;
@@ -18,13 +18,16 @@ const TELL: &str = "<?php $status = opcache_get_status(true); echo json_encode([
                     array_keys($status['scripts']), 'misses' => \
                     $status['opcache_statistics']['misses']]);";
 
-fn site(php: &str) -> Site {
-    let config = format!(
+fn config(php: &str) -> String {
+    format!(
         "{TOP}[[site]]\nname = \"shop\"\nroot = \"public\"\n[site.php]\nworkers = 2\n\
          state_dir = \"state\"\nqueue_timeout = \"5m\"\nrequest_timeout = \"5m\"\n\
          ini = {{ opcache.file_update_protection = 0 }}\n{php}\n"
-    );
-    let site = Site::configured(&[("page.php", PAGE), ("tell.php", TELL)], &config);
+    )
+}
+
+fn site(php: &str) -> Site {
+    let site = Site::configured(&[("page.php", PAGE), ("tell.php", TELL)], &config(php));
     for number in 0..PARTS {
         site.file(&format!("parts/{number}.php"), format!("<?php return {number};"));
     }
@@ -53,11 +56,16 @@ const MOST_TIME: f64 = 3.0;
 /// Reloads after `prepare`, waits until the former generation has gone, and returns what the new
 /// one has compiled. A machine that was too slow for the time limit does it again.
 fn reload(site: &Site, prepare: impl Fn()) -> Value {
+    replace(site, SIGHUP, prepare)
+}
+
+/// As [`reload`], with the signal that makes a new generation.
+fn replace(site: &Site, signal: i32, prepare: impl Fn()) -> Value {
     let mut warmup = Value::Null;
     wait_until("a new generation has the time for its scripts", || {
         prepare();
         let front = site.server.front();
-        site.server.signal(SIGHUP);
+        site.server.signal(signal);
         wait_until_gone(front);
         warmup = named(&status(site), "shop")["pool"]["opcache_warmup"].clone();
         warmup["seconds"].as_f64().is_none_or(|seconds| seconds < MOST_TIME)
@@ -86,6 +94,29 @@ fn the_first_visitor_after_a_reload_finds_all_files_in_opcache() {
     let metrics = monitor(&site, "/metrics", &[]);
     let line = "howdah_pool_opcache_warmup_scripts{site=\"shop\"} 42";
     assert!(metrics.text().lines().any(|found| found == line), "{}", metrics.text());
+}
+
+#[test]
+fn a_new_binary_begins_with_the_scripts_of_the_former_one() {
+    if !has_php() {
+        return;
+    }
+    let site = site("");
+    let warmup = replace(&site, SIGUSR2, || assert_eq!(parts(&visit(&site)), PARTS));
+    assert_eq!((parts(&tell(&site)), &warmup["scripts"]), (PARTS, &(PARTS + 2).into()));
+}
+
+#[test]
+fn a_pool_of_another_user_gets_no_list() {
+    if !has_php() || !is_root() {
+        return;
+    }
+    let site = site("user = \"www-data\"");
+    assert_eq!(parts(&visit(&site)), PARTS);
+    let config = config("user = \"nobody\"").replace("\"state\"", "\"state-nobody\"");
+    let warmup =
+        reload(&site, || std::fs::write(site.path().join("howdah.toml"), &config).unwrap());
+    assert_eq!((parts(&tell(&site)), warmup), (0, Value::Null));
 }
 
 #[test]
