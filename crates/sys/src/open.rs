@@ -70,7 +70,7 @@ pub fn file(path: &CStr, lookup: Lookup) -> io::Result<OwnedFd> {
     linked(path, Access::Read)
 }
 
-/// As [`file`], if it is a regular file. For files that a site's owner can replace by a pipe at any
+/// As [`file()`], if it is a regular file. For files that a site's owner can replace by a pipe at any
 /// moment: what was opened is looked at, not the path.
 ///
 /// # Errors
