@@ -1,8 +1,11 @@
 //! The messages between supervisor, front and zygote, one per packet of a [`SeqPacket`].
 //!
-//! The supervisor, the front and the zygote are built from the same sources and started together,
-//! therefore the encoding has no version. A message is a kind byte, followed by the fields of the
-//! variant in order. A number takes 8 bytes. A text is an 8-byte length and its bytes.
+//! A message is a kind byte, followed by the fields of the variant in order. A number takes 8
+//! bytes. A text is an 8-byte length and its bytes.
+//!
+//! The encoding has no version. Supervisor, front and zygote have to be built from the same
+//! sources of this crate, and the zygote's program may have been replaced since the supervisor
+//! started. Therefore the first message begins with [`BUILD`].
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,6 +17,34 @@ use crate::worker_set::WorkerSet;
 
 /// Largest number of bytes in one message.
 pub const MOST_BYTES: usize = 256 * 1024;
+
+/// A number of the sources that both sides of the shared memory have to be built from.
+pub const BUILD: u64 = {
+    let sources: [&[u8]; 10] = [
+        include_bytes!("control.rs"),
+        include_bytes!("figures.rs"),
+        include_bytes!("layout.rs"),
+        include_bytes!("queue.rs"),
+        include_bytes!("region.rs"),
+        include_bytes!("request.rs"),
+        include_bytes!("response.rs"),
+        include_bytes!("slot.rs"),
+        include_bytes!("sub_request.rs"),
+        include_bytes!("worker_set.rs"),
+    ];
+    // FNV-1a, of 64 bits.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut number = 0;
+    while number < sources.len() {
+        let mut at = 0;
+        while at < sources[number].len() {
+            hash = (hash ^ sources[number][at] as u64).wrapping_mul(0x0100_0000_01b3);
+            at += 1;
+        }
+        number += 1;
+    }
+    hash
+};
 
 /// Settings of a pool, which the zygote needs before PHP starts. The supervisor's first message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -194,6 +225,7 @@ impl ToZygote {
         match self {
             ToZygote::Settings(settings) => {
                 out.kind(1);
+                out.number(BUILD);
                 out.text(&settings.pool);
                 out.text(&settings.ini_file);
                 out.number(settings.max_requests);
@@ -253,6 +285,13 @@ impl ToZygote {
     pub fn decode(bytes: &[u8]) -> io::Result<ToZygote> {
         let mut input = Reader(bytes);
         let message = match input.kind()? {
+            1 if input.number()? != BUILD => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "this program and howdah were built from different sources: install the same \
+                     version of both, then restart howdah, or send it SIGUSR2",
+                ));
+            }
             1 => ToZygote::Settings(Box::new(PoolSettings {
                 pool: input.text()?,
                 ini_file: input.text()?,

@@ -5,7 +5,7 @@
 //! decoding and encoding again gives the same bytes. This shows that nothing was read outside the
 //! input, and nothing was read twice.
 
-use crate::control::{FromZygote, OpcacheWarmup, ToZygote};
+use crate::control::{FromZygote, ToZygote};
 use crate::request::{BodyLocation, DecodedRequest, EntryBlock, FixedText, HEADER, RequestEncoder};
 use crate::response::{self, HeadEncoder, MOST_HEAD, PREFIX, ResponseHead};
 
@@ -212,7 +212,7 @@ mod tests {
             FromZygote::Ready {
                 php_version: "8.2".into(),
                 opcache: "on".into(),
-                warmup: Some(OpcacheWarmup { scripts: 3, microseconds: 9 }),
+                warmup: Some(crate::control::OpcacheWarmup { scripts: 3, microseconds: 9 }),
             },
             FromZygote::Failed { reason: "é".into() },
             FromZygote::Died { worker: 1, pid: 2, status: 9 },

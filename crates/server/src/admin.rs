@@ -5,6 +5,7 @@
 //! not wait, hands the questions of `howdah status --json` over to the same thread.
 
 mod answer;
+mod crowd;
 mod http;
 
 use std::io;
@@ -17,14 +18,17 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use self::crowd::Crowd;
 use crate::front::{Shared, Stage};
 use crate::net::{Listener, ListenerSocket};
 use crate::status::Snapshot;
 
-/// Connections that are served at once. Further ones wait in the kernel's queue.
+/// Connections that are served at once. Beyond, the one that has sent no request for the longest
+/// time is closed: scripts of a site reach a listener of this machine, and must not keep monitors
+/// from it. Where all have sent one, further connections wait in the kernel's queue.
 const MOST_CONNECTIONS: usize = 64;
 /// Time in which the answer to `howdah status --json` must be taken.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
@@ -39,7 +43,7 @@ pub(crate) type Questions = mpsc::UnboundedSender<OwnedFd>;
 struct Admin {
     shared: Arc<Shared>,
     stage: watch::Receiver<Stage>,
-    room: Semaphore,
+    crowd: Crowd,
 }
 
 impl Admin {
@@ -85,8 +89,8 @@ fn run(
         .build_local(LocalOptions::default())?;
     runtime.block_on(async {
         let mut changes = stage.clone();
-        let room = Semaphore::new(MOST_CONNECTIONS);
-        let admin = Rc::new(Admin { shared, stage, room });
+        let crowd = Crowd::new(MOST_CONNECTIONS);
+        let admin = Rc::new(Admin { shared, stage, crowd });
         let mut acceptors = listeners
             .into_iter()
             .map(|listener| accept(&admin, listener))
@@ -117,11 +121,8 @@ fn accept(admin: &Rc<Admin>, listener: Listener) -> io::Result<JoinHandle<()>> {
             let socket = TcpListener::from_std(socket)?;
             tokio::task::spawn_local(async move {
                 loop {
-                    let Ok(_room) = admin.room.acquire().await else {
-                        return;
-                    };
                     match socket.accept().await {
-                        Ok((stream, _)) => serve(&admin, stream, false),
+                        Ok((stream, _)) => serve(&admin, stream, false).await,
                         Err(_) => tokio::time::sleep(PAUSE).await,
                     }
                 }
@@ -131,11 +132,8 @@ fn accept(admin: &Rc<Admin>, listener: Listener) -> io::Result<JoinHandle<()>> {
             let socket = UnixListener::from_std(socket)?;
             tokio::task::spawn_local(async move {
                 loop {
-                    let Ok(_room) = admin.room.acquire().await else {
-                        return;
-                    };
                     match socket.accept().await {
-                        Ok((stream, _)) => serve(&admin, stream, true),
+                        Ok((stream, _)) => serve(&admin, stream, true).await,
                         Err(_) => tokio::time::sleep(PAUSE).await,
                     }
                 }
@@ -144,16 +142,15 @@ fn accept(admin: &Rc<Admin>, listener: Listener) -> io::Result<JoinHandle<()>> {
     })
 }
 
-fn serve<S>(admin: &Rc<Admin>, stream: S, is_unix: bool)
+/// Starts to serve a connection, when there is a place for it.
+async fn serve<S>(admin: &Rc<Admin>, stream: S, is_unix: bool)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + 'static,
 {
+    let place = admin.crowd.enter().await;
     let admin = Rc::clone(admin);
     tokio::task::spawn_local(async move {
-        let Ok(_room) = admin.room.acquire().await else {
-            return;
-        };
-        http::serve(&admin, stream, is_unix).await;
+        http::serve(&admin, stream, is_unix, place).await;
     });
 }
 

@@ -3,6 +3,7 @@
 
 mod challenges;
 mod clock;
+mod control;
 mod crowd;
 mod demands;
 mod keys;
@@ -18,7 +19,6 @@ mod workspace;
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::atomic::AtomicUsize;
@@ -28,16 +28,14 @@ use std::time::Instant;
 use howdah_config::{Config, FRONT_USER, ListenAddress, LogFormat, PoolMode, RootTemplate};
 use howdah_files::{CompressedCache, DirectiveCache, Flaw, Store};
 use howdah_htaccess::modules::auth::password;
-use howdah_php::counters::PoolCounter;
-use howdah_php::{MemoryWatch, Pool, PoolEvent, PoolLimits};
+use howdah_php::{MemoryWatch, Pool, PoolLimits};
 use howdah_site::{Site, Sites};
 use howdah_sys::credentials::Identity;
-use howdah_sys::readiness::Readable;
-use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::{Notify, mpsc, watch};
 
 use self::challenges::Challenges;
 pub(crate) use self::clock::Now;
+use self::control::Control;
 pub(crate) use self::demands::Demands;
 pub(crate) use self::media_types::use_media_types;
 use self::pulse::Pulse;
@@ -45,21 +43,19 @@ use self::room::Room;
 pub(crate) use self::shared::{Shared, Stage};
 pub(crate) use self::thread::Thread;
 pub(crate) use self::workspace::Workspace;
-use crate::admin::{self, Questions};
+use crate::admin;
 use crate::body::{Refusal, Storage, StorageLimits};
 use crate::crew::{Bounds, Crew};
 use crate::host::Passwords;
-use crate::log::{self, ErrorLog, Level, LogWriter, SiteLogs, WaitStatus};
+use crate::log::{self, ErrorLog, Level, LogWriter, SiteLogs};
 use crate::net::{Accepted, Clients, Listener};
 #[cfg(test)]
 use crate::observe::Ledger;
 use crate::observe::{FrontCounters, RecentMessages};
 use crate::quic::Exchange;
 use crate::respond::UpstreamNames;
-use crate::status::{ServerFacts, Snapshot, table};
-use crate::supervisor::front_protocol::{
-    self, FromFront, FrontStart, PoolChannel, PoolFacts, ToFront,
-};
+use crate::status::ServerFacts;
+use crate::supervisor::front_protocol::{FromFront, FrontStart};
 use crate::tls::{Tls, UpstreamSettings};
 
 /// Runs the front until it has drained. Called in a fresh process without privileges, threads or
@@ -416,213 +412,3 @@ fn warn_of_unreadable_roots(config: &Config, log: &ErrorLog) {
         }
     }
 }
-
-/// The front's communication with the supervisor and the zygotes.
-struct Control {
-    channel: Rc<SeqPacket>,
-    pools: Vec<Option<Arc<Pool>>>,
-    shared: Arc<Shared>,
-    /// Where the questions go that the admin listener's thread answers.
-    questions: Questions,
-    stages: watch::Sender<Stage>,
-    /// By link: the facts of its pool, once the pool is complete.
-    facts: RefCell<Vec<Option<PoolFacts>>>,
-    /// Whether the supervisor was told that all pools are complete.
-    told: Cell<bool>,
-}
-
-impl Control {
-    async fn run(self: Rc<Self>, links: Vec<PoolChannel>) {
-        for id in self.shared.challenges.numbers() {
-            self.tell(&FromFront::Presented { id });
-        }
-        *self.facts.borrow_mut() = vec![None; links.len()];
-        let sites: Vec<usize> = links.iter().map(|link| link.site).collect();
-        if links.is_empty() {
-            self.tell(&FromFront::Ready { pools: Vec::new() });
-        }
-        for (position, link) in links.into_iter().enumerate() {
-            match link.zygote {
-                Some(zygote) => {
-                    tokio::task::spawn_local(self.clone().follow(position, link.site, zygote));
-                }
-                // The other pools are not kept waiting for it.
-                None => self.facts.borrow_mut()[position] = Some(PoolFacts::default()),
-            }
-        }
-        if let Err(error) = self.listen(&sites).await {
-            let what = format!(
-                "the connection to the supervisor broke ({error}); finishing the requests in flight"
-            );
-            self.shared.log.say(Level::Warning, None, &what);
-        }
-        // The supervisor is gone: requests in flight get a grace period, then the front ends.
-        self.stages.send_replace(Stage::Stopping);
-        tokio::time::sleep(ORPHAN_GRACE).await;
-        self.stages.send_replace(Stage::Over);
-    }
-
-    /// Follows the supervisor's commands until the supervisor is gone.
-    async fn listen(self: &Rc<Self>, sites: &[usize]) -> io::Result<()> {
-        self.channel.set_nonblocking(true)?;
-        let readable = Readable::new(self.channel.as_fd())?;
-        let mut room = vec![0; 64 * 1024];
-        loop {
-            let mut ready = readable.ready().await?;
-            let mut received = match self.channel.receive(&mut room) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    ready.clear_ready();
-                    continue;
-                }
-                other => other?,
-            };
-            if received.length == 0 {
-                return Ok(());
-            }
-            match ToFront::decode(&room[..received.length])? {
-                ToFront::Drain { keep_idle: true } => {
-                    self.stages.send_replace(Stage::Draining);
-                }
-                ToFront::Drain { keep_idle: false } => {
-                    self.stages.send_replace(Stage::Stopping);
-                }
-                ToFront::PoolReplaced { pool } => {
-                    if let (Some(zygote), Some(site)) =
-                        (received.descriptors.pop(), sites.get(pool))
-                    {
-                        tokio::task::spawn_local(self.clone().follow(
-                            pool,
-                            *site,
-                            SeqPacket::from(zygote),
-                        ));
-                    }
-                }
-                ToFront::Status { id } => self.tell(&FromFront::Status { id, text: self.status() }),
-                ToFront::StatusJson { id } => {
-                    if let Some(client) = received.descriptors.pop() {
-                        // The thread of the admin listener never ends before this one.
-                        let _ = self.questions.send(client);
-                    }
-                    self.tell(&FromFront::StatusTaken { id });
-                }
-                ToFront::ReopenLogs { first } => {
-                    self.replace_logs(first, received.descriptors);
-                }
-                ToFront::Present { id, answer } => {
-                    self.shared.challenges.present(id, &answer);
-                    self.tell(&FromFront::Presented { id });
-                }
-                ToFront::Withdraw { id } => self.shared.challenges.withdraw(id),
-                ToFront::Certificates { site } => {
-                    self.replace_certificates(site, received.descriptors.pop());
-                }
-                ToFront::OneCertificate { site } => {
-                    self.put_certificate(site, received.descriptors.pop());
-                }
-                ToFront::Closed { site, why } => self.leave_closed(site, why),
-                ToFront::ReadPackets => {
-                    // A front that is told to drain has left its packets to another one.
-                    let reads = *self.stages.borrow() == Stage::Serving;
-                    self.shared.quic.iter().for_each(|quic| quic.set_reading(reads));
-                }
-                ToFront::TicketKeys => self.replace_ticket_keys(received.descriptors.pop()),
-            }
-        }
-    }
-
-    /// Follows one zygote from its start to its end.
-    async fn follow(self: Rc<Self>, position: usize, site: usize, zygote: SeqPacket) {
-        let Some(pool) = self.pools[site].clone() else {
-            return;
-        };
-        let log = &self.shared.log;
-        let name = Some(pool.name());
-        // This is the first thread.
-        let counters = self.shared.counters.thread(0).pool(site).all.clone();
-        let mut facts = PoolFacts {
-            php_version: String::new(),
-            opcache: String::new(),
-            workers: 0,
-        };
-        let ended = pool
-            .follow(zygote, |event| match event {
-                PoolEvent::Ready { php_version, opcache } => {
-                    facts = PoolFacts {
-                        php_version,
-                        opcache,
-                        workers: pool.limits().workers,
-                    };
-                }
-                PoolEvent::Complete => {
-                    self.facts.borrow_mut()[position] = Some(facts.clone());
-                    self.tell_ready();
-                }
-                PoolEvent::WorkerStarted => counters.count(PoolCounter::Started),
-                PoolEvent::WorkerDismissed => counters.count(PoolCounter::Dismissed),
-                PoolEvent::WorkerDied { status: 0, .. } => counters.count_end(0),
-                PoolEvent::WorkerDied { pid, status } => {
-                    counters.count_end(status);
-                    let what =
-                        format!("worker {pid} {}; another takes its place", WaitStatus(status));
-                    log.say(Level::Error, name, &what);
-                }
-            })
-            .await;
-        match ended {
-            Ok(()) if *self.stages.borrow() != Stage::Serving => {}
-            Ok(()) => {
-                counters.count(PoolCounter::Zygotes);
-                let what = "the zygote and its workers have ended; waiting for the next zygote";
-                log.say(Level::Error, name, what);
-            }
-            Err(error) => {
-                counters.count(PoolCounter::Zygotes);
-                log.say(
-                    Level::Error,
-                    name,
-                    &format!("the pool has failed and is no longer used: {error}"),
-                );
-                self.tell(&FromFront::PoolBroken {
-                    pool: position,
-                    reason: error.to_string(),
-                });
-            }
-        }
-    }
-
-    /// Tells the supervisor, once, that every pool has been complete.
-    fn tell_ready(&self) {
-        let facts = self.facts.borrow();
-        if !self.told.get() && facts.iter().all(Option::is_some) {
-            self.told.set(true);
-            self.tell(&FromFront::Ready {
-                pools: facts.iter().flatten().cloned().collect(),
-            });
-        }
-    }
-
-    fn tell(&self, message: &FromFront) {
-        // [`Control::listen`] notices a supervisor that is gone.
-        let _ = self.channel.send_now(&message.encode(), &[]);
-    }
-
-    /// Replaces log files, from the one at `first` on.
-    fn replace_logs(&self, first: usize, descriptors: Vec<OwnedFd>) {
-        let access = self.shared.access.all().map(LogWriter::target);
-        let files = front_protocol::log_files(&self.shared.log, access);
-        for (target, descriptor) in files.skip(first).zip(descriptors) {
-            if let Err(error) = target.replace(descriptor) {
-                let what = format!("a new log file cannot be used: {error}");
-                self.shared.log.say(Level::Error, None, &what);
-            }
-        }
-    }
-
-    /// Returns the front's part of `howdah status`.
-    fn status(&self) -> String {
-        table(&Snapshot::of(&self.shared, *self.stages.borrow() != Stage::Serving))
-    }
-}
-
-/// The time that requests in flight get after the supervisor has died.
-const ORPHAN_GRACE: std::time::Duration = std::time::Duration::from_secs(5);

@@ -16,7 +16,8 @@ pub struct Confinement {
     pub nice: Option<i32>,
     /// Limits of resources.
     pub limits: Vec<(Resource, u64)>,
-    /// Whether set-user-ID and set-group-ID programs give no rights.
+    /// Whether set-user-ID and set-group-ID programs give no rights, and capabilities of a user
+    /// other than root are given up.
     pub no_new_privileges: bool,
     /// Files, ports and signals.
     pub landlock: Option<Ruleset>,
@@ -54,6 +55,7 @@ impl Confinement {
         }
         if self.no_new_privileges {
             crate::process::refuse_new_privileges().map_err(|error| ("no_new_privs", error))?;
+            crate::process::drop_capabilities_of_user().map_err(|error| ("capset", error))?;
         }
         if let Some(ruleset) = &self.landlock {
             ruleset.enforce().map_err(|error| ("landlock", error))?;

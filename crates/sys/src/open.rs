@@ -70,8 +70,8 @@ pub fn file(path: &CStr, lookup: Lookup) -> io::Result<OwnedFd> {
     linked(path, Access::Read)
 }
 
-/// As [`file`], if it is a regular file. For files that a site's owner can replace by a pipe at any
-/// moment: what was opened is looked at, not the path.
+/// As [`file()`], if it is a regular file. For files that a site's owner can replace by a pipe at
+/// any moment: what was opened is looked at, not the path.
 ///
 /// # Errors
 /// The error of `open(2)`, or the file is another kind of file.

@@ -230,6 +230,38 @@ pub fn refuse_new_privileges() -> io::Result<()> {
     Ok(())
 }
 
+/// Gives up the capabilities that a process without root's user may have, such as the one for ports
+/// below 1024. A program that this process executes has none of them either. A process of root
+/// keeps its own, which a change of user takes away.
+///
+/// Async-signal-safe.
+///
+/// # Errors
+/// The error of `capset(2)`.
+pub fn drop_capabilities_of_user() -> io::Result<()> {
+    /// `struct __user_cap_header_struct` of the kernel.
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        /// 0 is this thread.
+        pid: libc::c_int,
+    }
+    /// `_LINUX_CAPABILITY_VERSION_3`, whose sets have two parts of three words each.
+    const VERSION: u32 = 0x2008_0522;
+    // SAFETY: no arguments.
+    if unsafe { libc::geteuid() } == 0 {
+        return Ok(());
+    }
+    let header = Header { version: VERSION, pid: 0 };
+    let none = [0_u32; 6];
+    // SAFETY: both arguments are live, and as long as this version says.
+    let dropped = unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) };
+    match dropped {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
 /// Sets whether other processes of the same user may look into this process and its children: trace
 /// them, read their memory, take their descriptors. An opaque process writes no core dump, and its
 /// files in `/proc` belong to root. A change of user and `execve(2)` reset the setting.

@@ -9,10 +9,10 @@ mod warmup;
 
 use std::time::{Duration, Instant};
 
-use howdah_ipc::control::{FromZygote, PoolSettings, ToZygote};
+use howdah_ipc::control::{BUILD, FromZygote, PoolSettings, ToZygote};
 use howdah_ipc::worker_set::WorkerSet;
 
-use crate::pool::{Pool, Site, wait_until};
+use crate::pool::{Pool, Site, refusal, wait_until};
 
 const SIGKILL: u64 = 9;
 const SIGSEGV: u64 = 11;
@@ -32,6 +32,15 @@ fn a_pool_answers() {
         assert_eq!((answer.status, answer.text()), (200, format!("Hello test{served}")));
     }
     assert_eq!(pool.stop(), "");
+}
+
+#[test]
+fn a_program_of_other_sources_says_so() {
+    let mut first = ToZygote::Settings(Box::default()).encode();
+    let build = &mut first[1..9];
+    build.copy_from_slice(&(BUILD ^ 1).to_ne_bytes());
+    let reason = refusal(&first);
+    assert!(reason.contains("install the same version of both"), "{reason}");
 }
 
 #[test]

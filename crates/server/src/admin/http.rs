@@ -9,42 +9,57 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::Admin;
 use super::answer::{self, AdminAnswer};
+use super::crowd::Place;
 
 /// Time in which a request must arrive and its answer must be taken.
 const TIME: Duration = Duration::from_secs(10);
 /// Bytes of a request. Beyond it: 431.
 const MOST_BYTES: usize = 16 * 1024;
 
-/// Answers one request and closes the connection. What takes too long is cut off.
-pub(super) async fn serve<S>(admin: &Admin, mut stream: S, is_unix: bool)
+/// Answers one request and closes the connection. What takes too long is cut off, and so is a
+/// connection without a request whose place another one needs.
+pub(super) async fn serve<S>(admin: &Admin, mut stream: S, is_unix: bool, mut place: Place)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let _ = tokio::time::timeout(TIME, exchange(admin, &mut stream, is_unix)).await;
+    let exchange = async {
+        let mut request = Request::new();
+        let heard = place.hear(hear(admin, &mut stream, is_unix, &mut request)).await;
+        let Some(Ok(Some(answer))) = heard else {
+            return Ok(());
+        };
+        stream.write_all(&encode(&answer, &request)).await?;
+        stream.shutdown().await
+    };
+    // A client that is gone gets nothing.
+    let _: Result<std::io::Result<()>, _> = tokio::time::timeout(TIME, exchange).await;
 }
 
-async fn exchange<S>(admin: &Admin, stream: &mut S, is_unix: bool) -> std::io::Result<()>
+/// Receives a request, and returns the answer; `None` at the end of the stream.
+async fn hear<S>(
+    admin: &Admin,
+    stream: &mut S,
+    is_unix: bool,
+    request: &mut Request,
+) -> std::io::Result<Option<AdminAnswer>>
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + Unpin,
 {
     let limits = Limits { body: 1, ..Limits::default() };
     let mut input = Vec::new();
-    let mut request = Request::new();
-    let answer = loop {
-        match h1::parse_request(&input, &limits, &mut request) {
-            Ok(HeadProgress::Complete(_)) => break respond(admin, &request, is_unix),
+    loop {
+        match h1::parse_request(&input, &limits, request) {
+            Ok(HeadProgress::Complete(_)) => return Ok(Some(respond(admin, request, is_unix))),
             Ok(HeadProgress::Incomplete) if input.len() >= MOST_BYTES => {
-                break AdminAnswer::error(Status::REQUEST_HEADER_FIELDS_TOO_LARGE);
+                return Ok(Some(AdminAnswer::error(Status::REQUEST_HEADER_FIELDS_TOO_LARGE)));
             }
             Ok(HeadProgress::Incomplete) => {}
-            Err(refusal) => break AdminAnswer::error(refusal.status),
+            Err(refusal) => return Ok(Some(AdminAnswer::error(refusal.status))),
         }
         if stream.read_buf(&mut input).await? == 0 {
-            return Ok(());
+            return Ok(None);
         }
-    };
-    stream.write_all(&encode(&answer, &request)).await?;
-    stream.shutdown().await
+    }
 }
 
 fn respond(admin: &Admin, request: &Request, is_unix: bool) -> AdminAnswer {

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use super::Control;
+use super::control::Control;
 use crate::log::Level;
 use crate::supervisor::front_protocol;
 use crate::tls::PairText;

@@ -1,7 +1,7 @@
 //! A change of generation: the new generation is prepared and started, and then replaces the former
 //! one. If the start fails, the former generation continues.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -175,15 +175,14 @@ impl Supervisor {
         self.next_number += 1;
         let logs = (log.clone(), access.clone());
         let lists = self.script_lists(cause, &generation_plan, &releases);
-        // Otherwise a former generation goes on.
-        let leaves_out = matches!(cause, ChangeCause::Start | ChangeCause::FrontDied);
+        let required = self.required_pools(cause, &generation_plan);
         let (generation, started) = Generation::start(
             number,
             &generation_plan,
             logs,
             &self.environment,
             (spares, lists),
-            leaves_out,
+            required,
         );
         self.generations.push(generation);
         started.map_err(CommandError::Failed)?;
@@ -199,6 +198,20 @@ impl Supervisor {
         };
         self.change = Some(change);
         Ok(())
+    }
+
+    /// The pools without which a new generation does not start: those with which the former one
+    /// goes on serving, and new ones.
+    fn required_pools(&self, cause: ChangeCause, plan: &GenerationPlan) -> HashSet<String> {
+        if matches!(cause, ChangeCause::Start | ChangeCause::FrontDied) {
+            return HashSet::new();
+        }
+        let former = self.generations.iter().find(|one| one.phase == GenerationPhase::Serving);
+        let names = plan.pools.iter().map(|pool| &pool.settings.pool);
+        names
+            .filter(|name| !former.is_some_and(|former| former.is_without(name)))
+            .cloned()
+            .collect()
     }
 
     /// Performs the next step of the present change if it is due: start PHP, then start the front,

@@ -159,6 +159,7 @@ fn settle(start: &FrontStart, identity: Option<&Identity>, parent: Pid) -> io::R
         process::become_for_good(identity)?;
     }
     process::refuse_new_privileges()?;
+    process::drop_capabilities_of_user()?;
     process::set_opaque(true)?;
     process::set_umask(0o077);
     process::outlive_parent_by(parent, ORPHAN_SECONDS)?;

@@ -1,7 +1,7 @@
 //! A generation: one front and the pools that were started with it. A reload starts a new
 //! generation and drains the former one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -59,9 +59,9 @@ pub(super) struct Generation {
     pub(super) keeps_standbys: bool,
     /// Number of pools of the plan.
     pub(super) planned: usize,
-    /// Pools that do not start are left out as long as another one starts: no other generation
-    /// serves, and a site's owner can break what his pool needs to start.
-    pub(super) leaves_out: bool,
+    /// Pools without which the generation does not start. Others are left out if they do not start
+    /// and another one does: a site's owner can break what his pool needs.
+    pub(super) required: HashSet<String>,
 }
 
 /// The phase of a generation.
@@ -90,7 +90,7 @@ pub(super) enum GenerationProcess {
 impl Generation {
     /// Starts the pools, with the zygotes in `spares` where there is one for the site, or with the
     /// list of scripts in `lists`. If one pool cannot be started, the others are ended, unless the
-    /// generation leaves such pools out.
+    /// pool is not one of `required`.
     ///
     /// # Errors
     /// The reason, as text for the operator.
@@ -100,7 +100,7 @@ impl Generation {
         (log, access): (Arc<ErrorLog>, SiteLogs<LogTarget>),
         environment: &Environment,
         (mut spares, mut lists): (HashMap<String, SpareZygote>, HashMap<String, ScriptList>),
-        leaves_out: bool,
+        required: HashSet<String>,
     ) -> (Generation, Result<(), String>) {
         let mut generation = Generation {
             number,
@@ -113,7 +113,7 @@ impl Generation {
             counters: None,
             keeps_standbys: false,
             planned: generation_plan.pools.len(),
-            leaves_out,
+            required,
         };
         for plan in &generation_plan.pools {
             let name = &plan.settings.pool;
@@ -170,7 +170,7 @@ impl Generation {
     /// generation cannot do without it: then its start has failed.
     pub(super) fn leave_out(&mut self, position: usize) -> bool {
         let missing = self.pools.iter().filter(|pool| pool.is_left_out).count();
-        let may = self.leaves_out && self.front.is_none() && missing + 1 < self.planned;
+        let may = self.may_do_without(position) && missing + 1 < self.planned;
         if may && let Some(pool) = self.pools.get_mut(position) {
             pool.is_left_out = true;
             pool.due = None;
@@ -182,14 +182,28 @@ impl Generation {
     /// Ends the zygotes in which PHP has not started in time, so that their pools are left out.
     /// Returns `false` if the generation cannot do without them.
     pub(super) fn give_up_late_pools(&mut self) -> bool {
-        let late = self.pools.iter().filter(|pool| !pool.is_settled()).count();
-        let may = self.leaves_out && self.front.is_none() && (1..self.planned).contains(&late);
+        let late: Vec<usize> =
+            (0..self.pools.len()).filter(|pool| !self.pools[*pool].is_settled()).collect();
+        let may = (1..self.planned).contains(&late.len())
+            && late.iter().all(|position| self.may_do_without(*position));
         if may {
             self.phase = GenerationPhase::Starting { until: Instant::now() + START_TIMEOUT };
             let late = self.pools.iter_mut().filter(|pool| !pool.is_settled());
             late.for_each(PoolProcesses::kill_zygote);
         }
         may
+    }
+
+    fn may_do_without(&self, position: usize) -> bool {
+        let pool = self.pools.get(position);
+        self.front.is_none() && pool.is_some_and(|pool| !self.required.contains(&pool.name))
+    }
+
+    /// Whether the pool of a site has no zygote, or PHP does not start in it.
+    pub(super) fn is_without(&self, pool: &str) -> bool {
+        self.pools
+            .iter()
+            .any(|one| one.name == pool && !one.is_adopted() && !one.is_settled())
     }
 
     /// Has the pools that were left out started again. Call it when the generation serves.

@@ -270,8 +270,9 @@ fn refusal(address: SocketAddr, error: &io::Error) -> String {
         }
         io::ErrorKind::PermissionDenied => {
             "only root may use ports below 1024; start howdah as root, which gives up its rights \
-             afterwards, give it the right (`AmbientCapabilities=CAP_NET_BIND_SERVICE` in a unit \
-             of systemd), or choose another port"
+             afterwards, give it the right (`setcap cap_net_bind_service=ep` on the program, or \
+             `AmbientCapabilities=CAP_NET_BIND_SERVICE` in a unit of systemd), or choose another \
+             port"
         }
         io::ErrorKind::AddrNotAvailable => "this machine has no such address; see `ip address`",
         _ => "choose another address with --listen or `listen`",

@@ -351,6 +351,11 @@ impl PoolProcesses {
         self.plan.is_some()
     }
 
+    /// Returns whether another program has started the pool.
+    pub(super) fn is_adopted(&self) -> bool {
+        self.plan.is_none()
+    }
+
     /// Records the zygote's death, and schedules the next zygote.
     pub(super) fn zygote_died(&mut self, now: Instant) {
         if let Some(zygote) = self.zygote.take() {

@@ -1,6 +1,7 @@
 //! Replaces the running program by a new version. The new program checks the configuration first.
 //! Everything is handed over only if the check succeeds.
 
+use std::collections::HashSet;
 use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::{self, Read};
@@ -287,7 +288,7 @@ impl InheritedGeneration {
             },
             counters: None,
             keeps_standbys: false,
-            leaves_out: false,
+            required: HashSet::new(),
         })
     }
 }

@@ -17,11 +17,18 @@ pub(super) fn variables(der: &[u8]) -> Vec<(String, String)> {
     add("V_END", shown_time(certificate.ends));
     for (prefix, name) in [("S_DN", &certificate.subject), ("I_DN", &certificate.issuer)] {
         add(prefix, distinguished(name));
-        for attribute in name {
-            if let Some(short) = short_name(&attribute.kind) {
-                let short = if short == "emailAddress" { "Email" } else { short };
-                add(&format!("{prefix}_{short}"), attribute.value.clone());
-            }
+        for (number, attribute) in name.iter().enumerate() {
+            let Some(short) = short_name(&attribute.kind) else {
+                continue;
+            };
+            let short = if short == "emailAddress" { "Email" } else { short };
+            // The first one has the plain name: a further common name takes nobody's place.
+            let before = name[..number].iter().filter(|other| other.kind == attribute.kind);
+            let suffix = match before.count() {
+                0 => String::new(),
+                before => format!("_{before}"),
+            };
+            add(&format!("{prefix}_{short}{suffix}"), attribute.value.clone());
         }
     }
     let (mut hosts, mut mails) = (0, 0);
@@ -53,14 +60,20 @@ fn shown_time(seconds: i64) -> String {
 
 /// Returns a name as a text: the last attribute first, special characters escaped (RFC 2253).
 fn distinguished(name: &[Attribute]) -> String {
-    let shown = name.iter().rev().map(|attribute| {
+    let last = name.len().saturating_sub(1);
+    let shown = name.iter().enumerate().rev().map(|(number, attribute)| {
         let kind = match short_name(&attribute.kind) {
             Some(short) => short.to_owned(),
             None => dotted(&attribute.kind),
         };
-        format!("{kind}={}", escaped(&attribute.value))
+        let separator = match name.get(number + 1) {
+            _ if number == last => "",
+            Some(after) if after.is_beside => "+",
+            _ => ",",
+        };
+        format!("{separator}{kind}={}", escaped(&attribute.value))
     });
-    shown.collect::<Vec<_>>().join(",")
+    shown.collect()
 }
 
 /// Writes an object identifier in numbers.
@@ -151,6 +164,49 @@ mod tests {
         ] {
             assert_eq!(escaped(value), expected);
         }
+    }
+
+    #[test]
+    fn names_with_several_parts_of_a_kind_are_told_as_mod_ssl_does() {
+        let part = |last: u8, value: &str, is_beside| Attribute {
+            kind: vec![0x55, 4, last],
+            value: value.to_owned(),
+            is_beside,
+        };
+        let name = [
+            part(10, "Ex", false),
+            part(11, "A", false),
+            part(7, "Here", true),
+            part(11, "B", false),
+            part(3, "ann", false),
+            part(3, "bob", false),
+        ];
+        assert_eq!(distinguished(&name), "CN=bob,CN=ann,OU=B,L=Here+OU=A,O=Ex");
+        assert_eq!(distinguished(&name[..1]), "O=Ex");
+        assert_eq!(distinguished(&[]), "");
+    }
+
+    #[test]
+    fn a_further_common_name_takes_nobody_s_place() {
+        let mut params = rcgen::CertificateParams::default();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        // The library keeps one value of each kind, so another kind is made a common name below.
+        params.distinguished_name.push(rcgen::DnType::CommonName, "ann");
+        params.distinguished_name.push(rcgen::DnType::LocalityName, "bob");
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut der = params.self_signed(&key).unwrap().der().to_vec();
+        for place in 0..der.len() - 3 {
+            if der[place..place + 3] == [0x55, 4, 7] {
+                der[place + 2] = 3;
+            }
+        }
+        let all = variables(&der);
+        let of = |name: &str| {
+            let mut found = all.iter().filter(|(known, _)| known == name);
+            (found.next().map(|(_, value)| value.as_str()), found.count())
+        };
+        assert_eq!(of("SSL_CLIENT_S_DN_CN"), (Some("ann"), 0));
+        assert_eq!(of("SSL_CLIENT_S_DN_CN_1"), (Some("bob"), 0));
     }
 
     #[test]

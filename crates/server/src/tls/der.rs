@@ -25,6 +25,8 @@ pub(super) struct Attribute {
     /// The kind, as the bytes of an object identifier.
     pub(super) kind: Vec<u8>,
     pub(super) value: String,
+    /// Whether the part has its place in common with the one before.
+    pub(super) is_beside: bool,
 }
 
 /// A name of the subject. Kinds that nobody asks for are left out.
@@ -101,12 +103,14 @@ fn name(content: &[u8]) -> Result<Vec<Attribute>, Malformed> {
     let (mut sets, mut all) = (DerReader(content), Vec::new());
     while !sets.0.is_empty() {
         let mut pairs = DerReader(sets.expect(SET)?);
+        let mut is_beside = false;
         while !pairs.0.is_empty() {
             let mut pair = DerReader(pairs.expect(SEQUENCE)?);
             let kind = pair.expect(OBJECT)?.to_vec();
             let (_, value) = pair.next()?.ok_or(Malformed)?;
             let value = String::from_utf8_lossy(value).into_owned();
-            all.push(Attribute { kind, value });
+            all.push(Attribute { kind, value, is_beside });
+            is_beside = true;
         }
     }
     Ok(all)

@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 
-use crate::support::{Folder, Process, Setup, has_php, is_root, wait_until};
+use crate::support::{Folder, HOWDAH, Process, Setup, has_php, is_root, wait_until};
 use crate::{WHO, assert_who, config};
 
 /// `nobody` on every Linux.
@@ -78,6 +79,35 @@ fn php_as_root_is_for_those_who_say_so() {
     assert_eq!(server.get("/").text(), "0");
     assert_ne!(server.front().uid(), 0);
     server.wait_for_log("warning site shop: PHP runs as root");
+    server.stop();
+}
+
+/// A user that may listen on ports below 1024, as with `AmbientCapabilities=` of systemd.
+#[test]
+fn a_capability_of_an_ordinary_user_stays_with_the_supervisor() {
+    // CAP_NET_BIND_SERVICE, which a container may lack.
+    let own = Process::own().status("CapEff").unwrap();
+    let has_capability = u64::from_str_radix(&own, 16).unwrap() & 0x400 != 0;
+    if !has_php() || !is_root() || !has_capability {
+        return;
+    }
+    let folder = Folder::with_script(WHO);
+    let path = folder.path().display().to_string();
+    let capability = "+net_bind_service";
+    let user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let rights = ["--inh-caps", capability, "--ambient-caps", capability, "--", HOWDAH];
+    let serve = ["serve", &path, "--listen", "127.0.0.1:0", "--workers", "2"];
+    let words = [&user[..], &rights, &serve].concat();
+    let server = Setup::with(&words).program(Path::new("setpriv")).start();
+    assert_who(&server.get("/"));
+    let supervisor = server.supervisor();
+    assert_eq!(supervisor.status("CapEff").as_deref(), Some("0000000000000400"));
+    wait_until("all processes are there", || server.processes().len() == 5);
+    for process in server.processes() {
+        if process.number() != supervisor.number() {
+            assert_plain(&process, NOBODY, NOBODY);
+        }
+    }
     server.stop();
 }
 

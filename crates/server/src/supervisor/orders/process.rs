@@ -159,6 +159,7 @@ fn settle(plan: &OrderPlan, parent: Pid) -> io::Result<()> {
         process::become_for_good(identity)?;
     }
     process::refuse_new_privileges()?;
+    process::drop_capabilities_of_user()?;
     process::set_opaque(true)?;
     process::set_umask(0o077);
     process::outlive_parent_by(parent, ORPHAN_SECONDS)?;

@@ -235,6 +235,11 @@ fn a_pool_that_does_not_start_keeps_no_other_site_from_serving() {
     assert!(sites.server.log().contains("this pool is started again and again"));
     sites.server.kill_front();
     assert_eq!(sites.run_in("one", "echo 'fine';"), "fine");
+    // Nor from a reload, which makes it no worse.
+    let front = sites.server.front();
+    sites.server.signal(howdah_sys::signal::SIGHUP);
+    wait_until("another generation serves", || !front.lives());
+    assert_eq!(sites.run_in("one", "echo 'fine';"), "fine");
     std::fs::remove_file(&sessions).unwrap();
     sites.server.wait_for_log("two: its new zygote");
     assert_eq!(sites.run("echo 'fine';"), "fine");

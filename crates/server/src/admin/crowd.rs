@@ -1,0 +1,107 @@
+//! The connections of the admin listener: how many there may be, and which gives its place up.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use tokio::sync::{Notify, oneshot};
+
+/// The connections that are served.
+#[derive(Debug, Clone)]
+pub(super) struct Crowd(Rc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    most: usize,
+    count: Cell<usize>,
+    /// Those that have sent no request, the oldest first: number, and what tells them to end.
+    silent: RefCell<VecDeque<(u64, oneshot::Sender<()>)>>,
+    next: Cell<u64>,
+    left: Notify,
+}
+
+/// The place of a connection, until dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    crowd: Rc<Inner>,
+    number: u64,
+    /// Ends when the place is needed for another connection.
+    needed: oneshot::Receiver<()>,
+}
+
+impl Crowd {
+    /// Room for `most` connections.
+    pub(super) fn new(most: usize) -> Crowd {
+        Crowd(Rc::new(Inner {
+            most,
+            count: Cell::new(0),
+            silent: RefCell::default(),
+            next: Cell::new(0),
+            left: Notify::new(),
+        }))
+    }
+
+    /// Takes a place. Where there is none, the connection that has been silent for the longest time
+    /// gives up its own.
+    pub(super) async fn enter(&self) -> Place {
+        let crowd = &self.0;
+        while crowd.count.get() >= crowd.most {
+            // Dropping the sender ends the connection.
+            drop(crowd.silent.borrow_mut().pop_front());
+            crowd.left.notified().await;
+        }
+        crowd.count.set(crowd.count.get() + 1);
+        let number = crowd.next.replace(crowd.next.get() + 1);
+        let (sender, needed) = oneshot::channel();
+        crowd.silent.borrow_mut().push_back((number, sender));
+        Place { crowd: Rc::clone(crowd), number, needed }
+    }
+}
+
+impl Place {
+    /// Waits for the request. `None`: the place is needed for another connection.
+    pub(super) async fn hear<T>(&mut self, request: impl Future<Output = T>) -> Option<T> {
+        let heard = tokio::select! {
+            // A request that is there is answered.
+            biased;
+            heard = request => heard,
+            _ = &mut self.needed => return None,
+        };
+        self.forget();
+        Some(heard)
+    }
+
+    fn forget(&self) {
+        self.crowd.silent.borrow_mut().retain(|(number, _)| *number != self.number);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.forget();
+        self.crowd.count.set(self.crowd.count.get() - 1);
+        self.crowd.left.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_oldest_silent_connection_gives_its_place_up() {
+        let crowd = Crowd::new(2);
+        let mut asking = crowd.enter().await;
+        assert_eq!(asking.hear(ready(1)).await, Some(1));
+        let mut silent = crowd.enter().await;
+        let ends = async {
+            assert_eq!(silent.hear(pending::<()>()).await, None);
+            drop(silent);
+        };
+        let ((), last) = tokio::join!(ends, crowd.enter());
+        drop((asking, last));
+        assert_eq!((crowd.0.count.get(), crowd.0.silent.borrow().len()), (0, 0));
+    }
+}

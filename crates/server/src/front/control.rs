@@ -1,0 +1,231 @@
+//! The front's communication with the supervisor and the zygotes.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use howdah_php::counters::PoolCounter;
+use howdah_php::{Pool, PoolEvent};
+use howdah_sys::readiness::Readable;
+use howdah_sys::seqpacket::SeqPacket;
+use tokio::sync::watch;
+
+use super::{Shared, Stage};
+use crate::admin::Questions;
+use crate::log::{Level, LogWriter, WaitStatus};
+use crate::status::{Snapshot, table};
+use crate::supervisor::front_protocol::{self, FromFront, PoolChannel, PoolFacts, ToFront};
+
+/// The front's communication with the supervisor and the zygotes.
+pub(super) struct Control {
+    pub(super) channel: Rc<SeqPacket>,
+    pub(super) pools: Vec<Option<Arc<Pool>>>,
+    pub(super) shared: Arc<Shared>,
+    /// Where the questions go that the admin listener's thread answers.
+    pub(super) questions: Questions,
+    pub(super) stages: watch::Sender<Stage>,
+    /// By link: the facts of its pool, once the pool is complete.
+    pub(super) facts: RefCell<Vec<Option<PoolFacts>>>,
+    /// Whether the supervisor was told that all pools are complete.
+    pub(super) told: Cell<bool>,
+}
+
+impl Control {
+    /// Follows the supervisor and the zygotes until the front ends.
+    pub(super) async fn run(self: Rc<Self>, links: Vec<PoolChannel>) {
+        for id in self.shared.challenges.numbers() {
+            self.tell(&FromFront::Presented { id });
+        }
+        *self.facts.borrow_mut() = vec![None; links.len()];
+        let sites: Vec<usize> = links.iter().map(|link| link.site).collect();
+        if links.is_empty() {
+            self.tell(&FromFront::Ready { pools: Vec::new() });
+        }
+        for (position, link) in links.into_iter().enumerate() {
+            match link.zygote {
+                Some(zygote) => {
+                    tokio::task::spawn_local(self.clone().follow(position, link.site, zygote));
+                }
+                // The other pools are not kept waiting for it.
+                None => self.facts.borrow_mut()[position] = Some(PoolFacts::default()),
+            }
+        }
+        if let Err(error) = self.listen(&sites).await {
+            let what = format!(
+                "the connection to the supervisor broke ({error}); finishing the requests in flight"
+            );
+            self.shared.log.say(Level::Warning, None, &what);
+        }
+        // The supervisor is gone: requests in flight get a grace period, then the front ends.
+        self.stages.send_replace(Stage::Stopping);
+        tokio::time::sleep(ORPHAN_GRACE).await;
+        self.stages.send_replace(Stage::Over);
+    }
+
+    /// Follows the supervisor's commands until the supervisor is gone.
+    async fn listen(self: &Rc<Self>, sites: &[usize]) -> io::Result<()> {
+        self.channel.set_nonblocking(true)?;
+        let readable = Readable::new(self.channel.as_fd())?;
+        let mut room = vec![0; 64 * 1024];
+        loop {
+            let mut ready = readable.ready().await?;
+            let mut received = match self.channel.receive(&mut room) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready.clear_ready();
+                    continue;
+                }
+                other => other?,
+            };
+            if received.length == 0 {
+                return Ok(());
+            }
+            match ToFront::decode(&room[..received.length])? {
+                ToFront::Drain { keep_idle: true } => {
+                    self.stages.send_replace(Stage::Draining);
+                }
+                ToFront::Drain { keep_idle: false } => {
+                    self.stages.send_replace(Stage::Stopping);
+                }
+                ToFront::PoolReplaced { pool } => {
+                    if let (Some(zygote), Some(site)) =
+                        (received.descriptors.pop(), sites.get(pool))
+                    {
+                        tokio::task::spawn_local(self.clone().follow(
+                            pool,
+                            *site,
+                            SeqPacket::from(zygote),
+                        ));
+                    }
+                }
+                ToFront::Status { id } => self.tell(&FromFront::Status { id, text: self.status() }),
+                ToFront::StatusJson { id } => {
+                    if let Some(client) = received.descriptors.pop() {
+                        // The thread of the admin listener never ends before this one.
+                        let _ = self.questions.send(client);
+                    }
+                    self.tell(&FromFront::StatusTaken { id });
+                }
+                ToFront::ReopenLogs { first } => {
+                    self.replace_logs(first, received.descriptors);
+                }
+                ToFront::Present { id, answer } => {
+                    self.shared.challenges.present(id, &answer);
+                    self.tell(&FromFront::Presented { id });
+                }
+                ToFront::Withdraw { id } => self.shared.challenges.withdraw(id),
+                ToFront::Certificates { site } => {
+                    self.replace_certificates(site, received.descriptors.pop());
+                }
+                ToFront::OneCertificate { site } => {
+                    self.put_certificate(site, received.descriptors.pop());
+                }
+                ToFront::Closed { site, why } => self.leave_closed(site, why),
+                ToFront::ReadPackets => {
+                    // A front that is told to drain has left its packets to another one.
+                    let reads = *self.stages.borrow() == Stage::Serving;
+                    self.shared.quic.iter().for_each(|quic| quic.set_reading(reads));
+                }
+                ToFront::TicketKeys => self.replace_ticket_keys(received.descriptors.pop()),
+            }
+        }
+    }
+
+    /// Follows one zygote from its start to its end.
+    async fn follow(self: Rc<Self>, position: usize, site: usize, zygote: SeqPacket) {
+        let Some(pool) = self.pools[site].clone() else {
+            return;
+        };
+        let log = &self.shared.log;
+        let name = Some(pool.name());
+        // This is the first thread.
+        let counters = self.shared.counters.thread(0).pool(site).all.clone();
+        let mut facts = PoolFacts {
+            php_version: String::new(),
+            opcache: String::new(),
+            workers: 0,
+        };
+        let ended = pool
+            .follow(zygote, |event| match event {
+                PoolEvent::Ready { php_version, opcache } => {
+                    facts = PoolFacts {
+                        php_version,
+                        opcache,
+                        workers: pool.limits().workers,
+                    };
+                }
+                PoolEvent::Complete => {
+                    self.facts.borrow_mut()[position] = Some(facts.clone());
+                    self.tell_ready();
+                }
+                PoolEvent::WorkerStarted => counters.count(PoolCounter::Started),
+                PoolEvent::WorkerDismissed => counters.count(PoolCounter::Dismissed),
+                PoolEvent::WorkerDied { status: 0, .. } => counters.count_end(0),
+                PoolEvent::WorkerDied { pid, status } => {
+                    counters.count_end(status);
+                    let what =
+                        format!("worker {pid} {}; another takes its place", WaitStatus(status));
+                    log.say(Level::Error, name, &what);
+                }
+            })
+            .await;
+        match ended {
+            Ok(()) if *self.stages.borrow() != Stage::Serving => {}
+            Ok(()) => {
+                counters.count(PoolCounter::Zygotes);
+                let what = "the zygote and its workers have ended; waiting for the next zygote";
+                log.say(Level::Error, name, what);
+            }
+            Err(error) => {
+                counters.count(PoolCounter::Zygotes);
+                log.say(
+                    Level::Error,
+                    name,
+                    &format!("the pool has failed and is no longer used: {error}"),
+                );
+                self.tell(&FromFront::PoolBroken {
+                    pool: position,
+                    reason: error.to_string(),
+                });
+            }
+        }
+    }
+
+    /// Tells the supervisor, once, that every pool has been complete.
+    fn tell_ready(&self) {
+        let facts = self.facts.borrow();
+        if !self.told.get() && facts.iter().all(Option::is_some) {
+            self.told.set(true);
+            self.tell(&FromFront::Ready {
+                pools: facts.iter().flatten().cloned().collect(),
+            });
+        }
+    }
+
+    pub(super) fn tell(&self, message: &FromFront) {
+        // [`Control::listen`] notices a supervisor that is gone.
+        let _ = self.channel.send_now(&message.encode(), &[]);
+    }
+
+    /// Replaces log files, from the one at `first` on.
+    fn replace_logs(&self, first: usize, descriptors: Vec<OwnedFd>) {
+        let access = self.shared.access.all().map(LogWriter::target);
+        let files = front_protocol::log_files(&self.shared.log, access);
+        for (target, descriptor) in files.skip(first).zip(descriptors) {
+            if let Err(error) = target.replace(descriptor) {
+                let what = format!("a new log file cannot be used: {error}");
+                self.shared.log.say(Level::Error, None, &what);
+            }
+        }
+    }
+
+    /// Returns the front's part of `howdah status`.
+    fn status(&self) -> String {
+        table(&Snapshot::of(&self.shared, *self.stages.borrow() != Stage::Serving))
+    }
+}
+
+/// The time that requests in flight get after the supervisor has died.
+const ORPHAN_GRACE: Duration = Duration::from_secs(5);
