@@ -60,9 +60,15 @@ fn try_out(stack: &Rc<dyn Stack>, environment: &Environment, folder: &Path) {
         sample::check(&question(path, body), port, 2)
             .unwrap_or_else(|wrong| panic!("{name}: {path}: {wrong}"));
     };
-    // A server with room for few connections may still hold those that asked whether it accepts.
-    let until = Instant::now() + Duration::from_secs(30);
-    while let Err(wrong) = sample::ask(&question("/HelloWorld.txt", None), port) {
+    // A server with room for few connections may still hold those that asked whether it accepts,
+    // and PHP may still be starting.
+    let until = Instant::now() + Duration::from_secs(60);
+    let first = if stack.serves_php() {
+        "/HelloWorld.php"
+    } else {
+        "/HelloWorld.txt"
+    };
+    while let Err(wrong) = sample::ask(&question(first, None), port) {
         assert!(Instant::now() < until, "{name}: {wrong}");
         std::thread::sleep(Duration::from_millis(50));
     }

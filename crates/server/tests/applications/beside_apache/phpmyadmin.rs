@@ -43,6 +43,11 @@ pub(super) const PHPMYADMIN: Application = Application {
         "route=%2Flogout",
     ],
     volatile: &[
+        // MariaDB counts what it has received and sent since its start.
+        ("Network traffic since startup: ", "<"),
+        ("<th scope=\"row\">Received</th>", "</tr>"),
+        ("<th scope=\"row\">Sent</th>", "</tr>"),
+        ("<th scope=\"row\">Total</th>", "</tr>"),
         ("has been running for ", "."),
         ("position:absolute; left:", ";"),
         ("px; top:", ";"),
