@@ -148,7 +148,7 @@ pub enum FromZygote {
         php_version: String,
         /// `on`, or the reason why opcache is off.
         opcache: String,
-        /// What was compiled before; `None` if there was no list of scripts.
+        /// The scripts that were compiled before; `None` if there was no list of them.
         warmup: Option<OpcacheWarmup>,
     },
     /// To the supervisor: PHP could not start.

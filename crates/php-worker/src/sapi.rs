@@ -202,7 +202,7 @@ const OPCACHE_STATE: &CStr = c"function_exists('opcache_get_status') ? (int) \
 const OPCACHE_MISSING: i64 = -1;
 
 thread_local! {
-    /// What [`Engine::print`] has printed until now; `None` while it does not run.
+    /// The output of [`Engine::print`] until now; `None` while it does not run.
     static OUTPUT: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
 }
 

@@ -131,7 +131,7 @@ struct Supervisor {
     certificate_files: CertificateFiles,
     /// The document roots that deployments change.
     releases: Releases,
-    /// What the former program has asked its pools for.
+    /// The lists that the former program has asked its pools for.
     inherited_lists: Vec<InheritedList>,
     ticket_keys: TicketKeys,
     /// The time at which session tickets get other keys; `None` while there are no keys.

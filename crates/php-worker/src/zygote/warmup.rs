@@ -125,7 +125,7 @@ fn is_readable(source: &impl AsFd, until: Instant) -> bool {
 /// known to the next. Writes a byte for each.
 ///
 /// # Errors
-/// Nobody waits any more.
+/// The zygote does not wait any more.
 fn compile(
     engine: &mut Engine,
     list: &[u8],
@@ -158,7 +158,7 @@ fn leave_sessions_alone(engine: &mut Engine) {
 const SCRIPT: u8 = b'.';
 const END: u8 = b'!';
 
-/// What the child has written.
+/// The bytes that the child has written, counted.
 #[derive(Debug, Default)]
 struct Told {
     scripts: u64,
