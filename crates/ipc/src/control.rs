@@ -20,9 +20,10 @@ pub const MOST_BYTES: usize = 256 * 1024;
 
 /// A number of the sources that both sides of the shared memory have to be built from.
 pub const BUILD: u64 = {
-    let sources: [&[u8]; 10] = [
+    let sources: [&[u8]; 12] = [
         include_bytes!("control.rs"),
         include_bytes!("figures.rs"),
+        include_bytes!("flow_control.rs"),
         include_bytes!("layout.rs"),
         include_bytes!("queue.rs"),
         include_bytes!("region.rs"),
@@ -30,6 +31,7 @@ pub const BUILD: u64 = {
         include_bytes!("response.rs"),
         include_bytes!("slot.rs"),
         include_bytes!("sub_request.rs"),
+        include_bytes!("time_grant.rs"),
         include_bytes!("worker_set.rs"),
     ];
     // FNV-1a, of 64 bits.

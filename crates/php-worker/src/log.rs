@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::io::Write;
 
+use crate::decimal::decimal;
+
 /// Severity of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
@@ -136,18 +138,8 @@ impl LogLine {
     }
 
     /// Adds a number.
-    pub fn number(&mut self, mut number: u64) {
-        let mut digits = [0; 20];
-        let mut first = digits.len();
-        loop {
-            first -= 1;
-            digits[first] = b'0' + (number % 10) as u8;
-            number /= 10;
-            if number == 0 {
-                break;
-            }
-        }
-        self.put(&digits[first..]);
+    pub fn number(&mut self, number: u64) {
+        self.put(decimal(number, &mut [0; 20]));
     }
 
     /// Adds the request that the message belongs to, as [`write()`] does.

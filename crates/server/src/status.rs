@@ -6,14 +6,15 @@
 //! written.
 
 mod caches;
+mod facts;
 mod fpm;
 pub(crate) mod metrics;
 mod snapshot;
 mod table;
 
+pub(crate) use self::facts::{MissingListener, ServerFacts};
 pub(crate) use self::fpm::{FpmQuery, page as fpm_page};
 pub(crate) use self::snapshot::{
-    CodeCounts, LaneSnapshot, MissingListener, PoolSnapshot, ServerFacts, SiteSnapshot, Snapshot,
-    WorkerSnapshot, WorkerState,
+    CodeCounts, LaneSnapshot, PoolSnapshot, SiteSnapshot, Snapshot, WorkerSnapshot, WorkerState,
 };
 pub(crate) use self::table::table;

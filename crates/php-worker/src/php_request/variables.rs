@@ -3,6 +3,7 @@
 use howdah_ipc::request::Pairs;
 
 use super::{PhpRequest, raw_pair, raw_text};
+use crate::decimal::decimal;
 use crate::sapi::raw;
 
 /// The next entry in an iteration over `$_SERVER`.
@@ -76,21 +77,12 @@ impl<'c> PhpRequest<'c> {
 }
 
 /// Writes `number` in decimal and a NUL into `buffer`. Returns the number of digits.
-fn write_number(buffer: &mut [u8; 24], mut number: u64) -> usize {
-    let mut digits = [0; 20];
-    let mut first = digits.len();
-    loop {
-        first -= 1;
-        digits[first] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    let length = digits.len() - first;
-    buffer[..length].copy_from_slice(&digits[first..]);
-    buffer[length] = 0;
-    length
+fn write_number(buffer: &mut [u8; 24], number: u64) -> usize {
+    let mut room = [0; 20];
+    let digits = decimal(number, &mut room);
+    buffer[..digits.len()].copy_from_slice(digits);
+    buffer[digits.len()] = 0;
+    digits.len()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)] // What cannot be done fails the test.
 
 mod ini;
+mod launch;
 mod pool;
 mod warmup;
 
@@ -12,7 +13,8 @@ use std::time::{Duration, Instant};
 use howdah_ipc::control::{BUILD, FromZygote, PoolSettings, ToZygote};
 use howdah_ipc::worker_set::WorkerSet;
 
-use crate::pool::{Pool, Site, refusal, wait_until};
+use crate::launch::refusal;
+use crate::pool::{Pool, Site, wait_until};
 
 const SIGKILL: u64 = 9;
 const SIGSEGV: u64 = 11;

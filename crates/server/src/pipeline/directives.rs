@@ -34,11 +34,12 @@ use self::elsewhere::{Elsewhere, Responded};
 pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -> Resolved {
     context.phase.set(Phase::Resolving);
     let thread = context.thread;
+    let mut began = context.arrival.started;
     for _ in 0..MOST_PASSWORDS {
-        let mut here = resolve_here(context, site, Lookup::Cached);
+        let mut here = resolve_here(context, site, Lookup::Cached, began);
         if matches!(here, Err(NotHere::Cold)) {
             Box::pin(Elsewhere::new(context, site).read_disk()).await;
-            here = resolve_here(context, site, Lookup::Full);
+            here = resolve_here(context, site, Lookup::Full, Instant::now());
         }
         let CachedResolution { resolved, prepared } = match here {
             Ok(resolved) => resolved,
@@ -55,6 +56,8 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
                 if !thread.passwords().find_out(origin, compared, hash, password).await {
                     break;
                 }
+                // The wait is no cost of the directives.
+                began = Instant::now();
             }
             _ => return resolved,
         }
@@ -73,11 +76,12 @@ enum NotHere {
     Cold,
 }
 
-/// Resolves the request on the event loop.
+/// Resolves the request on the event loop. `began` is the time at which this evaluation begins.
 fn resolve_here(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     lookup: Lookup,
+    began: Instant,
 ) -> Result<CachedResolution<crate::respond::Prepared>, NotHere> {
     let thread = context.thread;
     let budget = budget_here(context, site);
@@ -95,7 +99,7 @@ fn resolve_here(
     if host.store.take_cold() {
         return Err(NotHere::Cold);
     }
-    if is_postponed || !is_done(context, site, &budget) {
+    if is_postponed || !is_done(context, site, &budget, began) {
         return Err(NotHere::Costly);
     }
     Ok(found)
@@ -111,9 +115,14 @@ fn budget_here(context: &RequestContext<'_, '_>, site: &Site) -> WorkBudget {
     budget.with_jit(thread.config().pcre_jit)
 }
 
-/// Whether an evaluation has kept to its budget. Notes a site that was costly.
+/// Whether an evaluation, begun at `began`, has kept to its budget. Notes a site that was costly.
 #[inline]
-fn is_done(context: &RequestContext<'_, '_>, site: &Site, budget: &WorkBudget) -> bool {
+fn is_done(
+    context: &RequestContext<'_, '_>,
+    site: &Site,
+    budget: &WorkBudget,
+    began: Instant,
+) -> bool {
     if budget.used() == 0 && !budget.is_exhausted() {
         return true;
     }
@@ -122,7 +131,7 @@ fn is_done(context: &RequestContext<'_, '_>, site: &Site, budget: &WorkBudget) -
         if budget.is_exhausted() {
             costly.note(site.number(), now);
         } else {
-            costly.note_time(site.number(), context.arrival.started, now);
+            costly.note_time(site.number(), began, now);
         }
     }
     !budget.is_exhausted()

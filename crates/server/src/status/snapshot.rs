@@ -10,31 +10,10 @@ use howdah_php::{MemorySum, Pool, WorkerFacts};
 use serde::{Deserialize, Serialize};
 
 use super::caches::{ApcuUse, OpcacheUse, WarmupSnapshot};
+use super::facts::MissingListener;
 use crate::front::Shared;
 use crate::log::WaitStatus;
-use crate::observe::{Histogram, Ledger, NO_SITE, SiteTotals, Totals};
-
-/// Facts about the server that a front has from its start on.
-#[derive(Debug, Clone)]
-pub(crate) struct ServerFacts {
-    /// The process of the supervisor.
-    pub(crate) supervisor: u32,
-    /// The time at which the supervisor started.
-    pub(crate) began: SystemTime,
-    /// The number of the front's generation.
-    pub(crate) generation: u64,
-    pub(crate) ledger: Ledger,
-    /// The addresses of the configuration that the generation does not listen on.
-    pub(crate) missing_listeners: Vec<MissingListener>,
-}
-
-/// An address of the configuration that the server cannot listen on.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct MissingListener {
-    pub(crate) address: String,
-    /// Why, for the operator.
-    pub(crate) reason: String,
-}
+use crate::observe::{Histogram, NO_SITE, SiteTotals, Totals};
 
 /// The server and its sites.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

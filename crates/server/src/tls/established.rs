@@ -76,7 +76,7 @@ enum HttpsPort {
     Is(u16),
 }
 
-/// What becomes of a request in the clear for a site with https.
+/// The answer to a request in the clear for a site with https.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum InTheClear {
     /// It goes to this URL.

@@ -83,7 +83,7 @@ pub fn differences(stage: &Stage, ledger: &Ledger) -> Vec<String> {
     differences
 }
 
-/// What the visitors of the calm stretch saw.
+/// The answers that the visitors of the calm stretch saw, counted.
 #[derive(Debug, Default)]
 struct Seen {
     requests: u64,

@@ -51,7 +51,7 @@ impl CostlySites {
         let is_suspicious = self.change(site, |cost| {
             cost.suspicion = match time < LONG {
                 true => cost.suspicion.saturating_sub(1),
-                false => cost.suspicion + (time.as_millis() as u32).min(MOST_AT_ONCE),
+                false => cost.suspicion + time.as_millis().min(MOST_AT_ONCE.into()) as u32,
             };
             cost.suspicion >= SUSPICIOUS
         });

@@ -11,7 +11,7 @@ use super::{Finder, GenerationPlan};
 use crate::supervisor::certificates;
 use crate::tls::PairText;
 
-/// What files that cannot be used mean for a plan.
+/// The consequence of files that cannot be used for a plan.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum UnusableFiles<'p> {
     /// The plan is refused.
