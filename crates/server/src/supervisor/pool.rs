@@ -49,6 +49,10 @@ pub(super) struct PoolProcesses {
     pub(super) due: Option<Instant>,
     /// The pool did not start, and its generation does without it for now.
     pub(super) is_left_out: bool,
+    /// What became of the pool that was left out is in the log.
+    pub(super) is_reported: bool,
+    /// Why PHP does not start with the settings of this generation; `None` if it has started.
+    pub(super) trouble: Option<String>,
 }
 
 /// A zygote that no front knows yet.
@@ -107,6 +111,8 @@ impl PoolProcesses {
             backoff: Backoff::default(),
             due: None,
             is_left_out: false,
+            is_reported: false,
+            trouble: None,
         };
         let front = match pool.launch(environment, list) {
             Ok(ReadyZygote { zygote, front }) => {
@@ -142,6 +148,8 @@ impl PoolProcesses {
             backoff: Backoff::default(),
             due: None,
             is_left_out: false,
+            is_reported: false,
+            trouble: None,
         };
         // From the group of the former generation into the new one's.
         let group = pool.place(zygote.pid);
@@ -184,6 +192,8 @@ impl PoolProcesses {
             backoff: Backoff::default(),
             due: None,
             is_left_out: false,
+            is_reported: false,
+            trouble: None,
         })
     }
 
@@ -216,7 +226,9 @@ impl PoolProcesses {
         let owner = plan.identity.as_ref().unwrap_or(&environment.identity);
         state::prepare(plan.settings.state_dir.as_ref(), owner, &environment.identity)
             .map_err(io::Error::other)?;
-        let confinement = plan.isolation.confinement(plan.settings.state_dir.as_ref(), owner)?;
+        let memory = environment.pool_memory.of(&self.name);
+        let confinement =
+            plan.isolation.confinement(plan.settings.state_dir.as_ref(), owner, memory)?;
         let (socket, theirs) = SeqPacket::pair()?;
         let (front, zygote_to_front) = SeqPacket::pair()?;
         socket.set_nonblocking(true)?;
@@ -248,6 +260,9 @@ impl PoolProcesses {
             io::Error::new(error.kind(), format!("{}: {error}", plan.program.display()))
         })?;
         oom::prefer_workers(pid);
+        if plan.isolation.has_own_shared_memory() {
+            environment.pool_memory.keep(&self.name, pid);
+        }
         let mut settings = plan.settings.clone();
         list.iter().for_each(|list| list.note(&mut settings));
         let settings = ToZygote::Settings(Box::new(settings)).encode();
@@ -291,6 +306,20 @@ impl PoolProcesses {
     /// The pool's isolation in a few words; `None` if another program started the pool.
     pub(super) fn isolation(&self) -> Option<String> {
         self.plan.as_ref().map(|plan| plan.isolation.summary())
+    }
+
+    /// Says for the operator what is wrong with the pool: PHP does not start with the present
+    /// settings.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let trouble = self.trouble.as_ref()?;
+        let goes_on = self.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some());
+        let state = match goes_on {
+            true => "has the PHP of the former configuration",
+            false => "has no PHP",
+        };
+        let site = format!("site {}: ", self.name);
+        let trouble = trouble.strip_prefix(&site).unwrap_or(trouble);
+        Some(format!("{site}{state}: {trouble}"))
     }
 
     /// The user that the pool runs as.

@@ -182,8 +182,10 @@ impl Supervisor {
             totals,
             generations,
             lists,
+            pool_memory,
         } = inheritance;
         self.inherited_lists = lists;
+        self.environment.pool_memory.inherit(pool_memory);
         self.ledger = Ledger::inherit(totals);
         self.next_number = next_number;
         if let Some(tickets) = tickets {

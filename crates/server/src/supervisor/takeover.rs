@@ -22,6 +22,7 @@
 //! front 1234 9                        process, descriptor of its channel
 //! pool 1235 10 11 shop                zygote, descriptors of its socket and its log, name
 //! scripts 33 12 shop                  user, descriptor of a pipe with a list of scripts, name
+//! shared-memory 13 14 15 shop         descriptors of a pool's shared memory, name
 //! ```
 
 use std::ffi::{CString, OsStr};
@@ -37,8 +38,10 @@ use howdah_sys::descriptor;
 use howdah_sys::memory;
 use howdah_sys::process::{self, Pid};
 use howdah_sys::seqpacket::SeqPacket;
+use howdah_sys::shared_memory::SharedMemorySpace;
 
 use super::environment::{Environment, variable};
+use super::pool_memory;
 use crate::observe::Totals;
 
 /// The environment variable with the number of the memory file's descriptor.
@@ -59,6 +62,8 @@ pub(super) struct Inheritance {
     pub(super) totals: Totals,
     pub(super) generations: Vec<InheritedGeneration>,
     pub(super) lists: Vec<InheritedList>,
+    /// By the name of the pool.
+    pub(super) pool_memory: Vec<(String, SharedMemorySpace)>,
 }
 
 /// The part that belongs to HTTP/3.
@@ -236,6 +241,11 @@ impl Inheritance {
                 pipe: words.descriptor()?,
                 site: words.rest().to_string_lossy().into_owned(),
             }),
+            word if word == pool_memory::WORD.as_bytes() => {
+                let space = [words.descriptor()?, words.descriptor()?, words.descriptor()?];
+                let pool = words.rest().to_string_lossy().into_owned();
+                self.pool_memory.push((pool, SharedMemorySpace::from_descriptors(space)));
+            }
             _ => {}
         }
         Ok(())
