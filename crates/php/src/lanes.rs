@@ -310,7 +310,10 @@ mod tests {
         for (client, request) in [(1, 10), (2, 20), (2, 21), (1, 11)] {
             assert_eq!(lanes.push(at(0, client), request, false), Ok(None));
         }
-        let again = |client| QueuePlace { since: Some(Instant::now()), ..at(0, client) };
+        let again = |client| QueuePlace {
+            since: Some(Instant::now()),
+            ..at(0, client)
+        };
         assert_eq!(lanes.push(again(2), 22, false), Ok(None));
         assert_eq!(lanes.push(again(3), 30, false), Ok(None));
         assert_eq!(drain(&mut lanes), [10, 22, 30, 11, 20, 21]);

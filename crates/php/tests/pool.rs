@@ -200,12 +200,7 @@ struct Visits {
 }
 
 /// Asks for a script as this client, again if no worker has begun it.
-async fn visit(
-    handle: Rc<PoolHandle>,
-    client: u128,
-    script: Script,
-    visits: Rc<RefCell<Visits>>,
-) {
+async fn visit(handle: Rc<PoolHandle>, client: u128, script: Script, visits: Rc<RefCell<Visits>>) {
     let mut place = QueuePlace { client, ..QueuePlace::default() };
     loop {
         let mut exchange = dispatch_in(&handle, place, script).await.unwrap();

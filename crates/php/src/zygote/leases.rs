@@ -274,7 +274,8 @@ mod tests {
                 match zygote.try_lease(0) {
                     Some(lease) if bring_back && client % 2 == 0 => drop(lease),
                     Some(lease) => leases.push(lease),
-                    None => match zygote.join_queue(QueuePlace { client, ..QueuePlace::default() }) {
+                    None => match zygote.join_queue(QueuePlace { client, ..QueuePlace::default() })
+                    {
                         Ok(receiver) => waiting.push(receiver),
                         Err(Full) => return (leases, waiting),
                     },
