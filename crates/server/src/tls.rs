@@ -6,8 +6,8 @@
 //! started by `exec`, and neither process can be dumped or looked into by other users.
 
 mod certificate;
+mod certificate_variables;
 mod certificates;
-mod client;
 mod der;
 mod established;
 mod facts;

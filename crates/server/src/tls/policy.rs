@@ -1,8 +1,10 @@
 //! The settings of TLS, by site.
 
+use std::cell::Cell;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use howdah_config::{CipherPolicy, ClientVerify, Config, Site as SiteSettings, TlsVersion};
+use howdah_http::CertificateVariables;
 use howdah_site::Site;
 use rustls::crypto::{CryptoProvider, GetRandomFailed, aws_lc_rs};
 use rustls::pki_types::PrivateKeyDer;
@@ -308,6 +310,18 @@ fn modern() -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
+thread_local! {
+    /// The variables of the certificate that this thread has chosen last.
+    static CHOSEN: Cell<Option<Arc<CertificateVariables>>> = const { Cell::new(None) };
+}
+
+/// Returns the variables of the certificate that this thread has chosen last, once. The library
+/// does not tell which certificate it was given: this is for the caller of the function of the
+/// library that makes the choice.
+pub(super) fn take_chosen() -> Option<Arc<CertificateVariables>> {
+    CHOSEN.take()
+}
+
 /// Chooses the certificate for a handshake with a site.
 #[derive(Debug)]
 struct SiteCertificates {
@@ -317,7 +331,9 @@ struct SiteCertificates {
 
 impl ResolvesServerCert for SiteCertificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.certificates
-            .choose(self.site, hello.server_name(), hello.signature_schemes())
+        let (name, schemes) = (hello.server_name(), hello.signature_schemes());
+        let pair = self.certificates.choose(self.site, name, schemes)?;
+        CHOSEN.set(Some(Arc::clone(&pair.variables)));
+        Some(Arc::clone(&pair.certified))
     }
 }

@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use howdah_http::CertificateVariables;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::crypto::{
     self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, ServerConfig as _,
@@ -29,7 +30,7 @@ use super::established::Established;
 use super::handshake::site_for;
 use super::policy::{QuicSite, Tls, accept_early_data, provider};
 use super::tickets::SiteTickets;
-use super::{client, facts};
+use super::{certificate_variables, facts};
 use crate::front::Shared;
 
 /// HTTP/3 in ALPN.
@@ -99,8 +100,11 @@ pub(crate) fn quic_established(connection: &quinn::Connection) -> Option<Establi
         cipher,
         cipher_bits,
         is_resumed: notes.is_resumed.load(Ordering::Relaxed),
-        client: client_of(connection),
+        session: facts::session_id(),
+        library: facts::LIBRARY,
         server_name: notes.name.get().cloned(),
+        server: notes.server.get().cloned(),
+        client: client_of(connection),
     };
     Some(Established {
         facts,
@@ -116,10 +120,9 @@ pub(crate) fn quic_takes_early_data(facts: Box<dyn Any>) -> bool {
 }
 
 /// Returns the variables of the certificate that the client has shown.
-fn client_of(connection: &quinn::Connection) -> Vec<(String, String)> {
-    let chain = connection.peer_identity().map(|chain| chain.downcast::<Vec<CertificateDer>>());
-    let shown = chain.and_then(|chain| chain.ok()?.first().map(|own| client::variables(own)));
-    shown.unwrap_or_default()
+fn client_of(connection: &quinn::Connection) -> Option<Box<CertificateVariables>> {
+    let chain = connection.peer_identity()?.downcast::<Vec<CertificateDer>>().ok()?;
+    chain.first().map(|own| Box::new(certificate_variables::of_client(own)))
 }
 
 /// The facts that a handshake has shown.
@@ -127,6 +130,8 @@ fn client_of(connection: &quinn::Connection) -> Vec<(String, String)> {
 struct Notes {
     name: OnceLock<Box<str>>,
     site: OnceLock<usize>,
+    /// The certificate that was chosen.
+    server: OnceLock<Arc<CertificateVariables>>,
     cipher: OnceLock<CipherSuite>,
     is_resumed: AtomicBool,
     /// The client may send early data.
@@ -271,7 +276,9 @@ impl ResolvesServerCert for NotingResolver {
             .map(|suite| self.notes.cipher.set(*suite));
         let _ = self.notes.site.set(site);
         let _ = name.map(|name| self.notes.name.set(name.into()));
-        tls.certificates.choose(site, name, hello.signature_schemes())
+        let pair = tls.certificates.choose(site, name, hello.signature_schemes())?;
+        let _ = self.notes.server.set(Arc::clone(&pair.variables));
+        Some(Arc::clone(&pair.certified))
     }
 }
 

@@ -7,6 +7,7 @@ pub mod early_data;
 mod hostile;
 mod internal;
 mod mistakes;
+mod mod_ssl;
 mod renewal;
 mod wrong_connection;
 

@@ -99,8 +99,7 @@ impl RewriteVariable {
                 None => context.host().variable(name).unwrap_or_default().into(),
             },
             RewriteVariable::Tls(name) => {
-                let tls = transaction.client.tls();
-                Cow::Borrowed(tls.and_then(|tls| tls.variable(name)).unwrap_or_default().as_bytes())
+                transaction.client.tls_variable(name).unwrap_or_default()
             }
             RewriteVariable::OfUrl(variable) => {
                 expansion.ahead.value(false, variable, expansion, context)
