@@ -123,11 +123,14 @@ impl Supervisor {
             }
             current => {
                 let config = self.plan.load().map_err(CommandError::Config)?;
-                let unusable_files = match current {
-                    Some(current) => UnusableFiles::LeaveClosed(current),
-                    // The former program has usable certificates in its memory.
-                    None if cause == ChangeCause::TakeOver => UnusableFiles::Refuse,
-                    None => UnusableFiles::CloseSite,
+                let former = match current {
+                    Some(current) => current.files(),
+                    None => self.inherited_files.clone(),
+                };
+                let unusable_files = match cause {
+                    ChangeCause::Start | ChangeCause::FrontDied => UnusableFiles::CloseSite,
+                    // The former program has usable certificates in its memory, too.
+                    _ => UnusableFiles::LeaveClosed(&former),
                 };
                 let found = GenerationPlan::find(config, &self.environment, unusable_files);
                 found.map_err(|errors| CommandError::Config(errors.join("\n")))?

@@ -32,6 +32,7 @@ use super::releases::Releases;
 use super::service_manager::ServiceManager;
 use super::sockets::{MissingListeners, Sockets};
 use super::state;
+use super::generation_plan::FormerFiles;
 use super::takeover::Inheritance;
 use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
 use crate::observe::Ledger;
@@ -120,6 +121,7 @@ pub(crate) fn serve(
         certificate_files: CertificateFiles::default(),
         releases: Releases::default(),
         inherited_lists: Vec::new(),
+        inherited_files: FormerFiles::default(),
         ticket_keys: TicketKeys::default(),
         ticket_keys_due: None,
         orphans: OrphanSearch::default(),
@@ -182,8 +184,15 @@ impl Supervisor {
             totals,
             generations,
             lists,
+            closed,
+            authorities,
         } = inheritance;
         self.inherited_lists = lists;
+        self.inherited_files.closed = closed;
+        for (memory, path) in authorities {
+            let text = front_protocol::read_memory(memory)?;
+            self.inherited_files.authorities.push((path, text));
+        }
         self.ledger = Ledger::inherit(totals);
         self.next_number = next_number;
         if let Some(tickets) = tickets {

@@ -239,7 +239,7 @@ fn settings(
     let tls = thread.shared.tls.as_ref().ok_or_else(none)?;
     let number = site_for(thread.sites(), tls, peer.listener, peer.local.ip(), name)?;
     let settings = tls.settings(number);
-    settings.map(|settings| (number, Arc::clone(settings))).ok_or_else(none)
+    settings.map(|settings| (number, settings)).ok_or_else(none)
 }
 
 /// Returns the number of the site for a client that asks for `name` at `address` of the listener
@@ -255,6 +255,9 @@ pub(super) fn site_for(
     let address = address.to_canonical().to_string();
     let host = name.map_or(address, str::to_ascii_lowercase);
     let site = sites.find_on(listener, host.as_bytes()).ok_or_else(none)?;
+    if tls.is_closed(site.number()) {
+        return Err(none());
+    }
     let has_one = match name {
         Some(_) => tls.is_for(site, &host),
         None => tls.certificates.has_any(site.number()),

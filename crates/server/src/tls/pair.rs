@@ -171,7 +171,7 @@ fn some_names<'h>(hosts: impl IntoIterator<Item = &'h HostPattern>) -> String {
 const MOST_NAMES: usize = 5;
 
 /// Writes seconds since 1970 as `Sun, 06 Nov 1994 08:49:37 GMT`.
-fn shown_time(seconds: i64) -> String {
+pub(super) fn shown_time(seconds: i64) -> String {
     String::from_utf8_lossy(&date::format(seconds.max(0) as u64)).into_owned()
 }
 
