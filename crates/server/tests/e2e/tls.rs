@@ -3,6 +3,7 @@
 pub mod client;
 mod client_certificates;
 mod closed;
+mod closed_to_clients;
 pub mod early_data;
 mod hostile;
 mod internal;

@@ -46,7 +46,20 @@ pub struct TlsClient(Arc<ClientConfig>);
 
 impl Authority {
     pub fn new() -> Authority {
+        Authority::with(|_| {})
+    }
+
+    /// An authority whose time is over.
+    pub fn expired() -> Authority {
+        Authority::with(|params| {
+            params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+            params.not_after = rcgen::date_time_ymd(2001, 4, 1);
+        })
+    }
+
+    fn with(change: impl FnOnce(&mut CertificateParams)) -> Authority {
         let mut params = CertificateParams::default();
+        change(&mut params);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, "Authority of the tests");
         let key = KeyPair::generate().unwrap();

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 
-use howdah_sys::signal::SIGHUP;
+use howdah_sys::signal::{SIGHUP, SIGUSR2};
 use serde_json::Value;
 
 use super::client::{self, Authority, Certified, TlsClient, Trust};
@@ -161,6 +161,26 @@ fn a_closed_site_keeps_no_reload_and_no_new_front_from_serving() {
     shop.site
         .server
         .wait_for_log("the reload is refused, and what was served goes on");
+    assert!(shop.is_open());
+}
+
+#[test]
+fn a_new_program_serves_the_other_sites_and_leaves_the_site_closed() {
+    let shop = Shop::new("");
+    shop.site.server.signal(SIGUSR2);
+    wait_until("the new program serves", || {
+        let told = shop.status(&[]);
+        told.contains("generation 2 is serving") && !told.contains("is draining")
+    });
+    assert_eq!(shop.plain("a.example", "/a.txt").status, 503);
+    let mut good = shop.authority.connect(shop.encrypted(), "b.example", Trust::Tls13);
+    assert_eq!(good.ask("GET", "/a.txt", &[("Host", "b.example")], b"").text(), "x");
+    shop.folder.file("a.key", &shop.pair.key);
+    wait_until("the site is open", || shop.is_open());
+    // Now a mistake is one in a site that works, and no other program takes over.
+    shop.folder.file("a.key", "nothing");
+    shop.site.server.signal(SIGUSR2);
+    shop.site.server.wait_for_log("the present program continues");
     assert!(shop.is_open());
 }
 
