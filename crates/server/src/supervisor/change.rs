@@ -163,7 +163,8 @@ impl Supervisor {
         let (control, no_control) =
             self.control_for(&generation_plan.config).map_err(CommandError::Failed)?;
         if !cause.keeps_plan() {
-            let of_sockets = sockets.warnings.iter().chain(&sockets.without_http3);
+            let without_http3 = sockets.without_http3.iter().map(|missing| &missing.reason);
+            let of_sockets = sockets.warnings.iter().chain(without_http3);
             for warning in generation_plan.warnings.iter().chain(of_sockets).chain(&no_control) {
                 log.say(Level::Warning, None, warning);
             }

@@ -31,7 +31,7 @@ impl Shop {
         folder.file("a.key", &good.key);
         let config = format!(
             "listen = [\"127.0.0.1:0\", {{ address = \"127.0.0.1:0\", tls = true }}]\n\
-             control = \"control\"\nadmin = \"unix:admin.sock\"\n\
+             control = \"control\"\nadmin = \"unix:admin.sock\"\n[http3]\nenabled = false\n\
              [[site]]\nname = \"shop\"\nhosts = [\"a.example\", \"*\"]\nroot = \"public\"\n\
              php = false\ntls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\"{tls} }}\n\
              [[site]]\nname = \"good\"\nhosts = [\"b.example\"]\nroot = \"public\"\n\

@@ -25,6 +25,10 @@ struct Members {
 impl Members {
     /// `authorities` is the content of the file; `None`: there is none. `tls` are further keys.
     fn new(authorities: Option<&str>, tls: &str) -> Members {
+        Members::with(authorities, tls, false)
+    }
+
+    fn with(authorities: Option<&str>, tls: &str, http3: bool) -> Members {
         let authority = Authority::new();
         let folder = client::files(&[
             ("a", &authority.certify(&["a.example"])),
@@ -35,7 +39,7 @@ impl Members {
         }
         let config = format!(
             "listen = [\"127.0.0.1:0\", {{ address = \"127.0.0.1:0\", tls = true }}]\nthreads = 1\n\
-             control = \"control\"\nadmin = \"unix:admin.sock\"\n\
+             control = \"control\"\nadmin = \"unix:admin.sock\"\n[http3]\nenabled = {http3}\n\
              [[site]]\nname = \"members\"\nhosts = [\"a.example\"]\nroot = \"public\"\n\
              php = false\ntls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\", \
              client_ca = \"{0}/ca.pem\"{tls} }}\n\
@@ -195,7 +199,7 @@ fn a_closed_site_stays_closed_in_every_generation_and_opens_in_the_last() {
 
 #[test]
 fn a_closed_site_is_closed_over_quic_and_opens_there_too() {
-    let members = Members::new(None, "");
+    let members = Members::with(None, "", true);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     // The client's side of the handshake is over before the server has seen the certificate.
     let refusal = |client: &TlsClient| {
