@@ -107,11 +107,10 @@ impl Tls {
 }
 
 impl CertificateVariables {
-    /// Returns the days until the certificate ends, counted as mod_ssl does: with the day of its
-    /// end.
+    /// Returns the whole days until the certificate ends.
     pub fn remaining_days(&self, now: i64) -> i64 {
         const DAY: i64 = 24 * 60 * 60;
-        ((self.ends.saturating_sub(now).saturating_add(DAY)) / DAY).max(0)
+        (self.ends.saturating_sub(now) / DAY).max(0)
     }
 
     fn find(&self, name: &[u8], now: i64) -> Option<Cow<'_, str>> {
@@ -226,13 +225,13 @@ mod tests {
         let mut tls = tls();
         let shown = [("SSL_CLIENT_S_DN_CN", "visitor"), ("SSL_CLIENT_CERT", "-----BEGIN")];
         tls.client = Some(Box::new(certificate("SSL_CLIENT_", &shown)));
-        let end = "SSL_CLIENT_VERIFY=SUCCESS SSL_CLIENT_S_DN_CN=visitor SSL_CLIENT_V_REMAIN=10";
+        let end = "SSL_CLIENT_VERIFY=SUCCESS SSL_CLIENT_S_DN_CN=visitor SSL_CLIENT_V_REMAIN=9";
         let told = all(&tls, ScriptVariables::Connection);
         assert!(told.ends_with(end), "{told}");
         assert_eq!(tls.variable(b"SSL_CLIENT_CERT", 0).unwrap(), "-----BEGIN");
         assert_eq!(tls.variable(b"SSL_CLIENT_S_DN_CN_0", 0).unwrap(), "visitor");
         assert_eq!(tls.variable(b"SSL_CLIENT_CERT_0", 0), None);
-        for (now, days) in [(0, "11"), (10 * 86_400, "1"), (12 * 86_400, "0"), (i64::MAX, "0")] {
+        for (now, days) in [(0, "10"), (1, "9"), (11 * 86_400, "0"), (i64::MAX, "0")] {
             assert_eq!(tls.variable(b"SSL_CLIENT_V_REMAIN", now).unwrap(), days, "{now}");
             assert_eq!(tls.variable(b"SSL_SERVER_V_REMAIN", now).unwrap(), days, "{now}");
         }

@@ -180,7 +180,7 @@ fn algorithm(kind: &[u8]) -> &'static str {
 const ATTRIBUTES: &[(&[u8], &str, Option<&str>)] = &[
     (&[0x55, 4, 3], "CN", Some("CN")),
     (&[0x55, 4, 4], "SN", Some("S")),
-    (&[0x55, 4, 5], "serialNumber", None),
+    (&[0x55, 4, 5], "serialNumber", Some("SerialNumber")),
     (&[0x55, 4, 6], "C", Some("C")),
     (&[0x55, 4, 7], "L", Some("L")),
     (&[0x55, 4, 8], "ST", Some("ST")),
@@ -289,7 +289,7 @@ mod tests {
         ];
         assert_eq!(distinguished(&name), "CN=bob,CN=ann,OU=B,L=Here+OU=A,O=Ex");
         assert_eq!(distinguished(&name[..1]), "O=Ex");
-        assert_eq!(distinguished(&[part(99, "Ex", false)]), "2.5.4.99=#0C024578");
+        assert_eq!(distinguished(&[part(120, "Ex", false)]), "2.5.4.120=#0C024578");
         assert_eq!(distinguished(&[]), "");
     }
 

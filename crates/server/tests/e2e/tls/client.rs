@@ -124,7 +124,7 @@ impl Authority {
             name.push(DnType::OrganizationalUnitName, "#1");
             name.push(DnType::CommonName, "a.example");
             // Surname, number, title, description, given name, initials, an unknown one.
-            for kind in [4, 5, 12, 13, 42, 43, 99] {
+            for kind in [4, 5, 12, 13, 42, 43, 120] {
                 let value = format!("value {kind}");
                 name.push(DnType::CustomDnType(vec![2, 5, 4, kind]), value);
             }

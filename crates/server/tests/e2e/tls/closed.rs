@@ -61,11 +61,15 @@ impl Shop {
 
     /// Runs `howdah status` and returns what it prints.
     fn status(&self, more: &[&str]) -> String {
+        self.try_status(more).unwrap()
+    }
+
+    /// The error where a program just takes over, which answers nobody.
+    fn try_status(&self, more: &[&str]) -> Result<String, String> {
         let file = self.site.path().join("howdah.toml");
         let arguments = [&["status", "--config", file.to_str().unwrap()][..], more].concat();
         let (code, told, errors) = Setup::with(&arguments).run();
-        assert_eq!(code, Some(0), "{errors}");
-        told
+        if code == Some(0) { Ok(told) } else { Err(errors) }
     }
 
     /// The shop in `howdah status --json`.
@@ -169,7 +173,7 @@ fn a_new_program_serves_the_other_sites_and_leaves_the_site_closed() {
     let shop = Shop::new("");
     shop.site.server.signal(SIGUSR2);
     wait_until("the new program serves", || {
-        let told = shop.status(&[]);
+        let told = shop.try_status(&[]).unwrap_or_default();
         told.contains("generation 2 is serving") && !told.contains("is draining")
     });
     assert_eq!(shop.plain("a.example", "/a.txt").status, 503);
