@@ -217,7 +217,10 @@ mod tests {
         assert!(!told.contains("SSL_SESSION_ID"));
         assert_eq!(all(&tls, ScriptVariables::ServerName), "SSL_TLS_SNI=a.example");
         assert_eq!(tls.variable(b"SSL_SESSION_RESUMED", 0).unwrap(), "Resumed");
-        assert_eq!((tls.variable(b"HTTPS", 0).unwrap(), tls.variable(b"SSL_X", 0)), ("on".into(), None));
+        assert_eq!(
+            (tls.variable(b"HTTPS", 0).unwrap(), tls.variable(b"SSL_X", 0)),
+            ("on".into(), None)
+        );
     }
 
     #[test]

@@ -17,8 +17,7 @@ impl Control {
             .map_err(|error| error.to_string())
             .and_then(|pairs| tls.certificates.replace(site, &pairs));
         if let Err(why) = replaced {
-            let what =
-                format!("a new certificate cannot be used, and the former one stays: {why}");
+            let what = format!("a new certificate cannot be used, and the former one stays: {why}");
             self.shared.log.say(Level::Error, None, &what);
         }
     }

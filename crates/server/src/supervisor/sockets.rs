@@ -199,8 +199,9 @@ impl Supervisor {
             address.parse().is_ok_and(|address| datagrams::obstacle(address).is_none())
         };
         let with_http3 = missing.without_http3.iter().filter(has_port);
-        let there: Vec<String> =
-            there.chain(with_http3.map(|address| format!("the UDP port of {address}"))).collect();
+        let there: Vec<String> = there
+            .chain(with_http3.map(|address| format!("the UDP port of {address}")))
+            .collect();
         if !there.is_empty() {
             let what = format!("{} can be listened on now", there.join(" and "));
             self.say(Level::Notice, &what);

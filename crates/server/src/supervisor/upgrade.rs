@@ -194,9 +194,10 @@ impl Supervisor {
         let tickets = front_protocol::write_ticket_keys(&self.ticket_keys)?;
         let lists = self.asked_lists();
         let files = self.current.as_ref().map(GenerationPlan::files).unwrap_or_default();
-        let authorities = files.authorities.iter().map(|(path, text)| {
-            Ok((path.as_os_str(), front_protocol::write_memory(text)?))
-        });
+        let authorities = files
+            .authorities
+            .iter()
+            .map(|(path, text)| Ok((path.as_os_str(), front_protocol::write_memory(text)?)));
         let authorities: Vec<(&OsStr, OwnedFd)> = authorities.collect::<io::Result<_>>()?;
         let mut handover = Handover::default();
         let none = OsStr::new("");

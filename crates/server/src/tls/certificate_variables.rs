@@ -167,12 +167,18 @@ fn decimal(digits: &[u8]) -> String {
 /// Returns OpenSSL's short name of an attribute's kind, and the name that mod_ssl has for its
 /// variable; `None` for a kind without a name.
 fn names(kind: &[u8]) -> Option<(&'static str, Option<&'static str>)> {
-    ATTRIBUTES.iter().find(|(known, ..)| *known == kind).map(|(_, short, variable)| (*short, *variable))
+    ATTRIBUTES
+        .iter()
+        .find(|(known, ..)| *known == kind)
+        .map(|(_, short, variable)| (*short, *variable))
 }
 
 /// Returns OpenSSL's long name of an algorithm.
 fn algorithm(kind: &[u8]) -> &'static str {
-    ALGORITHMS.iter().find(|(known, _)| *known == kind).map_or("UNKNOWN", |(_, name)| name)
+    ALGORITHMS
+        .iter()
+        .find(|(known, _)| *known == kind)
+        .map_or("UNKNOWN", |(_, name)| name)
 }
 
 /// Kinds of attributes as bytes of object identifiers, with their names.

@@ -189,7 +189,9 @@ mod tests {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.not_before = rcgen::date_time_ymd(first, 1, 1);
         params.not_after = rcgen::date_time_ymd(end, 1, 1);
-        params.distinguished_name.push(rcgen::DnType::CommonName, format!("{first} to {end}"));
+        params
+            .distinguished_name
+            .push(rcgen::DnType::CommonName, format!("{first} to {end}"));
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let mut params = CertificateParams::default();
         params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];

@@ -140,10 +140,12 @@ fn text(tag: u8, bytes: &[u8]) -> String {
     match tag {
         LATIN_TEXT => bytes.iter().map(|byte| char::from(*byte)).collect(),
         UTF16_TEXT => {
-            let units = bytes.chunks(2).map(|unit| {
-                unit.iter().fold(0, |value, byte| value << 8 | u16::from(*byte))
-            });
-            char::decode_utf16(units).map(|one| one.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+            let units = bytes
+                .chunks(2)
+                .map(|unit| unit.iter().fold(0, |value, byte| value << 8 | u16::from(*byte)));
+            char::decode_utf16(units)
+                .map(|one| one.unwrap_or(char::REPLACEMENT_CHARACTER))
+                .collect()
         }
         _ => String::from_utf8_lossy(bytes).into_owned(),
     }

@@ -39,7 +39,9 @@ impl Apache {
     pub fn with(folder: &Path, root: &Path, modules: &[&str], more: &str) -> Apache {
         // Another program may take the free port first.
         let mut attempts = (0..5).map(|_| Apache::try_to_start(folder, root, modules, more));
-        attempts.find_map(|started| started).expect("Apache finds its port taken every time")
+        attempts
+            .find_map(|started| started)
+            .expect("Apache finds its port taken every time")
     }
 
     /// `None`: the port is taken.

@@ -161,5 +161,7 @@ fn is_served_in_the_clear(config: &Config, site: &Site) -> bool {
     let mut listeners = config.listen.iter();
     let tls = &site.tls;
     let refuses = tls.client_ca.is_some() && tls.client_verify == ClientVerify::Require;
-    !tls.redirect && !refuses && listeners.any(|listener| !listener.tls && site.answers_on(listener))
+    !tls.redirect
+        && !refuses
+        && listeners.any(|listener| !listener.tls && site.answers_on(listener))
 }

@@ -186,7 +186,8 @@ fn a_taken_udp_port_leaves_the_other_protocols_and_is_served_when_it_is_free() {
     drop(taken);
     wait_until("clients are told of HTTP/3", || alternative().is_some());
     assert_eq!(Http3::connect(address, &authority).get("/a.txt").text(), "x");
-    site.server.wait_for_log(&format!("the UDP port of {address} can be listened on now"));
+    site.server
+        .wait_for_log(&format!("the UDP port of {address} can be listened on now"));
     wait_until("nothing is missing", || {
         monitor("/metrics").contains("\nhowdah_listeners_missing 0\n")
     });
