@@ -403,6 +403,7 @@ impl Supervisor {
                 GenerationPhase::Serving => {
                     self.replace_zygotes(number, now);
                     self.start_standby(number, now);
+                    self.ask_for_lists(number, now);
                     self.look_at_heart(number, now);
                 }
                 _ => {}

@@ -234,7 +234,7 @@ impl Supervisor {
         };
         if generation.is_ready() {
             generation.phase = GenerationPhase::Serving;
-            generation.want_standbys();
+            generation.prepare_for_deaths();
             generation.start_left_out();
             return self.commit(change);
         }

@@ -191,8 +191,9 @@ fn formats_give_the_lines_that_apache_writes() {
         Header set X-Own \"a b\"\nErrorDocument 404 /missing.html\n";
     let script = "<?php header('Content-Type: text/plain; charset=utf-8'); header('X-Own: \
         \"script\"');
-                  http_response_code((int) ($_GET['s'] ?? 200)); if (!isset($_GET['e'])) echo \
-                  'four';";
+                  http_response_code((int) ($_GET['s'] ?? 200));
+                  if (isset($_GET['k'])) apache_setenv('kind', $_GET['k']);
+                  if (!isset($_GET['e'])) echo 'four';";
     let site = Site::with(
         &[
             ("x.txt", "content"),
@@ -216,6 +217,8 @@ fn formats_give_the_lines_that_apache_writes() {
         "GET /p.php HTTP/1.1\r\nHost: logs.test\r\nReferer: \u{e4}\r\n\r\n",
         "POST /p.php?s=404 HTTP/1.1\r\nHost: logs.test\r\nContent-Length: 9\r\n\r\n123456789",
         "GET /p.php?s=204&e HTTP/1.1\r\nHost: logs.test\r\n\r\n",
+        "GET /p.php?k=of%0Athe%22script HTTP/1.1\r\nHost: logs.test\r\n\r\n",
+        "GET /p.php?k= HTTP/1.1\r\nHost: logs.test\r\nUser-Agent: a robot\r\n\r\n",
         "GET /x.txt HTTP/1.0\r\nHost: logs.test\r\n\r\n",
     ];
     let ask_all = |address| {
