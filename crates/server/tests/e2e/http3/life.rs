@@ -154,7 +154,8 @@ fn a_taken_udp_port_leaves_the_other_protocols_and_is_served_when_it_is_free() {
     let address = free_address();
     let taken = UdpSocket::bind(address).unwrap();
     let config = format!(
-        "listen = [{{ address = \"{address}\", tls = true }}]\nadmin = \"unix:admin.sock\"\n[[site]]\nhosts = [\"a.example\"]\n\
+        "listen = [{{ address = \"{address}\", tls = true }}]\nadmin = \"unix:admin.sock\"\n\
+         [[site]]\nhosts = [\"a.example\"]\n\
          root = \"public\"\nphp = false\ntls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\" }}\n",
         folder.path().display()
     );
