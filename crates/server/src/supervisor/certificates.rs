@@ -261,6 +261,9 @@ impl Supervisor {
     }
 }
 
+/// The content of files, with remarks about it for the log.
+pub(super) type WithRemarks<Content> = (Content, Vec<String>);
+
 /// The content of a site's files.
 struct TlsFiles {
     pairs: Vec<PairText>,
@@ -306,7 +309,7 @@ impl TlsFiles {
 ///
 /// # Errors
 /// The first mistake.
-pub(super) fn read_pairs(site: &Site) -> Result<(Vec<PairText>, Vec<String>), String> {
+pub(super) fn read_pairs(site: &Site) -> Result<WithRemarks<Vec<PairText>>, String> {
     let (mut texts, mut pairs, mut remarks) = (Vec::new(), Vec::new(), Vec::new());
     for (certificate, key) in site.tls.pairs() {
         let text = PairText::read(certificate, key)?;
@@ -321,7 +324,7 @@ pub(super) fn read_pairs(site: &Site) -> Result<(Vec<PairText>, Vec<String>), St
 
 /// Reads the authorities of a site's clients. Returns them with remarks about them; `None` where
 /// clients are asked for nothing.
-pub(super) fn read_authorities(site: &Site) -> Option<Result<(Vec<u8>, Vec<String>), String>> {
+pub(super) fn read_authorities(site: &Site) -> Option<Result<WithRemarks<Vec<u8>>, String>> {
     let (path, name) = (site.tls.client_ca.as_deref()?, &site.name);
     let shown = path.display();
     Some(tls::read(path).and_then(|text| match tls::clients(&text, site.tls.client_verify) {
