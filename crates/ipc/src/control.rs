@@ -128,6 +128,9 @@ pub enum ToZygote {
     /// From the supervisor: write the paths of the scripts that opcache has to the descriptor that
     /// comes with this message, those that were used most first, each with a NUL at its end.
     ListScripts,
+    /// From the supervisor, after the death of another zygote of the pool: compile the scripts of
+    /// such lists beside the pool's requests. The lists are files, the best one first.
+    CompileScripts,
 }
 
 /// Cleaning of an unused slot by the zygote. The front must not clean it: these calls may wait for
@@ -276,6 +279,7 @@ impl ToZygote {
                 out.number(*kept);
             }
             ToZygote::ListScripts => out.kind(7),
+            ToZygote::CompileScripts => out.kind(8),
         }
         out.0
     }
@@ -342,6 +346,7 @@ impl ToZygote {
                 kept: input.number()?,
             }),
             7 => ToZygote::ListScripts,
+            8 => ToZygote::CompileScripts,
             _ => return Err(malformed()),
         };
         Ok(message)
@@ -527,6 +532,7 @@ mod tests {
             ToZygote::Stop,
             ToZygote::Clean(Cleaning { slot: 3, kept: 65_536 }),
             ToZygote::ListScripts,
+            ToZygote::CompileScripts,
         ]
     }
 

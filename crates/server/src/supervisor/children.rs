@@ -193,7 +193,7 @@ impl Supervisor {
                 };
                 if generation.leave_out(position, &what) {
                     if let Some(change) = self.change.take() {
-                        self.settle_left_out(number, change.plan());
+                        self.settle_left_out(number, Some(position), change.plan());
                         self.change = Some(change);
                     }
                     self.advance();

@@ -12,7 +12,7 @@ use super::Supervisor;
 use super::change::ChangeCause;
 use super::generation::GenerationPhase;
 use super::generation_plan::GenerationPlan;
-use super::pool::SpareZygote;
+use super::pool::{PoolProcesses, SpareZygote};
 use super::releases::Releases;
 use crate::log::Level;
 
@@ -45,16 +45,23 @@ impl Supervisor {
         names.filter(is_required).cloned().collect()
     }
 
-    /// Lets the pools that a starting generation has left out go on with former zygotes, where
-    /// there are some, and logs what became of each pool.
-    pub(super) fn settle_left_out(&mut self, number: u64, plan: &GenerationPlan) {
+    /// Lets the pools that a starting generation has left out, or `only` this one, go on with
+    /// former zygotes, where there are some. Logs what became of each pool.
+    pub(super) fn settle_left_out(
+        &mut self,
+        number: u64,
+        only: Option<usize>,
+        plan: &GenerationPlan,
+    ) {
         let generation = self.generations.iter().find(|one| one.number == number);
         let pools = generation.into_iter().flat_map(|generation| &generation.pools);
         let left_out: Vec<(usize, String, String)> = pools
             .enumerate()
-            .filter(|(_, pool)| pool.is_left_out && !pool.is_reported)
-            .map(|(position, pool)| {
-                (position, pool.name.clone(), pool.trouble.clone().unwrap_or_default())
+            .filter(|(position, pool)| {
+                pool.is_left_out && only.is_none_or(|only| only == *position)
+            })
+            .filter_map(|(position, pool)| {
+                Some((position, pool.name.clone(), pool.trouble.clone()?))
             })
             .collect();
         for (position, name, trouble) in left_out {
@@ -64,13 +71,10 @@ impl Supervisor {
             let kept = generation
                 .zip(spare)
                 .is_some_and(|(generation, spare)| generation.keep_zygote(position, spare, &log));
-            if let Some(generation) = self.generation(number) {
-                generation.pools[position].is_reported = true;
-            }
             let what = match kept {
                 true => {
-                    "the site goes on with the PHP of the former configuration; the next \
-                         reload tries again, and leaves the site out if PHP does not start then"
+                    "the site goes on with the PHP of the former configuration; the next reload \
+                     tries again, and leaves the site out if PHP does not start then"
                 }
                 false => "the other sites are served, and this pool is started again and again",
             };
@@ -97,4 +101,20 @@ fn has_same_pool(former: &GenerationPlan, plan: &GenerationPlan, name: &str) -> 
     };
     let former = php(former);
     former.is_some() && former == php(plan)
+}
+
+impl PoolProcesses {
+    /// Says for the operator what is wrong with the pool: PHP does not start with the present
+    /// settings.
+    pub(super) fn describe_trouble(&self) -> Option<String> {
+        let trouble = self.trouble.as_ref()?;
+        let goes_on = self.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some());
+        let state = match goes_on {
+            true => "has the PHP of the former configuration",
+            false => "has no PHP",
+        };
+        let site = format!("site {}: ", self.name);
+        let trouble = trouble.strip_prefix(&site).unwrap_or(trouble);
+        Some(format!("{site}{state}: {trouble}"))
+    }
 }

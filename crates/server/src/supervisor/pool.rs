@@ -1,5 +1,6 @@
 //! The supervisor's side of a pool: starts its zygote, reads its messages, and replaces it.
 
+mod hot_list;
 mod limits;
 mod standby;
 mod stopped;
@@ -16,6 +17,7 @@ use howdah_sys::process::{Pid, Program};
 use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::{SIGKILL, SIGTERM};
 
+use self::hot_list::HotList;
 use self::limits::{descriptor_limit, group};
 pub(super) use self::standby::SpareZygote;
 use self::standby::Standby;
@@ -42,6 +44,7 @@ pub(super) struct PoolProcesses {
     pub(super) lines: Option<PoolLog>,
     pub(super) zygote: Option<ZygoteProcess>,
     pub(super) standby: Standby,
+    hot_list: HotList,
     /// `None` without control groups.
     group: Option<PoolGroup>,
     backoff: Backoff,
@@ -49,8 +52,6 @@ pub(super) struct PoolProcesses {
     pub(super) due: Option<Instant>,
     /// The pool did not start, and its generation does without it for now.
     pub(super) is_left_out: bool,
-    /// What became of the pool that was left out is in the log.
-    pub(super) is_reported: bool,
     /// Why PHP does not start with the settings of this generation; `None` if it has started.
     pub(super) trouble: Option<String>,
 }
@@ -107,11 +108,11 @@ impl PoolProcesses {
             lines: Some(PoolLog::new(reader).map_err(told)?),
             zygote: None,
             standby: Standby::default(),
+            hot_list: HotList::default(),
             group: group(number, plan, environment, log),
             backoff: Backoff::default(),
             due: None,
             is_left_out: false,
-            is_reported: false,
             trouble: None,
         };
         let front = match pool.launch(environment, list) {
@@ -136,6 +137,7 @@ impl PoolProcesses {
             ready: ReadyZygote { mut zygote, front },
             log: writer,
             lines,
+            lists,
         } = spare;
         let mut pool = PoolProcesses {
             name: plan.settings.pool.clone(),
@@ -144,17 +146,18 @@ impl PoolProcesses {
             lines,
             zygote: None,
             standby: Standby::default(),
+            hot_list: HotList::of(lists),
             group: group(number, plan, environment, log),
             backoff: Backoff::default(),
             due: None,
             is_left_out: false,
-            is_reported: false,
             trouble: None,
         };
         // From the group of the former generation into the new one's.
         let group = pool.place(zygote.pid);
         let failed = group.as_ref().err().map(|error| format!("site {}: {error}", pool.name));
         zygote.group = group.unwrap_or_default();
+        pool.hot_list.hand_over(&zygote);
         pool.zygote = Some(zygote);
         match failed {
             None => (pool, Ok(front)),
@@ -189,10 +192,10 @@ impl PoolProcesses {
                 continue_at: None,
             }),
             standby: Standby::default(),
+            hot_list: HotList::default(),
             backoff: Backoff::default(),
             due: None,
             is_left_out: false,
-            is_reported: false,
             trouble: None,
         })
     }
@@ -207,6 +210,7 @@ impl PoolProcesses {
             Some(ready) => ready,
             None => self.launch(environment, None)?,
         };
+        self.hot_list.hand_over(&zygote);
         self.zygote = Some(zygote);
         Ok(front)
     }
@@ -306,20 +310,6 @@ impl PoolProcesses {
     /// The pool's isolation in a few words; `None` if another program started the pool.
     pub(super) fn isolation(&self) -> Option<String> {
         self.plan.as_ref().map(|plan| plan.isolation.summary())
-    }
-
-    /// Says for the operator what is wrong with the pool: PHP does not start with the present
-    /// settings.
-    pub(super) fn trouble(&self) -> Option<String> {
-        let trouble = self.trouble.as_ref()?;
-        let goes_on = self.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some());
-        let state = match goes_on {
-            true => "has the PHP of the former configuration",
-            false => "has no PHP",
-        };
-        let site = format!("site {}: ", self.name);
-        let trouble = trouble.strip_prefix(&site).unwrap_or(trouble);
-        Some(format!("{site}{state}: {trouble}"))
     }
 
     /// The user that the pool runs as.

@@ -107,7 +107,7 @@ impl Supervisor {
         let mut text = format!("generation {number} serves {}", self.plan.source);
         let generation = self.generations.iter().find(|one| one.number == number);
         for pool in generation.into_iter().flat_map(|generation| &generation.pools) {
-            if let Some(trouble) = pool.trouble() {
+            if let Some(trouble) = pool.describe_trouble() {
                 // Writing to a String cannot fail.
                 let _ = write!(text, "\n{trouble}");
             }
@@ -172,7 +172,9 @@ impl Supervisor {
             let _ = writeln!(text, "{told}");
         }
         let serving = self.generations.iter().filter(|one| one.phase == GenerationPhase::Serving);
-        for trouble in serving.flat_map(|one| &one.pools).filter_map(PoolProcesses::trouble) {
+        for trouble in
+            serving.flat_map(|one| &one.pools).filter_map(PoolProcesses::describe_trouble)
+        {
             let _ = writeln!(text, "{trouble}");
         }
         for closed in self.current.iter().flat_map(GenerationPlan::closed_sites) {

@@ -23,6 +23,8 @@
 //! pool 1235 10 11 shop                zygote, descriptors of its socket and its log, name
 //! scripts 33 12 shop                  user, descriptor of a pipe with a list of scripts, name
 //! shared-memory 13 14 15 shop         descriptors of a pool's shared memory, name
+//! closed shop                         name of a site whose certificates cannot be used
+//! authorities 13 /etc/ssl/clients.pem descriptor of a memory file with the content of that file
 //! ```
 
 use std::ffi::{CString, OsStr};
@@ -64,6 +66,10 @@ pub(super) struct Inheritance {
     pub(super) lists: Vec<InheritedList>,
     /// By the name of the pool.
     pub(super) pool_memory: Vec<(String, SharedMemorySpace)>,
+    /// The names of the sites that are closed.
+    pub(super) closed: Vec<String>,
+    /// The authorities of clients in memory files, and the names of the files that they are from.
+    pub(super) authorities: Vec<(OwnedFd, PathBuf)>,
 }
 
 /// The part that belongs to HTTP/3.
@@ -245,6 +251,10 @@ impl Inheritance {
                 let space = [words.descriptor()?, words.descriptor()?, words.descriptor()?];
                 let pool = words.rest().to_string_lossy().into_owned();
                 self.pool_memory.push((pool, SharedMemorySpace::from_descriptors(space)));
+            }
+            b"closed" => self.closed.push(words.rest().to_string_lossy().into_owned()),
+            b"authorities" => {
+                self.authorities.push((words.descriptor()?, words.rest().into()));
             }
             _ => {}
         }

@@ -11,7 +11,7 @@ use howdah_sys::signal::SIGKILL;
 
 use super::super::Supervisor;
 use super::super::generation::GenerationPhase;
-use super::{Backoff, Environment, PoolLog, PoolProcesses, ReadyZygote, ZygoteProcess};
+use super::{Backoff, Environment, HotList, PoolLog, PoolProcesses, ReadyZygote, ZygoteProcess};
 use crate::log::{ErrorLog, Level};
 
 /// Time between a zygote's start and that of the next one to stand by. A pool that was just started
@@ -34,6 +34,8 @@ pub(in crate::supervisor) struct SpareZygote {
     /// Both ends of the pipe that the zygote writes its log to.
     pub(super) log: OwnedFd,
     pub(super) lines: Option<PoolLog>,
+    /// The lists of the pool's scripts.
+    pub(super) lists: [Option<OwnedFd>; 2],
 }
 
 impl Standby {
@@ -114,7 +116,12 @@ impl PoolProcesses {
     pub(in crate::supervisor) fn take_spare(&mut self) -> Option<SpareZygote> {
         let log = self.log.as_ref()?.try_clone().ok()?;
         let ready = self.standby.take_ready()?;
-        Some(SpareZygote { ready, log, lines: self.lines.take() })
+        Some(SpareZygote {
+            ready,
+            log,
+            lines: self.lines.take(),
+            lists: self.hot_list.take(),
+        })
     }
 
     /// As [`PoolProcesses::take_spare`], for a generation that starts while this one serves: both
@@ -123,7 +130,12 @@ impl PoolProcesses {
         let log = self.log.as_ref()?.try_clone().ok()?;
         let lines = self.lines.as_ref()?.of_same_pipe().ok()?;
         let ready = self.standby.take_ready()?;
-        Some(SpareZygote { ready, log, lines: Some(lines) })
+        Some(SpareZygote {
+            ready,
+            log,
+            lines: Some(lines),
+            lists: self.hot_list.copy(),
+        })
     }
 
     /// Goes on with a zygote that stood by in another generation. Returns the front's end of its
@@ -140,6 +152,7 @@ impl PoolProcesses {
             ready: ReadyZygote { mut zygote, front },
             log: writer,
             lines,
+            lists,
         } = spare;
         self.flush_lines(log);
         (self.log, self.lines) = (Some(writer), lines);
@@ -147,6 +160,8 @@ impl PoolProcesses {
             // It was not reaped yet.
             let _ = zygote.pid.signal_group(SIGKILL);
         })?;
+        self.hot_list = HotList::of(lists);
+        self.hot_list.hand_over(&zygote);
         self.zygote = Some(zygote);
         self.is_left_out = false;
         Ok(front)
