@@ -117,12 +117,17 @@ pub(crate) enum ToFront {
         /// Index of the site in the configuration.
         site: usize,
     },
-    /// The files of a site's certificates still cannot be used, now for this reason.
+    /// A site has other authorities of clients. They are in the attached memory file, in PEM.
+    ClientAuthorities {
+        /// Index of the site in the configuration.
+        site: usize,
+    },
+    /// The files of a site still cannot be used, now for this reason, or they can be.
     Closed {
         /// Index of the site in the configuration.
         site: usize,
-        /// The reason, for the operator.
-        why: String,
+        /// The reason, for the operator; `None`: they can be used, and the site is open.
+        why: Option<String>,
     },
     /// Read the packets of HTTP/3 from now on. Until then the former front does.
     ReadPackets,
@@ -239,7 +244,7 @@ pub(super) fn write_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
 }
 
 /// Reads what [`write_memory`] has written.
-pub(super) fn read_memory(file: OwnedFd) -> io::Result<Vec<u8>> {
+pub(crate) fn read_memory(file: OwnedFd) -> io::Result<Vec<u8>> {
     let (mut file, mut content) = (File::from(file), Vec::new());
     file.rewind()?;
     file.read_to_end(&mut content)?;
@@ -283,7 +288,11 @@ impl ToFront {
             ToFront::ReadPackets => Writer::kind(8).0,
             ToFront::Certificates { site } => Writer::kind(5).number(*site as u64).0,
             ToFront::OneCertificate { site } => Writer::kind(9).number(*site as u64).0,
-            ToFront::Closed { site, why } => Writer::kind(10).number(*site as u64).text(why).0,
+            ToFront::Closed { site, why } => {
+                let why = why.as_deref().unwrap_or_default();
+                Writer::kind(10).number(*site as u64).text(why).0
+            }
+            ToFront::ClientAuthorities { site } => Writer::kind(11).number(*site as u64).0,
         }
     }
 
@@ -308,7 +317,11 @@ impl ToFront {
             8 => ToFront::ReadPackets,
             5 => ToFront::Certificates { site: input.size()? },
             9 => ToFront::OneCertificate { site: input.size()? },
-            10 => ToFront::Closed { site: input.size()?, why: input.text()? },
+            10 => ToFront::Closed {
+                site: input.size()?,
+                why: Some(input.text()?).filter(|why| !why.is_empty()),
+            },
+            11 => ToFront::ClientAuthorities { site: input.size()? },
             _ => return Err(malformed()),
         })
     }
@@ -454,7 +467,9 @@ mod tests {
             ToFront::StatusJson { id: 9 },
             ToFront::Certificates { site: 2 },
             ToFront::OneCertificate { site: 2 },
-            ToFront::Closed { site: 2, why: "no key".into() },
+            ToFront::Closed { site: 2, why: Some("no key".into()) },
+            ToFront::Closed { site: 2, why: None },
+            ToFront::ClientAuthorities { site: 2 },
             ToFront::TicketKeys,
             ToFront::ReadPackets,
         ]

@@ -260,6 +260,8 @@ impl Generation {
                 generation: self.number,
                 ledger: ledger.clone(),
                 missing_listeners: sockets.missing.clone(),
+                missing_admin: sockets.missing_admin.clone(),
+                without_http3: sockets.without_http3.clone(),
             },
             tls: TlsStart {
                 pairs: generation_plan.certificates.as_ref().clone(),

@@ -1,7 +1,5 @@
 //! Access logs of sites, formats in Apache's words, and the system's log.
 
-mod apache;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
@@ -9,10 +7,10 @@ use std::path::Path;
 
 use howdah_sys::signal::SIGUSR1;
 
+use crate::apache::Apache;
 use crate::site::{Options, Site};
 use crate::support::{PATIENCE, has_php, wait_until};
 use crate::wire::Wire;
-use apache::Apache;
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
