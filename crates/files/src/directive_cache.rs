@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use howdah_htaccess::compile::compile_asking;
@@ -39,21 +39,29 @@ impl fmt::Display for Flaw {
 /// The directives that the threads of a front have compiled, each content once.
 ///
 /// Bounded in files and in memory. Where room for a file is needed, those that no thread asked for
-/// since room was last made go first. Where memory is needed, the scope that has the most gives it:
+/// since room was last made go first. Where memory is needed, the root that has the most gives it:
 /// a site with large files takes no other site's place. A thread keeps what it uses: an entry that
-/// is evicted is compiled again only when another thread asks for it.
+/// is evicted for another file is compiled again only when another thread asks for it. Of a root
+/// that gave memory, threads keep nothing: they ask [`DirectiveCache::evicted_since`].
 pub struct DirectiveCache {
     /// The first site of each scope.
     scopes: Vec<Site>,
     shards: Vec<Mutex<CacheShard>>,
     /// The sum of the weights of all entries.
     weight: AtomicUsize,
+    /// Evictions for memory so far.
+    evictions: AtomicU64,
+    /// The last eviction of each owner that had one, by its number from 1 on.
+    evicted: Mutex<HashMap<Owner, u64>>,
     /// The keys are random: an author of files cannot make two of them look alike.
     hashers: [foldhash::quality::RandomState; 2],
     tell: ReportFlaw,
     /// Bytes of a `.htaccess` file at most.
     most: u64,
 }
+
+/// The document root whose directives they are: a hash of its path.
+pub(crate) type Owner = u64;
 
 /// A part of the cache, by scope and folder.
 #[derive(Default)]
@@ -62,7 +70,7 @@ struct CacheShard {
 }
 
 struct CachedDirectives {
-    scope: u32,
+    owner: Owner,
     digest: u128,
     /// The state of the file that had the content; `None` where a later change might not show.
     stat: Option<Stat>,
@@ -90,6 +98,8 @@ impl DirectiveCache {
             scopes,
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             weight: AtomicUsize::new(0),
+            evictions: AtomicU64::new(0),
+            evicted: Mutex::default(),
             hashers: Default::default(),
             tell,
             most,
@@ -106,19 +116,24 @@ impl DirectiveCache {
         self.most
     }
 
+    /// Returns the owner of directives below a document root.
+    pub(crate) fn owner(&self, root: &[u8]) -> Owner {
+        self.hashers[0].hash_one(root.strip_suffix(b"/").unwrap_or(root))
+    }
+
     /// Returns the directives of `content`, the content of the `.htaccess` file in `folder`, which
-    /// is absolute with a slash at its end. `stat` is the state of the file, where every later
+    /// is absolute with a slash at its end, below `root`. `stat` is the state of the file, where every later
     /// change shows in it.
     pub(crate) fn htaccess(
         &self,
         scope: u32,
-        folder: &[u8],
-        content: &[u8],
-        stat: Option<Stat>,
+        (root, folder): (&[u8], &[u8]),
+        (content, stat): (&[u8], Option<Stat>),
     ) -> Option<Arc<Compiled>> {
         let site = self.scopes.get(scope as usize)?;
         let context = || site.htaccess_context(folder);
-        Some(self.compiled(site, scope, folder, (content, stat), context))
+        let key = key(scope, folder);
+        Some(self.compiled((site, root), key, (content, stat), context))
     }
 
     /// Returns the directives of `content`, if a thread has compiled them.
@@ -144,8 +159,8 @@ impl DirectiveCache {
         let site = self.scopes.get(scope as usize)?;
         let (rules, context) = site.rules(root)?;
         // No folder begins like this.
-        let key = [b"rules", root].concat();
-        Some(self.compiled(site, scope, &key, (rules.as_bytes(), None), || context))
+        let key = key(scope, &[b"rules", root].concat());
+        Some(self.compiled((site, root), key, (rules.as_bytes(), None), || context))
     }
 
     /// Returns a mistake in place of a `.htaccess` file that is too large.
@@ -191,13 +206,11 @@ impl DirectiveCache {
 
     fn compiled(
         &self,
-        site: &Site,
-        scope: u32,
-        folder: &[u8],
+        (site, root): (&Site, &[u8]),
+        key: Box<[u8]>,
         (content, stat): (&[u8], Option<Stat>),
         context: impl FnOnce() -> CompileContext,
     ) -> Arc<Compiled> {
-        let key = key(scope, folder);
         let digest = self.digest(content);
         let is_same = |entry: &mut CachedDirectives| {
             let is_same = entry.digest == digest;
@@ -212,7 +225,7 @@ impl DirectiveCache {
         // Not under the lock: event loops take it.
         let compiled = Arc::new(compile_asking(content, &context(), &mut exists));
         let entry = CachedDirectives {
-            scope,
+            owner: self.owner(root),
             digest,
             stat,
             weight: weight(content),
@@ -240,26 +253,45 @@ impl DirectiveCache {
         self.weight.fetch_sub(freed, Ordering::Relaxed);
     }
 
-    /// Evicts entries until there is room for one of this weight: those of the scope that has the
+    /// Evicts entries until there is room for one of this weight: those of the root that has the
     /// most, and of them those first that no thread has asked for since.
     fn make_room(&self, weight: usize) {
         let most = MOST_MEMORY.saturating_sub(weight);
         while self.weight.load(Ordering::Relaxed) > most
-            && let Some(scope) = self.heaviest_scope()
+            && let Some(owner) = self.heaviest_owner()
         {
             let is_asked = |entry: &mut CachedDirectives| std::mem::take(&mut entry.was_asked);
-            self.evict(scope, most, is_asked);
-            self.evict(scope, most, |_| false);
+            self.evict(owner, most, is_asked);
+            self.evict(owner, most, |_| false);
+            let mut evicted = lock(&self.evicted);
+            evicted.insert(owner, self.evictions.fetch_add(1, Ordering::Relaxed) + 1);
         }
     }
 
-    /// Evicts entries of a scope until the others weigh no more than `most`, except those that are
+    /// Number of evictions for memory so far.
+    pub(crate) fn evictions(&self) -> u64 {
+        self.evictions.load(Ordering::Relaxed)
+    }
+
+    /// The owners that gave memory after that number of evictions, and the number by now.
+    pub(crate) fn evicted_since(&self, number: u64) -> (Vec<Owner>, u64) {
+        let evicted = lock(&self.evicted);
+        let later = evicted.iter().filter(|(_, last)| **last > number);
+        (later.map(|(owner, _)| *owner).collect(), self.evictions())
+    }
+
+    /// Evicts entries of an owner until the others weigh no more than `most`, except those that are
     /// to be kept.
-    fn evict(&self, scope: u32, most: usize, mut keep: impl FnMut(&mut CachedDirectives) -> bool) {
+    fn evict(
+        &self,
+        owner: Owner,
+        most: usize,
+        mut keep: impl FnMut(&mut CachedDirectives) -> bool,
+    ) {
         for shard in &self.shards {
             lock(shard).entries.retain(|_, entry| {
                 let is_enough = self.weight.load(Ordering::Relaxed) <= most;
-                let is_kept = is_enough || entry.scope != scope || keep(entry);
+                let is_kept = is_enough || entry.owner != owner || keep(entry);
                 if !is_kept {
                     self.weight.fetch_sub(entry.weight, Ordering::Relaxed);
                 }
@@ -268,15 +300,15 @@ impl DirectiveCache {
         }
     }
 
-    /// The scope whose entries weigh the most; `None` if there is no entry.
-    fn heaviest_scope(&self) -> Option<u32> {
-        let mut weights: HashMap<u32, usize> = HashMap::new();
+    /// The owner whose entries weigh the most; `None` if there is no entry.
+    fn heaviest_owner(&self) -> Option<Owner> {
+        let mut weights: HashMap<Owner, usize> = HashMap::new();
         for shard in &self.shards {
             for entry in lock(shard).entries.values() {
-                *weights.entry(entry.scope).or_default() += entry.weight;
+                *weights.entry(entry.owner).or_default() += entry.weight;
             }
         }
-        weights.into_iter().max_by_key(|(_, weight)| *weight).map(|(scope, _)| scope)
+        weights.into_iter().max_by_key(|(_, weight)| *weight).map(|(owner, _)| owner)
     }
 
     /// Returns the directives of the entry that `is_wanted`, unless an `<IfFile>` in it would get
@@ -314,9 +346,9 @@ impl DirectiveCache {
     }
 }
 
-fn lock(shard: &Mutex<CacheShard>) -> MutexGuard<'_, CacheShard> {
-    // A shard is whole at any moment: an entry is inserted when it is complete.
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Each part is whole at any moment: an entry is inserted when it is complete.
+    part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Bytes of memory that the directives of a content take, at most and about: measured, up to 1.1 KB
@@ -404,9 +436,9 @@ const LARGE: usize = 256 << 10;
 mod tests {
     use super::*;
 
-    fn entry(scope: u32, weight: usize) -> CachedDirectives {
+    fn entry(owner: Owner, weight: usize) -> CachedDirectives {
         CachedDirectives {
-            scope,
+            owner,
             digest: 0,
             stat: None,
             weight,
@@ -423,12 +455,12 @@ mod tests {
         DirectiveCache::of(Vec::new(), 0, Box::new(|_, _| {}))
     }
 
-    /// The number of entries of each scope from 0 on, after a check of the sum.
-    fn entries<const SCOPES: usize>(cache: &DirectiveCache) -> [usize; SCOPES] {
-        let (mut counts, mut sum) = ([0; SCOPES], 0);
+    /// The number of entries of each owner from 0 on, after a check of the sum.
+    fn entries<const OWNERS: usize>(cache: &DirectiveCache) -> [usize; OWNERS] {
+        let (mut counts, mut sum) = ([0; OWNERS], 0);
         for shard in &cache.shards {
             for entry in lock(shard).entries.values() {
-                counts[entry.scope as usize] += 1;
+                counts[entry.owner as usize] += 1;
                 sum += entry.weight;
             }
         }
@@ -471,6 +503,8 @@ mod tests {
             let [small, large] = entries(&cache);
             assert!(small == 100 && large <= 3, "{small} and {large}");
         }
+        assert_eq!(cache.evicted_since(0), (vec![1], 17));
+        assert_eq!(cache.evicted_since(17), (vec![], 17));
         cache.keep(key(119), entry(1, MOST_MEMORY / 4));
         assert_eq!(entries(&cache), [100, 3], "replaced");
         cache.keep(key(200), entry(2, 2 * MOST_MEMORY));

@@ -63,6 +63,8 @@ pub(crate) struct Thread {
     working: Cell<usize>,
     stage: Cell<Stage>,
     crowd: Crowd,
+    /// Evictions of directives that the resolution cache has followed.
+    evictions: Cell<u64>,
     /// Tells connections that carry several requests at once that the stage has changed.
     stage_changes: Notify,
 }
@@ -172,6 +174,7 @@ impl Thread {
             working: Cell::new(0),
             stage: Cell::new(Stage::Serving),
             crowd: Crowd::default(),
+            evictions: Cell::new(0),
             stage_changes: Notify::new(),
             shared,
         }
@@ -450,6 +453,7 @@ impl Thread {
             super::pulse::hang_if_told();
         }
         self.watches.sweep(now);
+        self.follow_evictions();
         self.kept.sweep(now, self.is_draining());
         if self.number == 0 {
             self.shared.log.report_repeats(now);
@@ -458,6 +462,15 @@ impl Thread {
         }
         for handle in self.handles.iter().flatten() {
             handle.sweep(now);
+        }
+    }
+
+    /// Lets go of the rules of a site whose directives had to give memory.
+    fn follow_evictions(&self) {
+        let mut store = self.store();
+        store.forget_evicted();
+        if self.evictions.replace(store.evictions()) != store.evictions() {
+            self.resolution_cache().clear();
         }
     }
 
