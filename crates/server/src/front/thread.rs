@@ -14,6 +14,7 @@ use howdah_files::{CompressedCache, Store};
 use howdah_http::{Limits, Status};
 use howdah_php::{Pool, PoolHandle, RequestEncoder};
 use howdah_site::{ResolutionCache, Site, Sites};
+use howdah_sys::allocator;
 use howdah_sys::credentials::Identity;
 use howdah_sys::readiness::Readable;
 use tokio::runtime::{Builder, LocalOptions};
@@ -471,6 +472,8 @@ impl Thread {
         store.forget_evicted();
         if self.evictions.replace(store.evictions()) != store.evictions() {
             self.resolution_cache().clear();
+            drop(store);
+            allocator::give_back();
         }
     }
 
