@@ -8,7 +8,7 @@ use crate::check;
 use crate::open::{self, Access};
 
 /// The step that failed, and its error.
-pub(crate) type Failure = (&'static str, io::Error);
+pub(crate) type FailedStep = (&'static str, io::Error);
 
 /// The mounts of a new namespace.
 #[derive(Debug, Clone, Default)]
@@ -47,7 +47,7 @@ impl Mounts {
     /// in it, and its own mounts nowhere else. Needs the capability `CAP_SYS_ADMIN`.
     ///
     /// Async-signal-safe.
-    pub(crate) fn enter(&self) -> Result<(), Failure> {
+    pub(crate) fn enter(&self) -> Result<(), FailedStep> {
         if self.is_empty() {
             return Ok(());
         }
@@ -70,7 +70,7 @@ impl Mounts {
 }
 
 impl Bind {
-    fn mount(&self) -> Result<(), Failure> {
+    fn mount(&self) -> Result<(), FailedStep> {
         let folder = self.open().map_err(|error| ("open of a private folder", error))?;
         // A path leads to the folder that was opened, and to no other, through its descriptor.
         let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0";

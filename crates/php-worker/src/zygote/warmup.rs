@@ -80,7 +80,7 @@ pub(super) fn run(
         }
         Ok(Fork::Parent(_)) => drop((list, teller)),
     }
-    let Told { scripts, is_whole } = wait(told, until);
+    let CountedBytes { scripts, is_whole } = wait(told, until);
     let took = began.elapsed();
     if scripts > 0 {
         let rest = if is_whole { "" } else { "; requests compile the rest" };
@@ -160,7 +160,7 @@ const END: u8 = b'!';
 
 /// The bytes that the child has written, counted.
 #[derive(Debug, Default)]
-struct Told {
+struct CountedBytes {
     scripts: u64,
     /// The whole list was compiled, as far as it can be.
     is_whole: bool,
@@ -168,8 +168,8 @@ struct Told {
 
 /// Counts the scripts until the child's end, or until `until`. A child that is late ends after its
 /// present script, because nobody reads what it writes.
-fn wait(mut told: PipeReader, until: Instant) -> Told {
-    let (mut sum, mut buffer) = (Told::default(), [0; 1024]);
+fn wait(mut told: PipeReader, until: Instant) -> CountedBytes {
+    let (mut sum, mut buffer) = (CountedBytes::default(), [0; 1024]);
     while is_readable(&told, until) {
         match told.read(&mut buffer) {
             Ok(0) | Err(_) => break,

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rustls::SignatureScheme;
 use rustls::sign::CertifiedKey;
 
-use super::pair::{Pair, PairText, SitePairs};
+use super::pair::{CertificatePair, PairText, SitePairs};
 
 /// The certificates of all sites.
 ///
@@ -21,7 +21,7 @@ pub(crate) struct Certificates {
 /// The certificates of one site. There may be thousands, one for each name.
 #[derive(Debug, Default)]
 struct PairsOfSite {
-    pairs: Vec<Arc<Pair>>,
+    pairs: Vec<Arc<CertificatePair>>,
     /// Indices by host name in lower case.
     by_name: HashMap<String, Vec<usize>>,
     /// Indices by the domain of a wildcard.
@@ -127,7 +127,7 @@ impl Certificates {
 }
 
 impl PairsOfSite {
-    fn new(pairs: Vec<Arc<Pair>>) -> PairsOfSite {
+    fn new(pairs: Vec<Arc<CertificatePair>>) -> PairsOfSite {
         let mut of_site = PairsOfSite::default();
         for (number, pair) in pairs.iter().enumerate() {
             for name in pair.facts.names() {

@@ -2,11 +2,11 @@
 
 use howdah_http::date;
 
-use super::der::{AlternativeName, Attribute, Certificate};
+use super::der::{AlternativeName, NameAttribute, ParsedCertificate};
 
 /// Returns the variables of a client's certificate in DER. It was verified before.
 pub(super) fn variables(der: &[u8]) -> Vec<(String, String)> {
-    let Ok(certificate) = Certificate::read(der) else {
+    let Ok(certificate) = ParsedCertificate::read(der) else {
         return Vec::new();
     };
     let mut all = Vec::new();
@@ -59,7 +59,7 @@ fn shown_time(seconds: i64) -> String {
 }
 
 /// Returns a name as a text: the last attribute first, special characters escaped (RFC 2253).
-fn distinguished(name: &[Attribute]) -> String {
+fn distinguished(name: &[NameAttribute]) -> String {
     let last = name.len().saturating_sub(1);
     let shown = name.iter().enumerate().rev().map(|(number, attribute)| {
         let kind = match short_name(&attribute.kind) {
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn names_with_several_parts_of_a_kind_are_told_as_mod_ssl_does() {
-        let part = |last: u8, value: &str, is_beside| Attribute {
+        let part = |last: u8, value: &str, is_beside| NameAttribute {
             kind: vec![0x55, 4, last],
             value: value.to_owned(),
             is_beside,

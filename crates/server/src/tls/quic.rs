@@ -27,10 +27,10 @@ use rustls::{CipherSuite, ServerConfig, version};
 
 use super::established::Established;
 use super::handshake::site_for;
-use super::policy::{QuicSite, Tls, accept_early_data, provider};
+use super::policy::{QuicSite, TlsPolicy, accept_early_data, provider};
 use super::tickets::SiteTickets;
 use super::{client, facts};
-use crate::front::Shared;
+use crate::front::FrontShared;
 
 /// HTTP/3 in ALPN.
 const HTTP3: &[u8] = b"h3";
@@ -40,12 +40,12 @@ const HTTP3: &[u8] = b"h3";
 /// # Errors
 /// The reason why there can be none.
 pub(crate) fn quic_sessions(
-    shared: &Arc<Shared>,
+    shared: &Arc<FrontShared>,
     listener: usize,
     address: IpAddr,
 ) -> Result<Arc<dyn crypto::ServerConfig>, String> {
     let tls_of_sites = shared.tls.as_ref().ok_or("no site has a certificate")?;
-    let base = |site: Option<&QuicSite>| -> Result<Settings, String> {
+    let base = |site: Option<&QuicSite>| -> Result<SessionSettings, String> {
         let builder = ServerConfig::builder_with_provider(Arc::clone(provider()))
             .with_protocol_versions(&[&version::TLS13])
             .map_err(|error| error.to_string())?;
@@ -69,7 +69,7 @@ pub(crate) fn quic_sessions(
                 demands,
             })),
         };
-        Ok(Settings { tls, tickets })
+        Ok(SessionSettings { tls, tickets })
     };
     let usual = base(None)?;
     let of_site = |site: usize| tls_of_sites.of_quic(site).map(|own| base(Some(own)));
@@ -134,7 +134,7 @@ struct Notes {
 }
 
 /// The settings of sessions, without what each session has for itself.
-struct Settings {
+struct SessionSettings {
     tls: ServerConfig,
     /// `None`: the sessions are kept.
     tickets: Option<Arc<SiteTickets>>,
@@ -145,9 +145,9 @@ struct Sessions {
     /// For all that needs no session.
     keys: Arc<QuicServerConfig>,
     /// For sites without demands of their own.
-    usual: Settings,
+    usual: SessionSettings,
     /// By site, for the others.
-    own: Vec<Option<Settings>>,
+    own: Vec<Option<SessionSettings>>,
     /// Whether there is such a site.
     differ: bool,
     site: Arc<SiteOfClient>,
@@ -218,14 +218,14 @@ impl crypto::ServerConfig for Sessions {
 
 /// Finds the site of a client.
 struct SiteOfClient {
-    shared: Arc<Shared>,
+    shared: Arc<FrontShared>,
     listener: usize,
     address: IpAddr,
 }
 
 impl SiteOfClient {
     /// Returns the site for a client that asks for `name`; `None`: it has no certificate.
-    fn find(&self, name: Option<&str>) -> Option<(&Tls, usize)> {
+    fn find(&self, name: Option<&str>) -> Option<(&TlsPolicy, usize)> {
         let SiteOfClient { shared, listener, address } = self;
         let tls = shared.tls.as_ref()?;
         let site = site_for(&shared.sites, tls, *listener, *address, name).ok()?;

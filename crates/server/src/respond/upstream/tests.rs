@@ -8,7 +8,7 @@ fn request() -> howdah_http::Request {
     };
     for (name, value) in [
         ("Host", "site.example:8080"),
-        ("Connection", "keep-alive, X-Hop"),
+        ("ConnectionOptions", "keep-alive, X-Hop"),
         ("X-Hop", "1"),
         ("Keep-Alive", "9"),
         ("TE", "trailers"),
@@ -41,13 +41,13 @@ fn the_head_for_an_upstream() {
         host: "127.0.0.1".to_owned(),
         port: 3000,
     };
-    let head = request_head(&client, None, &upstream, b"/y?z", Some(5), Connection::Close);
+    let head = request_head(&client, None, &upstream, b"/y?z", Some(5), ConnectionOptions::Close);
     assert_eq!(
         String::from_utf8(head).unwrap(),
         "GET /y?z HTTP/1.1\r\nHost: 127.0.0.1:3000\r\nCookie: a=b\r\n\
          X-Forwarded-For: 192.0.2.9, 192.0.2.7\r\n\
          X-Forwarded-Host: site.example:8080\r\nX-Forwarded-Server: site.example\r\n\
          Content-Length: 5\r\n\
-         Connection: close\r\n\r\n"
+         ConnectionOptions: close\r\n\r\n"
     );
 }

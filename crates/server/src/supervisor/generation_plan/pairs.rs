@@ -7,7 +7,7 @@
 
 use howdah_config::{Config, Site};
 
-use super::{Finder, GenerationPlan};
+use super::{GenerationPlan, PlanFinder};
 use crate::supervisor::certificates;
 use crate::tls::PairText;
 
@@ -24,7 +24,7 @@ pub(crate) enum UnusableFiles<'p> {
     KeepPairs(&'p GenerationPlan),
 }
 
-impl Finder<'_> {
+impl PlanFinder<'_> {
     /// Reads the certificates of the site with this number, and tries them.
     pub(super) fn pairs(&mut self, number: usize, site: &Site) -> Vec<PairText> {
         let why = match certificates::read(site) {
