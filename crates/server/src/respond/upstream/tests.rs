@@ -8,7 +8,7 @@ fn request() -> howdah_http::Request {
     };
     for (name, value) in [
         ("Host", "site.example:8080"),
-        ("ConnectionOptions", "keep-alive, X-Hop"),
+        ("Connection", "keep-alive, X-Hop"),
         ("X-Hop", "1"),
         ("Keep-Alive", "9"),
         ("TE", "trailers"),
@@ -48,6 +48,6 @@ fn the_head_for_an_upstream() {
          X-Forwarded-For: 192.0.2.9, 192.0.2.7\r\n\
          X-Forwarded-Host: site.example:8080\r\nX-Forwarded-Server: site.example\r\n\
          Content-Length: 5\r\n\
-         ConnectionOptions: close\r\n\r\n"
+         Connection: close\r\n\r\n"
     );
 }
