@@ -1,5 +1,6 @@
 //! The client's request and connection, and which of their properties were read.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
 
@@ -75,6 +76,15 @@ impl<'r> Client<'r> {
         self.tls
     }
 
+    /// Returns a variable of the connection's encryption, by mod_ssl's name; `None` if it has no
+    /// value.
+    pub fn tls_variable(&self, name: &[u8]) -> Option<Cow<'r, [u8]>> {
+        Some(match self.tls()?.variable(name, self.seconds())? {
+            Cow::Borrowed(value) => Cow::Borrowed(value.as_bytes()),
+            Cow::Owned(value) => Cow::Owned(value.into_bytes()),
+        })
+    }
+
     /// Returns the same client, which records in `reads` the properties that are read.
     pub fn noting(self, reads: &'r Reads) -> Client<'r> {
         Client { reads: Some(reads), ..self }
@@ -142,6 +152,11 @@ impl<'r> Client<'r> {
     pub fn time(&self) -> u64 {
         self.depends_on_everything();
         self.time
+    }
+
+    /// Returns the time of the request, in seconds since 1970.
+    pub fn seconds(&self) -> i64 {
+        i64::try_from(self.time() / 1_000_000).unwrap_or(i64::MAX)
     }
 
     /// Returns the server's end of the connection.

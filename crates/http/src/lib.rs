@@ -51,5 +51,5 @@ pub use scan::{is_field_value, is_token};
 pub use shared_head::SharedHead;
 pub use status::Status;
 pub use text::Text;
-pub use tls::Tls;
+pub use tls::{CertificateVariables, ScriptVariables, Tls, hexadecimal};
 pub use version::{Scheme, Version};

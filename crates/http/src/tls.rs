@@ -1,5 +1,8 @@
 //! Facts about an encrypted connection, under the names of Apache's mod_ssl.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 /// Facts about an encrypted connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
@@ -11,33 +14,73 @@ pub struct Tls {
     pub cipher_bits: u16,
     /// The handshake continued an earlier session.
     pub is_resumed: bool,
+    /// Random bytes that tell the connection's session from others. `None` with TLS 1.2, where
+    /// tickets have taken the place of identifiers.
+    pub session: Option<[u8; 32]>,
+    /// The library that encrypts, with its version.
+    pub library: &'static str,
     /// The name that the client asked for (SNI); `None` if it asked for none.
     pub server_name: Option<Box<str>>,
-    /// The variables `SSL_CLIENT_…` of the certificate that the client has shown, each with its
-    /// value. Empty if it has shown none.
-    pub client: Vec<(String, String)>,
+    /// The certificate that the client has seen.
+    pub server: Option<Arc<CertificateVariables>>,
+    /// The certificate that the client has shown; `None` if it has shown none.
+    pub client: Option<Box<CertificateVariables>>,
+}
+
+/// The variables of a certificate, computed once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateVariables {
+    /// The beginning of its variables' names: `SSL_CLIENT_` or `SSL_SERVER_`.
+    pub prefix: &'static str,
+    /// The end of its validity, in seconds since 1970.
+    pub ends: i64,
+    /// The variables with their whole names and their values.
+    pub variables: Vec<(Box<str>, Box<str>)>,
+}
+
+/// The variables that scripts get, as `SSLOptions` chooses them with `StdEnvVars`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptVariables {
+    /// The name that the client asked for.
+    ServerName,
+    /// Those of the connection and of the client's certificate.
+    Connection,
+    /// All that mod_ssl gives, also those of the server's certificate.
+    All,
 }
 
 impl Tls {
-    /// Gives `out` every variable with a value.
-    pub fn variables(&self, out: &mut impl FnMut(&[u8], &[u8])) {
+    /// Gives `out` the variables for a script that have a value. `now` is in seconds since 1970.
+    pub fn variables(&self, which: ScriptVariables, now: i64, out: &mut impl FnMut(&[u8], &[u8])) {
         if let Some(name) = &self.server_name {
             out(b"SSL_TLS_SNI", name.as_bytes());
         }
-        for name in NAMES {
-            if let Some(value) = self.variable(name.as_bytes()) {
+        let (names, server) = match which {
+            ScriptVariables::ServerName => return,
+            ScriptVariables::Connection => (&NAMES[..OF_CONNECTION], None),
+            ScriptVariables::All => (&NAMES[..], self.server.as_deref()),
+        };
+        for name in names {
+            if let Some(value) = self.variable(name.as_bytes(), now) {
                 out(name.as_bytes(), value.as_bytes());
             }
         }
-        // The certificate itself is long; rules can pass it on.
-        for (name, value) in self.client.iter().filter(|(name, _)| name != CERTIFICATE) {
-            out(name.as_bytes(), value.as_bytes());
+        for certificate in self.client.as_deref().into_iter().chain(server) {
+            // The certificate itself is long; rules can pass it on.
+            let short = certificate.variables.iter().filter(|(name, _)| &**name != CERTIFICATE);
+            for (name, value) in short {
+                out(name.as_bytes(), value.as_bytes());
+            }
+        }
+        if let Some(client) = &self.client {
+            out(REMAINING_TIME, client.remaining_days(now).to_string().as_bytes());
         }
     }
 
-    /// Returns a variable; `None` for an unknown name and for a variable without a value.
-    pub fn variable(&self, name: &[u8]) -> Option<&str> {
-        Some(match name {
+    /// Returns a variable; `None` for an unknown name and for a variable without a value. `now` is
+    /// in seconds since 1970.
+    pub fn variable(&self, name: &[u8], now: i64) -> Option<Cow<'_, str>> {
+        Some(Cow::Borrowed(match name {
             b"HTTPS" => "on",
             b"SSL_TLS_SNI" => self.server_name.as_deref()?,
             b"SSL_PROTOCOL" => self.protocol,
@@ -47,23 +90,57 @@ impl Tls {
             b"SSL_CIPHER_EXPORT" => "false",
             b"SSL_SESSION_RESUMED" if self.is_resumed => "Resumed",
             b"SSL_SESSION_RESUMED" => "Initial",
+            b"SSL_SESSION_ID" => return self.session.map(|session| hexadecimal(&session).into()),
             b"SSL_SECURE_RENEG" => "true",
             b"SSL_COMPRESS_METHOD" => "NULL",
-            b"SSL_CLIENT_VERIFY" if self.client.is_empty() => "NONE",
+            b"SSL_CLIENT_VERIFY" if self.client.is_none() => "NONE",
             b"SSL_CLIENT_VERIFY" => "SUCCESS",
+            b"SSL_VERSION_INTERFACE" => INTERFACE,
+            b"SSL_VERSION_LIBRARY" | b"SSL_VERSION_LIBRARY_INTERFACE" => self.library,
             name => {
-                let of_client = self.client.iter().find(|(known, _)| known.as_bytes() == name);
-                return of_client.map(|(_, value)| value.as_str());
+                let of_client = self.client.as_deref().and_then(|client| client.find(name, now));
+                let of_server = || self.server.as_deref()?.find(name, now);
+                return of_client.or_else(of_server);
             }
-        })
+        }))
     }
+}
+
+impl CertificateVariables {
+    /// Returns the whole days until the certificate ends.
+    pub fn remaining_days(&self, now: i64) -> i64 {
+        const DAY: i64 = 24 * 60 * 60;
+        (self.ends.saturating_sub(now) / DAY).max(0)
+    }
+
+    fn find(&self, name: &[u8], now: i64) -> Option<Cow<'_, str>> {
+        let rest = name.strip_prefix(self.prefix.as_bytes())?;
+        if rest == b"V_REMAIN" {
+            return Some(self.remaining_days(now).to_string().into());
+        }
+        // Parts of a name are counted from 0, and the first one has the plain name as well.
+        let plain = name.strip_suffix(b"_0").filter(|_| rest.get(1..5) == Some(b"_DN_"));
+        let name = plain.unwrap_or(name);
+        let found = self.variables.iter().find(|(known, _)| known.as_bytes() == name);
+        found.map(|(_, value)| Cow::Borrowed(&**value))
+    }
+}
+
+/// Writes bytes as upper-case hexadecimal digits.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from(b"0123456789ABCDEF"[usize::from(value)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// The client's certificate in PEM.
 const CERTIFICATE: &str = "SSL_CLIENT_CERT";
+/// The days until the client's certificate ends.
+const REMAINING_TIME: &[u8] = b"SSL_CLIENT_V_REMAIN";
+/// The counterpart of mod_ssl's own name and version.
+const INTERFACE: &str = concat!("Howdah/", env!("CARGO_PKG_VERSION"));
 
-/// The variables besides `HTTPS` and `SSL_TLS_SNI`.
-const NAMES: [&str; 9] = [
+/// The variables besides `HTTPS`, `SSL_TLS_SNI` and those of certificates.
+const NAMES: [&str; 12] = [
     "SSL_PROTOCOL",
     "SSL_CIPHER",
     "SSL_CIPHER_USEKEYSIZE",
@@ -73,43 +150,95 @@ const NAMES: [&str; 9] = [
     "SSL_SECURE_RENEG",
     "SSL_COMPRESS_METHOD",
     "SSL_CLIENT_VERIFY",
+    "SSL_SESSION_ID",
+    "SSL_VERSION_INTERFACE",
+    "SSL_VERSION_LIBRARY",
 ];
+/// The first of [`NAMES`], which scripts get where no directive has chosen.
+const OF_CONNECTION: usize = 9;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn variables_have_the_names_of_mod_ssl() {
-        let mut tls = Tls {
+    fn certificate(prefix: &'static str, variables: &[(&str, &str)]) -> CertificateVariables {
+        let owned = |(name, value): &(&str, &str)| ((*name).into(), (*value).into());
+        CertificateVariables {
+            prefix,
+            ends: 10 * 86_400,
+            variables: variables.iter().map(owned).collect(),
+        }
+    }
+
+    fn tls() -> Tls {
+        Tls {
             protocol: "TLSv1.3",
             cipher: "TLS_AES_128_GCM_SHA256",
             cipher_bits: 128,
             is_resumed: false,
+            session: Some([0xf0; 32]),
+            library: "library/1",
             server_name: None,
-            client: Vec::new(),
-        };
-        let all = |tls: &Tls| {
-            let mut all = Vec::new();
-            tls.variables(&mut |name, value| {
-                all.push(String::from_utf8([name, b"=", value].concat()).unwrap());
-            });
-            all.join(" ")
-        };
-        assert_eq!(
-            all(&tls),
-            "SSL_PROTOCOL=TLSv1.3 SSL_CIPHER=TLS_AES_128_GCM_SHA256 SSL_CIPHER_USEKEYSIZE=128 \
-             SSL_CIPHER_ALGKEYSIZE=128 SSL_CIPHER_EXPORT=false SSL_SESSION_RESUMED=Initial \
-             SSL_SECURE_RENEG=true SSL_COMPRESS_METHOD=NULL SSL_CLIENT_VERIFY=NONE"
+            server: Some(Arc::new(certificate("SSL_SERVER_", &[("SSL_SERVER_A_KEY", "k")]))),
+            client: None,
+        }
+    }
+
+    fn all(tls: &Tls, which: ScriptVariables) -> String {
+        let mut all = Vec::new();
+        tls.variables(which, 86_400, &mut |name, value| {
+            all.push(String::from_utf8([name, b"=", value].concat()).unwrap());
+        });
+        all.join(" ")
+    }
+
+    #[test]
+    fn variables_have_the_names_of_mod_ssl() {
+        let mut tls = tls();
+        let connection = "SSL_PROTOCOL=TLSv1.3 SSL_CIPHER=TLS_AES_128_GCM_SHA256 \
+             SSL_CIPHER_USEKEYSIZE=128 SSL_CIPHER_ALGKEYSIZE=128 SSL_CIPHER_EXPORT=false \
+             SSL_SESSION_RESUMED=Initial SSL_SECURE_RENEG=true SSL_COMPRESS_METHOD=NULL \
+             SSL_CLIENT_VERIFY=NONE";
+        assert_eq!(all(&tls, ScriptVariables::Connection), connection);
+        let told = all(&tls, ScriptVariables::All);
+        let rest = format!(
+            " SSL_SESSION_ID={} SSL_VERSION_INTERFACE=Howdah/{} SSL_VERSION_LIBRARY=library/1 \
+             SSL_SERVER_A_KEY=k",
+            "F0".repeat(32),
+            env!("CARGO_PKG_VERSION")
         );
+        assert_eq!(told, connection.to_owned() + &rest);
+        assert_eq!(all(&tls, ScriptVariables::ServerName), "");
         tls.is_resumed = true;
         tls.server_name = Some("a.example".into());
-        assert!(all(&tls).starts_with("SSL_TLS_SNI=a.example SSL_PROTOCOL="));
-        assert_eq!(tls.variable(b"SSL_SESSION_RESUMED"), Some("Resumed"));
-        let client = [("SSL_CLIENT_S_DN_CN", "ann"), ("SSL_CLIENT_CERT", "-----BEGIN")];
-        tls.client = client.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        assert!(all(&tls).ends_with("SSL_CLIENT_VERIFY=SUCCESS SSL_CLIENT_S_DN_CN=ann"));
-        assert_eq!(tls.variable(b"SSL_CLIENT_CERT"), Some("-----BEGIN"));
-        assert_eq!((tls.variable(b"HTTPS"), tls.variable(b"SSL_X")), (Some("on"), None));
+        tls.session = None;
+        let told = all(&tls, ScriptVariables::All);
+        assert!(told.starts_with("SSL_TLS_SNI=a.example SSL_PROTOCOL="));
+        assert!(!told.contains("SSL_SESSION_ID"));
+        assert_eq!(all(&tls, ScriptVariables::ServerName), "SSL_TLS_SNI=a.example");
+        assert_eq!(tls.variable(b"SSL_SESSION_RESUMED", 0).unwrap(), "Resumed");
+        assert_eq!(
+            (tls.variable(b"HTTPS", 0).unwrap(), tls.variable(b"SSL_X", 0)),
+            ("on".into(), None)
+        );
+    }
+
+    #[test]
+    fn certificates_have_the_days_that_they_are_valid() {
+        let mut tls = tls();
+        let shown = [("SSL_CLIENT_S_DN_CN", "visitor"), ("SSL_CLIENT_CERT", "-----BEGIN")];
+        tls.client = Some(Box::new(certificate("SSL_CLIENT_", &shown)));
+        let end = "SSL_CLIENT_VERIFY=SUCCESS SSL_CLIENT_S_DN_CN=visitor SSL_CLIENT_V_REMAIN=9";
+        let told = all(&tls, ScriptVariables::Connection);
+        assert!(told.ends_with(end), "{told}");
+        assert_eq!(tls.variable(b"SSL_CLIENT_CERT", 0).unwrap(), "-----BEGIN");
+        assert_eq!(tls.variable(b"SSL_CLIENT_S_DN_CN_0", 0).unwrap(), "visitor");
+        assert_eq!(tls.variable(b"SSL_CLIENT_CERT_0", 0), None);
+        for (now, days) in [(0, "10"), (1, "9"), (11 * 86_400, "0"), (i64::MAX, "0")] {
+            assert_eq!(tls.variable(b"SSL_CLIENT_V_REMAIN", now).unwrap(), days, "{now}");
+            assert_eq!(tls.variable(b"SSL_SERVER_V_REMAIN", now).unwrap(), days, "{now}");
+        }
+        tls.client = None;
+        assert_eq!(tls.variable(b"SSL_CLIENT_V_REMAIN", 0), None);
     }
 }

@@ -127,6 +127,9 @@ pub enum ToZygote {
     /// From the supervisor: write the paths of the scripts that opcache has to the descriptor that
     /// comes with this message, those that were used most first, each with a NUL at its end.
     ListScripts,
+    /// From the supervisor, after the death of another zygote of the pool: compile the scripts of
+    /// such lists beside the pool's requests. The lists are files, the best one first.
+    CompileScripts,
 }
 
 /// Cleaning of an unused slot by the zygote. The front must not clean it: these calls may wait for
@@ -242,6 +245,7 @@ impl ToZygote {
                 PacketWriter::of_kind(6).number(*slot).number(*kept)
             }
             ToZygote::ListScripts => PacketWriter::of_kind(7),
+            ToZygote::CompileScripts => PacketWriter::of_kind(8),
         };
         out.finish()
     }
@@ -286,6 +290,7 @@ impl ToZygote {
                 kept: input.number()?,
             }),
             7 => ToZygote::ListScripts,
+            8 => ToZygote::CompileScripts,
             _ => return Err(malformed()),
         };
         Ok(message)
@@ -443,6 +448,7 @@ mod tests {
             ToZygote::Stop,
             ToZygote::Clean(Cleaning { slot: 3, kept: 65_536 }),
             ToZygote::ListScripts,
+            ToZygote::CompileScripts,
         ]
     }
 

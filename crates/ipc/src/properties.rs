@@ -166,6 +166,7 @@ mod tests {
             head(HeadKind::Final, 200, b"", &[(b"Content-Type", b"text/html"), (b"", b"")]),
             head(HeadKind::Interim, 103, b"Early Hints", &[(b"Link", b"</a.css>")]),
             head(HeadKind::Final, 404, b"Nope", &[]),
+            head(HeadKind::Environment, 0, b"", &[(b"no-gzip", b"1")]),
         ];
         mutate(&seeds, response_head);
     }

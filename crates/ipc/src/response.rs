@@ -4,8 +4,9 @@
 //! head: u32 bytes that follow │ u32 kind │ u16 status │ u16 number of fields │ u32 length of reason │ reason
 //!       per field: u16 length of name │ u32 length of value │ name │ value
 //! ```
-//! Any number of [`HeadKind::Interim`] heads (1xx) may precede the one [`HeadKind::Final`].
-//! Everything after the final head is body.
+//! Any number of [`HeadKind::Interim`] heads (1xx) may precede the one [`HeadKind::Final`], and so
+//! may [`HeadKind::Environment`], whose fields are variables for the server. Everything after the
+//! final head is body.
 
 use crate::Corrupt;
 
@@ -16,6 +17,9 @@ pub enum HeadKind {
     Interim = 1,
     /// The head of the final response. The body follows.
     Final = 2,
+    /// Variables that the script has set for the server, as fields: no head of a response. Another
+    /// head follows.
+    Environment = 3,
 }
 
 /// Bytes of a head's prefix.
@@ -80,6 +84,7 @@ pub fn decode_prefix(prefix: [u8; PREFIX]) -> Result<(HeadKind, usize), Corrupt>
     match u32::from_ne_bytes([e, f, g, h]) {
         1 => Ok((HeadKind::Interim, length)),
         2 => Ok((HeadKind::Final, length)),
+        3 => Ok((HeadKind::Environment, length)),
         _ => Err(Corrupt("a response head has an unknown kind")),
     }
 }

@@ -4,6 +4,7 @@ mod a2o_2009;
 mod ab;
 mod allowoverride;
 mod event_2016;
+mod fairness;
 mod fastcgi_2006;
 mod htaccess;
 mod https;
@@ -158,6 +159,14 @@ pub const ALL: &[Scenario] = &[
         effort: https::EFFORT,
         budget: None,
         plan: https::plan,
+    },
+    Scenario {
+        name: "fairness",
+        summary: "whether a slow page that many ask for makes the other pages of its site wait",
+        wordpress: false,
+        effort: fairness::EFFORT,
+        budget: None,
+        plan: fairness::plan,
     },
     Scenario {
         name: "ab",

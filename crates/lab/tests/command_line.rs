@@ -210,6 +210,30 @@ fn the_cost_of_htaccess_files_is_measured() {
 }
 
 #[test]
+fn a_fast_page_is_measured_beside_a_slow_one() {
+    if usable().is_none() {
+        eprintln!("skipped: howdah is not here");
+        return;
+    }
+    let folder = Folder::new("fairness");
+    let out = folder.0.join("run").to_string_lossy().into_owned();
+    let arguments = ["run", "fairness", "--quick", "--rounds", "1", "--seconds", "1"];
+    let chosen = ["--stacks", "howdah-lanes", "--cells", "HelloWorld.php beside waiting"];
+    let output = lab(&[&arguments[..], &chosen, &["--out", &out]].concat());
+    assert!(output.status.success(), "{}", said(&output));
+    let run = report::read(Path::new(&out)).unwrap();
+    let [cell] = run.cells.as_slice() else {
+        panic!("{}", said(&output));
+    };
+    for figure in [Figure::Latency99, Figure::Latency99Idle] {
+        let values = cell.results["howdah-lanes"].values(figure);
+        assert!(values.len() == 1 && values[0] > 0.0, "{figure:?}: {}", said(&output));
+    }
+    let configuration = &run.stacks[0].configuration["howdah.toml"];
+    assert!(configuration.contains("[[site.php.lane]]"), "{configuration}");
+}
+
+#[test]
 fn tls_is_measured_over_every_protocol() {
     if usable().is_none() || howdah_lab::process::find(&["h2load"]).is_none() {
         eprintln!("skipped: howdah or h2load is not here");

@@ -178,6 +178,9 @@ impl<'c> PhpRequest<'c> {
         if self.stage != ResponseStage::Head {
             return Err(ClientGone);
         }
+        if kind == HeadKind::Final && !self.changed.is_empty() {
+            self.tell_environment()?;
+        }
         match self.client.head(kind, head.status, head.reason, &mut head.fields()) {
             Ok(()) if kind == HeadKind::Interim => Ok(()),
             Ok(()) => {
@@ -198,6 +201,24 @@ impl<'c> PhpRequest<'c> {
                     let _ = self.client.head(kind, 500, b"", &mut fields);
                     let _ = self.client.write(TOO_LONG);
                 }
+                Ok(())
+            }
+        }
+    }
+
+    /// Tells the server the variables that the script has set. Directives for the response, and the
+    /// access log, see them.
+    fn tell_environment(&mut self) -> Result<(), ClientGone> {
+        match self.client.environment(&mut self.changed.iter()) {
+            Ok(()) => Ok(()),
+            Err(HeadError::ClientGone) => Err(ClientGone),
+            Err(HeadError::TooLong) => {
+                let what = format!(
+                    "the server does not see the variables of apache_setenv(): they have more than \
+                     {} KB together",
+                    MOST_HEAD / 1024
+                );
+                self.log(Level::Warning, what.as_bytes());
                 Ok(())
             }
         }

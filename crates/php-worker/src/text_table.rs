@@ -11,6 +11,16 @@ impl TextTable {
         found.map(|(_, text)| &text[..text.len() - 1])
     }
 
+    /// Returns whether no text was set.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns each name with its text, those that were set first first.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.0.iter().map(|(name, text)| (&name[..], &text[..text.len() - 1]))
+    }
+
     /// Sets the text of a name. The text ends before its first NUL.
     pub fn set(&mut self, name: &[u8], text: &[u8]) {
         let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -35,5 +45,7 @@ mod tests {
         table.set(b"other", b"");
         assert_eq!(table.find(b"name"), Some(&b"two"[..]));
         assert_eq!(table.find(b"other"), Some(&b""[..]));
+        let all: Vec<_> = table.iter().collect();
+        assert_eq!(all, [(&b"Name"[..], &b"two"[..]), (&b"other"[..], &b""[..])]);
     }
 }

@@ -217,6 +217,13 @@ impl ResponseSink for ResponseWriter<'_> {
         })
     }
 
+    fn environment(
+        &mut self,
+        variables: &mut dyn Iterator<Item = Field<'_>>,
+    ) -> Result<(), HeadError> {
+        ResponseSink::head(self, HeadKind::Environment, 0, b"", variables)
+    }
+
     fn write(&mut self, bytes: &[u8]) -> Result<(), ClientGone> {
         ResponseWriter::write(self, bytes).map_err(|_| ClientGone)
     }

@@ -267,6 +267,7 @@ impl Zygote {
             ToZygote::ListScripts => {
                 descriptors.into_iter().for_each(|list| warmup::list(&mut self.engine, list));
             }
+            ToZygote::CompileScripts => warmup::run_beside(&mut self.engine, descriptors),
             ToZygote::Clean(cleaning) => {
                 if let RegionState::Attached(attachment) = &self.region {
                     // A kernel that does not release the memory keeps it; the slot is as good.

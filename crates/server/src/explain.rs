@@ -302,7 +302,8 @@ impl Bench<'_> {
         let Some(ruled) = ruled else {
             if is_compressed {
                 let fields = &self.client.request().fields;
-                let filter = codings::explained(self.site, None, fields, &mut to.head, is_script);
+                let facts = codings::CodingFacts { fields, environment: None };
+                let filter = codings::explained(self.site, facts, &mut to.head, is_script);
                 to.filters.extend(filter);
             }
             return;
@@ -325,14 +326,12 @@ impl Bench<'_> {
         if is_compressed && to.filters.is_empty() {
             let edited = ruled.state.request_fields.as_ref();
             let fields = edited.unwrap_or(&self.client.request().fields);
-            let rules = Some(&**ruled);
-            to.filters.extend(codings::explained(
-                self.site,
-                rules,
+            let facts = codings::CodingFacts {
                 fields,
-                &mut to.head,
-                is_script,
-            ));
+                environment: Some(&ruled.state.env),
+            };
+            let filter = codings::explained(self.site, facts, &mut to.head, is_script);
+            to.filters.extend(filter);
         }
     }
 

@@ -362,6 +362,8 @@ pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
         generation: 1,
         ledger: Ledger::default(),
         missing_listeners: Vec::new(),
+        missing_admin: Vec::new(),
+        without_http3: Vec::new(),
     };
     let (shared, _) = share(
         Arc::new(config),

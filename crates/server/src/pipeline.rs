@@ -92,6 +92,9 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
     // Answer and adjust: a file, a script or a status makes the response, directives change it.
     let mut notes = None;
     let (mut response, user) = answer(context, site, resolved, &mut notes).await;
+    if let (Some(notes), Some(set)) = (&mut notes, &context.script_environment) {
+        set.iter().for_each(|(name, value)| notes.environment.set(name, value));
+    }
 
     // Settle: short content passes its filters before the head states its length.
     if let Some(response) = &mut response

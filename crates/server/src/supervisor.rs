@@ -41,7 +41,7 @@ pub(crate) mod sockets;
 mod startup;
 mod state;
 mod takeover;
-mod upgrade;
+pub(crate) mod upgrade;
 mod warmup;
 
 use std::io;
@@ -61,7 +61,7 @@ use self::control::{Command, ControlSocket};
 use self::environment::Environment;
 use self::front_process::RunFront;
 use self::generation::{Generation, GenerationPhase};
-use self::generation_plan::GenerationPlan;
+use self::generation_plan::{FormerFiles, GenerationPlan};
 use self::orders::CertificateOrders;
 use self::orphans::OrphanSearch;
 use self::plan::ServePlan;
@@ -134,6 +134,8 @@ struct Supervisor {
     releases: Releases,
     /// The lists that the former program has asked its pools for.
     inherited_lists: Vec<InheritedList>,
+    /// The files of the program that this one has replaced.
+    inherited_files: FormerFiles,
     ticket_keys: TicketKeys,
     /// The time at which session tickets get other keys; `None` while there are no keys.
     ticket_keys_due: Option<Instant>,
@@ -402,6 +404,7 @@ impl Supervisor {
                 GenerationPhase::Serving => {
                     self.replace_zygotes(number, now);
                     self.start_standby(number, now);
+                    self.ask_for_lists(number, now);
                     self.look_at_heart(number, now);
                 }
                 _ => {}

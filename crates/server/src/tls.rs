@@ -6,8 +6,9 @@
 //! started by `exec`, and neither process can be dumped or looked into by other users.
 
 mod certificate;
+mod certificate_variables;
 mod certificates;
-mod client;
+mod client_authorities;
 mod der;
 mod established;
 mod facts;
@@ -19,11 +20,12 @@ mod quic;
 mod tickets;
 mod upstreams;
 
+pub(crate) use self::client_authorities::clients;
 pub(crate) use self::established::{Established, InTheClear, may_redirect};
 pub(crate) use self::handshake::{accept, is_hello};
 pub(crate) use self::internal::LocalAuthority;
 pub(crate) use self::pair::{PairText, SitePairs, names_left_out, read};
-pub(crate) use self::policy::{TlsPolicy, TlsStart, clients, fill_random};
+pub(crate) use self::policy::{TlsPolicy, TlsStart, fill_random};
 pub(crate) use self::quic::{quic_established, quic_sessions, quic_takes_early_data};
 pub(crate) use self::tickets::{LIFETIME as TICKET_LIFETIME, TicketKeys};
 pub(crate) use self::upstreams::{

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::net::IpAddr;
 
 use howdah_htaccess::{Client, SERVER_SOFTWARE};
-use howdah_http::{Content, Fields, Request, Scheme};
+use howdah_http::{Content, Fields, Request, Scheme, ScriptVariables};
 
 use crate::resolution::Script;
 use crate::ruled::Ruled;
@@ -94,7 +94,9 @@ pub fn own_variables(
     with_address(client.remote().ip(), |remote| out(b"REMOTE_ADDR", remote));
     with_number(u64::from(client.remote().port()), |text| out(b"REMOTE_PORT", text));
     if let Some(tls) = client.tls() {
-        tls.variables(out);
+        let ssl = ruled.and_then(|ruled| ruled.settings.ssl.as_ref());
+        let which = ssl.and_then(|ssl| ssl.script_variables());
+        tls.variables(which.unwrap_or(ScriptVariables::Connection), client.seconds(), out);
     }
     let edited = ruled.and_then(|ruled| ruled.state.request_fields.as_ref());
     if let Some(kind) = edited.unwrap_or(&request.fields).value(b"content-type") {

@@ -134,7 +134,8 @@ section! {
             "A crash should cost the requests that it hits and no others.";
         /// Whether the scripts that opcache has used most are compiled again before a reload or a
         /// new release takes over, up to 2,000 of them and for at most three seconds. The first
-        /// visitors then do not wait for it. [pools.md](pools.md) says more.
+        /// visitors then do not wait for it. After the death of a zygote or of the front, they are
+        /// compiled beside the requests. [pools.md](pools.md) says more.
         opcache_warmup ("opcache_warmup"): bool as Flag = true,
             "A reload should not be noticed. What is compiled is read as the pool's user, and not \
                 executed.";

@@ -37,7 +37,8 @@ section! {
             "No suite of either list is known to be weak.";
         /// A file with the certificates of authorities in PEM. Clients are asked for a certificate
         /// of one of them. Rules and scripts see it in mod_ssl's variables `SSL_CLIENT_…`. The file
-        /// is read with a reload.
+        /// is read again when it changes. A file that cannot be used closes the site: see
+        /// [https.md](https.md).
         client_ca ("client_ca"): Option<PathBuf> as Optional<FilePath> = None,
             "Visitors have no certificates.";
         /// With `client_ca`: `"require"` refuses clients without a certificate, also those over

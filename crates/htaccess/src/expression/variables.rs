@@ -76,8 +76,7 @@ impl ExpressionVariable {
                 state.env.value(b"DOCUMENT_URI").unwrap_or(&state.uri).into()
             }
             ExpressionVariable::Tls(name) => {
-                let tls = transaction.client.tls();
-                tls.and_then(|tls| tls.variable(name)).unwrap_or_default().as_bytes().into()
+                transaction.client.tls_variable(name).unwrap_or_default()
             }
             ExpressionVariable::ContentType => {
                 state.content_type.as_deref().unwrap_or_default().into()

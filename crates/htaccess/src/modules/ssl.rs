@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use howdah_http::{Scheme, Status};
+use howdah_http::{Scheme, ScriptVariables, Status};
 
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::language::words;
@@ -18,9 +18,16 @@ pub struct Config {
     required: Option<Arc<Place>>,
     /// SSLOptions StrictRequire: whether SSLRequireSSL holds in spite of `Satisfy Any`.
     strict: Option<bool>,
+    /// SSLOptions StdEnvVars.
+    variables: Option<ScriptVariables>,
 }
 
 impl Config {
+    /// Returns the variables that scripts get; `None` if no directive has chosen.
+    pub fn script_variables(&self) -> Option<ScriptVariables> {
+        self.variables
+    }
+
     /// Whether an unencrypted connection is refused even with `Satisfy Any`.
     pub(crate) fn forbids_all(&self, tx: &Transaction<'_>) -> bool {
         self.strict == Some(true) && self.required.is_some() && tx.client.scheme() != Scheme::Https
@@ -32,6 +39,7 @@ impl Merge for Config {
         Config {
             required: add.required.as_ref().or(base.required.as_ref()).cloned(),
             strict: add.strict.or(base.strict),
+            variables: add.variables.or(base.variables),
         }
     }
 }
@@ -80,8 +88,9 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         arguments: Arguments::Raw,
         summary: "Says which variables scripts get, and how strict SSLRequireSSL is.",
         support: Support::Differs(
-            "StrictRequire is honoured; FakeBasicAuth is refused; StdEnvVars is always on for \
-             scripts; the others have no effect",
+            "StrictRequire is honoured; `+StdEnvVars` gives scripts all of mod_ssl's variables, \
+             `-StdEnvVars` SSL_TLS_SNI alone, and without either they get those of the connection \
+             and of the client's certificate; FakeBasicAuth is refused; the others have no effect",
         ),
         apply: ssl_options,
     },
@@ -153,6 +162,12 @@ fn ssl_options(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Compl
             // A word without a sign replaces the options set before.
             b"StdEnvVars" | b"ExportCertData" | b"OptRenegotiate" | b"LegacyDNStringFormat" => {
                 config.strict = config.strict.filter(|_| sign.is_some());
+                if name == b"StdEnvVars" {
+                    config.variables = Some(match is_on {
+                        true => ScriptVariables::All,
+                        false => ScriptVariables::ServerName,
+                    });
+                }
             }
             b"FakeBasicAuth" if !is_on => {}
             b"FakeBasicAuth" => {

@@ -22,6 +22,8 @@ pub struct Howdah {
     rules: Option<&'static str>,
     /// Whether the stack is measured over HTTP/3.
     http3: bool,
+    /// Whether slow pages have a lane of their own.
+    lanes: bool,
     /// The binary, where it is not that of the environment.
     binary: Option<PathBuf>,
 }
@@ -34,6 +36,7 @@ pub fn binary(name: &'static str, title: &'static str, file: &Path) -> Howdah {
         htaccess: true,
         rules: None,
         http3: false,
+        lanes: false,
         binary: Some(file.to_owned()),
     }
 }
@@ -42,13 +45,14 @@ fn ruled(rules: &'static str, howdah: Howdah) -> Howdah {
     Howdah { rules: Some(rules), ..howdah }
 }
 
-pub(super) fn all() -> [Howdah; 10] {
+pub(super) fn all() -> [Howdah; 11] {
     let howdah = |name, title| Howdah {
         name,
         title,
         htaccess: true,
         rules: None,
         http3: false,
+        lanes: false,
         binary: None,
     };
     [
@@ -67,6 +71,10 @@ pub(super) fn all() -> [Howdah; 10] {
         Howdah {
             http3: true,
             ..howdah("howdah-http3", "Howdah, HTTP/3")
+        },
+        Howdah {
+            lanes: true,
+            ..howdah("howdah-lanes", "Howdah, lanes")
         },
     ]
 }
@@ -101,6 +109,14 @@ htaccess = @htaccess@
 max_requests = 0
 ini_file = \"@ini@\"
 state_dir = \"@folder@/state\"
+@lanes@";
+
+/// Half of the workers are for other pages.
+const LANES: &str = "
+[[site.php.lane]]
+name = \"slow\"
+path = [\"/wait.php\", \"/compute.php\"]
+workers = @lane@
 ";
 
 /// A number of workers that a study sets is kept.
@@ -214,6 +230,8 @@ impl Stack for Howdah {
                         ""
                     },
                 ),
+                ("lanes", if self.lanes { LANES } else { "" }),
+                ("lane", &(environment.php_processes / 2).max(1).to_string()),
                 ("listen", &listen),
                 ("tls", &if_tls(environment, TLS)),
                 (

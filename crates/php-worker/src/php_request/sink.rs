@@ -33,6 +33,16 @@ pub trait ResponseSink {
         reason: &[u8],
         fields: &mut dyn Iterator<Item = Field<'_>>,
     ) -> Result<(), HeadError>;
+    /// Tells the server the variables that the script has set for it, before the final head.
+    ///
+    /// # Errors
+    /// The variables were not sent.
+    fn environment(
+        &mut self,
+        _variables: &mut dyn Iterator<Item = Field<'_>>,
+    ) -> Result<(), HeadError> {
+        Ok(())
+    }
     /// Sends bytes of the body.
     ///
     /// # Errors

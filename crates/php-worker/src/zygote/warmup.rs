@@ -10,7 +10,7 @@
 
 use std::ffi::{CStr, CString, NulError};
 use std::fs::File;
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::io::{self, PipeReader, Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,8 @@ use crate::sapi::Engine;
 
 /// Time that a zygote waits for its list to be compiled. Visitors compile the rest.
 const MOST_TIME: Duration = Duration::from_secs(3);
+/// The same for a zygote that has taken the place of another one, and serves meanwhile.
+const MOST_TIME_BESIDE: Duration = Duration::from_secs(30);
 /// Scripts that are compiled. They are the first of the list.
 const MOST_SCRIPTS: usize = 2_000;
 /// Bytes of the list that are read.
@@ -68,42 +70,72 @@ pub(super) fn run(
     let began = Instant::now();
     let until = began + MOST_TIME;
     let parent = process::id();
-    let (told, teller) = io::pipe().ok()?;
+    let (told, mut teller) = io::pipe().ok()?;
     match process::fork() {
         Err(_) => return None,
         Ok(Fork::Child) => {
             drop(told);
             let paths = read_list(list, until);
+            let tell = |byte| teller.write_all(&[byte]);
             let done =
-                process::die_with(parent).and_then(|()| compile(engine, &paths, settings, teller));
+                process::die_with(parent).and_then(|()| compile(engine, &paths, settings, tell));
             process::exit_now(i32::from(done.is_err()));
         }
         Ok(Fork::Parent(_)) => drop((list, teller)),
     }
     let CountedBytes { scripts, is_whole } = wait(told, until);
     let took = began.elapsed();
-    if scripts > 0 {
-        let rest = if is_whole { "" } else { "; requests compile the rest" };
-        let scripts = if scripts == 1 {
-            "1 script".to_owned()
-        } else {
-            format!("{scripts} scripts")
-        };
-        let what = format!(
-            "opcache has {scripts} of the former generation, compiled in {:.3} s{rest}",
-            took.as_secs_f64()
-        );
-        log::write(Level::Notice, what.as_bytes(), None);
-    }
+    say(scripts, "former generation", took, is_whole);
     Some(OpcacheWarmup {
         scripts,
         microseconds: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
     })
 }
 
+/// Compiles the scripts of the first list that has any in a child process, beside the pool's
+/// requests. The caller does not wait.
+pub(super) fn run_beside(engine: &mut Engine, lists: Vec<OwnedFd>) {
+    let began = Instant::now();
+    let until = began + MOST_TIME_BESIDE;
+    let parent = process::id();
+    if let Ok(Fork::Child) = process::fork() {
+        let mut lists = lists.into_iter().map(|list| read_list(list, until));
+        let list = lists.find(|list| paths(list).next().is_some()).unwrap_or_default();
+        let mut told = CountedBytes::default();
+        let tell = |byte| {
+            told.note(&[byte]);
+            let is_late = Instant::now() >= until;
+            if is_late {
+                Err(io::ErrorKind::TimedOut.into())
+            } else {
+                Ok(())
+            }
+        };
+        let done = process::die_with(parent)
+            .and_then(|()| compile(engine, &list, &PoolSettings::default(), tell));
+        say(told.scripts, "former zygote", began.elapsed(), told.is_whole);
+        process::exit_now(i32::from(done.is_err()));
+    }
+}
+
+/// Logs how many scripts were compiled, if there were any.
+fn say(scripts: u64, of: &str, took: Duration, is_whole: bool) {
+    let rest = if is_whole { "" } else { "; requests compile the rest" };
+    let scripts = match scripts {
+        0 => return,
+        1 => "1 script".to_owned(),
+        _ => format!("{scripts} scripts"),
+    };
+    let took = took.as_secs_f64();
+    let what = format!("opcache has {scripts} of the {of}, compiled in {took:.3} s{rest}");
+    log::write(Level::Notice, what.as_bytes(), None);
+}
+
 /// Reads the list until its end, but no more than [`MOST_BYTES`], and no longer than `until`.
 fn read_list(list: OwnedFd, until: Instant) -> Vec<u8> {
     let mut list = File::from(list);
+    // The process that wrote a file has left the position at its end. A pipe has no position.
+    let _ = list.rewind();
     let (mut bytes, mut buffer) = (Vec::new(), [0; 16 * 1024]);
     while bytes.len() < MOST_BYTES && is_readable(&list, until) {
         match list.read(&mut buffer) {
@@ -122,15 +154,15 @@ fn is_readable(source: &impl AsFd, until: Instant) -> bool {
 }
 
 /// Compiles the scripts of a list, each in a request of its own: a class or function of one is not
-/// known to the next. Writes a byte for each.
+/// known to the next. Tells a byte for each, and one at the end.
 ///
 /// # Errors
-/// The zygote does not wait any more.
+/// There is no more time.
 fn compile(
     engine: &mut Engine,
     list: &[u8],
     settings: &PoolSettings,
-    mut teller: PipeWriter,
+    mut tell: impl FnMut(u8) -> io::Result<()>,
 ) -> io::Result<()> {
     leave_sessions_alone(engine);
     for path in paths(list) {
@@ -139,13 +171,13 @@ fn compile(
             continue;
         };
         match engine.ask(&expression, 0) {
-            COMPILED => teller.write_all(&[SCRIPT])?,
+            COMPILED => tell(SCRIPT)?,
             FULL => break,
             // It is not there, may not be read, or does not compile: its first request says so.
             _ => {}
         }
     }
-    teller.write_all(&[END])
+    tell(END)
 }
 
 /// Lets the requests of this process, which are no visitors', have no sessions.
@@ -154,16 +186,23 @@ fn leave_sessions_alone(engine: &mut Engine) {
     let _ = engine.set_ini("session.auto_start", b"0");
 }
 
-/// The bytes that the child writes: for each script, and at the end.
+/// The bytes that the child tells: for each script, and at the end.
 const SCRIPT: u8 = b'.';
 const END: u8 = b'!';
 
-/// The bytes that the child has written, counted.
+/// The bytes that the child has told, counted.
 #[derive(Debug, Default)]
 struct CountedBytes {
     scripts: u64,
     /// The whole list was compiled, as far as it can be.
     is_whole: bool,
+}
+
+impl CountedBytes {
+    fn note(&mut self, bytes: &[u8]) {
+        self.scripts += bytes.iter().filter(|&&byte| byte == SCRIPT).count() as u64;
+        self.is_whole |= bytes.contains(&END);
+    }
 }
 
 /// Counts the scripts until the child's end, or until `until`. A child that is late ends after its
@@ -173,11 +212,7 @@ fn wait(mut told: PipeReader, until: Instant) -> CountedBytes {
     while is_readable(&told, until) {
         match told.read(&mut buffer) {
             Ok(0) | Err(_) => break,
-            Ok(length) => {
-                let bytes = &buffer[..length];
-                sum.scripts += bytes.iter().filter(|&&byte| byte == SCRIPT).count() as u64;
-                sum.is_whole |= bytes.contains(&END);
-            }
+            Ok(length) => sum.note(&buffer[..length]),
         }
     }
     sum

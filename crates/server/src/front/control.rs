@@ -122,7 +122,10 @@ impl Control {
                 ToFront::OneCertificate { site } => {
                     self.put_certificate(site, received.descriptors.pop());
                 }
-                ToFront::Closed { site, why } => self.leave_closed(site, why),
+                ToFront::ClientAuthorities { site } => {
+                    self.replace_authorities(site, received.descriptors.pop());
+                }
+                ToFront::Closed { site, why } => self.set_closed(site, why),
                 ToFront::ReadPackets => {
                     // A front that is told to drain has left its packets to another one.
                     let reads = *self.stages.borrow() == Stage::Serving;

@@ -16,20 +16,32 @@ impl Control {
         let replaced = front_protocol::read_pairs(file)
             .map_err(|error| error.to_string())
             .and_then(|pairs| tls.certificates.replace(site, &pairs));
-        match replaced {
-            Ok(()) => tls.set_closed(site, None),
-            Err(why) => {
-                let what =
-                    format!("a new certificate cannot be used, and the former one stays: {why}");
-                self.shared.log.say(Level::Error, None, &what);
-            }
+        if let Err(why) = replaced {
+            let what = format!("a new certificate cannot be used, and the former one stays: {why}");
+            self.shared.log.say(Level::Error, None, &what);
         }
     }
 
-    /// Notes why a closed site stays closed.
-    pub(super) fn leave_closed(&self, site: usize, why: String) {
+    /// Uses other authorities of a site's clients for the handshakes to come.
+    pub(super) fn replace_authorities(&self, site: usize, file: Option<OwnedFd>) {
+        let (Some(tls), Some(file)) = (&self.shared.tls, file) else {
+            return;
+        };
+        let replaced = front_protocol::read_memory(file)
+            .map_err(|error| error.to_string())
+            .and_then(|text| tls.replace_authorities(&self.shared.config, site, &text));
+        if let Err(why) = replaced {
+            let what = format!(
+                "new authorities of clients cannot be used, and the former ones stay: {why}"
+            );
+            self.shared.log.say(Level::Error, None, &what);
+        }
+    }
+
+    /// Notes why a site is closed; `None`: it is open.
+    pub(super) fn set_closed(&self, site: usize, why: Option<String>) {
         if let Some(tls) = &self.shared.tls {
-            tls.set_closed(site, Some(why));
+            tls.set_closed(site, why);
         }
     }
 

@@ -55,7 +55,7 @@ pub(crate) struct ResolutionNotes {
     pub(crate) file: Vec<u8>,
     /// Apache's name of the handler; empty for none.
     pub(crate) handler: Vec<u8>,
-    /// The variables that directives have set.
+    /// The variables that directives and the script have set.
     pub(crate) environment: Fields,
     /// The run of the script, once the response has ended.
     pub(crate) run: RunReport,

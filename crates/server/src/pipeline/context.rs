@@ -5,7 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use howdah_http::Request;
+use howdah_http::{Fields, Request};
 use howdah_php::RunReport;
 use howdah_site::{Client, Scratch, Site};
 
@@ -42,6 +42,8 @@ pub(crate) struct RequestContext<'t, 'c> {
     /// How long the request waited for a worker, and how long its script took to begin the
     /// response, where the response tells it.
     pub(crate) script_times: Option<(Duration, Duration)>,
+    /// Variables that the script has set; `None` where it has set none.
+    pub(crate) script_environment: Option<Box<Fields>>,
 }
 
 /// The time at which a request arrived.
@@ -111,6 +113,7 @@ impl<'t, 'c> RequestContext<'t, 'c> {
             is_content_discarded: false,
             run: None,
             script_times: None,
+            script_environment: None,
         }
     }
 }

@@ -6,7 +6,7 @@
 use howdah_files::{Store, Variant};
 use howdah_htaccess::modules::filter::Filter;
 use howdah_http::{Fields, Request, ResponseHead, Status, codings, members};
-use howdah_site::{ContentCoding, DocumentPath, FileHandle, Ruled, Site};
+use howdah_site::{ContentCoding, DocumentPath, FileHandle, Site};
 
 use super::file;
 use crate::body::Source;
@@ -40,22 +40,30 @@ pub(crate) fn select(
     }
 }
 
+/// The part of a request that the choice of a coding depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CodingFacts<'a> {
+    /// The request's fields as directives have left them.
+    pub(crate) fields: &'a Fields,
+    /// The variables that directives and the script have set; `None` for none.
+    pub(crate) environment: Option<&'a Fields>,
+}
+
 /// Returns whether the site has content compressed: files, or the output of scripts. The variable
-/// `no-gzip` of directives keeps the server from it, as it keeps mod_deflate.
-pub(crate) fn compresses(site: &Site, is_script: bool, ruled: Option<&Ruled>) -> bool {
+/// `no-gzip` of directives or of the script keeps the server from it, as it keeps mod_deflate.
+pub(crate) fn compresses(site: &Site, is_script: bool, environment: Option<&Fields>) -> bool {
     let config = site.config();
     !config.compress.is_empty()
         && (!is_script || config.compress_scripts)
-        && !ruled.is_some_and(|ruled| ruled.state.env.contains(b"no-gzip"))
+        && !environment.is_some_and(|environment| environment.contains(b"no-gzip"))
 }
 
 /// Has the content of `response` compressed, if the site says so and the client accepts a coding.
-/// The response to a client that has the compressed content already becomes a 304. `fields` are
-/// those of the request as directives have left them.
+/// The response to a client that has the compressed content already becomes a 304.
 pub(crate) fn compress(
     site: &Site,
     request: &Request,
-    fields: &Fields,
+    facts: CodingFacts<'_>,
     mut response: Response,
 ) -> Response {
     let length = response.length_hint.or(response.body.length());
@@ -66,7 +74,7 @@ pub(crate) fn compress(
         Head::Own(head) => head,
         shared => shared.get().clone(),
     };
-    response.filters.extend(encode(site, fields, &mut head));
+    response.filters.extend(encode(site, facts, &mut head));
     let is_known = !response.filters.is_empty() && file::is_known(request, &head);
     let response = Response { head: Head::Own(head), ..response };
     if is_known {
@@ -78,10 +86,10 @@ pub(crate) fn compress(
 
 /// Gives the head of a 304 or a 206 the fields that the 200 of the same file would have because its
 /// content may be compressed (RFC 9110 §15.4.5): Vary, and with a 304 the entity tag. `whole` is
-/// the head of the plain 200, for `length` bytes; `fields` are those of the request.
+/// the head of the plain 200, for `length` bytes.
 pub(crate) fn complete(
     site: &Site,
-    fields: &Fields,
+    facts: CodingFacts<'_>,
     mut whole: ResponseHead,
     length: u64,
     head: &mut ResponseHead,
@@ -93,10 +101,10 @@ pub(crate) fn complete(
     whole.fields.remove(b"etag");
     let tag = head.fields.value(b"etag");
     tag.into_iter().for_each(|tag| whole.fields.push(b"ETag", tag));
-    encode(site, fields, &mut whole);
+    encode(site, facts, &mut whole);
     // A client that has named the tag of its copy gets that tag.
     if head.status == Status::NOT_MODIFIED
-        && !fields.contains(b"if-none-match")
+        && !facts.fields.contains(b"if-none-match")
         && let Some(tag) = whole.fields.value(b"etag")
     {
         head.fields.set(b"ETag", tag);
@@ -104,13 +112,19 @@ pub(crate) fn complete(
 }
 
 /// Changes the head of compressible content to that of the coding which the client prefers. Returns
-/// the filter that makes the coding; `None` where the content is sent as it is.
-fn encode(site: &Site, fields: &Fields, head: &mut ResponseHead) -> Option<Filter> {
+/// the filter that makes the coding; `None` where the content is sent as it is. The variable
+/// `no-brotli` leaves Brotli out, as with mod_brotli.
+fn encode(site: &Site, facts: CodingFacts<'_>, head: &mut ResponseHead) -> Option<Filter> {
     if !varies(head) {
         head.fields.push(b"Vary", b"Accept-Encoding");
     }
-    let offered: Vec<&str> = site.config().compress.iter().map(|coding| coding.token()).collect();
-    let coding = *site.config().compress.get(codings::preferred(fields, &offered)?)?;
+    let without_brotli = facts.environment.is_some_and(|known| known.contains(b"no-brotli"));
+    let is_offered =
+        |coding: &&ContentCoding| !(without_brotli && matches!(coding, ContentCoding::Brotli));
+    let offered: Vec<ContentCoding> =
+        site.config().compress.iter().filter(is_offered).copied().collect();
+    let tokens: Vec<&str> = offered.iter().map(|coding| coding.token()).collect();
+    let coding = *offered.get(codings::preferred(facts.fields, &tokens)?)?;
     let filter = match coding {
         ContentCoding::Brotli => Filter::Brotli,
         ContentCoding::Gzip => Filter::Deflate,
@@ -135,13 +149,12 @@ fn varies(head: &ResponseHead) -> bool {
 /// Describes the effect of [`compress`] on a head, for `howdah explain`.
 pub(crate) fn explained(
     site: &Site,
-    ruled: Option<&Ruled>,
-    fields: &Fields,
+    facts: CodingFacts<'_>,
     head: &mut ResponseHead,
     is_script: bool,
 ) -> Option<Filter> {
-    let applies = compresses(site, is_script, ruled) && is_compressible(head, None);
-    applies.then(|| encode(site, fields, head))?
+    let applies = compresses(site, is_script, facts.environment) && is_compressible(head, None);
+    applies.then(|| encode(site, facts, head))?
 }
 
 /// The tag of the content in another coding: weak, since another version of the server may compress

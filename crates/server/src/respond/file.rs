@@ -9,7 +9,7 @@ use howdah_http::conditional::{self, Decision, Validators};
 use howdah_http::{Fields, Request, ResponseHead, Status, Text};
 use howdah_site::{DocumentPath, FileHandle, Ruled, Site};
 
-use super::codings;
+use super::codings::{self, CodingFacts};
 use super::prepared::HeadConditions;
 use crate::body::{Body, coding};
 use crate::observe::{RequestError, RespondError};
@@ -89,7 +89,11 @@ fn respond_coded(
             match codings::compresses(site, false, None) {
                 true => {
                     let request = &*context.request;
-                    Ok(codings::compress(site, request, &request.fields, response))
+                    let facts = CodingFacts {
+                        fields: &request.fields,
+                        environment: None,
+                    };
+                    Ok(codings::compress(site, request, facts, response))
                 }
                 false => Ok(response),
             }
@@ -97,7 +101,11 @@ fn respond_coded(
         files::Answer::Composed { mut head, body, .. } => {
             if let Some(whole) = whole {
                 let (whole, length) = (whole.head().head().clone(), whole.head().length());
-                codings::complete(site, &context.request.fields, whole, length, &mut head);
+                let facts = CodingFacts {
+                    fields: &context.request.fields,
+                    environment: None,
+                };
+                codings::complete(site, facts, whole, length, &mut head);
             }
             Ok(Response::new(Head::Own(head), body.into()))
         }
@@ -109,7 +117,7 @@ fn respond_coded(
 /// and the site has content compressed.
 fn is_about_part(site: &Site, ruled: Option<&Ruled>, found: &files::Answer) -> bool {
     matches!(found.status(), Status::NOT_MODIFIED | Status::PARTIAL_CONTENT)
-        && codings::compresses(site, false, ruled)
+        && codings::compresses(site, false, ruled.map(|ruled| &ruled.state.env))
 }
 
 /// Returns the file of an answer with the whole of it.
@@ -178,14 +186,18 @@ async fn respond_ruled(
         let kind = fields.value(b"content-type");
         kind.iter().for_each(|kind| head.fields.push(b"Content-Type", kind));
     }
-    let whole = whole.filter(|_| codings::compresses(site, false, Some(ruled)));
+    let whole = whole.filter(|_| codings::compresses(site, false, Some(&ruled.state.env)));
     let fields = whole.is_some().then(|| ruled.state.request_fields.clone()).flatten();
     let mut response = adjusted(context, site, ruled, found).await?;
     if let (Some(whole), Head::Own(head)) = (whole, &mut response.head) {
         let (mut plain, length) = (whole.head().head().clone(), whole.head().length());
         set_content_type(&mut plain, ruled);
         let fields = fields.as_ref().unwrap_or(&context.request.fields);
-        codings::complete(site, fields, plain, length, head);
+        let facts = CodingFacts {
+            fields,
+            environment: Some(&ruled.state.env),
+        };
+        codings::complete(site, facts, plain, length, head);
     } else if let (Some(filtered), Head::Own(head)) = (filtered, &mut response.head) {
         complete(context.request, filtered.get(), head);
     }
@@ -249,7 +261,7 @@ async fn adjusted(
     if let Some(response) = known {
         return Ok(response);
     }
-    let compresses = codings::compresses(site, false, Some(ruled));
+    let compresses = codings::compresses(site, false, Some(&ruled.state.env));
     if !compresses && matches!(tag, SentTag::Own) && is_left_alone(ruled, &document) {
         return Ok(Response::new(Head::File(document), body.into()));
     }
@@ -268,7 +280,11 @@ async fn adjusted(
     let response = match compresses && !is_error_page {
         true => {
             let fields = ruled.state.request_fields.as_ref().unwrap_or(&context.request.fields);
-            codings::compress(site, context.request, fields, response)
+            let facts = CodingFacts {
+                fields,
+                environment: Some(&ruled.state.env),
+            };
+            codings::compress(site, context.request, facts, response)
         }
         false => response,
     };

@@ -15,7 +15,7 @@ use howdah_php::{
 use howdah_site::{DocumentHost, Ruled, Script, Site};
 
 use super::call::ScriptCall;
-use super::codings;
+use super::codings::{self, CodingFacts};
 use super::sendfile;
 use crate::body::{Body, BodyError, PAUSE, ReceivedContent};
 use crate::crew::ClientNetwork;
@@ -35,6 +35,7 @@ pub(crate) async fn respond(
     is_error: bool,
 ) -> Result<Response, RespondError> {
     let thread = context.thread;
+    context.script_environment = None;
     let Some(pool) = thread.pool_handle(site.number()) else {
         return Err(Status::FORBIDDEN.into());
     };
@@ -45,13 +46,14 @@ pub(crate) async fn respond(
             .for_a_worker()
             .map_err(|error| RequestError::body(context.situation(), &BodyError::Storage(error)))?,
     };
-    let place = QueuePlace {
+    let mut place = QueuePlace {
         lane: if site.has_lanes() {
             site.lane(&context.client())
         } else {
             0
         },
         client: ClientNetwork::of(context.peer.remote.ip()).number(),
+        since: None,
     };
     loop {
         context.phase.set(Phase::WaitingForWorker);
@@ -92,40 +94,78 @@ pub(crate) async fn respond(
             context.script_times = Some(exchange.times());
         }
         let failure = match head {
-            Ok(head) if site.sendfile(&head.fields).is_some() => {
-                // The worker goes on to the next request as soon as its script has ended.
-                exchange.detach();
-                return sendfile::respond(context, site, ruled.take(), script, head).await;
-            }
             Ok(head) => {
-                let rules = ruled.as_deref().map(Rc::as_ref);
-                let compresses = codings::compresses(site, true, rules);
-                let length_hint = short_length(rules, compresses, &mut exchange).await;
-                let modified = rules.and_then(|ruled| modified(context, site, ruled, script));
-                let body = Body::script(exchange, head.content_length());
-                let response = Response::new(Head::Own(head), body);
-                let response = Response { length_hint, modified, ..response };
-                let edited = rules.and_then(|ruled| ruled.state.request_fields.clone());
-                let mut response = adjust(context, site, ruled.take(), response).await?;
-                let fields = edited.as_ref().unwrap_or(&context.request.fields);
-                response.takes_ranges = response.filters.is_empty() && fields.contains(b"range");
-                if !compresses || is_error {
-                    return Ok(response);
+                if let (Some(ruled), Some(set)) =
+                    (ruled.as_deref_mut(), &context.script_environment)
+                {
+                    let state = &mut Rc::make_mut(ruled).state;
+                    set.iter().for_each(|(name, value)| state.set_variable(name, value));
                 }
-                let mut response = codings::compress(site, context.request, fields, response);
-                response.takes_ranges &= response.filters.is_empty();
-                return Ok(response);
+                if site.sendfile(&head.fields).is_some() {
+                    // The worker goes on to the next request as soon as its script has ended.
+                    exchange.detach();
+                    return sendfile::respond(context, site, ruled.take(), script, head).await;
+                }
+                let begun = Begun { head, exchange, is_error };
+                return begun.respond(context, site, ruled.take(), script).await;
             }
             Err(NoHead::Gone) => {
                 return Err(RequestError::gone(context.situation()).into());
             }
             Err(NoHead::Failed(failure)) => failure,
         };
-        // A request that no worker has begun goes to the next zygote.
+        // A request that no worker has begun is handed over again, perhaps to the next zygote.
         if failure != ExchangeError::NotTaken {
             let error = RequestError::script(context.situation(), script, failure);
             return Err(error.into());
         }
+        place.since = Some(exchange.since());
+    }
+}
+
+/// A response whose head has come.
+struct Begun {
+    head: ResponseHead,
+    exchange: Exchange,
+    /// The script makes an error page.
+    is_error: bool,
+}
+
+impl Begun {
+    /// Lets directives and the site's configuration change the head, and choose the filters of the
+    /// content.
+    ///
+    /// # Errors
+    /// A directive turns the response into an error.
+    async fn respond(
+        mut self,
+        context: &mut RequestContext<'_, '_>,
+        site: &Site,
+        mut ruled: Option<&mut Rc<Ruled>>,
+        script: &Script,
+    ) -> Result<Response, RespondError> {
+        let rules = ruled.as_deref().map(Rc::as_ref);
+        let environment = rules.map(|ruled| &ruled.state.env);
+        let environment = environment.or(context.script_environment.as_deref());
+        let compresses = codings::compresses(site, true, environment) && !self.is_error;
+        let length_hint = short_length(rules, compresses, &mut self.exchange).await;
+        let modified = rules.and_then(|ruled| modified(context, site, ruled, script));
+        let body = Body::script(self.exchange, self.head.content_length());
+        let response = Response::new(Head::Own(self.head), body);
+        let response = Response { length_hint, modified, ..response };
+        let edited = rules.and_then(|ruled| ruled.state.request_fields.clone());
+        let mut response = adjust(context, site, ruled.as_deref_mut(), response).await?;
+        let fields = edited.as_ref().unwrap_or(&context.request.fields);
+        response.takes_ranges = response.filters.is_empty() && fields.contains(b"range");
+        if !compresses {
+            return Ok(response);
+        }
+        let environment = ruled.as_deref().map(|ruled| &ruled.state.env);
+        let environment = environment.or(context.script_environment.as_deref());
+        let facts = CodingFacts { fields, environment };
+        let mut response = codings::compress(site, context.request, facts, response);
+        response.takes_ranges &= response.filters.is_empty();
+        Ok(response)
     }
 }
 
@@ -217,18 +257,30 @@ async fn final_head(
         let is_gone = |poll: &mut Context<'_>| context.stream.poll_broken(poll);
         let wait = exchange.head(&mut context.scratch.head);
         let kind = unless(is_gone, wait).await.ok_or(NoHead::Gone)??;
-        let head = checked_head(kind, &context.scratch.head)?;
-        if kind == HeadKind::Final {
-            return Ok(head);
-        }
-        if head.status.is_informational() {
-            context.stream.send_interim(&head).await;
+        if kind == HeadKind::Environment {
+            context.script_environment = Some(variables(&context.scratch.head)?);
+        } else {
+            let head = checked_head(kind, &context.scratch.head)?;
+            if kind == HeadKind::Final {
+                return Ok(head);
+            }
+            if head.status.is_informational() {
+                context.stream.send_interim(&head).await;
+            }
         }
         // A script that sends them without end does not keep the thread: other connections get
         // their turn, and it is told when its client is gone.
         let is_gone = |poll: &mut Context<'_>| context.stream.poll_broken(poll);
         unless(is_gone, tokio::task::yield_now()).await.ok_or(NoHead::Gone)?;
     }
+}
+
+/// The variables that a script has set with `apache_setenv()`.
+fn variables(bytes: &[u8]) -> Result<Box<Fields>, ExchangeError> {
+    let sent = decode_head(bytes)?;
+    let mut variables = Fields::with_capacity(sent.field_count(), bytes.len());
+    sent.fields().for_each(|(name, value)| variables.push(name, value));
+    Ok(Box::new(variables))
 }
 
 /// Runs `wait` until `gone` returns that its result is no longer needed; then returns `None`.

@@ -49,6 +49,14 @@ fn server(page: &mut MetricsPage, snapshot: &Snapshot) {
     page.gauge(family, one(snapshot.started));
     let family = ("howdah_generation", "", "The number of the generation that answers.");
     page.gauge(family, one(snapshot.generation as f64));
+    let missing = [
+        &snapshot.missing_listeners,
+        &snapshot.missing_admin_listeners,
+        &snapshot.listeners_without_http3,
+    ];
+    let missing: usize = missing.iter().map(|listeners| listeners.len()).sum();
+    let help = "Ports of the configuration that cannot be listened on, TCP and UDP.";
+    page.gauge(("howdah_listeners_missing", "", help), one(missing as f64));
     let connections = &snapshot.connections;
     let family = ("howdah_connections", "", "Open connections of clients.");
     page.gauge(family, one(connections.open as f64));

@@ -44,6 +44,10 @@ pub(crate) struct Snapshot {
     pub(crate) temporary_files: TemporaryFiles,
     #[serde(default)]
     pub(crate) missing_listeners: Vec<MissingListener>,
+    #[serde(default)]
+    pub(crate) missing_admin_listeners: Vec<MissingListener>,
+    #[serde(default)]
+    pub(crate) listeners_without_http3: Vec<MissingListener>,
     pub(crate) sites: Vec<SiteSnapshot>,
     /// Requests that belong to no site: refused heads, unknown hosts.
     pub(crate) unassigned: SiteSnapshot,
@@ -318,6 +322,8 @@ impl Snapshot {
             },
             temporary_files: TemporaryFiles { bytes, limit },
             missing_listeners: facts.missing_listeners.clone(),
+            missing_admin_listeners: facts.missing_admin.clone(),
+            listeners_without_http3: facts.without_http3.clone(),
             sites: sites(shared, &totals),
             unassigned: SiteSnapshot::of(NO_SITE, &totals, None),
             ..Snapshot::default()

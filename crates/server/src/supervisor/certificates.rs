@@ -3,7 +3,7 @@
 //! The supervisor compares them with the disk once a second, because the front's user may not read
 //! them. A certificate and its key are two files, which change one after the other: they are read
 //! when neither has changed for one look. A pair that cannot be used leaves the former one in use,
-//! or the site closed.
+//! or the site closed. The same holds for the authorities of clients.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -24,7 +24,7 @@ use crate::tls::{self, LocalAuthority, PairText, TICKET_LIFETIME};
 /// The time between two looks.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The files of all sites' certificates, as they were at the last look.
+/// The files of all sites' certificates and authorities of clients, as they were at the last look.
 #[derive(Debug, Default)]
 pub(super) struct CertificateFiles {
     sites: Vec<SiteFiles>,
@@ -51,13 +51,13 @@ impl CertificateFiles {
     /// The files that `config` names, as they are now. Those of closed sites are read at the next
     /// look, since they may have changed after they were read. `closed` is by site.
     pub(super) fn of(config: &Config, closed: &[Option<String>]) -> CertificateFiles {
-        let with_files =
-            config.sites.iter().enumerate().filter(|(_, site)| !site.tls.cert.is_empty());
+        let has_files = |site: &Site| !site.tls.cert.is_empty() || site.tls.client_ca.is_some();
+        let with_files = config.sites.iter().enumerate().filter(|(_, site)| has_files(site));
         let sites: Vec<SiteFiles> = with_files
             .map(|(number, site)| {
                 let pairs = site.tls.pairs();
-                let paths: Vec<PathBuf> =
-                    pairs.flat_map(|(cert, key)| [cert.to_owned(), key.to_owned()]).collect();
+                let of_pairs = pairs.flat_map(|(cert, key)| [cert.to_owned(), key.to_owned()]);
+                let paths: Vec<PathBuf> = of_pairs.chain(site.tls.client_ca.clone()).collect();
                 SiteFiles {
                     site: number,
                     stamps: paths.iter().map(|path| stamp(path)).collect(),
@@ -109,45 +109,43 @@ impl Supervisor {
                 continue;
             };
             let name = settings.name.clone();
-            match read(settings) {
-                Ok((pairs, remarks)) => {
-                    for remark in remarks {
-                        self.say(Level::Warning, &remark);
+            match TlsFiles::read(settings) {
+                Ok(files) => {
+                    for remark in &files.remarks {
+                        self.say(Level::Warning, remark);
                     }
-                    let (level, what) = match self.replace_certificates(site, pairs) {
-                        Ok(()) => {
-                            (Level::Notice, format!("site {name}: its new certificate is in use"))
-                        }
+                    let news = files.news(current, site);
+                    let (level, what) = match self.replace_files(site, files) {
+                        Ok(()) => (Level::Notice, format!("site {name}: its {news} in use")),
                         Err(error) => (
                             Level::Error,
                             format!(
-                                "site {name}: the front does not get the new certificate: {error}; \
+                                "site {name}: the front does not get what is new: {error}; \
                                  `howdah reload` hands it over"
                             ),
                         ),
                     };
                     self.say(level, &what);
                 }
-                Err(why) => self.keep_former_certificates(site, &name, why),
+                Err(unusable) => self.keep_former_files(site, &name, unusable),
             }
         }
     }
 
-    /// Says that the files of a site's certificates cannot be used. A closed site stays closed, for
-    /// this reason.
-    fn keep_former_certificates(&mut self, site: usize, name: &str, why: String) {
+    /// Says that the files of a site cannot be used. A closed site stays closed, for this reason.
+    fn keep_former_files(&mut self, site: usize, name: &str, unusable: UnusableFile) {
+        let UnusableFile { kept, why } = unusable;
         let place =
             self.current.as_mut().and_then(|current| current.closed.get_mut(site)?.as_mut());
         let Some(reason) = place else {
-            let what = format!("site {name}: the former certificate stays in use: {why}");
-            return self.say(Level::Error, &what);
+            return self.say(Level::Error, &format!("site {name}: {kept} in use: {why}"));
         };
         if *reason == why {
             return;
         }
         reason.clone_from(&why);
         self.say(Level::Error, &format!("site {name}: it still has no https: {why}"));
-        let message = ToFront::Closed { site, why };
+        let message = ToFront::Closed { site, why: Some(why) };
         if let Err(error) = self.tell_serving(&message, None) {
             self.say(Level::Error, &format!("the front does not learn of it: {error}"));
         }
@@ -172,6 +170,31 @@ impl Supervisor {
         told().map_err(|error| format!("a front does not get the new key: {error}"))
     }
 
+    /// Replaces the content of a site's files in the front that serves, and for fronts to come. A
+    /// closed site is open then.
+    fn replace_files(&mut self, site: usize, files: TlsFiles) -> std::io::Result<()> {
+        if let Some(authorities) = files.authorities {
+            let memory = front_protocol::write_memory(&authorities)?;
+            let current = self.current.as_mut();
+            if let Some(place) =
+                current.and_then(|current| current.client_authorities.get_mut(site))
+            {
+                *place = Some(authorities);
+            }
+            self.tell_serving(&ToFront::ClientAuthorities { site }, Some(&memory))?;
+        }
+        // Other certificates are not from files of the configuration.
+        if !files.pairs.is_empty() {
+            self.replace_certificates(site, files.pairs)?;
+        }
+        let current = self.current.as_mut();
+        let reason = current.and_then(|current| current.closed.get_mut(site)?.take());
+        match reason {
+            Some(_) => self.tell_serving(&ToFront::Closed { site, why: None }, None),
+            None => Ok(()),
+        }
+    }
+
     /// Replaces the certificates of a site in the front that serves, and for fronts to come.
     pub(super) fn replace_certificates(
         &mut self,
@@ -183,7 +206,6 @@ impl Supervisor {
             && let Some(place) = Arc::make_mut(&mut current.certificates).get_mut(site)
         {
             *place = pairs;
-            current.closed[site] = None;
         }
         self.tell_serving(&ToFront::Certificates { site }, Some(&memory))
     }
@@ -239,11 +261,55 @@ impl Supervisor {
     }
 }
 
+/// The content of files, with remarks about it for the log.
+pub(super) type WithRemarks<Content> = (Content, Vec<String>);
+
+/// The content of a site's files.
+struct TlsFiles {
+    pairs: Vec<PairText>,
+    authorities: Option<Vec<u8>>,
+    remarks: Vec<String>,
+}
+
+/// A file of a site that cannot be used.
+struct UnusableFile {
+    /// The part that stays, as the beginning of a message.
+    kept: &'static str,
+    why: String,
+}
+
+impl TlsFiles {
+    fn read(site: &Site) -> Result<TlsFiles, UnusableFile> {
+        let unusable = |kept| move |why| UnusableFile { kept, why };
+        let pairs = read_pairs(site).map_err(unusable("the former certificate stays"))?;
+        let (pairs, mut remarks) = pairs;
+        let authorities = read_authorities(site).transpose();
+        let authorities =
+            authorities.map_err(unusable("the former authorities of clients stay"))?;
+        let authorities = authorities.map(|(text, more)| {
+            remarks.extend(more);
+            text
+        });
+        Ok(TlsFiles { pairs, authorities, remarks })
+    }
+
+    /// Names the parts that differ from those of the plan.
+    fn news(&self, plan: &GenerationPlan, site: usize) -> &'static str {
+        let has_pairs = plan.certificates.get(site) == Some(&self.pairs) || self.pairs.is_empty();
+        let has_authorities = plan.client_authorities.get(site) == Some(&self.authorities);
+        match (has_pairs, has_authorities) {
+            (true, false) => "new authorities of clients are",
+            (false, false) => "new certificate and authorities of clients are",
+            (_, true) => "new certificate is",
+        }
+    }
+}
+
 /// Reads the certificates of a site. Returns them with remarks about them.
 ///
 /// # Errors
 /// The first mistake.
-pub(super) fn read(site: &Site) -> Result<(Vec<PairText>, Vec<String>), String> {
+pub(super) fn read_pairs(site: &Site) -> Result<WithRemarks<Vec<PairText>>, String> {
     let (mut texts, mut pairs, mut remarks) = (Vec::new(), Vec::new(), Vec::new());
     for (certificate, key) in site.tls.pairs() {
         let text = PairText::read(certificate, key)?;
@@ -256,12 +322,17 @@ pub(super) fn read(site: &Site) -> Result<(Vec<PairText>, Vec<String>), String> 
     Ok((texts, remarks))
 }
 
-/// Reads the authorities of a site's clients; `None` where clients are asked for nothing.
-pub(super) fn read_authorities(site: &Site) -> Option<Result<Vec<u8>, String>> {
-    let path = site.tls.client_ca.as_deref()?;
+/// Reads the authorities of a site's clients. Returns them with remarks about them; `None` where
+/// clients are asked for nothing.
+pub(super) fn read_authorities(site: &Site) -> Option<Result<WithRemarks<Vec<u8>>, String>> {
+    let (path, name) = (site.tls.client_ca.as_deref()?, &site.name);
+    let shown = path.display();
     Some(tls::read(path).and_then(|text| match tls::clients(&text, site.tls.client_verify) {
-        Ok(_) => Ok(text),
-        Err(why) => Err(format!("{}: {why}", path.display())),
+        Ok(check) => {
+            let remarks = check.remarks.iter();
+            Ok((text, remarks.map(|what| format!("site {name}: {shown}: {what}")).collect()))
+        }
+        Err(why) => Err(format!("{shown}: {why}")),
     }))
 }
 

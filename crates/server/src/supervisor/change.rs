@@ -123,11 +123,14 @@ impl Supervisor {
             }
             current => {
                 let config = self.plan.load().map_err(CommandError::Config)?;
-                let unusable_files = match current {
-                    Some(current) => UnusableFiles::LeaveClosed(current),
-                    // The former program has usable certificates in its memory.
-                    None if cause == ChangeCause::TakeOver => UnusableFiles::Refuse,
-                    None => UnusableFiles::CloseSite,
+                let former = match current {
+                    Some(current) => current.files(),
+                    None => self.inherited_files.clone(),
+                };
+                let unusable_files = match cause {
+                    ChangeCause::Start | ChangeCause::FrontDied => UnusableFiles::CloseSite,
+                    // The former program has usable certificates in its memory, too.
+                    _ => UnusableFiles::LeaveClosed(&former),
                 };
                 let found = GenerationPlan::find(config, &self.environment, unusable_files);
                 found.map_err(|errors| CommandError::Config(errors.join("\n")))?
@@ -160,7 +163,8 @@ impl Supervisor {
         let (control, no_control) =
             self.control_for(&generation_plan.config).map_err(CommandError::Failed)?;
         if !cause.keeps_plan() {
-            let of_sockets = sockets.warnings.iter().chain(&sockets.without_http3);
+            let without_http3 = sockets.without_http3.iter().map(|missing| &missing.reason);
+            let of_sockets = sockets.warnings.iter().chain(without_http3);
             for warning in generation_plan.warnings.iter().chain(of_sockets).chain(&no_control) {
                 log.say(Level::Warning, None, warning);
             }
@@ -230,7 +234,7 @@ impl Supervisor {
         };
         if generation.is_ready() {
             generation.phase = GenerationPhase::Serving;
-            generation.want_standbys();
+            generation.prepare_for_deaths();
             generation.start_left_out();
             return self.commit(change);
         }

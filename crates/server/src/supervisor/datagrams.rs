@@ -14,6 +14,7 @@ use super::front_protocol;
 use super::listeners::BoundListener;
 use super::takeover::{Handover, InheritedDatagrams};
 use crate::quic::{Mailbox, QuicListener, QuicSecret, QuicStart, SLOTS};
+use crate::status::MissingListener;
 
 /// The most sockets of a listener. More threads only send.
 const MOST_SOCKETS: usize = 64;
@@ -43,16 +44,16 @@ struct Common {
 
 impl Datagrams {
     /// Returns the sockets for those of `listeners` that have HTTP/3, one for each of `threads`,
-    /// and warnings about addresses without. Sockets that are there are kept, also in their number:
-    /// the kernel gives a client's packets to the same one then.
+    /// and the addresses that there are none for. Sockets that are there are kept, also in their
+    /// number: the kernel gives a client's packets to the same one then.
     pub(super) fn prepare(
         &self,
         config: &Config,
         listeners: &[BoundListener],
         threads: usize,
-    ) -> (Datagrams, Vec<String>) {
-        let mut warnings = Vec::new();
-        let mut groups = Vec::new();
+    ) -> (Datagrams, Vec<MissingListener>) {
+        let mut missing = Vec::new();
+        let mut groups: Vec<Group> = Vec::new();
         for listener in listeners.iter().filter(|listener| listener.has_http3(config)) {
             let ListenAddress::Tcp(address) = listener.actual else {
                 continue;
@@ -65,7 +66,10 @@ impl Datagrams {
             };
             match sockets {
                 Ok(sockets) => groups.push(Group { address, number, sockets }),
-                Err(error) => warnings.push(refusal(address, &error)),
+                Err(error) => missing.push(MissingListener {
+                    address: address.to_string(),
+                    reason: refusal(address, &error),
+                }),
             }
         }
         let common = match (&self.common, groups.is_empty()) {
@@ -74,13 +78,17 @@ impl Datagrams {
             (None, false) => match Common::make() {
                 Ok(common) => Some(Rc::new(common)),
                 Err(why) => {
-                    groups.clear();
-                    warnings.push(format!("no HTTP/3: {why}; HTTP/1 and HTTP/2 are served"));
+                    missing.extend(groups.drain(..).map(|Group { address, .. }| MissingListener {
+                        address: address.to_string(),
+                        reason: format!(
+                            "no HTTP/3 on {address}: {why}; HTTP/1 and HTTP/2 are served there"
+                        ),
+                    }));
                     None
                 }
             },
         };
-        (Datagrams { groups, common }, warnings)
+        (Datagrams { groups, common }, missing)
     }
 
     /// Returns descriptors for the front of that generation; `None` if no listener has HTTP/3.
@@ -244,10 +252,10 @@ mod tests {
     #[test]
     fn sockets_and_keys_are_kept() {
         let (config, listeners) = listener();
-        let (first, warnings) = Datagrams::default().prepare(&config, &listeners, 2);
-        assert_eq!(warnings, [""; 0]);
-        let (second, warnings) = first.prepare(&config, &listeners, 3);
-        assert_eq!(warnings, [""; 0]);
+        let (first, missing) = Datagrams::default().prepare(&config, &listeners, 2);
+        assert_eq!(missing, []);
+        let (second, missing) = first.prepare(&config, &listeners, 3);
+        assert_eq!(missing, []);
         assert!(Rc::ptr_eq(&first.groups[0].sockets, &second.groups[0].sockets));
         let [first, second] = [first, second].map(|all| all.for_front(7).unwrap().unwrap());
         assert_eq!(first.secret, second.secret);
@@ -262,19 +270,21 @@ mod tests {
             unreachable!()
         };
         let _taken = UdpSocket::bind(address).unwrap();
-        let (none, warnings) = Datagrams::default().prepare(&config, &listeners, 2);
+        let (none, missing) = Datagrams::default().prepare(&config, &listeners, 2);
         assert!(none.for_front(1).unwrap().is_none());
-        assert_eq!(warnings.len(), 1);
-        let begin = format!("no HTTP/3 on {address}: ");
-        assert!(warnings[0].starts_with(&begin), "{}", warnings[0]);
-        assert!(warnings[0].contains("another program has the UDP port"), "{}", warnings[0]);
+        let [MissingListener { address: named, reason }] = &missing[..] else {
+            panic!("{missing:?}")
+        };
+        assert_eq!(*named, address.to_string());
+        assert!(reason.starts_with(&format!("no HTTP/3 on {address}: ")), "{reason}");
+        assert!(reason.contains("another program has the UDP port"), "{reason}");
     }
 
     #[test]
     fn no_port_is_opened_where_http3_is_off() {
         let (mut config, listeners) = listener();
         config.http3.enabled = false;
-        let (none, warnings) = Datagrams::default().prepare(&config, &listeners, 2);
-        assert!(none.groups.is_empty() && warnings.is_empty());
+        let (none, missing) = Datagrams::default().prepare(&config, &listeners, 2);
+        assert!(none.groups.is_empty() && missing.is_empty());
     }
 }

@@ -23,8 +23,10 @@ use crate::quic::QuicStart;
 use crate::status::ServerFacts;
 use crate::tls::TlsStart;
 
-pub(super) use self::key_files::{read_memory, write_memory};
-pub(crate) use self::key_files::{read_pairs, read_ticket_keys, write_pairs, write_ticket_keys};
+pub(super) use self::key_files::write_memory;
+pub(crate) use self::key_files::{
+    read_memory, read_pairs, read_ticket_keys, write_pairs, write_ticket_keys,
+};
 
 /// The values that a front starts with.
 #[derive(Debug)]
@@ -119,12 +121,17 @@ pub(crate) enum ToFront {
         /// Index of the site in the configuration.
         site: usize,
     },
-    /// The files of a site's certificates still cannot be used, now for this reason.
+    /// A site has other authorities of clients. They are in the attached memory file, in PEM.
+    ClientAuthorities {
+        /// Index of the site in the configuration.
+        site: usize,
+    },
+    /// The files of a site still cannot be used, now for this reason, or they can be.
     Closed {
         /// Index of the site in the configuration.
         site: usize,
-        /// The reason, for the operator.
-        why: String,
+        /// The reason, for the operator; `None`: they can be used, and the site is open.
+        why: Option<String>,
     },
     /// Read the packets of HTTP/3 from now on. Until then the former front does.
     ReadPackets,
@@ -217,7 +224,11 @@ impl ToFront {
             ToFront::ReadPackets => PacketWriter::of_kind(8),
             ToFront::Certificates { site } => PacketWriter::of_kind(5).size(*site),
             ToFront::OneCertificate { site } => PacketWriter::of_kind(9).size(*site),
-            ToFront::Closed { site, why } => PacketWriter::of_kind(10).size(*site).text(why),
+            ToFront::Closed { site, why } => {
+                let why = why.as_deref().unwrap_or_default();
+                PacketWriter::of_kind(10).size(*site).text(why)
+            }
+            ToFront::ClientAuthorities { site } => PacketWriter::of_kind(11).size(*site),
         };
         out.finish()
     }
@@ -243,7 +254,11 @@ impl ToFront {
             8 => ToFront::ReadPackets,
             5 => ToFront::Certificates { site: input.size()? },
             9 => ToFront::OneCertificate { site: input.size()? },
-            10 => ToFront::Closed { site: input.size()?, why: input.text()? },
+            10 => ToFront::Closed {
+                site: input.size()?,
+                why: Some(input.text()?).filter(|why| !why.is_empty()),
+            },
+            11 => ToFront::ClientAuthorities { site: input.size()? },
             _ => return Err(malformed()),
         })
     }
@@ -326,7 +341,9 @@ mod tests {
             ToFront::StatusJson { id: 9 },
             ToFront::Certificates { site: 2 },
             ToFront::OneCertificate { site: 2 },
-            ToFront::Closed { site: 2, why: "no key".into() },
+            ToFront::Closed { site: 2, why: Some("no key".into()) },
+            ToFront::Closed { site: 2, why: None },
+            ToFront::ClientAuthorities { site: 2 },
             ToFront::TicketKeys,
             ToFront::ReadPackets,
         ]

@@ -260,6 +260,8 @@ impl Generation {
                 generation: self.number,
                 ledger: ledger.clone(),
                 missing_listeners: sockets.missing.clone(),
+                missing_admin: sockets.missing_admin.clone(),
+                without_http3: sockets.without_http3.clone(),
             },
             tls: TlsStart {
                 pairs: generation_plan.certificates.as_ref().clone(),
@@ -353,10 +355,14 @@ impl Generation {
         pools.filter_map(|pool| Some((pool.name.clone(), pool.take_spare()?))).collect()
     }
 
-    /// Lets a second zygote stand by in each pool. Call it when the generation serves.
-    pub(super) fn want_standbys(&mut self) {
+    /// Lets a second zygote stand by in each pool, and the supervisor keep lists of its scripts.
+    /// Call it when the generation serves.
+    pub(super) fn prepare_for_deaths(&mut self) {
         let now = Instant::now();
-        self.pools.iter_mut().for_each(|pool| pool.want_standby(now));
+        for pool in &mut self.pools {
+            pool.want_standby(now);
+            pool.want_lists(now);
+        }
     }
 
     /// Kills all processes.
@@ -443,12 +449,14 @@ impl Generation {
         let is_starting = self.pools.iter().any(|pool| pool.standby.is_starting());
         let standbys = self.pools.iter().filter(|_| serves && !is_starting);
         let standbys = standbys.filter_map(PoolProcesses::standby_due);
+        let lists = self.pools.iter().filter(|_| serves).filter_map(PoolProcesses::list_due);
         let stopped = self.pools.iter().filter_map(PoolProcesses::continue_due);
         // A stopped zygote would not end.
         let is_draining = matches!(self.phase, GenerationPhase::Draining { .. });
         let look = (is_draining && !self.is_kept()).then(|| Instant::now() + LOOK);
         zygotes
             .chain(standbys)
+            .chain(lists)
             .chain(stopped)
             .chain(until)
             .chain(heart)

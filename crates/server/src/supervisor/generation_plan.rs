@@ -19,7 +19,7 @@ use super::orders::plan::{self, OrderPlan};
 use super::php_programs;
 use crate::tls::{self, SitePairs, UpstreamSettings};
 
-pub(crate) use self::pairs::UnusableFiles;
+pub(crate) use self::pairs::{FormerFiles, UnusableFiles};
 pub(crate) use self::pools::PoolPlan;
 pub(super) use self::pools::is_program;
 use self::pools::state_folders;
@@ -35,10 +35,11 @@ pub(crate) struct GenerationPlan {
     pub(crate) orders: Option<OrderPlan>,
     /// The certificates and keys of the sites.
     pub(crate) certificates: Arc<SitePairs>,
-    /// By site, why the files of its certificates cannot be used; `None` where they can be, or
-    /// where there are none.
+    /// By site, why its certificates or the authorities of its clients cannot be used; `None` where
+    /// they can be, or where there are none.
     pub(crate) closed: Vec<Option<String>>,
-    /// By site, the authorities of clients in PEM; `None` where clients are asked for nothing.
+    /// By site, the authorities of clients in PEM; `None` where clients are asked for nothing, and
+    /// where they cannot be used.
     pub(crate) client_authorities: Vec<Option<Vec<u8>>>,
     /// By site, the settings of TLS to its upstreams.
     pub(crate) upstream_tls: UpstreamSettings,
@@ -69,6 +70,7 @@ impl GenerationPlan {
             abilities,
             unusable_files,
             closed: vec![None; config.sites.len()],
+            closes_to_clients: false,
             errors: Vec::new(),
             warnings: Vec::new(),
         };
@@ -78,9 +80,11 @@ impl GenerationPlan {
         let sites = config.sites.iter().enumerate();
         let mut certificates: SitePairs =
             sites.map(|(number, site)| finder.pairs(number, site)).collect();
+        let sites = config.sites.iter().enumerate();
+        let client_authorities =
+            sites.map(|(number, site)| finder.authorities(number, site)).collect();
         finder.look_for_a_site(&config);
         let upstream_tls = config.sites.iter().map(|site| finder.upstream_tls(site)).collect();
-        let client_authorities = config.sites.iter().map(|site| finder.authorities(site)).collect();
         let mut pools = Vec::new();
         for (number, site) in config.sites.iter().enumerate() {
             finder.look_at_root(site, front.as_ref());
@@ -127,6 +131,8 @@ struct PlanFinder<'s> {
     unusable_files: UnusableFiles<'s>,
     /// By site, why it is closed.
     closed: Vec<Option<String>>,
+    /// Whether a site is closed because the authorities of its clients cannot be used.
+    closes_to_clients: bool,
     errors: Vec<String>,
     warnings: Vec<String>,
     notices: Vec<String>,
@@ -173,17 +179,6 @@ impl PlanFinder<'_> {
             self.notices.push(format!("certificates for {name}: {}", plan.about_demand()));
         }
         Some(plan)
-    }
-
-    /// Reads the authorities of a site's clients, and tries them.
-    fn authorities(&mut self, site: &Site) -> Option<Vec<u8>> {
-        match super::certificates::read_authorities(site)? {
-            Ok(text) => Some(text),
-            Err(why) => {
-                self.errors.push(format!("site {}: {why}", site.name));
-                None
-            }
-        }
     }
 
     /// Makes the settings of TLS to a site's upstreams.

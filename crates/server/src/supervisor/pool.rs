@@ -1,5 +1,6 @@
 //! The supervisor's side of a pool: starts its zygote, reads its messages, and replaces it.
 
+mod hot_list;
 mod limits;
 mod standby;
 mod stopped;
@@ -16,6 +17,7 @@ use howdah_sys::process::{Pid, Program};
 use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::{SIGKILL, SIGTERM};
 
+use self::hot_list::HotList;
 use self::limits::{descriptor_limit, group};
 pub(super) use self::standby::SpareZygote;
 use self::standby::Standby;
@@ -42,6 +44,7 @@ pub(super) struct PoolProcesses {
     pub(super) lines: Option<PoolLog>,
     pub(super) zygote: Option<ZygoteProcess>,
     pub(super) standby: Standby,
+    hot_list: HotList,
     /// `None` without control groups.
     group: Option<PoolGroup>,
     backoff: Backoff,
@@ -103,6 +106,7 @@ impl PoolProcesses {
             lines: Some(PoolLog::new(reader).map_err(told)?),
             zygote: None,
             standby: Standby::default(),
+            hot_list: HotList::default(),
             group: group(number, plan, environment, log),
             backoff: Backoff::default(),
             due: None,
@@ -130,6 +134,7 @@ impl PoolProcesses {
             ready: ReadyZygote { mut zygote, front },
             log: writer,
             lines,
+            lists,
         } = spare;
         let mut pool = PoolProcesses {
             name: plan.settings.pool.clone(),
@@ -138,6 +143,7 @@ impl PoolProcesses {
             lines,
             zygote: None,
             standby: Standby::default(),
+            hot_list: HotList::of(lists),
             group: group(number, plan, environment, log),
             backoff: Backoff::default(),
             due: None,
@@ -147,6 +153,7 @@ impl PoolProcesses {
         let group = pool.place(zygote.pid);
         let failed = group.as_ref().err().map(|error| format!("site {}: {error}", pool.name));
         zygote.group = group.unwrap_or_default();
+        pool.hot_list.hand_over(&zygote);
         pool.zygote = Some(zygote);
         match failed {
             None => (pool, Ok(front)),
@@ -181,6 +188,7 @@ impl PoolProcesses {
                 continue_at: None,
             }),
             standby: Standby::default(),
+            hot_list: HotList::default(),
             backoff: Backoff::default(),
             due: None,
             is_left_out: false,
@@ -197,6 +205,7 @@ impl PoolProcesses {
             Some(ready) => ready,
             None => self.launch(environment, None)?,
         };
+        self.hot_list.hand_over(&zygote);
         self.zygote = Some(zygote);
         Ok(front)
     }

@@ -36,8 +36,8 @@ pub(super) struct Sockets {
     pub(super) missing: Vec<MissingListener>,
     /// The addresses for monitors that it does not listen on.
     pub(super) missing_admin: Vec<MissingListener>,
-    /// The listeners without HTTP/3, and why.
-    pub(super) without_http3: Vec<String>,
+    /// The addresses without HTTP/3, though the configuration wants HTTP/3 there.
+    pub(super) without_http3: Vec<MissingListener>,
     /// About addresses that were left out.
     pub(super) warnings: Vec<String>,
 }
@@ -59,6 +59,8 @@ impl Sockets {
 #[derive(Debug, Default)]
 pub(super) struct MissingListeners {
     addresses: Vec<String>,
+    /// Those without HTTP/3 alone: what is missing is the UDP port.
+    without_http3: Vec<String>,
     due: Option<Instant>,
     backoff: Backoff,
 }
@@ -68,12 +70,14 @@ impl MissingListeners {
     pub(super) fn follow(&mut self, sockets: &Sockets, now: Instant) {
         let missing = sockets.missing.iter().chain(&sockets.missing_admin);
         let addresses: Vec<String> = missing.map(|missing| missing.address.clone()).collect();
-        if addresses.is_empty() {
+        let without_http3: Vec<String> =
+            sockets.without_http3.iter().map(|missing| missing.address.clone()).collect();
+        if addresses.is_empty() && without_http3.is_empty() {
             *self = MissingListeners::default();
-        } else if addresses != self.addresses {
+        } else if addresses != self.addresses || without_http3 != self.without_http3 {
             let mut backoff = Backoff::default();
-            self.due = Some(now + backoff.after_failure());
-            (self.addresses, self.backoff) = (addresses, backoff);
+            let due = Some(now + backoff.after_failure());
+            *self = MissingListeners { addresses, without_http3, due, backoff };
         }
     }
 
@@ -188,9 +192,15 @@ impl Supervisor {
         missing.due = Some(now + missing.backoff.after_failure());
         let config = &current.config;
         let all = config.listen.iter().map(|settings| &settings.address).chain(&config.admin);
-        let there: Vec<String> = all
+        let there = all
             .filter(|address| missing.has(address) && listeners::can_bind(address))
-            .map(ToString::to_string)
+            .map(ToString::to_string);
+        let has_port = |address: &&String| {
+            address.parse().is_ok_and(|address| datagrams::obstacle(address).is_none())
+        };
+        let with_http3 = missing.without_http3.iter().filter(has_port);
+        let there: Vec<String> = there
+            .chain(with_http3.map(|address| format!("the UDP port of {address}")))
             .collect();
         if !there.is_empty() {
             let what = format!("{} can be listened on now", there.join(" and "));
@@ -216,11 +226,8 @@ impl Supervisor {
         for listener in admin {
             let _ = writeln!(text, "{ANSWERS_MONITORS}http://{}", listener.actual);
         }
-        for missing in missing.iter().chain(missing_admin) {
+        for missing in missing.iter().chain(missing_admin).chain(without_http3) {
             let _ = writeln!(text, "{}; tried again and again", missing.reason);
-        }
-        for reason in without_http3 {
-            let _ = writeln!(text, "{reason}");
         }
     }
 }

@@ -23,6 +23,7 @@ use super::datagrams::Datagrams;
 use super::environment::Environment;
 use super::front_process::RunFront;
 use super::front_protocol;
+use super::generation_plan::FormerFiles;
 use super::listeners::BoundListener;
 use super::oom;
 use super::orders::CertificateOrders;
@@ -120,6 +121,7 @@ pub(crate) fn serve(
         certificate_files: CertificateFiles::default(),
         releases: Releases::default(),
         inherited_lists: Vec::new(),
+        inherited_files: FormerFiles::default(),
         ticket_keys: TicketKeys::default(),
         ticket_keys_due: None,
         orphans: OrphanSearch::default(),
@@ -182,8 +184,15 @@ impl Supervisor {
             totals,
             generations,
             lists,
+            closed,
+            authorities,
         } = inheritance;
         self.inherited_lists = lists;
+        self.inherited_files.closed = closed;
+        for (memory, path) in authorities {
+            let text = front_protocol::read_memory(memory)?;
+            self.inherited_files.authorities.push((path, text));
+        }
         self.ledger = Ledger::inherit(totals);
         self.next_number = next_number;
         if let Some(tickets) = tickets {

@@ -22,6 +22,8 @@
 //! front 1234 9                        process, descriptor of its channel
 //! pool 1235 10 11 shop                zygote, descriptors of its socket and its log, name
 //! scripts 33 12 shop                  user, descriptor of a pipe with a list of scripts, name
+//! closed shop                         name of a site whose certificates cannot be used
+//! authorities 13 /etc/ssl/clients.pem descriptor of a memory file with the content of that file
 //! ```
 
 use std::ffi::{CString, OsStr};
@@ -59,6 +61,10 @@ pub(super) struct Inheritance {
     pub(super) totals: Totals,
     pub(super) generations: Vec<InheritedGeneration>,
     pub(super) lists: Vec<InheritedList>,
+    /// The names of the sites that are closed.
+    pub(super) closed: Vec<String>,
+    /// The authorities of clients in memory files, and the names of the files that they are from.
+    pub(super) authorities: Vec<(OwnedFd, PathBuf)>,
 }
 
 /// The part that belongs to HTTP/3.
@@ -236,6 +242,10 @@ impl Inheritance {
                 pipe: words.descriptor()?,
                 site: words.rest().to_string_lossy().into_owned(),
             }),
+            b"closed" => self.closed.push(words.rest().to_string_lossy().into_owned()),
+            b"authorities" => {
+                self.authorities.push((words.descriptor()?, words.rest().into()));
+            }
             _ => {}
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
@@ -15,10 +15,11 @@ use howdah_sys::descriptor;
 use howdah_sys::process::{Exit, Pid, Program};
 use howdah_sys::signal::SIGKILL;
 
-use super::environment::Environment;
+use super::environment::{Environment, variable};
 use super::front_process::FrontProcess;
 use super::front_protocol;
 use super::generation::{Generation, GenerationPhase};
+use super::generation_plan::GenerationPlan;
 use super::listeners::BoundListener;
 use super::pool::PoolProcesses;
 use super::service_manager::ServiceEvent;
@@ -28,6 +29,9 @@ use crate::log::Level;
 
 /// Time in which the new program must check the configuration.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
+/// The environment variable that tells the check which sites are closed already: their names, one
+/// a line. What keeps them closed does not keep the new program from serving the others.
+pub(crate) const CLOSED_SITES: &str = "HOWDAH_CLOSED_SITES";
 /// Maximum bytes of its output that are kept.
 const LONGEST_OUTPUT: usize = 64 * 1024;
 
@@ -56,7 +60,7 @@ impl ConfigCheck {
             arguments: arguments
                 .map(|argument| CString::new(argument.as_bytes()))
                 .collect::<Result<_, _>>()?,
-            environment: takeover::variables(environment, None)?,
+            environment: check_variables(supervisor)?,
             descriptors: vec![
                 File::open("/dev/null")?.into(),
                 writer.try_clone()?.into(),
@@ -112,6 +116,15 @@ impl ConfigCheck {
         }
         ours
     }
+}
+
+/// Returns the environment of the check: with the names of the sites that are closed already.
+fn check_variables(supervisor: &Supervisor) -> io::Result<Vec<CString>> {
+    let mut variables = takeover::variables(&supervisor.environment, None)?;
+    let closed = supervisor.current.as_ref().map(|current| current.files().closed.join("\n"));
+    let name = OsStr::new(CLOSED_SITES);
+    variables.push(variable(name, closed.unwrap_or_default().as_ref())?);
+    Ok(variables)
 }
 
 impl Drop for ConfigCheck {
@@ -180,6 +193,12 @@ impl Supervisor {
     fn hand_over(&self) -> io::Result<std::convert::Infallible> {
         let tickets = front_protocol::write_ticket_keys(&self.ticket_keys)?;
         let lists = self.asked_lists();
+        let files = self.current.as_ref().map(GenerationPlan::files).unwrap_or_default();
+        let authorities = files
+            .authorities
+            .iter()
+            .map(|(path, text)| Ok((path.as_os_str(), front_protocol::write_memory(text)?)));
+        let authorities: Vec<(&OsStr, OwnedFd)> = authorities.collect::<io::Result<_>>()?;
         let mut handover = Handover::default();
         let none = OsStr::new("");
         if !self.ticket_keys.is_empty() {
@@ -212,6 +231,12 @@ impl Supervisor {
         for InheritedList { site, uid, pipe } in &lists {
             let words = ["scripts", &uid.to_string()];
             handover.line(&words, &[pipe.as_fd()], OsStr::new(site))?;
+        }
+        for name in &files.closed {
+            handover.line(&["closed"], &[], OsStr::new(name))?;
+        }
+        for (path, memory) in &authorities {
+            handover.line(&["authorities"], &[memory.as_fd()], path)?;
         }
         Err(handover.execute(&self.environment))
     }

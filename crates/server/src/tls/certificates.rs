@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::SignatureScheme;
-use rustls::sign::CertifiedKey;
 
 use super::pair::{CertificatePair, PairText, SitePairs};
 
@@ -109,7 +108,7 @@ impl Certificates {
         site: usize,
         name: Option<&str>,
         schemes: &[SignatureScheme],
-    ) -> Option<Arc<CertifiedKey>> {
+    ) -> Option<Arc<CertificatePair>> {
         let of_site = self.of(site);
         let is_usable = |number: &usize| {
             let key = &of_site.pairs[*number].certified.key;
@@ -117,7 +116,7 @@ impl Certificates {
         };
         let named = name.and_then(|name| of_site.covering(name).filter(is_usable).min());
         let any = || (0..of_site.pairs.len()).find(is_usable);
-        named.or_else(any).map(|number| Arc::clone(&of_site.pairs[number].certified))
+        named.or_else(any).map(|number| Arc::clone(&of_site.pairs[number]))
     }
 
     fn of(&self, site: usize) -> Arc<PairsOfSite> {

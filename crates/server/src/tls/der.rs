@@ -8,7 +8,12 @@ use std::net::IpAddr;
 pub(super) struct ParsedCertificate {
     /// 3 for every certificate of today.
     pub(super) version: u8,
+    /// The digits of the number, the highest first, without zeros before them.
     pub(super) serial: Vec<u8>,
+    /// The algorithm of the signature, as the bytes of an object identifier.
+    pub(super) signature_algorithm: Vec<u8>,
+    /// The algorithm of the subject's key, as the bytes of an object identifier.
+    pub(super) key_algorithm: Vec<u8>,
     pub(super) issuer: Vec<NameAttribute>,
     pub(super) subject: Vec<NameAttribute>,
     /// Seconds since 1970.
@@ -25,6 +30,8 @@ pub(super) struct NameAttribute {
     /// The kind, as the bytes of an object identifier.
     pub(super) kind: Vec<u8>,
     pub(super) value: String,
+    /// The value with its tag and its length.
+    pub(super) encoded: Vec<u8>,
     /// Whether the part has its place in common with the one before.
     pub(super) is_beside: bool,
 }
@@ -45,7 +52,11 @@ const BOOLEAN: u8 = 0x01;
 const INTEGER: u8 = 0x02;
 const OCTETS: u8 = 0x04;
 const OBJECT: u8 = 0x06;
+/// T61String, which everybody reads as Latin 1.
+const LATIN_TEXT: u8 = 0x14;
 const UTC_TIME: u8 = 0x17;
+/// BMPString.
+const UTF16_TEXT: u8 = 0x1e;
 const TIME: u8 = 0x18;
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
@@ -66,13 +77,17 @@ impl ParsedCertificate {
                 number.first().copied().unwrap_or(0).saturating_add(1)
             }
         };
-        let serial = fields.expect(INTEGER)?.to_vec();
-        fields.expect(SEQUENCE)?;
+        let serial = fields.expect(INTEGER)?;
+        let zeros = serial.iter().take_while(|byte| **byte == 0).count();
+        // The number 0 has one digit.
+        let serial = serial[zeros.min(serial.len().saturating_sub(1))..].to_vec();
+        let signature_algorithm = DerReader(fields.expect(SEQUENCE)?).expect(OBJECT)?.to_vec();
         let issuer = name(fields.expect(SEQUENCE)?)?;
         let mut validity = DerReader(fields.expect(SEQUENCE)?);
         let (begins, ends) = (validity.time()?, validity.time()?);
         let subject = name(fields.expect(SEQUENCE)?)?;
-        fields.expect(SEQUENCE)?;
+        let mut key = DerReader(fields.expect(SEQUENCE)?);
+        let key_algorithm = DerReader(key.expect(SEQUENCE)?).expect(OBJECT)?.to_vec();
         let mut alternatives = None;
         while let Some((tag, content)) = fields.next()? {
             if tag == EXTENSIONS {
@@ -89,6 +104,8 @@ impl ParsedCertificate {
         Ok(ParsedCertificate {
             version,
             serial,
+            signature_algorithm,
+            key_algorithm,
             issuer,
             subject,
             begins,
@@ -107,13 +124,31 @@ fn name(content: &[u8]) -> Result<Vec<NameAttribute>, Malformed> {
         while !pairs.0.is_empty() {
             let mut pair = DerReader(pairs.expect(SEQUENCE)?);
             let kind = pair.expect(OBJECT)?.to_vec();
-            let (_, value) = pair.next()?.ok_or(Malformed)?;
-            let value = String::from_utf8_lossy(value).into_owned();
-            all.push(NameAttribute { kind, value, is_beside });
+            let before = pair.0;
+            let (tag, value) = pair.next()?.ok_or(Malformed)?;
+            let encoded = before[..before.len() - pair.0.len()].to_vec();
+            let value = text(tag, value);
+            all.push(NameAttribute { kind, value, encoded, is_beside });
             is_beside = true;
         }
     }
     Ok(all)
+}
+
+/// Reads a text. The usual kinds are UTF-8 or parts of it.
+fn text(tag: u8, bytes: &[u8]) -> String {
+    match tag {
+        LATIN_TEXT => bytes.iter().map(|byte| char::from(*byte)).collect(),
+        UTF16_TEXT => {
+            let units = bytes
+                .chunks(2)
+                .map(|unit| unit.iter().fold(0, |value, byte| value << 8 | u16::from(*byte)));
+            char::decode_utf16(units)
+                .map(|one| one.unwrap_or(char::REPLACEMENT_CHARACTER))
+                .collect()
+        }
+        _ => String::from_utf8_lossy(bytes).into_owned(),
+    }
 }
 
 /// Reads the names of a subject.

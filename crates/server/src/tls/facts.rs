@@ -1,28 +1,40 @@
 //! The facts about a connection that rules and scripts may see.
 
-use super::client;
-use howdah_http::Tls;
+use std::sync::Arc;
+
+use super::{certificate_variables, fill_random};
+use howdah_http::{CertificateVariables, Tls};
 use rustls::{CipherSuite, HandshakeKind, ProtocolVersion, ServerConnection};
 
-/// Returns the facts about a connection whose handshake is over.
-pub(super) fn of(session: &ServerConnection) -> Tls {
+/// The library, as `SSL_VERSION_LIBRARY`.
+pub(super) const LIBRARY: &str = "rustls/0.23";
+
+/// Returns the facts about a connection whose handshake is over. `server` are the variables of the
+/// certificate that the client has seen.
+pub(super) fn of(session: &ServerConnection, server: Option<Arc<CertificateVariables>>) -> Tls {
     let suite = session.negotiated_cipher_suite().map(|suite| suite.suite());
     let (cipher, cipher_bits) = cipher(suite);
+    let is_tls12 = session.protocol_version() == Some(ProtocolVersion::TLSv1_2);
     Tls {
-        protocol: match session.protocol_version() {
-            Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
-            _ => "TLSv1.3",
-        },
+        protocol: if is_tls12 { "TLSv1.2" } else { "TLSv1.3" },
         cipher,
         cipher_bits,
         is_resumed: session.handshake_kind() == Some(HandshakeKind::Resumed),
+        session: session_id().filter(|_| !is_tls12),
+        library: LIBRARY,
+        server_name: session.server_name().map(Into::into),
+        server,
         client: session
             .peer_certificates()
             .and_then(|chain| chain.first())
-            .map(|certificate| client::variables(certificate))
-            .unwrap_or_default(),
-        server_name: session.server_name().map(Into::into),
+            .map(|certificate| Box::new(certificate_variables::of_client(certificate))),
     }
+}
+
+/// Returns a number for a connection of TLS 1.3: OpenSSL, too, gives each one a random number.
+pub(super) fn session_id() -> Option<[u8; 32]> {
+    let mut id = [0; 32];
+    fill_random(&mut id).is_ok().then_some(id)
 }
 
 /// Returns OpenSSL's name of a cipher suite, and the bits of its key.
@@ -43,5 +55,18 @@ pub(super) fn cipher(suite: Option<CipherSuite>) -> (&'static str, u16) {
             ("ECDHE-RSA-CHACHA20-POLY1305", 256)
         }
         _ => ("UNKNOWN", 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_is_the_one_that_is_built_in() {
+        let packages = include_str!("../../../../Cargo.lock");
+        let (_, behind) = packages.split_once("name = \"rustls\"\nversion = \"").unwrap();
+        let (version, _) = behind.split_once('"').unwrap();
+        assert!(format!("rustls/{version}").starts_with(&format!("{LIBRARY}.")), "{version}");
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
+use howdah_http::CertificateVariables;
 use howdah_site::Sites;
 use http::HeaderValue;
 use rustls::server::{Accepted, Acceptor};
@@ -114,7 +115,7 @@ async fn perform(
 ) -> Result<(Encrypted, Peer), HandshakeFailure> {
     let (accepted, rest) = hello(&socket).await?;
     if let Some(settings) = challenge(thread, &accepted) {
-        let session = begin(accepted, settings, &socket, &rest)?;
+        let (session, _) = begin(accepted, settings, &socket, &rest)?;
         let mut transport = Encrypted::new(socket, session);
         poll_fn(|context| transport.poll_handshake(context)).await?;
         // The authority has seen the certificate, and closes the connection.
@@ -128,11 +129,11 @@ async fn perform(
             return Err(HandshakeFailure::NoCertificate(why));
         }
     };
-    let session = begin(accepted, settings, &socket, &rest)?;
+    let (session, certificate) = begin(accepted, settings, &socket, &rest)?;
     let mut transport = Encrypted::new(socket, session);
     poll_fn(|context| transport.poll_handshake(context)).await?;
     let tls = Established {
-        facts: transport.facts(facts::of),
+        facts: transport.facts(|session| facts::of(session, certificate)),
         site,
         alternative: alternative(thread, &peer),
     };
@@ -201,16 +202,19 @@ fn is_older_than_tls12(start: &[u8]) -> bool {
     version.is_some_and(|version| *version < TLS12[..])
 }
 
+/// Begins a session with the client's first message, and returns it with the variables of the
+/// certificate that was chosen meanwhile.
 fn begin(
     accepted: Accepted,
     settings: Arc<ServerConfig>,
     socket: &TcpStream,
     mut rest: &[u8],
-) -> Result<ServerConnection, HandshakeFailure> {
+) -> Result<(ServerConnection, Option<Arc<CertificateVariables>>), HandshakeFailure> {
     let mut session = accepted.into_connection(settings).map_err(|(error, mut alert)| {
         let _ = alert.write_all(&mut Once(socket));
         HandshakeFailure::Tls(error)
     })?;
+    let certificate = policy::take_chosen();
     // The first message may have brought early data with it.
     loop {
         if let Err(error) = session.process_new_packets() {
@@ -218,7 +222,7 @@ fn begin(
             return Err(HandshakeFailure::Tls(error));
         }
         if rest.is_empty() {
-            return Ok(session);
+            return Ok((session, certificate));
         }
         session.read_tls(&mut rest)?;
     }
@@ -235,7 +239,7 @@ fn settings(
     let tls = thread.shared.tls.as_ref().ok_or_else(none)?;
     let number = site_for(thread.sites(), tls, peer.listener, peer.local.ip(), name)?;
     let settings = tls.settings(number);
-    settings.map(|settings| (number, Arc::clone(settings))).ok_or_else(none)
+    settings.map(|settings| (number, settings)).ok_or_else(none)
 }
 
 /// Returns the number of the site for a client that asks for `name` at `address` of the listener
@@ -251,6 +255,9 @@ pub(super) fn site_for(
     let address = address.to_canonical().to_string();
     let host = name.map_or(address, str::to_ascii_lowercase);
     let site = sites.find_on(listener, host.as_bytes()).ok_or_else(none)?;
+    if tls.is_closed(site.number()) {
+        return Err(none());
+    }
     let has_one = match name {
         Some(_) => tls.is_for(site, &host),
         None => tls.certificates.has_any(site.number()),

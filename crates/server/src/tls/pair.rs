@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use howdah_config::{HostPattern, Site};
-use howdah_http::date;
+use howdah_http::{CertificateVariables, date};
 use howdah_sys::open;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
 use super::certificate::CertificateFacts;
+use super::certificate_variables;
 use super::policy::provider;
 
 /// A certificate and its key in PEM, with the names of their files.
@@ -35,6 +36,8 @@ pub(crate) struct CertificatePair {
     pub(crate) name: String,
     pub(crate) certified: Arc<CertifiedKey>,
     pub(crate) facts: CertificateFacts,
+    /// The variables for rules and scripts.
+    pub(super) variables: Arc<CertificateVariables>,
 }
 
 /// The longest file that is read: a hundred certificates.
@@ -70,6 +73,7 @@ impl PairText {
                  bits or more"
             ))
         })?;
+        let variables = Arc::new(certificate_variables::of_server(&chain[0]));
         let certified = CertifiedKey::new(chain, signs);
         match certified.keys_match() {
             Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
@@ -86,6 +90,7 @@ impl PairText {
             name: self.certificate_name.clone(),
             certified: Arc::new(certified),
             facts,
+            variables,
         })
     }
 }
@@ -166,7 +171,7 @@ fn some_names<'h>(hosts: impl IntoIterator<Item = &'h HostPattern>) -> String {
 const MOST_NAMES: usize = 5;
 
 /// Writes seconds since 1970 as `Sun, 06 Nov 1994 08:49:37 GMT`.
-fn shown_time(seconds: i64) -> String {
+pub(super) fn shown_time(seconds: i64) -> String {
     String::from_utf8_lossy(&date::format(seconds.max(0) as u64)).into_owned()
 }
 

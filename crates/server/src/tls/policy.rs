@@ -1,8 +1,10 @@
 //! The settings of TLS, by site.
 
+use std::cell::Cell;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use howdah_config::{CipherPolicy, ClientVerify, Config, Site as SiteSettings, TlsVersion};
+use howdah_config::{CipherPolicy, Config, Site as SiteSettings, TlsVersion};
+use howdah_http::CertificateVariables;
 use howdah_site::Site;
 use rustls::crypto::{CryptoProvider, GetRandomFailed, aws_lc_rs};
 use rustls::pki_types::PrivateKeyDer;
@@ -10,12 +12,12 @@ use rustls::pki_types::pem::PemObject;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{
     ClientHello, ResolvesServerCert, ServerSessionMemoryCache, StoresServerSessions,
-    WebPkiClientVerifier,
 };
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{CipherSuite, RootCertStore, ServerConfig, SupportedProtocolVersion, version};
+use rustls::{CipherSuite, ServerConfig, SupportedProtocolVersion, version};
 
 use super::certificates::Certificates;
+use super::client_authorities::clients;
 use super::established::HttpsPorts;
 use super::pair::{self, SitePairs};
 use super::tickets::{NoTickets, SiteTickets, TicketKeys, Tickets};
@@ -28,7 +30,7 @@ use crate::front::Demands;
 pub(crate) struct TlsStart {
     /// The certificates and keys of the sites.
     pub(crate) pairs: SitePairs,
-    /// By site, why the files of its certificates cannot be used; `None` where they can be.
+    /// By site, why its files cannot be used; `None` where they can be.
     pub(crate) closed: Vec<Option<String>>,
     /// By site, the authorities of clients in PEM; `None` where clients are asked for nothing.
     pub(crate) client_authorities: Vec<Option<Vec<u8>>>,
@@ -44,21 +46,29 @@ pub(crate) struct TlsPolicy {
     pub(crate) https_ports: HttpsPorts,
     /// Where names go that visitors ask for; `None`: no certificate is ordered on demand.
     pub(crate) demands: Option<Demands>,
-    /// By site, why the files of its certificates cannot be used; `None` where they can be.
+    /// By site, why its files cannot be used; `None` where they can be.
     closed: RwLock<Vec<Option<String>>>,
-    /// By site; `None` for a site without certificates.
-    settings: Vec<Option<Arc<ServerConfig>>>,
-    /// By site, what differs in its sessions of QUIC; `None` where nothing does.
-    of_quic: Vec<Option<QuicSite>>,
+    /// By site; `None` for a site without certificates, and while the authorities of its clients
+    /// cannot be used.
+    sessions: RwLock<Vec<Option<SiteSessions>>>,
+}
+
+/// The settings of a site's sessions.
+#[derive(Debug)]
+struct SiteSessions {
+    tcp: Arc<ServerConfig>,
+    quic: QuicSite,
 }
 
 /// The demands of a site on its sessions of QUIC.
 #[derive(Debug, Clone)]
 pub(super) enum QuicSite {
+    /// None besides those that all sites make.
+    Usual,
     /// Certificates of clients from these authorities, which are in PEM.
     Certificates {
         verifier: Arc<dyn ClientCertVerifier>,
-        authorities: Vec<u8>,
+        authorities: Arc<[u8]>,
     },
     /// Early data, for which the sessions are kept.
     EarlyData(Arc<dyn StoresServerSessions>),
@@ -93,60 +103,55 @@ impl TlsPolicy {
         let certificates = Arc::new(Certificates::parse(pairs)?);
         let tickets = Arc::new(Tickets::default());
         tickets.replace(ticket_keys);
-        // A session is taken out with its first use: early data is answered once (RFC 8446 §8.1).
-        let early_sessions: Vec<Option<Arc<dyn StoresServerSessions>>> = config
-            .sites
-            .iter()
-            .map(|site| match site.tls.early_data {
-                true => Some(ServerSessionMemoryCache::new(EARLY_SESSIONS) as _),
-                false => None,
-            })
-            .collect();
-        let of_site = |(number, site): (usize, &SiteSettings)| {
-            let resolver = SiteCertificates {
-                certificates: Arc::clone(&certificates),
-                site: number,
-            };
+        let mut closed = closed.clone();
+        closed.resize(config.sites.len(), None);
+        let mut sessions = Vec::new();
+        for (number, closed) in closed.iter_mut().enumerate() {
             let authorities = client_authorities.get(number).and_then(Option::as_deref);
-            let speaks = |protocol: &[u8]| config.http2.enabled || protocol != HTTP2;
-            let made = || {
-                let mut made = settings(site, resolver, authorities, &tickets)?;
-                if let Some(sessions) = &early_sessions[number] {
-                    accept_early_data(&mut made, Arc::clone(sessions), MOST_EARLY_DATA);
+            let made = SiteSessions::of(config, number, authorities, (&certificates, &tickets));
+            sessions.push(match made {
+                Ok(made) => made,
+                // Authorities can expire after they were read. The other sites are served.
+                Err(why) if authorities.is_some() => {
+                    closed.get_or_insert(why);
+                    None
                 }
-                made.alpn_protocols.retain(|protocol| speaks(protocol));
-                Ok::<_, String>(Arc::new(made))
-            };
-            site.tls.is_on().then(made).transpose()
-        };
-        let settings = config.sites.iter().enumerate().map(of_site).collect::<Result<_, _>>();
-        let settings = settings?;
-        let of_quic = early_sessions.into_iter().enumerate().map(|(number, sessions)| {
-            let early = sessions.map(QuicSite::EarlyData);
-            let Some(authorities) = client_authorities.get(number).and_then(Option::as_ref) else {
-                return Ok(early);
-            };
-            let verify = config.sites[number].tls.client_verify;
-            Ok::<_, String>(Some(QuicSite::Certificates {
-                verifier: clients(authorities, verify)?,
-                authorities: authorities.clone(),
-            }))
-        });
-        let of_quic = of_quic.collect::<Result<_, _>>()?;
+                Err(why) => return Err(why),
+            });
+        }
         Ok(Some(TlsPolicy {
             certificates,
             tickets,
             https_ports: HttpsPorts::of(config, ports),
             demands: None,
-            closed: RwLock::new(closed.clone()),
-            settings,
-            of_quic,
+            closed: RwLock::new(closed),
+            sessions: RwLock::new(sessions),
         }))
     }
 
-    /// Returns what a site demands of its sessions of QUIC; `None`: what all others do.
-    pub(super) fn of_quic(&self, site: usize) -> Option<&QuicSite> {
-        self.of_quic.get(site)?.as_ref()
+    /// Uses other authorities of a site's clients for the handshakes to come, which are in PEM.
+    ///
+    /// # Errors
+    /// The mistake in them. The former ones stay in use.
+    pub(crate) fn replace_authorities(
+        &self,
+        config: &Config,
+        site: usize,
+        authorities: &[u8],
+    ) -> Result<(), String> {
+        let shared = (&self.certificates, &self.tickets);
+        let made = SiteSessions::of(config, site, Some(authorities), shared)?;
+        let mut all = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = all.get_mut(site) {
+            *place = made;
+        }
+        Ok(())
+    }
+
+    /// Returns the demands of a site on its sessions of QUIC; `None`: it can have no sessions.
+    pub(super) fn of_quic(&self, site: usize) -> Option<QuicSite> {
+        let all = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        Some(all.get(site)?.as_ref()?.quic.clone())
     }
 
     /// Returns whether the site has a certificate for `host`, which is in lower case: one of its
@@ -164,14 +169,13 @@ impl TlsPolicy {
                 && site.config().hosts.iter().any(|pattern| pattern.lists(host)))
     }
 
-    /// Returns why the files of a site's certificates cannot be used; `None` if they can be, or if
-    /// the site has none.
+    /// Returns why the files of a site cannot be used; `None` if they can be, or if it has none.
     pub(crate) fn closed(&self, site: usize) -> Option<String> {
         let all = self.closed.read().unwrap_or_else(PoisonError::into_inner);
         all.get(site)?.clone()
     }
 
-    /// Notes why the files of a site's certificates cannot be used; `None`: they can be.
+    /// Notes why the files of a site cannot be used; `None`: they can be.
     pub(crate) fn set_closed(&self, site: usize, why: Option<String>) {
         let mut all = self.closed.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = all.get_mut(site) {
@@ -179,23 +183,67 @@ impl TlsPolicy {
         }
     }
 
-    /// Whether a site has files with certificates, and none that can be used.
+    /// Whether a site has files that cannot be used. Nobody gets a session with it.
     pub(crate) fn is_closed(&self, site: usize) -> bool {
         let all = self.closed.read().unwrap_or_else(PoisonError::into_inner);
         all.get(site).is_some_and(Option::is_some)
     }
 
-    /// Returns the settings of a site; `None` if it has no certificates.
-    pub(crate) fn settings(&self, site: usize) -> Option<&Arc<ServerConfig>> {
-        self.settings.get(site)?.as_ref()
+    /// Returns the settings of a site; `None` if it can have no sessions.
+    pub(crate) fn settings(&self, site: usize) -> Option<Arc<ServerConfig>> {
+        let all = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        Some(Arc::clone(&all.get(site)?.as_ref()?.tcp))
+    }
+}
+
+impl SiteSessions {
+    /// Makes the settings of the site with this number. `None` if it has no certificates, or if
+    /// the authorities of its clients cannot be used.
+    fn of(
+        config: &Config,
+        number: usize,
+        authorities: Option<&[u8]>,
+        (certificates, tickets): (&Arc<Certificates>, &Arc<Tickets>),
+    ) -> Result<Option<SiteSessions>, String> {
+        let site = &config.sites[number];
+        if !site.tls.is_on() || (site.tls.client_ca.is_some() && authorities.is_none()) {
+            return Ok(None);
+        }
+        let resolver = SiteCertificates {
+            certificates: Arc::clone(certificates),
+            site: number,
+        };
+        let check = |text| clients(text, site.tls.client_verify).map(|check| check.verifier);
+        let verifier = authorities.map(check).transpose()?;
+        let mut tcp = settings(site, resolver, verifier.clone())?;
+        tcp.ticketer = Arc::new(SiteTickets {
+            tickets: Arc::clone(tickets),
+            demands: authorities.map(<[u8]>::to_vec).unwrap_or_default(),
+        });
+        let quic = match (verifier, authorities) {
+            (Some(verifier), Some(authorities)) => {
+                let authorities = authorities.into();
+                QuicSite::Certificates { verifier, authorities }
+            }
+            _ if site.tls.early_data => {
+                // A session is taken out with its first use: early data is answered once
+                // (RFC 8446 §8.1).
+                let sessions = ServerSessionMemoryCache::new(EARLY_SESSIONS);
+                accept_early_data(&mut tcp, sessions.clone(), MOST_EARLY_DATA);
+                QuicSite::EarlyData(sessions)
+            }
+            _ => QuicSite::Usual,
+        };
+        let speaks = |protocol: &[u8]| config.http2.enabled || protocol != HTTP2;
+        tcp.alpn_protocols.retain(|protocol| speaks(protocol));
+        Ok(Some(SiteSessions { tcp: Arc::new(tcp), quic }))
     }
 }
 
 fn settings(
     site: &SiteSettings,
     resolver: SiteCertificates,
-    authorities: Option<&[u8]>,
-    tickets: &Arc<Tickets>,
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
 ) -> Result<ServerConfig, String> {
     const BOTH: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
     let versions = match site.tls.min_version {
@@ -209,15 +257,11 @@ fn settings(
     let builder = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)
         .map_err(|error| error.to_string())?;
-    let builder = match authorities {
+    let builder = match verifier {
         None => builder.with_no_client_auth(),
-        Some(text) => builder.with_client_cert_verifier(clients(text, site.tls.client_verify)?),
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
     };
     let mut settings = builder.with_cert_resolver(Arc::new(resolver));
-    settings.ticketer = Arc::new(SiteTickets {
-        tickets: Arc::clone(tickets),
-        demands: authorities.map(<[u8]>::to_vec).unwrap_or_default(),
-    });
     settings.alpn_protocols = PROTOCOLS.iter().map(|protocol| protocol.to_vec()).collect();
     Ok(settings)
 }
@@ -236,31 +280,6 @@ pub(super) fn accept_early_data(
     settings.max_early_data_size = most;
     // Responses to early data go before the client's last message.
     settings.send_half_rtt_data = true;
-}
-
-/// Returns the check of clients' certificates by these authorities.
-///
-/// # Errors
-/// The mistake in the text of the authorities.
-pub(crate) fn clients(
-    authorities: &[u8],
-    verify: ClientVerify,
-) -> Result<Arc<dyn ClientCertVerifier>, String> {
-    let mut roots = RootCertStore::empty();
-    for authority in pair::chain(authorities)? {
-        roots
-            .add(authority)
-            .map_err(|error| format!("an authority cannot be used ({error})"))?;
-    }
-    let builder =
-        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider()));
-    let builder = match verify {
-        ClientVerify::Require => builder,
-        ClientVerify::Optional => builder.allow_unauthenticated(),
-    };
-    builder
-        .build()
-        .map_err(|error| format!("the authorities cannot be used ({error})"))
 }
 
 /// Returns the settings for the handshake of an authority that checks a name: this certificate
@@ -308,6 +327,18 @@ fn modern() -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
+thread_local! {
+    /// The variables of the certificate that this thread has chosen last.
+    static CHOSEN: Cell<Option<Arc<CertificateVariables>>> = const { Cell::new(None) };
+}
+
+/// Returns the variables of the certificate that this thread has chosen last, once. The library
+/// does not tell which certificate it was given: this is for the caller of the function of the
+/// library that makes the choice.
+pub(super) fn take_chosen() -> Option<Arc<CertificateVariables>> {
+    CHOSEN.take()
+}
+
 /// Chooses the certificate for a handshake with a site.
 #[derive(Debug)]
 struct SiteCertificates {
@@ -317,7 +348,9 @@ struct SiteCertificates {
 
 impl ResolvesServerCert for SiteCertificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.certificates
-            .choose(self.site, hello.server_name(), hello.signature_schemes())
+        let (name, schemes) = (hello.server_name(), hello.signature_schemes());
+        let pair = self.certificates.choose(self.site, name, schemes)?;
+        CHOSEN.set(Some(Arc::clone(&pair.variables)));
+        Some(Arc::clone(&pair.certified))
     }
 }

@@ -11,6 +11,8 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use howdah_config::SiteTls;
+use howdah_http::CertificateVariables;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::crypto::{
     self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, ServerConfig as _,
@@ -28,8 +30,8 @@ use rustls::{CipherSuite, ServerConfig, version};
 use super::established::Established;
 use super::handshake::site_for;
 use super::policy::{QuicSite, TlsPolicy, accept_early_data, provider};
-use super::tickets::SiteTickets;
-use super::{client, facts};
+use super::tickets::{SiteTickets, Tickets};
+use super::{certificate_variables, facts};
 use crate::front::FrontShared;
 
 /// HTTP/3 in ALPN.
@@ -44,48 +46,20 @@ pub(crate) fn quic_sessions(
     listener: usize,
     address: IpAddr,
 ) -> Result<Arc<dyn crypto::ServerConfig>, String> {
-    let tls_of_sites = shared.tls.as_ref().ok_or("no site has a certificate")?;
-    let base = |site: Option<&QuicSite>| -> Result<SessionSettings, String> {
-        let builder = ServerConfig::builder_with_provider(Arc::clone(provider()))
-            .with_protocol_versions(&[&version::TLS13])
-            .map_err(|error| error.to_string())?;
-        let (builder, demands) = match site {
-            Some(QuicSite::Certificates { verifier, authorities }) => {
-                (builder.with_client_cert_verifier(Arc::clone(verifier)), authorities.clone())
-            }
-            _ => (builder.with_no_client_auth(), Vec::new()),
-        };
-        // Each session has a resolver of its own.
-        let mut tls = builder.with_cert_resolver(Arc::new(NoCertificates));
-        tls.alpn_protocols = vec![HTTP3.to_vec()];
-        let tickets = match site {
-            Some(QuicSite::EarlyData(sessions)) => {
-                // QUIC bounds early data by its own windows (RFC 9001 §4.6.1).
-                accept_early_data(&mut tls, Arc::clone(sessions), u32::MAX);
-                None
-            }
-            _ => Some(Arc::new(SiteTickets {
-                tickets: Arc::clone(&tls_of_sites.tickets),
-                demands,
-            })),
-        };
-        Ok(SessionSettings { tls, tickets })
-    };
-    let usual = base(None)?;
-    let of_site = |site: usize| tls_of_sites.of_quic(site).map(|own| base(Some(own)));
-    let own = (0..shared.config.sites.len()).map(|site| of_site(site).transpose());
-    let own = own.collect::<Result<Vec<_>, _>>()?;
+    let tickets = &shared.tls.as_ref().ok_or("no site has a certificate")?.tickets;
+    let usual = SessionSettings::of(&QuicSite::Usual, tickets)?;
     let keys = QuicServerConfig::try_from(usual.tls.clone()).map_err(|error| error.to_string())?;
     let site = SiteOfClient {
         shared: Arc::clone(shared),
         listener,
         address,
     };
+    let differs = |tls: &SiteTls| tls.client_ca.is_some() || tls.early_data;
     Ok(Arc::new(Sessions {
         keys: Arc::new(keys),
         usual,
-        differ: own.iter().any(Option::is_some),
-        own,
+        differ: shared.config.sites.iter().any(|site| differs(&site.tls)),
+        tickets: Arc::clone(tickets),
         site: Arc::new(site),
     }))
 }
@@ -99,8 +73,11 @@ pub(crate) fn quic_established(connection: &quinn::Connection) -> Option<Establi
         cipher,
         cipher_bits,
         is_resumed: notes.is_resumed.load(Ordering::Relaxed),
-        client: client_of(connection),
+        session: facts::session_id(),
+        library: facts::LIBRARY,
         server_name: notes.name.get().cloned(),
+        server: notes.server.get().cloned(),
+        client: client_of(connection),
     };
     Some(Established {
         facts,
@@ -116,10 +93,9 @@ pub(crate) fn quic_takes_early_data(facts: Box<dyn Any>) -> bool {
 }
 
 /// Returns the variables of the certificate that the client has shown.
-fn client_of(connection: &quinn::Connection) -> Vec<(String, String)> {
-    let chain = connection.peer_identity().map(|chain| chain.downcast::<Vec<CertificateDer>>());
-    let shown = chain.and_then(|chain| chain.ok()?.first().map(|own| client::variables(own)));
-    shown.unwrap_or_default()
+fn client_of(connection: &quinn::Connection) -> Option<Box<CertificateVariables>> {
+    let chain = connection.peer_identity()?.downcast::<Vec<CertificateDer>>().ok()?;
+    chain.first().map(|own| Box::new(certificate_variables::of_client(own)))
 }
 
 /// The facts that a handshake has shown.
@@ -127,6 +103,8 @@ fn client_of(connection: &quinn::Connection) -> Vec<(String, String)> {
 struct Notes {
     name: OnceLock<Box<str>>,
     site: OnceLock<usize>,
+    /// The certificate that was chosen.
+    server: OnceLock<Arc<CertificateVariables>>,
     cipher: OnceLock<CipherSuite>,
     is_resumed: AtomicBool,
     /// The client may send early data.
@@ -140,16 +118,41 @@ struct SessionSettings {
     tickets: Option<Arc<SiteTickets>>,
 }
 
+impl SessionSettings {
+    fn of(site: &QuicSite, tickets: &Arc<Tickets>) -> Result<SessionSettings, String> {
+        let builder = ServerConfig::builder_with_provider(Arc::clone(provider()))
+            .with_protocol_versions(&[&version::TLS13])
+            .map_err(|error| error.to_string())?;
+        let (builder, demands) = match site {
+            QuicSite::Certificates { verifier, authorities } => {
+                (builder.with_client_cert_verifier(Arc::clone(verifier)), authorities.to_vec())
+            }
+            _ => (builder.with_no_client_auth(), Vec::new()),
+        };
+        // Each session has a resolver of its own.
+        let mut tls = builder.with_cert_resolver(Arc::new(NoCertificates));
+        tls.alpn_protocols = vec![HTTP3.to_vec()];
+        let tickets = match site {
+            QuicSite::EarlyData(sessions) => {
+                // QUIC bounds early data by its own windows (RFC 9001 §4.6.1).
+                accept_early_data(&mut tls, Arc::clone(sessions), u32::MAX);
+                None
+            }
+            _ => Some(Arc::new(SiteTickets { tickets: Arc::clone(tickets), demands })),
+        };
+        Ok(SessionSettings { tls, tickets })
+    }
+}
+
 /// Begins sessions.
 struct Sessions {
     /// For all that needs no session.
     keys: Arc<QuicServerConfig>,
     /// For sites without demands of their own.
     usual: SessionSettings,
-    /// By site, for the others.
-    own: Vec<Option<SessionSettings>>,
-    /// Whether there is such a site.
+    /// Whether there is a site with demands of its own.
     differ: bool,
+    tickets: Arc<Tickets>,
     site: Arc<SiteOfClient>,
 }
 
@@ -157,12 +160,16 @@ impl Sessions {
     /// Begins a session with a site that has demands of its own; `None`: with another one.
     fn begin(
         &self,
-        site: Option<usize>,
+        site: Option<(usize, QuicSite)>,
         version: u32,
         parameters: &TransportParameters,
     ) -> (Box<dyn Session>, Arc<Notes>) {
-        let own = site.and_then(|site| self.own.get(site)?.as_ref());
-        let own = own.unwrap_or(&self.usual);
+        let own = site.and_then(|(number, demands)| {
+            Some((number, SessionSettings::of(&demands, &self.tickets).ok()?))
+        });
+        // A site whose demands cannot be made gets no session: the resolver has no certificate.
+        let site = own.as_ref().map(|(number, _)| *number);
+        let own = own.as_ref().map_or(&self.usual, |(_, own)| own);
         let notes = Arc::new(Notes::default());
         let mut tls = own.tls.clone();
         tls.cert_resolver = Arc::new(NotingResolver {
@@ -243,6 +250,11 @@ impl ResolvesServerCert for NoCertificates {
     }
 }
 
+/// Returns the number of a site that makes demands of its own.
+fn own_number(site: usize, demands: &QuicSite) -> Option<usize> {
+    (!matches!(demands, QuicSite::Usual)).then_some(site)
+}
+
 /// Chooses the certificate of a connection.
 struct NotingResolver {
     site: Arc<SiteOfClient>,
@@ -256,7 +268,7 @@ impl ResolvesServerCert for NotingResolver {
         let name = hello.server_name();
         let (tls, site) = self.site.find(name)?;
         // No session of another site shows a certificate whose site makes demands.
-        if tls.of_quic(site).map(|_| site) != self.own {
+        if own_number(site, &tls.of_quic(site)?) != self.own {
             return None;
         }
         // Unless told otherwise the library takes the client's first choice.
@@ -271,7 +283,9 @@ impl ResolvesServerCert for NotingResolver {
             .map(|suite| self.notes.cipher.set(*suite));
         let _ = self.notes.site.set(site);
         let _ = name.map(|name| self.notes.name.set(name.into()));
-        tls.certificates.choose(site, name, hello.signature_schemes())
+        let pair = tls.certificates.choose(site, name, hello.signature_schemes())?;
+        let _ = self.notes.server.set(Arc::clone(&pair.variables));
+        Some(Arc::clone(&pair.certified))
     }
 }
 
@@ -366,8 +380,8 @@ impl Awaited {
         }
     }
 
-    /// Returns the site that the client asks for, if that site has demands of its own.
-    fn own_site(&self) -> Option<usize> {
+    /// Returns the site that the client asks for, if that site has demands of its own, with them.
+    fn own_site(&self) -> Option<(usize, QuicSite)> {
         let mut acceptor = Acceptor::default();
         for part in self.message.chunks(LONGEST_RECORD) {
             let length = u16::try_from(part.len()).ok()?.to_be_bytes();
@@ -377,7 +391,8 @@ impl Awaited {
         // The session itself answers a message that cannot be read.
         let accepted = acceptor.accept().ok()??;
         let (tls, site) = self.sessions.site.find(accepted.client_hello().server_name())?;
-        tls.of_quic(site).map(|_| site)
+        let demands = tls.of_quic(site)?;
+        own_number(site, &demands).map(|number| (number, demands))
     }
 }
 

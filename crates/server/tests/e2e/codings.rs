@@ -383,6 +383,56 @@ fn a_site_s_directives_can_forbid_compression() {
 }
 
 #[test]
+fn a_script_can_forbid_compression_of_its_own_output() {
+    if !has_php() {
+        return;
+    }
+    let page = |set: &str| {
+        format!("<?php {set} header('Content-Type: text/plain'); echo str_repeat('a line ', 100);")
+    };
+    let (gzip, brotli) =
+        (page("apache_setenv('NO-gzip', 1);"), page("apache_setenv('no-brotli', '');"));
+    let late = page("apache_setenv('other', \"a\\nb\");");
+    let late = format!("{late} flush(); apache_setenv('no-gzip', 1);");
+    let filter = "SetOutputFilter DEFLATE\nHeader append Vary User-Agent env=!dont-vary\n\
+                  Header set X-Known %{known}e env=known\n";
+    let files = [
+        ("gzip.php", &*gzip),
+        ("brotli.php", &brotli),
+        ("late.php", &late),
+        ("ruled/.htaccess", filter),
+        ("ruled/gzip.php", &gzip),
+        ("ruled/vary.php", &page("apache_setenv('dont-vary', 1); apache_setenv('Known', 'it');")),
+        ("ruled/plain.php", &page("")),
+    ];
+    let site = Site::with(&files, &COMPRESSED);
+    let mut wire = site.connect();
+    // The name is Apache's in any case, and a request does not inherit what another has set.
+    for _ in 0..2 {
+        for (target, coding, vary, known) in [
+            ("/gzip.php", None, None, None),
+            ("/brotli.php", Some("zstd"), Some("Accept-Encoding"), None),
+            // What is sent cannot be changed any more.
+            ("/late.php", Some("br"), Some("Accept-Encoding"), None),
+            ("/ruled/gzip.php", None, Some("User-Agent"), None),
+            ("/ruled/vary.php", Some("gzip"), Some("Accept-Encoding"), Some("it")),
+            ("/ruled/plain.php", Some("gzip"), Some("Accept-Encoding,User-Agent"), None),
+        ] {
+            let reply = ask(&mut wire, target, &[("Accept-Encoding", "br, zstd, gzip")]);
+            let content = match coding {
+                Some(_) => unpacked(&reply),
+                None => reply.text().to_owned(),
+            };
+            assert_eq!(content, "a line ".repeat(100), "{target}");
+            let found = (reply.field("content-encoding"), reply.field("x-known"));
+            assert_eq!(found, (coding, known), "{target}");
+            let listed = reply.field("vary").map(|vary| vary.replace(' ', ""));
+            assert_eq!(listed.as_deref(), vary, "{target}");
+        }
+    }
+}
+
+#[test]
 fn compressed_content_passes_every_protocol() {
     let text = "a line of text\n".repeat(100);
     let large: String = (0..170_000).map(|number| format!("{number}\n")).collect();

@@ -8,6 +8,7 @@ mod support;
 
 mod accept;
 mod addresses;
+mod apache;
 mod backups;
 mod bad_input;
 mod behind_proxy;

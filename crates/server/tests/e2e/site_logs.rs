@@ -1,7 +1,5 @@
 //! Access logs of sites, formats in Apache's words, and the system's log.
 
-mod apache;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
@@ -9,10 +7,10 @@ use std::path::Path;
 
 use howdah_sys::signal::SIGUSR1;
 
+use crate::apache::Apache;
 use crate::site::{Options, Site};
 use crate::support::{PATIENCE, has_php, wait_until};
 use crate::wire::Wire;
-use apache::Apache;
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
@@ -193,8 +191,9 @@ fn formats_give_the_lines_that_apache_writes() {
         Header set X-Own \"a b\"\nErrorDocument 404 /missing.html\n";
     let script = "<?php header('Content-Type: text/plain; charset=utf-8'); header('X-Own: \
         \"script\"');
-                  http_response_code((int) ($_GET['s'] ?? 200)); if (!isset($_GET['e'])) echo \
-                  'four';";
+                  http_response_code((int) ($_GET['s'] ?? 200));
+                  if (isset($_GET['k'])) apache_setenv('kind', $_GET['k']);
+                  if (!isset($_GET['e'])) echo 'four';";
     let site = Site::with(
         &[
             ("x.txt", "content"),
@@ -218,6 +217,8 @@ fn formats_give_the_lines_that_apache_writes() {
         "GET /p.php HTTP/1.1\r\nHost: logs.test\r\nReferer: \u{e4}\r\n\r\n",
         "POST /p.php?s=404 HTTP/1.1\r\nHost: logs.test\r\nContent-Length: 9\r\n\r\n123456789",
         "GET /p.php?s=204&e HTTP/1.1\r\nHost: logs.test\r\n\r\n",
+        "GET /p.php?k=of%0Athe%22script HTTP/1.1\r\nHost: logs.test\r\n\r\n",
+        "GET /p.php?k= HTTP/1.1\r\nHost: logs.test\r\nUser-Agent: a robot\r\n\r\n",
         "GET /x.txt HTTP/1.0\r\nHost: logs.test\r\n\r\n",
     ];
     let ask_all = |address| {

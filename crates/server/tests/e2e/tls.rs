@@ -3,10 +3,12 @@
 pub mod client;
 mod client_certificates;
 mod closed;
+mod closed_to_clients;
 pub mod early_data;
 mod hostile;
 mod internal;
 mod mistakes;
+mod mod_ssl;
 mod renewal;
 mod wrong_connection;
 

@@ -149,6 +149,65 @@ fn a_zygote_that_a_script_has_stopped_goes_on() {
     server.stop();
 }
 
+/// Includes ten files, and tells how many of them opcache had, and has.
+const INCLUDES: &str =
+    "$of = fn () => count(array_filter(array_keys(opcache_get_status()['scripts']), \
+    fn ($path) => str_contains($path, '/parts/')));
+    $before = $of(); for ($i = 0; $i < 10; $i++) include __DIR__ . \"/parts/$i.php\";
+    echo $before, ' ', $of();";
+
+/// A server whose supervisor has the list of the ten files that opcache has.
+fn with_list(folder: &Folder) -> Server {
+    for number in 0..10 {
+        folder.file(&format!("parts/{number}.php"), "<?php");
+    }
+    let site = "[site.php]\nworkers = 2\nini = { opcache.file_update_protection = 0 }";
+    let server = Setup::config(&config(folder, "", site)).start();
+    assert!(server.get("/").text().ends_with(" 10"));
+    let kept = format!("/proc/{}/fd", server.supervisor().number());
+    wait_until("the supervisor has the list", || {
+        let files = std::fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap().path());
+        let is_list = |file: &std::path::PathBuf| {
+            let target = std::fs::read_link(file).unwrap_or_default();
+            target.to_string_lossy().contains("memfd:howdah-scripts")
+        };
+        let mut lists = files.filter(is_list).map(|file| std::fs::read(file).unwrap_or_default());
+        lists.any(|list| {
+            (0..10).all(|number| {
+                String::from_utf8_lossy(&list).contains(&format!("/parts/{number}.php\0"))
+            })
+        })
+    });
+    server
+}
+
+#[test]
+fn a_zygote_that_replaces_a_dead_one_compiles_its_files_before_visitors_come() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(INCLUDES);
+    let server = with_list(&folder);
+    server.kill_zygote();
+    server.wait_for_log("opcache has 11 scripts of the former zygote, compiled in");
+    assert_eq!(server.get("/").text(), "10 10");
+    server.stop();
+}
+
+#[test]
+fn after_the_death_of_the_front_files_are_compiled_before_visitors_come() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(INCLUDES);
+    let server = with_list(&folder);
+    standby(&server, &folder);
+    server.kill_front();
+    server.wait_for_log("opcache has 11 scripts of the former zygote, compiled in");
+    assert_eq!(server.get("/").text(), "10 10");
+    server.stop();
+}
+
 #[test]
 fn no_zygote_stands_by_where_none_is_wanted() {
     if !has_php() {

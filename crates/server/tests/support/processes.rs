@@ -160,8 +160,9 @@ impl Process {
             .collect()
     }
 
-    /// Returns the targets of its open descriptors, from 0 on. The front hides its own from all but
-    /// root: none are returned then, and this is printed.
+    /// Returns the targets of its open descriptors, from 0 on, without the lists of scripts that a
+    /// supervisor keeps from some time on. The front hides its own from all but root: none are
+    /// returned then, and this is printed.
     pub fn descriptors(&self) -> Vec<String> {
         let folder = match fs::read_dir(format!("/proc/{}/fd", self.0)) {
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
@@ -178,7 +179,8 @@ impl Process {
             })
             .collect();
         found.sort();
-        found.into_iter().map(|(_, target)| target).collect()
+        let targets = found.into_iter().map(|(_, target)| target);
+        targets.filter(|target| !target.contains("memfd:howdah-scripts")).collect()
     }
 
     /// As [`Process::descriptors`], once they stay the same: a process closes some of them a moment

@@ -124,7 +124,7 @@ impl RequireEvaluation<'_, '_> {
             RequirementKind::Method(methods) => granted(methods.meets(self.method)),
             RequirementKind::Tls => granted(client.scheme() == Scheme::Https),
             RequirementKind::TlsClient => {
-                granted(client.tls().is_some_and(|tls| !tls.client.is_empty()))
+                granted(client.tls().is_some_and(|tls| tls.client.is_some()))
             }
             RequirementKind::Expression { condition, wants_user } => {
                 match condition.holds(self.tx, self.context, &mut Captures::default()) {

@@ -142,9 +142,9 @@ fn render_part(
             Ok(())
         }
         FormatPart::Tls(name) => {
-            let value = tx.client.tls().and_then(|tls| tls.variable(name));
+            let value = tx.client.tls_variable(name);
             // A certificate has line feeds.
-            out.extend(in_one_line(value.unwrap_or("(null)").as_bytes()));
+            out.extend(in_one_line(value.as_deref().unwrap_or(b"(null)")));
             Ok(())
         }
     };

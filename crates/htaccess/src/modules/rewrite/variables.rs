@@ -98,10 +98,7 @@ impl RewriteVariable {
                 Some(value) => Cow::Borrowed(value),
                 None => context.host().variable(name).unwrap_or_default().into(),
             },
-            RewriteVariable::Tls(name) => {
-                let tls = transaction.client.tls();
-                Cow::Borrowed(tls.and_then(|tls| tls.variable(name)).unwrap_or_default().as_bytes())
-            }
+            RewriteVariable::Tls(name) => transaction.client.tls_variable(name).unwrap_or_default(),
             RewriteVariable::OfUrl(variable) => {
                 expansion.ahead.value(false, variable, expansion, context)
             }

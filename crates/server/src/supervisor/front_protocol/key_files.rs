@@ -47,7 +47,7 @@ pub(in crate::supervisor) fn write_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
 }
 
 /// Reads what [`write_memory`] has written.
-pub(in crate::supervisor) fn read_memory(file: OwnedFd) -> io::Result<Vec<u8>> {
+pub(crate) fn read_memory(file: OwnedFd) -> io::Result<Vec<u8>> {
     let (mut file, mut content) = (File::from(file), Vec::new());
     file.rewind()?;
     file.read_to_end(&mut content)?;

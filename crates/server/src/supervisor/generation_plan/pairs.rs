@@ -1,15 +1,17 @@
-//! The certificates that the configuration names files for.
+//! The certificates, and the authorities of clients, that the configuration names files for.
 //!
 //! A site whose files cannot be used does not keep the others from being served. At the start the
 //! site is closed: it has no https, and a request over http that would be redirected gets 503, so
 //! that nothing is sent in the clear which is meant to be encrypted. A plan that replaces another
 //! one is refused, or the site keeps the certificates that it has.
 
-use howdah_config::{Config, Site};
+use std::path::PathBuf;
+
+use howdah_config::{ClientVerify, Config, Site};
 
 use super::{GenerationPlan, PlanFinder};
 use crate::supervisor::certificates;
-use crate::tls::PairText;
+use crate::tls::{self, PairText};
 
 /// The consequence of files that cannot be used for a plan.
 #[derive(Debug, Clone, Copy)]
@@ -18,16 +20,25 @@ pub(crate) enum UnusableFiles<'p> {
     Refuse,
     /// The site is closed, as long as another site is left.
     CloseSite,
-    /// The plan is refused, unless the site is closed in this one already.
-    LeaveClosed(&'p GenerationPlan),
+    /// The plan is refused, unless the site is closed already.
+    LeaveClosed(&'p FormerFiles),
     /// The site keeps what it has in this plan of the same configuration.
     KeepPairs(&'p GenerationPlan),
+}
+
+/// The files of a former plan.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FormerFiles {
+    /// The names of the sites that are closed.
+    pub(crate) closed: Vec<String>,
+    /// The content of files with authorities of clients.
+    pub(crate) authorities: Vec<(PathBuf, Vec<u8>)>,
 }
 
 impl PlanFinder<'_> {
     /// Reads the certificates of the site with this number, and tries them.
     pub(super) fn pairs(&mut self, number: usize, site: &Site) -> Vec<PairText> {
-        let why = match certificates::read(site) {
+        let why = match certificates::read_pairs(site) {
             Ok((pairs, remarks)) => {
                 self.warnings.extend(remarks);
                 return pairs;
@@ -38,7 +49,7 @@ impl PlanFinder<'_> {
         let (is_closed, kept) = match self.unusable_files {
             UnusableFiles::Refuse => (false, None),
             UnusableFiles::CloseSite => (true, None),
-            UnusableFiles::LeaveClosed(former) => (former.is_closed(name), None),
+            UnusableFiles::LeaveClosed(former) => (former.closed.contains(name), None),
             UnusableFiles::KeepPairs(former) => {
                 (former.is_closed(name), former.certificates.get(number))
             }
@@ -55,12 +66,48 @@ impl PlanFinder<'_> {
         Vec::new()
     }
 
-    /// Refuses a plan without a site that is served.
+    /// Reads the authorities of the clients of the site with this number, and tries them. Where
+    /// they cannot be used, the site keeps the former ones of the same file, or is closed: the
+    /// configuration is refused by `howdah check` alone.
+    pub(super) fn authorities(&mut self, number: usize, site: &Site) -> Option<Vec<u8>> {
+        let why = match certificates::read_authorities(site)? {
+            Ok((text, remarks)) => {
+                self.warnings.extend(remarks);
+                return Some(text);
+            }
+            Err(why) => why,
+        };
+        let former = match self.unusable_files {
+            UnusableFiles::Refuse => {
+                self.errors.push(format!("site {}: {why}", site.name));
+                return None;
+            }
+            UnusableFiles::CloseSite => &FormerFiles::default(),
+            UnusableFiles::LeaveClosed(former) => former,
+            UnusableFiles::KeepPairs(former) => &former.files(),
+        };
+        let path = site.tls.client_ca.as_ref();
+        let kept = former.authorities.iter().find(|(name, _)| Some(name) == path);
+        let is_usable = |text: &&[u8]| tls::clients(text, site.tls.client_verify).is_ok();
+        if let Some(text) = kept.map(|(_, text)| &text[..]).filter(is_usable) {
+            self.warnings.push(format!(
+                "site {}: the former authorities of clients stay in use: {why}",
+                site.name
+            ));
+            return Some(text.to_vec());
+        }
+        self.closed[number].get_or_insert(why);
+        self.closes_to_clients = true;
+        None
+    }
+
+    /// Refuses a plan without a site that is served, unless a site waits for the authorities of
+    /// its clients.
     pub(super) fn look_for_a_site(&mut self, config: &Config) {
         let is_served = |(site, why): (&Site, &Option<String>)| {
             why.is_none() || is_served_in_the_clear(config, site)
         };
-        if config.sites.iter().zip(&self.closed).any(is_served) {
+        if self.closes_to_clients || config.sites.iter().zip(&self.closed).any(is_served) {
             return;
         }
         let reasons = config.sites.iter().zip(&self.closed);
@@ -77,13 +124,27 @@ impl GenerationPlan {
         sites.any(|(site, why)| site.name == name && why.is_some())
     }
 
+    /// Returns the files of this plan, for a later one.
+    pub(crate) fn files(&self) -> FormerFiles {
+        let sites = || self.config.sites.iter();
+        let closed = sites().zip(&self.closed).filter(|(_, why)| why.is_some());
+        let authorities = sites().zip(&self.client_authorities);
+        FormerFiles {
+            closed: closed.map(|(site, _)| site.name.clone()).collect(),
+            authorities: authorities
+                .filter_map(|(site, text)| Some((site.tls.client_ca.clone()?, text.clone()?)))
+                .collect(),
+        }
+    }
+
     /// Describes each closed site, with the reason and what to expect.
     pub(crate) fn closed_sites(&self) -> impl Iterator<Item = String> {
         let sites = self.config.sites.iter().zip(&self.closed);
         sites.filter_map(|(site, why)| {
             let meanwhile = match is_served_in_the_clear(&self.config, site) {
                 true => "it is served over http alone",
-                false => "it has no https, and requests over http get 503",
+                false if site.tls.redirect => "it has no https, and requests over http get 503",
+                false => "it has no https, and requests over http get 403",
             };
             Some(format!(
                 "site {}: {}; {meanwhile}, until the files can be used: they are read again when \
@@ -95,8 +156,12 @@ impl GenerationPlan {
     }
 }
 
-/// Whether the site has a listener without TLS, and redirects nobody from there.
+/// Whether the site has a listener without TLS, and neither redirects nor refuses requests there.
 fn is_served_in_the_clear(config: &Config, site: &Site) -> bool {
     let mut listeners = config.listen.iter();
-    !site.tls.redirect && listeners.any(|listener| !listener.tls && site.answers_on(listener))
+    let tls = &site.tls;
+    let refuses = tls.client_ca.is_some() && tls.client_verify == ClientVerify::Require;
+    !tls.redirect
+        && !refuses
+        && listeners.any(|listener| !listener.tls && site.answers_on(listener))
 }

@@ -34,6 +34,8 @@ pub(in crate::supervisor) struct SpareZygote {
     /// Both ends of the pipe that the zygote writes its log to.
     pub(super) log: OwnedFd,
     pub(super) lines: Option<PoolLog>,
+    /// The lists of the pool's scripts.
+    pub(super) lists: [Option<OwnedFd>; 2],
 }
 
 impl Standby {
@@ -114,7 +116,12 @@ impl PoolProcesses {
     pub(in crate::supervisor) fn take_spare(&mut self) -> Option<SpareZygote> {
         let log = self.log.as_ref()?.try_clone().ok()?;
         let ready = self.standby.take_ready()?;
-        Some(SpareZygote { ready, log, lines: self.lines.take() })
+        Some(SpareZygote {
+            ready,
+            log,
+            lines: self.lines.take(),
+            lists: self.hot_list.take(),
+        })
     }
 }
 

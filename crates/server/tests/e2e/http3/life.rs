@@ -1,7 +1,9 @@
 //! The life of a connection: idle, moving, draining, ended; and servers without UDP.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::UdpSocket;
+use std::os::unix::net::UnixStream;
 
 use bytes::Bytes;
 use howdah_sys::signal::{SIGHUP, SIGUSR2};
@@ -146,13 +148,14 @@ fn another_program_takes_the_connections_over() {
 }
 
 #[test]
-fn a_taken_udp_port_leaves_the_other_protocols() {
+fn a_taken_udp_port_leaves_the_other_protocols_and_is_served_when_it_is_free() {
     let authority = Authority::new();
     let folder = files(&[("a", &authority.certify(&["a.example"]))]);
     let address = free_address();
-    let _taken = UdpSocket::bind(address).unwrap();
+    let taken = UdpSocket::bind(address).unwrap();
     let config = format!(
-        "listen = [{{ address = \"{address}\", tls = true }}]\n[[site]]\nhosts = [\"a.example\"]\n\
+        "listen = [{{ address = \"{address}\", tls = true }}]\nadmin = \"unix:admin.sock\"\n\
+         [[site]]\nhosts = [\"a.example\"]\n\
          root = \"public\"\nphp = false\ntls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\" }}\n",
         folder.path().display()
     );
@@ -161,7 +164,32 @@ fn a_taken_udp_port_leaves_the_other_protocols() {
         "no HTTP/3 on {address}: Address already in use (os error 98): another program has the UDP \
          port"
     ));
-    let mut wire = authority.connect(address, "a.example", Trust::Tls13);
-    let reply = wire.ask("GET", "/a.txt", &[("Host", "a.example")], b"");
-    assert_eq!((reply.text(), reply.field("alt-svc")), ("x", None));
+    let alternative = || {
+        let mut wire = authority.connect(address, "a.example", Trust::Tls13);
+        let reply = wire.ask("GET", "/a.txt", &[("Host", "a.example")], b"");
+        assert_eq!(reply.text(), "x");
+        reply.field("alt-svc").map(str::to_owned)
+    };
+    assert_eq!(alternative(), None);
+    let monitor = |target: &str| {
+        let mut stream = UnixStream::connect(site.path().join("admin.sock")).unwrap();
+        let head = "HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        stream.write_all(format!("GET {target} {head}").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(monitor("/metrics").contains("\nhowdah_listeners_missing 1\n"));
+    assert!(monitor("/readyz").starts_with("HTTP/1.1 200 "));
+    let status = monitor("/status");
+    assert!(status.contains(&format!("\"listeners_without_http3\":[{{\"address\":\"{address}\"")));
+
+    drop(taken);
+    wait_until("clients are told of HTTP/3", || alternative().is_some());
+    assert_eq!(Http3::connect(address, &authority).get("/a.txt").text(), "x");
+    site.server
+        .wait_for_log(&format!("the UDP port of {address} can be listened on now"));
+    wait_until("nothing is missing", || {
+        monitor("/metrics").contains("\nhowdah_listeners_missing 0\n")
+    });
 }

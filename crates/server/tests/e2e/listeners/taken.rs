@@ -91,6 +91,8 @@ fn a_taken_port_leaves_the_other_listeners_and_is_served_when_it_is_free() {
     let ready = monitor(&site, "/readyz");
     assert!(ready.starts_with("HTTP/1.1 503 ") && ready.contains(&why), "{ready}");
     assert!(monitor(&site, "/healthz").starts_with("HTTP/1.1 200 "));
+    let gauge = |number: u8| format!("\nhowdah_listeners_missing {number}\n");
+    assert!(monitor(&site, "/metrics").contains(&gauge(1)));
 
     // A reload that brings nothing new is not refused.
     let (code, _, told) = command(&site, &["reload"]);
@@ -102,6 +104,7 @@ fn a_taken_port_leaves_the_other_listeners_and_is_served_when_it_is_free() {
     });
     site.server.wait_for_log(&format!("{address} can be listened on now"));
     wait_until("nothing is missing", || missing(&site) == Value::Array(Vec::new()));
+    wait_until("the gauge is 0", || monitor(&site, "/metrics").contains(&gauge(0)));
     assert!(status(&site).contains(&format!("listens on http://{address}\n")));
     assert!(monitor(&site, "/readyz").ends_with("ready\n"));
 }

@@ -1,13 +1,15 @@
 //! After a reload the first visitors find opcache filled: `opcache_warmup` in `[site.php]`.
 
-use std::os::unix::fs::symlink;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 
 use howdah_sys::signal::{SIGHUP, SIGUSR2};
 use serde_json::Value;
 
 use super::{TOP, json_status, monitor, named, status};
 use crate::site::Site;
-use crate::support::{Folder, Process, Setup, has_php, is_root, wait_until};
+use crate::support::{Client, Folder, HOWDAH, Process, Setup, has_php, is_root, wait_until};
 
 /// Files that the page includes.
 const PARTS: usize = 40;
@@ -136,6 +138,58 @@ fn a_file_that_is_broken_or_gone_at_the_reload_harms_no_other() {
     assert!(!site.server.log().contains("parts/3.php"), "nobody has asked for it");
     assert_eq!(site.get("/page.php").status, 500);
     site.server.wait_for_log("parts/3.php");
+}
+
+/// Starts the program of a zygote as soon as those of both sites were started.
+const TOGETHER: &str = "#!/bin/sh\necho >>STARTS\n\
+    while [ $(( $(wc -l <STARTS) % 2 )) = 1 ]; do sleep 0.05; done\nexec PROGRAM \"$@\"\n";
+
+#[test]
+fn the_pools_of_a_reload_start_and_compile_side_by_side() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::new();
+    folder.file("public/page.php", "<?php echo 1;");
+    let starts = folder.file("starts/all", "");
+    let program = Path::new(HOWDAH).with_file_name("howdah-php");
+    let text = TOGETHER
+        .replace("STARTS", starts.to_str().unwrap())
+        .replace("PROGRAM", program.to_str().unwrap());
+    let together = folder.file("together", text);
+    for (file, mode) in [(&together, 0o755), (&starts, 0o666)] {
+        std::fs::set_permissions(file, Permissions::from_mode(mode)).unwrap();
+    }
+    let site = |name: &str| {
+        format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n\
+             [site.php]\nworkers = 1\nstandby = false\nprogram = \"{}\"\n\
+             state_dir = \"state-{name}\"\nini = {{ opcache.file_update_protection = 0 }}\n",
+            together.display()
+        )
+    };
+    let names = ["one", "two"];
+    let config = folder.file("howdah.toml", format!("{TOP}{}{}", site("one"), site("two")));
+    let server = Setup::config(&config).start();
+    let has_compiled = |name: &&str| {
+        let status = json_status(&config);
+        let warmup = named(&status, name)["pool"]["opcache_warmup"].clone();
+        warmup["scripts"] == 1
+    };
+    // A machine that was too slow for the time limit does it again.
+    wait_until("both have the time for their script", || {
+        for name in names {
+            let mut client = Client::connect(server.address());
+            let request = format!("GET /page.php HTTP/1.1\r\nHost: {name}.example\r\n\r\n");
+            client.send(request).unwrap();
+            assert_eq!(client.answer().unwrap().text(), "1");
+        }
+        let front = server.front();
+        server.signal(SIGHUP);
+        wait_until_gone(front);
+        names.iter().all(has_compiled)
+    });
+    server.stop();
 }
 
 #[test]

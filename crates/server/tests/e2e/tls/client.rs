@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, KeyPair, PKCS_RSA_SHA256,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair, PKCS_RSA_SHA256, SanType,
 };
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs;
@@ -46,7 +46,20 @@ pub struct TlsClient(Arc<ClientConfig>);
 
 impl Authority {
     pub fn new() -> Authority {
+        Authority::with(|_| {})
+    }
+
+    /// An authority whose time is over.
+    pub fn expired() -> Authority {
+        Authority::with(|params| {
+            params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+            params.not_after = rcgen::date_time_ymd(2001, 4, 1);
+        })
+    }
+
+    fn with(change: impl FnOnce(&mut CertificateParams)) -> Authority {
         let mut params = CertificateParams::default();
+        change(&mut params);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, "Authority of the tests");
         let key = KeyPair::generate().unwrap();
@@ -93,6 +106,33 @@ impl Authority {
             params.distinguished_name.push(DnType::OrganizationName, "Example, Inc.");
             params.distinguished_name.push(DnType::CommonName, name);
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        })
+    }
+
+    /// A certificate for these names with many kinds of parts in the subject's name, and a serial
+    /// number that begins with a high bit.
+    pub fn certify_detailed(&self, names: &[&str], key: KeyPair) -> Certified {
+        self.sign(names, key, |params| {
+            params.serial_number = Some(vec![0xf0, 1, 2, 3, 4, 5, 6, 7, 8, 0].into());
+            let mail = "web@a.example".to_owned().try_into().unwrap();
+            params.subject_alt_names.push(SanType::Rfc822Name(mail));
+            let mut name = DistinguishedName::new();
+            name.push(DnType::CountryName, "IS");
+            name.push(DnType::StateOrProvinceName, "Norðurland");
+            name.push(DnType::LocalityName, "Here, there");
+            name.push(DnType::OrganizationName, "Example, Inc. \"all\" ");
+            name.push(DnType::OrganizationalUnitName, "#1");
+            name.push(DnType::CommonName, "a.example");
+            // Surname, number, title, description, given name, initials, an unknown one.
+            for kind in [4, 5, 12, 13, 42, 43, 120] {
+                let value = format!("value {kind}");
+                name.push(DnType::CustomDnType(vec![2, 5, 4, kind]), value);
+            }
+            let mail = vec![1, 2, 840, 113_549, 1, 9, 1];
+            name.push(DnType::CustomDnType(mail), "web@a.example");
+            params.distinguished_name = name;
+            params.extended_key_usages =
+                vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         })
     }
 

@@ -1,4 +1,4 @@
-//! An Apache whose access log has a format of the test's own.
+//! An Apache that a test compares with.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -31,12 +31,27 @@ impl Apache {
 
     /// Serves `root` as the host `logs.test`. The state and the logs are in `folder`.
     pub fn start(folder: &Path, root: &Path, format: &str) -> Apache {
+        let log = format!("CustomLog {}/access.log '{format}'\n", folder.display());
+        Apache::with(folder, root, &[], &log)
+    }
+
+    /// Serves `root` with further modules and lines of configuration.
+    pub fn with(folder: &Path, root: &Path, modules: &[&str], more: &str) -> Apache {
+        // Another program may take the free port first.
+        let mut attempts = (0..5).map(|_| Apache::try_to_start(folder, root, modules, more));
+        attempts
+            .find_map(|started| started)
+            .expect("Apache finds its port taken every time")
+    }
+
+    /// `None`: the port is taken.
+    fn try_to_start(folder: &Path, root: &Path, modules: &[&str], more: &str) -> Option<Apache> {
         fs::create_dir_all(folder).unwrap();
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = free.local_addr().unwrap();
         drop(free);
         let file = folder.join("apache.conf");
-        fs::write(&file, configuration(folder, root, format, address)).unwrap();
+        fs::write(&file, configuration(folder, root, (modules, more), address)).unwrap();
         // Apache in the foreground ends all of its process group.
         let child = Command::new("setpriv")
             .args(["--pdeathsig", "TERM", PROGRAM, "-D", "FOREGROUND", "-f"])
@@ -53,13 +68,15 @@ impl Apache {
             address,
             folder: folder.to_owned(),
         };
+        let mut is_taken = false;
         wait_until("Apache listens", || {
             let ended = apache.child.try_wait().unwrap();
             let said = fs::read_to_string(apache.folder.join("stderr")).unwrap();
-            assert!(ended.is_none(), "Apache ended: {said}");
-            TcpStream::connect(address).is_ok()
+            is_taken = ended.is_some() && said.contains("Address already in use");
+            assert!(ended.is_none() || is_taken, "Apache ended: {said}");
+            is_taken || TcpStream::connect(address).is_ok()
         });
-        apache
+        (!is_taken).then_some(apache)
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -93,11 +110,16 @@ fn php_module() -> Option<PathBuf> {
     })
 }
 
-fn configuration(folder: &Path, root: &Path, format: &str, address: SocketAddr) -> String {
-    let modules =
+fn configuration(
+    folder: &Path,
+    root: &Path,
+    (modules, more): (&[&str], &str),
+    address: SocketAddr,
+) -> String {
+    let usual =
         ["mpm_prefork", "authz_core", "dir", "env", "headers", "mime", "rewrite", "setenvif"];
     let load = |name: &&str| format!("LoadModule {name}_module {MODULES}/mod_{name}.so\n");
-    let load: String = modules.iter().map(load).collect();
+    let load: String = usual.iter().chain(modules).map(load).collect();
     let php = php_module().unwrap_or_default();
     let (folder, root, php) = (folder.display(), root.display(), php.display());
     format!(
@@ -109,7 +131,6 @@ fn configuration(folder: &Path, root: &Path, format: &str, address: SocketAddr) 
          DirectoryIndex index.php index.html\nDocumentRoot {root}\n\
          <Directory />\nOptions FollowSymLinks\nAllowOverride All\nRequire all granted\n\
          </Directory>\n\
-         <FilesMatch \"\\.php$\">\nSetHandler application/x-httpd-php\n</FilesMatch>\n\
-         CustomLog {folder}/access.log '{format}'\n"
+         <FilesMatch \"\\.php$\">\nSetHandler application/x-httpd-php\n</FilesMatch>\n{more}"
     )
 }

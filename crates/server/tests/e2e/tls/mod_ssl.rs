@@ -1,0 +1,99 @@
+//! The variables of encrypted connections, beside those of Apache's mod_ssl.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use rcgen::{KeyPair, PKCS_RSA_SHA256};
+
+use super::LISTEN;
+use super::client::{self, Authority, TlsClient};
+use crate::apache::Apache;
+use crate::site::Site;
+use crate::support::has_php;
+
+const SCRIPT: &str = "<?php foreach ($_SERVER as $name => $value) \
+    if (str_starts_with($name, 'SSL_')) echo \"$name=$value\\n\";";
+
+/// Rules that tell variables in a field.
+const RULES: &str = "Header set X-Told \"%{SSL_SERVER_S_DN}s|%{SSL_SERVER_S_DN_CN_0}s|\
+    %{SSL_SERVER_V_END}s|%{SSL_CLIENT_A_KEY}s|%{SSL_SERVER_A_SIG}s|%{SSL_SERVER_X}s\"\n\
+    RewriteEngine on\n\
+    RewriteRule ^ - [E=SEEN:%{SSL:SSL_SERVER_M_SERIAL}-%{SSL:SSL_CLIENT_S_DN_CN}]\n\
+    Header set X-Seen %{SEEN}e\n";
+
+/// The variables that a server tells the script in `folder`, and the fields that rules have set.
+fn told(
+    client: &mut TlsClient,
+    address: SocketAddr,
+    folder: &str,
+) -> (BTreeMap<String, String>, Vec<String>) {
+    let reply = client.connect(address, "a.example").get(&format!("/{folder}/all.php"));
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let pairs = reply.text().lines().map(|line| line.split_once('=').expect("a pair"));
+    let all = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let field = |name| reply.field(name).unwrap_or("-").to_owned();
+    (all, vec![field("x-told"), field("x-seen")])
+}
+
+#[test]
+fn scripts_see_the_variables_that_mod_ssl_gives() {
+    if !has_php() || !Apache::is_here() {
+        return;
+    }
+    let authority = Authority::new();
+    let rsa = KeyPair::generate_for(&PKCS_RSA_SHA256).unwrap();
+    let pair = authority.certify_detailed(&["a.example", "*.a.example"], rsa);
+    let folder = client::files(&[("a", &pair)]);
+    folder.file("ca.pem", authority.pem());
+    let at = folder.path().display();
+    let config = format!(
+        "{LISTEN}[[site]]\nname = \"a\"\nhosts = [\"a.example\"]\nroot = \"public\"\n\
+         tls = {{ cert = \"{at}/a.pem\", key = \"{at}/a.key\", client_ca = \"{at}/ca.pem\" }}\n\
+         [site.php]\nworkers = 1\nstate_dir = \"state\"\n"
+    );
+    let site = Site::configured(
+        &[
+            (".htaccess", RULES),
+            ("all/all.php", SCRIPT),
+            ("all/.htaccess", "SSLOptions +StdEnvVars\n"),
+            ("none/all.php", SCRIPT),
+            ("none/.htaccess", "SSLOptions -StdEnvVars\n"),
+            ("plain/all.php", SCRIPT),
+        ],
+        &config,
+    );
+    let apache = Apache::with(
+        &site.path().join("apache"),
+        &site.path().join("public"),
+        &["socache_shmcb", "ssl"],
+        &format!(
+            "SSLEngine on\nSSLCertificateFile {at}/a.pem\nSSLCertificateKeyFile {at}/a.key\n\
+             SSLCACertificateFile {at}/ca.pem\nSSLVerifyClient require\n"
+        ),
+    );
+    let addresses = [site.server.addresses()[1], apache.address()];
+    let visitor = authority.certify_detailed(&["visitor.example"], KeyPair::generate().unwrap());
+    let mut client = TlsClient::showing(&authority, &visitor);
+
+    let [mut own, mut theirs] = addresses.map(|address| told(&mut client, address, "all"));
+    assert_eq!(own.1, theirs.1);
+    // The numbers are random, and the versions are each server's own.
+    for name in ["SSL_SESSION_ID", "SSL_VERSION_INTERFACE", "SSL_VERSION_LIBRARY"] {
+        let [own, theirs] = [&mut own, &mut theirs].map(|told| told.0.remove(name).expect(name));
+        let is_one_word = |value: &str| !value.is_empty() && !value.contains(' ');
+        assert!(is_one_word(&own) && is_one_word(&theirs), "{name}: {own}, {theirs}");
+        assert!(name != "SSL_SESSION_ID" || own.len() == theirs.len(), "{own}, {theirs}");
+    }
+    // Midnight may come between the requests.
+    let [days, expected] = [&mut own, &mut theirs]
+        .map(|told| told.0.remove("SSL_CLIENT_V_REMAIN").expect("days").parse::<i64>().unwrap());
+    assert!((expected..=expected + 1).contains(&days), "{days}, {expected}");
+    assert_eq!(own.0, theirs.0);
+
+    let [own, theirs] = addresses.map(|address| told(&mut client, address, "none").0);
+    assert_eq!(own, theirs, "those of a connection without the option");
+    // Debian's Apache has the option for scripts: without a word about it they get most of them.
+    let (own, _) = told(&mut client, addresses[0], "plain");
+    assert_eq!(own["SSL_CLIENT_S_DN_CN"], "a.example");
+    assert!(own.contains_key("SSL_PROTOCOL") && !own.contains_key("SSL_SERVER_S_DN"), "{own:?}");
+}
