@@ -31,7 +31,7 @@ impl ConfigFiles {
     ///
     /// # Errors
     /// The file at `path` cannot be read. Mistakes in what it includes are kept for
-    /// [`report`](Files::report).
+    /// [`report`](ConfigFiles::report).
     pub(crate) fn load(path: &Path) -> Result<ConfigFiles, Errors> {
         let name = path.display().to_string();
         let text = read(path).map_err(|why| Errors::unreadable(&name, why))?;

@@ -123,7 +123,7 @@ impl Bind {
 }
 
 /// Mounts an empty folder at a folder, if there is one.
-fn cover(target: &CStr) -> Result<(), Failure> {
+fn cover(target: &CStr) -> Result<(), FailedStep> {
     let Ok(folder) = open::unlinked(target, Access::Folder) else {
         return Ok(());
     };
@@ -147,7 +147,7 @@ pub fn probe() -> io::Result<()> {
 
 /// Returns the result of `attempt` in a child process. `attempt` makes async-signal-safe calls
 /// only.
-pub(crate) fn try_in_child(attempt: impl FnOnce() -> Result<(), Failure>) -> io::Result<()> {
+pub(crate) fn try_in_child(attempt: impl FnOnce() -> Result<(), FailedStep>) -> io::Result<()> {
     // SAFETY: the child only makes async-signal-safe calls on memory that was prepared above.
     let pid = check(unsafe { libc::fork() })?;
     if pid == 0 {
