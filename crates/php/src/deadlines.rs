@@ -22,6 +22,8 @@ pub(crate) struct Deadlines {
 /// The deadline that a request has missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overdue {
+    /// None of its own: it waits behind scripts that take long, and shall wait in turn with others.
+    Recalled,
     /// No worker began it.
     Waiting,
     /// Its script gave no sign of life for too long.

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use howdah_ipc::figures::RequestFigures;
 use howdah_ipc::response::{self, HeadKind, ResponseHead};
@@ -29,6 +29,7 @@ use crate::zygote::Lease;
 pub struct Exchange {
     waiters: Rc<Waiters>,
     lease: Option<Lease>,
+    since: Instant,
     /// The response is complete, or its reader is gone: the script may go on.
     complete: bool,
     /// The request was taken back before a worker began it.
@@ -61,8 +62,10 @@ pub enum ExchangeError {
     WorkerDied(u32),
     /// The pool's zygote died, or a worker wrote nonsense. All workers of the pool are replaced.
     PoolDied,
-    /// The pool died as with [`ExchangeError::PoolDied`], but no worker had begun the request: it
-    /// can be handed over again.
+    /// No worker has begun the request, and none will: the pool died as with
+    /// [`ExchangeError::PoolDied`], or the scripts before it take long, and it waits for its turn
+    /// with the requests of other clients instead. It can be handed over again, see
+    /// [`Exchange::since`].
     NotTaken,
     /// No worker began the request within the pool's `queue_timeout`.
     NotBegun,
@@ -87,10 +90,11 @@ pub struct Progress {
 }
 
 impl Exchange {
-    pub(crate) fn new(waiters: Rc<Waiters>, lease: Lease) -> Exchange {
+    pub(crate) fn new(waiters: Rc<Waiters>, lease: Lease, since: Instant) -> Exchange {
         Exchange {
             waiters,
             lease: Some(lease),
+            since,
             complete: false,
             cancelled: false,
             kill: false,
@@ -103,6 +107,12 @@ impl Exchange {
     /// Asks for the script's run, which `report` has when this exchange was dropped.
     pub fn report_to(&mut self, report: RunReport) {
         self.report = Some(report);
+    }
+
+    /// The time at which the request began to wait for a worker, for
+    /// [`QueuePlace::since`](crate::QueuePlace::since).
+    pub fn since(&self) -> Instant {
+        self.since
     }
 
     /// Returns how long the request has waited for a worker, and how long it has run until now. For
@@ -186,6 +196,12 @@ impl Exchange {
                 {
                     self.cancelled = true;
                     return Err(ExchangeError::NotBegun);
+                }
+                (Some(Overdue::Recalled), SlotPhase::Queued)
+                    if zygote.front.cancel(lease.slot_ref()) =>
+                {
+                    self.cancelled = true;
+                    return Err(ExchangeError::NotTaken);
                 }
                 (Some(late @ (Overdue::Silent | Overdue::Running)), SlotPhase::Taken) => {
                     self.kill = true;

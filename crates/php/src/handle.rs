@@ -79,6 +79,8 @@ impl PoolHandle {
         let dispatched = self.try_dispatch(place, asker, encoder, encode, body).await;
         let count = |event| self.counters.count(place.lane, event);
         match &dispatched {
+            // It was counted the first time.
+            Ok(_) if place.since.is_some() => {}
             Ok(_) => count(PoolCounter::Requests),
             Err(DispatchError::QueueFull) => count(PoolCounter::QueueFull),
             Err(DispatchError::QueueTimeout) => count(PoolCounter::QueueTimeouts),
@@ -95,14 +97,14 @@ impl PoolHandle {
         encode: impl Fn(&mut RequestEncoder),
         body: RequestBody<'_>,
     ) -> Result<Exchange, DispatchError> {
-        let mut asked = None;
+        let mut asked = place.since;
         loop {
             let leased = self.present().and_then(|here| here.zygote.try_lease(place.lane));
             let lease = match leased {
                 Some(lease) => lease,
                 None => {
-                    asked.get_or_insert_with(Instant::now);
-                    self.pool.wait_for_lease(place).await?
+                    let since = *asked.get_or_insert_with(Instant::now);
+                    self.pool.wait_for_lease(place, since).await?
                 }
             };
             let Some(waiters) = self.waiters_of(&lease.zygote) else {
@@ -124,16 +126,19 @@ impl PoolHandle {
             };
             match waiters.zygote.front.enqueue(lease.slot_ref(), self.thread, request, file) {
                 Ok(()) => {
-                    if waiters.zygote.holds_back() {
+                    let holds_back = waiters.zygote.holds_back();
+                    if holds_back || waiters.zygote.is_deep() {
                         waiters.watch_queue();
-                    } else {
+                    }
+                    if !holds_back {
                         waiters.zygote.wake_worker();
                     }
                     let now = Instant::now();
-                    let begun_by = asked.unwrap_or(now) + self.pool.queue_timeout(place.lane);
+                    let since = asked.unwrap_or(now);
+                    let begun_by = since + self.pool.queue_timeout(place.lane);
                     let deadlines = Deadlines::new(begun_by, now, self.pool.limits());
                     waiters.register(lease.index(), deadlines, asker);
-                    return Ok(Exchange::new(waiters, lease));
+                    return Ok(Exchange::new(waiters, lease, since));
                 }
                 Err(SubmitError::TooLarge) => return Err(DispatchError::TooLarge),
                 // The socket is full because nobody reads it, or the region is corrupt: the zygote

@@ -4,7 +4,7 @@
 //! one client do not delay those of others by more than one.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A class of requests, as the configuration has it. The first lane of a pool is for the requests
 /// of no other lane.
@@ -29,6 +29,8 @@ pub struct QueuePlace {
     pub lane: usize,
     /// The number of the client's network.
     pub client: u128,
+    /// The time at which a request that waits once more began to wait; `None` for a new one.
+    pub since: Option<Instant>,
 }
 
 /// The use of a lane, for display.
@@ -138,7 +140,7 @@ impl<T> Lanes<T> {
                 _ => return Err(Full),
             }
         }
-        self.lanes[number].push(place.client, request);
+        self.lanes[number].push(place, request);
         self.waiting += 1;
         Ok(displaced)
     }
@@ -220,12 +222,16 @@ impl<T> Lane<T> {
         self.running < self.workers.min(most)
     }
 
-    fn push(&mut self, client: u128, request: T) {
-        let requests = self.clients.entry(client).or_default();
+    /// Adds a request: the newest of its client, or one that waits once more as its oldest.
+    fn push(&mut self, place: QueuePlace, request: T) {
+        let requests = self.clients.entry(place.client).or_default();
         if requests.is_empty() {
-            self.order.push_back(client);
+            self.order.push_back(place.client);
         }
-        requests.push_back(request);
+        match place.since {
+            None => requests.push_back(request),
+            Some(_) => requests.push_front(request),
+        }
         self.waiting += 1;
     }
 
@@ -281,7 +287,7 @@ mod tests {
     }
 
     fn at(lane: usize, client: u128) -> QueuePlace {
-        QueuePlace { lane, client }
+        QueuePlace { lane, client, since: None }
     }
 
     fn drain(lanes: &mut Lanes<u32>) -> Vec<u32> {
@@ -296,6 +302,21 @@ mod tests {
         }
         assert_eq!(drain(&mut lanes), [10, 20, 30, 11, 21, 12]);
         assert_eq!(lanes.waiting(), 0);
+    }
+
+    #[test]
+    fn a_request_that_waits_once_more_is_the_oldest_of_its_client() {
+        let mut lanes = lanes(&[]);
+        for (client, request) in [(1, 10), (2, 20), (2, 21), (1, 11)] {
+            assert_eq!(lanes.push(at(0, client), request, false), Ok(None));
+        }
+        let again = |client| QueuePlace {
+            since: Some(Instant::now()),
+            ..at(0, client)
+        };
+        assert_eq!(lanes.push(again(2), 22, false), Ok(None));
+        assert_eq!(lanes.push(again(3), 30, false), Ok(None));
+        assert_eq!(drain(&mut lanes), [10, 22, 30, 11, 20, 21]);
     }
 
     #[test]

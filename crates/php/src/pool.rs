@@ -324,8 +324,13 @@ impl Pool {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Waits until a slot is free, also across the death of a zygote.
-    pub(crate) async fn wait_for_lease(&self, place: QueuePlace) -> Result<Lease, DispatchError> {
+    /// Waits until a slot is free, also across the death of a zygote. The request has waited since
+    /// `since`.
+    pub(crate) async fn wait_for_lease(
+        &self,
+        place: QueuePlace,
+        since: Instant,
+    ) -> Result<Lease, DispatchError> {
         let wait = async {
             loop {
                 let renewed = self.renewed.notified();
@@ -342,7 +347,8 @@ impl Pool {
                 }
             }
         };
-        let waited = tokio::time::timeout(self.queue_timeout(place.lane), wait).await;
+        let begun_by = since + self.queue_timeout(place.lane);
+        let waited = tokio::time::timeout_at(begun_by.into(), wait).await;
         waited.unwrap_or_else(|_| {
             let (_, zygote) = self.zygote();
             zygote.iter().for_each(|zygote| zygote.give_up_without_slots());

@@ -21,6 +21,10 @@ use crate::{Answers, Asker, ExchangeError, KILL_SIGNAL, SOFT_TIMEOUT_SIGNAL};
 /// How long after the soft time-out a worker is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// How long workers take nothing from the queue until the requests there that came while scripts
+/// were short wait in turn with those of other clients instead.
+const RECALL_AFTER: Duration = Duration::from_millis(10);
+
 /// Attempts to kill a worker. After them the zygote is given up: it does not do what it is told.
 const MOST_KILLS: u32 = 3;
 /// The reasons to give a zygote up.
@@ -115,14 +119,15 @@ impl Waiters {
     }
 
     /// Starts a task that wakes further workers if no request was taken from the queue for
-    /// [`Zygote::patience`]: the workers that are awake may be stuck.
+    /// [`Zygote::patience`]: the workers that are awake may be stuck. Recalls requests after
+    /// [`RECALL_AFTER`].
     pub(crate) fn watch_queue(self: &Rc<Self>) {
         if self.watching.replace(true) {
             return;
         }
         let waiters = Rc::downgrade(self);
         tokio::task::spawn_local(async move {
-            let mut before = None;
+            let (mut before, mut since) = (None, Instant::now());
             loop {
                 let Some(patience) = waiters.upgrade().map(|waiters| waiters.zygote.patience())
                 else {
@@ -137,11 +142,30 @@ impl Waiters {
                     waiters.watching.set(false);
                     return;
                 }
-                if before.replace(taken) == Some(taken) {
-                    waiters.zygote.unstick(queued);
+                if before.replace(taken) != Some(taken) {
+                    since = Instant::now();
+                    continue;
+                }
+                waiters.zygote.unstick(queued);
+                if since.elapsed() >= RECALL_AFTER && waiters.zygote.is_deep() {
+                    waiters.recall();
                 }
             }
         });
+    }
+
+    /// Has the requests of this thread that no worker has begun leave their slots, and wait in turn
+    /// with those of other clients.
+    fn recall(&self) {
+        self.zygote.note_long();
+        for (slot, entry) in self.entries.borrow_mut().iter_mut().enumerate() {
+            if let Entry::Waiting { waker, overdue, .. } = entry
+                && self.zygote.front.is_queued(slot)
+            {
+                *overdue = Some(Overdue::Recalled);
+                waker.iter().for_each(Waker::wake_by_ref);
+            }
+        }
     }
 
     /// Registers a slot that was just queued, and for whom its script may ask.

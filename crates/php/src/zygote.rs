@@ -265,6 +265,11 @@ impl Zygote {
         !self.has_lanes && self.awake.is_reached_by(self.front.awake_workers())
     }
 
+    /// Notes that the scripts that run now take long.
+    pub(crate) fn note_long(&self) {
+        self.awake.note_long();
+    }
+
     /// How long a request that was held back may wait while none is taken from the queue.
     pub(crate) fn patience(&self) -> Duration {
         self.awake.patience()

@@ -5,6 +5,7 @@
 mod support;
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use howdah_php::{
@@ -25,6 +26,14 @@ async fn ask(handle: &PoolHandle, script: Script) -> Result<(Exchange, u16), Str
 }
 
 async fn dispatch(handle: &PoolHandle, script: Script) -> Result<Exchange, DispatchError> {
+    dispatch_in(handle, QueuePlace::default(), script).await
+}
+
+async fn dispatch_in(
+    handle: &PoolHandle,
+    place: QueuePlace,
+    script: Script,
+) -> Result<Exchange, DispatchError> {
     let encoder = RefCell::new(RequestEncoder::default());
     let name = script.name();
     let encode = |encoder: &mut RequestEncoder| {
@@ -33,9 +42,7 @@ async fn dispatch(handle: &PoolHandle, script: Script) -> Result<Exchange, Dispa
             [Some(b"GET"), Some(name.as_bytes()), None, None, None, None, None, None, None],
         );
     };
-    handle
-        .dispatch(QueuePlace::default(), None, &encoder, encode, RequestBody::Memory(b""))
-        .await
+    handle.dispatch(place, None, &encoder, encode, RequestBody::Memory(b"")).await
 }
 
 /// Reads the body to its end.
@@ -182,6 +189,91 @@ fn an_overdue_request_is_told_and_its_worker_killed() {
         assert!(signals.contains(&10), "the soft time-out comes first: {signals:?}");
         assert!(signals.contains(&9), "and SIGKILL is the last word: {signals:?}");
     });
+}
+
+/// The requests of a test's visitors.
+#[derive(Debug, Default)]
+struct Visits {
+    handed_over: usize,
+    recalled: usize,
+    answered: Vec<u128>,
+}
+
+/// Asks for a script as this client, again if no worker has begun it.
+async fn visit(handle: Rc<PoolHandle>, client: u128, script: Script, visits: Rc<RefCell<Visits>>) {
+    let mut place = QueuePlace { client, ..QueuePlace::default() };
+    loop {
+        let mut exchange = dispatch_in(&handle, place, script).await.unwrap();
+        visits.borrow_mut().handed_over += 1;
+        match exchange.head(&mut Vec::new()).await {
+            Ok(_) => break visits.borrow_mut().answered.push(client),
+            Err(ExchangeError::NotTaken) => visits.borrow_mut().recalled += 1,
+            Err(failure) => panic!("{failure:?}"),
+        }
+        place.since = Some(exchange.since());
+    }
+}
+
+#[test]
+fn slow_requests_of_one_client_after_short_ones_take_no_turn_of_another_client() {
+    const WORKERS: usize = 4;
+    const SLOW: usize = 4 * WORKERS;
+    // On a machine that stands still, scripts may not have been short.
+    let until = Instant::now() + PATIENCE;
+    let mut recalled = 0;
+    while recalled == 0 {
+        assert!(Instant::now() < until, "the slots beyond twice the workers were never used");
+        Front::new(WORKERS, limits()).run(async |front| {
+            let wait_until = async |what: &str, is_so: &dyn Fn() -> bool| {
+                while !is_so() {
+                    assert!(Instant::now() < until, "{what}");
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            for _ in 0..100 {
+                let (mut exchange, _) = ask(front.handle(), Script::Bytes(1)).await.unwrap();
+                body(&mut exchange).await.unwrap();
+            }
+            let visits = Rc::new(RefCell::new(Visits::default()));
+            let gates: Vec<_> = (0..SLOW).map(|_| Gate::new()).collect();
+            let come = |client, script| {
+                let handle = front.handle().clone();
+                tokio::task::spawn_local(visit(handle, client, script, visits.clone()))
+            };
+            gates.iter().for_each(|gate| drop(come(1, Script::Hold(*gate))));
+            drop(come(2, Script::Bytes(1)));
+            let begun = || gates.iter().filter(|gate| gate.was_reached()).count();
+            wait_until("all workers run a script, and the others wait", &|| {
+                begun() == WORKERS && front.pool().figures().waiting == SLOW + 1 - WORKERS
+            })
+            .await;
+            if visits.borrow().handed_over > 2 * WORKERS {
+                wait_until("those that were not begun left", &|| visits.borrow().recalled > 0)
+                    .await;
+                wait_until("they wait again", &|| {
+                    front.pool().figures().waiting == SLOW + 1 - WORKERS
+                })
+                .await;
+            }
+            recalled = visits.borrow().recalled;
+            // One script ends at a time, and the next one begins.
+            let is_answered = || visits.borrow().answered.contains(&2);
+            let mut shut = gates.clone();
+            while !is_answered() {
+                let before = begun();
+                let gate = shut.iter().position(|gate| gate.was_reached()).unwrap();
+                shut.remove(gate).open();
+                wait_until("another begins", &|| begun() > before || is_answered()).await;
+                assert!(begun() <= 3 * WORKERS, "client 2 waits for {} of client 1", begun());
+            }
+            wait_until("all have an answer", &|| {
+                gates.iter().filter(|gate| gate.was_reached()).for_each(|gate| gate.open());
+                visits.borrow().answered.len() == SLOW + 1
+            })
+            .await;
+            front.expect_idle().await;
+        });
+    }
 }
 
 #[test]

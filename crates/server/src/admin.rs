@@ -47,6 +47,11 @@ struct Admin {
 }
 
 impl Admin {
+    /// Whether the front answers visitors: its pools have started.
+    fn has_started(&self) -> bool {
+        *self.shared.has_started.borrow()
+    }
+
     /// Whether this front accepts no more connections of visitors.
     fn is_draining(&self) -> bool {
         *self.stage.borrow() != Stage::Serving
@@ -90,13 +95,20 @@ fn run(
     runtime.block_on(async {
         let mut changes = stage.clone();
         let crowd = Crowd::new(MOST_CONNECTIONS);
+        // A former generation answers monitors while this one starts.
+        let may_wait = shared.facts.generation > 1;
+        let mut started = shared.has_started.subscribe();
         let admin = Rc::new(Admin { shared, stage, crowd });
-        let mut acceptors = listeners
-            .into_iter()
-            .map(|listener| accept(&admin, listener))
-            .collect::<io::Result<Vec<_>>>()?;
+        let mut waiting = Some(listeners);
+        let mut acceptors = Vec::new();
         loop {
+            if (!may_wait || admin.has_started()) && !admin.is_draining() {
+                for listener in waiting.take().into_iter().flatten() {
+                    acceptors.push(accept(&admin, listener)?);
+                }
+            }
             tokio::select! {
+                Ok(()) = started.changed() => {}
                 question = asked.recv() => match question {
                     Some(client) => drop(tokio::task::spawn_local(tell(admin.clone(), client))),
                     None => return Ok(()),

@@ -180,8 +180,9 @@ fn serve(
         shared,
         questions,
         stages,
-        facts: RefCell::default(),
+        starts: RefCell::default(),
         told: Cell::new(false),
+        is_late: Cell::new(false),
     };
     let run = thread::run(control.shared.clone(), 0, listeners, own_inbox, stage, || {
         Rc::new(control).run(links)
@@ -259,6 +260,7 @@ fn share(
         loads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
         inboxes,
         pulse,
+        has_started: watch::Sender::new(false),
         counters,
         facts,
         tls,

@@ -28,6 +28,7 @@ pub mod schedule;
 pub mod seccomp;
 pub mod sendfile;
 pub mod seqpacket;
+pub mod shared_memory;
 pub mod signal;
 pub mod socket;
 pub mod space;

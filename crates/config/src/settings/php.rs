@@ -255,6 +255,15 @@ section! {
         private_tmp ("private_tmp"): bool as Flag = true,
             "Debian's Apache has one too. Files in a shared `/tmp` are read, guessed and replaced \
                 by other sites.";
+        /// Whether the pool has shared memory of its own: System V segments, semaphores and message
+        /// queues, and `/dev/shm`. Its workers share them, also after a reload. Needs root's rights
+        /// when the server starts.
+        private_ipc ("private_ipc"): bool as Flag = true,
+            "What is shared by key or name can be read, guessed and used up by other sites.";
+        /// Bytes that the pool's own `/dev/shm` may hold, and as many again for its System V
+        /// segments. Beyond it: writing and creating fail. Needs `private_ipc`.
+        shm_size ("shm_size"): u64 as SizeWithin<{ 64 << 10 }, { 1 << 40 }> = 64 << 20,
+            "What containers usually have. Opcache, APCu and requests need none of it.";
         /// Whether the pool sees in `/proc` only the processes that it started. Needs root's rights
         /// when the server starts.
         hide_processes ("hide_processes"): bool as Flag = true,

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use howdah_ipc::Geometry;
 use howdah_ipc::figures::RequestFigures;
 use howdah_ipc::front::Slot;
 use tokio::sync::oneshot;
@@ -91,7 +92,8 @@ impl Zygote {
             // Counted before the leased slots are: a thread that leases one at this moment, or
             // brings one back, either is seen here or sees this request.
             self.waiting.store(state.lanes.waiting() + 1, Ordering::SeqCst);
-            let is_full = self.is_full(state.lanes.waiting());
+            // A request that had a slot was accepted already.
+            let is_full = place.since.is_none() && self.is_full(state.lanes.waiting());
             let joined = state.lanes.push(place, sender, is_full);
             // Also for a request that is refused: it may have kept a slot from others until now.
             self.serve(&mut state);
@@ -124,8 +126,24 @@ impl Zygote {
         match self.has_lanes {
             // One that waits for the next worker, or for one that starts.
             true => self.out.load(Ordering::Relaxed) <= state.roster.count(),
-            false => self.behind() < Some(self.most_behind),
+            false => self.behind() < Some(self.most_behind()),
         }
+    }
+
+    /// How many requests may have a slot and wait for a worker. They are begun in the order in
+    /// which they came, so there are more of them only where scripts are short.
+    fn most_behind(&self) -> usize {
+        let Geometry { slots, workers, .. } = *self.front.geometry();
+        let most = match self.awake.is_short() {
+            true => slots.saturating_sub(workers),
+            false => behind_long_scripts(workers),
+        };
+        self.most_behind.min(most)
+    }
+
+    /// Whether more requests have slots than may where scripts are not short.
+    pub(crate) fn is_deep(&self) -> bool {
+        self.behind() > Some(behind_long_scripts(self.front.geometry().workers))
     }
 
     /// Requests that a lane may have running: one of the workers that there is memory for stays for
@@ -180,7 +198,7 @@ impl Zygote {
 
     /// Takes a free slot, if fewer than may be out are.
     fn checkout(self: &Arc<Self>, lane: usize) -> Option<Lease> {
-        let most = self.front.geometry().workers.saturating_add(self.most_behind);
+        let most = self.front.geometry().workers.saturating_add(self.most_behind());
         let one_more = |out| (out < most).then_some(out + 1);
         self.out.fetch_update(Ordering::SeqCst, Ordering::Relaxed, one_more).ok()?;
         let Some(slot) = self.front.checkout() else {
@@ -202,6 +220,13 @@ impl Zygote {
         self.out.fetch_sub(1, Ordering::SeqCst);
         cleaning.into_iter().for_each(|cleaning| self.clean(cleaning));
     }
+}
+
+/// How many requests may have a slot and wait for one of the workers where scripts are not short:
+/// as many as there are workers. With few workers, as many as make eight slots in all.
+fn behind_long_scripts(workers: usize) -> usize {
+    const FEW_SLOTS: usize = 8;
+    workers.max(FEW_SLOTS.saturating_sub(workers))
 }
 
 #[cfg(test)]
@@ -249,7 +274,8 @@ mod tests {
                 match zygote.try_lease(0) {
                     Some(lease) if bring_back && client % 2 == 0 => drop(lease),
                     Some(lease) => leases.push(lease),
-                    None => match zygote.join_queue(QueuePlace { lane: 0, client }) {
+                    None => match zygote.join_queue(QueuePlace { client, ..QueuePlace::default() })
+                    {
                         Ok(receiver) => waiting.push(receiver),
                         Err(Full) => return (leases, waiting),
                     },

@@ -76,6 +76,11 @@ impl Gate {
         }
     }
 
+    /// Whether a script has reached the gate.
+    pub fn was_reached(self) -> bool {
+        GATES.lock().unwrap()[self.0 as usize].0
+    }
+
     /// The script's side.
     fn pass(number: u64) {
         GATES.lock().unwrap()[number as usize].0 = true;
@@ -179,7 +184,7 @@ impl Front {
 }
 
 impl Stage {
-    pub fn handle(&self) -> &PoolHandle {
+    pub fn handle(&self) -> &Rc<PoolHandle> {
         &self.handle
     }
 

@@ -8,7 +8,7 @@ use howdah_files::{CompressedCache, DirectiveCache, Store};
 use howdah_php::Pool;
 use howdah_site::Sites;
 use howdah_sys::credentials::Identity;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 
 use super::challenges::Challenges;
 use super::pulse::Pulse;
@@ -64,6 +64,8 @@ pub(crate) struct Shared {
     /// Where each thread takes connections that another accepted.
     pub(crate) inboxes: Vec<mpsc::UnboundedSender<Accepted>>,
     pub(crate) pulse: Arc<Pulse>,
+    /// Whether the first workers of all pools have started.
+    pub(crate) has_started: watch::Sender<bool>,
     /// This front's counters.
     pub(crate) counters: Arc<FrontCounters>,
     /// The server, with the counters of all fronts.

@@ -46,13 +46,14 @@ pub(crate) async fn respond(
             .for_a_worker()
             .map_err(|error| RequestError::body(context.situation(), &BodyError::Storage(error)))?,
     };
-    let place = QueuePlace {
+    let mut place = QueuePlace {
         lane: if site.has_lanes() {
             site.lane(&context.client())
         } else {
             0
         },
         client: Network::of(context.peer.remote.ip()).number(),
+        since: None,
     };
     loop {
         context.phase.set(Phase::WaitingForWorker);
@@ -113,11 +114,12 @@ pub(crate) async fn respond(
             }
             Err(NoHead::Failed(failure)) => failure,
         };
-        // A request that no worker has begun goes to the next zygote.
+        // A request that no worker has begun is handed over again, perhaps to the next zygote.
         if failure != ExchangeError::NotTaken {
             let error = RequestError::script(context.situation(), script, failure);
             return Err(error.into());
         }
+        place.since = Some(exchange.since());
     }
 }
 

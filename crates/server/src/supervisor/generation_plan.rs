@@ -434,6 +434,7 @@ mod tests {
             for_manager: Vec::new(),
             spare_user: std::cell::OnceCell::new(),
             cgroups: None,
+            pool_memory: Default::default(),
         }
     }
 

@@ -184,10 +184,12 @@ impl Supervisor {
             totals,
             generations,
             lists,
+            pool_memory,
             closed,
             authorities,
         } = inheritance;
         self.inherited_lists = lists;
+        self.environment.pool_memory.inherit(pool_memory);
         self.inherited_files.closed = closed;
         for (memory, path) in authorities {
             let text = front_protocol::read_memory(memory)?;

@@ -22,6 +22,7 @@
 //! front 1234 9                        process, descriptor of its channel
 //! pool 1235 10 11 shop                zygote, descriptors of its socket and its log, name
 //! scripts 33 12 shop                  user, descriptor of a pipe with a list of scripts, name
+//! shared-memory 13 14 15 shop         descriptors of a pool's shared memory, name
 //! closed shop                         name of a site whose certificates cannot be used
 //! authorities 13 /etc/ssl/clients.pem descriptor of a memory file with the content of that file
 //! ```
@@ -39,8 +40,10 @@ use howdah_sys::descriptor;
 use howdah_sys::memory;
 use howdah_sys::process::{self, Pid};
 use howdah_sys::seqpacket::SeqPacket;
+use howdah_sys::shared_memory::SharedMemorySpace;
 
 use super::environment::{Environment, variable};
+use super::pool_memory;
 use crate::observe::Totals;
 
 /// The environment variable with the number of the memory file's descriptor.
@@ -61,6 +64,8 @@ pub(super) struct Inheritance {
     pub(super) totals: Totals,
     pub(super) generations: Vec<InheritedGeneration>,
     pub(super) lists: Vec<InheritedList>,
+    /// By the name of the pool.
+    pub(super) pool_memory: Vec<(String, SharedMemorySpace)>,
     /// The names of the sites that are closed.
     pub(super) closed: Vec<String>,
     /// The authorities of clients in memory files, and the names of the files that they are from.
@@ -242,6 +247,11 @@ impl Inheritance {
                 pipe: words.descriptor()?,
                 site: words.rest().to_string_lossy().into_owned(),
             }),
+            word if word == pool_memory::WORD.as_bytes() => {
+                let space = [words.descriptor()?, words.descriptor()?, words.descriptor()?];
+                let pool = words.rest().to_string_lossy().into_owned();
+                self.pool_memory.push((pool, SharedMemorySpace::from_descriptors(space)));
+            }
             b"closed" => self.closed.push(words.rest().to_string_lossy().into_owned()),
             b"authorities" => {
                 self.authorities.push((words.descriptor()?, words.rest().into()));

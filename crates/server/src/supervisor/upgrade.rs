@@ -24,7 +24,7 @@ use super::listeners::Listener;
 use super::pool::PoolProcesses;
 use super::service_manager::ServiceEvent;
 use super::takeover::{self, Handover, InheritedGeneration, InheritedList};
-use super::{Supervisor, USUAL_DRAIN};
+use super::{Supervisor, USUAL_DRAIN, pool_memory};
 use crate::log::Level;
 
 /// Time in which the new program must check the configuration.
@@ -193,6 +193,7 @@ impl Supervisor {
     fn hand_over(&self) -> io::Result<std::convert::Infallible> {
         let tickets = front_protocol::write_ticket_keys(&self.ticket_keys)?;
         let lists = self.asked_lists();
+        let pool_memory = self.environment.pool_memory.all();
         let files = self.current.as_ref().map(GenerationPlan::files).unwrap_or_default();
         let authorities = files
             .authorities
@@ -232,6 +233,7 @@ impl Supervisor {
             let words = ["scripts", &uid.to_string()];
             handover.line(&words, &[pipe.as_fd()], OsStr::new(site))?;
         }
+        pool_memory::hand_over(&pool_memory, &mut handover)?;
         for name in &files.closed {
             handover.line(&["closed"], &[], OsStr::new(name))?;
         }
