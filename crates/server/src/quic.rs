@@ -21,4 +21,4 @@ mod socket;
 mod start;
 
 pub(crate) use self::exchange::PacketExchange;
-pub(crate) use self::start::{Mailbox, QuicListener, QuicSecret, QuicStart, SLOTS};
+pub(crate) use self::start::{Mailbox, QuicListener, QuicSecret, QuicStart, SLOTS, slot};

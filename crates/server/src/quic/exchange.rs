@@ -11,7 +11,7 @@ use http::HeaderValue;
 
 use super::letter::Letter;
 use super::route::{Route, Routes};
-use super::start::{Mailbox, QuicListener, QuicSecret, QuicStart, SLOTS};
+use super::start::{Mailbox, QuicListener, QuicSecret, QuicStart, slot};
 
 /// Packets that wait for an endpoint. Further ones are dropped, and their senders repeat them.
 const MOST_LETTERS: usize = 4096;
@@ -61,7 +61,7 @@ impl PacketExchange {
         Some(PacketExchange {
             routes: Routes::new(&secret)?,
             secret,
-            slot: (generation % SLOTS as u64) as u8,
+            slot: slot(generation),
             mailboxes,
             offers: listeners.iter().map(offer).collect::<Option<_>>()?,
             inboxes: (0..threads).map(|_| inboxes()).collect(),
@@ -184,6 +184,7 @@ impl PacketInbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quic::SLOTS;
     use howdah_sys::seqpacket::SeqPacket;
 
     fn letter() -> Letter {
