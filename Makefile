@@ -14,7 +14,7 @@ BIN := $(DESTDIR)$(PREFIX)/bin
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 MAN5 := $(DESTDIR)$(PREFIX)/share/man/man5
 
-.PHONY: help serve build release lab test lint fuzz-check doc unit loom h2spec deny sanitize miri mutants attacks chaos certificates test-applications deb test-packages test-container install uninstall bench clean
+.PHONY: help serve build release lab test lint fuzz-check doc unit loom h2spec deny sanitize miri mutants attacks chaos certificates test-applications test-php deb test-packages test-container install uninstall bench clean
 
 help:
 	@echo 'make serve     build and serve the demo at http://$(LISTEN) and https://$(LISTEN_HTTPS)'
@@ -31,6 +31,7 @@ help:
 	@echo 'make chaos     visitors of all kinds while processes die, hang and starve, ten minutes; CHAOS_SECONDS=60 for less'
 	@echo 'make certificates  200 names get certificates from an authority for tests; needs Go'
 	@echo 'make test-applications  web applications of Debian beside Apache, every difference explained; as root; APPLICATION=mediawiki for one'
+	@echo 'make test-php  the PHP of another Debian (SUITE=trixie: 8.4) alone and beside this one; as root'
 	@echo 'make deny      licences, sources and versions of packages, by cargo-deny'
 	@echo 'make release   both binaries, optimised, in $(TARGET)/release'
 	@echo 'make install   binaries and man page below $$DESTDIR$$PREFIX (now $(DESTDIR)$(PREFIX)), and the user howdah'
@@ -184,6 +185,14 @@ test-applications:
 	@scripts/install-packages.sh build serve test applications
 	$(CARGO) build --package howdah-server --package howdah-php-worker --bins
 	$(CARGO) test --package howdah-server --test applications -- --ignored --nocapture beside_apache
+
+# The PHP of another, newer Debian, in a root that mmdebstrap makes once and keeps in $(TARGET)/php. Needs root.
+SUITE ?= trixie
+test-php:
+	@[ "$$(id -u)" = 0 ] || { echo 'make test-php: only root can make a root for another Debian: sudo make test-php'; exit 1; }
+	@scripts/install-packages.sh build packages
+	$(CARGO) build --package howdah-server --package howdah-php-worker --bins
+	scripts/test-php "$(TARGET)/php" $(SUITE)
 
 # Needs the headers and the library of PHP 8.2. DEB_VERSION is another version than that of Cargo.toml.
 DEB_VERSION ?=

@@ -4,9 +4,7 @@
  * This file only translates. Rust (src/sapi.rs) decides about requests, output and .user.ini files. This file, ini.c and
  * functions.c know PHP's interface. A bail-out of PHP (zend_bailout, a longjmp) starts and ends within these files.
  */
-#include <unistd.h>
-
-#include "shim_internal.h"
+#include "shim_internal.h" /* first: PHP's configuration says what the system's headers declare */
 #include "php_ini.h"
 #include "php_main.h"
 #include "php_output.h"
@@ -16,6 +14,8 @@
 #include "zend_ini.h"
 #include "zend_signal.h"
 #include "zend_stream.h"
+
+#include <unistd.h>
 
 const struct howdah_callbacks *rust;
 const struct howdah_request *current;

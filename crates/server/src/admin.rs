@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use self::crowd::Crowd;
-use crate::front::{Shared, Stage};
+use crate::front::{FrontShared, Stage};
 use crate::net::{Listener, ListenerSocket};
 use crate::status::Snapshot;
 
@@ -36,17 +36,22 @@ const ANSWER_TIME: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Where the questions of `howdah status --json` go: connections to clients of the control socket.
-pub(crate) type Questions = mpsc::UnboundedSender<OwnedFd>;
+pub(crate) type StatusQuestions = mpsc::UnboundedSender<OwnedFd>;
 
 /// The state that all connections of the admin listener share.
 #[derive(Debug)]
 struct Admin {
-    shared: Arc<Shared>,
+    shared: Arc<FrontShared>,
     stage: watch::Receiver<Stage>,
     crowd: Crowd,
 }
 
 impl Admin {
+    /// Whether the front answers visitors: its pools have started.
+    fn has_started(&self) -> bool {
+        *self.shared.has_started.borrow()
+    }
+
     /// Whether this front accepts no more connections of visitors.
     fn is_draining(&self) -> bool {
         *self.stage.borrow() != Stage::Serving
@@ -62,10 +67,10 @@ impl Admin {
 /// # Errors
 /// The thread cannot be started.
 pub(crate) fn start(
-    shared: Arc<Shared>,
+    shared: Arc<FrontShared>,
     listeners: Vec<Listener>,
     stage: watch::Receiver<Stage>,
-) -> io::Result<Questions> {
+) -> io::Result<StatusQuestions> {
     let (questions, asked) = mpsc::unbounded_channel();
     let log = Arc::clone(&shared.log);
     let run = move || {
@@ -79,7 +84,7 @@ pub(crate) fn start(
 }
 
 fn run(
-    shared: Arc<Shared>,
+    shared: Arc<FrontShared>,
     listeners: Vec<Listener>,
     stage: watch::Receiver<Stage>,
     mut asked: mpsc::UnboundedReceiver<OwnedFd>,
@@ -90,13 +95,20 @@ fn run(
     runtime.block_on(async {
         let mut changes = stage.clone();
         let crowd = Crowd::new(MOST_CONNECTIONS);
+        // A former generation answers monitors while this one starts.
+        let may_wait = shared.facts.generation > 1;
+        let mut started = shared.has_started.subscribe();
         let admin = Rc::new(Admin { shared, stage, crowd });
-        let mut acceptors = listeners
-            .into_iter()
-            .map(|listener| accept(&admin, listener))
-            .collect::<io::Result<Vec<_>>>()?;
+        let mut waiting = Some(listeners);
+        let mut acceptors = Vec::new();
         loop {
+            if (!may_wait || admin.has_started()) && !admin.is_draining() {
+                for listener in waiting.take().into_iter().flatten() {
+                    acceptors.push(accept(&admin, listener)?);
+                }
+            }
             tokio::select! {
+                Ok(()) = started.changed() => {}
                 question = asked.recv() => match question {
                     Some(client) => drop(tokio::task::spawn_local(tell(admin.clone(), client))),
                     None => return Ok(()),

@@ -166,12 +166,14 @@ fn a_broken_user_ini_is_reported_and_the_page_is_served() {
 fn user_ini_may_use_constants_variables_and_nonsense() {
     let script =
         Script::new("echo error_reporting(), ini_get('user_agent'), ini_get('precision');");
-    let content = "error_reporting = E_ALL & ~E_NOTICE\nuser_agent = \"${REQUEST_METHOD}\"\n\
+    // The value of E_ALL depends on the version of PHP.
+    let content = "error_reporting = E_ERROR | E_NOTICE & ~E_NOTICE\n\
+        user_agent = \"${REQUEST_METHOD}\"\n\
         a[] = 1\n[HOST=localhost]\nprecision = 5\n";
     script.file(".user.ini", content);
     let output = script.with(&["-d", "precision=9", "--repeat", "3"]).output();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(text.matches("\r\n\r\n32759GET9").count(), 3, "{text}");
+    assert_eq!(text.matches("\r\n\r\n1GET9").count(), 3, "{text}");
 }
 
 #[test]

@@ -207,8 +207,8 @@ fn an_alarm_of_one_request_does_not_reach_the_next() {
             ("default.php", "<?php pcntl_alarm(1); echo getmypid();"),
             (
                 "next.php",
-                "<?php $began = hrtime(true); usleep(1_300_000); pcntl_sigprocmask(SIG_BLOCK, [], \
-                    $mask);
+                "<?php $began = hrtime(true); usleep(1_300_000); \
+                    pcntl_sigprocmask(SIG_UNBLOCK, [SIGUSR2], $mask);
                  echo json_encode([getmypid(), hrtime(true) - $began >= 1_300_000_000, $mask, \
                  pcntl_signal_get_handler(SIGALRM)]);",
             ),

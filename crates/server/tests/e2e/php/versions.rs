@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{Folder, HOWDAH, Setup, has_php};
+use howdah_sys::signal::SIGHUP;
+
+use crate::support::{Client, Folder, HOWDAH, Setup, has_php, wait_until};
 
 /// Returns a folder with `howdah` and the programs of these names, which all run the PHP of
 /// `howdah-php`, and the path of its `howdah`.
@@ -25,7 +27,10 @@ fn place(program: &Path, at: &Path) {
 
 /// The version of the PHP that `howdah-php` runs, as `8.2`.
 fn own_version() -> String {
-    let program = Path::new(HOWDAH).with_file_name("howdah-php");
+    version_of(&Path::new(HOWDAH).with_file_name("howdah-php"))
+}
+
+fn version_of(program: &Path) -> String {
     let told = String::from_utf8(Command::new(program).arg("version").output().unwrap().stdout);
     let told = told.unwrap();
     let numbers: Vec<_> = told.trim_start_matches("PHP ").split('.').take(2).collect();
@@ -64,6 +69,54 @@ fn a_site_has_the_version_of_php_that_it_names() {
     let program = programs.path().join(&name).display().to_string();
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(out.contains("programs that run PHP: ") && out.contains(&program), "{out}");
+}
+
+/// `scripts/test-php` names a `howdah-php` of another PHP in `HOWDAH_OTHER_PHP`.
+#[test]
+fn two_sites_have_two_versions_of_php_beside_each_other() {
+    let Some(other) = std::env::var_os("HOWDAH_OTHER_PHP").map(PathBuf::from) else {
+        eprintln!("skipped: HOWDAH_OTHER_PHP names no howdah-php of another version");
+        return;
+    };
+    let versions = [own_version(), version_of(&other)];
+    let [own, others] = versions.clone().map(|version| format!("howdah-php{version}"));
+    let (programs, howdah) = programs(&[&own]);
+    place(&other, &programs.path().join(others));
+    let folder = Folder::new();
+    folder.file("public/index.php", "<?php echo PHP_VERSION, ' ', $_SERVER['SERVER_NAME'];");
+    let site = |version: &String| {
+        format!(
+            "[[site]]\nhosts = [\"{version}.example\"]\nroot = \"public\"\n[site.php]\n\
+             version = \"{version}\"\nworkers = 1\nstate_dir = \"state{version}\"\n"
+        )
+    };
+    let sites: String = versions.iter().map(site).collect();
+    let config = format!("listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n{sites}");
+    let file = folder.file("howdah.toml", config);
+    let server = Setup::config(&file).program(&howdah).start();
+    let ask_all = || {
+        for version in &versions {
+            let mut client = Client::connect(server.address());
+            let head = format!("GET / HTTP/1.1\r\nHost: {version}.example\r\n\r\n");
+            client.send(head).unwrap();
+            let text = client.answer().unwrap().text().to_owned();
+            assert!(text.starts_with(&format!("{version}.")), "{text}");
+            assert!(text.ends_with(&format!(" {version}.example")), "{text}");
+        }
+    };
+    ask_all();
+    let front = server.front();
+    server.signal(SIGHUP);
+    wait_until("a new generation serves", || !front.lives());
+    ask_all();
+    let arguments = ["check", "--config", file.to_str().unwrap()];
+    let (code, out, err) = Setup::with(&arguments).program(&howdah).run();
+    assert_eq!(code, Some(0), "{out}{err}");
+    for version in &versions {
+        let program = programs.path().join(format!("howdah-php{version}"));
+        assert!(out.contains(&program.display().to_string()), "{out}");
+    }
+    server.stop();
 }
 
 #[test]
