@@ -122,8 +122,8 @@ impl DirectiveCache {
     }
 
     /// Returns the directives of `content`, the content of the `.htaccess` file in `folder`, which
-    /// is absolute with a slash at its end, below `root`. `stat` is the state of the file, where every later
-    /// change shows in it.
+    /// is absolute with a slash at its end, below `root`. `stat` is the state of the file, where
+    /// every later change shows in it.
     pub(crate) fn htaccess(
         &self,
         scope: u32,

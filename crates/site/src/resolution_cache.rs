@@ -170,7 +170,7 @@ impl<P: Default> ResolutionCache<P> {
 
     /// Forgets everything, and with it the rules that requests met.
     pub fn clear(&mut self) {
-        self.slots.iter_mut().for_each(|slot| *slot = Slot::default());
+        self.slots.iter_mut().for_each(|slot| *slot = CacheSlot::default());
     }
 
     /// Allocates the slots, for the first request that directives apply to.
