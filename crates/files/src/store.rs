@@ -170,7 +170,7 @@ impl Store {
         if directives.evictions() != self.evictions {
             let (owners, number) = directives.evicted_since(self.evictions);
             self.evictions = number;
-            let is_evicted = |root: &Root| owners.contains(&directives.owner(root.path()));
+            let is_evicted = |root: &OpenRoot| owners.contains(&directives.owner(root.path()));
             self.entries.retain(|entry| !is_evicted(&entry.root));
             self.restamp();
         }
