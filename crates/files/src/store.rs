@@ -17,8 +17,8 @@ use crate::directive_cache::{self, DirectiveCache};
 use crate::disk::Disk;
 use crate::entry::{Entry, EntryKind};
 use crate::entry_table::EntryTable;
-use crate::folders::{Folders, Root};
-use crate::limits::Limits;
+use crate::folders::{Folders, OpenRoot};
+use crate::limits::StoreLimits;
 use crate::locate::{Obstacle, Reading, locate};
 use crate::media_type::{is_of_scripts, of_extension};
 use crate::named::NamedFiles;
@@ -26,7 +26,7 @@ use crate::named::NamedFiles;
 /// The files that one thread of the front knows. See the [crate's own page](crate) for how to use
 /// it.
 pub struct Store {
-    pub(crate) limits: Limits,
+    pub(crate) limits: StoreLimits,
     pub(crate) directives: Option<Arc<DirectiveCache>>,
     pub(crate) entries: EntryTable,
     pub(crate) folders: Folders,
@@ -71,7 +71,7 @@ pub struct StoreFigures {
 
 impl Store {
     /// An empty store that knows of no directives.
-    pub fn new(limits: Limits) -> Store {
+    pub fn new(limits: StoreLimits) -> Store {
         Store {
             limits,
             directives: None,
@@ -90,7 +90,7 @@ impl Store {
     }
 
     /// An empty store that compiles directives with those of the other threads.
-    pub fn with_directives(limits: Limits, directives: Arc<DirectiveCache>) -> Store {
+    pub fn with_directives(limits: StoreLimits, directives: Arc<DirectiveCache>) -> Store {
         Store {
             directives: Some(directives),
             ..Store::new(limits)
@@ -359,7 +359,7 @@ impl Store {
     }
 
     /// Whether the entry at `place` agrees with the disk; if so, it is fresh for this second.
-    fn still_holds(&mut self, place: u32, root: &Rc<Root>) -> bool {
+    fn still_holds(&mut self, place: u32, root: &Rc<OpenRoot>) -> bool {
         let now = self.now;
         self.figures.checks += 1;
         let Some(entry) = self.entries.at(place) else {

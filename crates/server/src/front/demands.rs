@@ -34,13 +34,13 @@ pub(crate) struct Demands {
     /// By site, whether its certificates are ordered on demand.
     sites: Vec<bool>,
     waiting: SyncSender<(usize, String)>,
-    missing: Mutex<Told>,
-    held: Mutex<Told>,
+    missing: Mutex<ToldNames>,
+    held: Mutex<ToldNames>,
 }
 
 /// The names that were told.
 #[derive(Debug)]
-struct Told {
+struct ToldNames {
     names: HashSet<String>,
     since: Instant,
 }
@@ -69,8 +69,8 @@ impl Demands {
         Ok(Some(Demands {
             sites,
             waiting,
-            missing: Mutex::new(Told::new()),
-            held: Mutex::new(Told::new()),
+            missing: Mutex::new(ToldNames::new()),
+            held: Mutex::new(ToldNames::new()),
         }))
     }
 
@@ -102,9 +102,9 @@ fn has_name(site: &Site, name: &str) -> bool {
     hosts.any(|host| *host == HostPattern::Default || host.lists(name))
 }
 
-impl Told {
-    fn new() -> Told {
-        Told {
+impl ToldNames {
+    fn new() -> ToldNames {
+        ToldNames {
             names: HashSet::new(),
             since: Instant::now(),
         }
@@ -112,7 +112,7 @@ impl Told {
 
     fn is_new(&mut self, name: &str, again: Duration) -> bool {
         if self.names.len() >= MOST_REMEMBERED || self.since.elapsed() >= again {
-            *self = Told::new();
+            *self = ToldNames::new();
         }
         !self.names.contains(name)
     }

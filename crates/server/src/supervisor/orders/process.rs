@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Instant;
@@ -17,6 +17,7 @@ use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::{self, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGUSR1};
 
 use super::plan::OrderPlan;
+use crate::supervisor::child_channel::ChildChannel;
 use crate::supervisor::state;
 
 const NAME: &CStr = c"howdah-acme";
@@ -29,8 +30,7 @@ const ORPHAN_SECONDS: u8 = 5;
 #[derive(Debug)]
 pub(super) struct OrderProcess {
     pub(super) pid: Pid,
-    /// `None` once one side has closed it.
-    channel: Option<SeqPacket>,
+    channel: ChildChannel,
     pub(super) started: Instant,
     /// The process was told to end.
     pub(super) is_ending: bool,
@@ -51,7 +51,7 @@ impl OrderProcess {
         let pid = process::fork(&keep, move || child(plan, theirs, parent))?;
         Ok(OrderProcess {
             pid,
-            channel: Some(channel),
+            channel: ChildChannel::new(channel),
             started: Instant::now(),
             is_ending: false,
         })
@@ -59,7 +59,7 @@ impl OrderProcess {
 
     /// The channel, to wait for.
     pub(super) fn awaited(&self) -> Option<BorrowedFd<'_>> {
-        self.channel.as_ref().map(AsFd::as_fd)
+        self.channel.awaited()
     }
 
     /// Receives the next message. `None` if there is none.
@@ -67,27 +67,13 @@ impl OrderProcess {
     /// # Errors
     /// The message is malformed.
     pub(super) fn listen(&mut self) -> io::Result<Option<ToSupervisor>> {
-        let Some(channel) = &self.channel else {
-            return Ok(None);
-        };
-        let mut buffer = vec![0; LONGEST_MESSAGE];
-        match channel.receive(&mut buffer) {
-            Ok(received) if received.length > 0 => {
-                Ok(Some(message::decode(&buffer[..received.length])?))
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Ok(_) | Err(_) => {
-                self.channel = None;
-                Ok(None)
-            }
-        }
+        let packet = self.channel.receive(LONGEST_MESSAGE);
+        packet.map(|packet| message::decode(&packet)).transpose()
     }
 
     /// Sends a message. Without it the order fails, and is repeated later.
     pub(super) fn tell(&self, message: &ToProcess) {
-        if let Some(channel) = &self.channel {
-            let _ = channel.send_now(&message::encode(message), &[]);
-        }
+        let _ = self.channel.send(&message::encode(message), &[]);
     }
 
     /// Kills the process, which has nothing to finish: files are written whole or not at all.
