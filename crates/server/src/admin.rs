@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use self::crowd::Crowd;
-use crate::front::{Shared, Stage};
+use crate::front::{FrontShared, Stage};
 use crate::net::{Listener, ListenerSocket};
 use crate::status::Snapshot;
 
@@ -36,12 +36,12 @@ const ANSWER_TIME: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Where the questions of `howdah status --json` go: connections to clients of the control socket.
-pub(crate) type Questions = mpsc::UnboundedSender<OwnedFd>;
+pub(crate) type StatusQuestions = mpsc::UnboundedSender<OwnedFd>;
 
 /// The state that all connections of the admin listener share.
 #[derive(Debug)]
 struct Admin {
-    shared: Arc<Shared>,
+    shared: Arc<FrontShared>,
     stage: watch::Receiver<Stage>,
     crowd: Crowd,
 }
@@ -67,10 +67,10 @@ impl Admin {
 /// # Errors
 /// The thread cannot be started.
 pub(crate) fn start(
-    shared: Arc<Shared>,
+    shared: Arc<FrontShared>,
     listeners: Vec<Listener>,
     stage: watch::Receiver<Stage>,
-) -> io::Result<Questions> {
+) -> io::Result<StatusQuestions> {
     let (questions, asked) = mpsc::unbounded_channel();
     let log = Arc::clone(&shared.log);
     let run = move || {
@@ -84,7 +84,7 @@ pub(crate) fn start(
 }
 
 fn run(
-    shared: Arc<Shared>,
+    shared: Arc<FrontShared>,
     listeners: Vec<Listener>,
     stage: watch::Receiver<Stage>,
     mut asked: mpsc::UnboundedReceiver<OwnedFd>,

@@ -7,6 +7,7 @@
 
 pub mod allocator;
 pub mod confinement;
+pub mod control_groups;
 pub mod credentials;
 pub mod datagram;
 pub mod descriptor;

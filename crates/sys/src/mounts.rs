@@ -9,7 +9,7 @@ use crate::open::{self, Access};
 use crate::shared_memory::SharedMemory;
 
 /// The step that failed, and its error.
-pub(crate) type Failure = (&'static str, io::Error);
+pub(crate) type FailedStep = (&'static str, io::Error);
 
 /// The mounts of a new namespace.
 #[derive(Debug, Clone, Default)]
@@ -64,7 +64,7 @@ impl Mounts {
     /// in it, and its own mounts nowhere else. Needs the capability `CAP_SYS_ADMIN`.
     ///
     /// Async-signal-safe.
-    pub(crate) fn enter(&self) -> Result<(), Failure> {
+    pub(crate) fn enter(&self) -> Result<(), FailedStep> {
         if self.is_empty() {
             return Ok(());
         }
@@ -95,7 +95,7 @@ impl Mounts {
 }
 
 impl Bind {
-    fn mount(&self) -> Result<(), Failure> {
+    fn mount(&self) -> Result<(), FailedStep> {
         let folder = self.open().map_err(|error| ("open of a private folder", error))?;
         // A path leads to the folder that was opened, and to no other, through its descriptor.
         let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0";
@@ -123,7 +123,7 @@ impl Bind {
 }
 
 /// Mounts an empty folder at a folder, if there is one.
-fn cover(target: &CStr) -> Result<(), Failure> {
+fn cover(target: &CStr) -> Result<(), FailedStep> {
     let Ok(folder) = open::unlinked(target, Access::Folder) else {
         return Ok(());
     };
@@ -147,7 +147,7 @@ pub fn probe() -> io::Result<()> {
 
 /// Returns the result of `attempt` in a child process. `attempt` makes async-signal-safe calls
 /// only.
-pub(crate) fn try_in_child(attempt: impl FnOnce() -> Result<(), Failure>) -> io::Result<()> {
+pub(crate) fn try_in_child(attempt: impl FnOnce() -> Result<(), FailedStep>) -> io::Result<()> {
     // SAFETY: the child only makes async-signal-safe calls on memory that was prepared above.
     let pid = check(unsafe { libc::fork() })?;
     if pid == 0 {

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::Arc;
 
-use crate::mounts::{Failure, Mounts, mount, try_in_child};
+use crate::mounts::{FailedStep, Mounts, mount, try_in_child};
 use crate::process::Pid;
 use crate::{check, check_size};
 
@@ -63,7 +63,7 @@ impl SharedMemory {
 
     /// Moves this process to the IPC namespace. Returns the tmpfs to mount, which is `None` for a
     /// new one. Needs root's rights. Async-signal-safe.
-    pub(crate) fn enter(&self) -> Result<Option<OwnedFd>, Failure> {
+    pub(crate) fn enter(&self) -> Result<Option<OwnedFd>, FailedStep> {
         let former = self.former.as_deref();
         if former.is_none_or(|former| former.join_ipc().is_err()) {
             // SAFETY: no memory arguments.
@@ -77,7 +77,7 @@ impl SharedMemory {
 
     /// Mounts `/dev/shm` in this process's own mount namespace: `former`, or a new tmpfs.
     /// Async-signal-safe.
-    pub(crate) fn mount(&self, former: Option<&OwnedFd>) -> Result<(), Failure> {
+    pub(crate) fn mount(&self, former: Option<&OwnedFd>) -> Result<(), FailedStep> {
         let flags = libc::MS_NOSUID | libc::MS_NODEV;
         if let Some(former) = former
             && move_mount(former, FOLDER).is_ok()
@@ -142,7 +142,7 @@ impl SharedMemorySpace {
     ///
     /// # Errors
     /// The way back has failed.
-    fn copy_folder(&self) -> Result<Option<OwnedFd>, Failure> {
+    fn copy_folder(&self) -> Result<Option<OwnedFd>, FailedStep> {
         let places =
             [open(c"/proc/self/ns/mnt", 0), open(c"/", FOLDER_ONLY), open(c".", FOLDER_ONLY)];
         let [Ok(own), Ok(root), Ok(here)] = places else {

@@ -3,7 +3,7 @@
 use howdah_http::{Request, Status};
 
 use super::Admin;
-use crate::front::Shared;
+use crate::front::FrontShared;
 use crate::status::metrics::{MetricsFormat, metrics};
 
 /// An answer.
@@ -100,7 +100,7 @@ fn ready(admin: &Admin, request: &Request) -> AdminAnswer {
 }
 
 /// Why visitors of a site do not get answers; `None` if they do.
-fn fault(shared: &Shared, site: usize) -> Option<String> {
+fn fault(shared: &FrontShared, site: usize) -> Option<String> {
     let name = &shared.config.sites.get(site)?.name;
     let has_worker = shared.pools.get(site)?.as_ref().is_none_or(|pool| pool.is_ready());
     if !has_worker {

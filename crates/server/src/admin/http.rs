@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::Admin;
 use super::answer::{self, AdminAnswer};
-use super::crowd::Place;
+use super::crowd::CrowdPlace;
 
 /// Time in which a request must arrive and its answer must be taken.
 const TIME: Duration = Duration::from_secs(10);
@@ -18,7 +18,7 @@ const MOST_BYTES: usize = 16 * 1024;
 
 /// Answers one request and closes the connection. What takes too long is cut off, and so is a
 /// connection without a request whose place another one needs.
-pub(super) async fn serve<S>(admin: &Admin, mut stream: S, is_unix: bool, mut place: Place)
+pub(super) async fn serve<S>(admin: &Admin, mut stream: S, is_unix: bool, mut place: CrowdPlace)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {

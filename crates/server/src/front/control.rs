@@ -13,8 +13,8 @@ use howdah_sys::readiness::Readable;
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::watch;
 
-use super::{Shared, Stage};
-use crate::admin::Questions;
+use super::{FrontShared, Stage};
+use crate::admin::StatusQuestions;
 use crate::log::{Level, LogWriter, WaitStatus};
 use crate::status::{Snapshot, table};
 use crate::supervisor::front_protocol::{self, FromFront, PoolChannel, PoolFacts, ToFront};
@@ -23,9 +23,9 @@ use crate::supervisor::front_protocol::{self, FromFront, PoolChannel, PoolFacts,
 pub(super) struct Control {
     pub(super) channel: Rc<SeqPacket>,
     pub(super) pools: Vec<Option<Arc<Pool>>>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<FrontShared>,
     /// Where the questions go that the admin listener's thread answers.
-    pub(super) questions: Questions,
+    pub(super) questions: StatusQuestions,
     pub(super) stages: watch::Sender<Stage>,
     /// By link.
     pub(super) starts: RefCell<Vec<PoolStart>>,

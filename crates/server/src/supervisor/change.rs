@@ -21,6 +21,7 @@ use super::service_manager::ServiceEvent;
 use super::sockets::Sockets;
 use super::{CommandError, Supervisor, reach};
 use crate::log::{self, ErrorLog, Level, LineKind, LogTarget, SiteLogs};
+use crate::quic::{self, SLOTS};
 
 /// The cause of a new generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,8 +183,7 @@ impl Supervisor {
                 log.say(Level::Notice, None, notice);
             }
         }
-        let number = self.next_number;
-        self.next_number += 1;
+        let number = self.free_number();
         let logs = (log.clone(), access.clone());
         let lists = self.script_lists(cause, &generation_plan, &releases);
         let required = self.required_pools(cause, &generation_plan, &releases);
@@ -210,6 +210,21 @@ impl Supervisor {
         };
         self.change = Some(change);
         Ok(())
+    }
+
+    /// Returns the number of the next generation. A number is left out where a former generation of
+    /// the same mailbox still has connections: it would not get its packets, and its clients would
+    /// be told that their connections are over.
+    fn free_number(&mut self) -> u64 {
+        let next = self.next_number;
+        let is_free = |number: &u64| {
+            let mut living = self.generations.iter().map(|generation| generation.number);
+            !living.any(|living| quic::slot(living) == quic::slot(*number))
+        };
+        // Where all mailboxes have a generation, two share one.
+        let number = (next..).take(SLOTS).find(is_free).unwrap_or(next);
+        self.next_number = number + 1;
+        number
     }
 
     /// Performs the next step of the present change if it is due: start PHP, then start the front,

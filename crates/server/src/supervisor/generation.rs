@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use howdah_acme::message::Answer;
+use howdah_acme::message::ChallengeAnswer;
 use howdah_config::Config;
 use howdah_sys::credentials::Identity;
 use howdah_sys::process::{Exit, Pid};
@@ -18,7 +18,7 @@ use super::front_process::{FrontProcess, RunFront};
 use super::front_protocol::{FrontStart, PoolChannel, ToFront, log_files};
 use super::generation_plan::{GenerationPlan, PoolPlan};
 use super::heart::Heart;
-use super::listeners::Listener;
+use super::listeners::BoundListener;
 use super::pool::{PoolProcesses, SpareZygote};
 use super::sockets::Sockets;
 use super::warmup::ScriptList;
@@ -240,15 +240,15 @@ impl Generation {
         (generation_plan, ticket_keys): (&GenerationPlan, &TicketKeys),
         sockets: &Sockets,
         (ledger, supervisor_began): (&mut Ledger, SystemTime),
-        answers: Vec<(u64, Answer)>,
+        answers: Vec<(u64, ChallengeAnswer)>,
         run: RunFront,
     ) -> io::Result<()> {
         let (Some(config), Some((log, access))) = (&self.config, &self.logs) else {
             return Err(io::Error::other("the generation was taken over from another program"));
         };
         let (channel, theirs) = SeqPacket::pair()?;
-        let copies = |listeners: &[Listener]| {
-            listeners.iter().map(Listener::for_front).collect::<io::Result<Vec<_>>>()
+        let copies = |listeners: &[BoundListener]| {
+            listeners.iter().map(BoundListener::for_front).collect::<io::Result<Vec<_>>>()
         };
         let threads = config.threads.resolve(processors());
         let names = config.sites.iter().map(|site| {

@@ -124,7 +124,7 @@ impl Supervisor {
             .find(|generation| generation.phase == GenerationPhase::Serving);
         let front = serving
             .and_then(|generation| generation.front.as_ref())
-            .filter(|front| front.channel.is_some());
+            .filter(|front| front.channel.awaited().is_some());
         let connection = self.control.as_ref().map(|control| control.connection(client));
         let asked = match (front, command, connection) {
             (Some(front), Command::StatusJson, Some(Ok(connection))) => {

@@ -190,12 +190,12 @@ impl Inheritance {
         File::from(descriptor::inherited(number)?).read_to_end(&mut text)?;
         let mut inheritance = Inheritance::default();
         for line in text.split(|&byte| byte == b'\n') {
-            inheritance.read(&mut Words(line))?;
+            inheritance.read(&mut LineWords(line))?;
         }
         Ok(Some(inheritance))
     }
 
-    fn read(&mut self, words: &mut Words<'_>) -> io::Result<()> {
+    fn read(&mut self, words: &mut LineWords<'_>) -> io::Result<()> {
         match words.next() {
             b"next" => self.next_number = words.parse()?,
             b"state" => self.state = Some(words.rest().into()),
@@ -288,9 +288,9 @@ fn arguments() -> io::Result<Vec<CString>> {
 }
 
 /// Reads the words of a line.
-struct Words<'l>(&'l [u8]);
+struct LineWords<'l>(&'l [u8]);
 
-impl<'l> Words<'l> {
+impl<'l> LineWords<'l> {
     fn next(&mut self) -> &'l [u8] {
         let end = self.0.iter().position(|&byte| byte == b' ').unwrap_or(self.0.len());
         let (word, rest) = self.0.split_at(end);
@@ -334,7 +334,7 @@ mod tests {
         }
         let mut inheritance = Inheritance::default();
         for line in text.as_bytes().split(|&byte| byte == b'\n') {
-            inheritance.read(&mut Words(line))?;
+            inheritance.read(&mut LineWords(line))?;
         }
         Ok(inheritance)
     }
@@ -396,7 +396,7 @@ mod tests {
             ["listener 0 127.0.0.1:1", "listener x y", "front 1 9999", "pool 77 9999", "next many"]
         {
             let mut inheritance = Inheritance::default();
-            assert!(inheritance.read(&mut Words(line.as_bytes())).is_err(), "{line}");
+            assert!(inheritance.read(&mut LineWords(line.as_bytes())).is_err(), "{line}");
         }
     }
 }

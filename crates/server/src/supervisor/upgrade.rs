@@ -20,7 +20,7 @@ use super::front_process::FrontProcess;
 use super::front_protocol;
 use super::generation::{Generation, GenerationPhase};
 use super::generation_plan::GenerationPlan;
-use super::listeners::Listener;
+use super::listeners::BoundListener;
 use super::pool::PoolProcesses;
 use super::service_manager::ServiceEvent;
 use super::takeover::{self, Handover, InheritedGeneration, InheritedList};
@@ -246,7 +246,7 @@ impl Supervisor {
 
 /// `words` begin the lines of TCP listeners and of Unix sockets.
 fn hand_over_listeners<'d>(
-    listeners: &'d [Listener],
+    listeners: &'d [BoundListener],
     words: [&str; 2],
     handover: &mut Handover<'d>,
 ) -> io::Result<()> {
@@ -274,9 +274,9 @@ impl Generation {
         };
         handover.line(&["generation", &self.number.to_string(), phase], &[], none)?;
         if let Some(front) = &self.front
-            && let Some(channel) = &front.channel
+            && let Some(channel) = front.channel.awaited()
         {
-            handover.line(&["front", &front.pid.to_string()], &[channel.as_fd()], none)?;
+            handover.line(&["front", &front.pid.to_string()], &[channel], none)?;
         }
         for pool in &self.pools {
             if let (Some(zygote), Some(lines)) = (&pool.zygote, &pool.lines)
