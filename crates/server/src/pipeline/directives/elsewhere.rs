@@ -65,7 +65,7 @@ impl Elsewhere {
     ///
     /// # Errors
     /// As [`resolve`](Elsewhere::resolve).
-    pub(super) async fn read_disk(self) -> Result<(), Full> {
+    pub(super) async fn read_disk(self) -> Result<(), CrewFull> {
         let shared = Arc::clone(&self.shared);
         let origin = self.origin();
         let job = move |store: &mut Store| {
