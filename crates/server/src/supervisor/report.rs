@@ -81,7 +81,8 @@ impl Supervisor {
                             opcache(facts)
                         )
                     }
-                    _ => "without PHP".to_owned(),
+                    (Some(_), None) => "PHP has not started; see the messages before".to_owned(),
+                    (None, _) => "without PHP".to_owned(),
                 };
                 self.say_of(
                     Level::Notice,
