@@ -14,7 +14,7 @@ use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::watch;
 
 use super::{Shared, Stage};
-use crate::admin::Questions;
+use crate::admin::{Question, Questions};
 use crate::log::{Level, LogWriter, WaitStatus};
 use crate::status::{Snapshot, table};
 use crate::supervisor::front_protocol::{self, FromFront, PoolChannel, PoolFacts, ToFront};
@@ -104,7 +104,14 @@ impl Control {
                 ToFront::StatusJson { id } => {
                     if let Some(client) = received.descriptors.pop() {
                         // The thread of the admin listener never ends before this one.
-                        let _ = self.questions.send(client);
+                        let _ = self.questions.send(Question { client, received: None });
+                    }
+                    self.tell(&FromFront::StatusTaken { id });
+                }
+                ToFront::Monitor { id, received: bytes } => {
+                    if let Some(client) = received.descriptors.pop() {
+                        let received = Some(bytes);
+                        let _ = self.questions.send(Question { client, received });
                     }
                     self.tell(&FromFront::StatusTaken { id });
                 }

@@ -88,6 +88,14 @@ pub(crate) enum ToFront {
         /// Repeated in the answer.
         id: u64,
     },
+    /// Answer a request of HTTP that a client of the control socket has sent. The connection to the
+    /// client is attached to the message.
+    Monitor {
+        /// Repeated in the answer.
+        id: u64,
+        /// The bytes that were read from the connection.
+        received: Vec<u8>,
+    },
     /// Use new log files. The descriptors of some of [`log_files`] are attached.
     ReopenLogs {
         /// The place of the first one among all of them.
@@ -165,7 +173,7 @@ pub(crate) enum FromFront {
         /// Whether the site has a folder for the name.
         has_folder: bool,
     },
-    /// [`ToFront::StatusJson`] has arrived: the front answers the client.
+    /// [`ToFront::StatusJson`] or [`ToFront::Monitor`] has arrived: the front answers the client.
     StatusTaken {
         /// The number from the question.
         id: u64,
@@ -284,6 +292,7 @@ impl ToFront {
             }
             ToFront::Withdraw { id } => Writer::kind(21).number(*id).0,
             ToFront::StatusJson { id } => Writer::kind(7).number(*id).0,
+            ToFront::Monitor { id, received } => Writer::kind(12).number(*id).bytes(received).0,
             ToFront::TicketKeys => Writer::kind(6).0,
             ToFront::ReadPackets => Writer::kind(8).0,
             ToFront::Certificates { site } => Writer::kind(5).number(*site as u64).0,
@@ -313,6 +322,10 @@ impl ToFront {
             },
             21 => ToFront::Withdraw { id: input.number()? },
             7 => ToFront::StatusJson { id: input.number()? },
+            12 => ToFront::Monitor {
+                id: input.number()?,
+                received: input.bytes()?.to_vec(),
+            },
             6 => ToFront::TicketKeys,
             8 => ToFront::ReadPackets,
             5 => ToFront::Certificates { site: input.size()? },
@@ -465,6 +478,10 @@ mod tests {
             },
             ToFront::Withdraw { id: 9 },
             ToFront::StatusJson { id: 9 },
+            ToFront::Monitor {
+                id: 9,
+                received: b"GET / HTTP/1.1\r\n".to_vec(),
+            },
             ToFront::Certificates { site: 2 },
             ToFront::OneCertificate { site: 2 },
             ToFront::Closed { site: 2, why: Some("no key".into()) },
