@@ -27,7 +27,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::failure::{Failure, kind_of, text_of};
 use crate::settings::Settings;
-use crate::storage::Storage;
+use crate::storage::StateFolder;
 
 /// Time in which an authority must answer a request.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -40,16 +40,16 @@ const MOST_NONCES: usize = 10;
 pub(crate) struct Authority {
     /// URL of the directory.
     pub(crate) directory: String,
-    connection: Connection,
+    connection: AuthorityClient,
     settings: Rc<Settings>,
-    storage: Storage,
+    storage: StateFolder,
     /// Whether the external account binding is sent without being asked for.
     binds_at_once: bool,
-    account: tokio::sync::Mutex<Known>,
+    account: tokio::sync::Mutex<KnownAccount>,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownAccount {
     account: Option<Account>,
     /// An account that the authority did not accept was replaced. This is not done twice.
     is_replaced: bool,
@@ -61,13 +61,13 @@ impl Authority {
     /// # Errors
     /// The roots cannot be read.
     pub(crate) fn all(settings: &Rc<Settings>) -> Result<Vec<Authority>, String> {
-        let connection = Connection::new(&settings.roots)?;
+        let connection = AuthorityClient::new(&settings.roots)?;
         let is_only = settings.directories.len() == 1;
         let authority = |directory: &String| Authority {
             directory: directory.clone(),
             connection: connection.clone(),
             settings: Rc::clone(settings),
-            storage: Storage::new(&settings.state),
+            storage: StateFolder::new(&settings.state),
             binds_at_once: is_only,
             account: tokio::sync::Mutex::default(),
         };
@@ -103,7 +103,7 @@ impl Authority {
         }
         let retired = self.storage.retire_account(&self.directory);
         retired.map_err(|error| Failure::local(error.to_string()))?;
-        *known = Known { account: None, is_replaced: true };
+        *known = KnownAccount { account: None, is_replaced: true };
         Ok(true)
     }
 
@@ -195,18 +195,18 @@ fn external_key((id, key): &(String, String)) -> Result<ExternalAccountKey, Fail
 
 /// The HTTP client for authorities. Notes each answer's Retry-After.
 #[derive(Clone)]
-struct Connection {
+struct AuthorityClient {
     client: Client<HttpsConnector<HttpConnector>, BodyWrapper<Bytes>>,
     /// The time until which the last answer asked for patience.
     patience: Arc<Mutex<Option<Instant>>>,
 }
 
-impl Connection {
+impl AuthorityClient {
     /// Returns a client that trusts the roots of the system and `own` ones, in PEM.
-    fn new(own: &[u8]) -> Result<Connection, String> {
+    fn new(own: &[u8]) -> Result<AuthorityClient, String> {
         let connector = HttpsConnectorBuilder::new().with_tls_config(client_settings(own)?);
         let connector = connector.https_only().enable_http1().build();
-        Ok(Connection {
+        Ok(AuthorityClient {
             client: Client::builder(TokioExecutor::new()).build(connector),
             patience: Arc::default(),
         })
@@ -235,7 +235,7 @@ pub(crate) fn client_settings(own: &[u8]) -> Result<ClientConfig, String> {
     Ok(settings)
 }
 
-impl HttpClient for Connection {
+impl HttpClient for AuthorityClient {
     fn request(
         &self,
         request: Request<BodyWrapper<Bytes>>,

@@ -10,7 +10,7 @@ use crate::schedule::Validity;
 
 /// The facts in a certificate that decide on its renewal.
 #[derive(Debug, Clone)]
-pub(crate) struct Facts {
+pub(crate) struct RenewalFacts {
     pub(crate) validity: Validity,
     /// The names that the certificate is for.
     pub(crate) names: Vec<String>,
@@ -20,12 +20,12 @@ pub(crate) struct Facts {
     pub(crate) serial: String,
 }
 
-impl Facts {
+impl RenewalFacts {
     /// Reads the first certificate in `chain`, which is PEM.
     ///
     /// # Errors
     /// The reason why the certificate cannot be read.
-    pub(crate) fn read(chain: &str) -> Result<Facts, String> {
+    pub(crate) fn read(chain: &str) -> Result<RenewalFacts, String> {
         let certificate = CertificateDer::pem_slice_iter(chain.as_bytes())
             .next()
             .ok_or("there is no certificate")?
@@ -37,7 +37,7 @@ impl Facts {
             Ok(Some(names)) => names.value.general_names.iter().filter_map(dns_name).collect(),
             Ok(None) | Err(_) => Vec::new(),
         };
-        Ok(Facts {
+        Ok(RenewalFacts {
             validity: Validity {
                 not_before: second(parsed.validity().not_before),
                 not_after: second(parsed.validity().not_after),
@@ -84,12 +84,12 @@ mod tests {
     #[test]
     fn facts_of_a_certificate() {
         let (pem, key) = of_challenge("example.org", &[7; 32]).unwrap();
-        let facts = Facts::read(&pem).unwrap();
+        let facts = RenewalFacts::read(&pem).unwrap();
         assert_eq!(facts.names, ["example.org"]);
         assert!(facts.validity.length() > 0);
         assert!(key.contains("PRIVATE KEY"));
-        assert!(Facts::read("nonsense").is_err());
-        assert!(Facts::read(&key).is_err());
+        assert!(RenewalFacts::read("nonsense").is_err());
+        assert!(RenewalFacts::read(&key).is_err());
     }
 
     #[test]

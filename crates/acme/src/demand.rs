@@ -27,7 +27,7 @@ pub(crate) struct Demand {
 }
 
 /// The names that visitors have asked for.
-pub(crate) struct Demands {
+pub(crate) struct DemandedNames {
     permission: Option<Rc<Permission>>,
     incoming: mpsc::Receiver<Demand>,
     /// By name, the index of the certificate.
@@ -39,9 +39,12 @@ pub(crate) struct Demands {
     is_full: bool,
 }
 
-impl Demands {
-    pub(crate) fn new(permission: Option<Permission>, incoming: mpsc::Receiver<Demand>) -> Demands {
-        Demands {
+impl DemandedNames {
+    pub(crate) fn new(
+        permission: Option<Permission>,
+        incoming: mpsc::Receiver<Demand>,
+    ) -> DemandedNames {
+        DemandedNames {
             permission: permission.map(Rc::new),
             incoming,
             known: HashMap::new(),

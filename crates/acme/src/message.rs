@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The answer to a challenge, which the front gives to the authority.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Answer {
+pub enum ChallengeAnswer {
     /// HTTP-01: the content of `/.well-known/acme-challenge/TOKEN`.
     Http {
         /// The last part of the path.
@@ -31,7 +31,7 @@ pub enum ToSupervisor {
         /// Repeated in [`ToProcess::Presented`] and [`ToSupervisor::Withdraw`].
         id: u64,
         /// The answer.
-        answer: Answer,
+        answer: ChallengeAnswer,
     },
     /// Answer the challenge no longer.
     Withdraw {
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn messages_survive_the_way() {
-        let answer = Answer::Http {
+        let answer = ChallengeAnswer::Http {
             token: "a".into(),
             content: "b\"\n".into(),
         };

@@ -12,7 +12,7 @@ use crate::authority::{Authority, persist};
 use crate::certificate;
 use crate::dns_hook;
 use crate::failure::{Failure, kind_of, text_of};
-use crate::message::Answer;
+use crate::message::ChallengeAnswer;
 use crate::names::is_wildcard;
 use crate::process::{Presented, Presenter};
 use crate::settings::{ChallengeKind, Settings};
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const TURN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 
 /// A certificate to order.
-pub(crate) struct Wanted<'w> {
+pub(crate) struct WantedCertificate<'w> {
     pub(crate) name: &'w str,
     /// The certificate that the new one replaces (RFC 9773 §5).
     pub(crate) replaces: Option<CertificateIdentifier<'static>>,
@@ -40,7 +40,7 @@ pub(crate) struct Issued {
 /// A challenge that is answered until this value is dropped.
 enum Answered {
     ByFront { _presented: Presented },
-    ByDns { _record: Record },
+    ByDns { _record: DnsRecord },
 }
 
 /// Orders a certificate.
@@ -51,7 +51,7 @@ pub(crate) async fn obtain(
     authority: &Authority,
     settings: &Settings,
     presenter: &Rc<Presenter>,
-    wanted: &Wanted<'_>,
+    wanted: &WantedCertificate<'_>,
 ) -> Result<Issued, Failure> {
     let kind = choose(settings, wanted)?;
     let failure = |error: AcmeError| authority.failure(&error);
@@ -97,7 +97,7 @@ fn is_checked(status: OrderStatus) -> bool {
 }
 
 /// Returns the challenge for the next order.
-fn choose(settings: &Settings, wanted: &Wanted<'_>) -> Result<ChallengeKind, Failure> {
+fn choose(settings: &Settings, wanted: &WantedCertificate<'_>) -> Result<ChallengeKind, Failure> {
     let fits = |kind: &&ChallengeKind| !is_wildcard(wanted.name) || **kind == ChallengeKind::Dns01;
     let fitting: Vec<ChallengeKind> = settings.challenges.iter().filter(fits).copied().collect();
     match fitting.len() {
@@ -109,7 +109,7 @@ fn choose(settings: &Settings, wanted: &Wanted<'_>) -> Result<ChallengeKind, Fai
 }
 
 /// Makes the order. An account that is no longer accepted is replaced.
-async fn begin(authority: &Authority, wanted: &Wanted<'_>) -> Result<Order, Failure> {
+async fn begin(authority: &Authority, wanted: &WantedCertificate<'_>) -> Result<Order, Failure> {
     let identifiers = [Identifier::Dns(wanted.name.to_owned())];
     let mut replaces = wanted.replaces.clone();
     loop {
@@ -176,7 +176,7 @@ async fn answer(
         let one = match kind {
             ChallengeKind::Http01 => {
                 let token = challenge.token.clone();
-                let answer = Answer::Http { token, content: keys.as_str().to_owned() };
+                let answer = ChallengeAnswer::Http { token, content: keys.as_str().to_owned() };
                 Answered::ByFront {
                     _presented: presenter.present(answer).await?,
                 }
@@ -185,13 +185,13 @@ async fn answer(
                 let made = certificate::of_challenge(name, keys.digest().as_ref());
                 let (certificate, key) =
                     made.map_err(|error| Failure::local(format!("cannot make a key: {error}")))?;
-                let answer = Answer::Tls { name: name.clone(), certificate, key };
+                let answer = ChallengeAnswer::Tls { name: name.clone(), certificate, key };
                 Answered::ByFront {
                     _presented: presenter.present(answer).await?,
                 }
             }
             ChallengeKind::Dns01 => {
-                let record = Record::add(&settings.dns_hook, name, keys.dns_value()).await?;
+                let record = DnsRecord::add(&settings.dns_hook, name, keys.dns_value()).await?;
                 Answered::ByDns { _record: record }
             }
         };
@@ -261,15 +261,15 @@ async fn failed_challenge(order: &mut Order, kind: ChallengeKind) -> Option<Fail
 }
 
 /// A DNS record, removed when dropped.
-struct Record {
+struct DnsRecord {
     hook: Vec<String>,
     name: String,
     value: String,
 }
 
-impl Record {
-    async fn add(hook: &[String], name: &str, value: String) -> Result<Record, Failure> {
-        let record = Record {
+impl DnsRecord {
+    async fn add(hook: &[String], name: &str, value: String) -> Result<DnsRecord, Failure> {
+        let record = DnsRecord {
             hook: hook.to_vec(),
             name: format!("_acme-challenge.{name}"),
             value,
@@ -284,7 +284,7 @@ impl Record {
     }
 }
 
-impl Drop for Record {
+impl Drop for DnsRecord {
     fn drop(&mut self) {
         let (hook, name) = (std::mem::take(&mut self.hook), std::mem::take(&mut self.name));
         let value = std::mem::take(&mut self.value);

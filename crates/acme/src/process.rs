@@ -16,14 +16,14 @@ use tokio::task::LocalSet;
 
 use crate::ask::Permission;
 use crate::authority::Authority;
-use crate::certificate::Facts;
-use crate::demand::{Demand, Demands};
+use crate::certificate::RenewalFacts;
+use crate::demand::{Demand, DemandedNames};
 use crate::failure::Failure;
-use crate::message::{self, Answer, ToProcess, ToSupervisor};
-use crate::order::{self, Wanted};
-use crate::schedule::{Held, Now, RenewalWindow, Schedule, Step, Validity};
+use crate::message::{self, ChallengeAnswer, ToProcess, ToSupervisor};
+use crate::order::{self, WantedCertificate};
+use crate::schedule::{Held, Moment, RenewalWindow, Schedule, Step, Validity};
 use crate::settings::Settings;
-use crate::storage::{Storage, date};
+use crate::storage::{StateFolder, date};
 
 /// Time in which the front must answer a challenge.
 const FRONT_PATIENCE: Duration = Duration::from_secs(60);
@@ -40,7 +40,7 @@ const LONGEST_MESSAGE: usize = 4096;
 pub fn run(settings: Settings, channel: SeqPacket) -> Result<(), String> {
     let broken = |error: io::Error| format!("its event loop: {error}");
     let runtime = Builder::new_current_thread().enable_all().build().map_err(broken)?;
-    let storage = Storage::new(&settings.state);
+    let storage = StateFolder::new(&settings.state);
     let told = |error: io::Error| format!("the state folder: {error}");
     storage.prepare().map_err(told)?;
     let settings = Rc::new(settings);
@@ -51,7 +51,7 @@ pub fn run(settings: Settings, channel: SeqPacket) -> Result<(), String> {
         let (demand, demands) = mpsc::channel(MOST_DEMANDS);
         let presenter = Rc::new(Presenter::new(channel, demand));
         let listener = tokio::task::spawn_local(Rc::clone(&presenter).listen());
-        let demands = Demands::new(permission, demands);
+        let demands = DemandedNames::new(permission, demands);
         let orders = Orders::new(settings, storage, authorities, Rc::clone(&presenter), demands);
         tokio::select! {
             ended = listener => match ended {
@@ -86,18 +86,18 @@ pub(crate) enum Done {
 /// All certificates, with the schedule that decides on them.
 pub(crate) struct Orders {
     pub(crate) settings: Rc<Settings>,
-    storage: Storage,
+    storage: StateFolder,
     authorities: Vec<Rc<Authority>>,
     pub(crate) presenter: Rc<Presenter>,
     began: Instant,
     pub(crate) schedule: Schedule,
-    pub(crate) certificates: Vec<State>,
-    pub(crate) demands: Demands,
+    pub(crate) certificates: Vec<OrderState>,
+    pub(crate) demands: DemandedNames,
 }
 
 /// The state of a certificate, beside its schedule.
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct OrderState {
     pub(crate) name: Rc<str>,
     validity: Option<Validity>,
     /// The name of the certificate in questions to its authority.
@@ -111,15 +111,15 @@ pub(crate) struct State {
 impl Orders {
     fn new(
         settings: Rc<Settings>,
-        storage: Storage,
+        storage: StateFolder,
         authorities: Vec<Authority>,
         presenter: Rc<Presenter>,
-        demands: Demands,
+        demands: DemandedNames,
     ) -> Orders {
         let began = Instant::now();
         let found =
             settings.names.iter().map(|name| look_up(name, &settings, &storage, &presenter));
-        let (certificates, held): (Vec<State>, Vec<Option<Held>>) = found.unzip();
+        let (certificates, held): (Vec<OrderState>, Vec<Option<Held>>) = found.unzip();
         let now = now(began);
         let seed = now.calendar ^ (u64::from(std::process::id()) << 32);
         let mut schedule = Schedule::new(&held, authorities.len(), seed, now);
@@ -137,7 +137,7 @@ impl Orders {
     }
 
     /// The present time.
-    pub(crate) fn now(&self) -> Now {
+    pub(crate) fn now(&self) -> Moment {
         now(self.began)
     }
 
@@ -204,7 +204,7 @@ impl Orders {
                 ))
             };
             storage.check_room().map_err(room)?;
-            let wanted = Wanted { name: &name, replaces, refusals };
+            let wanted = WantedCertificate { name: &name, replaces, refusals };
             let issued = order::obtain(&authority, &settings, &presenter, &wanted).await?;
             let stored = storage.store(&name, &authority.directory, &issued.key, &issued.chain);
             stored.map_err(|error| Failure::local(format!("the new certificate is lost: {error}")))
@@ -255,14 +255,14 @@ impl Orders {
         self.tell(certificate);
     }
 
-    fn obtained(&mut self, certificate: usize, directory: usize, validity: Validity, now: Now) {
+    fn obtained(&mut self, certificate: usize, directory: usize, validity: Validity, now: Moment) {
         self.schedule.obtained(certificate, directory, validity, now);
         let state = &mut self.certificates[certificate];
         let name = &Rc::clone(&state.name);
         state.validity = Some(validity);
         state.failure = None;
         let stored = self.storage.certificate(name).ok().flatten();
-        let facts = stored.and_then(|stored| Facts::read(&stored.pem).ok());
+        let facts = stored.and_then(|stored| RenewalFacts::read(&stored.pem).ok());
         state.id = facts.and_then(|facts| facts.id);
         let authority = &self.authorities[directory].directory;
         let end = date(validity.not_after);
@@ -280,7 +280,7 @@ impl Orders {
         self.presenter.tell(&ToSupervisor::Stored { name: name.to_string() });
     }
 
-    fn failed(&mut self, certificate: usize, directory: usize, failure: Failure, now: Now) {
+    fn failed(&mut self, certificate: usize, directory: usize, failure: Failure, now: Moment) {
         self.schedule.failed(certificate, directory, failure.kind, now);
         let name = Rc::clone(&self.certificates[certificate].name);
         let authority = &self.authorities[directory].directory;
@@ -337,17 +337,20 @@ impl Orders {
 fn look_up(
     name: &str,
     settings: &Settings,
-    storage: &Storage,
+    storage: &StateFolder,
     presenter: &Presenter,
-) -> (State, Option<Held>) {
-    let mut state = State { name: name.into(), ..State::default() };
+) -> (OrderState, Option<Held>) {
+    let mut state = OrderState {
+        name: name.into(),
+        ..OrderState::default()
+    };
     let stored = storage.certificate(name).unwrap_or_else(|error| {
         presenter.log(true, format!("{error}; a new certificate is ordered"));
         None
     });
     let held = stored.map(|stored| {
         state.validity = Some(stored.validity);
-        state.id = Facts::read(&stored.pem).ok().and_then(|facts| facts.id);
+        state.id = RenewalFacts::read(&stored.pem).ok().and_then(|facts| facts.id);
         let issuer = stored.directory;
         let known = |directory: &String| Some(directory) == issuer.as_ref();
         let directory = settings.directories.iter().position(known);
@@ -359,8 +362,8 @@ fn look_up(
 /// Difference between two machines' clocks that is usual.
 const CLOCK_TOLERANCE: u64 = 60;
 
-fn now(began: Instant) -> Now {
-    Now {
+fn now(began: Instant) -> Moment {
+    Moment {
         calendar: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
         steady: began.elapsed(),
     }
@@ -394,7 +397,10 @@ impl Presenter {
     ///
     /// # Errors
     /// No front has confirmed the challenge in time.
-    pub(crate) async fn present(self: &Rc<Self>, answer: Answer) -> Result<Presented, Failure> {
+    pub(crate) async fn present(
+        self: &Rc<Self>,
+        answer: ChallengeAnswer,
+    ) -> Result<Presented, Failure> {
         let id = self.next.replace(self.next.get() + 1);
         let presented = Presented { presenter: Rc::clone(self), id };
         let (sender, receiver) = oneshot::channel();

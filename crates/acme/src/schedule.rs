@@ -54,7 +54,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// A moment by two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Now {
+pub struct Moment {
     /// Seconds since 1970 of the calendar, which may be set.
     pub calendar: u64,
     /// A clock that only runs forward, from any beginning.
@@ -179,7 +179,12 @@ struct Directory {
 impl Schedule {
     /// Returns the schedule for `certificates`, of which some are there, and `directories`
     /// authorities, the preferred one first. `seed` decides all random choices.
-    pub fn new(certificates: &[Option<Held>], directories: usize, seed: u64, now: Now) -> Schedule {
+    pub fn new(
+        certificates: &[Option<Held>],
+        directories: usize,
+        seed: u64,
+        now: Moment,
+    ) -> Schedule {
         let mut random = Random(seed);
         let certificates = certificates
             .iter()
@@ -202,7 +207,7 @@ impl Schedule {
 
     /// Adds a certificate that is ordered on demand, and returns its index. Call
     /// [`Schedule::demand`] then.
-    pub fn add(&mut self, held: Option<Held>, now: Now) -> usize {
+    pub fn add(&mut self, held: Option<Held>, now: Moment) -> usize {
         let directories = self.directories.len();
         let mut certificate = Certificate::new(held, directories, &mut self.random, now);
         certificate.wanted = Some(now.steady);
@@ -211,7 +216,7 @@ impl Schedule {
     }
 
     /// Records that a certificate that is ordered on demand is asked for.
-    pub fn demand(&mut self, certificate: usize, now: Now) {
+    pub fn demand(&mut self, certificate: usize, now: Moment) {
         if let Some(wanted) = &mut self.certificates[certificate].wanted {
             *wanted = now.steady + DEMAND_LASTS;
         }
@@ -219,13 +224,13 @@ impl Schedule {
 
     /// Returns whether the certificate waits because too many orders on demand have begun in the
     /// last hour.
-    pub fn is_held_back(&self, certificate: usize, now: Now) -> bool {
+    pub fn is_held_back(&self, certificate: usize, now: Moment) -> bool {
         let one = &self.certificates[certificate];
         one.is_first_on_demand() && !one.is_busy && now.steady < self.room_for_first()
     }
 
     /// Returns the next thing to do. An order or question that is returned counts as begun.
-    pub fn next(&mut self, now: Now) -> Step {
+    pub fn next(&mut self, now: Moment) -> Step {
         let has_room = now.steady >= self.room_for_first();
         let is_due = |one: &usize| {
             let one = &self.certificates[*one];
@@ -263,7 +268,13 @@ impl Schedule {
     }
 
     /// Records that the certificate was ordered and stored.
-    pub fn obtained(&mut self, certificate: usize, directory: usize, validity: Validity, now: Now) {
+    pub fn obtained(
+        &mut self,
+        certificate: usize,
+        directory: usize,
+        validity: Validity,
+        now: Moment,
+    ) {
         self.end_order(certificate, directory);
         self.directories[directory].failures = 0;
         self.directories[directory].until = now.steady;
@@ -277,7 +288,7 @@ impl Schedule {
     }
 
     /// Records that the order has failed.
-    pub fn failed(&mut self, certificate: usize, directory: usize, kind: FailureKind, now: Now) {
+    pub fn failed(&mut self, certificate: usize, directory: usize, kind: FailureKind, now: Moment) {
         self.end_order(certificate, directory);
         let one = &mut self.certificates[certificate];
         let at = &mut self.directories[directory];
@@ -308,7 +319,13 @@ impl Schedule {
 
     /// Records the window in which the authority wants the certificate to be renewed, and the time
     /// after which the authority wants to be asked again.
-    pub fn window(&mut self, certificate: usize, window: RenewalWindow, again: Duration, now: Now) {
+    pub fn window(
+        &mut self,
+        certificate: usize,
+        window: RenewalWindow,
+        again: Duration,
+        now: Moment,
+    ) {
         self.end_question(certificate);
         let one = &mut self.certificates[certificate];
         let again = again.clamp(QUESTION_DELAY.0, QUESTION_DELAY.1);
@@ -317,7 +334,7 @@ impl Schedule {
     }
 
     /// Records that the authority did not tell a window.
-    pub fn no_window(&mut self, certificate: usize, now: Now) {
+    pub fn no_window(&mut self, certificate: usize, now: Moment) {
         self.end_question(certificate);
         self.certificates[certificate].question =
             Some(now.steady + self.random.about(QUESTION_FAILED));
@@ -331,7 +348,7 @@ impl Schedule {
 
     /// The time until the next order of a certificate that is due; zero if an order is under way or
     /// only waits for other orders.
-    pub fn delay(&self, certificate: usize, now: Now) -> Duration {
+    pub fn delay(&self, certificate: usize, now: Moment) -> Duration {
         let one = &self.certificates[certificate];
         if one.is_busy {
             return Duration::ZERO;
@@ -348,7 +365,7 @@ impl Schedule {
         }
     }
 
-    fn count_first(&mut self, now: Now) {
+    fn count_first(&mut self, now: Moment) {
         while self.first_orders.front().is_some_and(|at| *at + HOUR <= now.steady) {
             self.first_orders.pop_front();
         }
@@ -357,7 +374,7 @@ impl Schedule {
 
     /// Returns the authority that the order begins at, the preferred one that does not refuse
     /// orders now. `None`: the certificate has to wait.
-    fn directory_for(&self, certificate: &Certificate, now: Now) -> Option<usize> {
+    fn directory_for(&self, certificate: &Certificate, now: Moment) -> Option<usize> {
         for (number, directory) in self.directories.iter().enumerate() {
             let is_delayed = now.steady < certificate.delays[number].max(directory.until);
             if is_delayed || (directory.failures > 0 && directory.running > 0) {
@@ -379,7 +396,7 @@ impl Schedule {
         earliest.unwrap_or_default().max(certificate.rest).max(room)
     }
 
-    fn wait(&self, now: Now) -> Duration {
+    fn wait(&self, now: Moment) -> Duration {
         let mut wait = LONGEST_WAIT;
         for one in self.certificates.iter().filter(|one| !one.is_busy) {
             let calendar = one.held.map_or(0, |_| one.renewal.saturating_sub(now.calendar));
@@ -407,7 +424,12 @@ impl Schedule {
 }
 
 impl Certificate {
-    fn new(held: Option<Held>, directories: usize, random: &mut Random, now: Now) -> Certificate {
+    fn new(
+        held: Option<Held>,
+        directories: usize,
+        random: &mut Random,
+        now: Moment,
+    ) -> Certificate {
         let mut certificate = Certificate {
             wanted: None,
             held: None,
@@ -428,7 +450,7 @@ impl Certificate {
     }
 
     /// Whether anybody wants the certificate now.
-    fn is_wanted(&self, now: Now) -> bool {
+    fn is_wanted(&self, now: Moment) -> bool {
         self.wanted.is_none_or(|until| now.steady < until)
     }
 
@@ -438,12 +460,12 @@ impl Certificate {
     }
 
     /// Whether a certificate has to be ordered, as soon as an authority may be asked.
-    fn is_due(&self, now: Now) -> bool {
+    fn is_due(&self, now: Moment) -> bool {
         let is_time = self.held.is_none() || now.calendar >= self.renewal;
         is_time && !self.is_busy && self.is_wanted(now) && now.steady >= self.rest
     }
 
-    fn wants_window(&self, now: Now) -> bool {
+    fn wants_window(&self, now: Moment) -> bool {
         !self.is_busy && self.issuer().is_some() && self.question.is_some_and(|at| now.steady >= at)
     }
 
@@ -467,7 +489,7 @@ impl Certificate {
 
     /// Chooses a random time in the window. A window that is over means at once. A choice that is
     /// still in the window stays.
-    fn choose(&mut self, window: RenewalWindow, random: &mut Random, now: Now) {
+    fn choose(&mut self, window: RenewalWindow, random: &mut Random, now: Moment) {
         let Some(Held { validity, .. }) = self.held else {
             return;
         };

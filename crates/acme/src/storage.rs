@@ -28,13 +28,13 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::certificate::Facts;
+use crate::certificate::RenewalFacts;
 use crate::names;
 use crate::schedule::Validity;
 
 /// The state folder.
 #[derive(Debug, Clone)]
-pub struct Storage {
+pub struct StateFolder {
     root: PathBuf,
 }
 
@@ -67,7 +67,7 @@ struct AccountFile {
 
 /// The facts about a certificate that are written for a person. Only `directory` is read again.
 #[derive(Debug, Serialize, Deserialize)]
-struct About {
+struct StoredFacts {
     name: String,
     directory: String,
     serial: String,
@@ -75,10 +75,10 @@ struct About {
     not_after: String,
 }
 
-impl Storage {
+impl StateFolder {
     /// The folder at `root`, which exists.
-    pub fn new(root: &Path) -> Storage {
-        Storage { root: root.to_owned() }
+    pub fn new(root: &Path) -> StateFolder {
+        StateFolder { root: root.to_owned() }
     }
 
     /// Creates the folders within the state folder, and the text for a person.
@@ -121,14 +121,14 @@ impl Storage {
         let wrong = |what: &str| {
             io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", path.display()))
         };
-        let facts = Facts::read(&pem).map_err(|what| wrong(&what))?;
+        let facts = RenewalFacts::read(&pem).map_err(|what| wrong(&what))?;
         PrivateKeyDer::from_pem_slice(pem.as_bytes())
             .map_err(|error| wrong(&format!("the private key cannot be read: {error}")))?;
         if !facts.names.iter().any(|one| one.eq_ignore_ascii_case(name)) {
             return Err(wrong(&format!("the certificate is not for {name}")));
         }
         let about = self.read(&folder.join(ABOUT)).ok().flatten();
-        let about = about.and_then(|text| serde_json::from_str::<About>(&text).ok());
+        let about = about.and_then(|text| serde_json::from_str::<StoredFacts>(&text).ok());
         // A crash between two renames leaves the text of the former certificate.
         let about = about.filter(|about| about.serial == facts.serial);
         Ok(Some(StoredCertificate {
@@ -176,13 +176,13 @@ impl Storage {
         chain: &str,
     ) -> io::Result<Validity> {
         let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
-        let facts = Facts::read(chain).map_err(invalid)?;
+        let facts = RenewalFacts::read(chain).map_err(invalid)?;
         if !facts.names.iter().any(|one| one.eq_ignore_ascii_case(name)) {
             return Err(invalid(format!("the authority's certificate is not for {name}")));
         }
         let folder = self.root.join(certificate_folder(name));
         create_folder(&folder)?;
-        let about = About {
+        let about = StoredFacts {
             name: name.to_owned(),
             directory: directory.to_owned(),
             serial: facts.serial,
@@ -378,9 +378,9 @@ mod tests {
 
     const DIRECTORY: &str = "https://ca.example.org/acme/dir";
 
-    fn folder() -> (tempfile::TempDir, Storage) {
+    fn folder() -> (tempfile::TempDir, StateFolder) {
         let folder = tempfile::tempdir().unwrap();
-        let storage = Storage::new(folder.path());
+        let storage = StateFolder::new(folder.path());
         storage.prepare().unwrap();
         (folder, storage)
     }

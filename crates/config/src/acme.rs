@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use crate::kinds::{
-    AskUrl, AtLeast, Challenge, DirectoryUrl, Email, File, Flag, List, Optional, Text,
+    AskUrl, AtLeast, Challenge, DirectoryUrl, Email, FilePath, Flag, List, Optional, Text,
 };
 use crate::section::section;
 use crate::settings::{Config, Site};
@@ -27,7 +27,7 @@ section! {
             "Let's Encrypt: without a charge, and trusted by all browsers.";
         /// A PEM file with roots that are trusted, beside those of the system, when the server
         /// speaks with the authority. An authority of your own network may need it.
-        ca_file ("ca_file"): Option<PathBuf> as Optional<File> = None,
+        ca_file ("ca_file"): Option<PathBuf> as Optional<FilePath> = None,
             "Unset is the system's roots alone.";
         /// The address for messages of the authority about its certificates.
         email ("email"): Option<String> as Optional<Email> = None,
@@ -45,7 +45,7 @@ section! {
             "Let's Encrypt needs none.";
         /// The folder for account keys and certificates. It belongs to the process that orders
         /// them.
-        state_dir ("state_dir"): Option<PathBuf> as Optional<File> = None,
+        state_dir ("state_dir"): Option<PathBuf> as Optional<FilePath> = None,
             "Unset is `/var/lib/howdah-acme` as root, else `howdah-acme` in `$XDG_STATE_HOME` or \
              `~/.local/state`.";
         /// The ways in which the server shows that a name leads to it: `"http-01"` on port 80,

@@ -16,7 +16,7 @@ pub struct Diagnostic {
     pub file: String,
     /// Line, column (both from 1, columns in characters) and text of the line; `None` if the
     /// mistake belongs to the whole file.
-    pub place: Option<Place>,
+    pub place: Option<FilePlace>,
     /// Description of the mistake.
     pub message: String,
     /// Advice for the operator, if there is any.
@@ -25,7 +25,7 @@ pub struct Diagnostic {
 
 /// A place in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FilePlace {
     /// Line number, from 1.
     pub line: usize,
     /// Column, from 1, in characters.
@@ -56,7 +56,7 @@ impl fmt::Display for Diagnostic {
         match &self.place {
             None => write!(f, "{}: {}", self.file, self.message)?,
             Some(place) => {
-                let Place { line, column, text, width } = place;
+                let FilePlace { line, column, text, width } = place;
                 writeln!(f, "{}:{line}:{column}: {}", self.file, self.message)?;
                 let gutter = line.to_string().len();
                 // Tabs are repeated in the line below, to place the caret under its character.
@@ -209,7 +209,7 @@ impl<'t> MistakeCollector<'t> {
     /// Returns the place of `offset` of the file that is read, as `file:line:column`.
     pub(crate) fn place_of(&self, offset: usize) -> String {
         let source = &self.sources[self.file];
-        let Place { line, column, .. } = place(&source.text, &(offset..offset));
+        let FilePlace { line, column, .. } = place(&source.text, &(offset..offset));
         format!("{}:{line}:{column}", source.name)
     }
 
@@ -222,13 +222,13 @@ impl<'t> MistakeCollector<'t> {
     }
 }
 
-fn place(text: &str, span: &Range<usize>) -> Place {
+fn place(text: &str, span: &Range<usize>) -> FilePlace {
     let start = text.floor_char_boundary(span.start.min(text.len()));
     let end = text.floor_char_boundary(span.end.clamp(start, text.len()));
     let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
     let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
     let line_text = text[line_start..line_end].trim_end_matches('\r');
-    Place {
+    FilePlace {
         line: text[..line_start].matches('\n').count() + 1,
         column: text[line_start..start].chars().count() + 1,
         text: line_text.to_owned(),

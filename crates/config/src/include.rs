@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use crate::diagnostic::{Errors, MistakeCollector, Position, SourceText};
 
 /// The files of a configuration, each with its text, and the mistakes in what they include.
-pub(crate) struct Files {
+pub(crate) struct ConfigFiles {
     /// The first one, then those that it includes.
     pub(crate) sources: Vec<SourceText>,
     /// The paths of `sources`, without links.
@@ -26,16 +26,16 @@ const MOST_DEPTH: usize = 8;
 /// More files than this are refused.
 const MOST_FILES: usize = 10_000;
 
-impl Files {
+impl ConfigFiles {
     /// Reads the file at `path` and the files that it includes.
     ///
     /// # Errors
     /// The file at `path` cannot be read. Mistakes in what it includes are kept for
-    /// [`report`](Files::report).
-    pub(crate) fn load(path: &Path) -> Result<Files, Errors> {
+    /// [`report`](ConfigFiles::report).
+    pub(crate) fn load(path: &Path) -> Result<ConfigFiles, Errors> {
         let name = path.display().to_string();
         let text = read(path).map_err(|why| Errors::unreadable(&name, why))?;
-        let mut files = Files {
+        let mut files = ConfigFiles {
             sources: Vec::new(),
             real_paths: Vec::new(),
             mistakes: Vec::new(),
@@ -45,8 +45,8 @@ impl Files {
     }
 
     /// A single text, which is not on a disk. What it includes is not read.
-    pub(crate) fn of_text(text: &str, name: &str) -> Files {
-        Files {
+    pub(crate) fn of_text(text: &str, name: &str) -> ConfigFiles {
+        ConfigFiles {
             sources: vec![SourceText {
                 name: name.to_owned(),
                 text: text.to_owned(),

@@ -6,11 +6,12 @@ mod amounts;
 mod fields;
 mod isolation;
 mod lanes;
+mod listeners;
 mod logs;
 mod names;
-mod network;
 mod overrides;
 mod paths;
+mod proxies;
 mod sending;
 mod tables;
 mod tls;
@@ -23,27 +24,26 @@ use toml::de::DeValue;
 
 pub(crate) use acme::{AskUrl, Challenge, DirectoryUrl, Email};
 pub(crate) use amounts::{
-    AtLeast, AutoSize, Counted, Niceness, RateLimit, Size, SizeWithin, Span, Within,
+    AtLeast, AutoCount, AutoSize, Niceness, RateLimit, Size, SizeWithin, TimeSpan, Within,
 };
 pub(crate) use fields::{
     Charset, ErrorPages, FieldName, FieldRules, FieldTable, NameGlob, TypeGlob,
 };
 pub(crate) use isolation::{ConnectTo, FunctionName, SandboxLevel};
-pub(crate) use lanes::{Lanes, MethodName, NamedValue, PathGlob};
-pub(crate) use logs::{Access, ErrorLog, Format, Level};
+pub(crate) use lanes::{LaneTables, MethodName, NamedValue, PathGlob};
+pub use listeners::listen_addresses;
+pub(crate) use listeners::{Address, Addresses, AdminAddress, Listeners, Mode};
+pub(crate) use logs::{AccessLogTarget, ErrorLogTarget, Format, LevelName};
 pub(crate) use names::{
     Extension, Hosts, ModeName, ModuleName, NamePattern, PagePath, PhpVersion, PlainName, SapiName,
     Text, User,
 };
-pub use network::listen_addresses;
-pub(crate) use network::{
-    Address, AddressField, Addresses, AdminAddress, Forwarded, Listeners, Mode, Proxies, Trusted,
-};
-pub(crate) use overrides::{DirectiveName, Overrides, Rules};
-pub(crate) use paths::{File, Root, SymlinkPolicy, Try};
+pub(crate) use overrides::{DirectiveName, OverrideClasses, RuleLines};
+pub(crate) use paths::{FilePath, RootPath, SymlinkPolicy, Try};
+pub(crate) use proxies::{AddressField, ForwardedName, Proxies, TrustedValue};
 pub(crate) use sending::{Accel, Coding};
-pub(crate) use tables::{Environment, Include, Ini, PhpTable, Sites, Table, VariableName};
-pub(crate) use tls::{Ciphers, OldestTls, Source, TlsTable, TransportSecurity, Verify};
+pub(crate) use tables::{Include, Ini, PhpTable, SiteTables, Table, VariableName, VariableTable};
+pub(crate) use tls::{Ciphers, OldestTls, SourceName, TlsTable, TransportSecurity, Verify};
 pub(crate) use upstreams::UpstreamUrl;
 
 use crate::diagnostic::MistakeCollector;

@@ -29,7 +29,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 pub use acme::{Acme, LETS_ENCRYPT};
-pub use diagnostic::{Diagnostic, Errors, Place};
+pub use diagnostic::{Diagnostic, Errors, FilePlace};
 pub use kinds::listen_addresses;
 pub use listener::{HTTPS_PORT, ListenAddress, Listener, Network, TrustedProxies};
 pub use log_format::{LogFormat, LogPart, LogValue};
@@ -47,7 +47,7 @@ pub use values::{
 };
 
 use diagnostic::MistakeCollector;
-use include::Files;
+use include::ConfigFiles;
 use section::Section;
 
 impl Config {
@@ -57,7 +57,7 @@ impl Config {
     /// # Errors
     /// The file cannot be read, or all mistakes in all files.
     pub fn load(path: &Path) -> Result<Config, Errors> {
-        Config::of_files(&Files::load(path)?)
+        Config::of_files(&ConfigFiles::load(path)?)
     }
 
     /// Parses and checks `text`. `file_name` is the file's name in errors. Relative paths start at
@@ -66,10 +66,10 @@ impl Config {
     /// # Errors
     /// All mistakes in the text.
     pub fn parse(text: &str, file_name: &str) -> Result<Config, Errors> {
-        Config::of_files(&Files::of_text(text, file_name))
+        Config::of_files(&ConfigFiles::of_text(text, file_name))
     }
 
-    fn of_files(files: &Files) -> Result<Config, Errors> {
+    fn of_files(files: &ConfigFiles) -> Result<Config, Errors> {
         let mut report = MistakeCollector::new(&files.sources);
         let mut documents = Vec::with_capacity(files.sources.len());
         let mut config = Config::default();

@@ -4,7 +4,7 @@
 use toml::de::DeTable;
 
 use crate::diagnostic::MistakeCollector;
-use crate::kinds::{Include, Sites, ValueKind};
+use crate::kinds::{Include, SiteTables, ValueKind};
 use crate::settings::{Config, Site};
 
 /// A table of the configuration file.
@@ -52,7 +52,7 @@ pub(crate) fn included_sites(table: &DeTable<'_>, report: &mut MistakeCollector<
         // The patterns were followed already; here wrong values are reported.
         let _ = Include::read(value, report);
     }
-    let sites = table.get("site").and_then(|value| Sites::read(value, report));
+    let sites = table.get("site").and_then(|value| SiteTables::read(value, report));
     sites.unwrap_or_default()
 }
 

@@ -23,8 +23,9 @@ pub use self::site::{FieldRule, Site};
 pub use self::tls::SiteTls;
 use crate::acme::Acme;
 use crate::kinds::{
-    Address, AddressField, AdminAddress, Counted, File, Flag, Forwarded, Include, List, Listeners,
-    Mode, Optional, PlainName, Proxies, Sites, Span, Table, Text, Trusted, User, Within,
+    Address, AddressField, AdminAddress, AutoCount, FilePath, Flag, ForwardedName, Include, List,
+    Listeners, Mode, Optional, PlainName, Proxies, SiteTables, Table, Text, TimeSpan, TrustedValue,
+    User, Within,
 };
 use crate::listener::{ListenAddress, Listener, Network, SOCKET_MODE, TrustedProxies};
 use crate::section::section;
@@ -67,7 +68,7 @@ section! {
         include ("include"): Includes as Include = Includes::default(),
             "One file holds a server with a few sites.";
         /// Event-loop threads of the front.
-        threads ("threads"): Count as Counted = Count::Auto,
+        threads ("threads"): Count as AutoCount = Count::Auto,
             "`auto` is one per processor. An event loop never waits, so more threads would only \
              take turns.";
         /// The user that the front runs as when the server is started as root; ignored otherwise.
@@ -92,7 +93,7 @@ section! {
         cgroups ("cgroups"): bool as Flag = true,
             "The kernel's own list of a pool's processes is one that no process can leave.";
         /// The socket through which `howdah status`, `reload` and `stop` reach the server.
-        control ("control"): Option<PathBuf> as Optional<File> = None,
+        control ("control"): Option<PathBuf> as Optional<FilePath> = None,
             "Unset is `/run/howdah.sock` as root, else `howdah.sock` in `$XDG_RUNTIME_DIR`, else \
              no socket.";
         /// The group whose members may ask for the server's state at the control socket, with
@@ -116,7 +117,7 @@ section! {
         /// not done so before, the former configuration serves again, with the former php.ini where
         /// `standby` is on. The files stay as they are. `howdah reload` waits for the end of a
         /// probation of at most 30 seconds, and fails if the reload was undone.
-        probation ("probation"): Option<Duration> as Optional<Span> = None,
+        probation ("probation"): Option<Duration> as Optional<TimeSpan> = None,
             "Unset is no probation: a reload does what it is told. An application that fails by \
              itself at that moment, or a tenant's script that answers 500 on purpose, would undo \
              it.";
@@ -124,7 +125,7 @@ section! {
         probation_errors ("probation_errors"): u64 as Within<0, 99> = 50,
             "Some errors are usual. A configuration that is wrong fails most requests of a site.";
         /// A file that holds the supervisor's process id while the server runs.
-        pid_file ("pid_file"): Option<PathBuf> as Optional<File> = None,
+        pid_file ("pid_file"): Option<PathBuf> as Optional<FilePath> = None,
             "Unset is no file: service managers follow the process itself.";
         /// Whether a request for a host that no site lists is refused with 421. Otherwise the first
         /// site answers it.
@@ -141,7 +142,7 @@ section! {
         /// The fields in which trusted proxies are believed: those of the X-Forwarded family, or
         /// `Forwarded` (RFC 7239) alone. Name only fields that the proxies set or remove: what a
         /// proxy passes on unchanged is its client's claim.
-        forwarded_fields ("forwarded_fields"): Vec<ForwardedField> as List<Forwarded> = vec![
+        forwarded_fields ("forwarded_fields"): Vec<ForwardedField> as List<ForwardedName> = vec![
             ForwardedField::For, ForwardedField::Proto, ForwardedField::Host, ForwardedField::Port,
         ],
             "What nearly all proxies send. Forwarded is not read beside them: few proxies set or \
@@ -154,7 +155,7 @@ section! {
         /// `/etc/mime.types` and of Apache's TypesConfig. Its types come before the built-in ones;
         /// `AddType` comes before both. Read at the start and at every reload. A missing file is no
         /// error.
-        mime_types ("mime_types"): PathBuf as File = PathBuf::from("/etc/mime.types"),
+        mime_types ("mime_types"): PathBuf as FilePath = PathBuf::from("/etc/mime.types"),
             "Apache on Debian has its types from there.";
         /// Whether PCRE2 translates the patterns of directives to machine code.
         pcre_jit ("pcre_jit"): bool as Flag = false,
@@ -162,7 +163,7 @@ section! {
              costly patterns take up to eight times as long.";
         /// The folder for what the server keeps for itself: the local authority of `tls =
         /// "internal"`.
-        state_dir ("state_dir"): Option<PathBuf> as Optional<File> = None,
+        state_dir ("state_dir"): Option<PathBuf> as Optional<FilePath> = None,
             "Unset is `/var/lib/howdah-server` as root, else `howdah` in `$XDG_STATE_HOME`, which \
              is `~/.local/state` if unset.";
         /// Limits on what a client may send, and on the time that it may take.
@@ -181,7 +182,7 @@ section! {
         acme ("acme"): Acme as Table<Acme> = Acme::default(),
             "See `[acme]` below.";
         /// The sites, one `[[site]]` each. There must be at least one.
-        sites ("site"): Vec<Site> as Sites = Vec::new(),
+        sites ("site"): Vec<Site> as SiteTables = Vec::new(),
             "A server without a site has nothing to serve, so it must be given.";
     }
 }
@@ -199,7 +200,7 @@ section! {
             "Proxies must be told to send it: HAProxy with `send-proxy-v2`, for example.";
         /// The proxies that are believed on this listener: `true` for every peer, `false` for none,
         /// or a list as in `trusted_proxies`, which it replaces.
-        trusted ("trusted"): Option<TrustedProxies> as Trusted = None,
+        trusted ("trusted"): Option<TrustedProxies> as TrustedValue = None,
             "Unset is `trusted_proxies`.";
         /// The permissions of a Unix socket.
         mode ("mode"): u32 as Mode = SOCKET_MODE,
@@ -219,6 +220,7 @@ section! {
 
 impl Config {
     /// The control socket's path: the one configured, or the usual place for who runs the server.
+    /// `None` if nothing is configured and an ordinary user has no runtime folder.
     pub fn control_path(&self, as_root: bool, runtime_dir: Option<&Path>) -> Option<PathBuf> {
         match &self.control {
             Some(path) => Some(path.clone()),

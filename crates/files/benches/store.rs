@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use howdah_config::Config;
-use howdah_files::{Answer, Limits, Store};
+use howdah_files::{Answer, Store, StoreLimits};
 use howdah_http::Request;
 use howdah_site::{Client, DocumentHost, DocumentPath, Host, PathKind, Scratch, Sites};
 
@@ -32,7 +32,7 @@ fn main() {
     let small = path(&sites, "/HelloWorld.txt");
     let large = path(&sites, "/assets/css/large.css");
 
-    let mut store = Store::new(Limits::default());
+    let mut store = Store::new(StoreLimits::default());
     store.tick(1);
     let mut hit = |name: &str, request: &Request, path: &DocumentPath| {
         measure(name, HITS, || {
@@ -122,7 +122,7 @@ fn hit_each(store: &mut Store, request: &Request, paths: &[DocumentPath]) {
 }
 
 fn store_at(now: u64) -> Store {
-    let mut store = Store::new(Limits::default());
+    let mut store = Store::new(StoreLimits::default());
     store.tick(now);
     store
 }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use howdah_sys::page_cache;
-use howdah_sys::stat::{Stat, Time};
+use howdah_sys::stat::{FileTime, Stat};
 
 /// The content of a response. It does not depend on the store any more: it holds its memory or its
 /// open file.
@@ -59,7 +59,7 @@ pub struct OpenFile {
     file: File,
     /// When the file was opened.
     size: u64,
-    modified: Time,
+    modified: FileTime,
     /// The time at which all of a short file was last found in memory.
     warm: Cell<Option<Instant>>,
 }
@@ -107,6 +107,9 @@ impl OpenFile {
     /// Sends up to `count` bytes from `offset` on to a socket, without a copy through our memory.
     /// Returns the number of bytes sent. 0: the file has become shorter, and the connection must be
     /// closed. `WouldBlock`: a non-blocking socket is full.
+    ///
+    /// # Errors
+    /// The error of `sendfile(2)`.
     pub fn send(&self, socket: BorrowedFd<'_>, offset: u64, count: u64) -> io::Result<usize> {
         howdah_sys::sendfile::sendfile(
             socket,
@@ -118,6 +121,9 @@ impl OpenFile {
 
     /// Reads from `offset` on, for a connection that cannot use `sendfile(2)` (TLS). 0: as for
     /// [`send`](Self::send).
+    ///
+    /// # Errors
+    /// The error of `pread(2)`.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         loop {
             match self.file.read_at(buffer, offset) {

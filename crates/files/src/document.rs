@@ -33,20 +33,20 @@ pub(crate) struct Document {
     content_type: &'static str,
     representation: Rc<Representation>,
     /// Beside another form of the same content, and in place of another file.
-    varying: OnceCell<Box<Form>>,
-    coded: OnceCell<Box<Form>>,
+    varying: OnceCell<Box<SentForm>>,
+    coded: OnceCell<Box<SentForm>>,
     content: DocumentContent,
 }
 
 /// A document as it is sent where codings are negotiated.
 #[derive(Debug)]
-pub(crate) struct Form {
+pub(crate) struct SentForm {
     representation: Rc<Representation>,
     tag: Box<[u8]>,
     content_type: &'static str,
 }
 
-impl Form {
+impl SentForm {
     pub(crate) fn representation(&self) -> &Rc<Representation> {
         &self.representation
     }
@@ -124,7 +124,7 @@ impl Document {
     }
 
     /// Returns the document in that form. `name` is the name of its file.
-    pub(crate) fn form(&self, variant: Variant, name: &[u8]) -> &Form {
+    pub(crate) fn form(&self, variant: Variant, name: &[u8]) -> &SentForm {
         match variant {
             Variant::Only | Variant::Varying => self
                 .varying
@@ -143,13 +143,13 @@ impl Document {
         content_type: &'static str,
         tag: &[u8],
         coding: Option<ContentCoding>,
-    ) -> Form {
+    ) -> SentForm {
         let mut head = whole_head(content_type, &self.last_modified, tag);
         if let Some(coding) = coding {
             head.fields.push(b"Content-Encoding", coding.token().as_bytes());
         }
         head.fields.push(b"Vary", b"Accept-Encoding");
-        Form {
+        SentForm {
             representation: Rc::new(Representation::new(head, self.size, self.modified)),
             tag: tag.into(),
             content_type,

@@ -6,10 +6,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use howdah_htaccess::Compiled;
 use howdah_site::{DocumentPath, PathKind};
-use howdah_sys::stat::{Stat, Time};
+use howdah_sys::stat::{FileTime, Stat};
 
 use crate::document::Document;
-use crate::folders::{Folder, Root};
+use crate::folders::{FolderBelow, OpenRoot};
 use crate::in_force::RulesInForce;
 
 /// An entry of the entry table: one path.
@@ -17,9 +17,9 @@ use crate::in_force::RulesInForce;
 pub(crate) struct Entry {
     pub hash: u64,
     pub path: DocumentPath,
-    pub root: Rc<Root>,
+    pub root: Rc<OpenRoot>,
     /// The folder that the path is in, or the first component on the way that is no folder.
-    pub folder: Rc<Folder>,
+    pub folder: Rc<FolderBelow>,
     pub kind: EntryKind,
     /// The state of the file when it was found; `None` where nothing was.
     pub stat: Option<Stat>,
@@ -90,16 +90,16 @@ impl Entry {
 /// Kernels before 6.13 take the time from the last tick of their clock, up to 10 ms ago. A file
 /// that was changed within the tick in which it was read can be changed again without a trace in
 /// its times; a file that has been left alone for longer cannot.
-pub(crate) fn is_settled(stat: &Stat, read: Time) -> bool {
+pub(crate) fn is_settled(stat: &Stat, read: FileTime) -> bool {
     let nanoseconds =
-        |time: Time| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
+        |time: FileTime| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
     nanoseconds(read) - nanoseconds(stat.changed) > LONGEST_TICK
 }
 
 /// The kernel's time, for [`is_settled`].
-pub(crate) fn now() -> Time {
+pub(crate) fn now() -> FileTime {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time {
+    FileTime {
         seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
         nanoseconds: since.subsec_nanos(),
     }
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn settled_after_two_ticks() {
         let stat = |seconds, nanoseconds| {
-            let time = Time { seconds, nanoseconds };
+            let time = FileTime { seconds, nanoseconds };
             Stat {
                 device: 1,
                 inode: 1,
@@ -127,7 +127,7 @@ mod tests {
                 changed: time,
             }
         };
-        let read = Time { seconds: 100, nanoseconds: 10_000_000 };
+        let read = FileTime { seconds: 100, nanoseconds: 10_000_000 };
         assert!(is_settled(&stat(99, 980_000_000), read));
         assert!(!is_settled(&stat(99, 999_000_000), read));
         assert!(!is_settled(&stat(100, 10_000_000), read));

@@ -7,15 +7,15 @@ use hashbrown::HashTable;
 use howdah_site::{DocumentPath, Symlinks};
 
 use crate::entry::Entry;
-use crate::folders::{Root, UsedFolders};
-use crate::limits::Limits;
+use crate::folders::{OpenRoot, UsedFolders};
+use crate::limits::StoreLimits;
 
 /// Entries in numbered places, an index by path, and a clock hand that evicts.
 ///
 /// Invariant: `index` holds exactly the places of `entries` that are taken, each under its entry's
 /// hash; `memory` and `descriptors` are the sums over them.
 pub(crate) struct EntryTable {
-    limits: Limits,
+    limits: StoreLimits,
     hasher: foldhash::fast::RandomState,
     index: HashTable<u32>,
     entries: Vec<Option<Entry>>,
@@ -30,7 +30,7 @@ pub(crate) struct EntryTable {
 }
 
 impl EntryTable {
-    pub(crate) fn new(limits: Limits) -> EntryTable {
+    pub(crate) fn new(limits: StoreLimits) -> EntryTable {
         EntryTable {
             limits,
             hasher: foldhash::fast::RandomState::default(),
@@ -118,7 +118,7 @@ impl EntryTable {
     }
 
     /// Removes the entry for a path below that root. Returns whether there was one.
-    pub(crate) fn remove_path(&mut self, root: &Root, relative: &[u8]) -> bool {
+    pub(crate) fn remove_path(&mut self, root: &OpenRoot, relative: &[u8]) -> bool {
         let hash = self.hash_parts(root.path(), root.symlinks(), root.scope(), relative);
         let found = self.index.find(hash, |&place| {
             matches!(&self.entries[place as usize], Some(entry)

@@ -13,14 +13,14 @@ use howdah_sys::stat::{FileType, Stat};
 
 use crate::directive_cache::DirectiveCache;
 use crate::disk::Disk;
-use crate::limits::Limits;
+use crate::limits::StoreLimits;
 use crate::locate::{self, Obstacle, Reading};
 use crate::root_links;
 use crate::watches::{PathChange, WatchPlace, Watches};
 
 /// A document root under one rule for links and one set of directives, held open.
 #[derive(Debug)]
-pub(crate) struct Root {
+pub(crate) struct OpenRoot {
     number: u32,
     path: CString,
     real_path: PathBuf,
@@ -34,7 +34,7 @@ pub(crate) struct Root {
 
 /// A folder below a root, or the first component of a path that is no folder.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct FolderBelow {
     /// Whether the folder exists. If not, nothing exists below it either, until the folder above
     /// changes.
     exists: bool,
@@ -45,11 +45,11 @@ pub(crate) struct Folder {
 
 /// All roots and folders of one store.
 pub(crate) struct Folders {
-    limits: Limits,
+    limits: StoreLimits,
     roots: HashMap<(Box<[u8]>, Symlinks, u32), KnownRoot>,
     next_root: u32,
     /// By the root's number, four bytes, and the path below it.
-    known: HashMap<Box<[u8]>, Rc<Folder>>,
+    known: HashMap<Box<[u8]>, Rc<FolderBelow>>,
     watches: Watches,
     /// When room was last made.
     swept: u64,
@@ -61,18 +61,18 @@ pub(crate) struct Folders {
 pub(crate) struct UsedFolders(HashSet<Box<[u8]>>);
 
 struct KnownRoot {
-    root: Rc<Root>,
+    root: Rc<OpenRoot>,
     /// The second in which the path was last compared with the open folder.
     checked: u64,
 }
 
-impl Root {
+impl OpenRoot {
     fn open(
         number: u32,
         path: &DocumentPath,
         directives: Option<&DirectiveCache>,
         disk: &Disk,
-    ) -> Result<Root, Obstacle> {
+    ) -> Result<OpenRoot, Obstacle> {
         let name = path.root();
         let path_name = CString::new(name.as_os_str().as_bytes()).map_err(|_| Obstacle::Missing)?;
         let folder =
@@ -81,7 +81,7 @@ impl Root {
         if path.symlinks() != Symlinks::Follow && !root_links::may_lead(name, &stat)? {
             return Err(Obstacle::Forbidden);
         }
-        Ok(Root {
+        Ok(OpenRoot {
             number,
             identity: stat.identity(),
             folder,
@@ -152,7 +152,7 @@ impl Root {
 }
 
 impl Folders {
-    pub(crate) fn new(limits: Limits) -> Folders {
+    pub(crate) fn new(limits: StoreLimits) -> Folders {
         Folders {
             limits,
             roots: HashMap::new(),
@@ -179,7 +179,7 @@ impl Folders {
         path: &DocumentPath,
         directives: Option<&DirectiveCache>,
         (disk, now): (&Disk, u64),
-    ) -> (Result<Rc<Root>, Obstacle>, Option<Rc<Root>>) {
+    ) -> (Result<Rc<OpenRoot>, Obstacle>, Option<Rc<OpenRoot>>) {
         let key = (Box::from(path.root().as_os_str().as_bytes()), path.symlinks(), path.scope());
         let mut gone = None;
         if let Some(known) = self.roots.get_mut(&key) {
@@ -203,7 +203,7 @@ impl Folders {
         if let Some(gone) = &gone {
             self.forget_root(gone.number);
         }
-        let opened = Root::open(self.next_root, path, directives, disk).map(Rc::new);
+        let opened = OpenRoot::open(self.next_root, path, directives, disk).map(Rc::new);
         if let Ok(root) = &opened {
             self.next_root = self.next_root.wrapping_add(1);
             self.roots.insert(key, KnownRoot { root: Rc::clone(root), checked: now });
@@ -211,7 +211,7 @@ impl Folders {
         (opened, gone)
     }
 
-    pub(crate) fn root_by_number(&self, number: u32) -> Option<Rc<Root>> {
+    pub(crate) fn root_by_number(&self, number: u32) -> Option<Rc<OpenRoot>> {
         self.roots
             .values()
             .find(|known| known.root.number == number)
@@ -222,10 +222,10 @@ impl Folders {
     /// as far as possible.
     pub(crate) fn folder(
         &mut self,
-        root: &Rc<Root>,
+        root: &Rc<OpenRoot>,
         path: &[u8],
         asked: (&Disk, u64),
-    ) -> Rc<Folder> {
+    ) -> Rc<FolderBelow> {
         let mut folder = self.enter(root, b"", true, asked);
         let mut end = 0;
         while folder.exists && end < path.len() {
@@ -240,7 +240,12 @@ impl Folders {
     }
 
     /// Returns the length of the longest part of `path` that is a folder; 0 for the root itself.
-    pub(crate) fn deepest(&mut self, root: &Rc<Root>, path: &[u8], asked: (&Disk, u64)) -> usize {
+    pub(crate) fn deepest(
+        &mut self,
+        root: &Rc<OpenRoot>,
+        path: &[u8],
+        asked: (&Disk, u64),
+    ) -> usize {
         let mut folder = self.enter(root, b"", true, asked);
         let mut deepest = 0;
         for end in memchr::memchr_iter(b'/', path).chain([path.len()]).filter(|&end| end > 0) {
@@ -257,7 +262,7 @@ impl Folders {
     /// now.
     pub(crate) fn watch_step(
         &mut self,
-        root: &Root,
+        root: &OpenRoot,
         folder: BorrowedFd<'_>,
         name: &[u8],
         path: &[u8],
@@ -315,11 +320,11 @@ impl Folders {
     /// Returns one folder. `is_way_watched`: whether the folders above are watched.
     fn enter(
         &mut self,
-        root: &Rc<Root>,
+        root: &Rc<OpenRoot>,
         path: &[u8],
         is_way_watched: bool,
         (disk, now): (&Disk, u64),
-    ) -> Rc<Folder> {
+    ) -> Rc<FolderBelow> {
         let key = key(root.number, path);
         if let Some(known) = self.known.get(&key)
             && !known.wants_another_try(now)
@@ -348,7 +353,7 @@ impl Folders {
                 false
             }
         };
-        let folder = Rc::new(Folder { exists, watched, made: now });
+        let folder = Rc::new(FolderBelow { exists, watched, made: now });
         if keep {
             self.known.insert(key, Rc::clone(&folder));
         }
@@ -357,7 +362,7 @@ impl Folders {
 
     fn open_folder(
         &mut self,
-        root: &Root,
+        root: &OpenRoot,
         path: &[u8],
         disk: &Disk,
         watched: &mut bool,
@@ -418,7 +423,7 @@ impl UsedFolders {
     }
 }
 
-impl Folder {
+impl FolderBelow {
     /// Whether the folder has to be tried again: it could not be watched, which may have been a
     /// passing state.
     pub(crate) fn wants_another_try(&self, now: u64) -> bool {

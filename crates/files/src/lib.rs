@@ -6,15 +6,15 @@
 //! ```
 //!
 //! A [`Store`] belongs to one thread of the front. It keeps what it has opened, and for files up to
-//! [`Limits::small`] their bytes. A second request for the same file makes no system call and one
-//! look-up: the resolution carries the handle of the file that was found.
+//! [`StoreLimits::small`] their bytes. A second request for the same file makes no system call and
+//! one look-up: the resolution carries the handle of the file that was found.
 //!
 //! # How the front uses it
 //! ```no_run
-//! # use howdah_files::{Answer, FileBody, Limits, Store};
+//! # use howdah_files::{Answer, FileBody, Store, StoreLimits};
 //! # use howdah_site::{Client, DocumentPath, Resolution, Scratch, Site};
 //! # fn example(client: &Client<'_>, site: &Site, scratch: &mut Scratch, seconds_since_1970: u64) {
-//! let mut store = Store::new(Limits::default()); // one per thread
+//! let mut store = Store::new(StoreLimits::default()); // one per thread
 //! // The event loop waits for `store.changes()` to be readable, then calls `store.drain_events()`.
 //!
 //! store.tick(seconds_since_1970); // once per request, before it is resolved
@@ -96,9 +96,9 @@ mod watches;
 pub use answer::{Answer, Manner, ScriptManner, Variant};
 pub use body::{FileBody, OpenFile};
 pub use directive_cache::{DirectiveCache, Flaw, ReportFlaw};
-pub use limits::Limits;
+pub use limits::StoreLimits;
 pub use media_type::media_type;
-pub use named::Listed;
+pub use named::ListedName;
 pub use representation::{CacheableCoding, CompressedCache, Representation};
 pub use root_links::{LinkedPath, foreign_root_link};
 pub use store::{Store, StoreFigures};

@@ -4,7 +4,7 @@
 /// used for longest are evicted (approximately: a clock with one bit per entry). No bound makes an
 /// answer fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct StoreLimits {
     /// Paths that are kept, also those where nothing is. About 600 bytes each.
     pub entries: usize,
     /// Files kept open. Responses under way may hold more: each keeps its own open until it is
@@ -25,9 +25,9 @@ pub struct Limits {
     pub roots: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for StoreLimits {
+    fn default() -> StoreLimits {
+        StoreLimits {
             entries: 8192,
             descriptors: 512,
             memory: 16 << 20,

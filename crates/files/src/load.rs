@@ -11,7 +11,7 @@ use howdah_sys::stat::{FileType, Stat};
 use crate::content;
 use crate::document::Document;
 use crate::entry::{Entry, EntryKind, is_settled, now};
-use crate::folders::{Root, parent, with_slash};
+use crate::folders::{OpenRoot, parent, with_slash};
 use crate::in_force::RulesInForce;
 use crate::locate::{Located, Obstacle, Reading, locate};
 use crate::media_type::is_script;
@@ -25,7 +25,7 @@ impl Store {
         &mut self,
         hash: u64,
         path: &DocumentPath,
-        root: &Rc<Root>,
+        root: &Rc<OpenRoot>,
     ) -> Result<u32, Obstacle> {
         self.figures.loads += 1;
         let above = parent(path.relative());
@@ -148,7 +148,10 @@ impl Store {
                 let known = directives.known(scope, &folder, &content);
                 Some(known.ok_or_else(|| self.postpone())?)
             }
-            Some(content) => directives.htaccess(scope, &folder, &content, settled),
+            Some(content) => {
+                let root = path.root().as_os_str().as_bytes();
+                directives.htaccess(scope, (root, &folder), (&content, settled))
+            }
         };
         let found =
             compiled.map_or(EntryKind::Forbidden, |compiled| EntryKind::Directives(compiled, size));
@@ -179,7 +182,7 @@ impl Store {
         }
     }
 
-    pub(crate) fn root(&mut self, path: &DocumentPath) -> Result<Rc<Root>, Obstacle> {
+    pub(crate) fn root(&mut self, path: &DocumentPath) -> Result<Rc<OpenRoot>, Obstacle> {
         let asked = (&self.disk, self.now);
         let (root, gone) = self.folders.root(path, self.directives.as_deref(), asked);
         if let Some(gone) = gone {

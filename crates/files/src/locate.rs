@@ -20,7 +20,7 @@ use howdah_sys::open::{self, Access, Lookup};
 use howdah_sys::stat::{FileType, Stat};
 
 use crate::disk::Disk;
-use crate::folders::Root;
+use crate::folders::OpenRoot;
 
 /// Something below a root.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub(crate) type Trail<'a> = &'a mut dyn FnMut(BorrowedFd<'_>, &[u8], &[u8]);
 
 /// Opens what `path` names below `root`. `path` is normalised; `.` is the root itself.
 pub(crate) fn locate(
-    root: &Root,
+    root: &OpenRoot,
     path: &CStr,
     reading: Reading,
     disk: &Disk,
@@ -80,7 +80,7 @@ pub(crate) fn locate(
 }
 
 /// For paths without links; else `ELOOP`.
-fn plain(root: &Root, path: &CStr, reading: Reading, lookup: Lookup) -> io::Result<Located> {
+fn plain(root: &OpenRoot, path: &CStr, reading: Reading, lookup: Lookup) -> io::Result<Located> {
     if reading == Reading::Yes {
         match open::beneath(root.folder(), path, Access::Read, lookup) {
             Ok(file) => {
@@ -104,7 +104,7 @@ fn plain(root: &Root, path: &CStr, reading: Reading, lookup: Lookup) -> io::Resu
 
 /// A walk from the root to what a path names.
 struct LinkWalk<'a> {
-    root: &'a Root,
+    root: &'a OpenRoot,
     disk: &'a Disk,
     /// The folders from where the walk began (the root, or `/` after a link that left it) to where
     /// it is.
@@ -141,7 +141,7 @@ enum PathStep {
 }
 
 impl<'a> LinkWalk<'a> {
-    fn new(root: &'a Root, path: &CStr, disk: &'a Disk) -> LinkWalk<'a> {
+    fn new(root: &'a OpenRoot, path: &CStr, disk: &'a Disk) -> LinkWalk<'a> {
         let mut walk = LinkWalk {
             root,
             disk,

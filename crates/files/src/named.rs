@@ -34,7 +34,7 @@ struct Read {
 
 /// Something in a folder that is to be listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedName {
     /// Its name.
     pub name: Box<[u8]>,
     /// The type, size and times, links followed.
@@ -105,7 +105,7 @@ impl Store {
 
     /// Returns the entries of the folder at `path`, in no order, without those that may not be
     /// reached. `None`: the folder may not be read.
-    pub fn list(&mut self, path: &DocumentPath) -> Option<Vec<Listed>> {
+    pub fn list(&mut self, path: &DocumentPath) -> Option<Vec<ListedName>> {
         let root = self.root(path).ok()?;
         let open = |path: &[u8]| {
             let path = CString::new(path).ok()?;
@@ -125,7 +125,7 @@ impl Store {
             at.extend_from_slice(&name);
             if let Some(found) = open(&at) {
                 let probe = probe(&found.stat);
-                listed.push(Listed { name, probe });
+                listed.push(ListedName { name, probe });
             }
         }
         Some(listed)

@@ -87,7 +87,8 @@ impl CompressedCache {
     }
 
     /// Returns `plain`, the whole content of `of`, in `coding`, if another file or thread has
-    /// brought it here. From here on, [`find`](Self::find) knows the digest of `of`.
+    /// brought it here. From here on, [`find`](Self::find) knows the digest of `of`. `None` if
+    /// neither has.
     pub fn share(
         &self,
         of: &Representation,

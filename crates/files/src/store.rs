@@ -17,8 +17,8 @@ use crate::directive_cache::{self, DirectiveCache};
 use crate::disk::Disk;
 use crate::entry::{Entry, EntryKind};
 use crate::entry_table::EntryTable;
-use crate::folders::{Folders, Root};
-use crate::limits::Limits;
+use crate::folders::{Folders, OpenRoot};
+use crate::limits::StoreLimits;
 use crate::locate::{Obstacle, Reading, locate};
 use crate::media_type::{is_of_scripts, of_extension};
 use crate::named::NamedFiles;
@@ -26,7 +26,7 @@ use crate::named::NamedFiles;
 /// The files that one thread of the front knows. See the [crate's own page](crate) for how to use
 /// it.
 pub struct Store {
-    pub(crate) limits: Limits,
+    pub(crate) limits: StoreLimits,
     pub(crate) directives: Option<Arc<DirectiveCache>>,
     pub(crate) entries: EntryTable,
     pub(crate) folders: Folders,
@@ -37,6 +37,8 @@ pub struct Store {
     pub(crate) stamp: u64,
     /// Changes of the second.
     ticks: u64,
+    /// Evictions of directives for memory that the entries have followed.
+    evictions: u64,
     /// Answers that no event would report a change of.
     unrepeatable: u64,
     /// Whether files of directives are compiled by other stores only.
@@ -71,7 +73,7 @@ pub struct StoreFigures {
 
 impl Store {
     /// An empty store that knows of no directives.
-    pub fn new(limits: Limits) -> Store {
+    pub fn new(limits: StoreLimits) -> Store {
         Store {
             limits,
             directives: None,
@@ -80,6 +82,7 @@ impl Store {
             now: 0,
             stamp: 1,
             ticks: 0,
+            evictions: 0,
             unrepeatable: 0,
             postpones: false,
             postponed: Cell::new(false),
@@ -90,7 +93,7 @@ impl Store {
     }
 
     /// An empty store that compiles directives with those of the other threads.
-    pub fn with_directives(limits: Limits, directives: Arc<DirectiveCache>) -> Store {
+    pub fn with_directives(limits: StoreLimits, directives: Arc<DirectiveCache>) -> Store {
         Store {
             directives: Some(directives),
             ..Store::new(limits)
@@ -153,8 +156,29 @@ impl Store {
         if self.now != now {
             self.now = now;
             self.ticks += 1;
+            self.forget_evicted();
             self.restamp();
         }
+    }
+
+    /// Removes the entries below roots whose directives have given memory. An entry would keep the
+    /// rules of its folder.
+    pub fn forget_evicted(&mut self) {
+        let Some(directives) = &self.directives else {
+            return;
+        };
+        if directives.evictions() != self.evictions {
+            let (owners, number) = directives.evicted_since(self.evictions);
+            self.evictions = number;
+            let is_evicted = |root: &OpenRoot| owners.contains(&directives.owner(root.path()));
+            self.entries.retain(|entry| !is_evicted(&entry.root));
+            self.restamp();
+        }
+    }
+
+    /// Evictions of directives for memory that this store has followed.
+    pub fn evictions(&self) -> u64 {
+        self.evictions
     }
 
     /// Notes that the present answer cannot be cached: no event reports a change of it.
@@ -359,7 +383,7 @@ impl Store {
     }
 
     /// Whether the entry at `place` agrees with the disk; if so, it is fresh for this second.
-    fn still_holds(&mut self, place: u32, root: &Rc<Root>) -> bool {
+    fn still_holds(&mut self, place: u32, root: &Rc<OpenRoot>) -> bool {
         let now = self.now;
         self.figures.checks += 1;
         let Some(entry) = self.entries.at(place) else {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
-use howdah_sys::inotify::{Event, Inotify, LEAST_BUFFER, Watch};
+use howdah_sys::inotify::{Inotify, LEAST_BUFFER, WatchEvent, WatchId};
 
 /// The meaning of a change in a watched folder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,7 +37,7 @@ pub(crate) struct PathChange {
 pub(crate) struct Watches {
     /// `None`: the user has no inotify queue left, and nothing is watched.
     inotify: Option<Inotify>,
-    places: HashMap<Watch, HashSet<WatchPlace>>,
+    places: HashMap<WatchId, HashSet<WatchPlace>>,
     limit: usize,
     buffer: Box<[u8]>,
 }
@@ -110,7 +110,7 @@ impl Watches {
                 return (!lost).then_some(changes);
             }
             for event in events {
-                lost = lost || changes.len() > MOST_CHANGES || event == Event::Overflow;
+                lost = lost || changes.len() > MOST_CHANGES || event == WatchEvent::Overflow;
                 if !lost {
                     hear(event, places, &mut changes);
                 }
@@ -127,12 +127,12 @@ impl Watches {
 
 /// Adds what `event` means to `changes`.
 fn hear(
-    event: Event<'_>,
-    places: &mut HashMap<Watch, HashSet<WatchPlace>>,
+    event: WatchEvent<'_>,
+    places: &mut HashMap<WatchId, HashSet<WatchPlace>>,
     changes: &mut Vec<PathChange>,
 ) {
     match event {
-        Event::Entry { folder, name } => {
+        WatchEvent::Entry { folder, name } => {
             for change in places
                 .get(&folder)
                 .into_iter()
@@ -144,13 +144,13 @@ fn hear(
                 }
             }
         }
-        Event::Folder(folder) => {
+        WatchEvent::Folder(folder) => {
             changes.extend(places.get(&folder).into_iter().flatten().map(change_of_folder))
         }
-        Event::Ended(folder) => {
+        WatchEvent::Ended(folder) => {
             changes.extend(places.remove(&folder).iter().flatten().map(change_of_folder))
         }
-        Event::Overflow => {}
+        WatchEvent::Overflow => {}
     }
 }
 

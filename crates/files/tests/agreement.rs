@@ -7,18 +7,18 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use howdah_files::Limits;
+use howdah_files::StoreLimits;
 use howdah_site::PathKind;
 use support::{Counter, Folder};
 
 #[test]
 fn with_room_for_everything() {
-    (1..=6).for_each(|seed| agree(seed, Limits::default()));
+    (1..=6).for_each(|seed| agree(seed, StoreLimits::default()));
 }
 
 #[test]
 fn with_hardly_any_room() {
-    let limits = Limits {
+    let limits = StoreLimits {
         entries: 5,
         descriptors: 1,
         memory: 100,
@@ -31,13 +31,13 @@ fn with_hardly_any_room() {
 
 #[test]
 fn without_watches() {
-    let limits = Limits { folders: 0, ..Limits::default() };
+    let limits = StoreLimits { folders: 0, ..StoreLimits::default() };
     (21..=22).for_each(|seed| agree(seed, limits));
 }
 
 /// Does something at random, then asks about every path. The clock does not move, so no check after
 /// a second can help.
-fn agree(seed: u64, limits: Limits) {
+fn agree(seed: u64, limits: StoreLimits) {
     let folder = Folder::new();
     let mut random = Random(seed);
     let mut counter = Counter::with(&folder, "follow", limits);

@@ -3,7 +3,7 @@
 
 mod support;
 
-use howdah_files::Limits;
+use howdah_files::StoreLimits;
 use howdah_http::{Method, Status};
 use howdah_site::{DocumentHost, FileHandle, PathKind};
 use support::{Counter, Folder, Seen, age};
@@ -11,7 +11,7 @@ use support::{Counter, Folder, Seen, age};
 #[test]
 fn a_small_file_comes_from_memory_and_a_large_one_from_its_descriptor() {
     let folder = Folder::new();
-    let limit = Limits::default().small as usize;
+    let limit = StoreLimits::default().small as usize;
     folder.file("small.txt", vec![b'a'; limit]);
     folder.file("large.txt", vec![b'b'; limit + 1]);
     let mut counter = Counter::new(&folder);

@@ -2,14 +2,15 @@
 
 mod support;
 
-use howdah_files::Limits;
+use howdah_files::StoreLimits;
 use support::{Counter, Folder};
 
 #[test]
 fn entries() {
     let folder = Folder::new();
     (0..50).for_each(|number| drop(folder.file(&format!("{number}.txt"), number.to_string())));
-    let mut counter = Counter::with(&folder, "owner", Limits { entries: 10, ..Limits::default() });
+    let mut counter =
+        Counter::with(&folder, "owner", StoreLimits { entries: 10, ..StoreLimits::default() });
     for _ in 0..3 {
         for number in 0..50 {
             assert_eq!(counter.get(&format!("{number}.txt")).text(), number.to_string());
@@ -22,7 +23,8 @@ fn entries() {
 fn used_entries_are_kept() {
     let folder = Folder::new();
     (0..50).for_each(|number| drop(folder.file(&format!("{number}.txt"), number.to_string())));
-    let mut counter = Counter::with(&folder, "owner", Limits { entries: 10, ..Limits::default() });
+    let mut counter =
+        Counter::with(&folder, "owner", StoreLimits { entries: 10, ..StoreLimits::default() });
     counter.get("0.txt");
     for number in 1..50 {
         counter.get(&format!("{number}.txt"));
@@ -38,7 +40,7 @@ fn descriptors() {
     let folder = Folder::new();
     (0..30).for_each(|number| drop(folder.file(&format!("{number}.bin"), vec![number; 100_000])));
     let mut counter =
-        Counter::with(&folder, "owner", Limits { descriptors: 4, ..Limits::default() });
+        Counter::with(&folder, "owner", StoreLimits { descriptors: 4, ..StoreLimits::default() });
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     let mut most = 0;
     for _ in 0..2 {
@@ -59,7 +61,7 @@ fn memory() {
         drop(folder.file(&format!("{number}.txt"), vec![b'a' + number % 26; 10_000]))
     });
     let mut counter =
-        Counter::with(&folder, "owner", Limits { memory: 35_000, ..Limits::default() });
+        Counter::with(&folder, "owner", StoreLimits { memory: 35_000, ..StoreLimits::default() });
     for _ in 0..2 {
         for number in 0..30u8 {
             assert!(
@@ -69,7 +71,7 @@ fn memory() {
         }
     }
     // Nothing at all may be kept, and yet all is answered.
-    let nothing = Limits {
+    let nothing = StoreLimits {
         entries: 0,
         descriptors: 0,
         memory: 0,
@@ -96,7 +98,7 @@ fn roots() {
     );
     let config = howdah_config::Config::parse(&text, "test.toml").unwrap();
     let sites = howdah_site::Sites::compile(&config);
-    let mut store = howdah_files::Store::new(Limits { roots: 3, ..Limits::default() });
+    let mut store = howdah_files::Store::new(StoreLimits { roots: 3, ..StoreLimits::default() });
     for round in 0..3 {
         for number in 0..10 {
             store.tick(1000 + round * 10 + number);
@@ -125,10 +127,10 @@ fn folders_without_entries_make_room() {
         folder.file(&format!("{number}/deep/a.txt"), number.to_string());
     }
     // The root and the two folders of each of four files, and of the one that comes.
-    let limits = Limits {
+    let limits = StoreLimits {
         entries: 4,
         folders: 12,
-        ..Limits::default()
+        ..StoreLimits::default()
     };
     let mut counter = Counter::with(&folder, "owner", limits);
     for number in 0..40 {

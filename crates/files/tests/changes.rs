@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 
-use howdah_files::Limits;
+use howdah_files::StoreLimits;
 use howdah_http::Method;
 use howdah_site::{FileHandle, PathKind};
 use support::{Counter, Folder, age, append};
@@ -159,7 +159,7 @@ fn a_link_on_the_way_outside_is_swapped() {
     let way = folder.outside("way");
     std::os::unix::fs::symlink("releases/1", &way).unwrap();
     folder.link(&way, "app");
-    let mut counter = Counter::with(&folder, "follow", Limits::default());
+    let mut counter = Counter::with(&folder, "follow", StoreLimits::default());
     assert_eq!(counter.get("app/a.css").text(), "1");
     fs::remove_file(&way).unwrap();
     assert_eq!(counter.get("app/a.css").status, 404);
@@ -233,7 +233,7 @@ fn a_link_above_the_root_is_swapped() {
         folder.file(&format!("{release}/a.txt"), release);
     }
     folder.link("1", "current");
-    let mut counter = Counter::at(&folder.at("current"), "owner", Limits::default());
+    let mut counter = Counter::at(&folder.at("current"), "owner", StoreLimits::default());
     assert_eq!(counter.get("a.txt").text(), "1");
     folder.swap_link("2", "current");
     counter.wait(1);
@@ -248,7 +248,7 @@ fn without_watches_every_request_asks() {
     folder.file("releases/1/a.txt", "1");
     folder.file("releases/2/a.txt", "2");
     folder.link("releases/1", "current");
-    let limits = Limits { folders: 0, ..Limits::default() };
+    let limits = StoreLimits { folders: 0, ..StoreLimits::default() };
     let mut counter = Counter::with(&folder, "owner", limits);
     assert_eq!(counter.get("a/b.txt").text(), "one");
     assert_eq!(counter.get("a/large.txt").content.len(), LARGE);
@@ -271,7 +271,8 @@ fn without_watches_every_request_asks() {
 fn without_watches_a_request_asks_once() {
     let folder = Folder::new();
     folder.file("a.txt", "one");
-    let mut counter = Counter::with(&folder, "owner", Limits { folders: 0, ..Limits::default() });
+    let mut counter =
+        Counter::with(&folder, "owner", StoreLimits { folders: 0, ..StoreLimits::default() });
     counter.get("a.txt");
     std::thread::sleep(std::time::Duration::from_millis(30)); // the file is settled
     counter.get("a.txt");
@@ -293,7 +294,7 @@ fn when_watches_run_out_the_rest_is_asked_for() {
         folder.file(&format!("{number}/a.txt"), "one");
     }
     // The root and three of the ten.
-    let limits = Limits { folders: 4, ..Limits::default() };
+    let limits = StoreLimits { folders: 4, ..StoreLimits::default() };
     let mut counter = Counter::with(&folder, "owner", limits);
     let names: Vec<String> = (0..10).map(|number| format!("{number}/a.txt")).collect();
     for _ in 0..2 {
@@ -312,10 +313,10 @@ fn watches_go_to_the_folders_that_are_used() {
     for number in 0..100 {
         folder.file(&format!("{number}/a.txt"), "one");
     }
-    let limits = Limits {
+    let limits = StoreLimits {
         folders: 10,
         entries: 5,
-        ..Limits::default()
+        ..StoreLimits::default()
     };
     let mut counter = Counter::with(&folder, "owner", limits);
     for number in 0..100 {

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
-use howdah_files::Limits;
+use howdah_files::StoreLimits;
 use howdah_htaccess::host::ProbeKind;
 use howdah_http::Method;
 use howdah_site::{DocumentHost, Host, PathKind};
@@ -70,7 +70,7 @@ fn the_answers_are_those_of_a_store_that_waits() {
     folder.link("nowhere", "broken");
     folder.link("loop", "loop");
     for symlinks in ["inside", "owner", "follow"] {
-        let limits = Limits::default();
+        let limits = StoreLimits::default();
         let mut waiting = Counter::with(&folder, symlinks, limits);
         let mut loop_ = Counter::with(&folder, symlinks, limits);
         for second in 0..3 {

@@ -6,11 +6,12 @@ mod support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::SystemTime;
 
 use howdah_config::Config;
-use howdah_files::{DirectiveCache, Limits, Store};
+use howdah_files::{DirectiveCache, Store, StoreLimits};
+use howdah_htaccess::Compiled;
 use howdah_site::{DocumentHost, Look, PathKind, Rules, Sites};
 use support::{Counter, Folder, age};
 
@@ -25,10 +26,10 @@ struct Reader {
 
 impl Reader {
     fn new(folder: &Folder) -> Reader {
-        Reader::with(folder, "", Limits::default())
+        Reader::with(folder, "", StoreLimits::default())
     }
 
-    fn with(folder: &Folder, site: &str, limits: Limits) -> Reader {
+    fn with(folder: &Folder, site: &str, limits: StoreLimits) -> Reader {
         let root = folder.root();
         let text =
             format!("[[site]]\nroot = {:?}\nphp = false\n{site}", root.display().to_string());
@@ -215,7 +216,7 @@ fn unwatched_files_are_compared_every_time() {
     let folder = Folder::new();
     folder.file(".htaccess", index("root"));
     folder.file("a/file.txt", "");
-    let limits = Limits { folders: 0, ..Limits::default() };
+    let limits = StoreLimits { folders: 0, ..StoreLimits::default() };
     let mut reader = Reader::with(&folder, "", limits);
     assert_eq!(reader.index("a/file.txt"), "root");
     for round in 0..20 {
@@ -235,10 +236,10 @@ fn many_folders_in_little_room() {
         folder.file(&format!("{number}/.htaccess"), index(&number.to_string()));
         folder.file(&format!("{number}/file.txt"), "");
     }
-    let limits = Limits {
+    let limits = StoreLimits {
         entries: 10,
         folders: 8,
-        ..Limits::default()
+        ..StoreLimits::default()
     };
     let mut reader = Reader::with(&folder, "", limits);
     for round in 0..3 {
@@ -345,13 +346,13 @@ fn directives_of_the_configuration() {
         ("rules = \"DirectoryIndex inline\"\nhtaccess = false", "inline"),
     ];
     for (site, expected) in rows {
-        let mut reader = Reader::with(&folder, site, Limits::default());
+        let mut reader = Reader::with(&folder, site, StoreLimits::default());
         assert_eq!(reader.index("a/b.txt"), expected, "{site}");
         reader.wait(1);
         assert_eq!(reader.index("a/b.txt"), expected, "{site}");
         assert_eq!(reader.told(), [""; 0]);
     }
-    let mut reader = Reader::with(&folder, "allow_override = \"Limit\"", Limits::default());
+    let mut reader = Reader::with(&folder, "allow_override = \"Limit\"", StoreLimits::default());
     assert!(rules(reader.look("a/b.txt")).unwrap().own().mistake.is_some());
 }
 
@@ -385,7 +386,7 @@ fn threads_share_what_is_compiled() {
     let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
     let directives = Arc::new(DirectiveCache::new(&sites, 4 << 20, Box::new(|_, _| {})));
     let mut stores =
-        [(); 2].map(|()| Store::with_directives(Limits::default(), Arc::clone(&directives)));
+        [(); 2].map(|()| Store::with_directives(StoreLimits::default(), Arc::clone(&directives)));
     let asked = Counter::new(&folder).path("file.txt");
     let own = |stores: &mut [Store; 2], at: usize| {
         stores[at].drain_events();
@@ -412,7 +413,7 @@ fn sites_with_other_directives_share_nothing() {
     );
     let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
     let directives = Arc::new(DirectiveCache::new(&sites, 4 << 20, Box::new(|_, _| {})));
-    let mut store = Store::with_directives(Limits::default(), directives);
+    let mut store = Store::with_directives(StoreLimits::default(), directives);
     let asked = [b"a", b"b", b"c"].map(|host| support::path_on(&sites, host, "none.txt"));
     for _ in 0..3 {
         let found = asked
@@ -420,4 +421,46 @@ fn sites_with_other_directives_share_nothing() {
             .map(|path| store.look(path).rules.map(|rules| index_of(&rules)));
         assert_eq!(found, [Some("file".to_owned()), None, Some("inline".to_owned())]);
     }
+}
+
+#[test]
+fn a_site_whose_directives_need_much_memory_keeps_none_and_takes_none_of_another_site() {
+    const LARGE: usize = 12;
+    let folder = Folder::new();
+    folder.file("b/.htaccess", index("b"));
+    // Lines that are no longer than a line may be.
+    let large = format!("#{}\n", "x".repeat(8000)).repeat(500);
+    for number in 0..LARGE {
+        folder.file(&format!("a/{number}/.htaccess"), large.as_str());
+    }
+    let root = folder.root().display().to_string();
+    let text = format!(
+        "[[site]]\nhosts = \"a\"\nroot = \"{root}/a\"\n\
+         [[site]]\nhosts = \"b\"\nroot = \"{root}/b\"\n"
+    );
+    let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
+    let directives = Arc::new(DirectiveCache::new(&sites, 4 << 20, Box::new(|_, _| {})));
+    let mut stores =
+        [(); 2].map(|()| Store::with_directives(StoreLimits::default(), Arc::clone(&directives)));
+    let ask = |store: &mut Store, host: &[u8], file: &str| {
+        let path = support::path_on(&sites, host, file);
+        Arc::downgrade(store.look(&path).rules.unwrap().own())
+    };
+    let of_b = stores.each_mut().map(|store| ask(store, b"b", "none.txt"));
+    let mut of_a = Vec::new();
+    for number in 0..LARGE {
+        for store in &mut stores {
+            of_a.push(ask(store, b"a", &format!("{number}/none.txt")));
+        }
+    }
+    let are_kept =
+        |rules: &[Weak<Compiled>]| rules.iter().filter(|rules| rules.strong_count() > 0).count();
+    assert_eq!(are_kept(&of_a), 2 * LARGE, "the entries of the stores have them");
+    for store in &mut stores {
+        store.tick(1);
+    }
+    // 8 MB each.
+    assert!((1..=2 * 8).contains(&are_kept(&of_a)), "{}", are_kept(&of_a));
+    assert_eq!(are_kept(&of_b), 2);
+    ask(&mut stores[0], b"a", "0/none.txt");
 }

@@ -8,12 +8,13 @@ use std::os::unix::fs::lchown;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use howdah_files::Limits;
+use howdah_files::StoreLimits;
 use howdah_site::PathKind;
 use support::{Counter, Folder};
 
 fn counters(folder: &Folder) -> [(&'static str, Counter); 3] {
-    ["inside", "owner", "follow"].map(|rule| (rule, Counter::with(folder, rule, Limits::default())))
+    ["inside", "owner", "follow"]
+        .map(|rule| (rule, Counter::with(folder, rule, StoreLimits::default())))
 }
 
 /// Gives everything below `path` to a user, links themselves.
@@ -164,7 +165,7 @@ fn pipes_devices_and_sockets_are_refused_at_once() {
     let _socket = std::os::unix::net::UnixListener::bind(folder.at("socket")).unwrap();
     folder.link("/dev/zero", "zero");
     folder.link("/dev/tty", "terminal");
-    let mut counter = Counter::with(&folder, "follow", Limits::default());
+    let mut counter = Counter::with(&folder, "follow", StoreLimits::default());
     for name in ["pipe", "socket", "zero", "terminal"] {
         for _ in 0..2 {
             assert_eq!(
@@ -197,7 +198,7 @@ fn a_link_that_is_swapped_all_the_time_never_leads_out() {
             }
         });
         let _stop = AtEnd(&stop);
-        let mut counter = Counter::with(&folder, "inside", Limits::default());
+        let mut counter = Counter::with(&folder, "inside", StoreLimits::default());
         let mut seen = [0; 2];
         for _ in 0..5000 {
             let answer = counter.get("turning/a.txt");

@@ -120,7 +120,7 @@ fn entries_of_a_listing() {
         ("follow", &["link", "one.txt", "own", "passwd", "sub"][..]),
         ("inside", &["link", "one.txt", "sub"]),
     ] {
-        let mut counter = Counter::with(&folder, symlinks, howdah_files::Limits::default());
+        let mut counter = Counter::with(&folder, symlinks, howdah_files::StoreLimits::default());
         let path = counter.path("a");
         let mut listed = counter.store.list(&path).unwrap();
         listed.sort_by(|one, other| one.name.cmp(&other.name));

@@ -214,7 +214,7 @@ impl<'r> Client<'r> {
         self.request.path()
     }
 
-    /// Returns the URL's query, as sent.
+    /// Returns the URL's query, as sent. `None` for a URL without `?`.
     pub fn query(&self) -> Option<&'r [u8]> {
         self.request.query()
     }
@@ -235,7 +235,7 @@ impl Reads {
 
     /// Returns the values of the same properties for `client`. `None` where there are too many, or
     /// where no two requests need to agree in them.
-    pub fn answers(&self, client: &Client<'_>) -> Option<Answers> {
+    pub fn answers(&self, client: &Client<'_>) -> Option<PropertyValues> {
         if self.everything.get() {
             return None;
         }
@@ -248,12 +248,12 @@ impl Reads {
             if length > LONGEST || (is_personal && length > 0) {
                 return None;
             }
-            fields.push(Field {
+            fields.push(ReadField {
                 name: name.clone(),
                 values: values.into(),
             });
         }
-        Some(Answers {
+        Some(PropertyValues {
             remote: self.remote.get().then(|| client.remote.ip()),
             fields: fields.into(),
         })
@@ -262,19 +262,19 @@ impl Reads {
 
 /// The values of the properties that were read of a request.
 #[derive(Debug)]
-pub struct Answers {
+pub struct PropertyValues {
     remote: Option<IpAddr>,
-    fields: Box<[Field]>,
+    fields: Box<[ReadField]>,
 }
 
 /// A field of the request that was read.
 #[derive(Debug)]
-struct Field {
+struct ReadField {
     name: Box<[u8]>,
     values: Box<[Box<[u8]>]>,
 }
 
-impl Answers {
+impl PropertyValues {
     /// Whether another request has the same values.
     #[inline]
     pub fn are_those_of(&self, client: &Client<'_>) -> bool {

@@ -30,7 +30,10 @@ pub struct Directive<A> {
 }
 
 /// Reads the arguments of a directive into its module's configuration `C`.
-pub type Apply<C> = fn(&Call<'_>, &mut Shared<C>) -> Result<(), Complaint>;
+pub type Apply<C> = fn(&Call<'_>, &mut Shared<C>) -> DirectiveResult;
+
+/// The result of applying a directive: nothing, or the complaint about its arguments.
+pub type DirectiveResult = Result<(), Complaint>;
 
 /// The arguments of a directive (Apache's `cmd_how`). They are split into words before the
 /// directive sees them, except for [`Raw`](Arguments::Raw).

@@ -13,7 +13,7 @@ use crate::evaluation_context::EvaluationContext;
 use crate::pattern::Captures;
 use crate::transaction::Transaction;
 use evaluate::ExpressionEvaluation;
-pub use text::Text;
+pub use text::StringExpression;
 use tree::{Condition, ExpressionWord};
 
 mod evaluate;
@@ -32,12 +32,12 @@ mod variables;
 #[derive(Debug)]
 pub struct Expression {
     text: Box<[u8]>,
-    root: Root,
+    root: ExpressionRoot,
     varies: bool,
 }
 
 #[derive(Debug)]
-enum Root {
+enum ExpressionRoot {
     Condition(Condition),
     String(ExpressionWord),
 }
@@ -59,7 +59,7 @@ impl Expression {
     pub fn condition(text: &[u8]) -> Result<Expression, BadExpression> {
         Ok(Expression {
             text: text.into(),
-            root: Root::Condition(parse::condition(text)?),
+            root: ExpressionRoot::Condition(parse::condition(text)?),
             varies: true,
         })
     }
@@ -71,7 +71,7 @@ impl Expression {
     pub fn string(text: &[u8]) -> Result<Expression, BadExpression> {
         Ok(Expression {
             text: text.into(),
-            root: Root::String(parse::string(text)?),
+            root: ExpressionRoot::String(parse::string(text)?),
             varies: true,
         })
     }
@@ -87,10 +87,10 @@ impl Expression {
         &self.text
     }
 
-    /// Returns the string, where it is always the same.
+    /// Returns the string, where it is always the same. `None` for one that depends on the request.
     pub fn constant(&self) -> Option<&[u8]> {
         match &self.root {
-            Root::String(ExpressionWord::Text(text)) => Some(text),
+            ExpressionRoot::String(ExpressionWord::Text(text)) => Some(text),
             _ => None,
         }
     }
@@ -109,7 +109,7 @@ impl Expression {
         context: &mut dyn EvaluationContext,
         captures: &mut Captures,
     ) -> Result<bool, String> {
-        let Root::Condition(condition) = &self.root else {
+        let ExpressionRoot::Condition(condition) = &self.root else {
             return Err("a string is no condition".to_owned());
         };
         let mut evaluation = ExpressionEvaluation {
@@ -135,7 +135,7 @@ impl Expression {
         context: &mut dyn EvaluationContext,
         captures: &mut Captures,
     ) -> Result<Vec<u8>, String> {
-        let Root::String(word) = &self.root else {
+        let ExpressionRoot::String(word) = &self.root else {
             return Err("a condition is no string".to_owned());
         };
         let mut evaluation = ExpressionEvaluation {

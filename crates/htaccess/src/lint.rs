@@ -32,8 +32,8 @@ pub fn check(
     let mut answers = ConditionAnswers::new(context, exists);
     let parsed = parse(source, &mut answers);
     let missing = answers.missing;
-    let file = File::new(&parsed.items, context);
-    let mut report = Report {
+    let file = LintedFile::new(&parsed.items, context);
+    let mut report = LintReport {
         excerpt: Excerpt::new(source, context.file.clone()),
         remarks: Vec::new(),
     };
@@ -57,7 +57,7 @@ pub fn protects(
 ) -> bool {
     let mut answers = ConditionAnswers::new(context, exists);
     let parsed = parse(source, &mut answers);
-    let file = File::new(&parsed.items, context);
+    let file = LintedFile::new(&parsed.items, context);
     file.uses.iter().any(|directive| match &*directive.name {
         "deny" | "authtype" => true,
         "require" => !(directive.says(0, "all") && directive.says(1, "granted")),
@@ -71,10 +71,10 @@ pub fn protects(
 
 /// A file of directives, as flat lists.
 #[derive(Debug)]
-struct File<'f> {
+struct LintedFile<'f> {
     uses: Vec<Use<'f>>,
     /// The scopes; the first is the file itself.
-    scopes: Vec<Scope<'f>>,
+    scopes: Vec<LintedScope<'f>>,
     context: &'f CompileContext,
 }
 
@@ -85,13 +85,13 @@ struct Use<'f> {
     /// The name in small letters.
     name: String,
     words: Vec<Vec<u8>>,
-    /// The index of its scope in [`File::scopes`].
+    /// The index of its scope in [`LintedFile::scopes`].
     scope: usize,
 }
 
 /// The file itself or a section.
 #[derive(Debug)]
-struct Scope<'f> {
+struct LintedScope<'f> {
     item: Option<&'f Item>,
     /// The name in small letters, with `<`.
     name: String,
@@ -101,20 +101,20 @@ struct Scope<'f> {
 
 /// The findings so far.
 #[derive(Debug)]
-struct Report<'s> {
+struct LintReport<'s> {
     excerpt: Excerpt<'s>,
     remarks: Vec<Mistake>,
 }
 
-impl<'f> File<'f> {
-    fn new(items: &'f [Item], context: &'f CompileContext) -> File<'f> {
-        let top = Scope {
+impl<'f> LintedFile<'f> {
+    fn new(items: &'f [Item], context: &'f CompileContext) -> LintedFile<'f> {
+        let top = LintedScope {
             item: None,
             name: String::new(),
             words: Vec::new(),
             outer: 0,
         };
-        let mut file = File {
+        let mut file = LintedFile {
             uses: Vec::new(),
             scopes: vec![top],
             context,
@@ -134,7 +134,7 @@ impl<'f> File<'f> {
                 Some(inner) => {
                     let arguments = item.raw.strip_suffix(b">").unwrap_or(&item.raw);
                     let words = words(arguments).into_iter().map(|word| word.text).collect();
-                    self.scopes.push(Scope {
+                    self.scopes.push(LintedScope {
                         item: Some(item),
                         name,
                         words,
@@ -153,7 +153,7 @@ impl<'f> File<'f> {
     }
 
     /// Returns the sections around, innermost first, without the file itself.
-    fn around(&self, mut scope: usize) -> impl Iterator<Item = &Scope<'f>> {
+    fn around(&self, mut scope: usize) -> impl Iterator<Item = &LintedScope<'f>> {
         std::iter::from_fn(move || {
             let inner = (scope != 0).then(|| &self.scopes[scope]);
             scope = self.scopes[scope].outer;
@@ -179,7 +179,7 @@ impl Use<'_> {
     }
 }
 
-impl Report<'_> {
+impl LintReport<'_> {
     fn say(&mut self, kind: MistakeKind, item: &Item, complaint: Complaint) {
         let mistake = self.excerpt.mistake(item, kind, complaint);
         self.remarks.push(mistake);

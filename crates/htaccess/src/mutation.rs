@@ -1,9 +1,9 @@
 //! Random bytes, the same on every run.
 
 /// A multiplicative generator (splitmix64): good enough to mutate with, and the same everywhere.
-pub(crate) struct Random(pub u64);
+pub(crate) struct Mutator(pub u64);
 
-impl Random {
+impl Mutator {
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

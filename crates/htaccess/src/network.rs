@@ -7,10 +7,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// A network of IPv4 or IPv6 addresses. Small, because there are lists of thousands of IPv4
 /// networks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subnet(Network);
+pub struct Subnet(SubnetAddress);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Network {
+enum SubnetAddress {
     V4 { network: u32, mask: u32 },
     V6(Box<V6>),
 }
@@ -54,12 +54,12 @@ impl Subnet {
                 let mask =
                     mask.map_or(Ok(u128::MAX), |mask| Ok(u128::MAX << (128 - bits(mask, 128)?)))?;
                 let network = v6.to_bits() & mask;
-                Ok(Subnet(Network::V6(Box::new(V6 { network, mask }))))
+                Ok(Subnet(SubnetAddress::V6(Box::new(V6 { network, mask }))))
             }
             Ok(IpAddr::V4(v4)) => {
                 let mask = mask.map_or(Ok(u32::MAX), mask_of)?;
                 let network = v4.to_bits() & mask;
-                Ok(Subnet(Network::V4 { network, mask }))
+                Ok(Subnet(SubnetAddress::V4 { network, mask }))
             }
             Err(_) if mask.is_none() => beginning(address),
             Err(_) => Err(BadSubnet::BadAddress),
@@ -69,8 +69,10 @@ impl Subnet {
     /// Whether the address is in it.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (&self.0, address.to_canonical()) {
-            (Network::V4 { network, mask }, IpAddr::V4(v4)) => v4.to_bits() & mask == *network,
-            (Network::V6(own), IpAddr::V6(v6)) => v6.to_bits() & own.mask == own.network,
+            (SubnetAddress::V4 { network, mask }, IpAddr::V4(v4)) => {
+                v4.to_bits() & mask == *network
+            }
+            (SubnetAddress::V6(own), IpAddr::V6(v6)) => v6.to_bits() & own.mask == own.network,
             _ => false,
         }
     }
@@ -80,8 +82,10 @@ impl Subnet {
 impl fmt::Display for Subnet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (address, ones, width) = match &self.0 {
-            Network::V4 { network, mask } => (IpAddr::V4((*network).into()), mask.count_ones(), 32),
-            Network::V6(own) => (IpAddr::V6(own.network.into()), own.mask.count_ones(), 128),
+            SubnetAddress::V4 { network, mask } => {
+                (IpAddr::V4((*network).into()), mask.count_ones(), 32)
+            }
+            SubnetAddress::V6(own) => (IpAddr::V6(own.network.into()), own.mask.count_ones(), 128),
         };
         match ones {
             ones if ones == width => write!(f, "{address}"),
@@ -130,7 +134,7 @@ fn beginning(text: &str) -> Result<Subnet, BadSubnet> {
         network |= u32::from(octet) << shift;
         mask |= 0xFF << shift;
     }
-    Ok(Subnet(Network::V4 { network, mask }))
+    Ok(Subnet(SubnetAddress::V4 { network, mask }))
 }
 
 /// Returns a number of bits, or an IPv4 mask.

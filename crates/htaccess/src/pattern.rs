@@ -27,7 +27,7 @@ pub(crate) use replacement::substitute;
 pub use set::{Candidates, PatternSet};
 
 use crate::work::{Exhausted, Meter};
-use engine::Engine;
+use engine::PcrePattern;
 use shape::Shape;
 
 /// A compiled regular expression.
@@ -44,7 +44,7 @@ struct Definition {
 
 enum Matcher {
     Shape(Box<Shape>),
-    Engine(Box<Engine>),
+    Pcre(Box<PcrePattern>),
 }
 
 /// An invalid pattern.
@@ -85,7 +85,7 @@ impl Pattern {
         let tree = syntax::parse(text, caseless);
         let matcher = match tree.as_ref().and_then(Shape::of) {
             Some(shape) => Matcher::Shape(Box::new(shape)),
-            None => Matcher::Engine(Box::new(Engine::new(&definition, tree.as_ref())?)),
+            None => Matcher::Pcre(Box::new(PcrePattern::new(&definition, tree.as_ref())?)),
         };
         Ok(Pattern { definition, matcher })
     }
@@ -115,14 +115,14 @@ impl Pattern {
 
     /// Whether PCRE2 matches it: then a match may take long.
     pub(crate) fn is_for_engine(&self) -> bool {
-        matches!(self.matcher, Matcher::Engine(_))
+        matches!(self.matcher, Matcher::Pcre(_))
     }
 
     /// Whether it has groups that capture.
     pub fn has_groups(&self) -> bool {
         match &self.matcher {
             Matcher::Shape(shape) => shape.has_groups(),
-            Matcher::Engine(engine) => engine.has_groups(),
+            Matcher::Pcre(engine) => engine.has_groups(),
         }
     }
 
@@ -137,7 +137,7 @@ impl Pattern {
                 meter.spend(steps_of_shape(subject))?;
                 Ok(shape.find(subject).is_some())
             }
-            Matcher::Engine(engine) => engine.is_match(&self.definition, subject, meter),
+            Matcher::Pcre(engine) => engine.is_match(&self.definition, subject, meter),
         }
     }
 
@@ -182,7 +182,7 @@ impl Pattern {
                 meter.spend(steps_of_shape(subject))?;
                 Ok(shape.find_from(subject, from))
             }
-            Matcher::Engine(engine) => engine.find_from(&self.definition, subject, from, meter),
+            Matcher::Pcre(engine) => engine.find_from(&self.definition, subject, from, meter),
         }
     }
 
@@ -192,7 +192,7 @@ impl Pattern {
                 meter.spend(steps_of_shape(subject))?;
                 Ok(shape.spans(subject))
             }
-            Matcher::Engine(engine) => engine.spans(&self.definition, subject, meter),
+            Matcher::Pcre(engine) => engine.spans(&self.definition, subject, meter),
         }
     }
 }

@@ -20,7 +20,8 @@ pub fn all() -> &'static [Registered] {
     &ALL
 }
 
-/// Returns the directive of that name, in any case; a section's begins with `<`.
+/// Returns the directive of that name, in any case; a section's begins with `<`. `None` if there is
+/// no such directive.
 pub fn find(name: &str) -> Option<&'static Registered> {
     static INDEX: LazyLock<HashMap<String, &'static Registered>> = LazyLock::new(|| {
         let mut index = HashMap::new();

@@ -129,7 +129,8 @@ impl State {
         self.env.set(known.as_deref().unwrap_or(name), value);
     }
 
-    /// Returns the value of Content-Type: media type and charset.
+    /// Returns the value of Content-Type: media type and charset. `None` if the media type is not
+    /// known.
     pub fn content_type_field(&self) -> Option<Vec<u8>> {
         let media_type = self.content_type.as_ref()?;
         Some(match &self.charset {
@@ -161,7 +162,8 @@ impl State {
 }
 
 impl<'r> Transaction<'r> {
-    /// Returns the first value of a request field, after RequestHeader.
+    /// Returns the first value of a request field, after RequestHeader. `None` if the request has
+    /// no such field.
     pub fn request_field(&self, name: &[u8]) -> Option<&[u8]> {
         self.fields_named(name).value(name)
     }

@@ -4,26 +4,26 @@
 /// `[…]` one of a set (`!` or `^` turns it round, `-` makes ranges), and a backslash makes the next
 /// byte literal. The time is at most the product of both lengths. (`APR_FNM_PATHNAME`)
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    let reading = Reading { path: true, caseless: false };
+    let reading = WildcardReading { path: true, caseless: false };
     reading.matches(pattern, name)
 }
 
 /// Like [`matches()`], but a slash is a byte as any other (no flag, or `APR_FNM_CASE_BLIND`).
 pub fn matches_text(pattern: &[u8], text: &[u8], caseless: bool) -> bool {
-    let reading = Reading { path: false, caseless };
+    let reading = WildcardReading { path: false, caseless };
     reading.matches(pattern, text)
 }
 
 /// The way that a pattern is read.
 #[derive(Clone, Copy)]
-struct Reading {
+struct WildcardReading {
     /// Only a slash matches a slash.
     path: bool,
     /// ASCII letters match in both cases.
     caseless: bool,
 }
 
-impl Reading {
+impl WildcardReading {
     fn matches(self, pattern: &[u8], name: &[u8]) -> bool {
         let (mut at, mut read) = (0, 0);
         // Where the last `*` was, and how far it reached; it is let to reach further where the rest

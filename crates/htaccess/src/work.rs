@@ -153,7 +153,7 @@ impl<'b> Meter<'b> {
     }
 
     /// Returns the place of the directive that failed first because the budget was used up, where
-    /// it is known.
+    /// it is known. `None` where no directive failed.
     pub fn blamed(self) -> Option<Arc<Place>> {
         self.budget.and_then(|budget| budget.place.get().cloned().flatten())
     }

@@ -12,7 +12,7 @@ pub struct Tag<'a> {
 }
 
 impl<'a> Tag<'a> {
-    /// Reads exactly one tag, quotes included.
+    /// Reads exactly one tag, quotes included. `None` if the text is anything else.
     pub fn parse(text: &'a [u8]) -> Option<Tag<'a>> {
         match take(text)? {
             (tag, []) => Some(tag),

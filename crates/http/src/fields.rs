@@ -96,7 +96,7 @@ impl Fields {
         });
     }
 
-    /// Returns the value of the first line of that name.
+    /// Returns the value of the first line of that name. `None` if there is no such line.
     pub fn value(&self, name: &[u8]) -> Option<&[u8]> {
         self.lines
             .iter()

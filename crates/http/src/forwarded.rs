@@ -139,11 +139,11 @@ impl<'v> Element<'v> {
     }
 }
 
-type Pair<'v> = (&'v [u8], Cow<'v, [u8]>, &'v [u8]);
+type ForwardedPair<'v> = (&'v [u8], Cow<'v, [u8]>, &'v [u8]);
 
 /// Reads `token=value`, where `value` is a token or a quoted string, and returns name, value and
 /// what follows. `None` where there is no pair.
-fn pair(bytes: &[u8]) -> Result<Option<Pair<'_>>, &'static str> {
+fn pair(bytes: &[u8]) -> Result<Option<ForwardedPair<'_>>, &'static str> {
     let name = scan::token_run(bytes);
     if name == 0 {
         return Ok(None);

@@ -4,6 +4,7 @@
 //! A library decodes frames and HPACK. These functions decide what a head means, as strictly as
 //! [`h1`](crate::h1) does: a head that two recipients could understand differently is refused.
 
+mod field_lines;
 mod frames;
 mod request;
 mod response;

@@ -179,7 +179,7 @@ impl<'b> HeadReader<'b> {
         Some(value)
     }
 
-    /// An integer with a prefix of so many bits (RFC 7541 §5.1). `None` also for one that no length
+    /// An integer whose prefix has `bits` bits (RFC 7541 §5.1). `None` also for one that no length
     /// is.
     fn integer(&mut self, bits: u32) -> Option<usize> {
         let most = (1_usize << bits) - 1;
@@ -197,7 +197,7 @@ impl<'b> HeadReader<'b> {
         None
     }
 
-    /// A string whose length has a prefix of so many bits (RFC 9204 §4.1.2).
+    /// A string whose length has a prefix of `bits` bits (RFC 9204 §4.1.2).
     fn string(&mut self, bits: u32) -> Option<Literal<'b>> {
         let is_coded = self.bytes.get(self.at)? & (1 << bits) != 0;
         let length = self.integer(bits)?;

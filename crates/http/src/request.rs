@@ -85,7 +85,7 @@ impl Request {
         authority::split(&self.authority).0
     }
 
-    /// Returns the port of the authority.
+    /// Returns the port of the authority. `None` if it names none.
     pub fn port(&self) -> Option<u16> {
         authority::split(&self.authority).1
     }

@@ -1,11 +1,8 @@
 //! The messages between supervisor, front and zygote, one per packet of a [`SeqPacket`].
 //!
-//! A message is a kind byte, followed by the fields of the variant in order. A number takes 8
-//! bytes. A text is an 8-byte length and its bytes.
-//!
-//! The encoding has no version. Supervisor, front and zygote have to be built from the same
-//! sources of this crate, and the zygote's program may have been replaced since the supervisor
-//! started. Therefore the first message begins with [`BUILD`].
+//! The encoding ([`packet`](crate::packet)) has no version. Supervisor, front and zygote have to be
+//! built from the same sources of this crate, and the zygote's program may have been replaced since
+//! the supervisor started. Therefore the first message begins with [`BUILD`].
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use howdah_sys::seqpacket::{MOST_DESCRIPTORS, SeqPacket};
 
 use crate::layout::Geometry;
+use crate::packet::{PacketReader, PacketWriter, malformed};
 use crate::worker_set::WorkerSet;
 
 /// Largest number of bytes in one message.
@@ -20,11 +18,12 @@ pub const MOST_BYTES: usize = 256 * 1024;
 
 /// A number of the sources that both sides of the shared memory have to be built from.
 pub const BUILD: u64 = {
-    let sources: [&[u8]; 12] = [
+    let sources: [&[u8]; 13] = [
         include_bytes!("control.rs"),
         include_bytes!("figures.rs"),
         include_bytes!("flow_control.rs"),
         include_bytes!("layout.rs"),
+        include_bytes!("packet.rs"),
         include_bytes!("queue.rs"),
         include_bytes!("region.rs"),
         include_bytes!("request.rs"),
@@ -226,62 +225,29 @@ impl Attach {
 impl ToZygote {
     /// Encodes the message as one packet.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer(Vec::new());
-        match self {
-            ToZygote::Settings(settings) => {
-                out.kind(1);
-                out.number(BUILD);
-                out.text(&settings.pool);
-                out.text(&settings.ini_file);
-                out.number(settings.max_requests);
-                out.number(settings.max_memory);
-                out.pairs(&settings.ini);
-                out.pairs(&settings.admin_ini);
-                out.pairs(&settings.environment);
-                out.text(&settings.state_dir);
-                out.text(&settings.working_directory);
-                out.number(settings.pcntl.into());
-                out.text(&settings.sapi);
-                out.text(&settings.modules);
-                out.number(settings.is_opaque.into());
-                out.number(settings.separates_workers.into());
-                out.number(settings.processor_seconds);
-                out.number(settings.slow_milliseconds);
-                out.number(settings.slow_trace_depth);
-                out.text(&settings.php_version);
-                out.text(&settings.former_release);
-                out.text(&settings.release);
-            }
-            ToZygote::Attach { geometry, total } => {
-                out.kind(2);
-                for size in [geometry.slots, geometry.workers, geometry.threads] {
-                    out.number(size as u64);
-                }
-                out.number(geometry.request_bytes as u64);
-                out.number(geometry.ring_bytes as u64);
-                out.number(*total);
-            }
+        let out = match self {
+            ToZygote::Settings(settings) => settings.append_to(PacketWriter::of_kind(1)),
+            ToZygote::Attach { geometry, total } => PacketWriter::of_kind(2)
+                .size(geometry.slots)
+                .size(geometry.workers)
+                .size(geometry.threads)
+                .size(geometry.request_bytes)
+                .size(geometry.ring_bytes)
+                .number(*total),
             ToZygote::Keep(workers) => {
-                out.kind(3);
-                out.number(workers.words().len() as u64);
-                workers.words().iter().for_each(|word| out.number(*word));
+                PacketWriter::of_kind(3).list(workers.words(), |out, word| out.number(*word))
             }
             ToZygote::Kill { worker, pid, signal } => {
-                out.kind(4);
-                out.number(*worker);
-                out.number(*pid);
-                out.number(*signal);
+                PacketWriter::of_kind(4).number(*worker).number(*pid).number(*signal)
             }
-            ToZygote::Stop => out.kind(5),
+            ToZygote::Stop => PacketWriter::of_kind(5),
             ToZygote::Clean(Cleaning { slot, kept }) => {
-                out.kind(6);
-                out.number(*slot);
-                out.number(*kept);
+                PacketWriter::of_kind(6).number(*slot).number(*kept)
             }
-            ToZygote::ListScripts => out.kind(7),
-            ToZygote::CompileScripts => out.kind(8),
-        }
-        out.0
+            ToZygote::ListScripts => PacketWriter::of_kind(7),
+            ToZygote::CompileScripts => PacketWriter::of_kind(8),
+        };
+        out.finish()
     }
 
     /// Decodes one packet.
@@ -289,7 +255,7 @@ impl ToZygote {
     /// # Errors
     /// The packet is not a message of this type.
     pub fn decode(bytes: &[u8]) -> io::Result<ToZygote> {
-        let mut input = Reader(bytes);
+        let mut input = PacketReader::new(bytes);
         let message = match input.kind()? {
             1 if input.number()? != BUILD => {
                 return Err(io::Error::new(
@@ -298,28 +264,7 @@ impl ToZygote {
                      version of both, then restart howdah, or send it SIGUSR2",
                 ));
             }
-            1 => ToZygote::Settings(Box::new(PoolSettings {
-                pool: input.text()?,
-                ini_file: input.text()?,
-                max_requests: input.number()?,
-                max_memory: input.number()?,
-                ini: input.pairs()?,
-                admin_ini: input.pairs()?,
-                environment: input.pairs()?,
-                state_dir: input.text()?,
-                working_directory: input.text()?,
-                pcntl: input.flag()?,
-                sapi: input.text()?,
-                modules: input.text()?,
-                is_opaque: input.flag()?,
-                separates_workers: input.flag()?,
-                processor_seconds: input.number()?,
-                slow_milliseconds: input.number()?,
-                slow_trace_depth: input.number()?,
-                php_version: input.text()?,
-                former_release: input.text()?,
-                release: input.text()?,
-            })),
+            1 => ToZygote::Settings(Box::new(PoolSettings::take_from(&mut input)?)),
             2 => ToZygote::Attach {
                 geometry: Geometry {
                     slots: input.size()?,
@@ -331,8 +276,7 @@ impl ToZygote {
                 total: input.number()?,
             },
             3 => {
-                let words = (0..input.number()?).map(|_| input.number());
-                let words = words.collect::<io::Result<_>>()?;
+                let words = input.list(PacketReader::number)?;
                 ToZygote::Keep(WorkerSet::of_words(words).ok_or_else(malformed)?)
             }
             4 => ToZygote::Kill {
@@ -356,39 +300,26 @@ impl ToZygote {
 impl FromZygote {
     /// Encodes the message as one packet.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer(Vec::new());
-        match self {
+        let out = match self {
             FromZygote::Ready { php_version, opcache, warmup } => {
-                out.kind(1);
-                out.text(php_version);
-                out.text(opcache);
-                out.number(warmup.is_some().into());
-                if let Some(OpcacheWarmup { scripts, microseconds }) = warmup {
-                    out.number(*scripts);
-                    out.number(*microseconds);
+                let out = PacketWriter::of_kind(1).text(php_version).text(opcache);
+                match warmup {
+                    Some(OpcacheWarmup { scripts, microseconds }) => {
+                        out.flag(true).number(*scripts).number(*microseconds)
+                    }
+                    None => out.flag(false),
                 }
             }
-            FromZygote::Failed { reason } => {
-                out.kind(2);
-                out.text(reason);
-            }
+            FromZygote::Failed { reason } => PacketWriter::of_kind(2).text(reason),
             FromZygote::Started { worker, pid } => {
-                out.kind(3);
-                out.number(*worker);
-                out.number(*pid);
+                PacketWriter::of_kind(3).number(*worker).number(*pid)
             }
             FromZygote::Died { worker, pid, status } => {
-                out.kind(4);
-                out.number(*worker);
-                out.number(*pid);
-                out.number(*status);
+                PacketWriter::of_kind(4).number(*worker).number(*pid).number(*status)
             }
-            FromZygote::Cleaned { slot } => {
-                out.kind(5);
-                out.number(*slot);
-            }
-        }
-        out.0
+            FromZygote::Cleaned { slot } => PacketWriter::of_kind(5).number(*slot),
+        };
+        out.finish()
     }
 
     /// Decodes one packet.
@@ -396,7 +327,7 @@ impl FromZygote {
     /// # Errors
     /// The packet is not a message of this type.
     pub fn decode(bytes: &[u8]) -> io::Result<FromZygote> {
-        let mut input = Reader(bytes);
+        let mut input = PacketReader::new(bytes);
         let message = match input.kind()? {
             1 => FromZygote::Ready {
                 php_version: input.text()?,
@@ -426,72 +357,57 @@ impl FromZygote {
     }
 }
 
-struct Writer(Vec<u8>);
-
-impl Writer {
-    fn kind(&mut self, kind: u8) {
-        self.0.push(kind);
+impl PoolSettings {
+    /// Appends the number of this build and all fields.
+    fn append_to(&self, out: PacketWriter) -> PacketWriter {
+        out.number(BUILD)
+            .text(&self.pool)
+            .text(&self.ini_file)
+            .number(self.max_requests)
+            .number(self.max_memory)
+            .pairs(&self.ini)
+            .pairs(&self.admin_ini)
+            .pairs(&self.environment)
+            .text(&self.state_dir)
+            .text(&self.working_directory)
+            .flag(self.pcntl)
+            .text(&self.sapi)
+            .text(&self.modules)
+            .flag(self.is_opaque)
+            .flag(self.separates_workers)
+            .number(self.processor_seconds)
+            .number(self.slow_milliseconds)
+            .number(self.slow_trace_depth)
+            .text(&self.php_version)
+            .text(&self.former_release)
+            .text(&self.release)
     }
 
-    fn number(&mut self, number: u64) {
-        self.0.extend_from_slice(&number.to_ne_bytes());
+    /// Takes the fields after the number of the build.
+    fn take_from(input: &mut PacketReader<'_>) -> io::Result<PoolSettings> {
+        Ok(PoolSettings {
+            pool: input.text()?,
+            ini_file: input.text()?,
+            max_requests: input.number()?,
+            max_memory: input.number()?,
+            ini: input.pairs()?,
+            admin_ini: input.pairs()?,
+            environment: input.pairs()?,
+            state_dir: input.text()?,
+            working_directory: input.text()?,
+            pcntl: input.flag()?,
+            sapi: input.text()?,
+            modules: input.text()?,
+            is_opaque: input.flag()?,
+            separates_workers: input.flag()?,
+            processor_seconds: input.number()?,
+            slow_milliseconds: input.number()?,
+            slow_trace_depth: input.number()?,
+            php_version: input.text()?,
+            former_release: input.text()?,
+            release: input.text()?,
+        })
     }
-
-    fn text(&mut self, text: &str) {
-        self.number(text.len() as u64);
-        self.0.extend_from_slice(text.as_bytes());
-    }
-
-    fn pairs(&mut self, pairs: &[(String, String)]) {
-        self.number(pairs.len() as u64);
-        for (name, value) in pairs {
-            self.text(name);
-            self.text(value);
-        }
-    }
-}
-
-struct Reader<'b>(&'b [u8]);
-
-impl Reader<'_> {
-    fn kind(&mut self) -> io::Result<u8> {
-        let (kind, rest) = self.0.split_first().ok_or_else(malformed)?;
-        self.0 = rest;
-        Ok(*kind)
-    }
-
-    fn number(&mut self) -> io::Result<u64> {
-        let (number, rest) = self.0.split_first_chunk::<8>().ok_or_else(malformed)?;
-        self.0 = rest;
-        Ok(u64::from_ne_bytes(*number))
-    }
-
-    fn flag(&mut self) -> io::Result<bool> {
-        match self.number()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(malformed()),
-        }
-    }
-
-    fn size(&mut self) -> io::Result<usize> {
-        usize::try_from(self.number()?).map_err(|_| malformed())
-    }
-
-    fn text(&mut self) -> io::Result<String> {
-        let length = self.size()?;
-        let (text, rest) = self.0.split_at_checked(length).ok_or_else(malformed)?;
-        self.0 = rest;
-        String::from_utf8(text.to_vec()).map_err(|_| malformed())
-    }
-
-    fn pairs(&mut self) -> io::Result<Vec<(String, String)>> {
-        (0..self.number()?).map(|_| Ok((self.text()?, self.text()?))).collect()
-    }
-}
-
-fn malformed() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "a control message is malformed")
 }
 
 #[cfg(test)]

@@ -52,11 +52,11 @@ struct FrontState {
     /// Unused slots. The slot that was released last is used first, because its pages are in the
     /// cache.
     free: Vec<u16>,
-    slots: Vec<Entry>,
+    slots: Vec<SlotEntry>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Entry {
+struct SlotEntry {
     generation: u32,
     /// The front thread that waits for the slot.
     thread: usize,
@@ -167,7 +167,7 @@ impl Front {
             producer: Producer::new(geometry.slots),
             incarnations: vec![0; geometry.workers],
             free: (0..geometry.slots as u16).rev().collect(),
-            slots: vec![Entry::default(); geometry.slots],
+            slots: vec![SlotEntry::default(); geometry.slots],
         });
         let front = Front {
             region,
@@ -216,7 +216,7 @@ impl Front {
     /// slot was never submitted, was cancelled, is Done, or its worker is dead.
     ///
     /// `Some` if no worker may have taken the request's body: the zygote must clean the slot, and
-    /// [`Front::cleaned`] must be called afterwards.
+    /// [`Front::cleaned`] must be called afterwards. `None` if the slot can be used again at once.
     #[must_use = "the slot stays unusable until the zygote has cleaned it"]
     pub fn release(&self, slot: Slot) -> Option<Cleaning> {
         let mut state = self.state();

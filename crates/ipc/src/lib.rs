@@ -126,6 +126,8 @@ pub mod control;
 pub mod figures;
 #[cfg(not(loom))]
 pub mod front;
+#[cfg(not(loom))]
+pub mod packet;
 #[cfg(all(any(test, fuzzing), not(loom)))]
 pub mod properties;
 #[cfg(not(loom))]

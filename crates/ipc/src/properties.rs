@@ -7,7 +7,7 @@
 
 use crate::control::{FromZygote, ToZygote};
 use crate::request::{BodyLocation, DecodedRequest, EntryBlock, FixedText, HEADER, RequestEncoder};
-use crate::response::{self, HeadEncoder, MOST_HEAD, PREFIX, ResponseHead};
+use crate::response::{self, DecodedHead, HeadEncoder, MOST_HEAD, PREFIX};
 
 /// Checks the decoder of a response head and its prefix.
 pub fn response_head(data: &[u8]) {
@@ -18,7 +18,7 @@ pub fn response_head(data: &[u8]) {
         return;
     };
     assert!(PREFIX + length <= MOST_HEAD);
-    let Some(Ok(head)) = rest.get(..length).map(ResponseHead::decode) else {
+    let Some(Ok(head)) = rest.get(..length).map(DecodedHead::decode) else {
         return;
     };
     let mut encoder = HeadEncoder::default();

@@ -222,7 +222,7 @@ impl IdleSet<'_> {
     }
 
     /// Claims a sleeping worker below `workers`. The caller must wake it. Call this function after
-    /// the work was published.
+    /// the work was published. `None` if none of them sleeps.
     pub fn claim(&self, workers: usize) -> Option<usize> {
         fence(Ordering::SeqCst);
         for (position, word) in self.0.iter().enumerate() {

@@ -245,14 +245,14 @@ impl<'b> DecodedRequest<'b> {
     }
 
     /// The entries of `$_SERVER`.
-    pub fn variables(&self) -> Pairs<'b> {
-        Pairs(self.variables)
+    pub fn variables(&self) -> EntryPairs<'b> {
+        EntryPairs(self.variables)
     }
 
     /// The entries of `$_SERVER` without the environment's. Only the `HTTP_` names among them are
     /// header fields.
-    pub fn own_variables(&self) -> Pairs<'b> {
-        Pairs(&self.variables[..self.own])
+    pub fn own_variables(&self) -> EntryPairs<'b> {
+        EntryPairs(&self.variables[..self.own])
     }
 
     /// The field lines of the request, with the names as the client wrote them.
@@ -265,8 +265,8 @@ impl<'b> DecodedRequest<'b> {
     }
 
     /// The ini values for this request.
-    pub fn ini(&self) -> Pairs<'b> {
-        Pairs(self.ini)
+    pub fn ini(&self) -> EntryPairs<'b> {
+        EntryPairs(self.ini)
     }
 
     /// The ini values in encoded form. Equal values have equal bytes.
@@ -282,9 +282,9 @@ impl<'b> DecodedRequest<'b> {
 
 /// Name and value, each without its NUL; the byte after either is the NUL.
 #[derive(Debug, Clone)]
-pub struct Pairs<'b>(&'b [u8]);
+pub struct EntryPairs<'b>(&'b [u8]);
 
-impl<'b> Iterator for Pairs<'b> {
+impl<'b> Iterator for EntryPairs<'b> {
     type Item = (&'b [u8], &'b [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -92,7 +92,7 @@ pub fn decode_prefix(prefix: [u8; PREFIX]) -> Result<(HeadKind, usize), Corrupt>
 /// A decoded head in the reader's own memory. The reader must still check that its status and
 /// fields are valid HTTP.
 #[derive(Debug, Clone, Copy)]
-pub struct ResponseHead<'b> {
+pub struct DecodedHead<'b> {
     /// Status code that the script set.
     pub status: u16,
     /// Reason phrase, empty for the standard one.
@@ -101,19 +101,19 @@ pub struct ResponseHead<'b> {
     fields: &'b [u8],
 }
 
-impl<'b> ResponseHead<'b> {
+impl<'b> DecodedHead<'b> {
     /// Decodes the bytes after a prefix.
     ///
     /// # Errors
     /// The bytes are not exactly one head.
-    pub fn decode(bytes: &'b [u8]) -> Result<ResponseHead<'b>, Corrupt> {
+    pub fn decode(bytes: &'b [u8]) -> Result<DecodedHead<'b>, Corrupt> {
         let wrong = Corrupt("a response head is malformed");
         let (start, rest) = bytes.split_first_chunk::<8>().ok_or(wrong)?;
         let status = u16::from_ne_bytes([start[0], start[1]]);
         let count = u16::from_ne_bytes([start[2], start[3]]).into();
         let reason = u32::from_ne_bytes([start[4], start[5], start[6], start[7]]) as usize;
         let (reason, fields) = rest.split_at_checked(reason).ok_or(wrong)?;
-        let head = ResponseHead { status, reason, count, fields };
+        let head = DecodedHead { status, reason, count, fields };
         if head.fields().count() == count {
             Ok(head)
         } else {
@@ -156,7 +156,7 @@ mod tests {
         let bytes = encoder.finish().unwrap().to_vec();
         let (kind, length) = decode_prefix(bytes[..PREFIX].try_into().unwrap()).unwrap();
         assert_eq!((kind, length), (HeadKind::Final, bytes.len() - PREFIX));
-        let head = ResponseHead::decode(&bytes[PREFIX..]).unwrap();
+        let head = DecodedHead::decode(&bytes[PREFIX..]).unwrap();
         assert_eq!((head.status, head.reason), (404, &b"Nope"[..]));
         assert_eq!(head.fields().count(), 2);
         assert_eq!(head.fields().nth(1), Some((&b"Set-Cookie"[..], &b"a=1"[..])));
@@ -169,12 +169,12 @@ mod tests {
         encoder.field(b"Link", b"</a.css>");
         let bytes = encoder.finish().unwrap()[PREFIX..].to_vec();
         for cut in 0..bytes.len() {
-            assert!(ResponseHead::decode(&bytes[..cut]).is_err());
+            assert!(DecodedHead::decode(&bytes[..cut]).is_err());
         }
         for position in 0..bytes.len() {
             let mut changed = bytes.clone();
             changed[position] = 0xFF;
-            let _ = ResponseHead::decode(&changed).map(|head| head.fields().count());
+            let _ = DecodedHead::decode(&changed).map(|head| head.fields().count());
         }
     }
 

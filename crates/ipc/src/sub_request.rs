@@ -2,7 +2,7 @@
 
 /// The result of resolving a URI for a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found<'a> {
+pub enum SubRequestResult<'a> {
     /// A file to send; its path.
     File(&'a [u8]),
     /// A script to include.
@@ -18,12 +18,12 @@ pub enum Found<'a> {
     Other,
 }
 
-impl<'a> Found<'a> {
+impl<'a> SubRequestResult<'a> {
     /// Encodes the answer. Variables that contain a NUL are left out.
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            Found::File(path) => [b"F", *path].concat(),
-            Found::Script { path, variables } => {
+            SubRequestResult::File(path) => [b"F", *path].concat(),
+            SubRequestResult::Script { path, variables } => {
                 let mut out = [b"S", *path].concat();
                 let clean = |text: &[u8]| !text.contains(&0);
                 for (name, value) in variables.iter().filter(|(n, v)| clean(n) && clean(v)) {
@@ -33,16 +33,16 @@ impl<'a> Found<'a> {
                 }
                 out
             }
-            Found::Status(status) => format!("E{status}").into_bytes(),
-            Found::Other => b"O".to_vec(),
+            SubRequestResult::Status(status) => format!("E{status}").into_bytes(),
+            SubRequestResult::Other => b"O".to_vec(),
         }
     }
 
-    /// Decodes an answer. `None` for one that [`Found::encode`] has not made.
-    pub fn decode(answer: &'a [u8]) -> Option<Found<'a>> {
+    /// Decodes an answer. `None` for one that [`SubRequestResult::encode`] has not made.
+    pub fn decode(answer: &'a [u8]) -> Option<SubRequestResult<'a>> {
         let (kind, rest) = answer.split_first()?;
         Some(match kind {
-            b'F' => Found::File(rest),
+            b'F' => SubRequestResult::File(rest),
             b'S' => {
                 let mut parts = rest.split(|byte| *byte == 0);
                 let path = parts.next()?;
@@ -50,10 +50,10 @@ impl<'a> Found<'a> {
                 while let Some(name) = parts.next() {
                     variables.push((name, parts.next()?));
                 }
-                Found::Script { path, variables }
+                SubRequestResult::Script { path, variables }
             }
-            b'E' => Found::Status(str::from_utf8(rest).ok()?.parse().ok()?),
-            b'O' if rest.is_empty() => Found::Other,
+            b'E' => SubRequestResult::Status(str::from_utf8(rest).ok()?.parse().ok()?),
+            b'O' if rest.is_empty() => SubRequestResult::Other,
             _ => return None,
         })
     }
@@ -65,23 +65,23 @@ mod tests {
 
     #[test]
     fn an_answer_survives_the_trip() {
-        let script = |variables: &[(&'static str, &'static str)]| Found::Script {
+        let script = |variables: &[(&'static str, &'static str)]| SubRequestResult::Script {
             path: b"/r/a.php",
             variables: variables.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes())).collect(),
         };
         let cases = [
-            Found::File(b"/r/a.txt"),
+            SubRequestResult::File(b"/r/a.txt"),
             script(&[]),
             script(&[("A", "1"), ("B", ""), ("C", "x=y")]),
-            Found::Status(404),
-            Found::Other,
+            SubRequestResult::Status(404),
+            SubRequestResult::Other,
         ];
         for found in cases {
-            assert_eq!(Found::decode(&found.encode()), Some(found.clone()), "{found:?}");
+            assert_eq!(SubRequestResult::decode(&found.encode()), Some(found.clone()), "{found:?}");
         }
-        assert_eq!(Found::decode(&script(&[("A", "1\0")]).encode()), Some(script(&[])));
+        assert_eq!(SubRequestResult::decode(&script(&[("A", "1\0")]).encode()), Some(script(&[])));
         for wrong in ["", "X", "E", "Ex", "S/a\0A", "Ox"] {
-            assert_eq!(Found::decode(wrong.as_bytes()), None, "{wrong}");
+            assert_eq!(SubRequestResult::decode(wrong.as_bytes()), None, "{wrong}");
         }
     }
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use howdah_ipc::control::Attach;
 use howdah_ipc::front::{Front, Slot};
 use howdah_ipc::request::RequestEncoder;
-use howdah_ipc::response::{self, ResponseHead};
+use howdah_ipc::response::{self, DecodedHead};
 use howdah_ipc::worker::{Attachment, Job, Worker};
 use howdah_ipc::{Corrupt, Geometry};
 use howdah_sys::memory::Mapping;
@@ -209,7 +209,7 @@ fn read_head(bytes: &[u8]) {
     };
     if let Ok((_, length)) = response::decode_prefix(*prefix)
         && let Some(head) = rest.get(..length)
-        && let Ok(head) = ResponseHead::decode(head)
+        && let Ok(head) = DecodedHead::decode(head)
     {
         assert!(head.fields().count() <= bytes.len());
     }

@@ -1,7 +1,7 @@
 //! Translates a pool's ini settings for PHP.
 
 /// Name and value of an ini setting, as configured.
-pub type Pair = (String, String);
+pub type IniPair = (String, String);
 
 /// Ini settings to apply before PHP starts, and settings to apply after the start.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct PoolIni {
 impl PoolIni {
     /// Sorts the settings `ini`, which scripts may change as far as PHP permits, and `admin_ini`,
     /// which they may not.
-    pub fn new(ini: &[Pair], admin_ini: &[Pair]) -> PoolIni {
+    pub fn new(ini: &[IniPair], admin_ini: &[IniPair]) -> PoolIni {
         let mut pool = PoolIni::default();
         for (name, value) in ini {
             pool.add(name, value);
@@ -50,7 +50,7 @@ impl PoolIni {
 /// Returns the settings whose values PHP has not taken: name, value, and the value that `present`
 /// knows instead. Of lists with the same setting the last one counts.
 pub fn refused<'g>(
-    given: &[&'g [Pair]],
+    given: &[&'g [IniPair]],
     present: impl Fn(&str) -> Option<String>,
 ) -> Vec<(&'g str, &'g str, String)> {
     // PHP calculates the first one; the others are lists that are added to.
@@ -70,13 +70,13 @@ pub fn refused<'g>(
 }
 
 /// Returns whether `given` does not contain the setting.
-fn is_open(name: &str, given: &[&[Pair]]) -> bool {
+fn is_open(name: &str, given: &[&[IniPair]]) -> bool {
     !given.iter().any(|pairs| pairs.iter().any(|(known, _)| known == name))
 }
 
 /// Returns the folder of the pool's sessions. `None` if the pool has no folder of its own for them,
 /// or if the configuration says when old sessions are deleted.
-pub fn own_sessions(state_dir: &str, given: &[&[Pair]]) -> Option<String> {
+pub fn own_sessions(state_dir: &str, given: &[&[IniPair]]) -> Option<String> {
     let own = ["session.save_path", "session.gc_probability"]
         .iter()
         .all(|name| is_open(name, given));
@@ -84,14 +84,14 @@ pub fn own_sessions(state_dir: &str, given: &[&[Pair]]) -> Option<String> {
 }
 
 /// Returns the folder of uploaded files. `None` if the pool has no folder of its own for them.
-pub fn own_uploads(state_dir: &str, given: &[&[Pair]]) -> Option<String> {
+pub fn own_uploads(state_dir: &str, given: &[&[IniPair]]) -> Option<String> {
     let own = is_open(UPLOADS_SETTING, given) && !state_dir.is_empty();
     own.then(|| format!("{state_dir}/{UPLOADS}"))
 }
 
 /// Ini settings that place temporary files into the pool's own folders, unless `given` contains the
 /// setting.
-pub fn folders(state_dir: &str, given: &[&[Pair]]) -> Vec<Pair> {
+pub fn folders(state_dir: &str, given: &[&[IniPair]]) -> Vec<IniPair> {
     let mut pairs = Vec::new();
     for (name, folder) in
         [("sys_temp_dir", "tmp"), (UPLOADS_SETTING, UPLOADS), ("session.save_path", SESSIONS)]
@@ -108,7 +108,7 @@ pub fn folders(state_dir: &str, given: &[&[Pair]]) -> Vec<Pair> {
 
 /// Returns the pool's own folders among the values of [`folders`], in the form of `open_basedir`.
 /// Such a list cannot have a folder with `:`.
-pub fn own_folders(state_dir: &str, folders: &[Pair]) -> String {
+pub fn own_folders(state_dir: &str, folders: &[IniPair]) -> String {
     let values = folders.iter().map(|(_, value)| value.as_str());
     let own = values.filter(|value| value.starts_with(state_dir) && !value.contains(':'));
     own.collect::<Vec<_>>().join(":")
@@ -159,7 +159,7 @@ fn write_entry(out: &mut Vec<u8>, name: &str, value: &str) {
 mod tests {
     use super::*;
 
-    fn pair(name: &str, value: &str) -> Pair {
+    fn pair(name: &str, value: &str) -> IniPair {
         (name.to_owned(), value.to_owned())
     }
 

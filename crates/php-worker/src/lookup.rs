@@ -10,7 +10,7 @@ use crate::listed::{Listed, ListedValue};
 
 /// The request of the script that asks.
 #[derive(Debug, Clone, Copy)]
-pub struct Asker<'r> {
+pub struct AskingRequest<'r> {
     /// The document root.
     pub root: &'r [u8],
     /// Path and query as the client sent them.
@@ -23,7 +23,7 @@ pub struct Asker<'r> {
 
 /// Returns the properties of what `uri` leads to, under the names that Apache's module gives them.
 /// None if `uri` cannot be asked for, and for a folder without its slash, which is redirected.
-pub fn properties(asker: &Asker<'_>, uri: &[u8]) -> Vec<Listed<'static>> {
+pub fn properties(asker: &AskingRequest<'_>, uri: &[u8]) -> Vec<Listed<'static>> {
     let Some(target) = Target::of(asker.uri, uri) else {
         return Vec::new();
     };

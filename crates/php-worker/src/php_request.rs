@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
-use howdah_ipc::request::{DecodedRequest, FixedText, Pairs};
+use howdah_ipc::request::{DecodedRequest, EntryPairs, FixedText};
 use howdah_ipc::response::{HeadKind, MOST_HEAD};
 
 pub use self::sink::{ClientGone, Field, HeadError, ResponseSink};
@@ -23,7 +23,7 @@ use crate::listed::{self, Listed, ListedValue};
 use crate::log::{self, Level, LogContext};
 use crate::lookup;
 use crate::questions::Questions;
-use crate::refusal::Refusal;
+use crate::refusal::ScriptRefusal;
 use crate::sapi::{self, raw};
 use crate::text_table::TextTable;
 use crate::user_ini::UserIniCache;
@@ -63,7 +63,7 @@ pub struct PhpRequest<'c> {
     notes: TextTable,
     former_note: Option<Vec<u8>>,
     sub_requests: SubRequests,
-    ini: Option<Pairs<'c>>,
+    ini: Option<EntryPairs<'c>>,
     /// Buffer for the text of `PHP_SELF`.
     php_self: Vec<u8>,
     served: [u8; 24],
@@ -307,7 +307,7 @@ impl<'c> PhpRequest<'c> {
     fn look_up(&self, uri: &[u8]) -> Vec<Listed<'c>> {
         let text = |which| self.request.fixed(which).unwrap_or_default();
         lookup::properties(
-            &lookup::Asker {
+            &lookup::AskingRequest {
                 root: text(FixedText::DocumentRoot),
                 uri: text(FixedText::RequestUri),
                 method: text(FixedText::Method),
@@ -377,7 +377,7 @@ impl<'c> PhpRequest<'c> {
     /// Logs why PHP did not open the script. Returns the status and the content of the response.
     pub(crate) fn refuse(&self) -> (c_int, &'static CStr) {
         let script = self.request.fixed(FixedText::Script).unwrap_or_default();
-        let refusal = Refusal::of(Path::new(OsStr::from_bytes(script)));
+        let refusal = ScriptRefusal::of(Path::new(OsStr::from_bytes(script)));
         self.log(Level::Notice, refusal.reason.as_bytes());
         (refusal.status, refusal.page)
     }

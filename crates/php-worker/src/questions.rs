@@ -12,12 +12,12 @@ pub struct Questions {
     had_session: bool,
     asks_caches: bool,
     /// The question that was asked last.
-    asked: Option<Asked>,
+    asked: Option<LastQuestion>,
     caches: CacheNumbers,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum LastQuestion {
     Session,
     Cache(usize),
 }
@@ -86,17 +86,18 @@ impl Questions {
     }
 
     /// Takes the answer to the last question, and returns the next one. After a script that has
-    /// `failed`, perhaps for want of memory, the caches are not asked for.
+    /// `failed`, perhaps for want of memory, the caches are not asked for. `None` if nothing is
+    /// left to ask.
     pub fn next(&mut self, answer: i64, failed: bool) -> Option<&'static CStr> {
         let mut next = 0;
         match self.asked {
             None if self.asks_session => {
-                self.asked = Some(Asked::Session);
+                self.asked = Some(LastQuestion::Session);
                 return Some(HAD_SESSION);
             }
             None => {}
-            Some(Asked::Session) => self.had_session = answer > 0,
-            Some(Asked::Cache(last)) => {
+            Some(LastQuestion::Session) => self.had_session = answer > 0,
+            Some(LastQuestion::Cache(last)) => {
                 let number = CACHE_QUESTIONS[last].0;
                 self.caches[number as usize] = answer;
                 next = last + 1;
@@ -114,7 +115,7 @@ impl Questions {
             return None;
         }
         let (_, question) = CACHE_QUESTIONS.get(next)?;
-        self.asked = Some(Asked::Cache(next));
+        self.asked = Some(LastQuestion::Cache(next));
         Some(question)
     }
 
@@ -125,7 +126,7 @@ impl Questions {
 
     /// Returns the answers about caches; `None` if none was asked for.
     pub fn caches(&self) -> Option<&CacheNumbers> {
-        matches!(self.asked, Some(Asked::Cache(_))).then_some(&self.caches)
+        matches!(self.asked, Some(LastQuestion::Cache(_))).then_some(&self.caches)
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// The answer for a script that PHP did not open.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct ScriptRefusal {
     /// Status of the response. With 503 the worker cannot open the next script either.
     pub status: i32,
     /// Message for the log.
@@ -16,28 +16,28 @@ pub struct Refusal {
     pub page: &'static CStr,
 }
 
-impl Refusal {
+impl ScriptRefusal {
     /// Finds out why PHP did not open the script, by opening it.
-    pub fn of(script: &Path) -> Refusal {
-        Refusal::because(File::open(script).err())
+    pub fn of(script: &Path) -> ScriptRefusal {
+        ScriptRefusal::because(File::open(script).err())
     }
 
     /// `error` is that of opening the script; `None` if PHP itself has refused it, for example for
     /// `open_basedir`.
-    fn because(error: Option<io::Error>) -> Refusal {
+    fn because(error: Option<io::Error>) -> ScriptRefusal {
         let number = error.as_ref().and_then(io::Error::raw_os_error);
         match number {
-            Some(libc::EMFILE | libc::ENFILE) => Refusal {
+            Some(libc::EMFILE | libc::ENFILE) => ScriptRefusal {
                 status: 503,
                 reason: "too many files are open, left by earlier scripts; the worker is replaced",
                 page: c"Service Unavailable.\n",
             },
-            Some(libc::EACCES) => Refusal {
+            Some(libc::EACCES) => ScriptRefusal {
                 status: 403,
                 reason: "script is not readable",
                 page: c"Access denied.\n",
             },
-            _ => Refusal {
+            _ => ScriptRefusal {
                 status: 404,
                 reason: "script not found",
                 page: c"File not found.\n",
@@ -59,7 +59,7 @@ mod tests {
             (Some(libc::ENOENT), 404),
             (None, 404),
         ] {
-            let refusal = Refusal::because(error.map(io::Error::from_raw_os_error));
+            let refusal = ScriptRefusal::because(error.map(io::Error::from_raw_os_error));
             assert_eq!(refusal.status, status, "{error:?}");
         }
     }

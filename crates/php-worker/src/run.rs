@@ -17,7 +17,7 @@ use howdah_ipc::response::HeadKind;
 use crate::EXIT_USAGE;
 use crate::body::BodyReader;
 use crate::children;
-use crate::ini::{Pair, PoolIni};
+use crate::ini::{IniPair, PoolIni};
 use crate::php_request::{ClientGone, Field, HeadError, PhpRequest, ResponseSink, WorkerFacts};
 use crate::process;
 use crate::sapi::{Engine, EngineOptions, RequestOutcome};
@@ -54,10 +54,10 @@ struct RunOptions {
     root: Option<PathBuf>,
     body: Option<PathBuf>,
     inline_body: bool,
-    fields: Vec<Pair>,
-    request_ini: Vec<Pair>,
-    ini: Vec<Pair>,
-    admin_ini: Vec<Pair>,
+    fields: Vec<IniPair>,
+    request_ini: Vec<IniPair>,
+    ini: Vec<IniPair>,
+    admin_ini: Vec<IniPair>,
     ini_file: Option<PathBuf>,
     has_pcntl: bool,
     sapi: Option<String>,
@@ -350,7 +350,7 @@ fn number<N: std::str::FromStr>(value: &OsStr) -> Result<N, String> {
     parsed.ok_or_else(|| format!("not a number: {}", value.display()))
 }
 
-fn pair(value: &str, separator: char) -> Result<Pair, String> {
+fn pair(value: &str, separator: char) -> Result<IniPair, String> {
     let (name, value) = value
         .split_once(separator)
         .ok_or_else(|| format!("no {separator:?} in {value:?}"))?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use howdah_ipc::control::PoolSettings;
 
-use crate::ini::{self, Pair, PoolIni};
+use crate::ini::{self, IniPair, PoolIni};
 use crate::log::{self, Level};
 use crate::process::{self, Fork};
 use crate::sapi::{Engine, EngineOptions};
@@ -37,7 +37,8 @@ pub fn php(settings: &PoolSettings) -> Result<(Engine, String), String> {
     let for_php = FOR_PHP
         .iter()
         .filter_map(|&name| Some((name.to_owned(), std::env::var(name).ok()?)));
-    let while_starting: Vec<Pair> = for_php.chain(settings.environment.iter().cloned()).collect();
+    let while_starting: Vec<IniPair> =
+        for_php.chain(settings.environment.iter().cloned()).collect();
     process::replace_environment(&while_starting);
     let options = EngineOptions {
         ini_file,
@@ -112,7 +113,7 @@ pub fn check_version(found: &str, wanted: &str) -> Result<(), String> {
 }
 
 /// Creates the pool's folders. Returns the ini settings that make PHP use them.
-fn state_folders(settings: &PoolSettings) -> Result<Vec<Pair>, String> {
+fn state_folders(settings: &PoolSettings) -> Result<Vec<IniPair>, String> {
     let pairs = ini::folders(&settings.state_dir, &[&settings.ini, &settings.admin_ini]);
     for (_, folder) in pairs.iter().filter(|(_, value)| value.starts_with(&settings.state_dir)) {
         // Only the pool's user may read the folder.

@@ -19,7 +19,7 @@ pub struct StartBackoff {
 
 impl StartBackoff {
     /// Records that a worker died unexpectedly after `lived`. Returns the delay before the next
-    /// fork, if there is one.
+    /// fork, if there is one. `None` without a delay.
     pub fn died(&mut self, now: Instant, lived: Duration, has_worked: bool) -> Option<Duration> {
         if has_worked || lived >= EARLY {
             *self = StartBackoff::default();
@@ -32,7 +32,7 @@ impl StartBackoff {
         Some(wait)
     }
 
-    /// How long no worker may be forked.
+    /// How long no worker may be forked. `None` if one may be forked now.
     pub fn wait(&self, now: Instant) -> Option<Duration> {
         let wait = self.until?.checked_duration_since(now)?;
         (!wait.is_zero()).then_some(wait)

@@ -5,7 +5,7 @@
 pub struct TextTable(Vec<(Vec<u8>, Vec<u8>)>);
 
 impl TextTable {
-    /// Returns the text of that name. A NUL follows it in memory.
+    /// Returns the text of that name. A NUL follows it in memory. `None` if there is none.
     pub fn find(&self, wanted: &[u8]) -> Option<&[u8]> {
         let found = self.0.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
         found.map(|(_, text)| &text[..text.len() - 1])

@@ -51,7 +51,7 @@ impl UserIniCache {
     }
 
     /// Returns the plan for `script` at time `now` (seconds since 1970). The plan is valid until
-    /// the next call.
+    /// the next call. `None` for a script whose path has no slash.
     pub fn plan(
         &mut self,
         document_root: &[u8],

@@ -12,11 +12,11 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use howdah_ipc::figures::RequestFigures;
-use howdah_ipc::response::{self, HeadKind, ResponseHead};
+use howdah_ipc::response::{self, DecodedHead, HeadKind};
 use howdah_ipc::{Corrupt, SlotPhase};
 
-use self::questions::Asked;
-pub use self::questions::{Answer, Answers, Asker};
+use self::questions::AskedQuestion;
+pub use self::questions::{AnswerFuture, Answers, Asker};
 use crate::deadlines::Overdue;
 use crate::waiters::Waiters;
 use crate::zygote::Lease;
@@ -39,7 +39,7 @@ pub struct Exchange {
     is_failed: bool,
     /// Gets the script's run at the end.
     report: Option<RunReport>,
-    asked: Asked,
+    asked: AskedQuestion,
 }
 
 /// The run of a script, for logs.
@@ -100,7 +100,7 @@ impl Exchange {
             kill: false,
             is_failed: false,
             report: None,
-            asked: Asked::default(),
+            asked: AskedQuestion::default(),
         }
     }
 
@@ -323,6 +323,6 @@ impl Drop for Exchange {
 ///
 /// # Errors
 /// [`ExchangeError::Malformed`] if the bytes are no response head.
-pub fn decode_head(bytes: &[u8]) -> Result<ResponseHead<'_>, ExchangeError> {
-    ResponseHead::decode(bytes).map_err(ExchangeError::Malformed)
+pub fn decode_head(bytes: &[u8]) -> Result<DecodedHead<'_>, ExchangeError> {
+    DecodedHead::decode(bytes).map_err(ExchangeError::Malformed)
 }

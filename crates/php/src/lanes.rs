@@ -44,8 +44,8 @@ pub struct LaneFigures {
 
 /// The lanes of a pool, with the requests that wait.
 #[derive(Debug)]
-pub(crate) struct Lanes<T> {
-    lanes: Vec<Lane<T>>,
+pub(crate) struct PoolLanes<T> {
+    lanes: Vec<LaneState<T>>,
     waiting: usize,
     /// The lane whose turn it is.
     turn: usize,
@@ -54,7 +54,7 @@ pub(crate) struct Lanes<T> {
 }
 
 #[derive(Debug)]
-struct Lane<T> {
+struct LaneState<T> {
     weight: u64,
     workers: usize,
     queue: usize,
@@ -70,12 +70,12 @@ struct Lane<T> {
 
 /// A request was refused: too many wait already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Full;
+pub(crate) struct LaneFull;
 
-impl<T> Lanes<T> {
+impl<T> PoolLanes<T> {
     /// Makes lanes with these limits. Without limits there is one lane, which has none.
-    pub(crate) fn new(limits: &[LaneLimits]) -> Lanes<T> {
-        let lane = |leaves_one, weight, workers, queue| Lane {
+    pub(crate) fn new(limits: &[LaneLimits]) -> PoolLanes<T> {
+        let lane = |leaves_one, weight, workers, queue| LaneState {
             leaves_one,
             weight,
             workers,
@@ -95,7 +95,7 @@ impl<T> Lanes<T> {
         if lanes.is_empty() {
             lanes.push(lane(false, 1, usize::MAX, usize::MAX));
         }
-        Lanes {
+        PoolLanes {
             credit: lanes[0].weight,
             lanes,
             waiting: 0,
@@ -116,7 +116,7 @@ impl<T> Lanes<T> {
         place: QueuePlace,
         request: T,
         is_full: bool,
-    ) -> Result<Option<T>, Full> {
+    ) -> Result<Option<T>, LaneFull> {
         let number = place.lane.min(self.lanes.len() - 1);
         let mut displaced = None;
         if is_full || self.lanes[number].waiting >= self.lanes[number].queue {
@@ -137,7 +137,7 @@ impl<T> Lanes<T> {
                     displaced = self.lanes[lane].take_newest(client);
                     self.waiting -= usize::from(displaced.is_some());
                 }
-                _ => return Err(Full),
+                _ => return Err(LaneFull),
             }
         }
         self.lanes[number].push(place, request);
@@ -163,7 +163,7 @@ impl<T> Lanes<T> {
         None
     }
 
-    /// Whether [`Lanes::next`] has a request.
+    /// Whether [`PoolLanes::next`] has a request.
     pub(crate) fn has_next(&self, most: usize) -> bool {
         self.lanes.iter().any(|lane| lane.waiting > 0 && lane.has_room(most))
     }
@@ -216,7 +216,7 @@ impl<T> Lanes<T> {
     }
 }
 
-impl<T> Lane<T> {
+impl<T> LaneState<T> {
     fn has_room(&self, most: usize) -> bool {
         let most = if self.leaves_one { most.max(1) } else { usize::MAX };
         self.running < self.workers.min(most)
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     /// Lanes of `(workers, queue, weight)`.
-    fn lanes(of: &[(usize, usize, u64)]) -> Lanes<u32> {
+    fn lanes(of: &[(usize, usize, u64)]) -> PoolLanes<u32> {
         let limits: Vec<_> = of
             .iter()
             .map(|(workers, queue, weight)| LaneLimits {
@@ -283,14 +283,14 @@ mod tests {
                 weight: *weight,
             })
             .collect();
-        Lanes::new(&limits)
+        PoolLanes::new(&limits)
     }
 
     fn at(lane: usize, client: u128) -> QueuePlace {
         QueuePlace { lane, client, since: None }
     }
 
-    fn drain(lanes: &mut Lanes<u32>) -> Vec<u32> {
+    fn drain(lanes: &mut PoolLanes<u32>) -> Vec<u32> {
         std::iter::from_fn(|| lanes.next(usize::MAX).map(|(_, request)| request)).collect()
     }
 
@@ -325,13 +325,13 @@ mod tests {
         for request in 10..14 {
             assert_eq!(lanes.push(at(0, 1), request, false), Ok(None));
         }
-        assert_eq!(lanes.push(at(0, 1), 14, true), Err(Full), "its own");
+        assert_eq!(lanes.push(at(0, 1), 14, true), Err(LaneFull), "its own");
         assert_eq!(lanes.push(at(0, 2), 20, true), Ok(Some(13)));
         assert_eq!(lanes.push(at(0, 2), 21, true), Ok(Some(12)));
-        assert_eq!(lanes.push(at(0, 2), 22, true), Err(Full), "both have two");
+        assert_eq!(lanes.push(at(0, 2), 22, true), Err(LaneFull), "both have two");
         assert_eq!(lanes.push(at(0, 3), 30, true).map(|gone| gone.is_some()), Ok(true));
         assert_eq!(lanes.push(at(0, 4), 40, true).map(|gone| gone.is_some()), Ok(true));
-        assert_eq!(lanes.push(at(0, 5), 50, true), Err(Full), "each has one");
+        assert_eq!(lanes.push(at(0, 5), 50, true), Err(LaneFull), "each has one");
         assert_eq!(lanes.waiting(), 4);
     }
 
@@ -343,7 +343,7 @@ mod tests {
         for request in 10..13 {
             assert_eq!(lanes.push(at(1, 1), request, false), Ok(None));
         }
-        assert_eq!(lanes.push(at(1, 1), 13, false), Err(Full));
+        assert_eq!(lanes.push(at(1, 1), 13, false), Err(LaneFull));
         assert_eq!(lanes.push(at(1, 2), 20, false), Ok(Some(12)));
         assert!(!lanes.has_next(usize::MAX));
         assert_eq!(lanes.next(usize::MAX), None);

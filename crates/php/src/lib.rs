@@ -22,16 +22,19 @@ mod waiters;
 mod zygote;
 
 pub use exchange::{
-    Answer, Answers, Asker, Exchange, ExchangeError, Progress, RunReport, ScriptRun, decode_head,
+    AnswerFuture, Answers, Asker, Exchange, ExchangeError, Progress, RunReport, ScriptRun,
+    decode_head,
 };
 pub use handle::{PoolHandle, RequestBody};
 pub use howdah_ipc::figures::{CacheNumber, CacheNumbers, RequestFigures, WorkerFigures};
 pub use howdah_ipc::request::{EntryBlock, RequestEncoder};
-pub use howdah_ipc::response::{HeadKind, ResponseHead};
-pub use howdah_ipc::sub_request::Found;
+pub use howdah_ipc::response::{DecodedHead, HeadKind};
+pub use howdah_ipc::sub_request::SubRequestResult;
 pub use lanes::{LaneFigures, LaneLimits, QueuePlace};
 pub use memory::{MemoryFigures, MemorySum, MemoryWatch};
-pub use pool::{DispatchError, Pool, PoolEvent, PoolFigures, PoolLimits, WorkerFacts, ZygoteFacts};
+pub use pool::{
+    DispatchError, LivingWorker, Pool, PoolEvent, PoolFigures, PoolLimits, ZygoteFacts,
+};
 pub use scaling::Scaling;
 
 /// Sends the soft time-out: PHP ends the script as if `max_execution_time` were over, and shutdown

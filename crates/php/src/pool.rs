@@ -71,7 +71,7 @@ pub enum DispatchError {
 
 /// A worker that lives, for display.
 #[derive(Debug, Clone)]
-pub struct WorkerFacts {
+pub struct LivingWorker {
     /// The worker's place in its pool.
     pub index: usize,
     /// Its process.
@@ -100,7 +100,7 @@ pub struct ZygoteFacts {
 #[derive(Debug, Clone, Default)]
 pub struct PoolFigures {
     /// The workers that live.
-    pub workers: Vec<WorkerFacts>,
+    pub workers: Vec<LivingWorker>,
     /// Number of workers that the pool wants at this moment.
     pub wanted: usize,
     /// The sum that says how many workers the memory has room for; `None` where their number does
@@ -292,7 +292,7 @@ impl Pool {
         figures.memory_sum = zygote.memory_sum();
         figures.caches = Some(zygote.front.cache_numbers());
         let workers = zygote.processes().into_iter().zip(zygote.front.worker_figures());
-        let facts = workers.enumerate().map(|(index, ((pid, started), figures))| WorkerFacts {
+        let facts = workers.enumerate().map(|(index, ((pid, started), figures))| LivingWorker {
             index,
             pid,
             started,

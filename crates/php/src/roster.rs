@@ -6,10 +6,10 @@ use howdah_ipc::worker_set::WorkerSet;
 
 /// The places of the workers of one zygote.
 #[derive(Debug)]
-pub(crate) struct Roster(Vec<Place>);
+pub(crate) struct Roster(Vec<WorkerPlace>);
 
 #[derive(Debug, Clone)]
-struct Place {
+struct WorkerPlace {
     is_wanted: bool,
     /// Process id, 0 for none.
     pid: u64,
@@ -25,7 +25,7 @@ struct Place {
 impl Roster {
     /// Places for `most` workers, of which the first `wanted` are wanted.
     pub(crate) fn new(most: usize, wanted: usize) -> Roster {
-        let place = |index| Place {
+        let place = |index| WorkerPlace {
             is_wanted: index < wanted,
             pid: 0,
             started: SystemTime::UNIX_EPOCH,
@@ -149,7 +149,7 @@ impl Roster {
 
     /// The workers that are wanted and have slept for this long, the highest first.
     pub(crate) fn rested(&self, now: Instant, time: Duration) -> Vec<usize> {
-        let has_rested = |place: &Place| {
+        let has_rested = |place: &WorkerPlace| {
             let since = place.asleep.filter(|_| place.is_wanted && place.pid != 0);
             since.is_some_and(|since| now.saturating_duration_since(since) >= time)
         };

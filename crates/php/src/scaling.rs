@@ -41,7 +41,7 @@ pub enum Scaling {
 
 /// The demand on a pool's workers at one moment.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Demand {
+pub(crate) struct WorkerDemand {
     /// Workers that the pool wants.
     pub(crate) wanted: usize,
     /// Of these, workers that have not started yet.
@@ -112,7 +112,7 @@ impl Scaling {
 
     /// Number of workers to start. `useful` is how many more should be awake for requests that
     /// wait.
-    pub(crate) fn growth(self, demand: Demand, useful: usize) -> usize {
+    pub(crate) fn growth(self, demand: WorkerDemand, useful: usize) -> usize {
         if self.is_fixed() {
             return 0;
         }
@@ -128,7 +128,7 @@ impl Scaling {
     }
 
     /// Number of sleeping workers that are too many, whatever the time that they have slept.
-    pub(crate) fn surplus(self, demand: Demand) -> usize {
+    pub(crate) fn surplus(self, demand: WorkerDemand) -> usize {
         match self {
             // One at a time, as php-fpm does it: load comes in waves.
             Scaling::Dynamic { most_spare, .. } if demand.queued == 0 => {
@@ -166,8 +166,8 @@ mod tests {
         idle_timeout: None,
     };
 
-    fn demand(starting: usize, idle: usize, queued: usize, lacking: usize) -> Demand {
-        Demand {
+    fn demand(starting: usize, idle: usize, queued: usize, lacking: usize) -> WorkerDemand {
+        WorkerDemand {
             wanted: 0,
             starting,
             idle,

@@ -44,7 +44,7 @@ pub(crate) struct Waiters {
     /// By slot: for whom the script may ask.
     pub(crate) askers: RefCell<Vec<Option<Asker>>>,
     /// By slot.
-    entries: RefCell<Vec<Entry>>,
+    entries: RefCell<Vec<SlotWaiter>>,
     /// Slots that this thread has handed over and not got back.
     pub(crate) open: Cell<usize>,
     /// A task watches the queue, because a request was queued and no worker woken.
@@ -57,7 +57,7 @@ pub(crate) struct Waiters {
 
 /// The state of one slot, as its thread sees it.
 #[derive(Debug, Default)]
-enum Entry {
+enum SlotWaiter {
     #[default]
     Unused,
     /// An exchange has the slot.
@@ -98,7 +98,7 @@ impl Waiters {
         answers: Option<Rc<Answers>>,
     ) -> io::Result<Rc<Waiters>> {
         let slots = zygote.front.geometry().slots;
-        let entries = RefCell::new((0..slots).map(|_| Entry::Unused).collect());
+        let entries = RefCell::new((0..slots).map(|_| SlotWaiter::Unused).collect());
         let waiters = Rc::new(Waiters {
             zygote,
             thread,
@@ -159,7 +159,7 @@ impl Waiters {
     fn recall(&self) {
         self.zygote.note_long();
         for (slot, entry) in self.entries.borrow_mut().iter_mut().enumerate() {
-            if let Entry::Waiting { waker, overdue, .. } = entry
+            if let SlotWaiter::Waiting { waker, overdue, .. } = entry
                 && self.zygote.front.is_queued(slot)
             {
                 *overdue = Some(Overdue::Recalled);
@@ -171,7 +171,8 @@ impl Waiters {
     /// Registers a slot that was just queued, and for whom its script may ask.
     pub(crate) fn register(&self, slot: usize, deadlines: Deadlines, asker: Option<Asker>) {
         self.askers.borrow_mut()[slot] = asker;
-        self.entries.borrow_mut()[slot] = Entry::Waiting { waker: None, deadlines, overdue: None };
+        self.entries.borrow_mut()[slot] =
+            SlotWaiter::Waiting { waker: None, deadlines, overdue: None };
         self.open.set(self.open.get() + 1);
     }
 
@@ -179,7 +180,7 @@ impl Waiters {
     /// missed.
     pub(crate) fn wait(&self, slot: usize, who: &Waker) -> Option<Overdue> {
         match &mut self.entries.borrow_mut()[slot] {
-            Entry::Waiting { waker, overdue, .. } => {
+            SlotWaiter::Waiting { waker, overdue, .. } => {
                 if !waker.as_ref().is_some_and(|waker| waker.will_wake(who)) {
                     *waker = Some(who.clone());
                 }
@@ -203,7 +204,7 @@ impl Waiters {
         if kill {
             deadlines.iter_mut().for_each(|deadlines| deadlines.expire(now));
         }
-        self.entries.borrow_mut()[slot] = Entry::Abandoned {
+        self.entries.borrow_mut()[slot] = SlotWaiter::Abandoned {
             lease,
             deadlines,
             kill_at: None,
@@ -227,7 +228,7 @@ impl Waiters {
             self.leave(lease, false);
         } else {
             let deadlines = self.vacate(slot);
-            self.entries.borrow_mut()[slot] = Entry::Abandoned {
+            self.entries.borrow_mut()[slot] = SlotWaiter::Abandoned {
                 lease,
                 deadlines,
                 kill_at: None,
@@ -241,7 +242,7 @@ impl Waiters {
     /// Removes the slot's entry. Returns its deadlines.
     fn vacate(&self, slot: usize) -> Option<Deadlines> {
         match std::mem::take(&mut self.entries.borrow_mut()[slot]) {
-            Entry::Waiting { deadlines, .. } => Some(deadlines),
+            SlotWaiter::Waiting { deadlines, .. } => Some(deadlines),
             _ => None,
         }
     }
@@ -297,19 +298,19 @@ impl Waiters {
     fn news(&self, slot: usize) {
         let mut entries = self.entries.borrow_mut();
         match &mut entries[slot] {
-            Entry::Unused => {}
-            Entry::Waiting { waker, .. } => {
+            SlotWaiter::Unused => {}
+            SlotWaiter::Waiting { waker, .. } => {
                 if let Some(waker) = waker {
                     waker.wake_by_ref();
                 }
             }
-            Entry::Abandoned { lease, .. } => {
+            SlotWaiter::Abandoned { lease, .. } => {
                 if is_over(lease) {
                     let over = std::mem::take(&mut entries[slot]);
                     // Its lease goes back to the pool, which may wake other tasks of this thread:
                     // the table must not be borrowed then.
                     drop(entries);
-                    if let Entry::Abandoned { lease, .. } = over {
+                    if let SlotWaiter::Abandoned { lease, .. } = over {
                         self.close(lease);
                     }
                 } else {
@@ -362,8 +363,8 @@ impl Waiters {
         let mut entries = self.entries.borrow_mut();
         let signs = || self.zygote.front.signs_of_life(slot);
         match &mut entries[slot] {
-            Entry::Unused => Wait::None,
-            Entry::Waiting { waker, deadlines, overdue } => {
+            SlotWaiter::Unused => Wait::None,
+            SlotWaiter::Waiting { waker, deadlines, overdue } => {
                 let waits = self.zygote.front.is_queued(slot);
                 let late = if waits {
                     deadlines.postpone(now, &self.limits)
@@ -380,7 +381,7 @@ impl Waiters {
                     _ => Wait::None,
                 }
             }
-            Entry::Abandoned { lease, deadlines, kill_at, kills } => {
+            SlotWaiter::Abandoned { lease, deadlines, kill_at, kills } => {
                 let status = self.zygote.front.slot_status(lease.slot());
                 let (phase, worker) = match status {
                     Ok(SlotStatus { phase, worker: Some(worker), .. }) => (phase, worker),

@@ -17,7 +17,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::KILL_SIGNAL;
 use crate::awake::AwakeLimit;
-use crate::lanes::{LaneFigures, LaneLimits, Lanes};
+use crate::lanes::{LaneFigures, LaneLimits, PoolLanes};
 use crate::memory::{Footprint, MemorySum, MemoryWatch};
 use crate::pool::{DispatchError, PoolLimits};
 use crate::roster::Roster;
@@ -74,13 +74,13 @@ pub(crate) struct Zygote {
     replaced: AtomicBool,
     /// Why the zygote was given up, if it was not for nonsense.
     reason: OnceLock<&'static str>,
-    state: Mutex<State>,
+    state: Mutex<ZygoteState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ZygoteState {
     /// Requests that wait for a slot.
-    lanes: Lanes<Waiting>,
+    lanes: PoolLanes<Waiting>,
     roster: Roster,
     /// The zygote does not know yet which workers are wanted.
     is_untold: bool,
@@ -152,8 +152,8 @@ impl Zygote {
             most_waiting,
             most_behind: most_waiting.div_ceil(2),
             has_lanes: !lanes.is_empty(),
-            state: Mutex::new(State {
-                lanes: Lanes::new(lanes),
+            state: Mutex::new(ZygoteState {
+                lanes: PoolLanes::new(lanes),
                 roster: Roster::new(most, first),
                 is_untold: false,
                 footprint: Footprint::default(),
@@ -418,7 +418,7 @@ impl Zygote {
         self.alarms.iter().for_each(Notify::notify_one);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ZygoteState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

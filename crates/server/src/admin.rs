@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use self::crowd::Crowd;
-use crate::front::{Shared, Stage};
+use crate::front::{FrontShared, Stage};
 use crate::net::{Listener, ListenerSocket};
 use crate::status::Snapshot;
 
@@ -36,11 +36,11 @@ const ANSWER_TIME: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Where the questions of clients of the control socket go.
-pub(crate) type Questions = mpsc::UnboundedSender<Question>;
+pub(crate) type ControlQuestions = mpsc::UnboundedSender<ControlQuestion>;
 
 /// A question of a client of the control socket.
 #[derive(Debug)]
-pub(crate) struct Question {
+pub(crate) struct ControlQuestion {
     /// The connection to the client.
     pub(crate) client: OwnedFd,
     /// The bytes of a request that were read from the connection; `None` for
@@ -51,12 +51,17 @@ pub(crate) struct Question {
 /// The state that all connections of the admin listener share.
 #[derive(Debug)]
 struct Admin {
-    shared: Arc<Shared>,
+    shared: Arc<FrontShared>,
     stage: watch::Receiver<Stage>,
     crowd: Crowd,
 }
 
 impl Admin {
+    /// Whether the front answers visitors: its pools have started.
+    fn has_started(&self) -> bool {
+        *self.shared.has_started.borrow()
+    }
+
     /// Whether this front accepts no more connections of visitors.
     fn is_draining(&self) -> bool {
         *self.stage.borrow() != Stage::Serving
@@ -72,10 +77,10 @@ impl Admin {
 /// # Errors
 /// The thread cannot be started.
 pub(crate) fn start(
-    shared: Arc<Shared>,
+    shared: Arc<FrontShared>,
     listeners: Vec<Listener>,
     stage: watch::Receiver<Stage>,
-) -> io::Result<Questions> {
+) -> io::Result<ControlQuestions> {
     let (questions, asked) = mpsc::unbounded_channel();
     let log = Arc::clone(&shared.log);
     let run = move || {
@@ -89,10 +94,10 @@ pub(crate) fn start(
 }
 
 fn run(
-    shared: Arc<Shared>,
+    shared: Arc<FrontShared>,
     listeners: Vec<Listener>,
     stage: watch::Receiver<Stage>,
-    mut asked: mpsc::UnboundedReceiver<Question>,
+    mut asked: mpsc::UnboundedReceiver<ControlQuestion>,
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -100,13 +105,20 @@ fn run(
     runtime.block_on(async {
         let mut changes = stage.clone();
         let crowd = Crowd::new(MOST_CONNECTIONS);
+        // A former generation answers monitors while this one starts.
+        let may_wait = shared.facts.generation > 1;
+        let mut started = shared.has_started.subscribe();
         let admin = Rc::new(Admin { shared, stage, crowd });
-        let mut acceptors = listeners
-            .into_iter()
-            .map(|listener| accept(&admin, listener))
-            .collect::<io::Result<Vec<_>>>()?;
+        let mut waiting = Some(listeners);
+        let mut acceptors = Vec::new();
         loop {
+            if (!may_wait || admin.has_started()) && !admin.is_draining() {
+                for listener in waiting.take().into_iter().flatten() {
+                    acceptors.push(accept(&admin, listener)?);
+                }
+            }
             tokio::select! {
+                Ok(()) = started.changed() => {}
                 question = asked.recv() => match question {
                     Some(asked) => drop(tokio::task::spawn_local(reply(admin.clone(), asked))),
                     None => return Ok(()),
@@ -165,7 +177,7 @@ where
 }
 
 /// Answers a client of the control socket.
-async fn reply(admin: Rc<Admin>, Question { client, received }: Question) {
+async fn reply(admin: Rc<Admin>, ControlQuestion { client, received }: ControlQuestion) {
     let client = PlainUnixStream::from(client);
     let Ok(mut client) = client.set_nonblocking(true).and_then(|()| UnixStream::from_std(client))
     else {

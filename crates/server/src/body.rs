@@ -23,9 +23,11 @@ pub(crate) use self::filtering::FilterPlace;
 pub(crate) use self::filters::coding;
 pub(crate) use self::pump::{PumpError, Sink, send};
 pub(crate) use self::ranged::{Ranged, Segment};
-pub(crate) use self::receive::{BodyError, Keep, NoContent, Received, RequestStream, receive};
+pub(crate) use self::receive::{
+    BodyError, Keep, NoContent, ReceivedContent, RequestStream, receive,
+};
 pub(crate) use self::settle::settle;
 pub(crate) use self::source::{Available, Body, PAUSE, Source, SourceError};
 pub(crate) use self::spool::SpoolLimits;
-pub(crate) use self::storage::{Refusal, Storage, StorageLimits};
+pub(crate) use self::storage::{Storage, StorageLimits, StorageRefusal};
 pub(crate) use self::tunnel::{Carried, Duplex, Tunnel, TunnelEnd, carry};

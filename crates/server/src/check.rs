@@ -74,7 +74,7 @@ fn site_rules(site: &Site) -> Option<String> {
 }
 
 impl Findings {
-    fn file(&mut self, site: &Site, file: &Path, content: tree::Content) {
+    fn file(&mut self, site: &Site, file: &Path, content: tree::FileContent) {
         self.files += 1;
         let folder = with_slash(file.parent().unwrap_or(Path::new("/")));
         let context = site.htaccess_context(&folder);

@@ -11,7 +11,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use howdah_config::{AccessTarget, Config, Count, ListenAddress, Listener, listen_addresses};
 
-use crate::explain::{self, Question};
+use crate::explain::{self, ExplainRequest};
 use crate::import;
 use crate::supervisor::control::{self, Command};
 use crate::supervisor::environment::Environment;
@@ -26,11 +26,11 @@ const EXIT_USAGE: u8 = 2;
 #[command(name = "howdah", version, disable_help_subcommand = true)]
 struct CommandLine {
     #[command(subcommand)]
-    task: Task,
+    task: CliTask,
 }
 
 #[derive(Debug, Subcommand)]
-enum Task {
+enum CliTask {
     /// Serve a folder, or the sites of a configuration file
     Serve(ServeArguments),
     /// Find the mistakes in a configuration and in every .htaccess below its sites; exit status 1
@@ -198,14 +198,14 @@ pub(crate) fn main() -> ExitCode {
         Err(mistake) => return usage(&mistake),
     };
     let result = match task {
-        Task::Serve(serve) => serve.run(),
-        Task::Check(check) => return check.run(),
-        Task::Explain(explain) => explain.run(),
-        Task::Import(import) => import.run(),
-        Task::Status(status) => status.run(),
-        Task::Reload(running) => running.ask(Command::Reload),
-        Task::Stop(running) => running.ask(Command::Stop),
-        Task::Completion(completion) => completion.run(),
+        CliTask::Serve(serve) => serve.run(),
+        CliTask::Check(check) => return check.run(),
+        CliTask::Explain(explain) => explain.run(),
+        CliTask::Import(import) => import.run(),
+        CliTask::Status(status) => status.run(),
+        CliTask::Reload(running) => running.ask(Command::Reload),
+        CliTask::Stop(running) => running.ask(Command::Stop),
+        CliTask::Completion(completion) => completion.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -272,7 +272,7 @@ impl ExplainArguments {
             options: ServeOptions::default(),
         };
         let config = plan.load().map_err(CommandError::Config)?;
-        let question = Question {
+        let question = ExplainRequest {
             method,
             url,
             fields: self.header,
@@ -437,7 +437,7 @@ mod tests {
     fn serve(arguments: &[&str]) -> Result<ServeArguments, String> {
         let line = CommandLine::try_parse_from([&["howdah", "serve"], arguments].concat());
         match line.map_err(|error| error.to_string())?.task {
-            Task::Serve(serve) => Ok(serve),
+            CliTask::Serve(serve) => Ok(serve),
             other => panic!("{other:?}"),
         }
     }

@@ -13,7 +13,7 @@ use std::{fmt, io, panic, thread};
 use tokio::sync::oneshot;
 
 use turns::Turns;
-pub(crate) use turns::{Bounds, Full, Network, Origin};
+pub(crate) use turns::{Bounds, ClientNetwork, CrewFull, Origin};
 
 /// Threads that do jobs, each with a `T` of its own. They end when the crew is dropped.
 pub(crate) struct Crew<T> {
@@ -27,11 +27,11 @@ struct Board<T> {
 }
 
 struct Jobs<T> {
-    turns: Turns<Job<T>>,
+    turns: Turns<CrewJob<T>>,
     is_over: bool,
 }
 
-type Job<T> = Box<dyn FnOnce(&mut T) + Send>;
+type CrewJob<T> = Box<dyn FnOnce(&mut T) + Send>;
 
 impl<T: 'static> Crew<T> {
     /// Starts `threads` threads. Each makes its `T` before its first job, and anew after a job that
@@ -72,7 +72,7 @@ impl<T: 'static> Crew<T> {
         &self,
         origin: Origin,
         job: impl FnOnce(&mut T) -> R + Send + 'static,
-    ) -> Result<R, Full> {
+    ) -> Result<R, CrewFull> {
         let (sender, receiver) = oneshot::channel();
         let job = move |tools: &mut T| {
             if !sender.is_closed() {
@@ -82,7 +82,7 @@ impl<T: 'static> Crew<T> {
         };
         self.board.lock().turns.push(origin, Box::new(job))?;
         self.board.news.notify_one();
-        receiver.await.map_err(|_| Full)
+        receiver.await.map_err(|_| CrewFull)
     }
 }
 
@@ -103,7 +103,7 @@ impl<T> Board<T> {
         }
     }
 
-    fn next(&self) -> Option<(usize, Job<T>)> {
+    fn next(&self) -> Option<(usize, CrewJob<T>)> {
         let mut jobs = self.lock();
         loop {
             if jobs.is_over {
@@ -145,7 +145,7 @@ mod tests {
     const BOUNDS: Bounds = Bounds { site: 2, client: 2, at_a_time: 1 };
 
     fn origin(site: usize) -> Origin {
-        let network = Network::of(IpAddr::from([127, 0, 0, 1]));
+        let network = ClientNetwork::of(IpAddr::from([127, 0, 0, 1]));
         Origin { site, network }
     }
 
@@ -172,7 +172,7 @@ mod tests {
             })
             .collect();
         tokio::task::yield_now().await;
-        assert_eq!(crew.run(origin(1), |_| ()).await, Err(Full));
+        assert_eq!(crew.run(origin(1), |_| ()).await, Err(CrewFull));
         assert_eq!(crew.run(origin(2), |_| 7).await, Ok(7));
         release.send(()).unwrap();
         assert_eq!(busy.await.unwrap(), Ok(()));
@@ -189,8 +189,8 @@ mod tests {
             *tools
         };
         assert_eq!(crew.run(origin(1), count).await, Ok(2));
-        let failed: Result<(), Full> = crew.run(origin(1), |_| panic!("as intended")).await;
-        assert_eq!(failed, Err(Full));
+        let failed: Result<(), CrewFull> = crew.run(origin(1), |_| panic!("as intended")).await;
+        assert_eq!(failed, Err(CrewFull));
         assert_eq!(crew.run(origin(1), count).await, Ok(2), "with new tools");
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use howdah_config::{Config, HostPattern, ListenAddress};
-use howdah_files::{Answer, DirectiveCache, Flaw, Limits, Manner, Store, Variant};
+use howdah_files::{Answer, DirectiveCache, Flaw, Manner, Store, StoreLimits, Variant};
 use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::auth::password;
 use howdah_htaccess::modules::core::EtagParts;
@@ -36,7 +36,7 @@ pub(crate) use show::{json, text};
 
 /// The request to explain.
 #[derive(Debug)]
-pub(crate) struct Question {
+pub(crate) struct ExplainRequest {
     pub(crate) method: String,
     /// A whole URL, or its path.
     pub(crate) url: String,
@@ -90,8 +90,8 @@ pub(crate) enum ExplainedOutcome {
     /// settings.
     Script {
         path: String,
-        variables: Pairs,
-        settings: Pairs,
+        variables: NamesAndValues,
+        settings: NamesAndValues,
     },
     /// A folder's list.
     Listing(String),
@@ -102,10 +102,10 @@ pub(crate) enum ExplainedOutcome {
 }
 
 /// Names and values.
-pub(crate) type Pairs = Vec<(String, String)>;
+pub(crate) type NamesAndValues = Vec<(String, String)>;
 
 /// Explains the request for the sites of `config`.
-pub(crate) fn explain(config: &Config, question: &Question) -> Result<Explanation, String> {
+pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Explanation, String> {
     let sites = Sites::compile(config);
     let mut request = request(config, question)?;
     let peer = peer(config, question, &mut request)?;
@@ -125,7 +125,7 @@ pub(crate) fn explain(config: &Config, question: &Question) -> Result<Explanatio
         };
         DirectiveCache::new(&sites, config.limits.htaccess_size, Box::new(tell))
     };
-    let store = RefCell::new(Store::with_directives(Limits::default(), Arc::new(directives)));
+    let store = RefCell::new(Store::with_directives(StoreLimits::default(), Arc::new(directives)));
     let budget = || WorkBudget::new(config.limits.htaccess_work).with_jit(config.pcre_jit);
     let budgets = [budget(), budget()];
     let mut bench = Bench {
@@ -245,7 +245,7 @@ impl Bench<'_> {
             }
             Resolution::Php(script) => {
                 let rules = ruled.as_deref().map(Rc::as_ref);
-                let mut variables = Pairs::new();
+                let mut variables = NamesAndValues::new();
                 server_variables(&self.client, &script, rules, &mut |name, value| {
                     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
                     variables.push((text(name), text(value)));
@@ -393,7 +393,7 @@ fn front_host<'b>(
 }
 
 /// Returns the request, parsed as the server parses it.
-fn request(config: &Config, question: &Question) -> Result<Request, String> {
+fn request(config: &Config, question: &ExplainRequest) -> Result<Request, String> {
     let (scheme, url) = match question.url.strip_prefix("https://") {
         Some(rest) => (Scheme::Https, rest),
         None => (Scheme::Http, question.url.strip_prefix("http://").unwrap_or(&question.url)),
@@ -441,7 +441,7 @@ fn usual_host(config: &Config) -> String {
 
 /// Returns the sender of the request, who is on the first listener. A trusted proxy may name
 /// another client in the request's fields.
-fn peer(config: &Config, question: &Question, request: &mut Request) -> Result<Peer, String> {
+fn peer(config: &Config, question: &ExplainRequest, request: &mut Request) -> Result<Peer, String> {
     let local = config.listen.iter().find_map(|listener| match &listener.address {
         ListenAddress::Tcp(address) => Some(*address),
         ListenAddress::Unix(_) => None,
@@ -470,7 +470,7 @@ fn shown(path: &DocumentPath) -> String {
     path.absolute().display().to_string()
 }
 
-fn settings(ruled: &Ruled) -> Pairs {
+fn settings(ruled: &Ruled) -> NamesAndValues {
     let values = ruled.settings.php.iter().flat_map(|php| &php.values);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     values.map(|(name, value)| (text(name), text(value))).collect()

@@ -40,23 +40,23 @@ pub(crate) use self::demands::Demands;
 pub(crate) use self::media_types::use_media_types;
 use self::pulse::Pulse;
 use self::room::Room;
-pub(crate) use self::shared::{Shared, Stage};
+pub(crate) use self::shared::{FrontShared, Stage};
 pub(crate) use self::thread::Thread;
 pub(crate) use self::workspace::Workspace;
 use crate::admin;
-use crate::body::{Refusal, Storage, StorageLimits};
+use crate::body::{Storage, StorageLimits, StorageRefusal};
 use crate::crew::{Bounds, Crew};
 use crate::host::Passwords;
 use crate::log::{self, ErrorLog, Level, LogWriter, SiteLogs};
-use crate::net::{Accepted, Clients, Listener};
+use crate::net::{AcceptedConnection, Clients, Listener};
 #[cfg(test)]
 use crate::observe::Ledger;
 use crate::observe::{FrontCounters, RecentMessages};
-use crate::quic::Exchange;
+use crate::quic::PacketExchange;
 use crate::respond::UpstreamNames;
 use crate::status::ServerFacts;
 use crate::supervisor::front_protocol::{FromFront, FrontStart};
-use crate::tls::{Tls, UpstreamSettings};
+use crate::tls::{TlsPolicy, UpstreamSettings};
 
 /// Runs the front until it has drained. Called in a fresh process without privileges, threads or
 /// event loop.
@@ -111,7 +111,8 @@ fn serve(
         ..
     } = start;
     let upstream_tls = tls.upstreams.clone();
-    let mut tls = Tls::of(&config, &tls, &ports(&config, &listeners)).map_err(io::Error::other)?;
+    let mut tls =
+        TlsPolicy::of(&config, &tls, &ports(&config, &listeners)).map_err(io::Error::other)?;
     if let Some(tls) = &mut tls {
         tls.demands = Demands::start(&config, &channel)?;
     }
@@ -153,7 +154,7 @@ fn serve(
         config,
         (pools.clone(), users),
         (log, access),
-        (tls, upstream_tls, quic.and_then(|quic| Exchange::new(quic, threads)).map(Arc::new)),
+        (tls, upstream_tls, quic.and_then(|quic| PacketExchange::new(quic, threads)).map(Arc::new)),
         (threads, pulse),
         (counters, facts),
     )?;
@@ -180,8 +181,9 @@ fn serve(
         shared,
         questions,
         stages,
-        facts: RefCell::default(),
+        starts: RefCell::default(),
         told: Cell::new(false),
+        is_late: Cell::new(false),
     };
     let run = thread::run(control.shared.clone(), 0, listeners, own_inbox, stage, || {
         Rc::new(control).run(links)
@@ -215,17 +217,17 @@ fn ports(config: &Config, listeners: &[Listener]) -> Vec<Option<u16>> {
 type SitePools = (Vec<Option<Arc<Pool>>>, Vec<Option<Arc<Identity>>>);
 
 /// Connections that other threads accepted for one thread.
-type Inbox = mpsc::UnboundedReceiver<Accepted>;
+type Inbox = mpsc::UnboundedReceiver<AcceptedConnection>;
 
 /// Makes the state that all threads share, and the inbox of each thread.
 fn share(
     config: Arc<Config>,
     (pools, pool_users): SitePools,
     (log, access): (Arc<ErrorLog>, SiteLogs<LogWriter>),
-    (tls, upstream_tls, quic): (Option<Tls>, UpstreamSettings, Option<Arc<Exchange>>),
+    (tls, upstream_tls, quic): (Option<TlsPolicy>, UpstreamSettings, Option<Arc<PacketExchange>>),
     (threads, pulse): (usize, Arc<Pulse>),
     (counters, facts): (Arc<FrontCounters>, ServerFacts),
-) -> io::Result<(Arc<Shared>, Vec<Inbox>)> {
+) -> io::Result<(Arc<FrontShared>, Vec<Inbox>)> {
     let (inboxes, receivers) = (0..threads).map(|_| mpsc::unbounded_channel()).unzip();
     let sites = Sites::compile(&config);
     let room = Room::of(&config, threads, howdah_sys::process::descriptor_limit());
@@ -234,7 +236,7 @@ fn share(
     }
     let messages = Arc::default();
     let directives = Arc::new(directives(&sites, &config, &log, &messages));
-    let shared = Shared {
+    let shared = FrontShared {
         directives: Arc::clone(&directives),
         messages,
         passwords: Passwords::start(password::fits, processors().div_ceil(2))?,
@@ -259,6 +261,7 @@ fn share(
         loads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
         inboxes,
         pulse,
+        has_started: watch::Sender::new(false),
         counters,
         facts,
         tls,
@@ -278,13 +281,13 @@ fn evaluators(directives: Arc<DirectiveCache>) -> io::Result<Crew<Store>> {
         at_a_time: threads - 1,
     };
     // These stores send no file.
-    let limits = howdah_files::Limits {
+    let limits = howdah_files::StoreLimits {
         entries: 2048,
         descriptors: 16,
         memory: 1 << 20,
         folders: 1024,
         roots: 64,
-        ..howdah_files::Limits::default()
+        ..howdah_files::StoreLimits::default()
     };
     let store = move || Store::with_directives(limits, Arc::clone(&directives));
     Crew::start("directives", threads, bounds, store)
@@ -300,12 +303,12 @@ fn readers(directives: Arc<DirectiveCache>) -> io::Result<Crew<Store>> {
     };
     // These stores know nothing for longer than a question, since what they know is not asked of
     // the disk.
-    let limits = howdah_files::Limits {
+    let limits = howdah_files::StoreLimits {
         entries: 16,
         descriptors: 4,
         folders: 0,
         roots: 16,
-        ..howdah_files::Limits::default()
+        ..howdah_files::StoreLimits::default()
     };
     let store = move || Store::with_directives(limits, Arc::clone(&directives));
     Crew::start("files", READERS, bounds, store)
@@ -330,10 +333,10 @@ fn storage(config: &Arc<Config>, log: &Arc<ErrorLog>) -> Storage {
         sites: config.sites.iter().map(|site| site.spill_total).collect(),
     };
     let (config, log) = (Arc::clone(config), Arc::clone(log));
-    let report = move |site: usize, refusal: &Refusal| {
+    let report = move |site: usize, refusal: &StorageRefusal| {
         let level = match refusal {
-            Refusal::Budget(_) => Level::Warning,
-            Refusal::Disk(_) => Level::Error,
+            StorageRefusal::Budget(_) => Level::Warning,
+            StorageRefusal::Disk(_) => Level::Error,
         };
         let name = config.sites.get(site).map(|site| site.name.as_str());
         let what = format!("a script waits for its slow client: {refusal}");

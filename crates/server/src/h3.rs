@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! connection   one task: accepts requests, ends the connection
-//! transport    QUIC's streams as the crate reads and writes them, and what bounds them
+//! transport    QUIC's streams as the crate reads and writes them
+//! client_meter the bounds of what a client makes the crate keep or do
 //! outgoing     our side of a stream
 //! stream       one task per request: its stream, served by `streams`
 //! content      the request's content as it arrives
@@ -12,6 +13,7 @@
 //! All of them run on the connection's thread. Content is taken from its source only while QUIC
 //! takes it: what a connection holds is bounded by `send_buffer` and `connection_window`.
 
+mod client_meter;
 mod connection;
 mod content;
 mod outgoing;

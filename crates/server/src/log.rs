@@ -23,7 +23,7 @@ use howdah_sys::process::Exit;
 
 pub(crate) use self::line::timestamp;
 use self::line::{Subject, line};
-use self::repeats::{About, Repeats};
+use self::repeats::{LineSubject, Repeats};
 pub(crate) use self::site_logs::{SiteLogs, open_file};
 pub(crate) use self::system_log::LineKind;
 pub(crate) use self::target::LogTarget;
@@ -103,7 +103,7 @@ impl ErrorLog {
         let now = Instant::now();
         self.report_repeats(now);
         let Subject { site, client } = subject;
-        let about = About {
+        let about = LineSubject {
             level,
             site,
             client: client.map(|client| client.ip()),

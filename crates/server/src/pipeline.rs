@@ -124,7 +124,7 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
 
 /// The result of sending a response.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct SendOutcome {
     /// Bytes of content that the client took.
     pub(crate) bytes: u64,
     pub(crate) result: Result<(), body::PumpError>,
@@ -139,7 +139,7 @@ pub(crate) fn record(
     situation: Situation<'_>,
     arrival: Arrival,
     response: RecordedResponse<'_>,
-    outcome: Outcome,
+    outcome: SendOutcome,
 ) {
     let complete = outcome.result.is_ok();
     let took = arrival.started.elapsed();

@@ -20,5 +20,5 @@ mod route;
 mod socket;
 mod start;
 
-pub(crate) use self::exchange::Exchange;
-pub(crate) use self::start::{Mailbox, QuicListener, QuicSecret, QuicStart, SLOTS};
+pub(crate) use self::exchange::PacketExchange;
+pub(crate) use self::start::{Mailbox, QuicListener, QuicSecret, QuicStart, SLOTS, slot};

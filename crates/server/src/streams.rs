@@ -8,7 +8,7 @@
 //! pace         how long a client may let a response wait
 //! open         the requests of a connection that have not ended
 //! ```
-//! A protocol has a [`Stream`] for each request, with the client's [`Content`] and a
+//! A protocol has a [`Stream`] for each request, with the client's [`StreamContent`] and a
 //! [`StreamSink`].
 
 mod exchange;
@@ -38,7 +38,7 @@ use crate::net::Peer;
 pub(crate) trait Stream {
     const VERSION: Version;
     /// The client's side of the stream.
-    type Content: Content;
+    type Content: StreamContent;
     type Sink<'s>: StreamSink
     where
         Self: 's;
@@ -83,7 +83,7 @@ pub(crate) trait Stream {
 }
 
 /// The client's side of a request's stream.
-pub(crate) trait Content {
+pub(crate) trait StreamContent {
     /// Waits for the next bytes. `None`: the client has ended its side.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ mod backoff;
 mod certificates;
 mod cgroups;
 mod change;
+mod child_channel;
 mod children;
 pub(crate) mod control;
 mod datagrams;
@@ -23,6 +24,7 @@ mod generation;
 pub(crate) mod generation_plan;
 mod heart;
 mod isolation;
+mod kept_pools;
 mod listeners;
 mod oom;
 mod orders;
@@ -31,6 +33,7 @@ mod php_programs;
 pub(crate) mod plan;
 mod pool;
 mod pool_log;
+mod pool_memory;
 mod probation;
 mod reach;
 mod releases;
@@ -200,8 +203,8 @@ impl Supervisor {
         sources.extend(self.orders.awaited().map(|channel| (EventSource::Orders, channel)));
         for generation in &self.generations {
             let number = generation.number;
-            let channel = generation.front.as_ref().and_then(|front| front.channel.as_ref());
-            sources.extend(channel.map(|channel| (EventSource::Front(number), channel.as_fd())));
+            let channel = generation.front.as_ref().and_then(|front| front.channel.awaited());
+            sources.extend(channel.map(|channel| (EventSource::Front(number), channel)));
             for (position, pool) in generation.pools.iter().enumerate() {
                 let socket = pool.zygote.as_ref().and_then(|zygote| zygote.awaited());
                 sources.extend(

@@ -40,7 +40,8 @@ impl Site {
     }
 
     /// Returns the directives of the configuration itself (`rules`, and keys that stand for
-    /// directives), and their context where `folder` is the root.
+    /// directives), and their context where `folder` is the root. `None` if the configuration has
+    /// none.
     pub fn rules(&self, folder: &[u8]) -> Option<(&str, CompileContext)> {
         let rules = self.directives()?;
         let context = CompileContext {

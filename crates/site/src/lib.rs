@@ -50,4 +50,4 @@ pub use ruled::Ruled;
 pub use rules::Rules;
 pub use sendfile::{SendfileError, SendfileField};
 pub use sites::{Site, Sites};
-pub use variables::{Environment, common_variables, own_variables, server_variables};
+pub use variables::{ScriptEnvironment, common_variables, own_variables, server_variables};

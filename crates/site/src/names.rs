@@ -23,15 +23,15 @@ pub(crate) enum FileClass {
 pub(crate) struct Names {
     /// Endings that run, each with its dot. Empty without PHP.
     run: Vec<Box<[u8]>>,
-    refuse: Vec<Pattern>,
-    dot_names: Vec<Pattern>,
+    refuse: Vec<WildcardName>,
+    dot_names: Vec<WildcardName>,
     /// Whether some pattern of `refuse` can match a name that does not start with a dot.
     refuse_undotted: bool,
     refuse_backups: bool,
 }
 
 #[derive(Clone, Debug)]
-struct Pattern {
+struct WildcardName {
     stem: Box<[u8]>,
     /// Whether any ending may follow the stem.
     open: bool,
@@ -42,8 +42,8 @@ impl Names {
         let extensions = site.php.as_ref().map_or(&[][..], |php: &Php| &php.extensions);
         Names {
             run: extensions.iter().map(|extension| extension.as_bytes().into()).collect(),
-            refuse: site.refuse.iter().map(|text| Pattern::new(text)).collect(),
-            dot_names: site.dot_names.iter().map(|text| Pattern::new(text)).collect(),
+            refuse: site.refuse.iter().map(|text| WildcardName::new(text)).collect(),
+            dot_names: site.dot_names.iter().map(|text| WildcardName::new(text)).collect(),
             refuse_backups: site.refuse_backups,
             refuse_undotted: site.refuse.iter().any(|text| !text.starts_with('.')),
         }
@@ -112,11 +112,11 @@ impl Names {
     }
 }
 
-impl Pattern {
+impl WildcardName {
     fn new(text: &str) -> Self {
         match text.strip_suffix('*') {
-            Some(stem) => Pattern { stem: stem.as_bytes().into(), open: true },
-            None => Pattern {
+            Some(stem) => WildcardName { stem: stem.as_bytes().into(), open: true },
+            None => WildcardName {
                 stem: text.as_bytes().into(),
                 open: false,
             },

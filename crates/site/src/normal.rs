@@ -5,7 +5,7 @@ use howdah_http::Status;
 
 /// The shape of a path besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct PathShape {
     /// The path ended in `/`, `/.` or `/..`, so it names a folder (or the start of PATH_INFO).
     pub(crate) slash: bool,
     /// Some component starts with a dot, so the rules for dot files must be asked.
@@ -19,16 +19,16 @@ pub(crate) struct Shape {
 /// slash is 404, a `..` above the root and a broken escape are 400. A NUL is 400. Backslashes and
 /// bytes that are not UTF-8 are ordinary.
 #[inline]
-pub(crate) fn normalize(raw: &[u8], out: &mut Vec<u8>) -> Result<Shape, Status> {
+pub(crate) fn normalize(raw: &[u8], out: &mut Vec<u8>) -> Result<PathShape, Status> {
     match raw {
-        [b'/'] => Ok(Shape { slash: true, dotted: false }),
+        [b'/'] => Ok(PathShape { slash: true, dotted: false }),
         [b'/', rest @ ..] if is_normal(rest) => {
             let (body, slash) = match rest {
                 [body @ .., b'/'] => (body, true),
                 body => (body, false),
             };
             out.extend_from_slice(body);
-            Ok(Shape { slash, dotted: false })
+            Ok(PathShape { slash, dotted: false })
         }
         [b'/', rest @ ..] => normalize_slowly(rest, out),
         _ => Err(Status::BAD_REQUEST),
@@ -50,9 +50,9 @@ fn is_normal(rest: &[u8]) -> bool {
 }
 
 #[cold]
-fn normalize_slowly(rest: &[u8], out: &mut Vec<u8>) -> Result<Shape, Status> {
+fn normalize_slowly(rest: &[u8], out: &mut Vec<u8>) -> Result<PathShape, Status> {
     let base = out.len();
-    let mut shape = Shape { slash: true, dotted: false };
+    let mut shape = PathShape { slash: true, dotted: false };
     // Escapes are decoded per component. Since `%2F` is refused, no decoded byte can start another
     // component.
     for component in rest.split(|&byte| byte == b'/') {

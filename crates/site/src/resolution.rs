@@ -185,7 +185,7 @@ impl Script {
     }
 
     /// Returns the path of the URL, decoded, where the script runs for a URL that is not its own (a
-    /// `try` step).
+    /// `try` step). `None` if the script runs for its own URL.
     pub fn redirect_url(&self) -> Option<&[u8]> {
         self.redirect_url.as_deref()
     }

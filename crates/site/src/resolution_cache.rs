@@ -14,7 +14,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use howdah_htaccess::{Answers, Client, Reads};
+use howdah_htaccess::{Client, PropertyValues, Reads};
 use howdah_http::{Method, Scheme, Version};
 
 use crate::path::DocumentPath;
@@ -26,27 +26,27 @@ use crate::ruled::Ruled;
 pub struct ResolutionCache<P> {
     hasher: foldhash::fast::RandomState,
     /// By the last bits of the hash. Empty until there is something to keep.
-    slots: Box<[Slot<P>]>,
+    slots: Box<[CacheSlot<P>]>,
 }
 
 /// A place for one request.
 #[derive(Debug)]
-struct Slot<P> {
+struct CacheSlot<P> {
     /// The hash of the last request for this place that was not kept.
     seen: u64,
     /// Requests that are still to be evaluated without being kept.
     wait: u8,
     /// The next `wait`, should the next entry be of no use either.
     patience: u8,
-    entry: Option<Box<Entry<P>>>,
+    entry: Option<Box<CacheEntry<P>>>,
 }
 
 /// The resolution of one request.
 #[derive(Debug)]
-pub(crate) struct Entry<P> {
+pub(crate) struct CacheEntry<P> {
     hash: u64,
-    question: Question,
-    answers: Answers,
+    question: ComparedRequest,
+    answers: PropertyValues,
     epoch: u64,
     was_used: bool,
     resolution: Resolution,
@@ -68,7 +68,7 @@ pub struct CachedResolution<P> {
 
 /// The part of a request that is compared before its fields are.
 #[derive(Debug)]
-struct Question {
+struct ComparedRequest {
     site: usize,
     path: DocumentPath,
     slash: bool,
@@ -90,9 +90,9 @@ pub(crate) struct CacheKey<'p> {
     pub(crate) query: Option<&'p [u8]>,
 }
 
-impl Question {
-    fn new(client: &Client<'_>, key: CacheKey<'_>) -> Question {
-        Question {
+impl ComparedRequest {
+    fn new(client: &Client<'_>, key: CacheKey<'_>) -> ComparedRequest {
+        ComparedRequest {
             site: key.site,
             path: key.path.clone(),
             slash: key.slash,
@@ -119,7 +119,7 @@ impl Question {
     }
 }
 
-impl<P> Entry<P> {
+impl<P> CacheEntry<P> {
     /// The resolution, with its path in the memory of `path`.
     #[inline]
     pub(crate) fn resolved(&self, path: &mut DocumentPath) -> CachedResolution<P> {
@@ -168,10 +168,15 @@ impl<P: Default> ResolutionCache<P> {
         Some(hasher.finish())
     }
 
+    /// Forgets everything, and with it the rules that requests met.
+    pub fn clear(&mut self) {
+        self.slots.iter_mut().for_each(|slot| *slot = CacheSlot::default());
+    }
+
     /// Allocates the slots, for the first request that directives apply to.
     pub(crate) fn begin(&mut self) {
         if self.slots.is_empty() {
-            self.slots = (0..SLOTS).map(|_| Slot::default()).collect();
+            self.slots = (0..SLOTS).map(|_| CacheSlot::default()).collect();
         }
     }
 
@@ -183,7 +188,7 @@ impl<P: Default> ResolutionCache<P> {
         client: &Client<'_>,
         key: CacheKey<'_>,
         epoch: u64,
-    ) -> Option<&Entry<P>> {
+    ) -> Option<&CacheEntry<P>> {
         let entry = self.slot(hash).entry.as_deref_mut()?;
         if entry.epoch != epoch
             || !entry.question.is(client, key)
@@ -234,9 +239,9 @@ impl<P: Default> ResolutionCache<P> {
             return None;
         };
         let prepared = Rc::<P>::default();
-        slot.entry = Some(Box::new(Entry {
+        slot.entry = Some(Box::new(CacheEntry {
             hash,
-            question: Question::new(client, key),
+            question: ComparedRequest::new(client, key),
             answers,
             epoch,
             was_used: false,
@@ -249,7 +254,7 @@ impl<P: Default> ResolutionCache<P> {
 
     /// Returns the slot of a request. [`begin`](Self::begin) must have been called.
     #[inline]
-    fn slot(&mut self, hash: u64) -> &mut Slot<P> {
+    fn slot(&mut self, hash: u64) -> &mut CacheSlot<P> {
         &mut self.slots[hash as usize % SLOTS]
     }
 }
@@ -260,9 +265,9 @@ impl<P: Default> Default for ResolutionCache<P> {
     }
 }
 
-impl<P> Default for Slot<P> {
-    fn default() -> Slot<P> {
-        Slot {
+impl<P> Default for CacheSlot<P> {
+    fn default() -> CacheSlot<P> {
+        CacheSlot {
             seen: 0,
             wait: 0,
             patience: 0,

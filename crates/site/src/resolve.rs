@@ -174,16 +174,16 @@ struct PathSearch<'a> {
 }
 
 /// The end of the search, about the path as it is then.
-enum Verdict {
+enum PathVerdict {
     File { path_info: Vec<u8> },
     Folder,
     AddSlash,
     Status(Status),
 }
 
-impl Verdict {
-    const FILE: Verdict = Verdict::File { path_info: Vec::new() };
-    const FORBIDDEN: Verdict = Verdict::Status(Status::FORBIDDEN);
+impl PathVerdict {
+    const FILE: PathVerdict = PathVerdict::File { path_info: Vec::new() };
+    const FORBIDDEN: PathVerdict = PathVerdict::Status(Status::FORBIDDEN);
 }
 
 impl<'a> PathSearch<'a> {
@@ -264,12 +264,12 @@ impl<'a> PathSearch<'a> {
         look.kind
     }
 
-    fn verdict(&mut self, host: &mut impl DocumentHost) -> Verdict {
+    fn verdict(&mut self, host: &mut impl DocumentHost) -> PathVerdict {
         if let Some((start, status)) = self.refusal {
             // An ErrorDocument may be in force where the refused name is, or would be.
             self.kind(host);
             // PATH_INFO may hold any name: `/wiki.php/.htaccess` is a page about that file.
-            return self.script_before(start, host).unwrap_or(Verdict::Status(status));
+            return self.script_before(start, host).unwrap_or(PathVerdict::Status(status));
         }
         let site = self.site;
         let mut bare_folder = false;
@@ -280,7 +280,7 @@ impl<'a> PathSearch<'a> {
                 TryStep::UriSuffix(suffix) => self.uri_suffix(suffix.as_bytes(), host),
                 TryStep::Path(path) => self.fixed(path.as_bytes(), host),
                 TryStep::Status(code) => {
-                    Some(Verdict::Status(Status::new(*code).unwrap_or(Status::NOT_FOUND)))
+                    Some(PathVerdict::Status(Status::new(*code).unwrap_or(Status::NOT_FOUND)))
                 }
             };
             if let Some(verdict) = verdict {
@@ -294,22 +294,22 @@ impl<'a> PathSearch<'a> {
         {
             return self.folder();
         }
-        Verdict::Status(Status::NOT_FOUND)
+        PathVerdict::Status(Status::NOT_FOUND)
     }
 
     /// `$uri`.
     #[inline]
-    fn uri(&mut self, host: &mut impl DocumentHost, bare_folder: &mut bool) -> Option<Verdict> {
+    fn uri(&mut self, host: &mut impl DocumentHost, bare_folder: &mut bool) -> Option<PathVerdict> {
         if self.path.relative().is_empty() {
             // The root is nearly always there, so the front page asks for its index file at once.
             *bare_folder = true;
             return self.index(host);
         }
         match self.kind(host) {
-            PathKind::File if !self.slash => Some(Verdict::FILE),
+            PathKind::File if !self.slash => Some(PathVerdict::FILE),
             // `/script.php/` has the PATH_INFO `/`; behind any other file there is nothing.
             PathKind::File if self.site.names.runs(self.path.file_name()) => {
-                Some(Verdict::File { path_info: b"/".to_vec() })
+                Some(PathVerdict::File { path_info: b"/".to_vec() })
             }
             PathKind::File => None,
             PathKind::Directory => {
@@ -317,23 +317,23 @@ impl<'a> PathSearch<'a> {
                 self.index(host)
             }
             PathKind::Missing => self.script_before(self.path.relative().len(), host),
-            PathKind::Forbidden => Some(Verdict::FORBIDDEN),
+            PathKind::Forbidden => Some(PathVerdict::FORBIDDEN),
         }
     }
 
     /// The first index file of the folder that the path is.
-    fn index(&mut self, host: &mut impl DocumentHost) -> Option<Verdict> {
+    fn index(&mut self, host: &mut impl DocumentHost) -> Option<PathVerdict> {
         let site = self.site;
         let length = self.path.relative().len();
         for name in site.index() {
             self.path.push_component(name.as_bytes());
             match self.kind(host) {
-                PathKind::File if self.slash => return Some(Verdict::FILE),
+                PathKind::File if self.slash => return Some(PathVerdict::FILE),
                 PathKind::File => {
                     self.path.truncate_relative(length);
-                    return Some(Verdict::AddSlash);
+                    return Some(PathVerdict::AddSlash);
                 }
-                PathKind::Forbidden => return Some(Verdict::FORBIDDEN),
+                PathKind::Forbidden => return Some(PathVerdict::FORBIDDEN),
                 PathKind::Directory | PathKind::Missing => self.path.truncate_relative(length),
             }
         }
@@ -343,7 +343,7 @@ impl<'a> PathSearch<'a> {
     /// The longest prefix of the path that exists, if it is a script: the rest is its PATH_INFO.
     /// Only components before `limit` that are named like a script are tried. Anything after
     /// another file is 404, as after nothing, so the host need not be asked about those.
-    fn script_before(&mut self, limit: usize, host: &mut impl DocumentHost) -> Option<Verdict> {
+    fn script_before(&mut self, limit: usize, host: &mut impl DocumentHost) -> Option<PathVerdict> {
         let mut end = limit;
         while let Some(at) = memrchr(b'/', &self.path.relative()[..end]) {
             end = at;
@@ -359,9 +359,9 @@ impl<'a> PathSearch<'a> {
                     if self.slash {
                         rest.push(b'/');
                     }
-                    return Some(Verdict::File { path_info: rest });
+                    return Some(PathVerdict::File { path_info: rest });
                 }
-                PathKind::Forbidden => return Some(Verdict::FORBIDDEN),
+                PathKind::Forbidden => return Some(PathVerdict::FORBIDDEN),
                 PathKind::Missing => self.path.push_suffix(&rest),
                 PathKind::Directory => {
                     self.path.push_suffix(&rest);
@@ -373,21 +373,25 @@ impl<'a> PathSearch<'a> {
     }
 
     /// `$uri/`.
-    fn uri_directory(&mut self, host: &mut impl DocumentHost) -> Option<Verdict> {
+    fn uri_directory(&mut self, host: &mut impl DocumentHost) -> Option<PathVerdict> {
         match self.kind(host) {
             PathKind::Directory => Some(self.index(host).unwrap_or_else(|| self.folder())),
-            PathKind::Forbidden => Some(Verdict::FORBIDDEN),
+            PathKind::Forbidden => Some(PathVerdict::FORBIDDEN),
             PathKind::File | PathKind::Missing => None,
         }
     }
 
     /// A folder without an index file.
-    fn folder(&self) -> Verdict {
-        if self.slash { Verdict::Folder } else { Verdict::AddSlash }
+    fn folder(&self) -> PathVerdict {
+        if self.slash {
+            PathVerdict::Folder
+        } else {
+            PathVerdict::AddSlash
+        }
     }
 
     /// `$uri.html`.
-    fn uri_suffix(&mut self, suffix: &[u8], host: &mut impl DocumentHost) -> Option<Verdict> {
+    fn uri_suffix(&mut self, suffix: &[u8], host: &mut impl DocumentHost) -> Option<PathVerdict> {
         let length = self.path.relative().len();
         if self.slash || length == 0 {
             return None;
@@ -396,10 +400,10 @@ impl<'a> PathSearch<'a> {
         match self.kind(host) {
             // `/secret` must not reach a `secret.html` that is refused by its whole name.
             PathKind::File => match self.site.names.refusal(self.path.file_name(), false) {
-                Some((_, status)) => Some(Verdict::Status(status)),
-                None => Some(Verdict::FILE),
+                Some((_, status)) => Some(PathVerdict::Status(status)),
+                None => Some(PathVerdict::FILE),
             },
-            PathKind::Forbidden => Some(Verdict::FORBIDDEN),
+            PathKind::Forbidden => Some(PathVerdict::FORBIDDEN),
             PathKind::Directory | PathKind::Missing => {
                 self.path.truncate_relative(length);
                 None
@@ -408,7 +412,7 @@ impl<'a> PathSearch<'a> {
     }
 
     /// A file or script of a `try` step. `target` starts with `/`.
-    fn fixed(&mut self, target: &[u8], host: &mut impl DocumentHost) -> Option<Verdict> {
+    fn fixed(&mut self, target: &[u8], host: &mut impl DocumentHost) -> Option<PathVerdict> {
         let mut asked_for = self.path.url_path().to_vec();
         self.path.truncate_relative(0);
         self.path.push_suffix(&target[1..]);
@@ -418,9 +422,9 @@ impl<'a> PathSearch<'a> {
                     asked_for.push(b'/');
                 }
                 self.redirect_url = Some(asked_for);
-                Some(Verdict::FILE)
+                Some(PathVerdict::FILE)
             }
-            PathKind::Forbidden => Some(Verdict::FORBIDDEN),
+            PathKind::Forbidden => Some(PathVerdict::FORBIDDEN),
             PathKind::Directory | PathKind::Missing => {
                 self.path.truncate_relative(0);
                 self.path.push_suffix(&asked_for[1..]);
@@ -429,21 +433,21 @@ impl<'a> PathSearch<'a> {
         }
     }
 
-    fn finish(self, verdict: Verdict) -> Resolution {
+    fn finish(self, verdict: PathVerdict) -> Resolution {
         match verdict {
-            Verdict::Status(Status::NOT_FOUND) => {
+            PathVerdict::Status(Status::NOT_FOUND) => {
                 self.plain(|_| Resolution::Status(Status::NOT_FOUND))
             }
-            Verdict::Status(status) => Resolution::Status(status),
-            Verdict::AddSlash => Resolution::Redirect {
+            PathVerdict::Status(status) => Resolution::Status(status),
+            PathVerdict::AddSlash => Resolution::Redirect {
                 status: Status::MOVED_PERMANENTLY,
                 location: redirect::to_directory(&self.path, self.query),
             },
-            Verdict::Folder if self.request.method == Method::Post => {
+            PathVerdict::Folder if self.request.method == Method::Post => {
                 Resolution::Status(Status::NOT_FOUND)
             }
-            Verdict::Folder => self.plain(|path| Resolution::Directory { path }),
-            Verdict::File { path_info } => match self.site.names.class(self.path.file_name()) {
+            PathVerdict::Folder => self.plain(|path| Resolution::Directory { path }),
+            PathVerdict::File { path_info } => match self.site.names.class(self.path.file_name()) {
                 FileClass::Php => Resolution::Php(Script {
                     path: self.path,
                     path_info,

@@ -74,7 +74,7 @@ impl Rules {
         })
     }
 
-    /// Returns the rules of the next folder above that has directives.
+    /// Returns the rules of the next folder above that has directives. `None` if there is none.
     pub fn above(&self) -> Option<&Rc<Rules>> {
         self.above.as_ref()
     }
@@ -96,7 +96,7 @@ impl Rules {
     }
 
     /// Returns the mistake in the first broken file from the top. Nothing that a broken file covers
-    /// is served.
+    /// is served. `None` if no file is broken.
     pub fn mistake(&self) -> Option<&Mistake> {
         self.broken.as_ref().and_then(|compiled| compiled.mistake.as_deref())
     }

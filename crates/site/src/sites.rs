@@ -36,7 +36,7 @@ pub struct Site {
     number: usize,
     scope: u32,
     config: Arc<howdah_config::Site>,
-    root: Root,
+    root: SiteRoot,
     pub(crate) names: Names,
     /// The directives of the configuration itself.
     directives: Option<Arc<str>>,
@@ -47,7 +47,7 @@ pub struct Site {
 }
 
 #[derive(Clone, Debug)]
-enum Root {
+enum SiteRoot {
     /// Without a slash at its end; empty for `/`.
     Fixed(Box<[u8]>),
     PerHost {
@@ -77,7 +77,7 @@ impl Sites {
     }
 
     /// Returns the site that answers for `host` on the first listener. See
-    /// [`find_on`](Sites::find_on).
+    /// [`find_on`](Sites::find_on). `None` if no site answers for it.
     pub fn find(&self, host: &[u8]) -> Option<&Site> {
         self.find_on(0, host)
     }
@@ -92,7 +92,7 @@ impl Sites {
     }
 
     /// Returns the site that [`find_on`](Sites::find_on) finds for `host` on the first listener on
-    /// which a site lists the host, or on the first of all.
+    /// which a site lists the host, or on the first of all. `None` if no site answers for it.
     pub fn find_anywhere(&self, host: &[u8]) -> Option<&Site> {
         let listed = self.by_listener.iter().find_map(|names| names.find_listed(host));
         match listed {
@@ -185,16 +185,16 @@ impl Site {
                 while let Some(shorter) = bytes.strip_suffix(b"/") {
                     bytes = shorter;
                 }
-                Root::Fixed(bytes.into())
+                SiteRoot::Fixed(bytes.into())
             }
-            RootTemplate::PerHost { before, after } => Root::PerHost {
+            RootTemplate::PerHost { before, after } => SiteRoot::PerHost {
                 before: before.as_bytes().into(),
                 after: after.trim_end_matches('/').as_bytes().into(),
             },
         };
         let document_root = match &root {
-            Root::Fixed(root) => Arc::from(&root[..]),
-            Root::PerHost { .. } => Arc::default(),
+            SiteRoot::Fixed(root) => Arc::from(&root[..]),
+            SiteRoot::PerHost { .. } => Arc::default(),
         };
         Site {
             number,
@@ -261,8 +261,8 @@ impl Site {
     /// none.
     pub fn document_root(&self, host: &[u8]) -> Arc<[u8]> {
         match &self.root {
-            Root::Fixed(_) => Arc::clone(&self.document_root),
-            Root::PerHost { .. } => {
+            SiteRoot::Fixed(_) => Arc::clone(&self.document_root),
+            SiteRoot::PerHost { .. } => {
                 let root = self.root(host, Vec::new());
                 root.map_or_else(|_| Arc::default(), |path| path.root_bytes().into())
             }
@@ -273,12 +273,12 @@ impl Site {
     /// name has no root: 404, as for a folder that does not exist.
     pub(crate) fn root(&self, host: &[u8], buffer: Vec<u8>) -> Result<DocumentPath, Status> {
         match &self.root {
-            Root::Fixed(root) => {
+            SiteRoot::Fixed(root) => {
                 Ok(DocumentPath::at_root(buffer, self.symlinks(), self.scope, |bytes| {
                     bytes.extend_from_slice(root)
                 }))
             }
-            Root::PerHost { before, after } => {
+            SiteRoot::PerHost { before, after } => {
                 let name = HostName::new(host).ok_or(Status::NOT_FOUND)?;
                 let component = name.as_component().ok_or(Status::NOT_FOUND)?;
                 Ok(DocumentPath::at_root(buffer, self.symlinks(), self.scope, |bytes| {

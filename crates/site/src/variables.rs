@@ -11,7 +11,7 @@ use howdah_http::{Content, Fields, Request, Scheme, ScriptVariables};
 
 use crate::resolution::Script;
 use crate::ruled::Ruled;
-pub use environment::Environment;
+pub use environment::ScriptEnvironment;
 
 /// Gives `out` every server variable of `script`, run for the request of `client`, as name and
 /// value. Returns how many of them, the last ones, directives have set: the `HTTP_` names among
@@ -41,7 +41,7 @@ pub fn server_variables(
         own_variables(client, None, out);
         return 0;
     };
-    let mut environment = Environment::of(ruled);
+    let mut environment = ScriptEnvironment::of(ruled);
     let mut out_of_the_server = |name: &[u8], value: &[u8]| {
         environment.leave_out(name);
         out(name, value);

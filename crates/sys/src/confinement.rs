@@ -4,8 +4,8 @@ use std::io;
 
 use crate::check;
 use crate::landlock::Ruleset;
-use crate::mounts::{Failure, Mounts};
-use crate::seccomp::Filter;
+use crate::mounts::{FailedStep, Mounts};
+use crate::seccomp::SeccompFilter;
 
 /// Restrictions of a program and everything that it starts. The default restricts nothing.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +22,7 @@ pub struct Confinement {
     /// Files, ports and signals.
     pub landlock: Option<Ruleset>,
     /// System calls.
-    pub filter: Option<Filter>,
+    pub filter: Option<SeccompFilter>,
 }
 
 /// A limited resource of `setrlimit(2)`.
@@ -42,7 +42,7 @@ impl Confinement {
     /// Restricts this process, which has the rights of its parent and one thread.
     ///
     /// Async-signal-safe.
-    pub(crate) fn apply(&self) -> Result<(), Failure> {
+    pub(crate) fn apply(&self) -> Result<(), FailedStep> {
         // Landlock refuses mounts, therefore they come first.
         self.mounts.enter()?;
         if let Some(nice) = self.nice {
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use crate::landlock::{FileRights, Landlock};
     use crate::process::{Program, wait};
-    use crate::seccomp::{Rules, Verdict, calls};
+    use crate::seccomp::{SeccompRules, SeccompVerdict, calls};
 
     fn text(path: &Path) -> CString {
         CString::new(path.to_str().unwrap()).unwrap()
@@ -167,9 +167,9 @@ mod tests {
             eprintln!("skipped: this kernel has no seccomp");
             return;
         }
-        let rules = Rules::new(Verdict::Allow)
-            .set(calls::MOUNTS, &Verdict::NOT_PERMITTED)
-            .set(calls::UNSHARE, &Verdict::without_bits(0, calls::NAMESPACES_TO_UNSHARE));
+        let rules = SeccompRules::new(SeccompVerdict::Allow)
+            .set(calls::MOUNTS, &SeccompVerdict::NOT_PERMITTED)
+            .set(calls::UNSHARE, &SeccompVerdict::without_bits(0, calls::NAMESPACES_TO_UNSHARE));
         let confinement = Confinement {
             no_new_privileges: true,
             filter: Some(rules.compile()),

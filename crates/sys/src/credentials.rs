@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn the_first_class_that_fits_decides() {
-        let time = crate::stat::Time { seconds: 0, nanoseconds: 0 };
+        let time = crate::stat::FileTime { seconds: 0, nanoseconds: 0 };
         let stat = |mode, owner, group| Stat {
             device: 0,
             inode: 0,

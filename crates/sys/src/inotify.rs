@@ -13,23 +13,23 @@ pub struct Inotify(OwnedFd);
 /// A watched folder. The kernel returns the same value for the same folder, whatever path it was
 /// reached by, and never reuses it for another folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Watch(i32);
+pub struct WatchId(i32);
 
 /// A change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event<'a> {
+pub enum WatchEvent<'a> {
     /// An entry of the folder was created, removed, written to, or its rights were changed.
     Entry {
         /// The folder.
-        folder: Watch,
+        folder: WatchId,
         /// The entry's name.
         name: &'a [u8],
     },
     /// The folder itself was moved or removed, or its rights were changed.
-    Folder(Watch),
+    Folder(WatchId),
     /// The folder is no longer watched: it was removed or unmounted, or [`Inotify::remove`] was
     /// called.
-    Ended(Watch),
+    Ended(WatchId),
     /// Changes were lost because the kernel's queue was full. Anything may have changed.
     Overflow,
 }
@@ -55,17 +55,17 @@ impl Inotify {
     ///
     /// inotify accepts only paths. The path of the descriptor in `/proc` cannot be redirected by a
     /// rename.
-    pub fn watch(&self, folder: BorrowedFd<'_>) -> io::Result<Watch> {
+    pub fn watch(&self, folder: BorrowedFd<'_>) -> io::Result<WatchId> {
         let path = CString::new(format!("/proc/self/fd/{}", folder.as_raw_fd()))?;
         self.watch_path(&path)
     }
 
     /// Stops watching a folder. Its queued changes are still delivered, followed by
-    /// [`Event::Ended`].
+    /// [`WatchEvent::Ended`].
     ///
     /// # Errors
     /// The error of `inotify_rm_watch(2)`.
-    pub fn remove(&self, watch: Watch) -> io::Result<()> {
+    pub fn remove(&self, watch: WatchId) -> io::Result<()> {
         // SAFETY: no memory arguments.
         check(unsafe { libc::inotify_rm_watch(self.0.as_raw_fd(), watch.0) })?;
         Ok(())
@@ -87,10 +87,10 @@ impl Inotify {
         }
     }
 
-    fn watch_path(&self, path: &CStr) -> io::Result<Watch> {
+    fn watch_path(&self, path: &CStr) -> io::Result<WatchId> {
         // SAFETY: `path` is NUL-terminated.
         check(unsafe { libc::inotify_add_watch(self.0.as_raw_fd(), path.as_ptr(), MASK) })
-            .map(Watch)
+            .map(WatchId)
     }
 }
 
@@ -105,25 +105,25 @@ impl AsFd for Inotify {
 pub struct Events<'a>(&'a [u8]);
 
 impl<'a> Iterator for Events<'a> {
-    type Item = Event<'a>;
+    type Item = WatchEvent<'a>;
 
-    fn next(&mut self) -> Option<Event<'a>> {
+    fn next(&mut self) -> Option<WatchEvent<'a>> {
         let (head, rest) = self.0.split_first_chunk::<HEAD>()?;
         let word = |at: usize| [head[at], head[at + 1], head[at + 2], head[at + 3]];
-        let watch = Watch(i32::from_ne_bytes(word(0)));
+        let watch = WatchId(i32::from_ne_bytes(word(0)));
         let mask = u32::from_ne_bytes(word(4));
         let (name, rest) = rest.split_at_checked(u32::from_ne_bytes(word(12)) as usize)?;
         self.0 = rest;
         // The kernel pads names with NUL.
         let name = &name[..name.iter().position(|&byte| byte == 0).unwrap_or(name.len())];
         Some(if mask & libc::IN_Q_OVERFLOW != 0 {
-            Event::Overflow
+            WatchEvent::Overflow
         } else if mask & libc::IN_IGNORED != 0 {
-            Event::Ended(watch)
+            WatchEvent::Ended(watch)
         } else if name.is_empty() {
-            Event::Folder(watch)
+            WatchEvent::Folder(watch)
         } else {
-            Event::Entry { folder: watch, name }
+            WatchEvent::Entry { folder: watch, name }
         })
     }
 }
@@ -161,7 +161,7 @@ mod tests {
         path
     }
 
-    fn watched(path: &Path) -> (Inotify, Watch) {
+    fn watched(path: &Path) -> (Inotify, WatchId) {
         let inotify = Inotify::new().unwrap();
         let watch = inotify.watch(File::open(path).unwrap().as_fd()).unwrap();
         (inotify, watch)
@@ -174,10 +174,10 @@ mod tests {
             .read(&mut buffer)
             .unwrap()
             .map(|event| match event {
-                Event::Entry { name, .. } => String::from_utf8(name.to_vec()).unwrap(),
-                Event::Folder(_) => "<folder>".to_owned(),
-                Event::Ended(_) => "<ended>".to_owned(),
-                Event::Overflow => "<overflow>".to_owned(),
+                WatchEvent::Entry { name, .. } => String::from_utf8(name.to_vec()).unwrap(),
+                WatchEvent::Folder(_) => "<folder>".to_owned(),
+                WatchEvent::Ended(_) => "<ended>".to_owned(),
+                WatchEvent::Overflow => "<overflow>".to_owned(),
             })
             .collect();
         heard.dedup();

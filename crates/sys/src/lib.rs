@@ -7,6 +7,7 @@
 
 pub mod allocator;
 pub mod confinement;
+pub mod control_groups;
 pub mod credentials;
 pub mod datagram;
 pub mod descriptor;
@@ -28,6 +29,7 @@ pub mod schedule;
 pub mod seccomp;
 pub mod sendfile;
 pub mod seqpacket;
+pub mod shared_memory;
 pub mod signal;
 pub mod socket;
 pub mod space;

@@ -6,15 +6,18 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::check;
 use crate::open::{self, Access};
+use crate::shared_memory::SharedMemory;
 
 /// The step that failed, and its error.
-pub(crate) type Failure = (&'static str, io::Error);
+pub(crate) type FailedStep = (&'static str, io::Error);
 
 /// The mounts of a new namespace.
 #[derive(Debug, Clone, Default)]
 pub struct Mounts {
     folders: Vec<Bind>,
+    covered: Vec<CString>,
     own_processes_only: bool,
+    shared_memory: Option<SharedMemory>,
 }
 
 #[derive(Debug, Clone)]
@@ -32,32 +35,54 @@ impl Mounts {
         self.folders.push(Bind { source, target, owner });
     }
 
+    /// Shows an empty folder, which nobody may enter, at the folder `target`. Nothing is done where
+    /// there is no such folder, or a part of its path is a symbolic link.
+    pub fn cover(&mut self, target: CString) {
+        self.covered.push(target);
+    }
+
     /// Shows in `/proc` only the processes that the reader might trace (`hidepid=invisible`). The
     /// rest of `/proc` stays as it is.
     pub fn hide_processes(&mut self) {
         self.own_processes_only = true;
     }
 
+    /// Gives the process shared memory of its own, which is at `/dev/shm` and in an IPC namespace.
+    pub fn own_shared_memory(&mut self, memory: SharedMemory) {
+        self.shared_memory = Some(memory);
+    }
+
     /// Returns whether there is nothing to mount.
     pub fn is_empty(&self) -> bool {
-        self.folders.is_empty() && !self.own_processes_only
+        self.folders.is_empty()
+            && self.covered.is_empty()
+            && !self.own_processes_only
+            && self.shared_memory.is_none()
     }
 
     /// Moves this process to a new namespace with these mounts. Later mounts of the machine appear
     /// in it, and its own mounts nowhere else. Needs the capability `CAP_SYS_ADMIN`.
     ///
     /// Async-signal-safe.
-    pub(crate) fn enter(&self) -> Result<(), Failure> {
+    pub(crate) fn enter(&self) -> Result<(), FailedStep> {
         if self.is_empty() {
             return Ok(());
         }
         let failed = |step: &'static str| move |error: io::Error| (step, error);
+        // With the mounts of the parent, which it needs.
+        let former = self.shared_memory.as_ref().map_or(Ok(None), SharedMemory::enter)?;
         // SAFETY: no memory arguments.
         check(unsafe { libc::unshare(libc::CLONE_NEWNS) }).map_err(failed("unshare"))?;
         mount(None, c"/", None, libc::MS_REC | libc::MS_SLAVE, None)
             .map_err(failed("mount propagation"))?;
         for bind in &self.folders {
             bind.mount()?;
+        }
+        for folder in &self.covered {
+            cover(folder)?;
+        }
+        if let Some(memory) = &self.shared_memory {
+            memory.mount(former.as_ref())?;
         }
         if self.own_processes_only {
             let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
@@ -70,7 +95,7 @@ impl Mounts {
 }
 
 impl Bind {
-    fn mount(&self) -> Result<(), Failure> {
+    fn mount(&self) -> Result<(), FailedStep> {
         let folder = self.open().map_err(|error| ("open of a private folder", error))?;
         // A path leads to the folder that was opened, and to no other, through its descriptor.
         let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0";
@@ -97,6 +122,18 @@ impl Bind {
     }
 }
 
+/// Mounts an empty folder at a folder, if there is one.
+fn cover(target: &CStr) -> Result<(), FailedStep> {
+    let Ok(folder) = open::unlinked(target, Access::Folder) else {
+        return Ok(());
+    };
+    let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0";
+    let path = descriptor_path(folder.as_raw_fd(), &mut path);
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | libc::MS_RDONLY;
+    mount(Some(c"covered"), path, Some(c"tmpfs"), flags, Some(c"mode=0,nr_inodes=2,size=4k"))
+        .map_err(|error| ("mount over another site's folder", error))
+}
+
 /// Tries in a child process whether this process may make a namespace with its own `/proc`.
 ///
 /// # Errors
@@ -105,10 +142,16 @@ impl Bind {
 pub fn probe() -> io::Result<()> {
     let mut mounts = Mounts::default();
     mounts.hide_processes();
+    try_in_child(|| mounts.enter())
+}
+
+/// Returns the result of `attempt` in a child process. `attempt` makes async-signal-safe calls
+/// only.
+pub(crate) fn try_in_child(attempt: impl FnOnce() -> Result<(), FailedStep>) -> io::Result<()> {
     // SAFETY: the child only makes async-signal-safe calls on memory that was prepared above.
     let pid = check(unsafe { libc::fork() })?;
     if pid == 0 {
-        let errno = match mounts.enter() {
+        let errno = match attempt() {
             Ok(()) => 0,
             Err((_, error)) => error.raw_os_error().unwrap_or(libc::EPERM),
         };
@@ -130,7 +173,7 @@ pub fn probe() -> io::Result<()> {
     }
 }
 
-fn mount(
+pub(crate) fn mount(
     source: Option<&CStr>,
     target: &CStr,
     kind: Option<&CStr>,

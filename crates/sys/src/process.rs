@@ -13,7 +13,7 @@ use crate::credentials::{self, Identity};
 use crate::{check, descriptor, signal};
 
 pub use descendants::{
-    Remaining, adopt_orphans, end_descendants, kill_if, started, thread_state, user,
+    RemainingDescendants, adopt_orphans, end_descendants, kill_if, started, thread_state, user,
 };
 pub use exec::execute;
 pub use program::Program;
@@ -98,7 +98,7 @@ impl fmt::Display for Exit {
     }
 }
 
-/// The name of a signal that can end processes.
+/// The name of a signal that can end processes. `None` for another number.
 pub fn signal_name(number: i32) -> Option<&'static str> {
     let name = match number {
         libc::SIGABRT => "SIGABRT",

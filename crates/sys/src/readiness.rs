@@ -54,6 +54,9 @@ impl Readable {
     }
 
     /// As [`Readable::ready`], for a hand-written future.
+    ///
+    /// # Errors
+    /// The error of the event loop.
     pub fn poll_ready(
         &self,
         context: &mut Context<'_>,

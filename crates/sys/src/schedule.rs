@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 /// `/proc/self/schedstat`, kept open.
 #[derive(Debug)]
-pub struct Schedule(File);
+pub struct ScheduleMeter(File);
 
 /// Times since the start of the process, in nanoseconds. The kernel updates them every few
 /// milliseconds.
@@ -18,13 +18,13 @@ pub struct CpuTimes {
     pub delayed: u64,
 }
 
-impl Schedule {
+impl ScheduleMeter {
     /// Opens the statistics of this process. Open them again after a fork.
     ///
     /// # Errors
     /// The kernel has no scheduler statistics.
-    pub fn of_this_process() -> io::Result<Schedule> {
-        Ok(Schedule(File::open("/proc/self/schedstat")?))
+    pub fn of_this_process() -> io::Result<ScheduleMeter> {
+        Ok(ScheduleMeter(File::open("/proc/self/schedstat")?))
     }
 
     /// Reads the present times.
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn time_on_the_processor_grows() {
         // A kernel without scheduler statistics has no such file; then there is nothing to know.
-        let Ok(schedule) = Schedule::of_this_process() else {
+        let Ok(schedule) = ScheduleMeter::of_this_process() else {
             return;
         };
         let before = schedule.spent().unwrap();

@@ -12,7 +12,7 @@ use std::io;
 
 /// The kernel's answer to a system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum SeccompVerdict {
     /// The call is carried out.
     Allow,
     /// The call fails with this `errno`.
@@ -26,81 +26,81 @@ pub enum Verdict {
         /// Values to which `then` applies.
         values: Vec<u32>,
         /// Verdict if the masked argument is one of `values`.
-        then: Box<Verdict>,
+        then: Box<SeccompVerdict>,
         /// Verdict if the masked argument is none of `values`.
-        otherwise: Box<Verdict>,
+        otherwise: Box<SeccompVerdict>,
     },
 }
 
-impl Verdict {
+impl SeccompVerdict {
     /// The call fails with `EPERM`, "not permitted".
-    pub const NOT_PERMITTED: Verdict = Verdict::Refuse(libc::EPERM);
+    pub const NOT_PERMITTED: SeccompVerdict = SeccompVerdict::Refuse(libc::EPERM);
     /// The call fails with `ENOSYS`, as on a kernel that does not know the call. C libraries then
     /// use an older call.
-    pub const NOT_THERE: Verdict = Verdict::Refuse(libc::ENOSYS);
+    pub const NOT_THERE: SeccompVerdict = SeccompVerdict::Refuse(libc::ENOSYS);
 
     /// The call is carried out if an argument has one of these values.
-    pub fn only(index: u8, values: &[u32]) -> Verdict {
-        Verdict::Argument {
+    pub fn only(index: u8, values: &[u32]) -> SeccompVerdict {
+        SeccompVerdict::Argument {
             index,
             mask: u32::MAX,
             values: values.to_vec(),
-            then: Box::new(Verdict::Allow),
-            otherwise: Box::new(Verdict::NOT_PERMITTED),
+            then: Box::new(SeccompVerdict::Allow),
+            otherwise: Box::new(SeccompVerdict::NOT_PERMITTED),
         }
     }
 
     /// The call is refused if an argument has one of these values.
-    pub fn none_of(index: u8, values: &[u32]) -> Verdict {
-        Verdict::Argument {
+    pub fn none_of(index: u8, values: &[u32]) -> SeccompVerdict {
+        SeccompVerdict::Argument {
             index,
             mask: u32::MAX,
             values: values.to_vec(),
-            then: Box::new(Verdict::NOT_PERMITTED),
-            otherwise: Box::new(Verdict::Allow),
+            then: Box::new(SeccompVerdict::NOT_PERMITTED),
+            otherwise: Box::new(SeccompVerdict::Allow),
         }
     }
 
     /// The call is refused if an argument has one of the bits of `mask`.
-    pub fn without_bits(index: u8, mask: u32) -> Verdict {
-        Verdict::Argument {
+    pub fn without_bits(index: u8, mask: u32) -> SeccompVerdict {
+        SeccompVerdict::Argument {
             index,
             mask,
             values: vec![0],
-            then: Box::new(Verdict::Allow),
-            otherwise: Box::new(Verdict::NOT_PERMITTED),
+            then: Box::new(SeccompVerdict::Allow),
+            otherwise: Box::new(SeccompVerdict::NOT_PERMITTED),
         }
     }
 
     /// The call is carried out if an argument has all of the bits of `mask`.
-    pub fn with_bits(index: u8, mask: u32) -> Verdict {
-        Verdict::Argument {
+    pub fn with_bits(index: u8, mask: u32) -> SeccompVerdict {
+        SeccompVerdict::Argument {
             index,
             mask,
             values: vec![mask],
-            then: Box::new(Verdict::Allow),
-            otherwise: Box::new(Verdict::NOT_PERMITTED),
+            then: Box::new(SeccompVerdict::Allow),
+            otherwise: Box::new(SeccompVerdict::NOT_PERMITTED),
         }
     }
 }
 
 /// The verdict on each system call.
 #[derive(Debug, Clone)]
-pub struct Rules {
+pub struct SeccompRules {
     /// By number of the system call.
-    verdicts: BTreeMap<u32, Verdict>,
+    verdicts: BTreeMap<u32, SeccompVerdict>,
     /// The verdict on all other calls.
-    otherwise: Verdict,
+    otherwise: SeccompVerdict,
 }
 
-impl Rules {
+impl SeccompRules {
     /// Rules with the same verdict on all calls.
-    pub fn new(otherwise: Verdict) -> Rules {
-        Rules { verdicts: BTreeMap::new(), otherwise }
+    pub fn new(otherwise: SeccompVerdict) -> SeccompRules {
+        SeccompRules { verdicts: BTreeMap::new(), otherwise }
     }
 
     /// Sets the verdict on `calls`, which are `SYS_` numbers. The last verdict on a call counts.
-    pub fn set(mut self, calls: &[libc::c_long], verdict: &Verdict) -> Rules {
+    pub fn set(mut self, calls: &[libc::c_long], verdict: &SeccompVerdict) -> SeccompRules {
         for &call in calls {
             if let Ok(number) = u32::try_from(call) {
                 self.verdicts.insert(number, verdict.clone());
@@ -113,20 +113,20 @@ impl Rules {
     ///
     /// # Panics
     /// If the program is longer than the kernel accepts, which no list of system calls can cause.
-    pub fn compile(&self) -> Filter {
+    pub fn compile(&self) -> SeccompFilter {
         let program = program::compile(&self.verdicts, &self.otherwise);
         assert!(program.len() <= 4096, "BPF_MAXINSNS");
-        Filter { program }
+        SeccompFilter { program }
     }
 }
 
 /// A compiled filter.
 #[derive(Debug, Clone)]
-pub struct Filter {
+pub struct SeccompFilter {
     program: Vec<libc::sock_filter>,
 }
 
-impl Filter {
+impl SeccompFilter {
     /// Applies the filter to this thread and to all threads and processes that it creates from now
     /// on. The thread must have `no_new_privs` set, or the capability `CAP_SYS_ADMIN`.
     ///

@@ -23,14 +23,14 @@ pub struct Stat {
     /// Bytes.
     pub size: u64,
     /// Time of the last change of the bytes. Programs can set it.
-    pub modified: Time,
+    pub modified: FileTime,
     /// Time of the last change of the bytes, rights or names. Only the kernel sets it.
-    pub changed: Time,
+    pub changed: FileTime,
 }
 
 /// A time in seconds since 1970 and nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Time {
+pub struct FileTime {
     /// Whole seconds since 1970, negative before.
     pub seconds: i64,
     /// Nanoseconds of the second.
@@ -129,7 +129,7 @@ impl Stat {
 #[allow(clippy::useless_conversion)] // The widths of these fields differ between architectures.
 impl From<libc::stat> for Stat {
     fn from(stat: libc::stat) -> Stat {
-        let time = |seconds: libc::time_t, nanoseconds: i64| Time {
+        let time = |seconds: libc::time_t, nanoseconds: i64| FileTime {
             seconds: i64::from(seconds),
             nanoseconds: u32::try_from(nanoseconds).unwrap_or(0),
         };

@@ -14,8 +14,8 @@ const ORDER: u64 = 10;
 /// A machine with its clocks, and authorities that answer as `authority` says.
 struct World<'a> {
     schedule: Schedule,
-    now: Now,
-    authority: Box<dyn FnMut(usize, usize, Now) -> Answer + 'a>,
+    now: Moment,
+    authority: Box<dyn FnMut(usize, usize, Moment) -> Answer + 'a>,
     under_way: Vec<(Duration, Step)>,
     /// Every order: steady seconds, certificate, directory.
     orders: Vec<(u64, usize, usize)>,
@@ -32,9 +32,9 @@ impl<'a> World<'a> {
     fn new(
         certificates: usize,
         directories: usize,
-        authority: impl FnMut(usize, usize, Now) -> Answer + 'a,
+        authority: impl FnMut(usize, usize, Moment) -> Answer + 'a,
     ) -> World<'a> {
-        let now = Now {
+        let now = Moment {
             calendar: BEGIN,
             steady: Duration::from_secs(1000),
         };
@@ -123,7 +123,7 @@ impl<'a> World<'a> {
     }
 }
 
-fn always(_: usize, _: usize, _: Now) -> Answer {
+fn always(_: usize, _: usize, _: Moment) -> Answer {
     Answer::Certificate(LIFE)
 }
 
@@ -226,7 +226,7 @@ fn a_full_disk_delays_the_name_whatever_the_authority() {
 #[test]
 fn a_clock_that_is_set_neither_stops_renewals_nor_makes_orders_follow_each_other() {
     // The authority knows the time.
-    let truth = |now: Now| BEGIN + now.steady.as_secs() - 1000;
+    let truth = |now: Moment| BEGIN + now.steady.as_secs() - 1000;
     for (jump, orders_of_a_month) in [(400 * DAY as i64, 40), (-(400 * DAY as i64), 3)] {
         let mut world = World::new(1, 1, always);
         world.run(DAY);
@@ -250,7 +250,7 @@ fn a_clock_that_is_set_neither_stops_renewals_nor_makes_orders_follow_each_other
 
 #[test]
 fn an_issued_certificate_that_seems_to_have_ended_is_not_ordered_in_a_loop() {
-    let now = Now { calendar: BEGIN, steady: Duration::ZERO };
+    let now = Moment { calendar: BEGIN, steady: Duration::ZERO };
     let mut schedule = Schedule::new(&[None], 1, 1, now);
     assert_eq!(
         schedule.next(now),
@@ -267,7 +267,7 @@ fn an_issued_certificate_that_seems_to_have_ended_is_not_ordered_in_a_loop() {
     schedule.obtained(0, 0, past, now);
     assert!(matches!(schedule.next(now), Step::Ask { .. }));
     schedule.no_window(0, now);
-    let later = Now {
+    let later = Moment {
         steady: Duration::from_secs(DAY - 1),
         ..now
     };
@@ -277,20 +277,20 @@ fn an_issued_certificate_that_seems_to_have_ended_is_not_ordered_in_a_loop() {
             step => assert!(matches!(step, Step::Wait(_)), "{step:?}"),
         }
     }
-    let later = Now { steady: Duration::from_secs(DAY), ..now };
+    let later = Moment { steady: Duration::from_secs(DAY), ..now };
     assert!(matches!(schedule.next(later), Step::Order { .. }));
 }
 
 /// A schedule with one certificate of 90 days that is a day old, whose window was told.
-fn with_window(window: RenewalWindow, seed: u64) -> (Schedule, Now) {
-    let now = Now { calendar: BEGIN, steady: Duration::ZERO };
+fn with_window(window: RenewalWindow, seed: u64) -> (Schedule, Moment) {
+    let now = Moment { calendar: BEGIN, steady: Duration::ZERO };
     let validity = Validity {
         not_before: BEGIN - DAY,
         not_after: BEGIN - DAY + LIFE,
     };
     let held = Held { validity, directory: Some(0) };
     let mut schedule = Schedule::new(&[Some(held)], 1, seed, now);
-    let asked = Now { steady: QUESTION_SPREAD, ..now };
+    let asked = Moment { steady: QUESTION_SPREAD, ..now };
     assert_eq!(schedule.next(asked), Step::Ask { certificate: 0, directory: 0 });
     schedule.window(0, window, Duration::from_secs(HOUR), asked);
     (schedule, asked)
@@ -324,7 +324,7 @@ fn a_choice_within_the_window_stays_and_a_moved_window_moves_it() {
     let (mut schedule, now) = with_window(window, 5);
     let chosen = schedule.renewal(0);
     for hours in 1..20 {
-        let later = Now {
+        let later = Moment {
             steady: now.steady + Duration::from_secs(hours * HOUR),
             ..now
         };
@@ -332,7 +332,7 @@ fn a_choice_within_the_window_stays_and_a_moved_window_moves_it() {
         schedule.window(0, window, Duration::from_secs(HOUR), later);
         assert_eq!(schedule.renewal(0), chosen);
     }
-    let later = Now {
+    let later = Moment {
         steady: now.steady + Duration::from_secs(20 * HOUR),
         ..now
     };

@@ -38,22 +38,22 @@ pub(super) fn workers(
 ) {
     let Some(php) = &site.php else { return };
     for mistake in mistakes(php) {
-        let Mistake { key, message, help } = mistake;
+        let PoolMistake { key, message, help } = mistake;
         report.add_at(places.php_key(number, key), message, Some(help));
     }
 }
 
 /// A mistake in the value of a key.
-struct Mistake {
+struct PoolMistake {
     key: &'static str,
     message: String,
     help: String,
 }
 
-fn mistakes(php: &Php) -> Vec<Mistake> {
+fn mistakes(php: &Php) -> Vec<PoolMistake> {
     let mut mistakes = Vec::new();
     let mut add = |key, message: String, help: &str| {
-        mistakes.push(Mistake { key, message, help: help.to_owned() });
+        mistakes.push(PoolMistake { key, message, help: help.to_owned() });
     };
     for (key, is_given, modes) in [
         ("start_workers", php.start_workers.is_some(), &[PoolMode::Dynamic][..]),

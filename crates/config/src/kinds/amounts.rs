@@ -143,9 +143,9 @@ fn rate(text: &str) -> Result<Rate, Problem> {
 }
 
 /// `"auto"` or a whole number of at least 1.
-pub(crate) struct Counted;
+pub(crate) struct AutoCount;
 
-impl ValueKind for Counted {
+impl ValueKind for AutoCount {
     type Value = Count;
 
     fn name() -> String {
@@ -281,7 +281,7 @@ fn size(text: &str) -> Result<u64, Problem> {
 }
 
 /// A duration, such as `"30s"`. Zero is refused, because no time limit can be zero.
-pub(crate) struct Span;
+pub(crate) struct TimeSpan;
 
 const SPAN_UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
@@ -289,7 +289,7 @@ const SPAN_UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_0
 /// sums.
 const LONGEST_SPAN: u64 = 30 * 24 * 3_600_000;
 
-impl ValueKind for Span {
+impl ValueKind for TimeSpan {
     type Value = Duration;
 
     fn name() -> String {
@@ -457,8 +457,11 @@ mod tests {
         for (milliseconds, shown) in
             [(500, "500ms"), (30_000, "30s"), (60_000, "60s"), (300_000, "5m"), (7_200_000, "2h")]
         {
-            assert_eq!(Span::show(&Duration::from_millis(milliseconds)), format!("\"{shown}\""));
+            assert_eq!(
+                TimeSpan::show(&Duration::from_millis(milliseconds)),
+                format!("\"{shown}\"")
+            );
         }
-        assert_eq!(Counted::show(&Count::Auto), "\"auto\"");
+        assert_eq!(AutoCount::show(&Count::Auto), "\"auto\"");
     }
 }

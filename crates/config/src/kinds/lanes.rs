@@ -12,9 +12,9 @@ use crate::settings::Lane;
 const MOST_LANES: usize = 64;
 
 /// The `[[site.php.lane]]` tables.
-pub(crate) struct Lanes;
+pub(crate) struct LaneTables;
 
-impl ValueKind for Lanes {
+impl ValueKind for LaneTables {
     type Value = Vec<Lane>;
 
     fn name() -> String {

@@ -12,9 +12,9 @@ use crate::system_log::SystemLog;
 use crate::values::{AccessFormat, AccessTarget, ErrorTarget, LogLevel};
 
 /// `"off"`, `"-"`, a file or the system's log.
-pub(crate) struct Access;
+pub(crate) struct AccessLogTarget;
 
-impl ValueKind for Access {
+impl ValueKind for AccessLogTarget {
     type Value = AccessTarget;
 
     fn name() -> String {
@@ -51,7 +51,7 @@ impl AccessTarget {
         }
         match text {
             "" => {
-                let help = format!("give {}", Access::name());
+                let help = format!("give {}", AccessLogTarget::name());
                 Err(("the log's place is empty".to_owned(), help))
             }
             "off" => Ok(AccessTarget::Off),
@@ -62,9 +62,9 @@ impl AccessTarget {
 }
 
 /// `"-"`, a file or the system's log.
-pub(crate) struct ErrorLog;
+pub(crate) struct ErrorLogTarget;
 
-impl ValueKind for ErrorLog {
+impl ValueKind for ErrorLogTarget {
     type Value = ErrorTarget;
 
     fn name() -> String {
@@ -145,9 +145,9 @@ const COMMON: &str = r#"%h %l %u %t "%r" %>s %b"#;
 const VHOST_COMBINED: &str = r#"%v:%p %h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i""#;
 
 /// `"error"`, `"warning"`, `"notice"` or `"info"`.
-pub(crate) struct Level;
+pub(crate) struct LevelName;
 
-impl ValueKind for Level {
+impl ValueKind for LevelName {
     type Value = LogLevel;
 
     fn name() -> String {

@@ -186,14 +186,14 @@ impl ValueKind for Hosts {
     }
 
     fn show(value: &Vec<HostPattern>) -> String {
-        List::<Host>::show(value)
+        List::<HostKind>::show(value)
     }
 
     fn read(
         value: &Spanned<DeValue<'_>>,
         report: &mut MistakeCollector<'_>,
     ) -> Option<Vec<HostPattern>> {
-        let hosts = List::<Host>::read(value, report)?;
+        let hosts = List::<HostKind>::read(value, report)?;
         if hosts.is_empty() {
             let help = "give at least one name; `\"*\"` is every name that no other site has";
             report.add(value.span(), "the list of hosts is empty", Some(help.to_owned()));
@@ -203,9 +203,9 @@ impl ValueKind for Hosts {
     }
 }
 
-struct Host;
+struct HostKind;
 
-impl ValueKind for Host {
+impl ValueKind for HostKind {
     type Value = HostPattern;
 
     fn name() -> String {

@@ -9,9 +9,9 @@ use crate::near;
 use crate::values::{AllowOverride, OverrideClass};
 
 /// `"All"`, `"None"`, or the classes of directives that are allowed.
-pub(crate) struct Overrides;
+pub(crate) struct OverrideClasses;
 
-impl ValueKind for Overrides {
+impl ValueKind for OverrideClasses {
     type Value = AllowOverride;
 
     fn name() -> String {
@@ -96,7 +96,7 @@ fn unknown(word: &str) -> Problem {
         .find(|name| near.is_some_and(|near| near.eq_ignore_ascii_case(name)))
     {
         Some(name) => format!("did you mean `{name}`?"),
-        None => format!("give {}", Overrides::name()),
+        None => format!("give {}", OverrideClasses::name()),
     };
     Problem::new(format!("`{word}` is no class of directives"), help)
 }
@@ -129,9 +129,9 @@ impl ValueKind for DirectiveName {
 }
 
 /// Directives, written as in a file.
-pub(crate) struct Rules;
+pub(crate) struct RuleLines;
 
-impl ValueKind for Rules {
+impl ValueKind for RuleLines {
     type Value = String;
 
     fn name() -> String {
@@ -176,7 +176,7 @@ mod tests {
         for (text, shown) in rows {
             let mut allowed = AllowOverride::none();
             let added = text.split(' ').try_for_each(|word| add(word, &mut allowed));
-            let found = added.ok().map(|()| Overrides::show(&allowed));
+            let found = added.ok().map(|()| OverrideClasses::show(&allowed));
             assert_eq!(found.as_deref(), shown, "{text}");
         }
     }

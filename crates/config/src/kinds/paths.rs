@@ -10,9 +10,9 @@ use crate::diagnostic::MistakeCollector;
 use crate::values::{RootTemplate, Symlinks, TryStep};
 
 /// The path of a file or folder.
-pub(crate) struct File;
+pub(crate) struct FilePath;
 
-impl ValueKind for File {
+impl ValueKind for FilePath {
     type Value = PathBuf;
 
     fn name() -> String {
@@ -45,9 +45,9 @@ pub(super) fn check_path(text: &str) -> Result<(), Problem> {
 }
 
 /// A document root, perhaps with `{host}`.
-pub(crate) struct Root;
+pub(crate) struct RootPath;
 
-impl ValueKind for Root {
+impl ValueKind for RootPath {
     type Value = RootTemplate;
 
     fn name() -> String {
@@ -148,14 +148,14 @@ impl ValueKind for Try {
     }
 
     fn show(value: &Vec<TryStep>) -> String {
-        List::<Step>::show(value)
+        List::<OneTryStep>::show(value)
     }
 
     fn read(
         value: &Spanned<DeValue<'_>>,
         report: &mut MistakeCollector<'_>,
     ) -> Option<Vec<TryStep>> {
-        let steps = List::<Step>::read(value, report)?;
+        let steps = List::<OneTryStep>::read(value, report)?;
         let Some((_, before_last)) = steps.split_last() else {
             report.add(
                 value.span(),
@@ -176,9 +176,9 @@ impl ValueKind for Try {
     }
 }
 
-struct Step;
+struct OneTryStep;
 
-impl ValueKind for Step {
+impl ValueKind for OneTryStep {
     type Value = TryStep;
 
     fn name() -> String {

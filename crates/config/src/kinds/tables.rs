@@ -94,9 +94,9 @@ impl<S: Headed> ValueKind for Table<S> {
 }
 
 /// The `[[site]]` tables.
-pub(crate) struct Sites;
+pub(crate) struct SiteTables;
 
-impl ValueKind for Sites {
+impl ValueKind for SiteTables {
     type Value = Vec<Site>;
 
     fn name() -> String {
@@ -213,9 +213,9 @@ impl ValueKind for Ini {
 }
 
 /// Environment variables.
-pub(crate) struct Environment;
+pub(crate) struct VariableTable;
 
-impl ValueKind for Environment {
+impl ValueKind for VariableTable {
     type Value = Vec<(String, String)>;
 
     fn name() -> String {

@@ -28,7 +28,7 @@ impl ValueKind for TlsTable {
         match value.get_ref() {
             DeValue::Boolean(false) => Some(SiteTls::default()),
             DeValue::String(_) => {
-                let source = Source::read(value, report)?;
+                let source = SourceName::read(value, report)?;
                 Some(SiteTls { source, ..SiteTls::default() })
             }
             DeValue::Array(tables) => {
@@ -82,9 +82,9 @@ fn read_table(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -
 }
 
 /// `"files"` or `"internal"`.
-pub(crate) struct Source;
+pub(crate) struct SourceName;
 
-impl ValueKind for Source {
+impl ValueKind for SourceName {
     type Value = CertificateSource;
 
     fn name() -> String {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::kinds::{
-    AtLeast, List, MethodName, NamedValue, Optional, PathGlob, PlainName, Proxies, Span, Text,
+    AtLeast, List, MethodName, NamedValue, Optional, PathGlob, PlainName, Proxies, Text, TimeSpan,
     Within,
 };
 use crate::listener::TrustedProxies;
@@ -51,7 +51,7 @@ section! {
         queue ("queue"): Option<usize> as Optional<AtLeast<usize, 0>> = None,
             "Unset is the site's `queue`.";
         /// How long a request of the lane may wait for a worker. Beyond it: 503 with Retry-After.
-        queue_timeout ("queue_timeout"): Option<Duration> as Optional<Span> = None,
+        queue_timeout ("queue_timeout"): Option<Duration> as Optional<TimeSpan> = None,
             "Unset is the site's `queue_timeout`.";
         /// Number of requests that the lane begins when it is its turn. With 3, it gets three
         /// workers for each that a lane with 1 gets, as long as requests of both wait.

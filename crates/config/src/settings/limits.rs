@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::kinds::{AtLeast, AutoSize, Counted, RateLimit, Size, Span, Within};
+use crate::kinds::{AtLeast, AutoCount, AutoSize, RateLimit, Size, TimeSpan, Within};
 use crate::section::section;
 use crate::values::{Count, Rate};
 
@@ -18,7 +18,7 @@ section! {
         /// Connections of one client at once. Further ones are closed. `"auto"` is no limit until
         /// three quarters of `connections` are open; from then on a sixteenth of
         /// `connections`, but at least 256.
-        client_connections ("client_connections"): Count as Counted = Count::Auto,
+        client_connections ("client_connections"): Count as AutoCount = Count::Auto,
             "A proxy or an office behind one address is not limited, and no address alone can take \
              all connections.";
         /// Requests of one client in a time: `"50/s"`, `"600/m"`, `"5000/h"` or `"off"`. Beyond
@@ -55,15 +55,15 @@ section! {
              temporary disk space.";
         /// From the first byte of a request (or the connection's start) to the end of its header.
         /// Beyond it: 408.
-        head_timeout ("head_timeout"): Duration as Span = Duration::from_secs(20),
+        head_timeout ("head_timeout"): Duration as TimeSpan = Duration::from_secs(20),
             "Apache's RequestReadTimeout: enough for slow phones, too short for slow-header \
              attacks.";
         /// From the connection's start to the end of its TLS handshake. Beyond it the connection is
         /// closed. At the limit of `connections`, those in their handshake are closed as idle ones.
-        handshake_timeout ("handshake_timeout"): Duration as Span = Duration::from_secs(10),
+        handshake_timeout ("handshake_timeout"): Duration as TimeSpan = Duration::from_secs(10),
             "Two round trips take a second on the slowest line.";
         /// Between two reads of a request body. Beyond it: 408.
-        body_timeout ("body_timeout"): Duration as Span = Duration::from_secs(30),
+        body_timeout ("body_timeout"): Duration as TimeSpan = Duration::from_secs(30),
             "A stalled upload frees its place.";
         /// Bytes per second that a request body must arrive with on average, after its first 20
         /// seconds; 0 is no limit. Beyond it: 408.
@@ -72,7 +72,7 @@ section! {
              and then keeps its place no longer.";
         /// Between two writes of a response that the client takes. Beyond it the connection is
         /// closed.
-        send_timeout ("send_timeout"): Duration as Span = Duration::from_secs(60),
+        send_timeout ("send_timeout"): Duration as TimeSpan = Duration::from_secs(60),
             "nginx's send_timeout; slow readers cost no PHP worker, only memory and disk.";
         /// Bytes per second that a client must take on average while a response waits for it, after
         /// `send_timeout`; 0 is no limit. Beyond it the connection is closed.
@@ -80,7 +80,7 @@ section! {
             "A client that takes a byte now and then holds its memory and disk no longer.";
         /// How long an idle connection is kept for the next request. Beyond it the connection is
         /// closed.
-        keep_alive_timeout ("keep_alive_timeout"): Duration as Span = Duration::from_secs(30),
+        keep_alive_timeout ("keep_alive_timeout"): Duration as TimeSpan = Duration::from_secs(30),
             "An idle connection costs little, and the next click usually comes within half a \
              minute.";
         /// Requests on one connection; 0 is no limit. The last response says `Connection: close`.
@@ -98,7 +98,7 @@ section! {
              of a processor.";
         /// On stop and reload: how long requests in flight may take to finish. Beyond it they are
         /// cut off.
-        drain_timeout ("drain_timeout"): Duration as Span = Duration::from_secs(60),
+        drain_timeout ("drain_timeout"): Duration as TimeSpan = Duration::from_secs(60),
             "The same as a site's `request_timeout`: all but scripts that asked for more can \
              finish.";
         /// Bytes of one request body or of one response to a slow reader that are held in memory.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::Site;
-use crate::kinds::{Access, ErrorLog, File, Format, Level};
+use crate::kinds::{AccessLogTarget, ErrorLogTarget, FilePath, Format, LevelName};
 use crate::section::section;
 use crate::system_log::{LogDaemon, SystemLog};
 use crate::values::{AccessFormat, AccessTarget, ErrorTarget, LogLevel};
@@ -16,7 +16,7 @@ section! {
         /// `"journald:TAG"` to systemd's journal; both parts may be left out (`"syslog:"` is
         /// `"syslog:local7:howdah"`). While the system's log does not run, lines are lost and
         /// counted.
-        access ("access"): AccessTarget as Access = AccessTarget::Stdout,
+        access ("access"): AccessTarget as AccessLogTarget = AccessTarget::Stdout,
             "journald and Docker collect standard output, and a server without a log is hard to \
              operate.";
         /// How a line of the access log looks: the name of a format, or a format of your own in the
@@ -30,13 +30,13 @@ section! {
             "The format that all log analysers read.";
         /// The error log: `"-"` for standard error, a file that lines are added to, or the system's
         /// log as in `access`. PHP's errors go there too.
-        error ("error"): ErrorTarget as ErrorLog = ErrorTarget::Stderr,
+        error ("error"): ErrorTarget as ErrorLogTarget = ErrorTarget::Stderr,
             "Visible in a terminal, and collected by service managers.";
         /// The socket of the system's log, for `"syslog:…"`.
-        syslog_socket ("syslog_socket"): PathBuf as File = PathBuf::from("/dev/log"),
+        syslog_socket ("syslog_socket"): PathBuf as FilePath = PathBuf::from("/dev/log"),
             "Where every syslog daemon listens.";
         /// The socket of systemd's journal, for `"journald:…"`.
-        journald_socket ("journald_socket"): PathBuf as File =
+        journald_socket ("journald_socket"): PathBuf as FilePath =
             PathBuf::from("/run/systemd/journal/socket"),
             "Where the journal listens for its own protocol.";
         /// The least serious lines that the error log gets: `"error"` (a request, a process or a
@@ -44,7 +44,7 @@ section! {
         /// `"info"` (mistakes of clients and other ordinary events). Ten lines of one kind are
         /// written within ten seconds for each site, and for each client; further ones are counted,
         /// and the count is written.
-        level ("level"): LogLevel as Level = LogLevel::Info,
+        level ("level"): LogLevel as LevelName = LogLevel::Info,
             "Everything that helps to find a mistake; floods of one kind are counted, not written.";
     }
 }

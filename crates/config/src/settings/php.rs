@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::{Lane, loopback};
 use crate::kinds::{
-    AtLeast, ConnectTo, Counted, Environment, Extension, File, Flag, FunctionName, Ini, Lanes,
-    List, Mode, ModeName, Niceness, Optional, PagePath, PhpVersion, Proxies, SandboxLevel,
-    SapiName, Size, SizeWithin, Span, Table, Text, User, VariableName, Within,
+    AtLeast, AutoCount, ConnectTo, Extension, FilePath, Flag, FunctionName, Ini, LaneTables, List,
+    Mode, ModeName, Niceness, Optional, PagePath, PhpVersion, Proxies, SandboxLevel, SapiName,
+    Size, SizeWithin, Table, Text, TimeSpan, User, VariableName, VariableTable, Within,
 };
 use crate::listener::TrustedProxies;
 use crate::section::section;
@@ -17,7 +17,7 @@ section! {
     /// A site's PHP pool.
     pub struct Php {
         /// The `howdah-php` program to run; one built against another PHP serves that version.
-        program ("program"): Option<PathBuf> as Optional<File> = None,
+        program ("program"): Option<PathBuf> as Optional<FilePath> = None,
             "Unset is the one that `version` names.";
         /// The version of PHP, as `"8.2"`: the pool runs `howdah-php8.2`, which is beside the
         /// `howdah` that runs. Sites of one server can have different versions. `howdah check`
@@ -25,7 +25,7 @@ section! {
         version ("version"): Option<String> as Optional<PhpVersion> = None,
             "Unset is `howdah-php`, or where that is missing the newest version that is there.";
         /// The php.ini to read.
-        ini_file ("ini_file"): Option<PathBuf> as Optional<File> = None,
+        ini_file ("ini_file"): Option<PathBuf> as Optional<FilePath> = None,
             "Unset is the one that `howdah-php` finds for itself, with the distribution's \
                 extensions.";
         /// How many PHP processes the pool keeps. `"auto"` starts them for requests that find no
@@ -38,7 +38,7 @@ section! {
         mode ("mode"): PoolMode as ModeName = PoolMode::Auto,
             "Fits any machine, and memory that is short does not bring the server down.";
         /// PHP processes at most, each of which runs one request at a time.
-        workers ("workers"): Count as Counted = Count::Auto,
+        workers ("workers"): Count as AutoCount = Count::Auto,
             "`auto` is four per processor: scripts spend most of their time waiting for databases.";
         /// Workers that a pool with `mode = "dynamic"` starts with.
         start_workers ("start_workers"): Option<usize> as Optional<AtLeast<usize, 1>> = None,
@@ -56,7 +56,7 @@ section! {
         /// How long a worker has nothing to do before it ends, with `mode = "auto"` or
         /// `"ondemand"`. With `mode = "dynamic"`, free workers between `min_spare_workers` and
         /// `max_spare_workers` end after that time.
-        idle_timeout ("idle_timeout"): Option<Duration> as Optional<Span> = None,
+        idle_timeout ("idle_timeout"): Option<Duration> as Optional<TimeSpan> = None,
             "Unset is 5 minutes with `\"auto\"`, 10 s with `\"ondemand\"`, as in php-fpm, and no \
                 limit with `\"dynamic\"`.";
         /// The part of the memory, in per cent, that the workers of a pool with `mode = "auto"` may
@@ -69,12 +69,12 @@ section! {
         queue ("queue"): usize as AtLeast<usize, 0> = 1024,
             "Takes a burst; a longer queue would only be answered after its visitors have left.";
         /// How long a request may wait for a free worker. Beyond it: 503 with Retry-After.
-        queue_timeout ("queue_timeout"): Duration as Span = Duration::from_secs(15),
+        queue_timeout ("queue_timeout"): Duration as TimeSpan = Duration::from_secs(15),
             "Few visitors wait longer, and what they no longer want is not worth running.";
         /// Lanes for requests that wait apart from the others. See `[[site.php.lane]]` below. In
         /// every pool the clients whose requests wait take turns, and a full queue takes a request
         /// of a client with few places in exchange for one of the client with the most.
-        lanes ("lane"): Vec<Lane> as Lanes = Vec::new(),
+        lanes ("lane"): Vec<Lane> as LaneTables = Vec::new(),
             "Most sites need none: no client can keep the others out.";
         /// The path of a page with the state of the pool, in the words of php-fpm's own: as text,
         /// and as `?json`, `?html`, `?xml` or `?openmetrics`; `&full` adds every worker with its
@@ -98,20 +98,20 @@ section! {
         /// time that it names if that is longer. Beyond it the worker is killed: 504. A
         /// `max_execution_time` in a `.htaccess` or `.user.ini` file counts as if the script had
         /// set it at its start; that of `ini` and php.ini does not.
-        request_timeout ("request_timeout"): Duration as Span = Duration::from_secs(60),
+        request_timeout ("request_timeout"): Duration as TimeSpan = Duration::from_secs(60),
             "nginx's fastcgi_read_timeout. PHP's `max_execution_time` counts only processor time \
                 and ends earlier.";
         /// How long a script may run, whatever its signs of life. Beyond it the worker is killed:
         /// 504, or an end of the output that the client notices.
         request_terminate_timeout ("request_terminate_timeout"):
-            Option<Duration> as Optional<Span> = None,
+            Option<Duration> as Optional<TimeSpan> = None,
             "Unset is one hour, or `request_timeout` if that is longer: imports, updates and \
                 backups run as on Apache, and a worker that is stuck after `set_time_limit(0)` \
                 comes back.";
         /// Time after which a running script is written to the error log, once, with its backtrace,
         /// URL, memory, and the time that it has waited and run. The script goes on. `"0s"` is
         /// never.
-        slow_after ("slow_after"): Option<Duration> as Optional<Span> = None,
+        slow_after ("slow_after"): Option<Duration> as Optional<TimeSpan> = None,
             "Unset is never: each worker has a thread for it. php-fpm's `request_slowlog_timeout`.";
         /// Functions of a backtrace that are written: the innermost ones.
         slow_trace_depth ("slow_trace_depth"): u64 as Within<1, 1000> = 20,
@@ -171,7 +171,7 @@ section! {
         /// The working directory outside of scripts: while PHP starts, for preloading, and for
         /// shutdown functions, destructors and session handlers. A script itself always begins in
         /// its own folder. PHP does not start if the folder cannot be entered.
-        chdir ("chdir"): Option<PathBuf> as Optional<File> = None,
+        chdir ("chdir"): Option<PathBuf> as Optional<FilePath> = None,
             "Unset is the folder of the present script until its end, and of the last one after \
                 it. php-fpm's `chdir`. There is no `chroot`: see [pools.md](pools.md).";
         /// The scheduling priority of the pool's processes, as nice(1) has it: 19 yields to all
@@ -187,7 +187,7 @@ section! {
             "The distribution's php.ini decides.";
         /// Environment variables that scripts see. Nothing else of the server's environment reaches
         /// them, except `PATH` and those of `pass_env`.
-        env ("env"): Vec<(String, String)> as Environment = Vec::new(),
+        env ("env"): Vec<(String, String)> as VariableTable = Vec::new(),
             "The server's own environment may hold secrets that are none of a script's business.";
         /// Variables of the server's own environment that scripts see as well.
         pass_env ("pass_env"): Vec<String> as List<VariableName> = Vec::new(),
@@ -198,7 +198,7 @@ section! {
         /// Sessions older than `session.gc_maxlifetime` are deleted about every ten minutes, by a
         /// request that has a session, unless `ini` or `admin_ini` say otherwise with
         /// `session.gc_probability` or keep sessions elsewhere with `session.save_path`.
-        state_dir ("state_dir"): Option<PathBuf> as Optional<File> = None,
+        state_dir ("state_dir"): Option<PathBuf> as Optional<FilePath> = None,
             "Unset is `/var/lib/howdah/NAME` as root, else `howdah-UID/NAME` in the folder for \
                 temporary files.";
         /// The name under which scripts see PHP run (`PHP_SAPI`): that of Apache's module, or that
@@ -230,10 +230,10 @@ section! {
                 the next.";
         /// Folders and files that scripts may read and execute beside those that `sandbox` leaves
         /// them, as far as the user's permissions go.
-        readable ("readable"): Vec<PathBuf> as List<File> = Vec::new(),
+        readable ("readable"): Vec<PathBuf> as List<FilePath> = Vec::new(),
             "The levels of `sandbox` leave a site what belongs to it.";
         /// As `readable`, and scripts may also write there.
-        writable ("writable"): Vec<PathBuf> as List<File> = Vec::new(),
+        writable ("writable"): Vec<PathBuf> as List<FilePath> = Vec::new(),
             "The levels of `sandbox` leave a site what belongs to it.";
         /// The only places that scripts and the programs that they execute may connect to:
         /// `"127.0.0.1:3306"`, `"*:443"`, `"unix:/run/mysqld/mysqld.sock"`, `"udp"` for UDP, which
@@ -255,6 +255,15 @@ section! {
         private_tmp ("private_tmp"): bool as Flag = true,
             "Debian's Apache has one too. Files in a shared `/tmp` are read, guessed and replaced \
                 by other sites.";
+        /// Whether the pool has shared memory of its own: System V segments, semaphores and message
+        /// queues, and `/dev/shm`. Its workers share them, also after a reload. Needs root's rights
+        /// when the server starts.
+        private_ipc ("private_ipc"): bool as Flag = true,
+            "What is shared by key or name can be read, guessed and used up by other sites.";
+        /// Bytes that the pool's own `/dev/shm` may hold, and as many again for its System V
+        /// segments. Beyond it: writing and creating fail. Needs `private_ipc`.
+        shm_size ("shm_size"): u64 as SizeWithin<{ 64 << 10 }, { 1 << 40 }> = 64 << 20,
+            "What containers usually have. Opcache, APCu and requests need none of it.";
         /// Whether the pool sees in `/proc` only the processes that it started. Needs root's rights
         /// when the server starts.
         hide_processes ("hide_processes"): bool as Flag = true,
@@ -292,7 +301,7 @@ section! {
         /// Processor time of a process. A worker that has used as much is replaced after its
         /// request, and killed if that request takes another minute of it. A program that a script
         /// executes is killed. Rounded up to seconds.
-        cpu ("cpu"): Option<Duration> as Optional<Span> = None,
+        cpu ("cpu"): Option<Duration> as Optional<TimeSpan> = None,
             "Unset is no limit: `request_timeout` bounds each request, and a worker serves many.";
     }
 }

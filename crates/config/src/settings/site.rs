@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::{Php, SiteTls};
 use crate::kinds::{
-    Accel, Access, Addresses, AtLeast, AutoSize, Charset, Coding, DirectiveName, ErrorPages,
-    FieldName, FieldRules, FieldTable, File, Flag, Format, Hosts, List, ModuleName, NameGlob,
-    NamePattern, Optional, Overrides, PhpTable, PlainName, RateLimit, Root, Rules, Span,
-    SymlinkPolicy, TlsTable, Try, TypeGlob, UpstreamUrl,
+    Accel, AccessLogTarget, Addresses, AtLeast, AutoSize, Charset, Coding, DirectiveName,
+    ErrorPages, FieldName, FieldRules, FieldTable, FilePath, Flag, Format, Hosts, List, ModuleName,
+    NameGlob, NamePattern, Optional, OverrideClasses, PhpTable, PlainName, RateLimit, RootPath,
+    RuleLines, SymlinkPolicy, TimeSpan, TlsTable, Try, TypeGlob, UpstreamUrl,
 };
 use crate::listener::{ListenAddress, Listener};
 use crate::section::section;
@@ -41,7 +41,7 @@ section! {
         /// of the path is replaced by the request's host name, so that one entry serves thousands
         /// of sites: `"/srv/www/{host}/public"`. A relative path starts at the folder of the
         /// configuration file.
-        root ("root"): RootTemplate as Root = RootTemplate::Fixed(PathBuf::new()),
+        root ("root"): RootTemplate as RootPath = RootTemplate::Fixed(PathBuf::new()),
             "Must be given: a guess could publish the wrong folder.";
         /// The index files of a folder. The first that exists is used.
         index ("index"): Vec<String> as List<PlainName> =
@@ -85,7 +85,7 @@ section! {
         /// directives, and with `Options=` which options. A directive that is not allowed is an
         /// error: 500 for what the file covers. With `"None"` and no `allow_override_list` they are
         /// not read.
-        allow_override ("allow_override"): AllowOverride as Overrides = AllowOverride::all(),
+        allow_override ("allow_override"): AllowOverride as OverrideClasses = AllowOverride::all(),
             "Anybody who may write such a file may also write a script, which may do more.";
         /// Directives that `.htaccess` files may use besides, as Apache's `AllowOverrideList`.
         allow_override_list ("allow_override_list"): Vec<String> as
@@ -93,7 +93,7 @@ section! {
             "Everything is allowed already.";
         /// Directives for the whole site, as they would stand in a `.htaccess` file in its root;
         /// such a file adds to them. `htaccess` and `allow_override` say nothing about them.
-        rules ("rules"): Option<String> as Optional<Rules> = None,
+        rules ("rules"): Option<String> as Optional<RuleLines> = None,
             "Most sites have their own in `.htaccess`.";
         /// Modules of Apache that `<IfModule>` finds besides the usual ones: `"brotli"`,
         /// `"substitute"`. [htaccess.md](htaccess.md) lists the usual ones.
@@ -108,18 +108,18 @@ section! {
         upstreams ("upstreams"): Vec<Upstream> as List<UpstreamUrl> = Vec::new(),
             "A `.htaccess` file must not be able to make the server send requests to any machine.";
         /// How long a connection to an upstream may take to be made. Beyond it: 503.
-        upstream_connect_timeout ("upstream_connect_timeout"): Duration as Span =
+        upstream_connect_timeout ("upstream_connect_timeout"): Duration as TimeSpan =
             Duration::from_secs(10),
             "A server that lives answers after one round trip, and one that is gone should be \
                 noticed before the visitor leaves.";
         /// How often the names of upstreams are looked up again. Threads of their own do that;
         /// requests use the addresses that were found last.
-        upstream_resolve ("upstream_resolve"): Duration as Span = Duration::from_secs(30),
+        upstream_resolve ("upstream_resolve"): Duration as TimeSpan = Duration::from_secs(30),
             "The system's resolver does not tell how long an answer holds; half a minute is what \
                 most changing names have.";
         /// The authorities that upstreams over TLS have their certificates from: a file in PEM. It
         /// takes the place of the system's.
-        upstream_ca_file ("upstream_ca_file"): Option<PathBuf> as Optional<File> = None,
+        upstream_ca_file ("upstream_ca_file"): Option<PathBuf> as Optional<FilePath> = None,
             "The system knows the public authorities. Certificates are verified always.";
         /// The name that upstreams over TLS have in their certificates, and that they are told in
         /// the handshake (SNI).
@@ -127,7 +127,7 @@ section! {
             "Unset is the host of the upstream's URL.";
         /// How long an upstream may take to take more of a request or to send more of its response.
         /// Beyond it: 504, or where the response is on its way, its end.
-        upstream_timeout ("upstream_timeout"): Duration as Span = Duration::from_secs(60),
+        upstream_timeout ("upstream_timeout"): Duration as TimeSpan = Duration::from_secs(60),
             "Apache's own for proxied requests, its Timeout.";
         /// The connections to each upstream that each thread keeps for further requests; 0 keeps
         /// none.
@@ -137,11 +137,12 @@ section! {
         /// How long such a connection is kept. A request that was sent when the upstream closed it
         /// is sent again over a new one, if it is idempotent (GET, HEAD, PUT, DELETE, OPTIONS);
         /// others get 502.
-        upstream_kept_timeout ("upstream_kept_timeout"): Duration as Span = Duration::from_secs(4),
+        upstream_kept_timeout ("upstream_kept_timeout"): Duration as TimeSpan
+            = Duration::from_secs(4),
             "Node.js, the most common upstream, closes its side after five seconds.";
         /// How long an upstream that could not be reached is left alone. Until then its requests
         /// get 503 at once.
-        upstream_retry ("upstream_retry"): Duration as Span = Duration::from_secs(1),
+        upstream_retry ("upstream_retry"): Duration as TimeSpan = Duration::from_secs(1),
             "A server that restarts is found again at once, and one that is gone keeps no request \
                 waiting.";
         /// The tunnels that the site may have at once: WebSockets that an upstream has accepted. A
@@ -154,7 +155,7 @@ section! {
         client_tunnels ("client_tunnels"): usize as AtLeast<usize, 0> = 256,
             "An office behind one address has a hundred open pages; one visitor has a few.";
         /// How long no byte may pass a tunnel in either direction. Beyond it the tunnel ends.
-        tunnel_timeout ("tunnel_timeout"): Duration as Span = Duration::from_secs(60),
+        tunnel_timeout ("tunnel_timeout"): Duration as TimeSpan = Duration::from_secs(60),
             "Apache's and nginx's own. Most WebSocket servers send a ping more often.";
         /// The pages for errors, by status: paths of the site, as
         /// `{ 404 = "/404.html", 503 = "/busy.php" }`, with every other character escaped as in a
@@ -214,7 +215,7 @@ section! {
                 file.";
         /// Further folders below which `X-Sendfile` may name files, whatever they are called, even
         /// sources of PHP. A relative path starts at the folder of the configuration file.
-        sendfile_roots ("sendfile_roots"): Vec<PathBuf> as List<File> = Vec::new(),
+        sendfile_roots ("sendfile_roots"): Vec<PathBuf> as List<FilePath> = Vec::new(),
             "Private files are best kept outside the root; only the operator can say where.";
         /// The folders that `X-Accel-Redirect` names by paths of URLs, as
         /// `{ "/protected/" = "/srv/files" }`: `/protected/a%20b.pdf` is then `/srv/files/a b.pdf`.
@@ -238,7 +239,7 @@ section! {
         /// The site's access log, as `access` of `[log]`. Sites may share a file. The folder may
         /// belong to the site's owner: a symbolic link in the path counts if it belongs to root or
         /// to the owner of the place that it leads to.
-        access_log ("access_log"): Option<AccessTarget> as Optional<Access> = None,
+        access_log ("access_log"): Option<AccessTarget> as Optional<AccessLogTarget> = None,
             "Unset is the server's access log.";
         /// How a line of the site's access log looks, as `format` of `[log]`.
         access_log_format ("access_log_format"): Option<AccessFormat> as Optional<Format> = None,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::kinds::{
-    Ciphers, File, Flag, List, OldestTls, Optional, Source, TransportSecurity, Verify,
+    Ciphers, FilePath, Flag, List, OldestTls, Optional, SourceName, TransportSecurity, Verify,
 };
 use crate::section::section;
 use crate::values::{CertificateSource, CipherPolicy, ClientVerify, TlsVersion};
@@ -15,17 +15,17 @@ section! {
         /// ordered from the authorities of `[acme]`; `"internal"` is the local authority, which
         /// makes certificates for development. `tls = "auto"` is short for
         /// `tls = { from = "auto" }`.
-        source ("from"): CertificateSource as Source = CertificateSource::Files,
+        source ("from"): CertificateSource as SourceName = CertificateSource::Files,
             "Browsers trust the certificates of known authorities; the local one must be trusted \
              by hand.";
         /// Files with a certificate in PEM, each followed by the certificates of the authorities
         /// between it and the root. Several certificates, for example with an ECDSA and an RSA key,
         /// stand side by side; the client's abilities choose. Changed files are read again.
-        cert ("cert"): Vec<PathBuf> as List<File> = Vec::new(),
+        cert ("cert"): Vec<PathBuf> as List<FilePath> = Vec::new(),
             "A site without a certificate is not reachable over https.";
         /// Files with the keys of `cert` in PEM, in the same order. The supervisor reads them
         /// before it gives up its rights; the front's user needs no right to read them.
-        key ("key"): Vec<PathBuf> as List<File> = Vec::new(),
+        key ("key"): Vec<PathBuf> as List<FilePath> = Vec::new(),
             "Each certificate has a key of its own.";
         /// The oldest version of TLS that clients of this site may use: `"1.2"` or `"1.3"`.
         min_version ("min_version"): TlsVersion as OldestTls = TlsVersion::Tls12,
@@ -39,15 +39,15 @@ section! {
         /// of one of them. Rules and scripts see it in mod_ssl's variables `SSL_CLIENT_…`. The file
         /// is read again when it changes. A file that cannot be used closes the site: see
         /// [https.md](https.md).
-        client_ca ("client_ca"): Option<PathBuf> as Optional<File> = None,
+        client_ca ("client_ca"): Option<PathBuf> as Optional<FilePath> = None,
             "Visitors have no certificates.";
         /// With `client_ca`: `"require"` refuses clients without a certificate, also those over
         /// http; `"optional"` serves them.
         client_verify ("client_verify"): ClientVerify as Verify = ClientVerify::Require,
             "Who names authorities wants their clients alone.";
         /// Whether clients that come back may send requests before the end of the handshake
-        /// (0-RTT), in TLS 1.3 and over QUIC. GET, HEAD and OPTIONS without content are answered,
-        /// and scripts see `HTTP_EARLY_DATA` as `1`; others get 425, and clients send them again
+        /// (0-RTT), in TLS 1.3 and over QUIC. GET and HEAD without content are answered, and
+        /// scripts see `HTTP_EARLY_DATA` as `1`; others get 425, and clients send them again
         /// after the handshake. Sessions of the site are kept in memory, and end with a reload. Not
         /// with `client_ca`. See [https.md](https.md).
         early_data ("early_data"): bool as Flag = false,

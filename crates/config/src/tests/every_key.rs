@@ -188,6 +188,8 @@ fn every_key_reaches_its_field() {
         connect = ["127.0.0.1:3306", "*:443", "unix:/run/x.sock", "udp"]
         no_new_privs = false
         private_tmp = false
+        private_ipc = false
+        shm_size = "1M"
         hide_processes = false
         rlimits = { nproc = 100, core = "1M", nofile = 200, fsize = "2G", as = "3G", cpu = "4m" }
 
@@ -359,6 +361,8 @@ fn every_key_reaches_its_field() {
         ]),
         no_new_privs: false,
         private_tmp: false,
+        private_ipc: false,
+        shm_size: 1 << 20,
         hide_processes: false,
         lanes: vec![Lane {
             name: "search".into(),

@@ -43,7 +43,7 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// The TCP port, if it is one.
+    /// The TCP port, if it is one. `None` for another kind of destination.
     pub fn port(&self) -> Option<u16> {
         match self {
             Destination::Tcp(address) => Some(address.port()),

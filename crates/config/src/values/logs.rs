@@ -30,7 +30,7 @@ pub enum AccessFormat {
 }
 
 impl AccessFormat {
-    /// Returns the words of a format that is none of Howdah's.
+    /// Returns the words of a format that is none of Howdah's. `None` for one of Howdah's.
     pub fn own(&self) -> Option<&LogFormat> {
         match self {
             AccessFormat::Own(format) => Some(format),
@@ -78,7 +78,7 @@ impl LogLevel {
         }
     }
 
-    /// The level of that name.
+    /// The level of that name. `None` if no level has it.
     pub fn from_name(name: &[u8]) -> Option<LogLevel> {
         LogLevel::ALL.into_iter().find(|level| level.name().as_bytes() == name)
     }

@@ -98,8 +98,8 @@ impl Upstream {
         (self.socket.is_none() && !is_known).then_some(host)
     }
 
-    /// Returns path and query of `url`, if `url` is this server's. A URL that
-    /// names no socket is also that of a server on one.
+    /// Returns path and query of `url`, if `url` is this server's. A URL that names no socket is
+    /// also that of a server on one. `None` for a URL of another server.
     pub fn path_of<'u>(&self, url: &'u [u8]) -> Option<&'u [u8]> {
         let (named, rest) = Upstream::split(url)?;
         let is_same = named.host == self.host

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use howdah_config::Config;
-use howdah_files::{Answer, FileBody, Limits, Representation, Store};
+use howdah_files::{Answer, FileBody, Representation, Store, StoreLimits};
 use howdah_http::{Method, Request, ResponseHead};
 use howdah_site::{Client, DocumentHost, DocumentPath, Host, PathKind, Scratch, Sites};
 
@@ -81,14 +81,14 @@ pub struct Counter {
 
 impl Counter {
     pub fn new(folder: &Folder) -> Counter {
-        Counter::with(folder, "owner", Limits::default())
+        Counter::with(folder, "owner", StoreLimits::default())
     }
 
-    pub fn with(folder: &Folder, symlinks: &str, limits: Limits) -> Counter {
+    pub fn with(folder: &Folder, symlinks: &str, limits: StoreLimits) -> Counter {
         Counter::at(&folder.root(), symlinks, limits)
     }
 
-    pub fn at(root: &Path, symlinks: &str, limits: Limits) -> Counter {
+    pub fn at(root: &Path, symlinks: &str, limits: StoreLimits) -> Counter {
         let text = format!(
             "[[site]]\nhosts = [\"*\"]\nroot = {:?}\nsymlinks = {symlinks:?}\nphp = false\n",
             root.display().to_string()

@@ -34,7 +34,7 @@ struct ExpressionParser {
     end: usize,
 }
 
-type Parsed<T> = Result<T, BadExpression>;
+type ParseResult<T> = Result<T, BadExpression>;
 
 impl ExpressionParser {
     fn new(text: &[u8], tokens: Vec<Token>) -> ExpressionParser {
@@ -62,25 +62,25 @@ impl ExpressionParser {
         is
     }
 
-    fn expect(&mut self, kind: &TokenKind, what: &str) -> Parsed<()> {
+    fn expect(&mut self, kind: &TokenKind, what: &str) -> ParseResult<()> {
         match self.take_if(kind) {
             true => Ok(()),
             false => self.fail(format!("{what} is expected here")),
         }
     }
 
-    fn fail<T>(&self, message: impl Into<String>) -> Parsed<T> {
+    fn fail<T>(&self, message: impl Into<String>) -> ParseResult<T> {
         Err(fault(self.place(), message))
     }
 
-    fn end(&self) -> Parsed<()> {
+    fn end(&self) -> ParseResult<()> {
         match self.peek() {
             None => Ok(()),
             Some(_) => self.fail("nothing is expected here"),
         }
     }
 
-    fn deeper(&self, depth: usize) -> Parsed<usize> {
+    fn deeper(&self, depth: usize) -> ParseResult<usize> {
         match depth < DEEPEST {
             true => Ok(depth + 1),
             false => self.fail("the expression is nested too deeply"),
@@ -88,7 +88,7 @@ impl ExpressionParser {
     }
 
     /// Conditions with `||` between them.
-    fn any(&mut self, depth: usize) -> Parsed<Condition> {
+    fn any(&mut self, depth: usize) -> ParseResult<Condition> {
         let mut conditions = vec![self.all(depth)?];
         while self.take_if(&TokenKind::Or) {
             conditions.push(self.all(depth)?);
@@ -100,7 +100,7 @@ impl ExpressionParser {
     }
 
     /// Conditions with `&&` between them.
-    fn all(&mut self, depth: usize) -> Parsed<Condition> {
+    fn all(&mut self, depth: usize) -> ParseResult<Condition> {
         let mut conditions = vec![self.one(depth)?];
         while self.take_if(&TokenKind::And) {
             conditions.push(self.one(depth)?);
@@ -111,7 +111,7 @@ impl ExpressionParser {
         })
     }
 
-    fn one(&mut self, depth: usize) -> Parsed<Condition> {
+    fn one(&mut self, depth: usize) -> ParseResult<Condition> {
         let mut negated = false;
         while self.take_if(&TokenKind::Not) {
             negated = !negated;
@@ -141,7 +141,7 @@ impl ExpressionParser {
     }
 
     /// `-X word`.
-    fn test(&mut self, letter: u8, depth: usize) -> Parsed<Condition> {
+    fn test(&mut self, letter: u8, depth: usize) -> ParseResult<Condition> {
         let place = self.place();
         self.next += 1;
         let word = self.word(depth)?;
@@ -167,7 +167,7 @@ impl ExpressionParser {
     }
 
     /// `word operator …`.
-    fn comparison(&mut self, depth: usize) -> Parsed<Condition> {
+    fn comparison(&mut self, depth: usize) -> ParseResult<Condition> {
         let word = self.word(depth)?;
         let place = self.place();
         Ok(match self.take() {
@@ -195,7 +195,7 @@ impl ExpressionParser {
         })
     }
 
-    fn regex(&mut self) -> Parsed<Box<Pattern>> {
+    fn regex(&mut self) -> ParseResult<Box<Pattern>> {
         let place = self.place();
         match self.take() {
             Some(TokenKind::Regex(text, caseless)) => match Pattern::new(&text, caseless) {
@@ -208,7 +208,7 @@ impl ExpressionParser {
 
     /// `{ word, … }`. Functions that give lists are other modules' in Apache, and there is none
     /// here.
-    fn list(&mut self, depth: usize) -> Parsed<Vec<ExpressionWord>> {
+    fn list(&mut self, depth: usize) -> ParseResult<Vec<ExpressionWord>> {
         let place = self.place();
         if let Some(TokenKind::Name(name)) = self.peek() {
             let message =
@@ -225,7 +225,7 @@ impl ExpressionParser {
     }
 
     /// Words with dots between them.
-    fn word(&mut self, depth: usize) -> Parsed<ExpressionWord> {
+    fn word(&mut self, depth: usize) -> ParseResult<ExpressionWord> {
         let mut words = vec![self.single(depth)?];
         while self.take_if(&TokenKind::Dot) {
             words.push(self.single(depth)?);
@@ -233,7 +233,7 @@ impl ExpressionParser {
         Ok(joined(words))
     }
 
-    fn single(&mut self, depth: usize) -> Parsed<ExpressionWord> {
+    fn single(&mut self, depth: usize) -> ParseResult<ExpressionWord> {
         let place = self.place();
         match self.take() {
             Some(TokenKind::Number(digits)) => Ok(ExpressionWord::Number(digits.into())),
@@ -256,7 +256,7 @@ impl ExpressionParser {
     }
 
     /// After `%{`.
-    fn variable(&mut self, depth: usize, place: usize) -> Parsed<ExpressionWord> {
+    fn variable(&mut self, depth: usize, place: usize) -> ParseResult<ExpressionWord> {
         let Some(TokenKind::Name(name)) = self.take() else {
             return Err(fault(place, "a variable's name is expected here"));
         };
@@ -279,7 +279,7 @@ impl ExpressionParser {
     }
 
     /// Parses the parts of a string.
-    fn pieces(&mut self, depth: usize) -> Parsed<ExpressionWord> {
+    fn pieces(&mut self, depth: usize) -> ParseResult<ExpressionWord> {
         let mut words = Vec::new();
         loop {
             let place = self.place();
@@ -306,7 +306,7 @@ fn fault(offset: usize, message: impl Into<String>) -> BadExpression {
     BadExpression { message: message.into(), offset }
 }
 
-fn call(name: &[u8], argument: ExpressionWord, place: usize) -> Parsed<ExpressionWord> {
+fn call(name: &[u8], argument: ExpressionWord, place: usize) -> ParseResult<ExpressionWord> {
     match Function::named(name) {
         Ok(function) => Ok(ExpressionWord::Call(function, Box::new(argument))),
         Err(message) => Err(fault(place, message)),
@@ -322,7 +322,7 @@ fn joined(mut words: Vec<ExpressionWord>) -> ExpressionWord {
 }
 
 /// Returns the network that a constant string names.
-fn subnet(operator: &str, word: &ExpressionWord, place: usize) -> Parsed<Subnet> {
+fn subnet(operator: &str, word: &ExpressionWord, place: usize) -> ParseResult<Subnet> {
     let ExpressionWord::Text(text) = word else {
         let message = format!("{operator} takes an address or a network as a string in quotes");
         return Err(fault(place, message));

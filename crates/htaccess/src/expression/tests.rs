@@ -8,7 +8,7 @@ use context::{Disk, FIELDS};
 use super::Expression;
 use super::properties::expression;
 use crate::evaluation_context::EvaluationContext;
-use crate::mutation::Random;
+use crate::mutation::Mutator;
 use crate::pattern::Captures;
 use crate::testing::{request, transaction};
 use crate::transaction::Transaction;
@@ -419,5 +419,5 @@ fn any_bytes() {
         b"'", b"\"", b"%{", b"}", b"(", b")", b"{", b"&&", b"||", b"!", b"/", b"m#", b"-in", b"$0",
         b"\\", b".", b"-z", b"lt",
     ];
-    Random(3).mutations(seeds, words, 20_000, expression);
+    Mutator(3).mutations(seeds, words, 20_000, expression);
 }

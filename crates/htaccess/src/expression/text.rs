@@ -11,22 +11,22 @@ use crate::transaction::Transaction;
 
 /// A string expression, or the literal that most of them are.
 #[derive(Clone, Debug)]
-pub enum Text {
+pub enum StringExpression {
     /// A text that is the same for every request.
     Literal(Box<[u8]>),
     /// An expression that is evaluated for each request.
     Expression(Arc<Expression>),
 }
 
-impl Text {
+impl StringExpression {
     /// Compiles the argument of that index.
-    pub(crate) fn new(argument: usize, text: &[u8]) -> Result<Text, Complaint> {
+    pub(crate) fn new(argument: usize, text: &[u8]) -> Result<StringExpression, Complaint> {
         // A backslash escapes in a string expression, and $0 to $9 are captures.
         if !text.iter().any(|byte| b"%\\$\n".contains(byte)) {
-            return Ok(Text::Literal(text.into()));
+            return Ok(StringExpression::Literal(text.into()));
         }
         match Expression::string(text) {
-            Ok(expression) => Ok(Text::Expression(Arc::new(expression))),
+            Ok(expression) => Ok(StringExpression::Expression(Arc::new(expression))),
             Err(error) => {
                 Err(Complaint::about(argument, format!("not an expression: {}", error.message)))
             }
@@ -36,8 +36,8 @@ impl Text {
     /// Returns the text as it was written.
     pub fn source(&self) -> &[u8] {
         match self {
-            Text::Literal(text) => text,
-            Text::Expression(expression) => expression.text(),
+            StringExpression::Literal(text) => text,
+            StringExpression::Expression(expression) => expression.text(),
         }
     }
 
@@ -51,8 +51,8 @@ impl Text {
         context: &mut dyn EvaluationContext,
     ) -> Result<Cow<'_, [u8]>, String> {
         match self {
-            Text::Literal(text) => Ok(Cow::Borrowed(text)),
-            Text::Expression(expression) => expression
+            StringExpression::Literal(text) => Ok(Cow::Borrowed(text)),
+            StringExpression::Expression(expression) => expression
                 .render(transaction, context, &mut Captures::default())
                 .map(Cow::Owned),
         }

@@ -20,13 +20,13 @@ pub(super) struct Parser<'p> {
 /// The items of one level: the whole file, or the content of a section like `<IfModule>` that
 /// applies.
 #[derive(Default)]
-struct Level {
+struct ItemLevel {
     items: Vec<Item>,
     /// Sections that are still open, outermost first.
     open: Vec<Item>,
 }
 
-impl Level {
+impl ItemLevel {
     fn add(&mut self, item: Item) {
         match self.open.last_mut().and_then(|section| section.items.as_mut()) {
             Some(items) => items.push(item),
@@ -55,7 +55,7 @@ impl<'p> Parser<'p> {
     }
 
     pub(super) fn run(mut self) -> Parsed {
-        let mut level = Level::default();
+        let mut level = ItemLevel::default();
         while let Some(line) = self.next_line() {
             self.line(&line, &mut level);
         }
@@ -94,8 +94,8 @@ impl<'p> Parser<'p> {
     }
 
     /// Adds the content of a section that applies, up to its end tag.
-    fn let_through(&mut self, section: &Item, level: &mut Level) {
-        let mut inner = Level::default();
+    fn let_through(&mut self, section: &Item, level: &mut ItemLevel) {
+        let mut inner = ItemLevel::default();
         let mut ended = false;
         while let Some(line) = self.next_line() {
             let tag = line.text.strip_prefix(b"</").and_then(|tag| tag.strip_suffix(b">"));
@@ -166,7 +166,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    fn line(&mut self, line: &LogicalLine<'p>, level: &mut Level) {
+    fn line(&mut self, line: &LogicalLine<'p>, level: &mut ItemLevel) {
         if line.text.is_empty() || line.text[0] == b'#' {
             return;
         }
@@ -198,7 +198,7 @@ impl<'p> Parser<'p> {
         self.item(item, level);
     }
 
-    fn item(&mut self, item: Item, level: &mut Level) {
+    fn item(&mut self, item: Item, level: &mut ItemLevel) {
         if item.items.is_none() {
             return level.add(item);
         }
@@ -223,7 +223,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    fn end(&mut self, line: &LogicalLine<'_>, tag: &[u8], level: &mut Level) {
+    fn end(&mut self, line: &LogicalLine<'_>, tag: &[u8], level: &mut ItemLevel) {
         let shown = tag.escape_ascii();
         let Some(section) = level.open.last() else {
             let name = tag[2..].escape_ascii();

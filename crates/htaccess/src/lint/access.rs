@@ -1,9 +1,9 @@
 //! Protections with a hole.
 
-use super::{File, Report, Scope, Use};
+use super::{LintReport, LintedFile, LintedScope, Use};
 use crate::mistake::{Complaint, MistakeKind};
 
-pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
+pub(super) fn check(file: &LintedFile<'_>, report: &mut LintReport<'_>) {
     let mut places: Vec<ScopeRules<'_>> =
         file.scopes.iter().map(|_| ScopeRules::default()).collect();
     for directive in &file.uses {
@@ -63,7 +63,7 @@ impl<'r> ScopeRules<'r> {
     }
 }
 
-fn mixed(rules: &ScopeRules<'_>, report: &mut Report<'_>) {
+fn mixed(rules: &ScopeRules<'_>, report: &mut LintReport<'_>) {
     if let (Some(old), Some(require)) = (rules.old.first(), rules.require.first()) {
         let message = format!(
             "{} and the Require of line {} are both asked, each on its own",
@@ -74,7 +74,7 @@ fn mixed(rules: &ScopeRules<'_>, report: &mut Report<'_>) {
     }
 }
 
-fn granted(rules: &ScopeRules<'_>, report: &mut Report<'_>) {
+fn granted(rules: &ScopeRules<'_>, report: &mut LintReport<'_>) {
     let is_other = |require: &&&Use<'_>| !require.says(0, "all") && !require.says(0, "not");
     if let (Some(all), Some(other)) = (rules.grants_all(), rules.require.iter().find(is_other))
         && all.scope == 0
@@ -91,7 +91,7 @@ fn granted(rules: &ScopeRules<'_>, report: &mut Report<'_>) {
     }
 }
 
-fn satisfied(rules: &ScopeRules<'_>, report: &mut Report<'_>) {
+fn satisfied(rules: &ScopeRules<'_>, report: &mut LintReport<'_>) {
     let Some(satisfy) = rules.satisfy_any else {
         return;
     };
@@ -109,7 +109,7 @@ fn satisfied(rules: &ScopeRules<'_>, report: &mut Report<'_>) {
     }
 }
 
-fn limited(scope: &Scope<'_>, rules: &ScopeRules<'_>, report: &mut Report<'_>) {
+fn limited(scope: &LintedScope<'_>, rules: &ScopeRules<'_>, report: &mut LintReport<'_>) {
     // Without GET the section denies these methods, such as POST or PUT.
     let names_usual = scope.words.iter().any(|method| method == b"GET");
     if let (Some(item), "<limit", true) = (scope.item, &*scope.name, names_usual)
@@ -123,9 +123,14 @@ fn limited(scope: &Scope<'_>, rules: &ScopeRules<'_>, report: &mut Report<'_>) {
 }
 
 /// `Require all granted` where names begin with `.ht`.
-fn hidden(file: &File<'_>, scope: usize, rules: &ScopeRules<'_>, report: &mut Report<'_>) {
+fn hidden(
+    file: &LintedFile<'_>,
+    scope: usize,
+    rules: &ScopeRules<'_>,
+    report: &mut LintReport<'_>,
+) {
     let section = file.around(scope).find(|section| section.name.starts_with("<files"));
-    let is_hidden = |section: &Scope<'_>| {
+    let is_hidden = |section: &LintedScope<'_>| {
         section.words.iter().any(|word| {
             let word = word.to_ascii_lowercase();
             [&b".ht"[..], br"^\.ht", br"^\.(ht", br"^\.(?:ht", b"^.ht"]
@@ -147,7 +152,7 @@ fn hidden(file: &File<'_>, scope: usize, rules: &ScopeRules<'_>, report: &mut Re
     }
 }
 
-fn nobody_asked(file: &File<'_>, report: &mut Report<'_>) {
+fn nobody_asked(file: &LintedFile<'_>, report: &mut LintReport<'_>) {
     if file.named("require").next().is_some() {
         return;
     }
@@ -159,7 +164,7 @@ fn nobody_asked(file: &File<'_>, report: &mut Report<'_>) {
     }
 }
 
-fn password_file(file: &File<'_>, report: &mut Report<'_>) {
+fn password_file(file: &LintedFile<'_>, report: &mut LintReport<'_>) {
     let folder = &file.context.folder;
     for directive in file
         .uses

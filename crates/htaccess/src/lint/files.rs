@@ -1,12 +1,12 @@
 //! Listings, error documents, and expiry times that are not switched on.
 
-use super::{File, Report, Use};
+use super::{LintReport, LintedFile, Use};
 use crate::mistake::{Complaint, MistakeKind};
 
 pub(super) fn check(
-    file: &File<'_>,
+    file: &LintedFile<'_>,
     exists: &mut dyn FnMut(&[u8]) -> bool,
-    report: &mut Report<'_>,
+    report: &mut LintReport<'_>,
 ) {
     listing(file, exists, report);
     for document in file.named("errordocument") {
@@ -16,7 +16,11 @@ pub(super) fn check(
 }
 
 /// Returns a folder that lists its files although nothing in it is an index.
-fn listing(file: &File<'_>, exists: &mut dyn FnMut(&[u8]) -> bool, report: &mut Report<'_>) {
+fn listing(
+    file: &LintedFile<'_>,
+    exists: &mut dyn FnMut(&[u8]) -> bool,
+    report: &mut LintReport<'_>,
+) {
     let mut listing = None;
     for options in file.named("options").filter(|options| file.is_for_all(options)) {
         for (index, word) in options.words.iter().enumerate() {
@@ -49,7 +53,7 @@ fn listing(file: &File<'_>, exists: &mut dyn FnMut(&[u8]) -> bool, report: &mut 
     }
 }
 
-fn error_document(document: &Use<'_>, report: &mut Report<'_>) {
+fn error_document(document: &Use<'_>, report: &mut LintReport<'_>) {
     let target = document.word(1).to_ascii_lowercase();
     if !target.starts_with(b"http://") && !target.starts_with(b"https://") {
         return;
@@ -62,7 +66,7 @@ fn error_document(document: &Use<'_>, report: &mut Report<'_>) {
     report.say(MistakeKind::Doubtful, document.item, Complaint::about(1, message).hint(hint));
 }
 
-fn expiry(file: &File<'_>, report: &mut Report<'_>) {
+fn expiry(file: &LintedFile<'_>, report: &mut LintReport<'_>) {
     if file.named("expiresactive").next().is_some() {
         return;
     }

@@ -1,11 +1,15 @@
 //! Settings of PHP that reveal too much, files that are run though they are no scripts, and
 //! sections for modules that are off.
 
-use super::{File, Report, Scope, Use};
+use super::{LintReport, LintedFile, LintedScope, Use};
 use crate::compile::{Presence, named};
 use crate::mistake::{Complaint, MistakeKind};
 
-pub(super) fn check(file: &File<'_>, missing: &[(u32, u32, Vec<u8>)], report: &mut Report<'_>) {
+pub(super) fn check(
+    file: &LintedFile<'_>,
+    missing: &[(u32, u32, Vec<u8>)],
+    report: &mut LintReport<'_>,
+) {
     for directive in &file.uses {
         match &*directive.name {
             "php_flag" | "php_value" => setting(directive, report),
@@ -18,7 +22,7 @@ pub(super) fn check(file: &File<'_>, missing: &[(u32, u32, Vec<u8>)], report: &m
     not_chosen(missing, report);
 }
 
-fn setting(directive: &Use<'_>, report: &mut Report<'_>) {
+fn setting(directive: &Use<'_>, report: &mut LintReport<'_>) {
     let is_on = ["on", "1", "yes", "true", "stdout"].iter().any(|word| directive.says(1, word));
     let (message, hint) = match directive.word(0) {
         b"display_errors" => (
@@ -41,7 +45,7 @@ fn is_php(name: &[u8]) -> bool {
         || name.starts_with(b"x-httpd-php")
 }
 
-fn handler_for_all(file: &File<'_>, directive: &Use<'_>, report: &mut Report<'_>) {
+fn handler_for_all(file: &LintedFile<'_>, directive: &Use<'_>, report: &mut LintReport<'_>) {
     if !is_php(directive.word(0)) {
         return;
     }
@@ -67,14 +71,14 @@ fn is_upload(extension: &[u8]) -> bool {
     UPLOADS.iter().any(|upload| extension.eq_ignore_ascii_case(upload.as_bytes()))
 }
 
-fn names_upload(files: &Scope<'_>) -> bool {
+fn names_upload(files: &LintedScope<'_>) -> bool {
     files
         .words
         .iter()
         .any(|word| word.split(|byte| !byte.is_ascii_alphanumeric()).any(is_upload))
 }
 
-fn handler_by_extension(directive: &Use<'_>, report: &mut Report<'_>) {
+fn handler_by_extension(directive: &Use<'_>, report: &mut LintReport<'_>) {
     if !is_php(directive.word(0)) {
         return;
     }
@@ -96,7 +100,7 @@ fn handler_by_extension(directive: &Use<'_>, report: &mut Report<'_>) {
 }
 
 /// Sections for modules that the site's configuration has not chosen.
-fn not_chosen(missing: &[(u32, u32, Vec<u8>)], report: &mut Report<'_>) {
+fn not_chosen(missing: &[(u32, u32, Vec<u8>)], report: &mut LintReport<'_>) {
     for (line, column, name) in missing {
         let Some(module) = named(name).filter(|module| module.presence == Presence::Chosen) else {
             continue;
@@ -111,7 +115,11 @@ fn not_chosen(missing: &[(u32, u32, Vec<u8>)], report: &mut Report<'_>) {
 }
 
 /// Settings for another version of PHP only.
-fn passed_over(file: &File<'_>, missing: &[(u32, u32, Vec<u8>)], report: &mut Report<'_>) {
+fn passed_over(
+    file: &LintedFile<'_>,
+    missing: &[(u32, u32, Vec<u8>)],
+    report: &mut LintReport<'_>,
+) {
     if file
         .uses
         .iter()

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::{File, Report, Use};
+use super::{LintReport, LintedFile, Use};
 use crate::mistake::{Complaint, MistakeKind};
 
-pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
+pub(super) fn check(file: &LintedFile<'_>, report: &mut LintReport<'_>) {
     // The line of the redirect, by scope and path.
     let mut paths: HashMap<(usize, Vec<u8>), u32> = HashMap::new();
     let mut patterns: HashMap<(usize, Vec<u8>), u32> = HashMap::new();
@@ -70,7 +70,7 @@ fn beginnings(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     above.take(DEEPEST).chain([path]).filter(|beginning| !beginning.is_empty())
 }
 
-fn unreachable_query(directive: &Use<'_>, index: usize, path: &[u8], report: &mut Report<'_>) {
+fn unreachable_query(directive: &Use<'_>, index: usize, path: &[u8], report: &mut LintReport<'_>) {
     if path.contains(&b'?') {
         let message = "never acts: the path of a URL has no query, so no `?`";
         let hint = "use RewriteCond %{QUERY_STRING} and a RewriteRule";

@@ -1,11 +1,11 @@
 //! Regular expressions that can take very many steps.
 
-use super::{File, Report, Use};
+use super::{LintReport, LintedFile, Use};
 use crate::language::Item;
 use crate::mistake::{Complaint, MistakeKind};
 use crate::modules::rewrite::arguments;
 
-pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
+pub(super) fn check(file: &LintedFile<'_>, report: &mut LintReport<'_>) {
     for directive in &file.uses {
         if let Some((index, pattern)) = pattern(directive)
             && is_explosive(&pattern)
@@ -27,7 +27,7 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
     }
 }
 
-fn tell(item: &Item, index: usize, report: &mut Report<'_>) {
+fn tell(item: &Item, index: usize, report: &mut LintReport<'_>) {
     let message = "this pattern can take exponential time: it repeats what already repeats";
     let hint = "a match that takes too many steps is stopped and answered with 500; let each part \
         repeat in one way only";

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::{File, Report, Use};
+use super::{LintReport, LintedFile, Use};
 use crate::language::Item;
 use crate::mistake::{Complaint, MistakeKind};
 use crate::modules::rewrite::arguments;
 
-pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
+pub(super) fn check(file: &LintedFile<'_>, report: &mut LintReport<'_>) {
     engine(file, report);
     let mut places: HashMap<usize, SectionFacts<'_>> = HashMap::new();
     for directive in &file.uses {
@@ -67,7 +67,7 @@ struct FileCondition {
     or: bool,
 }
 
-fn engine(file: &File<'_>, report: &mut Report<'_>) {
+fn engine(file: &LintedFile<'_>, report: &mut LintReport<'_>) {
     let Some(first) = file.named("rewriterule").find(|rule| file.is_for_all(rule)) else {
         return;
     };
@@ -93,7 +93,11 @@ fn engine(file: &File<'_>, report: &mut Report<'_>) {
     }
 }
 
-fn condition<'f>(directive: &'f Use<'f>, place: &mut SectionFacts<'f>, report: &mut Report<'_>) {
+fn condition<'f>(
+    directive: &'f Use<'f>,
+    place: &mut SectionFacts<'f>,
+    report: &mut LintReport<'_>,
+) {
     let Some(words) = arguments::split(&directive.item.raw) else {
         return;
     };
@@ -123,7 +127,7 @@ fn rule<'f>(
     directive: &'f Use<'f>,
     place: &mut SectionFacts<'f>,
     is_server: bool,
-    report: &mut Report<'_>,
+    report: &mut LintReport<'_>,
 ) {
     let conditions = std::mem::take(&mut place.conditions);
     let Some(words) = arguments::split(&directive.item.raw) else {
@@ -152,7 +156,7 @@ fn rule<'f>(
 }
 
 /// A rule that hands requests on to a server that the configuration does not have.
-fn upstream(rule: &Use<'_>, file: &File<'_>, report: &mut Report<'_>) {
+fn upstream(rule: &Use<'_>, file: &LintedFile<'_>, report: &mut LintReport<'_>) {
     let (Some(words), Some(upstreams)) =
         (arguments::split(&rule.item.raw), &file.context.upstreams)
     else {
@@ -218,7 +222,7 @@ fn shadowed(
     pattern: &[u8],
     flags: &RuleFlags,
     place: &SectionFacts<'_>,
-    report: &mut Report<'_>,
+    report: &mut LintReport<'_>,
 ) {
     let taker = place.end.or_else(|| {
         let same = place.taken.get(pattern)?;
@@ -232,7 +236,7 @@ fn shadowed(
 }
 
 /// A condition on what is only known after access was checked.
-fn too_early(condition: &Use<'_>, report: &mut Report<'_>) {
+fn too_early(condition: &Use<'_>, report: &mut LintReport<'_>) {
     let Some(words) = arguments::split(&condition.item.raw) else {
         return;
     };
@@ -245,7 +249,7 @@ fn too_early(condition: &Use<'_>, report: &mut Report<'_>) {
 }
 
 /// A redirect to another host whose name goes on with the path: the path begins without a slash.
-fn joined_to_host(item: &Item, pattern: &[u8], target: &[u8], report: &mut Report<'_>) {
+fn joined_to_host(item: &Item, pattern: &[u8], target: &[u8], report: &mut LintReport<'_>) {
     let pattern = pattern.strip_prefix(b"^").unwrap_or(pattern);
     let is_from_start = [&b"(.*)"[..], b"(.+)"].iter().any(|group| pattern.starts_with(group));
     let Some(at) = memchr::memmem::find(target, b"://").filter(|_| is_from_start) else {
@@ -261,7 +265,7 @@ fn joined_to_host(item: &Item, pattern: &[u8], target: &[u8], report: &mut Repor
     }
 }
 
-fn never_matches(item: &Item, pattern: &[u8], is_server: bool, report: &mut Report<'_>) {
+fn never_matches(item: &Item, pattern: &[u8], is_server: bool, report: &mut LintReport<'_>) {
     let anchored = pattern.strip_prefix(b"^/").filter(|rest| {
         !matches!(rest.first(), Some(b'?' | b'*' | b'{')) && !pattern.contains(&b'|')
     });

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::{File, Report, Use};
+use super::{LintReport, LintedFile, Use};
 use crate::mistake::{Complaint, MistakeKind};
 
-pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
+pub(super) fn check(file: &LintedFile<'_>, report: &mut LintReport<'_>) {
     let mut said: HashMap<(usize, Vec<u8>), &Use<'_>> = HashMap::new();
     for later in file.uses.iter().filter(|directive| !is_ordered(directive)) {
         for key in keys(later) {

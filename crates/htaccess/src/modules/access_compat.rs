@@ -40,11 +40,11 @@ enum AccessOrder {
 struct AccessRule {
     place: Arc<Place>,
     methods: MethodSet,
-    clients: Clients,
+    clients: ClientTest,
 }
 
 #[derive(Clone, Debug)]
-enum Clients {
+enum ClientTest {
     All,
     Address(Subnet),
     Host(Box<[u8]>),
@@ -124,10 +124,10 @@ fn matches(
     for rule in rules.iter().filter(|rule| rule.methods.meets(method)) {
         tx.client.meter().note(work::RULE);
         let is_match = match &rule.clients {
-            Clients::All => true,
-            Clients::Address(subnet) => subnet.contains(tx.client.remote().ip()),
-            Clients::Variable(is_set, name) => tx.state.env.contains(name) == *is_set,
-            Clients::Host(domain) => match context
+            ClientTest::All => true,
+            ClientTest::Address(subnet) => subnet.contains(tx.client.remote().ip()),
+            ClientTest::Variable(is_set, name) => tx.state.env.contains(name) == *is_set,
+            ClientTest::Host(domain) => match context
                 .host()
                 .host_name(tx.client.depends_on_everything(), tx.client.remote().ip())
             {
@@ -157,11 +157,11 @@ fn matches(
 impl AccessRule {
     fn event(&self, denies: bool) -> Event {
         let clients = match &self.clients {
-            Clients::All => "all".to_owned(),
-            Clients::Address(subnet) => subnet.to_string(),
-            Clients::Host(domain) => String::from_utf8_lossy(domain).into_owned(),
-            Clients::Variable(true, name) => format!("env={}", String::from_utf8_lossy(name)),
-            Clients::Variable(false, name) => format!("env=!{}", String::from_utf8_lossy(name)),
+            ClientTest::All => "all".to_owned(),
+            ClientTest::Address(subnet) => subnet.to_string(),
+            ClientTest::Host(domain) => String::from_utf8_lossy(domain).into_owned(),
+            ClientTest::Variable(true, name) => format!("env={}", String::from_utf8_lossy(name)),
+            ClientTest::Variable(false, name) => format!("env=!{}", String::from_utf8_lossy(name)),
         };
         Event {
             step: "access",
@@ -260,30 +260,30 @@ fn rules(call: &Call<'_>) -> Result<Vec<AccessRule>, Complaint> {
         .collect()
 }
 
-fn clients(word: &[u8]) -> Result<Clients, String> {
+fn clients(word: &[u8]) -> Result<ClientTest, String> {
     let shown = || String::from_utf8_lossy(word);
     let prefixed = |prefix: &[u8]| {
         let (head, rest) = word.split_at_checked(prefix.len())?;
         head.eq_ignore_ascii_case(prefix).then_some(rest)
     };
     if let Some(name) = prefixed(b"env=!") {
-        return Ok(Clients::Variable(false, name.into()));
+        return Ok(ClientTest::Variable(false, name.into()));
     }
     if let Some(name) = prefixed(b"env=") {
-        return Ok(Clients::Variable(true, name.into()));
+        return Ok(ClientTest::Variable(true, name.into()));
     }
     if word.eq_ignore_ascii_case(b"all") {
-        return Ok(Clients::All);
+        return Ok(ClientTest::All);
     }
     match Subnet::new(word) {
-        Ok(subnet) => Ok(Clients::Address(subnet)),
+        Ok(subnet) => Ok(ClientTest::Address(subnet)),
         Err(BadSubnet::NoAddress) if word.contains(&b'/') => {
             Err(format!("{:?} has no address before its /", shown()))
         }
         Err(BadSubnet::NoAddress) if word.contains(&b'#') => {
             Err("write the comment in a line of its own".into())
         }
-        Err(BadSubnet::NoAddress) => Ok(Clients::Host(word.into())),
+        Err(BadSubnet::NoAddress) => Ok(ClientTest::Host(word.into())),
         Err(BadSubnet::BadAddress | BadSubnet::BadMask) => {
             Err(format!("{:?} is neither an address nor a network", shown()))
         }

@@ -13,7 +13,7 @@ pub mod password;
 use howdah_http::Status;
 
 use crate::evaluation_context::EvaluationContext;
-use crate::expression::Text;
+use crate::expression::StringExpression;
 use crate::merge::Merge;
 use crate::trace::Event;
 use crate::transaction::Denial;
@@ -27,8 +27,8 @@ pub(crate) use base64::encode as encoded;
 /// The modules' configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    auth_type: Option<Text>,
-    name: Option<Text>,
+    auth_type: Option<StringExpression>,
+    name: Option<StringExpression>,
     user_file: Option<Box<[u8]>>,
     group_file: Option<Box<[u8]>>,
     basic: basic::Config,
@@ -162,7 +162,7 @@ fn realm(
 }
 
 fn rendered(
-    text: &Text,
+    text: &StringExpression,
     directive: &str,
     tx: &mut Transaction<'_>,
     context: &mut dyn EvaluationContext,

@@ -95,7 +95,7 @@ impl Config {
 
 /// The decision of the `Require` directives in force.
 #[derive(Debug)]
-pub(crate) enum Decision<'c> {
+pub(crate) enum AuthzDecision<'c> {
     /// No `Require` is in force. `is_cleared`: AuthMerging Off has removed the site's own, too.
     Silent { is_cleared: bool },
     /// The request may go on.
@@ -121,24 +121,24 @@ pub(crate) fn evaluate<'c>(
     method: MethodSet,
     groups: &Groups<'_>,
     context: &mut dyn EvaluationContext,
-) -> Result<Decision<'c>, Denial> {
+) -> Result<AuthzDecision<'c>, Denial> {
     let Some((config, section)) =
         config.and_then(|config| Some((config, config.section.as_ref()?)))
     else {
-        return Ok(Decision::Silent {
+        return Ok(AuthzDecision::Silent {
             is_cleared: config.is_some_and(Config::is_cleared),
         });
     };
     let joins_site = config.joins_site();
     if joins_site == Some(Logic::Any) {
-        return Ok(Decision::Granted);
+        return Ok(AuthzDecision::Granted);
     }
     let mut evaluate = RequireEvaluation { tx, groups, context, method };
     Ok(match evaluate.section(section, Logic::All)? {
-        AuthzStatus::Granted => Decision::Granted,
-        AuthzStatus::Neutral if joins_site == Some(Logic::All) => Decision::Granted,
-        AuthzStatus::DeniedWithoutUser => Decision::DeniedWithoutUser,
-        AuthzStatus::Denied | AuthzStatus::Neutral => Decision::Denied {
+        AuthzStatus::Granted => AuthzDecision::Granted,
+        AuthzStatus::Neutral if joins_site == Some(Logic::All) => AuthzDecision::Granted,
+        AuthzStatus::DeniedWithoutUser => AuthzDecision::DeniedWithoutUser,
+        AuthzStatus::Denied | AuthzStatus::Neutral => AuthzDecision::Denied {
             place: section.place.as_ref(),
             is_forbidden: config.forbidden_on_failure == Some(true),
         },

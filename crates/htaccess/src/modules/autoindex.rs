@@ -35,7 +35,7 @@ pub struct Config {
     media_type: Option<Box<[u8]>>,
     charset: Option<Box<[u8]>>,
     old_dates: bool,
-    key: Option<Key>,
+    key: Option<SortKey>,
     descending: Option<bool>,
     icons: Vec<Arc<AutoindexItem>>,
     alts: Vec<Arc<AutoindexItem>>,
@@ -47,7 +47,7 @@ pub struct Config {
 
 /// The key that entries are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Key {
+enum SortKey {
     Name,
     Modified,
     Size,
@@ -56,7 +56,7 @@ enum Key {
 
 /// An entry of a folder: a file or a folder that the client may see.
 #[derive(Clone, Debug, Default)]
-pub struct Entry {
+pub struct FolderEntry {
     /// The name, without a slash.
     pub name: Vec<u8>,
     /// Whether it is a folder.
@@ -85,7 +85,7 @@ pub enum Insert {
 pub struct Listing {
     /// The entries, in any order. The page leaves out those of IndexIgnore; the caller leaves out
     /// those that the client may not see.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<FolderEntry>,
     /// The file of [`Config::header_name`].
     pub header: Option<Insert>,
     /// The file of [`Config::readme_name`].
@@ -95,12 +95,14 @@ pub struct Listing {
 }
 
 impl Config {
-    /// Returns the URL of the text above the list, relative to the folder's.
+    /// Returns the URL of the text above the list, relative to the folder's. `None` if no directive
+    /// names one.
     pub fn header_name(&self) -> Option<&[u8]> {
         self.header.as_deref()
     }
 
-    /// Returns the URL of the text below the list, relative to the folder's.
+    /// Returns the URL of the text below the list, relative to the folder's. `None` if no directive
+    /// names one.
     pub fn readme_name(&self) -> Option<&[u8]> {
         self.readme.as_deref()
     }

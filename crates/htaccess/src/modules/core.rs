@@ -11,14 +11,14 @@ use std::sync::Arc;
 use howdah_http::Status;
 
 use crate::evaluation_context::EvaluationContext;
-use crate::expression::Text;
+use crate::expression::StringExpression;
 use crate::merge::Merge;
 use crate::mistake::Place;
 use crate::trace::Event;
 use crate::transaction::Transaction;
 
 pub(crate) use directives::DIRECTIVES;
-pub use error_document::{Destination, ErrorDocument, destination};
+pub use error_document::{ErrorDestination, ErrorDocument, destination};
 pub use etag::EtagParts;
 pub use options::Options;
 
@@ -33,7 +33,7 @@ pub struct Config {
     /// `AddDefaultCharset`: the charset for `text/plain` and `text/html` without one.
     pub default_charset: Option<DefaultCharset>,
     force_type: Option<(Arc<Place>, Box<[u8]>)>,
-    handler: Option<(Arc<Place>, Text)>,
+    handler: Option<(Arc<Place>, StringExpression)>,
     /// `SetOutputFilter`: names, separated by `;`.
     pub output_filters: Option<Box<[u8]>>,
     /// `SetInputFilter`: names, separated by `;`.
@@ -127,7 +127,8 @@ impl Config {
         self.handler.is_some()
     }
 
-    /// Returns the type of ForceType, which overrides mod_mime and rewrite rules.
+    /// Returns the type of ForceType, which overrides mod_mime and rewrite rules. `None` without
+    /// the directive, or if it says `none`.
     pub fn force_type(&self) -> Option<&[u8]> {
         let (_, media_type) = self.force_type.as_ref()?;
         Some(&media_type[..]).filter(|media_type| *media_type != b"none")

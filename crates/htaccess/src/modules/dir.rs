@@ -31,7 +31,7 @@ enum IndexRedirect {
 
 impl Config {
     /// `DirectoryIndexRedirect`: the status of a redirect to the index file, which is served
-    /// otherwise.
+    /// otherwise. `None` if the index file is served without a redirect.
     pub fn index_redirect(&self) -> Option<Status> {
         match self.index_redirect {
             Some(IndexRedirect::With(status)) => Some(status),
@@ -39,7 +39,8 @@ impl Config {
         }
     }
 
-    /// `FallbackResource`: the URL path served for missing files without a handler.
+    /// `FallbackResource`: the URL path served for missing files without a handler. `None` without
+    /// the directive, or if it says `disabled`.
     pub fn fallback(&self) -> Option<&[u8]> {
         let fallback = self.fallback.as_deref();
         fallback.filter(|path| !path.eq_ignore_ascii_case(b"disabled"))

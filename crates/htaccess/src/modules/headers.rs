@@ -21,7 +21,7 @@ use crate::merge::Merge;
 use crate::transaction::Transaction;
 
 use rule::HeaderRule;
-use run::Table;
+use run::HeaderTable;
 
 /// The module's configuration.
 #[derive(Clone, Debug, Default)]
@@ -75,7 +75,7 @@ pub fn request_fixup(
     config: &Config,
     context: &mut dyn EvaluationContext,
 ) -> Result<(), Status> {
-    run::apply(tx, &config.request, Table::Request, context)
+    run::apply(tx, &config.request, HeaderTable::Request, context)
 }
 
 /// Applies Header, when the response is about to be sent. `head` holds the fields of a successful
@@ -98,9 +98,9 @@ pub fn response(
         return Ok(());
     }
     tx.with_head(head, config.needs_media_type(), |tx| {
-        run::apply(tx, &config.always, Table::Always, context)?;
+        run::apply(tx, &config.always, HeaderTable::Always, context)?;
         match error {
-            false => run::apply(tx, &config.success, Table::Success, context),
+            false => run::apply(tx, &config.success, HeaderTable::Success, context),
             true => Ok(()),
         }
     })

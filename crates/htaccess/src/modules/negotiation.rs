@@ -15,9 +15,9 @@ use crate::merge::Merge;
 use crate::trace::Event;
 use crate::transaction::Transaction;
 
-use accept::Accepted;
+use accept::Preferences;
 pub(crate) use directives::DIRECTIVES;
-pub(crate) use variants::Files;
+pub(crate) use variants::FolderFiles;
 
 /// The module's configuration.
 #[derive(Clone, Debug, Default)]
@@ -67,7 +67,7 @@ impl Merge for Config {
 pub(crate) fn choose(
     tx: &mut Transaction<'_>,
     config: Option<&Config>,
-    files: &Files<'_>,
+    files: &FolderFiles<'_>,
     context: &mut dyn EvaluationContext,
 ) -> Result<Option<Vec<u8>>, Status> {
     let Some(mut variants) = variants::gather(tx, files, context)? else {
@@ -75,7 +75,7 @@ pub(crate) fn choose(
     };
     let nothing = Config::default();
     let config = config.unwrap_or(&nothing);
-    let accepted = Accepted::of(tx);
+    let accepted = Preferences::of(tx);
     let best = best::best(tx, config, &accepted, &mut variants);
     tx.trace(|| Event {
         step: "negotiation",

@@ -13,13 +13,13 @@ use std::sync::{LazyLock, OnceLock};
 use pcre2::bytes::{CaptureLocations, Regex, RegexBuilder};
 
 use super::required::Required;
-use super::syntax::{Node, Tree};
+use super::syntax::{PatternNode, Tree};
 use super::translate::TranslatedPattern;
 use super::{BadPattern, Definition, GROUPS, Spans};
 use crate::work::{Exhausted, Meter};
 
 /// A pattern for PCRE2.
-pub(super) struct Engine {
+pub(super) struct PcrePattern {
     /// Groups that capture, the whole match included.
     groups: usize,
     refers_back: bool,
@@ -77,12 +77,15 @@ static MOST_GROUPS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&"()".repeat(GROUPS - 1)).expect("a row of empty groups is a pattern")
 });
 
-impl Engine {
-    pub(super) fn new(definition: &Definition, tree: Option<&Tree>) -> Result<Engine, BadPattern> {
+impl PcrePattern {
+    pub(super) fn new(
+        definition: &Definition,
+        tree: Option<&Tree>,
+    ) -> Result<PcrePattern, BadPattern> {
         let source = TranslatedPattern::of(definition)?;
         let checked = builder(definition).build(&format!("{}{}", source.verbs, source.body));
         let regex = checked.map_err(|error| bad_pattern(&error, &source))?;
-        Ok(Engine {
+        Ok(PcrePattern {
             required: tree.and_then(Required::of),
             groups: regex.captures_len(),
             refers_back: source.refers_back,
@@ -278,7 +281,7 @@ fn is_anchored(tree: &Tree) -> bool {
     tree.branches.iter().all(|branch| {
         branch
             .first()
-            .is_some_and(|item| matches!(item.node, Node::Start) && item.is_once())
+            .is_some_and(|item| matches!(item.node, PatternNode::Start) && item.is_once())
     })
 }
 

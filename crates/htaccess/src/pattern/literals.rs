@@ -1,6 +1,6 @@
 //! Literals that every subject of a pattern must contain to match.
 
-use super::syntax::{Branch, Node, Tree};
+use super::syntax::{Alternative, PatternNode, Tree};
 
 /// Returns words of which every subject of a match contains at least one, in either case. They are
 /// in lower case, none empty. `None` where nothing is known.
@@ -11,7 +11,7 @@ pub(super) fn of(tree: &Tree) -> Option<Vec<Vec<u8>>> {
 /// The words for one pattern at most; more are of little use.
 const MOST: usize = 256;
 
-fn of_branches(branches: &[Branch]) -> Option<Vec<Vec<u8>>> {
+fn of_branches(branches: &[Alternative]) -> Option<Vec<Vec<u8>>> {
     let mut all = Vec::new();
     for branch in branches {
         all.extend(of_branch(branch)?);
@@ -22,7 +22,7 @@ fn of_branches(branches: &[Branch]) -> Option<Vec<Vec<u8>>> {
     Some(all)
 }
 
-pub(super) fn of_branch(branch: &Branch) -> Option<Vec<Vec<u8>>> {
+pub(super) fn of_branch(branch: &Alternative) -> Option<Vec<Vec<u8>>> {
     let mut best: Option<Vec<Vec<u8>>> = None;
     let mut run: Vec<u8> = Vec::new();
     let mut offer = |words: Vec<Vec<u8>>| {
@@ -33,14 +33,14 @@ pub(super) fn of_branch(branch: &Branch) -> Option<Vec<Vec<u8>>> {
     };
     for item in branch {
         match &item.node {
-            Node::Byte(byte) if item.min >= 1 => {
+            PatternNode::Byte(byte) if item.min >= 1 => {
                 run.push(byte.to_ascii_lowercase());
                 if !item.is_once() {
                     offer(vec![std::mem::take(&mut run)]);
                 }
             }
-            Node::Start | Node::End | Node::Assertion => {}
-            Node::Group { branches, .. } if item.min >= 1 => {
+            PatternNode::Start | PatternNode::End | PatternNode::Assertion => {}
+            PatternNode::Group { branches, .. } if item.min >= 1 => {
                 offer(vec![std::mem::take(&mut run)]);
                 if let Some(words) = of_branches(branches) {
                     offer(words);

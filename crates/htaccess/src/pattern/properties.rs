@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use pcre2::bytes::{Regex, RegexBuilder};
 
-use super::engine::Engine;
+use super::engine::PcrePattern;
 use super::{Candidates, Captures, Matcher, Pattern, PatternSet, Spans};
 use crate::work::Meter;
 
@@ -27,7 +27,7 @@ pub fn pattern(data: &[u8]) {
     let answer = pattern.spans(subject, Meter::unlimited());
     assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
     let Ok(spans) = answer else { return };
-    let engine = Engine::new(&pattern.definition, None)
+    let engine = PcrePattern::new(&pattern.definition, None)
         .expect("what is matched by hand is a pattern for PCRE2");
     if matches!(pattern.matcher, Matcher::Shape(_)) {
         assert_eq!(engine.spans(&pattern.definition, subject, Meter::unlimited()), Ok(spans));

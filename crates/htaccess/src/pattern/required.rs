@@ -2,7 +2,7 @@
 //! cannot match.
 
 use super::literals;
-use super::syntax::{Branch, Node, Tree};
+use super::syntax::{Alternative, PatternNode, Tree};
 
 /// Words of which a subject must have one, letters in either case.
 pub(super) struct Required {
@@ -48,13 +48,13 @@ impl Required {
 }
 
 /// Returns the text that a branch with `^` begins with.
-fn beginning(branch: &Branch) -> Option<Vec<u8>> {
+fn beginning(branch: &Alternative) -> Option<Vec<u8>> {
     let (first, rest) = branch.split_first()?;
-    if !matches!(first.node, Node::Start) || !first.is_once() {
+    if !matches!(first.node, PatternNode::Start) || !first.is_once() {
         return None;
     }
     let bytes = rest.iter().map_while(|item| match item.node {
-        Node::Byte(byte) if item.is_once() => Some(byte.to_ascii_lowercase()),
+        PatternNode::Byte(byte) if item.is_once() => Some(byte.to_ascii_lowercase()),
         _ => None,
     });
     Some(bytes.collect()).filter(|word: &Vec<u8>| !word.is_empty())

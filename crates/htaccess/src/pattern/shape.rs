@@ -10,7 +10,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use memchr::memmem;
 
 use super::Spans;
-use super::syntax::{Node, RepeatedNode, Tree};
+use super::syntax::{PatternNode, RepeatedNode, Tree};
 use part::{BranchPart, fits};
 
 /// A pattern that is matched by hand.
@@ -75,10 +75,10 @@ impl Shape {
         }
         if let [branch] = &tree.branches[..]
             && let [rest @ .., last] = &branch[..]
-            && matches!(last.node, Node::Any)
+            && matches!(last.node, PatternNode::Any)
             && last.is_once()
         {
-            let anchored = matches!(rest, [RepeatedNode { node: Node::Start, .. }]);
+            let anchored = matches!(rest, [RepeatedNode { node: PatternNode::Start, .. }]);
             return (rest.is_empty() || anchored).then_some(Shape::First { anchored });
         }
         ShapeWords::of(tree).map(Shape::Words)

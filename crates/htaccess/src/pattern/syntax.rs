@@ -5,18 +5,18 @@ use super::translate::posix_class;
 
 /// A pattern that is wholly understood.
 pub(super) struct Tree {
-    pub branches: Vec<Branch>,
+    pub branches: Vec<Alternative>,
     pub caseless: bool,
     /// The number of capturing groups.
     pub groups: usize,
 }
 
 /// An alternative: the nodes between two `|`.
-pub(super) type Branch = Vec<RepeatedNode>;
+pub(super) type Alternative = Vec<RepeatedNode>;
 
 /// A node and its repetition.
 pub(super) struct RepeatedNode {
-    pub node: Node,
+    pub node: PatternNode,
     pub min: u32,
     /// The most repetitions; `None` is unbounded.
     pub max: Option<u32>,
@@ -24,7 +24,7 @@ pub(super) struct RepeatedNode {
     pub greedy: bool,
 }
 
-pub(super) enum Node {
+pub(super) enum PatternNode {
     /// This byte.
     Byte(u8),
     /// `.`: any byte.
@@ -41,7 +41,7 @@ pub(super) enum Node {
         captures: bool,
         /// A group that is not atomic.
         plain: bool,
-        branches: Vec<Branch>,
+        branches: Vec<Alternative>,
     },
 }
 
@@ -76,14 +76,14 @@ struct PatternParser<'t> {
 
 impl PatternParser<'_> {
     /// Parses up to the end or a closing parenthesis, which is not consumed.
-    fn branches(&mut self, depth: usize) -> Option<Vec<Branch>> {
-        let mut branches = vec![Branch::new()];
+    fn branches(&mut self, depth: usize) -> Option<Vec<Alternative>> {
+        let mut branches = vec![Alternative::new()];
         while let Some(&byte) = self.text.get(self.at) {
             match byte {
                 b')' if depth > 0 => break,
                 b'|' => {
                     self.at += 1;
-                    branches.push(Branch::new());
+                    branches.push(Alternative::new());
                 }
                 _ => {
                     let node = self.node(depth)?;
@@ -95,41 +95,40 @@ impl PatternParser<'_> {
         Some(branches)
     }
 
-    fn node(&mut self, depth: usize) -> Option<Node> {
+    fn node(&mut self, depth: usize) -> Option<PatternNode> {
         let byte = self.text[self.at];
         self.at += 1;
         match byte {
-            b'^' => Some(Node::Start),
-            b'$' => Some(Node::End),
-            b'.' => Some(Node::Any),
+            b'^' => Some(PatternNode::Start),
+            b'$' => Some(PatternNode::End),
+            b'.' => Some(PatternNode::Any),
             b'\\' => self.escape(),
             b'[' => self.class(),
             b'(' => self.group(depth + 1),
             b')' | b'*' | b'+' | b'?' => None,
             // A brace is literal unless it is a quantifier, which is not possible here.
-            b'{' => {
-                matches!(brace(&self.text[self.at..])?, Brace::Literal).then_some(Node::Byte(b'{'))
-            }
-            byte => Some(Node::Byte(byte)),
+            b'{' => matches!(brace(&self.text[self.at..])?, Brace::Literal)
+                .then_some(PatternNode::Byte(b'{')),
+            byte => Some(PatternNode::Byte(byte)),
         }
     }
 
-    fn escape(&mut self) -> Option<Node> {
+    fn escape(&mut self) -> Option<PatternNode> {
         let byte = *self.text.get(self.at)?;
         self.at += 1;
         Some(match byte {
-            b'd' | b'D' | b'w' | b'W' | b's' | b'S' | b'h' | b'H' | b'v' | b'V' => Node::Set,
-            b'b' | b'B' | b'A' | b'z' | b'Z' => Node::Assertion,
-            b'n' => Node::Byte(b'\n'),
-            b'r' => Node::Byte(b'\r'),
-            b't' => Node::Byte(b'\t'),
+            b'd' | b'D' | b'w' | b'W' | b's' | b'S' | b'h' | b'H' | b'v' | b'V' => PatternNode::Set,
+            b'b' | b'B' | b'A' | b'z' | b'Z' => PatternNode::Assertion,
+            b'n' => PatternNode::Byte(b'\n'),
+            b'r' => PatternNode::Byte(b'\r'),
+            b't' => PatternNode::Byte(b'\t'),
             byte if byte.is_ascii_alphanumeric() => return None,
-            byte => Node::Byte(byte),
+            byte => PatternNode::Byte(byte),
         })
     }
 
     /// Parses a class after `[`.
-    fn class(&mut self) -> Option<Node> {
+    fn class(&mut self) -> Option<PatternNode> {
         let begin = self.at;
         if self.text.get(self.at) == Some(&b'^') {
             self.at += 1;
@@ -152,14 +151,14 @@ impl PatternParser<'_> {
         let inside = &self.text[begin..self.at];
         self.at += 1;
         Some(match inside {
-            [byte] if *byte != b'^' => Node::Byte(*byte),
-            [b'\\', byte] if byte.is_ascii_punctuation() => Node::Byte(*byte),
-            _ => Node::Set,
+            [byte] if *byte != b'^' => PatternNode::Byte(*byte),
+            [b'\\', byte] if byte.is_ascii_punctuation() => PatternNode::Byte(*byte),
+            _ => PatternNode::Set,
         })
     }
 
     /// Parses a group after `(`.
-    fn group(&mut self, depth: usize) -> Option<Node> {
+    fn group(&mut self, depth: usize) -> Option<PatternNode> {
         if depth > DEPTH {
             return None;
         }
@@ -189,13 +188,13 @@ impl PatternParser<'_> {
         }
         self.at += 1;
         if assertion {
-            return Some(Node::Assertion);
+            return Some(PatternNode::Assertion);
         }
-        Some(Node::Group { captures, plain, branches })
+        Some(PatternNode::Group { captures, plain, branches })
     }
 
     /// Parses the repetition after a node.
-    fn repeated(&mut self, node: Node) -> Option<RepeatedNode> {
+    fn repeated(&mut self, node: PatternNode) -> Option<RepeatedNode> {
         let (min, max) = match self.text.get(self.at) {
             Some(b'*') => (0, None),
             Some(b'+') => (1, None),
@@ -215,13 +214,14 @@ impl PatternParser<'_> {
             self.at += 1;
         }
         // PCRE2 decides about the repetition of nothing.
-        let countable = !matches!(node, Node::Start | Node::End | Node::Assertion);
+        let countable =
+            !matches!(node, PatternNode::Start | PatternNode::End | PatternNode::Assertion);
         countable.then_some(RepeatedNode { node, min, max, greedy })
     }
 }
 
 impl RepeatedNode {
-    fn once(node: Node) -> RepeatedNode {
+    fn once(node: PatternNode) -> RepeatedNode {
         RepeatedNode { node, min: 1, max: Some(1), greedy: true }
     }
 

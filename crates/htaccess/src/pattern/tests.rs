@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::WorkBudget;
-use crate::mutation::Random;
+use crate::mutation::Mutator;
 
 fn compiled(text: &[u8]) -> Pattern {
     Pattern::new(text, false).unwrap_or_else(|bad| panic!("{}: {bad}", text.escape_ascii()))
@@ -167,7 +167,7 @@ fn matched_by_hand_is_as_matched_by_pcre() {
         b"$",
     ];
     let letters: &[&[u8]] = &[b"a", b"b", b"A", b"B", b"ab", b".", b"\n", b"\xe9", b"1"];
-    let mut random = Random(1);
+    let mut random = Mutator(1);
     let mut by_hand = 0;
     for _ in 0..6_000 {
         let text: Vec<u8> =
@@ -199,7 +199,7 @@ fn any_bytes() {
         b"$", b"(?m)", b"(?x)", b"#", b"[^]", b"\\Q", b"\\E", b"|", b"\xff", b"(?i:", b"{1,}",
         b"\0", b"\\",
     ];
-    Random(2).mutations(seeds, words, 3_000, properties::pattern);
+    Mutator(2).mutations(seeds, words, 3_000, properties::pattern);
 }
 
 /// Without a limit, each of these would take years.

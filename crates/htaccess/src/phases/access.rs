@@ -5,7 +5,7 @@ use howdah_http::Status;
 
 use crate::evaluation_context::EvaluationContext;
 use crate::method_set::MethodSet;
-use crate::modules::authz::{self, Decision};
+use crate::modules::authz::{self, AuthzDecision};
 use crate::modules::{access_compat, auth, ssl};
 use crate::settings::Settings;
 use crate::transaction::{Denial, State, Transaction};
@@ -88,17 +88,17 @@ fn authorise(
     let groups =
         |user: &[u8], context: &mut dyn EvaluationContext| auth::groups_of(auth, user, context);
     match authz::evaluate(tx, settings.authz.as_deref(), method, &groups, context)? {
-        Decision::Silent { is_cleared } => {
+        AuthzDecision::Silent { is_cleared } => {
             if is_cleared && auth::auth_type(tx, auth, context).is_some() {
                 tx.complain(None, "AuthType is set and no Require says who is allowed");
                 return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
             }
             Ok(AccessOutcome::Granted)
         }
-        Decision::Granted => Ok(AccessOutcome::Granted),
-        Decision::DeniedWithoutUser if !after_authentication => Ok(AccessOutcome::NeedsUser),
-        Decision::DeniedWithoutUser => Err(unauthorised(tx, auth, context)),
-        Decision::Denied { place, is_forbidden } => {
+        AuthzDecision::Granted => Ok(AccessOutcome::Granted),
+        AuthzDecision::DeniedWithoutUser if !after_authentication => Ok(AccessOutcome::NeedsUser),
+        AuthzDecision::DeniedWithoutUser => Err(unauthorised(tx, auth, context)),
+        AuthzDecision::Denied { place, is_forbidden } => {
             if !after_authentication || auth::auth_type(tx, auth, context).is_none() {
                 let what = format!("access to {} is denied to this client", shown(&tx.state.uri));
                 tx.complain(place, what);

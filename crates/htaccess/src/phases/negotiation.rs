@@ -4,7 +4,7 @@
 use howdah_http::Status;
 
 use crate::evaluation_context::EvaluationContext;
-use crate::modules::negotiation::Files;
+use crate::modules::negotiation::FolderFiles;
 use crate::modules::{mime, negotiation};
 use crate::settings::Settings;
 use crate::transaction::Transaction;
@@ -28,7 +28,7 @@ pub fn choose(
 ) -> Result<Option<Vec<u8>>, Status> {
     let nothing = mime::Config::default();
     let mime = settings.mime.as_deref().unwrap_or(&nothing);
-    let files = Files {
+    let files = FolderFiles {
         describe: &|name| mime::describe(mime, name, base),
         force_type: settings.core.as_ref().and_then(|core| core.force_type()),
         default_language: mime.default_language(),

@@ -1,6 +1,6 @@
 //! Measuring what a worker and its scripts use.
 
-use howdah_sys::schedule::{CpuTimes, Schedule};
+use howdah_sys::schedule::{CpuTimes, ScheduleMeter};
 use howdah_sys::usage::{self, MemoryMeter, MemoryUse};
 
 /// Average nanoseconds of a script from which its processor time is measured. Measuring costs two
@@ -14,7 +14,7 @@ const MEMORY_INTERVAL: u64 = 10_000_000_000;
 /// Measures how long this worker's scripts take, and the processor's share of that time.
 #[derive(Debug, Default)]
 pub(super) struct CpuMeter {
-    schedule: Option<Schedule>,
+    schedule: Option<ScheduleMeter>,
     /// Average nanoseconds of recent scripts.
     average: u64,
     /// Time at which the last script ended.
@@ -29,7 +29,7 @@ impl CpuMeter {
             return None;
         }
         if self.schedule.is_none() {
-            self.schedule = Schedule::of_this_process().ok();
+            self.schedule = ScheduleMeter::of_this_process().ok();
         }
         self.schedule.as_ref()?.spent().ok()
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use howdah_ipc::front::{Front, Slot, SubmitError};
 use howdah_ipc::request::RequestEncoder;
-use howdah_ipc::response::{self, ResponseHead};
+use howdah_ipc::response::{self, DecodedHead};
 use howdah_ipc::{Corrupt, SlotPhase};
 use howdah_sys::eventfd::EventFd;
 
@@ -261,7 +261,7 @@ impl Exchange {
         }
         let mut bytes = vec![0; length];
         front.copy(&self.slot, prefix.len() as u64, &mut bytes);
-        let head = ResponseHead::decode(&bytes)?;
+        let head = DecodedHead::decode(&bytes)?;
         let size = self.order.size.to_string();
         let fields: Vec<_> = head.fields().collect();
         if (head.status, fields.as_slice()) != (200, &[(&b"Size"[..], size.as_bytes())][..]) {

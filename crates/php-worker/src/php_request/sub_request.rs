@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use howdah_ipc::request::{DecodedRequest, FixedText};
-use howdah_ipc::sub_request::Found;
+use howdah_ipc::sub_request::SubRequestResult;
 
 use super::{ClientGone, PhpRequest, ResponseStage, raw_bytes};
 use crate::children;
@@ -93,13 +93,13 @@ impl SubRequests {
         }
         let question = question(request, uri).ok_or("error finding URI")?;
         let answer = ask(&question).ok_or("the server gives no answer")?;
-        match Found::decode(&answer).ok_or("the server gives no answer")? {
-            Found::File(path) => {
+        match SubRequestResult::decode(&answer).ok_or("the server gives no answer")? {
+            SubRequestResult::File(path) => {
                 let path = Path::new(OsStr::from_bytes(path));
                 let file = File::open(path).map_err(|_| "PHP's user cannot read the file")?;
                 Ok(Included::File(file))
             }
-            Found::Script { path, variables } => {
+            SubRequestResult::Script { path, variables } => {
                 let mut table = TextTable::default();
                 // Apache leaves the client's own URI.
                 let own = variables.into_iter().filter(|(name, _)| *name != b"REQUEST_URI");
@@ -107,9 +107,11 @@ impl SubRequests {
                 self.variables.push(table);
                 Ok(Included::Script([path, b"\0"].concat()))
             }
-            Found::Other => Err("a page of an upstream or a list of files cannot be included"),
-            Found::Status(300..=399 | 404) => Err("request execution failed"),
-            Found::Status(_) => Err("error finding URI"),
+            SubRequestResult::Other => {
+                Err("a page of an upstream or a list of files cannot be included")
+            }
+            SubRequestResult::Status(300..=399 | 404) => Err("request execution failed"),
+            SubRequestResult::Status(_) => Err("error finding URI"),
         }
     }
 

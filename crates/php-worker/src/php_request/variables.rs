@@ -1,6 +1,6 @@
 //! The variables of `$_SERVER` and of `apache_getenv()`.
 
-use howdah_ipc::request::Pairs;
+use howdah_ipc::request::EntryPairs;
 
 use super::{PhpRequest, raw_pair, raw_text};
 use crate::decimal::decimal;
@@ -8,7 +8,7 @@ use crate::sapi::raw;
 
 /// The next entry in an iteration over `$_SERVER`.
 pub(super) enum VariableCursor<'c> {
-    Sent(Pairs<'c>),
+    Sent(EntryPairs<'c>),
     PhpSelf,
     Requests,
     Pool,

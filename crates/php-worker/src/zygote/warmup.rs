@@ -83,7 +83,7 @@ pub(super) fn run(
         }
         Ok(Fork::Parent(_)) => drop((list, teller)),
     }
-    let Told { scripts, is_whole } = wait(told, until);
+    let CountedBytes { scripts, is_whole } = wait(told, until);
     let took = began.elapsed();
     say(scripts, "former generation", took, is_whole);
     Some(OpcacheWarmup {
@@ -101,7 +101,7 @@ pub(super) fn run_beside(engine: &mut Engine, lists: Vec<OwnedFd>) {
     if let Ok(Fork::Child) = process::fork() {
         let mut lists = lists.into_iter().map(|list| read_list(list, until));
         let list = lists.find(|list| paths(list).next().is_some()).unwrap_or_default();
-        let mut told = Told::default();
+        let mut told = CountedBytes::default();
         let tell = |byte| {
             told.note(&[byte]);
             let is_late = Instant::now() >= until;
@@ -192,13 +192,13 @@ const END: u8 = b'!';
 
 /// The bytes that the child has told, counted.
 #[derive(Debug, Default)]
-struct Told {
+struct CountedBytes {
     scripts: u64,
     /// The whole list was compiled, as far as it can be.
     is_whole: bool,
 }
 
-impl Told {
+impl CountedBytes {
     fn note(&mut self, bytes: &[u8]) {
         self.scripts += bytes.iter().filter(|&&byte| byte == SCRIPT).count() as u64;
         self.is_whole |= bytes.contains(&END);
@@ -207,8 +207,8 @@ impl Told {
 
 /// Counts the scripts until the child's end, or until `until`. A child that is late ends after its
 /// present script, because nobody reads what it writes.
-fn wait(mut told: PipeReader, until: Instant) -> Told {
-    let (mut sum, mut buffer) = (Told::default(), [0; 1024]);
+fn wait(mut told: PipeReader, until: Instant) -> CountedBytes {
+    let (mut sum, mut buffer) = (CountedBytes::default(), [0; 1024]);
     while is_readable(&told, until) {
         match told.read(&mut buffer) {
             Ok(0) | Err(_) => break,

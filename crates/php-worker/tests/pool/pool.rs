@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use howdah_ipc::control::{FromZygote, MOST_BYTES, OpcacheWarmup, PoolSettings, ToZygote};
 use howdah_ipc::front::{Front, Slot};
 use howdah_ipc::request::RequestEncoder;
-use howdah_ipc::response::{HeadKind, PREFIX, ResponseHead, decode_prefix};
+use howdah_ipc::response::{DecodedHead, HeadKind, PREFIX, decode_prefix};
 use howdah_ipc::worker_set::WorkerSet;
 use howdah_ipc::{Geometry, SlotPhase};
 use howdah_sys::poll;
@@ -439,7 +439,7 @@ fn split(mut received: &[u8]) -> Answer {
         };
         let (kind, length) = decode_prefix(*prefix).unwrap();
         let (head, rest) = rest.split_at(length);
-        let head = ResponseHead::decode(head).unwrap();
+        let head = DecodedHead::decode(head).unwrap();
         if kind == HeadKind::Final {
             return Answer { status: head.status, body: rest.to_vec() };
         }

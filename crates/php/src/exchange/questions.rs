@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use super::Exchange;
 
 /// The answer to a question of a script, as it is made.
-pub type Answer = Pin<Box<dyn Future<Output = Vec<u8>>>>;
+pub type AnswerFuture = Pin<Box<dyn Future<Output = Vec<u8>>>>;
 
 /// The two ends of the connection whose request a script answers. The front's own knowledge: a
 /// script cannot ask in the name of another client.
@@ -23,11 +23,11 @@ pub struct Asker {
 
 /// Answers the questions of a pool's scripts. A question is the pool's: nothing has checked its
 /// bytes.
-pub struct Answers(Box<dyn Fn(Vec<u8>, Asker) -> Answer>);
+pub struct Answers(Box<dyn Fn(Vec<u8>, Asker) -> AnswerFuture>);
 
 impl Answers {
     /// Answers with what `answer` makes of the question.
-    pub fn new(answer: impl Fn(Vec<u8>, Asker) -> Answer + 'static) -> Answers {
+    pub fn new(answer: impl Fn(Vec<u8>, Asker) -> AnswerFuture + 'static) -> Answers {
         Answers(Box::new(answer))
     }
 }
@@ -40,13 +40,13 @@ impl fmt::Debug for Answers {
 
 /// The question of a script that is being answered, and the count of its questions.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(super) struct AskedQuestion {
     /// The question's number and its answer.
-    present: Option<(u32, Answer)>,
+    present: Option<(u32, AnswerFuture)>,
     count: u32,
 }
 
-impl fmt::Debug for Asked {
+impl fmt::Debug for AskedQuestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Asked").field("count", &self.count).finish_non_exhaustive()
     }

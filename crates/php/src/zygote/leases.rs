@@ -9,8 +9,8 @@ use howdah_ipc::figures::RequestFigures;
 use howdah_ipc::front::Slot;
 use tokio::sync::oneshot;
 
-use super::{State, Zygote};
-use crate::lanes::{Full, QueuePlace};
+use super::{Zygote, ZygoteState};
+use crate::lanes::{LaneFull, QueuePlace};
 use crate::pool::DispatchError;
 
 /// A slot of a zygote. On drop it goes to the request that has waited the longest.
@@ -84,7 +84,7 @@ impl Zygote {
     pub(crate) fn join_queue(
         self: &Arc<Self>,
         place: QueuePlace,
-    ) -> Result<oneshot::Receiver<Result<Lease, DispatchError>>, Full> {
+    ) -> Result<oneshot::Receiver<Result<Lease, DispatchError>>, LaneFull> {
         let mut state = self.state();
         state.lanes.retain(|waiting| !waiting.is_closed());
         let (sender, receiver) = oneshot::channel();
@@ -122,7 +122,7 @@ impl Zygote {
 
     /// Whether a request may be handed over. Those of a pool with lanes of its own wait in their
     /// lanes rather than behind each other for a worker.
-    fn has_room(&self, state: &State) -> bool {
+    fn has_room(&self, state: &ZygoteState) -> bool {
         match self.has_lanes {
             // One that waits for the next worker, or for one that starts.
             true => self.out.load(Ordering::Relaxed) <= state.roster.count(),
@@ -148,7 +148,7 @@ impl Zygote {
 
     /// Requests that a lane may have running: one of the workers that there is memory for stays for
     /// others.
-    fn most_of_lane(&self, state: &State) -> usize {
+    fn most_of_lane(&self, state: &ZygoteState) -> usize {
         let most = self.front.geometry().workers;
         let room = state.memory.map_or(most, |sum| sum.room.min(most));
         room.saturating_sub(1).max(1)
@@ -173,7 +173,7 @@ impl Zygote {
     }
 
     /// Gives free slots to the requests that wait, in turn.
-    pub(super) fn serve(self: &Arc<Self>, state: &mut State) {
+    pub(super) fn serve(self: &Arc<Self>, state: &mut ZygoteState) {
         loop {
             let most = match self.has_lanes {
                 true => self.most_of_lane(state),
@@ -277,7 +277,7 @@ mod tests {
                     None => match zygote.join_queue(QueuePlace { client, ..QueuePlace::default() })
                     {
                         Ok(receiver) => waiting.push(receiver),
-                        Err(Full) => return (leases, waiting),
+                        Err(LaneFull) => return (leases, waiting),
                     },
                 }
             }

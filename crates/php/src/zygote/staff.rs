@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use howdah_ipc::control::ToZygote;
 
-use super::{State, Zygote};
+use super::{Zygote, ZygoteState};
 use crate::memory::MemorySum;
 use crate::roster::Roster;
-use crate::scaling::Demand;
+use crate::scaling::WorkerDemand;
 
 impl Zygote {
     /// Wakes a sleeping worker for a request. If there is none, another may be started.
@@ -64,7 +64,7 @@ impl Zygote {
 
     /// Adds up how many workers the memory has room for. `is_due`: workers may have published new
     /// figures.
-    fn look_at_memory(&self, state: &mut State, is_due: bool) {
+    fn look_at_memory(&self, state: &mut ZygoteState, is_due: bool) {
         let sum = self.memory.figures().and_then(|figures| {
             let most = self.scaling.most_memory(figures.limit)?;
             let former = state.footprint.own;
@@ -79,7 +79,7 @@ impl Zygote {
     }
 
     /// `is_due`: requests count that found no worker before there was room for one.
-    fn demand(&self, roster: &mut Roster, is_due: bool) -> Demand {
+    fn demand(&self, roster: &mut Roster, is_due: bool) -> WorkerDemand {
         let front = &self.front;
         let wanted = roster.count();
         let (queued, _) = self.front.queued();
@@ -87,7 +87,7 @@ impl Zygote {
         let lacking = self.lacking.swap(0, Ordering::Relaxed);
         // Where no worker is there, none notices a request.
         let all_lack = wanted == 0 || is_due && idle == 0 && !self.holds_back();
-        Demand {
+        WorkerDemand {
             wanted,
             starting: roster.starting(|worker| front.is_idle(worker) || front.has_worked(worker)),
             idle,
@@ -97,7 +97,7 @@ impl Zygote {
     }
 
     /// Wants more workers, up to `room`. Returns their number.
-    fn grow(&self, roster: &mut Roster, demand: Demand, room: usize) -> usize {
+    fn grow(&self, roster: &mut Roster, demand: WorkerDemand, room: usize) -> usize {
         let room = room.saturating_sub(demand.wanted);
         let useful = match self.is_stuck.swap(false, Ordering::Relaxed) {
             true => usize::MAX,
@@ -111,8 +111,8 @@ impl Zygote {
     }
 
     /// Dismisses workers that sleep, and others where memory is short. Returns their number.
-    fn shrink(&self, state: &mut State, demand: Demand, now: Instant) -> usize {
-        let State { roster, memory, excess, .. } = state;
+    fn shrink(&self, state: &mut ZygoteState, demand: WorkerDemand, now: Instant) -> usize {
+        let ZygoteState { roster, memory, excess, .. } = state;
         let front = &self.front;
         roster.note_sleep(now, |worker| (front.is_idle(worker), front.requests_served(worker)));
         let retire = |workers: Vec<usize>, most: usize| -> Vec<usize> {

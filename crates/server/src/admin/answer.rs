@@ -3,6 +3,7 @@
 use howdah_http::{Request, Status};
 
 use super::Admin;
+use crate::front::FrontShared;
 use crate::status::metrics::{MetricsFormat, metrics};
 
 /// An answer.
@@ -45,37 +46,73 @@ pub(super) fn of(admin: &Admin, request: &Request) -> AdminAnswer {
             Err(_) => AdminAnswer::error(Status::INTERNAL_SERVER_ERROR),
         },
         b"/healthz" => AdminAnswer::new(TEXT, "ok\n".to_owned()),
-        b"/readyz" => ready(admin),
+        b"/readyz" => ready(admin, request),
         _ => AdminAnswer::error(Status::NOT_FOUND),
     }
 }
 
-/// 200 if visitors get answers; 503 while the server stops, while a pool has no worker, or while an
-/// address cannot be listened on. A site whose certificate cannot be used is named, but the others
-/// stay reachable: one site's mistake must not take the machine away from all.
-fn ready(admin: &Admin) -> AdminAnswer {
+/// 200 if visitors get answers, with a line for each site that has a fault: one site must not take
+/// the machine away from the others. 503 while the server starts or stops, while an address cannot
+/// be listened on, or while no site is ready. With `site=NAME` the site's fault is a 503, too.
+fn ready(admin: &Admin, request: &Request) -> AdminAnswer {
     let shared = &admin.shared;
     let mut obstacles = Vec::new();
+    if !admin.has_started() {
+        obstacles.push("the server is starting".to_owned());
+    }
     if admin.is_draining() {
         obstacles.push("the server is stopping".to_owned());
     }
-    let pools = shared.pools.iter().flatten();
-    let empty: Vec<&str> = pools.filter(|pool| !pool.is_ready()).map(|pool| pool.name()).collect();
-    if !empty.is_empty() {
-        obstacles.push(format!("no worker is ready: {}", empty.join(", ")));
-    }
     let missing = &shared.facts.missing_listeners;
     obstacles.extend(missing.iter().map(|missing| missing.reason.clone()));
-    if !obstacles.is_empty() {
-        return AdminAnswer {
-            content: obstacles.join("\n") + "\n",
-            ..AdminAnswer::error(Status::SERVICE_UNAVAILABLE)
-        };
+    let faults: Vec<Option<String>> =
+        (0..shared.config.sites.len()).map(|site| fault(shared, site)).collect();
+    let wanted = request.query().and_then(site_in);
+    let mut lines = Vec::new();
+    match wanted {
+        Some(name) => {
+            let Some(site) = shared.config.sites.iter().position(|site| site.name == name) else {
+                return AdminAnswer {
+                    content: format!("there is no site {name}\n"),
+                    ..AdminAnswer::error(Status::NOT_FOUND)
+                };
+            };
+            obstacles.extend(faults[site].clone());
+        }
+        None if faults.iter().all(Option::is_some) => {
+            obstacles.extend(faults.into_iter().flatten());
+        }
+        None => lines.extend(faults.into_iter().flatten()),
     }
-    let sites = shared.config.sites.iter().enumerate();
-    let closed = sites.filter_map(|(number, site)| {
-        let why = shared.tls.as_ref()?.closed(number)?;
-        Some(format!("site {} has no https: {why}\n", site.name))
-    });
-    AdminAnswer::new(TEXT, "ready\n".to_owned() + &closed.collect::<String>())
+    let status = if obstacles.is_empty() {
+        Status::OK
+    } else {
+        Status::SERVICE_UNAVAILABLE
+    };
+    if obstacles.is_empty() {
+        obstacles.push("ready".to_owned());
+    }
+    obstacles.append(&mut lines);
+    AdminAnswer {
+        content: obstacles.join("\n") + "\n",
+        ..AdminAnswer::error(status)
+    }
+}
+
+/// Why visitors of a site do not get answers; `None` if they do.
+fn fault(shared: &FrontShared, site: usize) -> Option<String> {
+    let name = &shared.config.sites.get(site)?.name;
+    let has_worker = shared.pools.get(site)?.as_ref().is_none_or(|pool| pool.is_ready());
+    if !has_worker {
+        return Some(format!("site {name} is not ready: it has no worker"));
+    }
+    let why = shared.tls.as_ref()?.closed(site)?;
+    Some(format!("site {name} has no https: {why}"))
+}
+
+/// The value of `site` in a query. Names of sites are plain: nothing in them is encoded.
+fn site_in(query: &[u8]) -> Option<String> {
+    let mut parameters = query.split(|&byte| byte == b'&');
+    let value = parameters.find_map(|parameter| parameter.strip_prefix(b"site="))?;
+    Some(String::from_utf8_lossy(value).into_owned())
 }

@@ -8,10 +8,10 @@ use tokio::sync::{Notify, oneshot};
 
 /// The connections that are served.
 #[derive(Debug, Clone)]
-pub(super) struct Crowd(Rc<Inner>);
+pub(super) struct Crowd(Rc<CrowdState>);
 
 #[derive(Debug)]
-struct Inner {
+struct CrowdState {
     most: usize,
     count: Cell<usize>,
     /// Those that have sent no request, the oldest first: number, and what tells them to end.
@@ -22,8 +22,8 @@ struct Inner {
 
 /// The place of a connection, until dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    crowd: Rc<Inner>,
+pub(super) struct CrowdPlace {
+    crowd: Rc<CrowdState>,
     number: u64,
     /// Ends when the place is needed for another connection.
     needed: oneshot::Receiver<()>,
@@ -32,7 +32,7 @@ pub(super) struct Place {
 impl Crowd {
     /// Room for `most` connections.
     pub(super) fn new(most: usize) -> Crowd {
-        Crowd(Rc::new(Inner {
+        Crowd(Rc::new(CrowdState {
             most,
             count: Cell::new(0),
             silent: RefCell::default(),
@@ -43,7 +43,7 @@ impl Crowd {
 
     /// Takes a place. Where there is none, the connection that has been silent for the longest time
     /// gives up its own.
-    pub(super) async fn enter(&self) -> Place {
+    pub(super) async fn enter(&self) -> CrowdPlace {
         let crowd = &self.0;
         while crowd.count.get() >= crowd.most {
             // Dropping the sender ends the connection.
@@ -54,11 +54,11 @@ impl Crowd {
         let number = crowd.next.replace(crowd.next.get() + 1);
         let (sender, needed) = oneshot::channel();
         crowd.silent.borrow_mut().push_back((number, sender));
-        Place { crowd: Rc::clone(crowd), number, needed }
+        CrowdPlace { crowd: Rc::clone(crowd), number, needed }
     }
 }
 
-impl Place {
+impl CrowdPlace {
     /// Waits for the request. `None`: the place is needed for another connection.
     pub(super) async fn hear<T>(&mut self, request: impl Future<Output = T>) -> Option<T> {
         let heard = tokio::select! {
@@ -76,7 +76,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for CrowdPlace {
     fn drop(&mut self) {
         self.forget();
         self.crowd.count.set(self.crowd.count.get() - 1);

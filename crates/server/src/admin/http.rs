@@ -9,20 +9,20 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::Admin;
 use super::answer::{self, AdminAnswer};
-use super::crowd::Place;
+use super::crowd::CrowdPlace;
 
 /// Time in which a request must arrive and its answer must be taken.
 const TIME: Duration = Duration::from_secs(10);
 /// Bytes of a request. Beyond it: 431.
 const MOST_BYTES: usize = 16 * 1024;
 
-/// Answers one request, of which some bytes were `received`, and closes the connection. What takes too long is cut off, and so is a
-/// connection without a request whose place another one needs.
+/// Answers one request, of which some bytes were `received`, and closes the connection. What takes
+/// too long is cut off, and so is a connection without a request whose place another one needs.
 pub(super) async fn serve<S>(
     admin: &Admin,
     mut stream: S,
     (is_unix, received): (bool, Vec<u8>),
-    mut place: Place,
+    mut place: CrowdPlace,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {

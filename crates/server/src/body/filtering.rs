@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::filters::Chain;
 use super::pump::PumpError;
-use crate::crew::{Crew, Full, Origin};
+use crate::crew::{Crew, CrewFull, Origin};
 
 /// Bytes of content that filters take in one turn.
 pub(super) const TURN: usize = 16 * 1024;
@@ -37,12 +37,12 @@ pub(super) struct Filtering<'t> {
     input: Vec<u8>,
     /// The output that waits to be taken.
     pub(super) output: Vec<u8>,
-    state: State<'t>,
+    state: FilteringState<'t>,
     /// The content has ended.
     is_finishing: bool,
 }
 
-enum State<'t> {
+enum FilteringState<'t> {
     /// The filters are at rest.
     Ready,
     /// Another response has the turn.
@@ -53,11 +53,11 @@ enum State<'t> {
     Worked(OwnedSemaphorePermit),
     Resting(OwnedSemaphorePermit),
     /// The crew works.
-    Crew(Pin<Box<dyn Future<Output = Result<Done, Full>> + 't>>),
+    Crew(Pin<Box<dyn Future<Output = Result<CrewResult, CrewFull>> + 't>>),
 }
 
 /// The filters and their buffers after work of the crew.
-struct Done {
+struct CrewResult {
     chain: Chain,
     input: Vec<u8>,
     output: Vec<u8>,
@@ -71,7 +71,7 @@ impl<'t> Filtering<'t> {
             chain: Some(Chain::new(filters)),
             input: Vec::new(),
             output: Vec::new(),
-            state: State::Ready,
+            state: FilteringState::Ready,
             is_finishing: false,
         }
     }
@@ -81,27 +81,29 @@ impl<'t> Filtering<'t> {
     /// # Errors
     /// The filters failed on the content, or too many responses wait for them.
     pub(super) fn poll_worked(&mut self, context: &mut Context<'_>) -> Poll<Result<(), PumpError>> {
-        match std::mem::replace(&mut self.state, State::Ready) {
-            State::Worked(turn) => {
+        match std::mem::replace(&mut self.state, FilteringState::Ready) {
+            FilteringState::Worked(turn) => {
                 rest(context);
-                self.state = State::Resting(turn);
+                self.state = FilteringState::Resting(turn);
                 return Poll::Pending;
             }
-            State::Crew(mut work) => match work.as_mut().poll(context) {
+            FilteringState::Crew(mut work) => match work.as_mut().poll(context) {
                 Poll::Ready(Ok(done)) => {
                     self.chain = Some(done.chain);
                     self.input = done.input;
                     self.output = done.output;
                     done.result?;
                 }
-                Poll::Ready(Err(Full)) => return Poll::Ready(Err(PumpError::Busy)),
+                Poll::Ready(Err(CrewFull)) => return Poll::Ready(Err(PumpError::Busy)),
                 Poll::Pending => {
-                    self.state = State::Crew(work);
+                    self.state = FilteringState::Crew(work);
                     return Poll::Pending;
                 }
             },
-            State::Resting(_ended) => {}
-            state @ (State::Ready | State::Waiting(_) | State::Turn(_)) => self.state = state,
+            FilteringState::Resting(_ended) => {}
+            state @ (FilteringState::Ready
+            | FilteringState::Waiting(_)
+            | FilteringState::Turn(_)) => self.state = state,
         }
         Poll::Ready(Ok(()))
     }
@@ -111,36 +113,36 @@ impl<'t> Filtering<'t> {
     /// # Errors
     /// The event loop ends.
     pub(super) fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<Result<(), PumpError>> {
-        if self.works_elsewhere() || matches!(self.state, State::Turn(_)) {
+        if self.works_elsewhere() || matches!(self.state, FilteringState::Turn(_)) {
             return Poll::Ready(Ok(()));
         }
-        if !matches!(self.state, State::Waiting(_)) {
+        if !matches!(self.state, FilteringState::Waiting(_)) {
             if let Ok(turn) = Arc::clone(self.place.turns).try_acquire_owned() {
-                self.state = State::Turn(turn);
+                self.state = FilteringState::Turn(turn);
                 return Poll::Ready(Ok(()));
             }
-            self.state = State::Waiting(Box::pin(turn(Arc::clone(self.place.turns))));
+            self.state = FilteringState::Waiting(Box::pin(turn(Arc::clone(self.place.turns))));
         }
-        let State::Waiting(waiting) = &mut self.state else {
+        let FilteringState::Waiting(waiting) = &mut self.state else {
             return Poll::Ready(Ok(()));
         };
         let Some(turn) = ready!(waiting.as_mut().poll(context)) else {
             return Poll::Ready(Err(PumpError::Busy));
         };
-        self.state = State::Turn(turn);
+        self.state = FilteringState::Turn(turn);
         Poll::Ready(Ok(()))
     }
 
     /// Leaves the turn to others, while the content cannot be taken.
     pub(super) fn leave_turn(&mut self) {
-        if matches!(self.state, State::Waiting(_) | State::Turn(_)) {
-            self.state = State::Ready;
+        if matches!(self.state, FilteringState::Waiting(_) | FilteringState::Turn(_)) {
+            self.state = FilteringState::Ready;
         }
     }
 
     /// Whether the end of the content has passed the filters.
     pub(super) fn is_finished(&self) -> bool {
-        self.is_finishing && !matches!(self.state, State::Crew(_))
+        self.is_finishing && !matches!(self.state, FilteringState::Crew(_))
     }
 
     /// Returns room for `count` bytes of content.
@@ -185,8 +187,10 @@ impl<'t> Filtering<'t> {
 
     fn work(&mut self, is_end: bool) -> Result<(), Broken> {
         if !self.works_elsewhere() {
-            if let State::Turn(permit) = std::mem::replace(&mut self.state, State::Ready) {
-                self.state = State::Worked(permit);
+            if let FilteringState::Turn(permit) =
+                std::mem::replace(&mut self.state, FilteringState::Ready)
+            {
+                self.state = FilteringState::Worked(permit);
             }
             return match &mut self.chain {
                 Some(chain) => pass(chain, &self.input, is_end, &mut self.output),
@@ -200,9 +204,9 @@ impl<'t> Filtering<'t> {
             (std::mem::take(&mut self.input), std::mem::take(&mut self.output));
         let job = move |_: &mut Store| {
             let result = pass(&mut chain, &input, is_end, &mut output);
-            Done { chain, input, output, result }
+            CrewResult { chain, input, output, result }
         };
-        self.state = State::Crew(Box::pin(self.place.crew.run(self.place.origin, job)));
+        self.state = FilteringState::Crew(Box::pin(self.place.crew.run(self.place.origin, job)));
         Ok(())
     }
 }
@@ -221,7 +225,7 @@ pub(super) async fn filtered(
     if chain.has_patterns() {
         let job = move |_: &mut Store| pass(&mut chain, &content, true, &mut out).map(|()| out);
         let result = place.crew.run(place.origin, job).await;
-        return result.map_err(|Full| PumpError::Busy)?.map_err(PumpError::from);
+        return result.map_err(|CrewFull| PumpError::Busy)?.map_err(PumpError::from);
     }
     let mut parts = content.chunks(TURN).peekable();
     while let Some(part) = parts.next() {

@@ -135,7 +135,7 @@ struct Filtered<'t> {
 }
 
 /// The pump's next step.
-enum Step {
+enum PumpStep {
     /// Begin another round at once.
     Again,
     /// Wait until something wakes the pump.
@@ -165,11 +165,11 @@ impl Pump<'_> {
                 Ok(step) => step,
                 Err(error @ (PumpError::Source(_) | PumpError::Short)) => {
                     self.fail(error)?;
-                    Step::Again
+                    PumpStep::Again
                 }
                 Err(error) => return Poll::Ready(Err(error)),
             };
-            if matches!(step, Step::Wait) {
+            if matches!(step, PumpStep::Wait) {
                 let is_lost = !self.body.is_stored() && sink.poll_broken(context);
                 return if is_lost {
                     Poll::Ready(Err(PumpError::Client(ConnectionError::Broken)))
@@ -208,7 +208,7 @@ impl Pump<'_> {
         sink: &mut impl Sink,
         is_clear: bool,
         context: &mut Context<'_>,
-    ) -> Result<Step, PumpError> {
+    ) -> Result<PumpStep, PumpError> {
         let Some(mut filtering) = self.filtering.take() else {
             return self.step_plainly(sink, is_clear, context);
         };
@@ -236,7 +236,7 @@ impl Pump<'_> {
         sink: &mut impl Sink,
         is_clear: bool,
         context: &mut Context<'_>,
-    ) -> Result<Step, PumpError> {
+    ) -> Result<PumpStep, PumpError> {
         let Some(available) = self.available(context)? else {
             return flush(sink, context);
         };
@@ -246,7 +246,7 @@ impl Pump<'_> {
         if is_clear {
             if self.turn >= MOST_AT_A_TIME {
                 rest(context);
-                return Ok(Step::Wait);
+                return Ok(PumpStep::Wait);
             }
             let Poll::Ready(in_memory) = self.residence.poll(self.body.piece(), context) else {
                 return flush(sink, context);
@@ -263,11 +263,11 @@ impl Pump<'_> {
                 if available.is_last && count == available.bytes {
                     self.end()?;
                 }
-                return Ok(Step::Again);
+                return Ok(PumpStep::Again);
             }
         }
         if !(available.is_urgent && self.has_room(context)?) {
-            return Ok(Step::Wait);
+            return Ok(PumpStep::Wait);
         }
         let (piece, most) = (self.body.piece(), available.bytes.min(STEP));
         let count = self.spool.fill(most, |buffer| piece.read(buffer)).map_err(of_file)?;
@@ -275,7 +275,7 @@ impl Pump<'_> {
         if available.is_last && count == available.bytes {
             self.end()?;
         }
-        Ok(Step::Again)
+        Ok(PumpStep::Again)
     }
 
     /// One step of content that passes filters. Their output goes through the spool.
@@ -285,7 +285,7 @@ impl Pump<'_> {
         sink: &mut impl Sink,
         is_clear: bool,
         context: &mut Context<'_>,
-    ) -> Result<Step, PumpError> {
+    ) -> Result<PumpStep, PumpError> {
         if filtering.filters.poll_worked(context)?.is_pending() {
             return flush(sink, context);
         }
@@ -314,15 +314,15 @@ impl Pump<'_> {
         if available.bytes == 0 {
             if !available.is_last {
                 rest(context);
-                return Ok(Step::Wait);
+                return Ok(PumpStep::Wait);
             }
             filtering.filters.finish()?;
-            return Ok(Step::Again);
+            return Ok(PumpStep::Again);
         }
         let may_take = is_clear || (available.is_urgent && self.has_room(context)?);
         if !may_take {
             filtering.filters.leave_turn();
-            return Ok(Step::Wait);
+            return Ok(PumpStep::Wait);
         }
         let Poll::Ready(in_memory) = self.residence.poll(self.body.piece(), context) else {
             filtering.filters.leave_turn();
@@ -340,10 +340,10 @@ impl Pump<'_> {
         Ok(self.spool_output(filtering))
     }
 
-    fn spool_output(&mut self, filtering: &mut Filtered<'_>) -> Step {
+    fn spool_output(&mut self, filtering: &mut Filtered<'_>) -> PumpStep {
         self.spool.push(&filtering.filters.output);
         filtering.filters.output.clear();
-        Step::Again
+        PumpStep::Again
     }
 
     fn has_room(&mut self, context: &mut Context<'_>) -> Result<bool, PumpError> {
@@ -389,14 +389,14 @@ impl Pump<'_> {
         &mut self,
         available: Available,
         context: &mut Context<'_>,
-    ) -> Result<Step, PumpError> {
+    ) -> Result<PumpStep, PumpError> {
         if available.is_last {
             self.end()?;
-            return Ok(Step::Again);
+            return Ok(PumpStep::Again);
         }
         // A script that writes as fast as its excess is discarded does not keep the thread.
         rest(context);
-        Ok(Step::Wait)
+        Ok(PumpStep::Wait)
     }
 
     /// Releases the source, which has ended: its worker goes on to the next request before a slow
@@ -422,12 +422,12 @@ impl<'t> Filtered<'t> {
 }
 
 /// The head is not held back by a source that has no content yet.
-fn flush(sink: &mut impl Sink, context: &mut Context<'_>) -> Result<Step, PumpError> {
+fn flush(sink: &mut impl Sink, context: &mut Context<'_>) -> Result<PumpStep, PumpError> {
     match sink.poll_flush(context) {
         Poll::Ready(flushed) => flushed.map_err(PumpError::from)?,
         Poll::Pending => {}
     }
-    Ok(Step::Wait)
+    Ok(PumpStep::Wait)
 }
 
 pub(super) fn of_file(error: io::Error) -> PumpError {

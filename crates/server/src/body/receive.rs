@@ -74,17 +74,17 @@ impl RequestStream for NoContent {
 
 /// A request's content, received completely.
 #[derive(Debug)]
-pub(crate) enum Received {
+pub(crate) enum ReceivedContent {
     Memory(Vec<u8>),
     File(StoredFile, u64),
 }
 
-impl Received {
+impl ReceivedContent {
     /// Length in bytes.
     pub(crate) fn length(&self) -> u64 {
         match self {
-            Received::Memory(bytes) => bytes.len() as u64,
-            Received::File(_, length) => *length,
+            ReceivedContent::Memory(bytes) => bytes.len() as u64,
+            ReceivedContent::File(_, length) => *length,
         }
     }
 }
@@ -161,13 +161,13 @@ pub(crate) async fn receive(
     patience: Patience,
     most: u64,
     keep: Keep<'_>,
-) -> Result<Received, BodyError> {
+) -> Result<ReceivedContent, BodyError> {
     match request.content {
-        Content::None => return Ok(Received::Memory(Vec::new())),
+        Content::None => return Ok(ReceivedContent::Memory(Vec::new())),
         Content::Length(length) if length > most => return Err(BodyError::Refused(TOO_LARGE)),
         Content::Length(_) | Content::Unknown => {}
     }
-    let mut store = Store {
+    let mut store = ContentStore {
         memory: Vec::new(),
         file: None,
         written: 0,
@@ -201,8 +201,8 @@ pub(crate) async fn receive(
     }
     request.content = Content::Length(store.length);
     Ok(match store.file {
-        None => Received::Memory(store.memory),
-        Some(file) => Received::File(file, store.length),
+        None => ReceivedContent::Memory(store.memory),
+        Some(file) => ReceivedContent::File(file, store.length),
     })
 }
 
@@ -215,7 +215,7 @@ const TOO_LARGE: Refusal = Refusal {
 };
 
 /// Content that is being received.
-struct Store<'l> {
+struct ContentStore<'l> {
     /// Content that follows the file's.
     memory: Vec<u8>,
     file: Option<StoredFile>,
@@ -225,7 +225,7 @@ struct Store<'l> {
     keep: Keep<'l>,
 }
 
-impl Store<'_> {
+impl ContentStore<'_> {
     fn push(&mut self, bytes: &[u8]) -> Result<(), BodyError> {
         self.length += bytes.len() as u64;
         if self.length > self.most {

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use super::spool::SpoolLimits;
-use super::storage::Job;
+use super::storage::StorageCall;
 use crate::net::Piece;
 
 /// The known place of a response's content.
@@ -15,7 +15,7 @@ pub(super) struct Residence<'l> {
     limits: &'l SpoolLimits,
     /// The bytes of the file that are in memory, or will be when `fetch` has ended.
     known: Range<u64>,
-    fetch: Option<Job<()>>,
+    fetch: Option<StorageCall<()>>,
 }
 
 impl<'l> Residence<'l> {

@@ -83,14 +83,14 @@ pub(crate) enum Body {
     /// Several bodies in memory or in files, the first one last.
     Parts(Vec<Body>),
     /// The output of a script.
-    Script(Script),
+    Script(ScriptSource),
     /// Any other source.
     Stream(Box<dyn Source>),
 }
 
 /// The output of a script.
 #[derive(Debug)]
-pub(crate) struct Script {
+pub(crate) struct ScriptSource {
     /// `None` once no one reads it any more.
     exchange: Option<Exchange>,
     available: usize,
@@ -118,7 +118,7 @@ impl Body {
 
     /// The output of a script. `declared` is the length that the script's head declared, if it did.
     pub(crate) fn script(exchange: Exchange, declared: Option<u64>) -> Body {
-        Body::Script(Script {
+        Body::Script(ScriptSource {
             exchange: Some(exchange),
             available: 0,
             declared,
@@ -207,7 +207,7 @@ impl Source for Body {
                 Piece::Document { file, offset: *offset, length: *length }
             }
             Body::Parts(parts) => parts.last().map_or(Piece::Memory(b""), Body::piece),
-            Body::Script(Script { exchange: Some(exchange), available, .. }) => {
+            Body::Script(ScriptSource { exchange: Some(exchange), available, .. }) => {
                 Piece::Ring(exchange, *available)
             }
             Body::Script(_) => Piece::Memory(b""),
@@ -226,7 +226,7 @@ impl Source for Body {
                 *length -= count as u64;
             }
             Body::Parts(parts) => parts.last_mut().into_iter().for_each(|part| part.consume(count)),
-            Body::Script(Script { exchange: Some(exchange), available, .. }) => {
+            Body::Script(ScriptSource { exchange: Some(exchange), available, .. }) => {
                 exchange.consume(count);
                 *available -= count;
             }
@@ -262,7 +262,7 @@ impl Source for Body {
     }
 }
 
-impl Script {
+impl ScriptSource {
     fn poll_available(
         &mut self,
         context: &mut Context<'_>,

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::storage::{Job, ReadBack, Refusal, Storage, StoredFile, Written};
+use super::storage::{ReadBack, Storage, StorageCall, StorageRefusal, StoredFile, Written};
 use crate::net::Piece;
 
 /// Bytes on their way to a client, in order: `memory`, then those of the tail.
@@ -42,8 +42,8 @@ struct Tail {
 
 #[derive(Debug)]
 enum FileJob {
-    Write(Job<Written>),
-    Read(Job<ReadBack>),
+    Write(StorageCall<Written>),
+    Read(StorageCall<ReadBack>),
 }
 
 /// The bounds of a spool, and the place of its file.
@@ -206,7 +206,7 @@ impl<'s> Spool<'s> {
                     bytes.append(&mut tail.pending);
                     tail.pending = bytes;
                     tail.is_refused = true;
-                    self.report(&Refusal::Disk(error));
+                    self.report(&StorageRefusal::Disk(error));
                 } else if tail.pending.is_empty() {
                     tail.pending = bytes;
                 }
@@ -244,13 +244,13 @@ impl<'s> Spool<'s> {
                 tail.writing = 0;
                 tail.pending = bytes;
                 tail.is_refused = true;
-                self.report(&Refusal::Budget(no_room));
+                self.report(&StorageRefusal::Budget(no_room));
             }
         }
     }
 
     /// Reports once that the source has to wait for the client.
-    fn report(&mut self, refusal: &Refusal) {
+    fn report(&mut self, refusal: &StorageRefusal) {
         if !std::mem::replace(&mut self.is_reported, true) {
             self.limits.storage.report(self.limits.site, refusal);
         }

@@ -27,31 +27,31 @@ use tokio::sync::oneshot;
 
 use self::budget::Budget;
 pub(crate) use self::budget::NoRoom;
-use self::disk::Disk;
+use self::disk::DiskThreads;
 
 /// The temporary files of a front.
 pub(crate) struct Storage {
     folder: PathBuf,
     budget: Budget,
-    disk: Disk,
-    report: Report,
+    disk: DiskThreads,
+    report: ReportRefusal,
 }
 
 /// Logs that the files of the site with this number take no more bytes of responses.
-pub(crate) type Report = Box<dyn Fn(usize, &Refusal) + Send + Sync>;
+pub(crate) type ReportRefusal = Box<dyn Fn(usize, &StorageRefusal) + Send + Sync>;
 
 /// The reason why a file takes no more bytes.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum StorageRefusal {
     Budget(NoRoom),
     Disk(io::Error),
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for StorageRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Budget(no_room) => no_room.fmt(f),
-            Refusal::Disk(error) => {
+            StorageRefusal::Budget(no_room) => no_room.fmt(f),
+            StorageRefusal::Disk(error) => {
                 write!(f, "{} cannot be written: {error}", std::env::temp_dir().display())
             }
         }
@@ -75,7 +75,7 @@ impl fmt::Debug for Storage {
 
 impl Storage {
     /// Temporary files in the folder for them. No file is made yet.
-    pub(crate) fn new(limits: StorageLimits, report: Report) -> Storage {
+    pub(crate) fn new(limits: StorageLimits, report: ReportRefusal) -> Storage {
         let folder = std::env::temp_dir();
         // No folder has a NUL in its name.
         let path = CString::new(folder.as_os_str().as_bytes()).unwrap_or_default();
@@ -83,7 +83,7 @@ impl Storage {
         Storage {
             folder,
             budget: Budget::new(limits, free),
-            disk: Disk::default(),
+            disk: DiskThreads::default(),
             report,
         }
     }
@@ -95,14 +95,14 @@ impl Storage {
     }
 
     /// Logs that a response of the site is not stored further.
-    pub(super) fn report(&self, site: usize, refusal: &Refusal) {
+    pub(super) fn report(&self, site: usize, refusal: &StorageRefusal) {
         (self.report)(site, refusal);
     }
 
     /// Returns a file for content of the site with this number. It is created when something is
     /// written.
     pub(crate) fn file(self: &Arc<Self>, site: usize) -> StoredFile {
-        StoredFile(Some(Arc::new(Inner {
+        StoredFile(Some(Arc::new(StorageState {
             storage: Arc::clone(self),
             site,
             file: OnceLock::new(),
@@ -117,7 +117,7 @@ impl Storage {
         site: usize,
         document: &OpenFile,
         part: &Range<u64>,
-    ) -> Option<Job<()>> {
+    ) -> Option<StorageCall<()>> {
         let (result, job) = oneshot::channel::<()>();
         let (file, mut part) = (document.share().ok()?, part.clone());
         let read = move || {
@@ -147,10 +147,10 @@ impl Storage {
 /// An unlinked temporary file. Its bytes are returned to the budgets when the file is closed, which
 /// happens on a thread of the storage.
 #[derive(Debug)]
-pub(crate) struct StoredFile(Option<Arc<Inner>>);
+pub(crate) struct StoredFile(Option<Arc<StorageState>>);
 
 #[derive(Debug)]
-struct Inner {
+struct StorageState {
     storage: Arc<Storage>,
     site: usize,
     /// Empty until the first write has begun.
@@ -177,7 +177,7 @@ pub(crate) type ReadBack = io::Result<Vec<u8>>;
 const FETCHED: usize = 128 * 1024;
 
 /// A call that a thread of the storage makes.
-pub(crate) type Job<T> = oneshot::Receiver<T>;
+pub(crate) type StorageCall<T> = oneshot::Receiver<T>;
 
 impl StoredFile {
     /// Writes `bytes` at `offset`.
@@ -188,7 +188,7 @@ impl StoredFile {
         &self,
         offset: u64,
         bytes: Vec<u8>,
-    ) -> Result<Job<Written>, (Vec<u8>, NoRoom)> {
+    ) -> Result<StorageCall<Written>, (Vec<u8>, NoRoom)> {
         let inner = Arc::clone(self.inner());
         let length = bytes.len() as u64;
         if let Err(no_room) = inner.storage.budget.reserve(inner.site, length) {
@@ -204,7 +204,7 @@ impl StoredFile {
     }
 
     /// Fills `buffer` with the bytes from `offset` on.
-    pub(crate) fn read(&self, offset: u64, mut buffer: Vec<u8>) -> Job<ReadBack> {
+    pub(crate) fn read(&self, offset: u64, mut buffer: Vec<u8>) -> StorageCall<ReadBack> {
         let inner = Arc::clone(self.inner());
         self.job(move || {
             let file = inner.file.get().ok_or(io::ErrorKind::NotFound)?;
@@ -219,7 +219,7 @@ impl StoredFile {
     }
 
     /// Has a thread of the storage run `call`.
-    fn job<T: Send + 'static>(&self, call: impl FnOnce() -> T + Send + 'static) -> Job<T> {
+    fn job<T: Send + 'static>(&self, call: impl FnOnce() -> T + Send + 'static) -> StorageCall<T> {
         let (result, job) = oneshot::channel();
         let inner = self.inner();
         inner.storage.disk.run(
@@ -241,7 +241,7 @@ impl StoredFile {
         file.map(|file| open::again_for_reading(file.as_fd())).transpose()
     }
 
-    fn inner(&self) -> &Arc<Inner> {
+    fn inner(&self) -> &Arc<StorageState> {
         self.0.as_ref().expect("the file is only taken when it is dropped")
     }
 }
@@ -259,7 +259,7 @@ impl Drop for StoredFile {
     }
 }
 
-impl Inner {
+impl StorageState {
     fn write(&self, offset: u64, bytes: Vec<u8>) -> Written {
         self.storage.budget.refresh();
         let mut written = Written { bytes, count: 0, error: None };
@@ -293,7 +293,7 @@ impl Inner {
     }
 }
 
-impl Drop for Inner {
+impl Drop for StorageState {
     fn drop(&mut self) {
         // The blocks are free before the budgets say so.
         drop(self.file.take());

@@ -120,7 +120,7 @@ pub(crate) async fn carry(
         match limits.poll(carrier.moved() > before, context) {
             None => Poll::Pending,
             Some(_) if carrier.is_closing => Poll::Ready(Ok(())),
-            Some(Over::Idle) => Poll::Ready(Err(Broken::Client(ConnectionError::TimedOut))),
+            Some(Over::Idle) => Poll::Ready(Err(BrokenSide::Client(ConnectionError::TimedOut))),
             Some(Over::Draining) => {
                 carrier.is_closing = true;
                 limits.close();
@@ -136,8 +136,8 @@ pub(crate) async fn carry(
         sent: carrier.down.moved,
         is_client_open: !carrier.up.has_ended || carrier.is_closing,
         result: result.map_err(|side| match side {
-            Broken::Client(error) => PumpError::Client(error),
-            Broken::Upstream(error) => {
+            BrokenSide::Client(error) => PumpError::Client(error),
+            BrokenSide::Upstream(error) => {
                 let error = UpstreamError::broken(name, error);
                 PumpError::Source(SourceError::Upstream(Box::new(error)))
             }
@@ -147,7 +147,7 @@ pub(crate) async fn carry(
 
 /// The side whose connection broke.
 #[derive(Debug)]
-enum Broken {
+enum BrokenSide {
     Client(ConnectionError),
     Upstream(io::Error),
 }
@@ -186,7 +186,7 @@ impl<E: TunnelEnd> Carrier<'_, E> {
         self.up.moved + self.down.moved
     }
 
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BrokenSide>> {
         if self.is_closing {
             self.up.has_ended = true;
             self.down.has_ended = true;
@@ -209,7 +209,7 @@ impl Way {
         source: &mut impl Side,
         sink: &mut impl Side,
         context: &mut Context<'_>,
-    ) -> Result<Poll<()>, Broken> {
+    ) -> Result<Poll<()>, BrokenSide> {
         for _ in 0..MOST_ROUNDS {
             if self.is_finished {
                 return Ok(Poll::Ready(()));
@@ -243,7 +243,7 @@ impl Way {
         &mut self,
         sink: &mut impl Side,
         context: &mut Context<'_>,
-    ) -> Poll<Result<(), Broken>> {
+    ) -> Poll<Result<(), BrokenSide>> {
         sink.poll_write(context, &self.pending[self.taken..]).map(|written| {
             self.note(written?);
             if self.taken == self.pending.len() {
@@ -260,7 +260,7 @@ impl Way {
         source: &mut impl Side,
         sink: &mut impl Side,
         context: &mut Context<'_>,
-    ) -> Poll<Result<(), Broken>> {
+    ) -> Poll<Result<(), BrokenSide>> {
         ROOM.with_borrow_mut(|room| {
             room.resize(READ_AT_ONCE, 0);
             let mut room = ReadBuf::new(room);
@@ -294,14 +294,14 @@ trait Side {
         &mut self,
         context: &mut Context<'_>,
         room: &mut ReadBuf<'_>,
-    ) -> Poll<Result<(), Broken>>;
+    ) -> Poll<Result<(), BrokenSide>>;
     fn poll_write(
         &mut self,
         context: &mut Context<'_>,
         bytes: &[u8],
-    ) -> Poll<Result<usize, Broken>>;
-    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>>;
-    fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>>;
+    ) -> Poll<Result<usize, BrokenSide>>;
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BrokenSide>>;
+    fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BrokenSide>>;
 }
 
 struct Client<'c, E>(&'c mut E);
@@ -311,24 +311,24 @@ impl<E: TunnelEnd> Side for Client<'_, E> {
         &mut self,
         context: &mut Context<'_>,
         room: &mut ReadBuf<'_>,
-    ) -> Poll<Result<(), Broken>> {
-        self.0.poll_read(context, room).map_err(Broken::Client)
+    ) -> Poll<Result<(), BrokenSide>> {
+        self.0.poll_read(context, room).map_err(BrokenSide::Client)
     }
 
     fn poll_write(
         &mut self,
         context: &mut Context<'_>,
         bytes: &[u8],
-    ) -> Poll<Result<usize, Broken>> {
-        self.0.poll_write(context, bytes).map_err(Broken::Client)
+    ) -> Poll<Result<usize, BrokenSide>> {
+        self.0.poll_write(context, bytes).map_err(BrokenSide::Client)
     }
 
-    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
-        self.0.poll_flush(context).map_err(Broken::Client)
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BrokenSide>> {
+        self.0.poll_flush(context).map_err(BrokenSide::Client)
     }
 
-    fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
-        self.0.poll_finish(context).map_err(Broken::Client)
+    fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BrokenSide>> {
+        self.0.poll_finish(context).map_err(BrokenSide::Client)
     }
 }
 
@@ -339,13 +339,13 @@ impl Side for Upstream<'_> {
         &mut self,
         context: &mut Context<'_>,
         room: &mut ReadBuf<'_>,
-    ) -> Poll<Result<(), Broken>> {
+    ) -> Poll<Result<(), BrokenSide>> {
         match Pin::new(&mut self.0).poll_read(context, room) {
             // An upstream over TLS that closes without a goodbye: the bytes' own framing tells.
             Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 Poll::Ready(Ok(()))
             }
-            other => other.map_err(Broken::Upstream),
+            other => other.map_err(BrokenSide::Upstream),
         }
     }
 
@@ -353,26 +353,26 @@ impl Side for Upstream<'_> {
         &mut self,
         context: &mut Context<'_>,
         bytes: &[u8],
-    ) -> Poll<Result<usize, Broken>> {
+    ) -> Poll<Result<usize, BrokenSide>> {
         match Pin::new(&mut self.0).poll_write(context, bytes) {
             Poll::Ready(Ok(0)) => {
-                Poll::Ready(Err(Broken::Upstream(io::ErrorKind::WriteZero.into())))
+                Poll::Ready(Err(BrokenSide::Upstream(io::ErrorKind::WriteZero.into())))
             }
-            other => other.map_err(Broken::Upstream),
+            other => other.map_err(BrokenSide::Upstream),
         }
     }
 
-    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
-        Pin::new(&mut self.0).poll_flush(context).map_err(Broken::Upstream)
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BrokenSide>> {
+        Pin::new(&mut self.0).poll_flush(context).map_err(BrokenSide::Upstream)
     }
 
     /// An upstream that has closed its side already needs no end of ours.
-    fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+    fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BrokenSide>> {
         match Pin::new(&mut self.0).poll_shutdown(context) {
             Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::NotConnected => {
                 Poll::Ready(Ok(()))
             }
-            other => other.map_err(Broken::Upstream),
+            other => other.map_err(BrokenSide::Upstream),
         }
     }
 }

@@ -12,12 +12,12 @@ use howdah_sys::open;
 const MOST_BYTES: u64 = 16 << 20;
 
 /// The content of a file, or the reason why it cannot be read.
-pub(super) type Content = Result<Vec<u8>, String>;
+pub(super) type FileContent = Result<Vec<u8>, String>;
 
 /// Calls `take` with each `.htaccess` in `root` and below, and its content. Folders are visited in
 /// the order of their names. Links to folders are followed; each folder is visited once, however
 /// many links lead there.
-pub(super) fn each_htaccess(root: &Path, mut take: impl FnMut(&Path, Content)) {
+pub(super) fn each_htaccess(root: &Path, mut take: impl FnMut(&Path, FileContent)) {
     let mut seen: HashSet<(u64, u64)> = HashSet::new();
     let mut waiting = vec![root.to_owned()];
     while let Some(folder) = waiting.pop() {
@@ -46,7 +46,7 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn read(file: &Path) -> Content {
+fn read(file: &Path) -> FileContent {
     let cannot = |error: std::io::Error| format!("it cannot be read: {error}");
     // Reading another file could wait for a writer, or never end.
     let (file, _) = open::regular_file(file).map_err(|error| match error.kind() {

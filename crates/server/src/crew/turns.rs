@@ -19,29 +19,29 @@ pub(crate) struct Bounds {
 pub(crate) struct Origin {
     /// The number of the site.
     pub(crate) site: usize,
-    pub(crate) network: Network,
+    pub(crate) network: ClientNetwork,
 }
 
 /// The network of a client: an IPv4 address, or the /64 of an IPv6 address, which one subscriber
 /// has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Network(u128);
+pub(crate) struct ClientNetwork(u128);
 
 /// Jobs that wait.
 #[derive(Debug)]
 pub(super) struct Turns<J> {
     bounds: Bounds,
-    sites: HashMap<usize, Site<J>>,
+    sites: HashMap<usize, SiteJobs<J>>,
     /// The sites with jobs that wait, the next one first.
     order: VecDeque<usize>,
 }
 
 /// The jobs of one site.
 #[derive(Debug)]
-struct Site<J> {
-    clients: HashMap<Network, VecDeque<J>>,
+struct SiteJobs<J> {
+    clients: HashMap<ClientNetwork, VecDeque<J>>,
     /// The clients with jobs that wait, the next one first.
-    order: VecDeque<Network>,
+    order: VecDeque<ClientNetwork>,
     waiting: usize,
     /// Jobs that are being done.
     running: usize,
@@ -49,13 +49,15 @@ struct Site<J> {
 
 /// A job that was refused: too many wait already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Full;
+pub(crate) struct CrewFull;
 
-impl Network {
-    pub(crate) fn of(address: IpAddr) -> Network {
+impl ClientNetwork {
+    pub(crate) fn of(address: IpAddr) -> ClientNetwork {
         match address.to_canonical() {
-            IpAddr::V4(address) => Network(address.to_ipv6_mapped().to_bits()),
-            IpAddr::V6(address) => Network(Ipv6Addr::to_bits(address) & !u128::from(u64::MAX)),
+            IpAddr::V4(address) => ClientNetwork(address.to_ipv6_mapped().to_bits()),
+            IpAddr::V6(address) => {
+                ClientNetwork(Ipv6Addr::to_bits(address) & !u128::from(u64::MAX))
+            }
         }
     }
 
@@ -78,12 +80,12 @@ impl<J> Turns<J> {
     ///
     /// # Errors
     /// Where too many jobs of the site or of the client wait already.
-    pub(super) fn push(&mut self, origin: Origin, job: J) -> Result<(), Full> {
+    pub(super) fn push(&mut self, origin: Origin, job: J) -> Result<(), CrewFull> {
         let known = self.sites.get(&origin.site);
         let of_site = known.map_or(0, |site| site.waiting);
         let of_client = known.and_then(|site| site.clients.get(&origin.network));
         if of_site >= self.bounds.site || of_client.map_or(0, VecDeque::len) >= self.bounds.client {
-            return Err(Full);
+            return Err(CrewFull);
         }
         let site = self.sites.entry(origin.site).or_default();
         let jobs = site.clients.entry(origin.network).or_default();
@@ -134,9 +136,9 @@ impl<J> Turns<J> {
     }
 }
 
-impl<J> Default for Site<J> {
-    fn default() -> Site<J> {
-        Site {
+impl<J> Default for SiteJobs<J> {
+    fn default() -> SiteJobs<J> {
+        SiteJobs {
             clients: HashMap::new(),
             order: VecDeque::new(),
             waiting: 0,
@@ -152,7 +154,7 @@ mod tests {
     const BOUNDS: Bounds = Bounds { site: 6, client: 4, at_a_time: 2 };
 
     fn origin(site: usize, client: u8) -> Origin {
-        let network = Network::of(IpAddr::from([192, 0, 2, client]));
+        let network = ClientNetwork::of(IpAddr::from([192, 0, 2, client]));
         Origin { site, network }
     }
 
@@ -205,17 +207,17 @@ mod tests {
         for _ in 0..BOUNDS.client {
             assert_eq!(turns.push(origin(1, 1), "a"), Ok(()));
         }
-        assert_eq!(turns.push(origin(1, 1), "a"), Err(Full));
+        assert_eq!(turns.push(origin(1, 1), "a"), Err(CrewFull));
         assert_eq!(turns.push(origin(1, 2), "b"), Ok(()));
         assert_eq!(turns.push(origin(1, 3), "c"), Ok(()));
-        assert_eq!(turns.push(origin(1, 4), "d"), Err(Full), "the site has its share");
+        assert_eq!(turns.push(origin(1, 4), "d"), Err(CrewFull), "the site has its share");
         assert_eq!(turns.push(origin(2, 1), "e"), Ok(()), "another site has its own");
         assert_eq!(drain(&mut turns), "a e b c a a a");
     }
 
     #[test]
     fn one_subscriber_is_one_network() {
-        let network = |text: &str| Network::of(text.parse().unwrap());
+        let network = |text: &str| ClientNetwork::of(text.parse().unwrap());
         assert_eq!(network("2001:db8::1"), network("2001:db8::ffff"));
         assert_ne!(network("2001:db8:0:1::1"), network("2001:db8::1"));
         assert_eq!(network("::ffff:192.0.2.1"), network("192.0.2.1"));

@@ -7,7 +7,7 @@ use howdah_htaccess::trace::Event;
 use howdah_http::Scheme;
 use serde_json::{Value, json as value};
 
-use super::{ExplainedOutcome, Explanation, Pairs, Work};
+use super::{ExplainedOutcome, Explanation, NamesAndValues, Work};
 
 /// Returns the explanation as text: the events of each round, with file and line.
 pub(crate) fn text(explanation: &Explanation) -> String {
@@ -139,7 +139,7 @@ impl Page {
                     || name.starts_with("REDIRECT_")
                     || TOLD.contains(&name)
             };
-            let variables: Pairs =
+            let variables: NamesAndValues =
                 variables.iter().filter(|(name, _)| told(name)).cloned().collect();
             self.pairs("$_SERVER, as directives have left it", &variables);
             self.pairs("settings of PHP", settings);
@@ -163,7 +163,7 @@ impl Page {
         );
     }
 
-    fn pairs(&mut self, title: &str, pairs: &Pairs) {
+    fn pairs(&mut self, title: &str, pairs: &NamesAndValues) {
         if !pairs.is_empty() {
             self.line(0, &format!("{title}:"));
         }
@@ -210,7 +210,7 @@ pub(crate) fn json(explanation: &Explanation) -> String {
             .map(|(name, content)| value!({ "name": bytes(name), "value": bytes(content) }))
             .collect()
     };
-    let object = |pairs: &Pairs| -> Value {
+    let object = |pairs: &NamesAndValues| -> Value {
         pairs
             .iter()
             .map(|(name, content)| (name.clone(), Value::from(content.as_str())))

@@ -21,7 +21,7 @@ impl Tree {
 
     fn ask(&self, method: &str, url: &str, fields: &[&str]) -> Explanation {
         let config = Config::for_directory(&self.0, DirectoryOptions::default());
-        let question = Question {
+        let question = ExplainRequest {
             method: method.to_owned(),
             url: url.to_owned(),
             fields: fields.iter().map(|field| (*field).to_owned()).collect(),
@@ -141,7 +141,7 @@ fn questions_without_an_answer() {
         ("GET", "/", &["no colon"], "refused with 400"),
         ("GET", "/", &["A: b\r\n\r\nGET / HTTP/1.1"], "line break"),
     ] {
-        let question = Question {
+        let question = ExplainRequest {
             method: method.to_owned(),
             url: url.to_owned(),
             fields: fields.iter().map(|field: &&str| (*field).to_owned()).collect(),
@@ -175,7 +175,7 @@ fn a_redirect_to_https_is_told() {
         ("https://a.example/a.txt", false),
         ("http://a.example/.well-known/acme-challenge/x", false),
     ] {
-        let question = Question {
+        let question = ExplainRequest {
             method: "GET".to_owned(),
             url: url.to_owned(),
             fields: Vec::new(),
@@ -199,7 +199,7 @@ fn a_certificate_on_demand_is_told() {
              hosts = [\"*.example.org\", \"www.example.net\"]\nroot = \"{}/{{host}}\"\n",
             tree.0.display()
         );
-        let question = Question {
+        let question = ExplainRequest {
             method: "GET".to_owned(),
             url: url.to_owned(),
             fields: Vec::new(),
@@ -228,7 +228,7 @@ fn a_trusted_proxy_names_the_client() {
         format!("trusted_proxies = \"127.0.0.1\"\n[[site]]\nroot = {:?}", tree.0.to_str().unwrap());
     let config = Config::parse(&text, "x.toml").unwrap();
     let asked = |from: [u8; 4], value: &str| {
-        let question = Question {
+        let question = ExplainRequest {
             method: "GET".to_owned(),
             url: "/item/7".to_owned(),
             fields: vec![

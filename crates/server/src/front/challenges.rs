@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use howdah_acme::message::Answer;
+use howdah_acme::message::ChallengeAnswer;
 
 /// The folder of the paths of HTTP-01 challenges (RFC 8555 §8.3).
 pub(crate) const HTTP_FOLDER: &[u8] = b"/.well-known/acme-challenge/";
@@ -15,12 +15,12 @@ pub(crate) const HTTP_FOLDER: &[u8] = b"/.well-known/acme-challenge/";
 pub(crate) struct Challenges {
     /// Number of the entries, so that other requests need no lock.
     count: AtomicUsize,
-    answers: Mutex<HashMap<u64, Answer>>,
+    answers: Mutex<HashMap<u64, ChallengeAnswer>>,
 }
 
 impl Challenges {
     /// Answers a challenge from now on.
-    pub(crate) fn present(&self, id: u64, answer: &Answer) {
+    pub(crate) fn present(&self, id: u64, answer: &ChallengeAnswer) {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         answers.insert(id, answer.clone());
         self.count.store(answers.len(), Ordering::Release);
@@ -54,7 +54,7 @@ impl Challenges {
         let token = path.strip_prefix(HTTP_FOLDER)?;
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         answers.values().find_map(|answer| match answer {
-            Answer::Http { token: own, content } if own.as_bytes() == token => {
+            ChallengeAnswer::Http { token: own, content } if own.as_bytes() == token => {
                 Some(content.clone().into_bytes())
             }
             _ => None,
@@ -65,7 +65,9 @@ impl Challenges {
     pub(crate) fn tls(&self, name: &str) -> Option<(String, String)> {
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         answers.values().find_map(|answer| match answer {
-            Answer::Tls { name: own, certificate, key } if own.eq_ignore_ascii_case(name) => {
+            ChallengeAnswer::Tls { name: own, certificate, key }
+                if own.eq_ignore_ascii_case(name) =>
+            {
                 Some((certificate.clone(), key.clone()))
             }
             _ => None,
@@ -81,7 +83,7 @@ mod tests {
     fn only_present_tokens_are_answered() {
         let challenges = Challenges::default();
         assert!(challenges.is_empty());
-        let answer = Answer::Http {
+        let answer = ChallengeAnswer::Http {
             token: "abc".into(),
             content: "abc.def".into(),
         };

@@ -13,8 +13,8 @@ use howdah_sys::readiness::Readable;
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::watch;
 
-use super::{Shared, Stage};
-use crate::admin::{Question, Questions};
+use super::{FrontShared, Stage};
+use crate::admin::{ControlQuestion, ControlQuestions};
 use crate::log::{Level, LogWriter, WaitStatus};
 use crate::status::{Snapshot, table};
 use crate::supervisor::front_protocol::{self, FromFront, PoolChannel, PoolFacts, ToFront};
@@ -23,14 +23,25 @@ use crate::supervisor::front_protocol::{self, FromFront, PoolChannel, PoolFacts,
 pub(super) struct Control {
     pub(super) channel: Rc<SeqPacket>,
     pub(super) pools: Vec<Option<Arc<Pool>>>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<FrontShared>,
     /// Where the questions go that the admin listener's thread answers.
-    pub(super) questions: Questions,
+    pub(super) questions: ControlQuestions,
     pub(super) stages: watch::Sender<Stage>,
-    /// By link: the facts of its pool, once the pool is complete.
-    pub(super) facts: RefCell<Vec<Option<PoolFacts>>>,
-    /// Whether the supervisor was told that all pools are complete.
+    /// By link.
+    pub(super) starts: RefCell<Vec<PoolStart>>,
+    /// Whether the supervisor was told that the pools are complete.
     pub(super) told: Cell<bool>,
+    /// [`PATIENCE`] is over.
+    pub(super) is_late: Cell<bool>,
+}
+
+/// The start of a pool.
+#[derive(Debug, Default)]
+pub(super) struct PoolStart {
+    name: String,
+    facts: PoolFacts,
+    /// The first workers have started, or nobody waits for them.
+    is_complete: bool,
 }
 
 impl Control {
@@ -39,20 +50,23 @@ impl Control {
         for id in self.shared.challenges.numbers() {
             self.tell(&FromFront::Presented { id });
         }
-        *self.facts.borrow_mut() = vec![None; links.len()];
+        *self.starts.borrow_mut() = links
+            .iter()
+            .map(|link| PoolStart {
+                name: link.name.clone(),
+                is_complete: link.zygote.is_none(),
+                ..PoolStart::default()
+            })
+            .collect();
         let sites: Vec<usize> = links.iter().map(|link| link.site).collect();
-        if links.is_empty() {
-            self.tell(&FromFront::Ready { pools: Vec::new() });
-        }
+        // Where there are no pools to wait for.
+        self.tell_ready();
         for (position, link) in links.into_iter().enumerate() {
-            match link.zygote {
-                Some(zygote) => {
-                    tokio::task::spawn_local(self.clone().follow(position, link.site, zygote));
-                }
-                // The other pools are not kept waiting for it.
-                None => self.facts.borrow_mut()[position] = Some(PoolFacts::default()),
+            if let Some(zygote) = link.zygote {
+                tokio::task::spawn_local(self.clone().follow(position, link.site, zygote));
             }
         }
+        tokio::task::spawn_local(self.clone().wait_no_longer());
         if let Err(error) = self.listen(&sites).await {
             let what = format!(
                 "the connection to the supervisor broke ({error}); finishing the requests in flight"
@@ -104,14 +118,14 @@ impl Control {
                 ToFront::StatusJson { id } => {
                     if let Some(client) = received.descriptors.pop() {
                         // The thread of the admin listener never ends before this one.
-                        let _ = self.questions.send(Question { client, received: None });
+                        let _ = self.questions.send(ControlQuestion { client, received: None });
                     }
                     self.tell(&FromFront::StatusTaken { id });
                 }
                 ToFront::Monitor { id, received: bytes } => {
                     if let Some(client) = received.descriptors.pop() {
                         let received = Some(bytes);
-                        let _ = self.questions.send(Question { client, received });
+                        let _ = self.questions.send(ControlQuestion { client, received });
                     }
                     self.tell(&FromFront::StatusTaken { id });
                 }
@@ -152,22 +166,17 @@ impl Control {
         let name = Some(pool.name());
         // This is the first thread.
         let counters = self.shared.counters.thread(0).pool(site).all.clone();
-        let mut facts = PoolFacts {
-            php_version: String::new(),
-            opcache: String::new(),
-            workers: 0,
-        };
         let ended = pool
             .follow(zygote, |event| match event {
                 PoolEvent::Ready { php_version, opcache } => {
-                    facts = PoolFacts {
+                    self.starts.borrow_mut()[position].facts = PoolFacts {
                         php_version,
                         opcache,
                         workers: pool.limits().workers,
                     };
                 }
                 PoolEvent::Complete => {
-                    self.facts.borrow_mut()[position] = Some(facts.clone());
+                    self.starts.borrow_mut()[position].is_complete = true;
                     self.tell_ready();
                 }
                 PoolEvent::WorkerStarted => counters.count(PoolCounter::Started),
@@ -203,15 +212,33 @@ impl Control {
         }
     }
 
-    /// Tells the supervisor, once, that every pool has been complete.
+    /// Tells the supervisor, once, that every pool has been complete; or one of them, after some
+    /// time: scripts of a former generation may have used up the processes that their user may
+    /// have, and the other sites are not kept waiting for the workers of that pool.
     fn tell_ready(&self) {
-        let facts = self.facts.borrow();
-        if !self.told.get() && facts.iter().all(Option::is_some) {
-            self.told.set(true);
-            self.tell(&FromFront::Ready {
-                pools: facts.iter().flatten().cloned().collect(),
-            });
+        let starts = self.starts.borrow();
+        let late = || starts.iter().filter(|start| !start.is_complete);
+        let is_enough = late().count() == 0 || self.is_late.get() && late().count() < starts.len();
+        if self.told.get() || !is_enough {
+            return;
         }
+        self.told.set(true);
+        for PoolStart { name, .. } in late() {
+            let what = format!(
+                "its workers have not started in {} s; the other sites do not wait for them",
+                PATIENCE.as_secs()
+            );
+            self.shared.log.say(Level::Error, Some(name), &what);
+        }
+        self.shared.has_started.send_replace(true);
+        let pools = starts.iter().map(|start| start.facts.clone()).collect();
+        self.tell(&FromFront::Ready { pools });
+    }
+
+    async fn wait_no_longer(self: Rc<Self>) {
+        tokio::time::sleep(PATIENCE).await;
+        self.is_late.set(true);
+        self.tell_ready();
     }
 
     pub(super) fn tell(&self, message: &FromFront) {
@@ -236,6 +263,9 @@ impl Control {
         table(&Snapshot::of(&self.shared, *self.stages.borrow() != Stage::Serving))
     }
 }
+
+/// Time in which the first workers of all pools must have started.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The time that requests in flight get after the supervisor has died.
 const ORPHAN_GRACE: Duration = Duration::from_secs(5);

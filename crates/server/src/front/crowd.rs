@@ -9,11 +9,11 @@ const CROWD: usize = 500;
 
 /// The most connections since memory was last given back to the kernel.
 #[derive(Debug, Default)]
-pub(super) struct Crowd {
+pub(super) struct MostConnections {
     most: Cell<usize>,
 }
 
-impl Crowd {
+impl MostConnections {
     /// Notes how many connections there are. Gives memory back to the kernel after a crowd of them
     /// has gone.
     pub(super) fn note(&self, present: usize) {
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn a_crowd_goes_once() {
-        let crowd = Crowd::default();
+        let crowd = MostConnections::default();
         let looks = [(400, false), (10, false), (800, false), (201, false), (200, true)];
         for (present, gone) in looks.into_iter().chain([(0, false), (600, false), (3, true)]) {
             assert_eq!(crowd.has_gone(present), gone, "{present}");

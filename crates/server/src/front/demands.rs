@@ -1,9 +1,9 @@
 //! Names that visitors ask for, of sites whose certificates are ordered on demand. A thread of its
 //! own looks for the folders of the names, and tells the supervisor.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::io;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,8 @@ use howdah_sys::seqpacket::SeqPacket;
 
 use crate::supervisor::front_protocol::FromFront;
 
-/// Names that wait to be looked at. Further ones are forgotten until a later visit.
+/// Names that wait to be looked at, and names without a folder that wait to be asked about. Further
+/// ones are forgotten until a later visit.
 const MOST_WAITING: usize = 256;
 /// The time for which a visit of a name without a certificate is not told again.
 const MISSING_AGAIN: Duration = Duration::from_secs(30);
@@ -33,13 +34,13 @@ pub(crate) struct Demands {
     /// By site, whether its certificates are ordered on demand.
     sites: Vec<bool>,
     waiting: SyncSender<(usize, String)>,
-    missing: Mutex<Told>,
-    held: Mutex<Told>,
+    missing: Mutex<ToldNames>,
+    held: Mutex<ToldNames>,
 }
 
 /// The names that were told.
 #[derive(Debug)]
-struct Told {
+struct ToldNames {
     names: HashSet<String>,
     since: Instant,
 }
@@ -68,8 +69,8 @@ impl Demands {
         Ok(Some(Demands {
             sites,
             waiting,
-            missing: Mutex::new(Told::new()),
-            held: Mutex::new(Told::new()),
+            missing: Mutex::new(ToldNames::new()),
+            held: Mutex::new(ToldNames::new()),
         }))
     }
 
@@ -101,9 +102,9 @@ fn has_name(site: &Site, name: &str) -> bool {
     hosts.any(|host| *host == HostPattern::Default || host.lists(name))
 }
 
-impl Told {
-    fn new() -> Told {
-        Told {
+impl ToldNames {
+    fn new() -> ToldNames {
+        ToldNames {
             names: HashSet::new(),
             since: Instant::now(),
         }
@@ -111,7 +112,7 @@ impl Told {
 
     fn is_new(&mut self, name: &str, again: Duration) -> bool {
         if self.names.len() >= MOST_REMEMBERED || self.since.elapsed() >= again {
-            *self = Told::new();
+            *self = ToldNames::new();
         }
         !self.names.contains(name)
     }
@@ -127,20 +128,83 @@ struct Looker {
 }
 
 impl Looker {
-    /// Runs until the front ends.
+    /// Runs until the front ends. Names with a folder are told at once: the number of other names
+    /// that clients think of does not matter to them.
     fn run(&self, names: &Receiver<(usize, String)>) {
-        while let Ok((site, name)) = names.recv() {
-            let root = &self.roots[site];
-            let has_folder = matches!(root, RootTemplate::PerHost { .. })
-                && root.expand(&name).metadata().is_ok_and(|found| found.is_dir());
-            if !has_folder && !self.asks {
-                continue;
+        let mut questions = VecDeque::new();
+        let mut next_question = Instant::now();
+        loop {
+            let received = match questions.is_empty() {
+                true => names.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                false => {
+                    let pause = next_question.saturating_duration_since(Instant::now());
+                    names.recv_timeout(pause)
+                }
+            };
+            match received {
+                Ok((site, name)) if self.has_folder(site, &name) => self.tell(name, true),
+                Ok((_, name)) if self.asks && questions.len() < MOST_WAITING => {
+                    questions.push_back(name);
+                }
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
             }
-            // A supervisor that is busy is told with a later visit.
-            let _ = self.channel.send_now(&FromFront::Demand { name, has_folder }.encode(), &[]);
-            if !has_folder {
-                std::thread::sleep(ASK_PAUSE);
+            if Instant::now() >= next_question
+                && let Some(name) = questions.pop_front()
+            {
+                self.tell(name, false);
+                next_question = Instant::now() + ASK_PAUSE;
             }
         }
+    }
+
+    fn has_folder(&self, site: usize, name: &str) -> bool {
+        let root = &self.roots[site];
+        matches!(root, RootTemplate::PerHost { .. })
+            && root.expand(name).metadata().is_ok_and(|found| found.is_dir())
+    }
+
+    fn tell(&self, name: String, has_folder: bool) {
+        // A supervisor that is busy is told with a later visit.
+        let _ = self.channel.send_now(&FromFront::Demand { name, has_folder }.encode(), &[]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_a_folder_wait_for_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("good.example.org")).unwrap();
+        let text = format!(
+            "listen = [\":443\"]\n[acme]\nterms_agreed = true\nask = \"http://127.0.0.1:9/\"\n\
+             [[site]]\nhosts = [\"*.example.org\"]\nroot = \"{}/{{host}}\"\nphp = false\n",
+            folder.path().display()
+        );
+        let config = Config::parse(&text, "howdah.toml").unwrap();
+        let (ours, theirs) = SeqPacket::pair().unwrap();
+        let demands = Demands::start(&config, &theirs).unwrap().unwrap();
+        let told = || {
+            let mut room = [0; 1024];
+            let length = ours.receive(&mut room).unwrap().length;
+            match FromFront::decode(&room[..length]).unwrap() {
+                FromFront::Demand { name, has_folder } => (name, has_folder),
+                other => panic!("{other:?}"),
+            }
+        };
+        for number in 0..MOST_WAITING - 1 {
+            demands.waiting.send((0, format!("flood-{number}.example.org"))).unwrap();
+        }
+        demands.waiting.send((0, "good.example.org".to_owned())).unwrap();
+        // One by one, with pauses, the others would take seconds.
+        let before = (0..MOST_WAITING).map(|_| told()).position(|(name, has_folder)| {
+            assert_eq!(has_folder, name == "good.example.org");
+            has_folder
+        });
+        let before = before.expect("the good name is told");
+        assert!(before < MOST_WAITING / 2, "{before} others came first");
+        assert!(!told().1, "the others are told as well");
     }
 }

@@ -3,11 +3,12 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use howdah_php::{MemoryFigures, MemoryWatch};
+use howdah_sys::control_groups::MountedHierarchy;
 
 /// The time between two looks, and where less than a quarter of the memory is available.
 const LOOK: Duration = Duration::from_secs(1);
@@ -20,16 +21,16 @@ const CLOSE_LOOK: Duration = Duration::from_millis(250);
 /// # Errors
 /// The system has no resources for a thread.
 pub(super) fn follow(watch: &Arc<MemoryWatch>) -> io::Result<()> {
-    let meter = MemoryMeter::of_this_process();
-    let publish = |meter: &MemoryMeter, watch: &MemoryWatch| {
-        meter.read().into_iter().for_each(|figures| watch.publish(figures));
+    let memory = AvailableMemory::of_this_process();
+    let publish = |memory: &AvailableMemory, watch: &MemoryWatch| {
+        memory.read().into_iter().for_each(|figures| watch.publish(figures));
     };
-    publish(&meter, watch);
+    publish(&memory, watch);
     let watch = Arc::downgrade(watch);
     let builder = std::thread::Builder::new().name("howdah-memory".to_owned());
     let started = builder.stack_size(STACK).spawn(move || {
         while let Some(watch) = watch.upgrade() {
-            publish(&meter, &watch);
+            publish(&memory, &watch);
             let figures = watch.figures();
             drop(watch);
             let is_tight = figures.is_some_and(|figures| figures.available < figures.limit / 4);
@@ -44,7 +45,7 @@ const STACK: usize = 128 * 1024;
 
 /// The places where the kernel tells about memory.
 #[derive(Debug)]
-struct MemoryMeter {
+struct AvailableMemory {
     groups: Vec<MemoryGroup>,
 }
 
@@ -56,13 +57,11 @@ struct MemoryGroup {
     is_unified: bool,
 }
 
-impl MemoryMeter {
+impl AvailableMemory {
     /// Finds the control groups that this process is in, and those around them.
-    fn of_this_process() -> MemoryMeter {
-        let read = |path| fs::read_to_string(path).unwrap_or_default();
-        MemoryMeter {
-            groups: groups(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup")),
-        }
+    fn of_this_process() -> AvailableMemory {
+        let hierarchies = MountedHierarchy::of_this_process().unwrap_or_default();
+        AvailableMemory { groups: groups(&hierarchies) }
     }
 
     /// Reads the present figures: those of the group, or of the machine, with the least memory
@@ -124,42 +123,20 @@ fn of_group(limit: u64, usage: u64, stat: &str, is_unified: bool) -> MemoryFigur
     }
 }
 
-/// Reads `/proc/self/mountinfo` and `/proc/self/cgroup`. Returns the groups from the inner to the
+/// The groups of this process that count memory, and those around them, from the inner to the
 /// outer ones.
-fn groups(mounts: &str, own: &str) -> Vec<MemoryGroup> {
-    let place = |is_it: &dyn Fn(&str) -> bool| {
-        own.lines().find_map(|line| {
-            let mut fields = line.splitn(3, ':').skip(1);
-            let (controllers, path) = (fields.next()?, fields.next()?);
-            is_it(controllers).then_some(path)
-        })
-    };
+fn groups(hierarchies: &[MountedHierarchy]) -> Vec<MemoryGroup> {
     let mut all = Vec::new();
-    for line in mounts.lines() {
-        let Some((mount, kind)) = line.split_once(" - ") else {
+    for MountedHierarchy { top, own, controllers } in hierarchies {
+        let counts_memory = |names: &Vec<String>| names.iter().any(|name| name == "memory");
+        if !controllers.as_ref().is_none_or(counts_memory) {
             continue;
-        };
-        let mut mount = mount.split(' ').skip(3);
-        let (Some(root), Some(point)) = (mount.next(), mount.next()) else {
-            continue;
-        };
-        let mut kind = kind.split(' ');
-        let (name, options) = (kind.next().unwrap_or_default(), kind.nth(1).unwrap_or_default());
-        let has_memory = |list: &str| list.split(',').any(|one| one == "memory");
-        let own = match name {
-            "cgroup2" => place(&str::is_empty),
-            "cgroup" if has_memory(options) => place(&has_memory),
-            _ => continue,
-        };
-        // In a container the mount may show a part of the hierarchy that this process is not in.
-        let Some(below) = own.and_then(|own| Path::new(own).strip_prefix(root).ok()) else {
-            continue;
-        };
-        let point = Path::new(point);
-        let inner = point.join(below);
-        for folder in inner.ancestors().take_while(|folder| folder.starts_with(point)) {
-            let folder = folder.to_owned();
-            all.push(MemoryGroup { folder, is_unified: name == "cgroup2" });
+        }
+        for folder in own.ancestors().take_while(|folder| folder.starts_with(top)) {
+            all.push(MemoryGroup {
+                folder: folder.to_owned(),
+                is_unified: controllers.is_none(),
+            });
         }
     }
     all
@@ -178,8 +155,8 @@ mod tests {
         let text = "MemTotal:        1000 kB\nMemFree:          12 kB\nMemAvailable:     300 kB\n";
         assert_eq!(of_machine(text), Some(figures(1_024_000, 307_200)));
         assert_eq!(of_machine("MemTotal: 1 kB\n"), None);
-        let meter = MemoryMeter { groups: Vec::new() };
-        assert!(meter.read().is_some_and(|figures| figures.available <= figures.limit));
+        let memory = AvailableMemory { groups: Vec::new() };
+        assert!(memory.read().is_some_and(|figures| figures.available <= figures.limit));
     }
 
     #[test]
@@ -199,7 +176,7 @@ mod tests {
                       4 0 0:4 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
         let own = "4:memory:/a/b\n3:cpu:/c\n0::/\n";
         assert_eq!(
-            groups(mounts, own),
+            groups(&MountedHierarchy::parse(mounts, own)),
             [
                 group("/sys/fs/cgroup/memory/a/b", false),
                 group("/sys/fs/cgroup/memory/a", false),
@@ -207,8 +184,5 @@ mod tests {
                 group("/sys/fs/cgroup/unified/", true),
             ]
         );
-        let container = "30 24 0:26 /docker/77 /sys/fs/cgroup ro - cgroup2 cgroup ro\n";
-        assert_eq!(groups(container, "0::/../other\n"), []);
-        assert_eq!(groups("nonsense\n1 2 3 - cgroup2\n", "0::/\n"), []);
     }
 }

@@ -31,7 +31,7 @@ impl Room {
         // Without a known limit, accepting meets it.
         let limit = limit.map_or(u64::MAX, |(soft, _)| soft);
         let threads = threads as u64;
-        let usual = howdah_files::Limits::default().descriptors as u64;
+        let usual = howdah_files::StoreLimits::default().descriptors as u64;
         let cached = usual.min(limit / (8 * threads));
         let pools = config.sites.iter().filter(|site| site.php.is_some()).count() as u64;
         let own = FRONT + threads * (THREAD + cached) + pools * POOL;

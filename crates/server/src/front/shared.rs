@@ -8,7 +8,7 @@ use howdah_files::{CompressedCache, DirectiveCache, Store};
 use howdah_php::Pool;
 use howdah_site::Sites;
 use howdah_sys::credentials::Identity;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 
 use super::challenges::Challenges;
 use super::pulse::Pulse;
@@ -16,16 +16,16 @@ use crate::body::Storage;
 use crate::crew::Crew;
 use crate::host::Passwords;
 use crate::log::{ErrorLog, LogWriter, SiteLogs};
-use crate::net::{Accepted, Clients};
+use crate::net::{AcceptedConnection, Clients};
 use crate::observe::{FrontCounters, RecentMessages};
-use crate::quic::Exchange;
+use crate::quic::PacketExchange;
 use crate::respond::UpstreamNames;
 use crate::status::ServerFacts;
-use crate::tls::{Tls, UpstreamSettings};
+use crate::tls::{TlsPolicy, UpstreamSettings};
 
 /// The state that all threads of the front share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct FrontShared {
     pub(crate) config: Arc<Config>,
     pub(crate) sites: Sites,
     /// The directives that have been compiled.
@@ -62,18 +62,20 @@ pub(crate) struct Shared {
     /// Connections by thread.
     pub(crate) loads: Vec<AtomicUsize>,
     /// Where each thread takes connections that another accepted.
-    pub(crate) inboxes: Vec<mpsc::UnboundedSender<Accepted>>,
+    pub(crate) inboxes: Vec<mpsc::UnboundedSender<AcceptedConnection>>,
     pub(crate) pulse: Arc<Pulse>,
+    /// Whether the first workers of all pools have started.
+    pub(crate) has_started: watch::Sender<bool>,
     /// This front's counters.
     pub(crate) counters: Arc<FrontCounters>,
     /// The server, with the counters of all fronts.
     pub(crate) facts: ServerFacts,
     /// Certificates; `None` if no listener is for TLS.
-    pub(crate) tls: Option<Tls>,
+    pub(crate) tls: Option<TlsPolicy>,
     /// Whether any site has upstreams.
     pub(crate) has_upstreams: bool,
     /// The endpoints of HTTP/3; `None` if no listener has it.
-    pub(crate) quic: Option<Arc<Exchange>>,
+    pub(crate) quic: Option<Arc<PacketExchange>>,
     /// By site, the settings of TLS to its upstreams.
     pub(crate) upstream_tls: UpstreamSettings,
     /// The addresses of upstreams that have names.

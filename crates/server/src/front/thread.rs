@@ -14,6 +14,7 @@ use howdah_files::{CompressedCache, Store};
 use howdah_http::{Limits, Status};
 use howdah_php::{Pool, PoolHandle, RequestEncoder};
 use howdah_site::{ResolutionCache, Site, Sites};
+use howdah_sys::allocator;
 use howdah_sys::credentials::Identity;
 use howdah_sys::readiness::Readable;
 use tokio::runtime::{Builder, LocalOptions};
@@ -22,14 +23,14 @@ use tokio::sync::{Notify, Semaphore, mpsc, watch};
 
 use super::challenges::Challenges;
 use super::clock::Clock;
-use super::crowd::Crowd;
+use super::crowd::MostConnections;
 use super::pulse::ThreadPhase;
-use super::shared::{Shared, Stage};
+use super::shared::{FrontShared, Stage};
 use super::workspace::Workspace;
 use crate::body::{FilterPlace, SpoolLimits};
-use crate::crew::{Network, Origin};
+use crate::crew::{ClientNetwork, Origin};
 use crate::host::{Compared, FrontHost, Passwords};
-use crate::net::{Accepted, Clients, Listener, Peer, SWEEP, Watches};
+use crate::net::{AcceptedConnection, Clients, DeadlineWatches, Listener, Peer, SWEEP};
 use crate::observe::{
     AccessLog, AccessLogs, DirectiveMessage, RequestError, RespondError, ThreadCounters,
 };
@@ -39,7 +40,7 @@ use crate::respond::{KeptConnections, Prepared};
 /// One thread's own state.
 pub(crate) struct Thread {
     pub(crate) number: usize,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<FrontShared>,
     limits: Limits,
     /// By site. The last one is for responses of no site.
     spool: Box<[SpoolLimits]>,
@@ -53,7 +54,7 @@ pub(crate) struct Thread {
     handles: Vec<Option<Rc<PoolHandle>>>,
     counters: ThreadCounters,
     encoder: RefCell<RequestEncoder>,
-    watches: Watches,
+    watches: DeadlineWatches,
     kept: KeptConnections,
     clock: Clock,
     access: AccessLogs,
@@ -62,7 +63,9 @@ pub(crate) struct Thread {
     /// The number of connections that are working.
     working: Cell<usize>,
     stage: Cell<Stage>,
-    crowd: Crowd,
+    crowd: MostConnections,
+    /// Evictions of directives that the resolution cache has followed.
+    evictions: Cell<u64>,
     /// Tells connections that carry several requests at once that the stage has changed.
     stage_changes: Notify,
 }
@@ -80,10 +83,10 @@ thread_local! {
 /// Runs a thread's event loop until the front is over. `control` runs beside it, on the first
 /// thread only.
 pub(crate) fn run<C: Future<Output = ()> + 'static>(
-    shared: Arc<Shared>,
+    shared: Arc<FrontShared>,
     number: usize,
     listeners: Vec<Listener>,
-    inbox: mpsc::UnboundedReceiver<Accepted>,
+    inbox: mpsc::UnboundedReceiver<AcceptedConnection>,
     stage: watch::Receiver<Stage>,
     control: impl FnOnce() -> C,
 ) -> io::Result<()> {
@@ -126,7 +129,7 @@ impl std::fmt::Debug for Thread {
 
 impl Thread {
     /// The state of thread `number`.
-    pub(super) fn new(shared: Arc<Shared>, number: usize) -> Thread {
+    pub(super) fn new(shared: Arc<FrontShared>, number: usize) -> Thread {
         let config = &shared.config;
         let descriptors = shared.cached_descriptors;
         let limits = Limits {
@@ -164,14 +167,15 @@ impl Thread {
             handles,
             counters,
             encoder: RefCell::new(RequestEncoder::default()),
-            watches: Watches::new(),
+            watches: DeadlineWatches::new(),
             kept: KeptConnections::default(),
             clock: Clock::new(),
             access,
             workspaces: RefCell::new(Vec::new()),
             working: Cell::new(0),
             stage: Cell::new(Stage::Serving),
-            crowd: Crowd::default(),
+            crowd: MostConnections::default(),
+            evictions: Cell::new(0),
             stage_changes: Notify::new(),
             shared,
         }
@@ -193,7 +197,7 @@ impl Thread {
 
     /// Returns the place where the filters of a response of `site` to `peer` work.
     pub(crate) fn filter_place(&self, site: Option<&Site>, peer: &Peer) -> FilterPlace<'_> {
-        let network = Network::of(peer.remote.ip());
+        let network = ClientNetwork::of(peer.remote.ip());
         // A number that no site has stands for responses of no site.
         let site = site.map_or(usize::MAX, Site::number);
         FilterPlace {
@@ -267,7 +271,7 @@ impl Thread {
         &self.encoder
     }
 
-    pub(crate) fn watches(&self) -> &Watches {
+    pub(crate) fn watches(&self) -> &DeadlineWatches {
         &self.watches
     }
 
@@ -389,7 +393,7 @@ impl Thread {
     async fn serve(
         self: &Rc<Self>,
         listeners: Vec<Listener>,
-        mut inbox: mpsc::UnboundedReceiver<Accepted>,
+        mut inbox: mpsc::UnboundedReceiver<AcceptedConnection>,
         mut stage: watch::Receiver<Stage>,
     ) -> io::Result<()> {
         let listeners: Vec<Rc<Listener>> = listeners.into_iter().map(Rc::new).collect();
@@ -450,6 +454,7 @@ impl Thread {
             super::pulse::hang_if_told();
         }
         self.watches.sweep(now);
+        self.follow_evictions();
         self.kept.sweep(now, self.is_draining());
         if self.number == 0 {
             self.shared.log.report_repeats(now);
@@ -458,6 +463,17 @@ impl Thread {
         }
         for handle in self.handles.iter().flatten() {
             handle.sweep(now);
+        }
+    }
+
+    /// Lets go of the rules of a site whose directives had to give memory.
+    fn follow_evictions(&self) {
+        let mut store = self.store();
+        store.forget_evicted();
+        if self.evictions.replace(store.evictions()) != store.evictions() {
+            self.resolution_cache().clear();
+            drop(store);
+            allocator::give_back();
         }
     }
 
@@ -479,9 +495,9 @@ impl Thread {
     }
 }
 
-fn store_limits(descriptors: usize) -> howdah_files::Limits {
-    howdah_files::Limits {
+fn store_limits(descriptors: usize) -> howdah_files::StoreLimits {
+    howdah_files::StoreLimits {
         descriptors,
-        ..howdah_files::Limits::default()
+        ..howdah_files::StoreLimits::default()
     }
 }

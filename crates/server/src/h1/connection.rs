@@ -20,8 +20,8 @@ use howdah_http::{Refusal, Status};
 
 use super::head;
 use super::plain_on_tls::PLAIN;
-use super::request_body::{Remaining, RequestBody};
-use super::sink::{COPIED, Sink};
+use super::request_body::{H1RequestBody, UnreadContent};
+use super::sink::{COPIED, H1Sink};
 use howdah_site::Site;
 
 use crate::body::{self, Body, PumpError, Source};
@@ -29,7 +29,7 @@ use crate::front::{Thread, Workspace};
 use crate::h2;
 use crate::net::{ConnectionError, Patience, Peer, Timed, Transport, forwarded};
 use crate::observe::{ConnectionFacts, Phase, RecordedResponse, RequestError, Situation};
-use crate::pipeline::{self, Arrival, Outcome, RequestContext, Response, Served};
+use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, Served};
 
 /// How long a connection stays ready for the next request before its buffers are taken from it.
 const GRACE: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const PIPELINED: usize = 8;
 
 /// One client's connection.
-pub(super) struct Connection<T> {
+pub(super) struct H1Connection<T> {
     pub(super) wire: Timed<T>,
     /// The sender of the present request.
     peer: Peer,
@@ -50,7 +50,7 @@ pub(super) struct Connection<T> {
     /// Bytes of the present request that were received.
     pub(super) received: u64,
     /// The unread content of the present request. The next request begins behind it.
-    remaining: Remaining,
+    remaining: UnreadContent,
 }
 
 /// The state of the connection after a response.
@@ -80,7 +80,7 @@ pub(super) enum HeadRead {
 
 /// Serves one connection to its end.
 pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Peer) {
-    let mut connection = Connection::new(thread, transport, peer).await;
+    let mut connection = H1Connection::new(thread, transport, peer).await;
     while connection.has_bytes(connection.idle_timeout()).await {
         // On the heap: only working connections hold its state.
         match Box::pin(connection.converse()).await {
@@ -88,7 +88,7 @@ pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Pe
             After::Close => break,
             After::Linger => return Box::pin(connection.wire.linger()).await,
             After::Http2(received) => {
-                let Connection { thread, wire, peer, .. } = connection;
+                let H1Connection { thread, wire, peer, .. } = connection;
                 return Box::pin(h2::serve(thread, wire, peer, received)).await;
             }
         }
@@ -98,9 +98,9 @@ pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Pe
     }
 }
 
-impl<T: Transport> Connection<T> {
+impl<T: Transport> H1Connection<T> {
     /// A new connection, of the task that calls this.
-    pub(super) async fn new(thread: Rc<Thread>, transport: T, peer: Peer) -> Connection<T> {
+    pub(super) async fn new(thread: Rc<Thread>, transport: T, peer: Peer) -> H1Connection<T> {
         let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
         let watch = thread.watches().add(waker);
         let limits = &thread.config().limits;
@@ -108,14 +108,14 @@ impl<T: Transport> Connection<T> {
             silence: limits.send_timeout,
             rate: limits.send_rate,
         };
-        Connection {
+        H1Connection {
             wire: Timed::new(transport, watch, patience),
             proxy: peer.is_proxy.then(|| Box::new(peer.clone())),
             peer,
             thread,
             served: 0,
             received: 0,
-            remaining: Remaining::Length(0),
+            remaining: UnreadContent::Length(0),
         }
     }
 
@@ -184,7 +184,7 @@ impl<T: Transport> Connection<T> {
                     work.request.is_early = self.wire.transport.is_early();
                     work.input.consume(parsed.head_length);
                     self.received = parsed.head_length as u64;
-                    self.remaining = Remaining::of(work.request.content, self.thread.limits());
+                    self.remaining = UnreadContent::of(work.request.content, self.thread.limits());
                     let after = match self.proxy {
                         None => self.serve(work, parsed).await,
                         Some(_) => Box::pin(self.serve_for_proxy(work, parsed)).await,
@@ -278,7 +278,7 @@ impl<T: Transport> Connection<T> {
         let (thread, peer) = (self.thread.clone(), self.peer.clone());
         let arrival = Arrival::now(&thread);
         let version = work.request.version;
-        let mut stream = RequestBody {
+        let mut stream = H1RequestBody {
             wire: &mut self.wire,
             input: &mut work.input,
             remaining: &mut self.remaining,
@@ -326,7 +326,7 @@ impl<T: Transport> Connection<T> {
         };
         thread.report(&RequestError::head(situation, refusal.status, refusal.why));
         // The following bytes are not read as another request.
-        self.remaining = Remaining::Length(u64::MAX);
+        self.remaining = UnreadContent::Length(u64::MAX);
         self.received = work.input.bytes().len() as u64;
         self.served += 1;
         let mut response = match refusal == PLAIN {
@@ -349,7 +349,7 @@ impl<T: Transport> Connection<T> {
         site: Option<&Site>,
         response: &mut Response,
         wants_to_persist: bool,
-    ) -> (Outcome, After) {
+    ) -> (SendOutcome, After) {
         let is_persistent =
             wants_to_persist && self.may_persist() && !response.head.get().asks_to_close();
         work.out.clear();
@@ -376,7 +376,7 @@ impl<T: Transport> Connection<T> {
             earlier: self.served.saturating_sub(1),
             persists: after == After::Next,
         };
-        (Outcome { bytes, result, connection }, after)
+        (SendOutcome { bytes, result, connection }, after)
     }
 
     /// Sends the head in `work.out`, and the content of `response` in that framing. Returns the
@@ -412,7 +412,7 @@ impl<T: Transport> Connection<T> {
                 Err(error) => (0, Err(PumpError::Client(error))),
             };
         }
-        let mut sink = Sink::new(&mut self.wire, &mut work.out, framing);
+        let mut sink = H1Sink::new(&mut self.wire, &mut work.out, framing);
         let limits = self.thread.spool_limits(site);
         let place = self.thread.filter_place(site, &self.peer);
         body::send(body, filters, promised, limits, place, &mut sink).await

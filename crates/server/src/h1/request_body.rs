@@ -13,32 +13,32 @@ use crate::net::{Buffer, Timed, Transport};
 
 /// The unread part of a request's content.
 #[derive(Debug)]
-pub(super) enum Remaining {
+pub(super) enum UnreadContent {
     Length(u64),
     Chunks(Box<ChunkedDecoder>),
 }
 
-impl Remaining {
+impl UnreadContent {
     /// All of the content that a request's head announced.
-    pub(super) fn of(content: Content, limits: &Limits) -> Remaining {
+    pub(super) fn of(content: Content, limits: &Limits) -> UnreadContent {
         match content {
-            Content::None => Remaining::Length(0),
-            Content::Length(length) => Remaining::Length(length),
-            Content::Unknown => Remaining::Chunks(Box::new(ChunkedDecoder::new(limits))),
+            Content::None => UnreadContent::Length(0),
+            Content::Length(length) => UnreadContent::Length(length),
+            Content::Unknown => UnreadContent::Chunks(Box::new(ChunkedDecoder::new(limits))),
         }
     }
 
     /// Whether the next request begins at the next byte.
     pub(super) fn is_done(&self) -> bool {
-        matches!(self, Remaining::Length(0))
+        matches!(self, UnreadContent::Length(0))
     }
 }
 
 /// The request's end of a connection.
-pub(super) struct RequestBody<'c, T> {
+pub(super) struct H1RequestBody<'c, T> {
     pub(super) wire: &'c mut Timed<T>,
     pub(super) input: &'c mut Buffer,
-    pub(super) remaining: &'c mut Remaining,
+    pub(super) remaining: &'c mut UnreadContent,
     /// Bytes of the request that were received, with its head.
     pub(super) received: &'c mut u64,
     pub(super) version: Version,
@@ -50,7 +50,7 @@ pub(super) struct RequestBody<'c, T> {
     pub(super) interim: Vec<u8>,
 }
 
-impl<T: Transport> RequestBody<'_, T> {
+impl<T: Transport> H1RequestBody<'_, T> {
     /// Decodes the content that has arrived. `None` if there is none.
     fn decode(
         &mut self,
@@ -61,17 +61,17 @@ impl<T: Transport> RequestBody<'_, T> {
             return Ok(None);
         }
         let consumed = match self.remaining {
-            Remaining::Length(left) => {
+            UnreadContent::Length(left) => {
                 let count = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
                 take(&input[..count])?;
                 *left -= count as u64;
                 count
             }
-            Remaining::Chunks(decoder) => {
+            UnreadContent::Chunks(decoder) => {
                 let decoded = decoder.decode(input).map_err(BodyError::Refused)?;
                 take(&input[decoded.data])?;
                 if decoded.done {
-                    *self.remaining = Remaining::Length(0);
+                    *self.remaining = UnreadContent::Length(0);
                 }
                 decoded.consumed
             }
@@ -82,7 +82,7 @@ impl<T: Transport> RequestBody<'_, T> {
     }
 }
 
-impl<T: Transport> RequestStream for RequestBody<'_, T> {
+impl<T: Transport> RequestStream for H1RequestBody<'_, T> {
     fn poll_content(
         &mut self,
         patience: Duration,
@@ -142,7 +142,7 @@ impl<T: Transport> RequestStream for RequestBody<'_, T> {
     }
 }
 
-impl<T: Transport> RequestBody<'_, T> {
+impl<T: Transport> H1RequestBody<'_, T> {
     /// Sends what is left of the interim responses.
     fn poll_interim(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         while !self.interim.is_empty() {

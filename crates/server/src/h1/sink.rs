@@ -12,7 +12,7 @@ use crate::net::{Piece, SendError, Timed, Transport};
 pub(super) const COPIED: usize = 4096;
 
 /// A response that is being sent.
-pub(super) struct Sink<'c, T> {
+pub(super) struct H1Sink<'c, T> {
     wire: &'c mut Timed<T>,
     /// Bytes that go before the next content: the head, a chunk's size, the end of a chunk.
     before: &'c mut Vec<u8>,
@@ -24,16 +24,16 @@ pub(super) struct Sink<'c, T> {
     has_ended: bool,
 }
 
-impl<'c, T: Transport> Sink<'c, T> {
+impl<'c, T: Transport> H1Sink<'c, T> {
     /// Sends what is in `before`, the head, ahead of content in that framing.
     pub(super) fn new(
         wire: &'c mut Timed<T>,
         before: &'c mut Vec<u8>,
         framing: Framing,
-    ) -> Sink<'c, T> {
+    ) -> H1Sink<'c, T> {
         let is_chunked = framing == Framing::Chunked;
         let chunk = if is_chunked { 0 } else { u64::MAX };
-        Sink {
+        H1Sink {
             wire,
             before,
             sent: 0,
@@ -82,7 +82,7 @@ impl<'c, T: Transport> Sink<'c, T> {
     }
 }
 
-impl<T: Transport> body::Sink for Sink<'_, T> {
+impl<T: Transport> body::Sink for H1Sink<'_, T> {
     #[inline]
     fn poll_send(
         &mut self,

@@ -6,21 +6,21 @@ use std::task::{Context, Poll, ready};
 use howdah_http::h1::encode_switch;
 use tokio::io::ReadBuf;
 
-use super::connection::{After, Connection};
+use super::connection::{After, H1Connection};
 use crate::body::{self, Carried, PumpError, Tunnel, TunnelEnd};
 use crate::front::Workspace;
 use crate::net::{ConnectionError, Timed, Transport};
 use crate::observe::ConnectionFacts;
-use crate::pipeline::{Outcome, Response};
+use crate::pipeline::{Response, SendOutcome};
 
-impl<T: Transport> Connection<T> {
+impl<T: Transport> H1Connection<T> {
     /// Sends the head of `response`, and carries the tunnel to its end.
     pub(super) async fn carry(
         &mut self,
         work: &mut Workspace,
         response: &Response,
         tunnel: Box<Tunnel>,
-    ) -> (Outcome, After) {
+    ) -> (SendOutcome, After) {
         let mut head = std::mem::take(&mut work.out);
         head.clear();
         encode_switch(&mut head, response.head.get(), b"websocket");
@@ -51,14 +51,14 @@ impl<T: Transport> Connection<T> {
         (self.outcome(content, sent + content, result), after)
     }
 
-    fn outcome(&self, bytes: u64, sent: u64, result: Result<(), PumpError>) -> Outcome {
+    fn outcome(&self, bytes: u64, sent: u64, result: Result<(), PumpError>) -> SendOutcome {
         let connection = ConnectionFacts {
             received: self.received,
             sent,
             earlier: self.served.saturating_sub(1),
             persists: false,
         };
-        Outcome { bytes, result, connection }
+        SendOutcome { bytes, result, connection }
     }
 }
 

@@ -30,7 +30,7 @@ use crate::net::{Patience, Peer, Timed, Transport, Watch};
 use crate::streams::OpenRequests;
 
 /// The state that the streams of a connection share.
-pub(super) struct Shared {
+pub(super) struct H2Shared {
     pub(super) thread: Rc<Thread>,
     /// The client, or the trusted proxy that the connection belongs to.
     pub(super) peer: Peer,
@@ -39,19 +39,19 @@ pub(super) struct Shared {
 }
 
 /// One client's connection.
-struct Connection<T> {
+struct H2Connection<T> {
     frames: ::h2::server::Connection<Io<T>, Chunk>,
     wire: Rc<RefCell<Wire<T>>>,
     watch: Rc<Watch>,
-    shared: Rc<Shared>,
+    shared: Rc<H2Shared>,
     served: u64,
-    state: State,
+    state: H2Event,
     is_draining: bool,
 }
 
 /// The event that a connection waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum H2Event {
     /// Responses that are being made.
     Working,
     /// The client to take what is left of its responses, with the number of chunks moved so far.
@@ -87,7 +87,7 @@ pub(crate) async fn serve<T: Transport>(
     let watch = Rc::clone(&timed.watch);
     let wire = Rc::new(RefCell::new(Wire::new(timed, received, limits(&thread.config().http2))));
     let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
-    let shared = Rc::new(Shared {
+    let shared = Rc::new(H2Shared {
         thread: Rc::clone(&thread),
         peer,
         outbox: Rc::default(),
@@ -96,13 +96,13 @@ pub(crate) async fn serve<T: Transport>(
     let Some(frames) = shake_hands(&thread, &wire, &watch).await else {
         return;
     };
-    let mut connection = Connection {
+    let mut connection = H2Connection {
         frames,
         wire,
         watch,
         shared: Rc::clone(&shared),
         served: 0,
-        state: State::Working,
+        state: H2Event::Working,
         is_draining: false,
     };
     let mut drains = pin!(thread.drains());
@@ -158,7 +158,7 @@ async fn shake_hands<T: Transport>(
     .await
 }
 
-impl<T: Transport> Connection<T> {
+impl<T: Transport> H2Connection<T> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ::h2::Error>> {
         loop {
             match self.frames.poll_accept(context) {
@@ -166,7 +166,7 @@ impl<T: Transport> Connection<T> {
                     self.begin(request, respond);
                     continue;
                 }
-                Poll::Ready(Some(Err(error))) if self.state != State::Closing => {
+                Poll::Ready(Some(Err(error))) if self.state != H2Event::Closing => {
                     let excess = self.wire.borrow().excess();
                     return Poll::Ready(match excess {
                         // The crate has noticed the same.
@@ -191,7 +191,7 @@ impl<T: Transport> Connection<T> {
             match (written, excess) {
                 // The client is gone, or takes nothing.
                 (Poll::Ready(Err(_)), _) => return Poll::Ready(Ok(())),
-                (_, Some(excess)) if self.state != State::Closing => {
+                (_, Some(excess)) if self.state != H2Event::Closing => {
                     self.shared.say_excess(excess);
                     self.close(Reason::ENHANCE_YOUR_CALM);
                 }
@@ -199,7 +199,7 @@ impl<T: Transport> Connection<T> {
                     if !self.wait(written.is_ready()) {
                         return Poll::Pending;
                     }
-                    if self.state == State::Closing {
+                    if self.state == H2Event::Closing {
                         return Poll::Ready(Ok(()));
                     }
                     self.close(Reason::NO_ERROR);
@@ -210,8 +210,8 @@ impl<T: Transport> Connection<T> {
 
     /// Begins a request's task.
     fn begin(&mut self, request: http::Request<RecvStream>, respond: SendResponse<Chunk>) {
-        if self.state != State::Closing && !self.wire.borrow().lingers() {
-            self.enter(State::Working);
+        if self.state != H2Event::Closing && !self.wire.borrow().lingers() {
+            self.enter(H2Event::Working);
         }
         self.served += 1;
         if self.served == self.shared.thread.config().limits.keep_alive_requests {
@@ -235,7 +235,7 @@ impl<T: Transport> Connection<T> {
     /// Ends the connection, whatever is under way.
     fn close(&mut self, reason: Reason) {
         self.frames.abrupt_shutdown(reason);
-        self.enter(State::Closing);
+        self.enter(H2Event::Closing);
     }
 
     /// Sets the time limit of what the connection waits for. `is_drained`: all output was written.
@@ -243,34 +243,34 @@ impl<T: Transport> Connection<T> {
     fn wait(&mut self, is_drained: bool) -> bool {
         let outbox = &self.shared.outbox;
         let state = match self.state {
-            State::Closing => State::Closing,
-            _ if self.shared.open.count() > 0 || !is_drained => State::Working,
-            State::Flushing(moved) if self.frames.has_streams() && moved == outbox.moved() => {
-                State::Flushing(moved)
+            H2Event::Closing => H2Event::Closing,
+            _ if self.shared.open.count() > 0 || !is_drained => H2Event::Working,
+            H2Event::Flushing(moved) if self.frames.has_streams() && moved == outbox.moved() => {
+                H2Event::Flushing(moved)
             }
-            _ if self.frames.has_streams() => State::Flushing(outbox.moved()),
-            _ => State::Idle,
+            _ if self.frames.has_streams() => H2Event::Flushing(outbox.moved()),
+            _ => H2Event::Idle,
         };
         self.enter(state);
-        if self.state == State::Working {
+        if self.state == H2Event::Working {
             // The wire has its own time limit while the client takes nothing.
             return false;
         }
-        let closes = self.state == State::Idle && self.shared.thread.closes_idle();
+        let closes = self.state == H2Event::Idle && self.shared.thread.closes_idle();
         if self.watch.is_disarmed() {
             self.watch.arm(Instant::now(), self.patience());
         }
         closes || self.watch.is_expired()
     }
 
-    fn enter(&mut self, state: State) {
+    fn enter(&mut self, state: H2Event) {
         if self.state == state {
             return;
         }
         self.state = state;
         self.watch.disarm();
-        self.watch.set_idle(state == State::Idle);
-        if state == State::Idle {
+        self.watch.set_idle(state == H2Event::Idle);
+        if state == H2Event::Idle {
             self.wire.borrow_mut().release();
             self.shared.outbox.release();
         }
@@ -280,15 +280,15 @@ impl<T: Transport> Connection<T> {
     fn patience(&self) -> Duration {
         let limits = &self.shared.thread.config().limits;
         match self.state {
-            State::Closing => LINGER,
-            State::Working | State::Flushing(_) => limits.send_timeout,
-            State::Idle if self.served == 0 => limits.head_timeout,
-            State::Idle => limits.keep_alive_timeout,
+            H2Event::Closing => LINGER,
+            H2Event::Working | H2Event::Flushing(_) => limits.send_timeout,
+            H2Event::Idle if self.served == 0 => limits.head_timeout,
+            H2Event::Idle => limits.keep_alive_timeout,
         }
     }
 }
 
-impl Shared {
+impl H2Shared {
     fn say_excess(&self, excess: Excess) {
         let key = excess.key();
         self.say(&format!(

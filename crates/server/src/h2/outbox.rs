@@ -25,7 +25,7 @@ pub(super) struct Outbox {
     held: Cell<usize>,
     spare: RefCell<Vec<Vec<u8>>>,
     /// Sinks that have content and a window, and wait for their turn.
-    waiting: RefCell<Vec<Waiting>>,
+    waiting: RefCell<Vec<WaitingSink>>,
     /// Turns so far.
     turns: Cell<u64>,
     /// Chunks that were sent or dropped so far.
@@ -33,15 +33,15 @@ pub(super) struct Outbox {
 }
 
 #[derive(Debug)]
-struct Waiting {
-    place: Place,
+struct WaitingSink {
+    place: SinkPlace,
     waker: Waker,
 }
 
 /// The place of a sink in the order. Lower ones go first: by urgency, then streams that are sent in
 /// one run by their number, then incremental ones in turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct SinkPlace {
     urgency: u8,
     is_incremental: bool,
     /// The turn that an incremental stream had last; 0 for all others.
@@ -58,9 +58,9 @@ pub(super) struct Chunk {
     outbox: Rc<Outbox>,
 }
 
-impl Place {
-    pub(super) fn new(stream: u32, priority: Priority) -> Place {
-        Place {
+impl SinkPlace {
+    pub(super) fn new(stream: u32, priority: Priority) -> SinkPlace {
+        SinkPlace {
             urgency: priority.urgency,
             is_incremental: priority.is_incremental,
             last: 0,
@@ -71,7 +71,7 @@ impl Place {
 
 impl Outbox {
     /// Waits for the turn of the sink at `place`. Ready: the sink may hand over a chunk now.
-    pub(super) fn poll_turn(&self, place: &mut Place, context: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll_turn(&self, place: &mut SinkPlace, context: &mut Context<'_>) -> Poll<()> {
         let mut waiting = self.waiting.borrow_mut();
         let own = waiting.iter().position(|other| other.place.stream == place.stream);
         let first = waiting.iter().map(|other| other.place).min();
@@ -85,7 +85,7 @@ impl Outbox {
             }
             return Poll::Ready(());
         }
-        let entry = Waiting {
+        let entry = WaitingSink {
             place: *place,
             waker: context.waker().clone(),
         };
@@ -101,7 +101,7 @@ impl Outbox {
     }
 
     /// Ends the wait of a stream that has ended or has no window.
-    pub(super) fn leave(&self, place: &Place) {
+    pub(super) fn leave(&self, place: &SinkPlace) {
         let mut waiting = self.waiting.borrow_mut();
         let before = waiting.len();
         waiting.retain(|other| other.place.stream != place.stream);
@@ -179,13 +179,13 @@ impl Drop for Chunk {
 mod tests {
     use super::*;
 
-    fn place(stream: u32, urgency: u8, is_incremental: bool) -> Place {
-        Place::new(stream, Priority { urgency, is_incremental })
+    fn place(stream: u32, urgency: u8, is_incremental: bool) -> SinkPlace {
+        SinkPlace::new(stream, Priority { urgency, is_incremental })
     }
 
     /// Has `places` send `count` chunks as they get their turns, one chunk leaving the crate at a
     /// time. Returns the streams in the order of their chunks.
-    fn order(places: &mut [Place], count: usize) -> Vec<u32> {
+    fn order(places: &mut [SinkPlace], count: usize) -> Vec<u32> {
         let outbox = Rc::new(Outbox::default());
         let mut context = Context::from_waker(Waker::noop());
         // The crate holds as much as it may.

@@ -6,17 +6,17 @@ use std::task::{Context, Poll, ready};
 
 use ::h2::{Reason, SendStream};
 
-use super::outbox::{CHUNK, Chunk, Outbox, Place};
+use super::outbox::{CHUNK, Chunk, Outbox, SinkPlace};
 use crate::body;
 use crate::front::Thread;
 use crate::net::{ConnectionError, Piece, SendError};
 use crate::streams::{Pace, ResetCause, StreamSink};
 
 /// A response that is being sent.
-pub(super) struct Sink<'s> {
+pub(super) struct H2Sink<'s> {
     outbox: &'s Rc<Outbox>,
     stream: RefCell<SendStream<Chunk>>,
-    place: Place,
+    place: SinkPlace,
     pace: Pace<'s>,
     /// Chunks that had left the crate when the present wait for a turn began. A client that closes
     /// its window over content that was handed over already stops all streams.
@@ -24,16 +24,16 @@ pub(super) struct Sink<'s> {
     has_ended: bool,
 }
 
-impl<'s> Sink<'s> {
+impl<'s> H2Sink<'s> {
     /// The sink of a response whose head was sent. `has_ended`: nothing follows the head.
     pub(super) fn new(
         thread: &'s Thread,
         outbox: &'s Rc<Outbox>,
         stream: SendStream<Chunk>,
-        place: Place,
+        place: SinkPlace,
         has_ended: bool,
-    ) -> Sink<'s> {
-        Sink {
+    ) -> H2Sink<'s> {
+        H2Sink {
             outbox,
             stream: RefCell::new(stream),
             place,
@@ -106,7 +106,7 @@ impl<'s> Sink<'s> {
     }
 }
 
-impl body::Sink for Sink<'_> {
+impl body::Sink for H2Sink<'_> {
     fn poll_send(
         &mut self,
         piece: Piece<'_>,
@@ -148,7 +148,7 @@ impl body::Sink for Sink<'_> {
     }
 }
 
-impl StreamSink for Sink<'_> {
+impl StreamSink for H2Sink<'_> {
     fn reset(&mut self, cause: ResetCause) {
         self.stream.get_mut().send_reset(match cause {
             ResetCause::Client | ResetCause::Tunnel => Reason::CANCEL,
@@ -157,7 +157,7 @@ impl StreamSink for Sink<'_> {
     }
 }
 
-impl Drop for Sink<'_> {
+impl Drop for H2Sink<'_> {
     fn drop(&mut self) {
         self.outbox.leave(&self.place);
     }

@@ -12,23 +12,23 @@ use howdah_http::priority::Priority;
 use http::request::Parts;
 use http::{Request, Response};
 
-use super::connection::Shared;
-use super::outbox::{Chunk, Place};
-use super::sink::Sink;
+use super::connection::H2Shared;
+use super::outbox::{Chunk, SinkPlace};
+use super::sink::H2Sink;
 use crate::front::Thread;
 use crate::net::Peer;
-use crate::streams::{self, Content, Gone};
+use crate::streams::{self, Gone, StreamContent};
 
 /// Serves a request of the connection. `is_early`: the request came in early data.
 pub(super) async fn serve(
-    shared: &Shared,
+    shared: &H2Shared,
     request: Request<RecvStream>,
     respond: SendResponse<Chunk>,
     is_early: bool,
 ) {
     let (parts, content) = request.into_parts();
     let ends = content.is_end_stream();
-    let stream = Stream {
+    let stream = H2Stream {
         shared,
         respond: RefCell::new(respond),
         is_early,
@@ -37,18 +37,18 @@ pub(super) async fn serve(
 }
 
 /// The server's side of a stream.
-struct Stream<'c> {
-    shared: &'c Shared,
+struct H2Stream<'c> {
+    shared: &'c H2Shared,
     respond: RefCell<SendResponse<Chunk>>,
     /// The request came in early data.
     is_early: bool,
 }
 
-impl<'c> streams::Stream for Stream<'c> {
+impl<'c> streams::Stream for H2Stream<'c> {
     const VERSION: Version = Version::Http2;
     type Content = RecvStream;
     type Sink<'s>
-        = Sink<'s>
+        = H2Sink<'s>
     where
         'c: 's;
 
@@ -85,11 +85,11 @@ impl<'c> streams::Stream for Stream<'c> {
         head: Response<()>,
         ends: bool,
         priority: Priority,
-    ) -> Result<Sink<'_>, Gone> {
+    ) -> Result<H2Sink<'_>, Gone> {
         let mut respond = self.respond.borrow_mut();
-        let place = Place::new(respond.stream_id().as_u32(), priority);
+        let place = SinkPlace::new(respond.stream_id().as_u32(), priority);
         let stream = respond.send_response(head, ends).map_err(|_| Gone)?;
-        Ok(Sink::new(&self.shared.thread, &self.shared.outbox, stream, place, ends))
+        Ok(H2Sink::new(&self.shared.thread, &self.shared.outbox, stream, place, ends))
     }
 
     fn poll_broken(&self, context: &mut Context<'_>) -> bool {
@@ -100,7 +100,7 @@ impl<'c> streams::Stream for Stream<'c> {
     fn abandon(&self) {}
 }
 
-impl Content for RecvStream {
+impl StreamContent for RecvStream {
     fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Gone>> {
         RecvStream::poll_data(self, context).map(|data| data.transpose().map_err(|_| Gone))
     }

@@ -21,8 +21,9 @@ use ::h3::server;
 use bytes::Bytes;
 use quinn::VarInt;
 
+use super::client_meter::ClientMeter;
 use super::stream;
-use super::transport::{Meter, Transport, TransportFacts};
+use super::transport::{QuicTransport, TransportFacts};
 use crate::front::Thread;
 use crate::log::Level;
 use crate::net::{Peer, Watch};
@@ -36,7 +37,7 @@ const LEAST_FAREWELL: Duration = Duration::from_millis(500);
 const LAST_TURNS: u32 = 4;
 
 /// The state that the streams of a connection share.
-pub(super) struct Shared {
+pub(super) struct H3Shared {
     pub(super) thread: Rc<Thread>,
     /// The client, or the trusted proxy that the connection belongs to, at the connection's begin.
     pub(super) peer: Peer,
@@ -48,17 +49,17 @@ pub(super) struct Shared {
 }
 
 /// One client's connection.
-struct Connection {
-    frames: server::Connection<Transport, Bytes>,
+struct H3Connection {
+    frames: server::Connection<QuicTransport, Bytes>,
     watch: Rc<Watch>,
-    shared: Rc<Shared>,
+    shared: Rc<H3Shared>,
     served: u64,
-    state: State,
+    state: H3Event,
 }
 
 /// The event that a connection waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum H3Event {
     /// Responses that are being made.
     Working,
     /// The next request.
@@ -82,9 +83,9 @@ enum ConnectionEnd {
 pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer: Peer) {
     let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
     let watch = thread.watches().add(task.clone());
-    let meter = Meter::new(thread.config().http3.clone());
+    let meter = ClientMeter::new(thread.config().http3.clone());
     let accepted = Rc::new(TransportFacts::new(meter, task.clone(), thread.shared.has_upstreams));
-    let shared = Rc::new(Shared {
+    let shared = Rc::new(H3Shared {
         thread: Rc::clone(&thread),
         peer,
         connection: connection.clone(),
@@ -92,19 +93,19 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
         open: Rc::new(OpenRequests::new(task.clone())),
         task,
     });
-    let transport = Transport::new(connection.clone(), accepted);
+    let transport = QuicTransport::new(connection.clone(), accepted);
     // The crate ends the connection without an error when this is dropped.
     let mut served = None;
     let end = match begin(&thread, transport, &watch).await {
         None => ConnectionEnd::Done,
         Some(Err(error)) => ConnectionEnd::Failed(error),
         Some(Ok(frames)) => {
-            let connection = served.insert(Connection {
+            let connection = served.insert(H3Connection {
                 frames,
                 watch,
                 shared: Rc::clone(&shared),
                 served: 0,
-                state: State::Working,
+                state: H3Event::Working,
             });
             connection.serve().await
         }
@@ -135,9 +136,9 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
 /// Opens the control streams, for at most `head_timeout`.
 async fn begin(
     thread: &Thread,
-    transport: Transport,
+    transport: QuicTransport,
     watch: &Watch,
-) -> Option<Result<server::Connection<Transport, Bytes>, ConnectionError>> {
+) -> Option<Result<server::Connection<QuicTransport, Bytes>, ConnectionError>> {
     let mut builder = server::builder();
     builder
         .max_field_section_size(thread.config().http3.header_list)
@@ -154,7 +155,7 @@ async fn begin(
     .await
 }
 
-impl Connection {
+impl H3Connection {
     async fn serve(&mut self) -> ConnectionEnd {
         let thread = Rc::clone(&self.shared.thread);
         self.watch.disarm();
@@ -189,22 +190,22 @@ impl Connection {
             let leaves = (is_draining && self.served > 0)
                 || (limits.keep_alive_requests > 0 && self.served >= limits.keep_alive_requests);
             match self.state {
-                State::Working | State::Idle if leaves => {
+                H3Event::Working | H3Event::Idle if leaves => {
                     self.go_away(limits_streams(&self.shared.thread), context);
-                    self.enter(State::Leaving);
+                    self.enter(H3Event::Leaving);
                 }
-                State::Leaving if self.watch.is_expired() => {
+                H3Event::Leaving if self.watch.is_expired() => {
                     self.shared.accepted.refuse_further();
                     self.go_away(1, context);
-                    self.enter(State::Left);
+                    self.enter(H3Event::Left);
                 }
-                State::Left if self.shared.open.count() == 0 => {
+                H3Event::Left if self.shared.open.count() == 0 => {
                     return Poll::Ready(ConnectionEnd::Done);
                 }
-                State::Leaving | State::Left => return Poll::Pending,
-                State::Working | State::Idle => {
+                H3Event::Leaving | H3Event::Left => return Poll::Pending,
+                H3Event::Working | H3Event::Idle => {
                     let is_idle = self.shared.open.count() == 0;
-                    self.enter(if is_idle { State::Idle } else { State::Working });
+                    self.enter(if is_idle { H3Event::Idle } else { H3Event::Working });
                     let closes = is_idle && self.shared.thread.closes_idle();
                     return match closes || (is_idle && self.watch.is_expired()) {
                         true => Poll::Ready(ConnectionEnd::Done),
@@ -234,19 +235,19 @@ impl Connection {
         let _ = pin!(self.frames.shutdown(more)).poll(context);
     }
 
-    fn enter(&mut self, state: State) {
-        if self.state == state && !(state == State::Idle && self.watch.is_disarmed()) {
+    fn enter(&mut self, state: H3Event) {
+        if self.state == state && !(state == H3Event::Idle && self.watch.is_disarmed()) {
             return;
         }
         self.state = state;
         self.watch.disarm();
-        self.watch.set_idle(state == State::Idle);
+        self.watch.set_idle(state == H3Event::Idle);
         let limits = &self.shared.thread.config().limits;
         let patience = match state {
-            State::Idle if self.served == 0 => limits.head_timeout,
-            State::Idle => limits.keep_alive_timeout,
-            State::Leaving => LEAST_FAREWELL.max(FAREWELL * self.shared.connection.rtt()),
-            State::Working | State::Left => return,
+            H3Event::Idle if self.served == 0 => limits.head_timeout,
+            H3Event::Idle => limits.keep_alive_timeout,
+            H3Event::Leaving => LEAST_FAREWELL.max(FAREWELL * self.shared.connection.rtt()),
+            H3Event::Working | H3Event::Left => return,
         };
         self.watch.arm(Instant::now(), patience);
     }
@@ -256,7 +257,7 @@ fn limits_streams(thread: &Thread) -> usize {
     usize::try_from(thread.config().http3.streams).unwrap_or(usize::MAX)
 }
 
-impl Shared {
+impl H3Shared {
     /// The peer at the present address of the client, which may have moved.
     pub(super) fn present_peer(&self) -> Peer {
         let mut peer = self.peer.clone();

@@ -8,10 +8,10 @@ use ::h3::server::RequestStream;
 use bytes::{Buf, Bytes};
 
 use super::transport::Incoming;
-use crate::streams::{Content, Gone};
+use crate::streams::{Gone, StreamContent};
 
 /// The client's side of a stream, from the end of the request's head on.
-pub(super) struct Received {
+pub(super) struct ReceivedStream {
     stream: RequestStream<Incoming, Bytes>,
     /// Bytes that are not decoded.
     unseen: Rc<Cell<u64>>,
@@ -19,9 +19,12 @@ pub(super) struct Received {
     next: Option<Result<Option<Bytes>, Gone>>,
 }
 
-impl Received {
-    pub(super) fn new(stream: RequestStream<Incoming, Bytes>, unseen: Rc<Cell<u64>>) -> Received {
-        Received { stream, unseen, next: None }
+impl ReceivedStream {
+    pub(super) fn new(
+        stream: RequestStream<Incoming, Bytes>,
+        unseen: Rc<Cell<u64>>,
+    ) -> ReceivedStream {
+        ReceivedStream { stream, unseen, next: None }
     }
 
     /// Takes what has come with the head.
@@ -46,7 +49,7 @@ impl Received {
     }
 }
 
-impl Content for Received {
+impl StreamContent for ReceivedStream {
     fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Gone>> {
         let data = match self.next.take() {
             Some(next) => next,

@@ -21,25 +21,25 @@ use super::transport::{connection_error, number};
 
 /// A handle of our side of a stream.
 #[derive(Clone)]
-pub(super) struct Outgoing(Rc<RefCell<State>>);
+pub(super) struct Outgoing(Rc<RefCell<OutgoingState>>);
 
-struct State {
+struct OutgoingState {
     stream: SendStream,
     /// Frames that were not written completely.
     waiting: VecDeque<WriteBuf<Bytes>>,
     /// Waits for the end of the stream, once somebody has asked.
-    end: Option<End>,
+    end: Option<StreamEnd>,
     /// The stream was finished or reset.
     has_ended: bool,
     /// The stream was reset.
     is_broken: bool,
 }
 
-type End = Pin<Box<dyn Future<Output = Result<Option<VarInt>, StoppedError>>>>;
+type StreamEnd = Pin<Box<dyn Future<Output = Result<Option<VarInt>, StoppedError>>>>;
 
 impl Outgoing {
     pub(super) fn new(stream: SendStream) -> Outgoing {
-        Outgoing(Rc::new(RefCell::new(State {
+        Outgoing(Rc::new(RefCell::new(OutgoingState {
             stream,
             waiting: VecDeque::new(),
             end: None,
@@ -68,7 +68,7 @@ impl Outgoing {
         &self,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), StreamErrorIncoming>> {
-        let State { stream, waiting, .. } = &mut *self.0.borrow_mut();
+        let OutgoingState { stream, waiting, .. } = &mut *self.0.borrow_mut();
         while let Some(frame) = waiting.front_mut() {
             while frame.has_remaining() {
                 let written = Pin::new(&mut *stream).poll_write(context, frame.chunk());
@@ -122,7 +122,7 @@ impl Outgoing {
     }
 }
 
-impl State {
+impl OutgoingState {
     fn reset(&mut self, code: Code) {
         if !std::mem::replace(&mut self.has_ended, true) {
             self.is_broken = true;
@@ -133,7 +133,7 @@ impl State {
 }
 
 /// QUIC would end the stream as if it were complete.
-impl Drop for State {
+impl Drop for OutgoingState {
     fn drop(&mut self) {
         self.reset(Code::H3_INTERNAL_ERROR);
     }

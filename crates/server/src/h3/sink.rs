@@ -12,7 +12,7 @@ use ::h3::error::Code;
 use ::h3::server::RequestStream;
 use bytes::Bytes;
 
-use super::connection::Shared;
+use super::connection::H3Shared;
 use super::outgoing::Outgoing;
 use crate::body;
 use crate::net::{ConnectionError, Piece, SendError};
@@ -22,22 +22,22 @@ use crate::streams::{Pace, ResetCause, StreamSink};
 const CHUNK: usize = 32 * 1024;
 
 /// A response that is being sent.
-pub(super) struct Sink<'s> {
-    shared: &'s Shared,
+pub(super) struct H3Sink<'s> {
+    shared: &'s H3Shared,
     stream: &'s RefCell<RequestStream<Outgoing, Bytes>>,
     outgoing: &'s Outgoing,
     pace: Pace<'s>,
     has_ended: bool,
 }
 
-impl<'s> Sink<'s> {
+impl<'s> H3Sink<'s> {
     /// The sink of a response whose head was sent.
     pub(super) fn new(
-        shared: &'s Shared,
+        shared: &'s H3Shared,
         stream: &'s RefCell<RequestStream<Outgoing, Bytes>>,
         outgoing: &'s Outgoing,
-    ) -> Sink<'s> {
-        Sink {
+    ) -> H3Sink<'s> {
+        H3Sink {
             shared,
             stream,
             outgoing,
@@ -69,7 +69,7 @@ impl<'s> Sink<'s> {
     }
 }
 
-impl body::Sink for Sink<'_> {
+impl body::Sink for H3Sink<'_> {
     fn poll_send(
         &mut self,
         piece: Piece<'_>,
@@ -108,7 +108,7 @@ impl body::Sink for Sink<'_> {
     }
 }
 
-impl StreamSink for Sink<'_> {
+impl StreamSink for H3Sink<'_> {
     fn reset(&mut self, cause: ResetCause) {
         if cause == ResetCause::Client {
             self.shared.count_reset();

@@ -15,43 +15,43 @@ use howdah_http::priority::Priority;
 use http::Response;
 use http::request::Parts;
 
-use super::connection::Shared;
-use super::content::Received;
+use super::connection::H3Shared;
+use super::content::ReceivedStream;
 use super::outgoing::Outgoing;
-use super::sink::Sink;
-use super::transport::{Newest, Stream as Streams, Transport};
+use super::sink::H3Sink;
+use super::transport::{Newest, QuicStream as Streams, QuicTransport};
 use crate::front::Thread;
 use crate::net::Peer;
 use crate::streams::{self, Gone};
 
 /// A request whose head has not been read.
-pub(super) type Unread = RequestResolver<Transport, Bytes>;
+pub(super) type Unread = RequestResolver<QuicTransport, Bytes>;
 
 /// Serves a request of the connection, until the client has the whole response.
 pub(super) async fn serve(
-    shared: &Shared,
+    shared: &H3Shared,
     request: Unread,
     Newest { outgoing, unseen, is_websocket, is_early }: Newest,
 ) {
     let (parts, stream) = match read_head(shared, request).await {
-        Head::Read(read) => *read,
-        Head::Refused => {
+        ReadHead::Read(read) => *read,
+        ReadHead::Refused => {
             // An error shows that the client is gone.
             let _ = poll_fn(|context| outgoing.poll_finished(context)).await;
             return confirm(shared, &outgoing).await;
         }
-        Head::None => return outgoing.reset(Code::H3_REQUEST_INCOMPLETE),
+        ReadHead::None => return outgoing.reset(Code::H3_REQUEST_INCOMPLETE),
     };
     unseen.set(0);
     let (respond, content) = stream.split();
-    let mut content = Received::new(content, unseen);
+    let mut content = ReceivedStream::new(content, unseen);
     poll_fn(|context| {
         content.look(context);
         Poll::Ready(())
     })
     .await;
     let ends = content.is_over();
-    let stream = Stream {
+    let stream = H3Stream {
         shared,
         respond: RefCell::new(respond),
         outgoing,
@@ -63,7 +63,7 @@ pub(super) async fn serve(
 }
 
 /// The head of a request.
-enum Head {
+enum ReadHead {
     Read(Box<(Parts, RequestStream<Streams, Bytes>)>),
     /// The crate has answered 431.
     Refused,
@@ -72,23 +72,23 @@ enum Head {
 }
 
 /// Reads the head of a request, for at most `head_timeout`.
-async fn read_head(shared: &Shared, request: Unread) -> Head {
+async fn read_head(shared: &H3Shared, request: Unread) -> ReadHead {
     let thread = &shared.thread;
     let resolved = request.resolve_request();
     match within(thread, thread.config().limits.head_timeout, resolved).await {
-        Some(Ok((request, stream))) => Head::Read(Box::new((request.into_parts().0, stream))),
-        Some(Err(StreamError::HeaderTooBig { .. })) => Head::Refused,
+        Some(Ok((request, stream))) => ReadHead::Read(Box::new((request.into_parts().0, stream))),
+        Some(Err(StreamError::HeaderTooBig { .. })) => ReadHead::Refused,
         Some(Err(StreamError::RemoteTerminate { .. })) => {
             shared.count_reset();
-            Head::None
+            ReadHead::None
         }
-        Some(Err(_)) | None => Head::None,
+        Some(Err(_)) | None => ReadHead::None,
     }
 }
 
 /// Waits until the client has the whole response, for at most `send_timeout`: the end of the
 /// connection would take it away.
-async fn confirm(shared: &Shared, outgoing: &Outgoing) {
+async fn confirm(shared: &H3Shared, outgoing: &Outgoing) {
     let thread = &shared.thread;
     let is_broken = outgoing.is_broken();
     let confirmed = poll_fn(|context| outgoing.poll_confirmed(context));
@@ -121,8 +121,8 @@ async fn within<T>(thread: &Thread, most: Duration, work: impl Future<Output = T
 }
 
 /// The server's side of a stream.
-struct Stream<'c> {
-    shared: &'c Shared,
+struct H3Stream<'c> {
+    shared: &'c H3Shared,
     respond: RefCell<RequestStream<Outgoing, Bytes>>,
     outgoing: Outgoing,
     /// The request is an extended CONNECT for a WebSocket (RFC 9220).
@@ -131,7 +131,7 @@ struct Stream<'c> {
     is_early: bool,
 }
 
-impl Stream<'_> {
+impl H3Stream<'_> {
     /// Sends a head. What QUIC does not take at once goes before what is sent next.
     fn send(&self, head: Response<()>) -> Result<(), StreamError> {
         let mut context = Context::from_waker(Waker::noop());
@@ -143,11 +143,11 @@ impl Stream<'_> {
     }
 }
 
-impl<'c> streams::Stream for Stream<'c> {
+impl<'c> streams::Stream for H3Stream<'c> {
     const VERSION: Version = Version::Http3;
-    type Content = Received;
+    type Content = ReceivedStream;
     type Sink<'s>
-        = Sink<'s>
+        = H3Sink<'s>
     where
         'c: 's;
 
@@ -182,13 +182,18 @@ impl<'c> streams::Stream for Stream<'c> {
         let _ = self.send(head);
     }
 
-    fn send_head(&self, head: Response<()>, _: bool, priority: Priority) -> Result<Sink<'_>, Gone> {
+    fn send_head(
+        &self,
+        head: Response<()>,
+        _: bool,
+        priority: Priority,
+    ) -> Result<H3Sink<'_>, Gone> {
         self.outgoing.set_priority(priority);
         if self.send(head).is_err() {
             self.abandon();
             return Err(Gone);
         }
-        Ok(Sink::new(self.shared, &self.respond, &self.outgoing))
+        Ok(H3Sink::new(self.shared, &self.respond, &self.outgoing))
     }
 
     fn poll_broken(&self, context: &mut Context<'_>) -> bool {

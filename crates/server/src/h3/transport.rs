@@ -1,7 +1,7 @@
-//! QUIC's streams as the `h3` crate reads and writes them, and what bounds them.
+//! QUIC's streams as the `h3` crate reads and writes them.
 //!
-//! The crate keeps a frame in memory until it is complete, whatever its length. Therefore the bytes
-//! of a request that it has not given out are counted here, and so is what comes beside requests.
+//! The crate keeps a frame in memory until it is complete, whatever its length. Therefore a
+//! [`ClientMeter`] counts the bytes of a request that the crate has not given out.
 //! Where WebSockets are offered, a request's head passes [`FirstHead`] before the crate reads it.
 
 use std::cell::{Cell, RefCell};
@@ -10,101 +10,35 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
-use std::time::{Duration, Instant};
 
 use ::h3::error::Code;
 use ::h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming, StreamId, WriteBuf};
 use bytes::Bytes;
-use howdah_config::Http3;
 use howdah_http::h3::FirstHead;
 use quinn::{ConnectionError, ReadError, VarInt};
 
+use super::client_meter::ClientMeter;
 use super::outgoing::Outgoing;
 
-/// The time in which what comes beside requests is counted, and cancelled requests are.
-const PERIOD: Duration = Duration::from_secs(10);
-/// Encoded bytes of a request that may wait to be decoded, in lengths of a decoded head.
-const HEADS: u64 = 4;
 /// Bytes that are read at once.
-const READ: usize = 64 * 1024;
-
-/// The counts that a connection keeps of its client.
-#[derive(Debug)]
-pub(super) struct Meter {
-    began: Cell<Instant>,
-    control_bytes: Cell<u64>,
-    resets: Cell<u64>,
-    limits: Http3,
-    /// The key of `[http3]` that the client has exceeded.
-    excess: Cell<Option<&'static str>>,
-}
-
-impl Meter {
-    pub(super) fn new(limits: Http3) -> Meter {
-        Meter {
-            began: Cell::new(Instant::now()),
-            control_bytes: Cell::new(0),
-            resets: Cell::new(0),
-            limits,
-            excess: Cell::new(None),
-        }
-    }
-
-    /// The key of `[http3]` that the client has exceeded.
-    pub(super) fn excess(&self) -> Option<&'static str> {
-        self.excess.get()
-    }
-
-    /// Counts a request that the client has cancelled.
-    pub(super) fn count_reset(&self) {
-        self.begin_period();
-        self.resets.set(self.resets.get() + 1);
-        if self.resets.get() > self.limits.resets {
-            self.excess.set(Some("resets"));
-        }
-    }
-
-    fn count_control(&self, bytes: usize) {
-        self.begin_period();
-        self.control_bytes.set(self.control_bytes.get() + bytes as u64);
-        if self.control_bytes.get() > self.limits.control_bytes {
-            self.excess.set(Some("control_bytes"));
-        }
-    }
-
-    fn count_undecoded(&self, unseen: &Cell<u64>, bytes: usize) {
-        unseen.set(unseen.get() + bytes as u64);
-        if unseen.get() > HEADS * self.limits.header_list.max(READ as u64) {
-            self.excess.set(Some("header_list"));
-        }
-    }
-
-    fn begin_period(&self) {
-        let now = Instant::now();
-        if now.duration_since(self.began.get()) >= PERIOD {
-            self.began.set(now);
-            self.control_bytes.set(0);
-            self.resets.set(0);
-        }
-    }
-}
+pub(super) const READ: usize = 64 * 1024;
 
 /// A connection of QUIC.
-pub(super) struct Transport {
+pub(super) struct QuicTransport {
     connection: quinn::Connection,
-    accepting: Option<Waiting<(quinn::SendStream, quinn::RecvStream)>>,
-    accepting_control: Option<Waiting<quinn::RecvStream>>,
-    opening: Option<Waiting<quinn::SendStream>>,
+    accepting: Option<WaitingFor<(quinn::SendStream, quinn::RecvStream)>>,
+    accepting_control: Option<WaitingFor<quinn::RecvStream>>,
+    opening: Option<WaitingFor<quinn::SendStream>>,
     shared: Rc<TransportFacts>,
 }
 
-type Waiting<T> = Pin<Box<dyn Future<Output = Result<T, ConnectionError>>>>;
+type WaitingFor<T> = Pin<Box<dyn Future<Output = Result<T, ConnectionError>>>>;
 
 /// The facts that the transport tells beside the crate.
 pub(super) struct TransportFacts {
     /// Whether clients may ask for WebSockets.
     offers_websockets: bool,
-    pub(super) meter: Meter,
+    pub(super) meter: ClientMeter,
     /// The connection's task.
     task: Waker,
     /// The parts of the request that was accepted last.
@@ -128,7 +62,7 @@ pub(super) struct Newest {
 }
 
 impl TransportFacts {
-    pub(super) fn new(meter: Meter, task: Waker, offers_websockets: bool) -> TransportFacts {
+    pub(super) fn new(meter: ClientMeter, task: Waker, offers_websockets: bool) -> TransportFacts {
         TransportFacts {
             offers_websockets,
             meter,
@@ -150,9 +84,9 @@ impl TransportFacts {
     }
 }
 
-impl Transport {
-    pub(super) fn new(connection: quinn::Connection, shared: Rc<TransportFacts>) -> Transport {
-        Transport {
+impl QuicTransport {
+    pub(super) fn new(connection: quinn::Connection, shared: Rc<TransportFacts>) -> QuicTransport {
+        QuicTransport {
             connection,
             accepting: None,
             accepting_control: None,
@@ -164,8 +98,8 @@ impl Transport {
 
 /// Polls the future in `place`, which `make` makes when there is none.
 fn poll_in_place<T>(
-    place: &mut Option<Waiting<T>>,
-    make: impl FnOnce() -> Waiting<T>,
+    place: &mut Option<WaitingFor<T>>,
+    make: impl FnOnce() -> WaitingFor<T>,
     context: &mut Context<'_>,
 ) -> Poll<Result<T, ConnectionErrorIncoming>> {
     let made = ready!(place.get_or_insert_with(make).as_mut().poll(context));
@@ -173,7 +107,7 @@ fn poll_in_place<T>(
     Poll::Ready(made.map_err(connection_error))
 }
 
-impl quic::Connection<Bytes> for Transport {
+impl quic::Connection<Bytes> for QuicTransport {
     type RecvStream = Incoming;
     type OpenStreams = Opener;
 
@@ -182,7 +116,7 @@ impl quic::Connection<Bytes> for Transport {
         context: &mut Context<'_>,
     ) -> Poll<Result<Incoming, ConnectionErrorIncoming>> {
         let connection = &self.connection;
-        let make = || -> Waiting<_> {
+        let make = || -> WaitingFor<_> {
             let connection = connection.clone();
             Box::pin(async move { connection.accept_uni().await })
         };
@@ -198,10 +132,10 @@ impl quic::Connection<Bytes> for Transport {
     fn poll_accept_bidi(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Stream, ConnectionErrorIncoming>> {
+    ) -> Poll<Result<QuicStream, ConnectionErrorIncoming>> {
         loop {
             let connection = &self.connection;
-            let make = || -> Waiting<_> {
+            let make = || -> WaitingFor<_> {
                 let connection = connection.clone();
                 Box::pin(async move { connection.accept_bi().await })
             };
@@ -227,7 +161,7 @@ impl quic::Connection<Bytes> for Transport {
                 unseen: Some(unseen),
                 first_head: self.shared.offers_websockets.then(|| (Box::default(), is_websocket)),
             };
-            return Poll::Ready(Ok(Stream { outgoing, incoming }));
+            return Poll::Ready(Ok(QuicStream { outgoing, incoming }));
         }
     }
 
@@ -236,11 +170,14 @@ impl quic::Connection<Bytes> for Transport {
     }
 }
 
-impl quic::OpenStreams<Bytes> for Transport {
-    type BidiStream = Stream;
+impl quic::OpenStreams<Bytes> for QuicTransport {
+    type BidiStream = QuicStream;
     type SendStream = Outgoing;
 
-    fn poll_open_bidi(&mut self, _: &mut Context<'_>) -> Poll<Result<Stream, StreamErrorIncoming>> {
+    fn poll_open_bidi(
+        &mut self,
+        _: &mut Context<'_>,
+    ) -> Poll<Result<QuicStream, StreamErrorIncoming>> {
         Poll::Ready(Err(no_such_stream()))
     }
 
@@ -249,7 +186,7 @@ impl quic::OpenStreams<Bytes> for Transport {
         context: &mut Context<'_>,
     ) -> Poll<Result<Outgoing, StreamErrorIncoming>> {
         let connection = &self.connection;
-        let make = || -> Waiting<_> {
+        let make = || -> WaitingFor<_> {
             let connection = connection.clone();
             Box::pin(async move { connection.open_uni().await })
         };
@@ -268,10 +205,13 @@ impl quic::OpenStreams<Bytes> for Transport {
 pub(super) struct Opener;
 
 impl quic::OpenStreams<Bytes> for Opener {
-    type BidiStream = Stream;
+    type BidiStream = QuicStream;
     type SendStream = Outgoing;
 
-    fn poll_open_bidi(&mut self, _: &mut Context<'_>) -> Poll<Result<Stream, StreamErrorIncoming>> {
+    fn poll_open_bidi(
+        &mut self,
+        _: &mut Context<'_>,
+    ) -> Poll<Result<QuicStream, StreamErrorIncoming>> {
         Poll::Ready(Err(no_such_stream()))
     }
 
@@ -286,12 +226,12 @@ impl quic::OpenStreams<Bytes> for Opener {
 }
 
 /// Both sides of a request's stream.
-pub(super) struct Stream {
+pub(super) struct QuicStream {
     outgoing: Outgoing,
     incoming: Incoming,
 }
 
-impl quic::BidiStream<Bytes> for Stream {
+impl quic::BidiStream<Bytes> for QuicStream {
     type SendStream = Outgoing;
     type RecvStream = Incoming;
 
@@ -300,7 +240,7 @@ impl quic::BidiStream<Bytes> for Stream {
     }
 }
 
-impl quic::SendStream<Bytes> for Stream {
+impl quic::SendStream<Bytes> for QuicStream {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
         self.outgoing.poll_written(context)
     }
@@ -346,7 +286,7 @@ impl quic::SendStream<Bytes> for Outgoing {
     }
 }
 
-impl quic::RecvStream for Stream {
+impl quic::RecvStream for QuicStream {
     type Buf = Bytes;
 
     fn poll_data(
@@ -477,31 +417,4 @@ fn read_error(error: ReadError) -> StreamErrorIncoming {
 
 fn no_such_stream() -> StreamErrorIncoming {
     StreamErrorIncoming::Unknown("a server opens no such stream".into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_exceeded_key_is_named() {
-        let limits = Http3 {
-            resets: 2,
-            control_bytes: 1024,
-            ..Http3::default()
-        };
-        let meter = || Meter::new(limits.clone());
-        let exceeded = |act: &dyn Fn(&Meter)| {
-            let meter = meter();
-            act(&meter);
-            meter.excess()
-        };
-        assert_eq!(exceeded(&|meter| (0..2).for_each(|_| meter.count_reset())), None);
-        assert_eq!(exceeded(&|meter| (0..3).for_each(|_| meter.count_reset())), Some("resets"));
-        assert_eq!(exceeded(&|meter| meter.count_control(1024)), None);
-        assert_eq!(exceeded(&|meter| meter.count_control(1025)), Some("control_bytes"));
-        let most = 4 * (128 << 10);
-        let undecoded = |bytes| exceeded(&|meter| meter.count_undecoded(&Cell::new(0), bytes));
-        assert_eq!((undecoded(most), undecoded(most + 1)), (None, Some("header_list")));
-    }
 }

@@ -34,16 +34,16 @@ pub(crate) struct Passwords {
     compare: Compare,
     crew: Crew<()>,
     /// The successes by site, and by keyed digests of hash and password together; neither is kept.
-    known: Mutex<HashMap<usize, HashMap<Key, Instant>>>,
+    known: Mutex<HashMap<usize, HashMap<PasswordKey, Instant>>>,
     keys: [RandomState; 2],
 }
 
 /// The digests of a hash and a password.
-type Key = (u64, u64);
+type PasswordKey = (u64, u64);
 
 /// The results of the comparisons for one request.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Compared(Vec<(Key, bool)>);
+pub(crate) struct Compared(Vec<(PasswordKey, bool)>);
 
 impl Passwords {
     /// Starts `threads` threads, at least two: one site never has all of them.
@@ -112,7 +112,7 @@ impl Passwords {
         compared.0.push((self.key(hash, password), (self.compare)(hash, password)));
     }
 
-    fn keep(&self, site: usize, key: Key, now: Instant) {
+    fn keep(&self, site: usize, key: PasswordKey, now: Instant) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.entry(site).or_default();
         if known.len() >= MOST_KEPT {
@@ -124,7 +124,7 @@ impl Passwords {
         known.insert(key, now);
     }
 
-    fn key(&self, hash: &[u8], password: &[u8]) -> Key {
+    fn key(&self, hash: &[u8], password: &[u8]) -> PasswordKey {
         let [first, second] = self.keys.each_ref().map(|key| key.hash_one((hash, password)));
         (first, second)
     }
@@ -138,10 +138,10 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::crew::Network;
+    use crate::crew::ClientNetwork;
 
     fn origin(site: usize, client: u8) -> Origin {
-        let network = Network::of(IpAddr::from([192, 0, 2, client]));
+        let network = ClientNetwork::of(IpAddr::from([192, 0, 2, client]));
         Origin { site, network }
     }
 

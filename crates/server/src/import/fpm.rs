@@ -6,7 +6,7 @@ mod ini;
 use std::fmt::Write;
 
 use self::directives::{Equal, find};
-use self::ini::{Line, lines};
+use self::ini::{IniLine, lines};
 use super::Imported;
 
 /// The section of php-fpm's own settings.
@@ -14,7 +14,7 @@ const GLOBAL: &str = "global";
 
 /// A pool as far as it was read.
 #[derive(Debug, Default)]
-struct Pool {
+struct ImportedPool {
     name: String,
     /// The file that the pool begins in.
     file: String,
@@ -33,24 +33,24 @@ struct Pool {
 /// Imports files: name and content of each.
 pub(crate) fn import(files: &[(String, String)]) -> Imported {
     let mut imported = Imported::default();
-    let mut pools: Vec<Pool> = Vec::new();
+    let mut pools: Vec<ImportedPool> = Vec::new();
     for (file, text) in files {
         let mut section = GLOBAL.to_owned();
         for (number, line) in lines(text) {
             let place = format!("{file}:{number}");
             match line {
-                Line::Section(name) => section = name,
-                Line::Value(key, value) if section == GLOBAL => {
+                IniLine::Section(name) => section = name,
+                IniLine::Value(key, value) if section == GLOBAL => {
                     imported.remarks.push(format!("{place}: {}", of_the_server(&key, &value)));
                 }
-                Line::Value(key, value) => {
+                IniLine::Value(key, value) => {
                     let pool = pool_of(&mut pools, &section, file);
                     let value = value.replace("$pool", &section);
                     if let Some(remark) = pool.take(&key, &value) {
                         imported.remarks.push(format!("{place}: {remark}"));
                     }
                 }
-                Line::Unreadable(text) => {
+                IniLine::Unreadable(text) => {
                     imported.remarks.push(format!("{place}: `{text}` is no setting"));
                 }
             }
@@ -62,13 +62,13 @@ pub(crate) fn import(files: &[(String, String)]) -> Imported {
     imported
 }
 
-fn pool_of<'p>(pools: &'p mut Vec<Pool>, name: &str, file: &str) -> &'p mut Pool {
+fn pool_of<'p>(pools: &'p mut Vec<ImportedPool>, name: &str, file: &str) -> &'p mut ImportedPool {
     let known = pools.iter().position(|pool| pool.name == name);
     let position = known.unwrap_or_else(|| {
-        pools.push(Pool {
+        pools.push(ImportedPool {
             name: name.to_owned(),
             file: file.to_owned(),
-            ..Pool::default()
+            ..ImportedPool::default()
         });
         pools.len() - 1
     });
@@ -96,7 +96,7 @@ fn of_the_server(key: &str, value: &str) -> String {
     format!("`{key} = {value}` {advice}")
 }
 
-impl Pool {
+impl ImportedPool {
     /// Takes a directive. Returns what is to be said about it.
     fn take(&mut self, key: &str, value: &str) -> Option<String> {
         let (name, entry) = match key.strip_suffix(']').and_then(|key| key.split_once('[')) {

@@ -36,7 +36,7 @@ pub(super) struct Repeats {
 
 /// The subject of a line.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct About<'l> {
+pub(super) struct LineSubject<'l> {
     pub(super) level: Level,
     /// `None` for the whole server.
     pub(super) site: Option<&'l str>,
@@ -78,8 +78,8 @@ pub(super) struct RepeatReport {
 
 impl Repeats {
     /// Returns whether a line is written. Otherwise the line is counted.
-    pub(super) fn admits(&mut self, about: About<'_>, text: &str, now: Instant) -> bool {
-        let About { level, site, client } = about;
+    pub(super) fn admits(&mut self, about: LineSubject<'_>, text: &str, now: Instant) -> bool {
+        let LineSubject { level, site, client } = about;
         let source = self.state.hash_one((level, site, client.is_some()));
         let kind = self.hash(|hasher| {
             client.map(network).hash(hasher);
@@ -192,8 +192,8 @@ fn is_variable(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn about(level: Level, site: Option<&str>) -> About<'_> {
-        About { level, site, client: None }
+    fn about(level: Level, site: Option<&str>) -> LineSubject<'_> {
+        LineSubject { level, site, client: None }
     }
 
     fn line(number: usize) -> String {
@@ -248,7 +248,7 @@ mod tests {
             assert!(repeats.admits(other, "another", now));
         }
         let client = Some(IpAddr::from([192, 0, 2, 1]));
-        assert!(repeats.admits(About { client, ..shop }, "another", now));
+        assert!(repeats.admits(LineSubject { client, ..shop }, "another", now));
         let reports = repeats.take(now, true);
         assert!(reports.iter().any(|report| report.text.contains("lines of many kinds")));
         assert!(repeats.sources.is_empty());
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn each_clients_lines_are_kinds_of_their_own_and_a_crowd_is_bounded() {
         let (mut repeats, now) = (Repeats::default(), Instant::now());
-        let about = |client: IpAddr| About {
+        let about = |client: IpAddr| LineSubject {
             level: Level::Info,
             site: Some("shop"),
             client: Some(client),

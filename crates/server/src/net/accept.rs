@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::{Accepted, Listener, Peer, Stream, Transport, proxy_header};
+use super::{AcceptedConnection, AcceptedStream, Listener, Peer, Transport, proxy_header};
 use crate::front::Thread;
 use crate::log::Level;
 use crate::tls;
@@ -104,7 +104,7 @@ impl Thread {
         }
     }
 
-    fn place(self: &Rc<Self>, accepted: Accepted) {
+    fn place(self: &Rc<Self>, accepted: AcceptedConnection) {
         let own = self.load().load(Ordering::Relaxed);
         let least = self
             .shared
@@ -129,20 +129,20 @@ impl Thread {
     }
 
     /// Serves a connection that is counted already.
-    pub(crate) fn spawn(self: &Rc<Self>, accepted: Accepted) {
+    pub(crate) fn spawn(self: &Rc<Self>, accepted: AcceptedConnection) {
         let counted = Counted(self.clone());
         self.counters().count_connection();
-        let Accepted { stream, peer } = accepted;
+        let AcceptedConnection { stream, peer } = accepted;
         let spawned = match stream {
-            Stream::Tcp(stream) if peer.is_on_tls => stream
+            AcceptedStream::Tcp(stream) if peer.is_on_tls => stream
                 .set_nonblocking(true)
                 .and_then(|()| tokio::net::TcpStream::from_std(stream))
                 .map(|stream| spawn_encrypted(counted, stream, peer)),
-            Stream::Tcp(stream) => stream
+            AcceptedStream::Tcp(stream) => stream
                 .set_nonblocking(true)
                 .and_then(|()| tokio::net::TcpStream::from_std(stream))
                 .map(|stream| spawn_connection(counted, stream, peer)),
-            Stream::Unix(stream) => stream
+            AcceptedStream::Unix(stream) => stream
                 .set_nonblocking(true)
                 .and_then(|()| tokio::net::UnixStream::from_std(stream))
                 .map(|stream| spawn_connection(counted, stream, peer)),

@@ -67,24 +67,24 @@ pub(crate) enum TooManyTunnels {
 
 #[derive(Debug, Default)]
 struct Shard {
-    connections: HashMap<Network, usize>,
+    connections: HashMap<NetworkKey, usize>,
     /// Nanoseconds after `began` at which the client has its whole burst again (the generic cell
     /// rate algorithm's theoretical arrival time).
-    requests: HashMap<(Network, u32), u64>,
+    requests: HashMap<(NetworkKey, u32), u64>,
     /// Tunnels by client and site.
-    tunnels: HashMap<(Network, usize), usize>,
+    tunnels: HashMap<(NetworkKey, usize), usize>,
     /// When a full shard was last searched.
     searched: u64,
 }
 
 /// The network of a client: IPv6 or not, and the bits of the prefix.
-type Network = (bool, u128);
+type NetworkKey = (bool, u128);
 
 /// A connection in its client's account, until dropped.
 #[derive(Debug)]
 pub(crate) struct CountedConnection<'c> {
     clients: &'c Clients,
-    network: Network,
+    network: NetworkKey,
 }
 
 impl Clients {
@@ -219,7 +219,7 @@ impl Clients {
         Ok(())
     }
 
-    fn network(&self, client: IpAddr) -> Network {
+    fn network(&self, client: IpAddr) -> NetworkKey {
         let (v4, v6) = self.prefixes;
         match client.to_canonical() {
             IpAddr::V4(address) => (false, u128::from(address.to_bits() >> (32 - v4))),
@@ -227,7 +227,7 @@ impl Clients {
         }
     }
 
-    fn shard(&self, network: Network) -> MutexGuard<'_, Shard> {
+    fn shard(&self, network: NetworkKey) -> MutexGuard<'_, Shard> {
         let number = self.state.hash_one(network) as usize % SHARDS;
         self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -17,7 +17,7 @@ pub(crate) const SWEEP: Duration = Duration::from_millis(500);
 
 /// All watches of a thread.
 #[derive(Debug)]
-pub(crate) struct Watches {
+pub(crate) struct DeadlineWatches {
     start: Instant,
     all: RefCell<Vec<Weak<Watch>>>,
 }
@@ -36,9 +36,9 @@ pub(crate) struct Watch {
     waker: RefCell<Option<Waker>>,
 }
 
-impl Watches {
-    pub(crate) fn new() -> Watches {
-        Watches {
+impl DeadlineWatches {
+    pub(crate) fn new() -> DeadlineWatches {
+        DeadlineWatches {
             start: Instant::now(),
             all: RefCell::new(Vec::new()),
         }
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn expires_at_the_sweep_after_its_deadline() {
-        let watches = Watches::new();
+        let watches = DeadlineWatches::new();
         let watch = watches.add(Waker::noop().clone());
         let now = Instant::now();
         watch.arm(now, Duration::from_secs(2));
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_longest_idle_are_closed_first() {
-        let watches = Watches::new();
+        let watches = DeadlineWatches::new();
         let now = Instant::now();
         let all: Vec<Rc<Watch>> = (0..10)
             .map(|number| {
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_dropped_watch_is_forgotten() {
-        let watches = Watches::new();
+        let watches = DeadlineWatches::new();
         drop(watches.add(Waker::noop().clone()));
         watches.sweep(Instant::now());
         assert!(watches.all.borrow().is_empty());

@@ -21,12 +21,12 @@ use howdah_http::{Fields, Refusal, Request, Scheme, check_authority};
 use super::Peer;
 
 /// An address, and the port where it is known.
-type End = (IpAddr, Option<u16>);
+type ForwardedAddress = (IpAddr, Option<u16>);
 
 /// The client of a request as trusted proxies describe it. `None`: they do not say.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Claim<'f> {
-    address: Option<End>,
+    address: Option<ForwardedAddress>,
     scheme: Option<Scheme>,
     host: Option<Cow<'f, [u8]>>,
     port: Option<u16>,
@@ -153,7 +153,7 @@ impl<'f> Claim<'f> {
 fn walk<'n>(
     nodes: impl Iterator<Item = Option<&'n [u8]>>,
     trusted: Trusted<'_>,
-) -> Result<(Option<End>, usize), &'static str> {
+) -> Result<(Option<ForwardedAddress>, usize), &'static str> {
     let (mut client, mut read) = (None, 0);
     for node in nodes {
         read += 1;

@@ -28,14 +28,14 @@ pub(crate) enum ListenerSocket {
 
 /// A connection that was accepted.
 #[derive(Debug)]
-pub(crate) struct Accepted {
-    pub(crate) stream: Stream,
+pub(crate) struct AcceptedConnection {
+    pub(crate) stream: AcceptedStream,
     pub(crate) peer: Peer,
 }
 
 /// The socket of a connection.
 #[derive(Debug)]
-pub(crate) enum Stream {
+pub(crate) enum AcceptedStream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
@@ -61,26 +61,26 @@ impl Listener {
     ///
     /// # Errors
     /// `WouldBlock` where none waits, and the errors of `accept(2)`.
-    pub(crate) fn accept(&self, config: &Config) -> io::Result<Accepted> {
+    pub(crate) fn accept(&self, config: &Config) -> io::Result<AcceptedConnection> {
         let (stream, remote, local) = match (&self.socket, &self.address) {
             (ListenerSocket::Tcp(socket), ListenAddress::Tcp(address)) => {
                 let (stream, remote) = socket.accept()?;
                 let local = local_address(&stream, *address);
-                (Stream::Tcp(stream), remote, local)
+                (AcceptedStream::Tcp(stream), remote, local)
             }
             (ListenerSocket::Tcp(socket), ListenAddress::Unix(_)) => {
                 let (stream, remote) = socket.accept()?;
-                (Stream::Tcp(stream), remote, UNIX_END)
+                (AcceptedStream::Tcp(stream), remote, UNIX_END)
             }
             (ListenerSocket::Unix(socket), _) => {
-                (Stream::Unix(socket.accept()?.0), UNIX_END, UNIX_END)
+                (AcceptedStream::Unix(socket.accept()?.0), UNIX_END, UNIX_END)
             }
         };
         let settings = config.listen.get(self.number);
         let trusted = settings.map_or(&config.trusted_proxies, |own| config.trusted_on(own));
         let address = match stream {
-            Stream::Tcp(_) => Some(remote.ip()),
-            Stream::Unix(_) => None,
+            AcceptedStream::Tcp(_) => Some(remote.ip()),
+            AcceptedStream::Unix(_) => None,
         };
         let peer = Peer {
             listener: self.number,
@@ -89,7 +89,7 @@ impl Listener {
             is_proxy: trusted.trusts(address),
             ..Peer::new(remote, local)
         };
-        Ok(Accepted { stream, peer })
+        Ok(AcceptedConnection { stream, peer })
     }
 }
 

@@ -142,8 +142,8 @@ const COPY: usize = 16 * 1024;
 
 /// Implements [`Transport`] for a stream socket.
 macro_rules! stream_transport {
-    ($Stream:ty, $peek:expr) => {
-        impl Transport for $Stream {
+    ($AcceptedStream:ty, $peek:expr) => {
+        impl Transport for $AcceptedStream {
             fn poll_read(
                 &mut self,
                 context: &mut Context<'_>,
@@ -153,15 +153,15 @@ macro_rules! stream_transport {
             }
 
             fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-                <$Stream>::poll_read_ready(self, context)
+                <$AcceptedStream>::poll_read_ready(self, context)
             }
 
             fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-                <$Stream>::poll_write_ready(self, context)
+                <$AcceptedStream>::poll_write_ready(self, context)
             }
 
             fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-                <$Stream>::try_write(self, bytes)
+                <$AcceptedStream>::try_write(self, bytes)
             }
 
             fn poll_peek(&self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {

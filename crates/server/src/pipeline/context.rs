@@ -9,7 +9,7 @@ use howdah_http::{Fields, Request};
 use howdah_php::RunReport;
 use howdah_site::{Client, Scratch, Site};
 
-use crate::body::{BodyError, Keep, Received, RequestStream};
+use crate::body::{BodyError, Keep, ReceivedContent, RequestStream};
 use crate::front::{Now, Thread};
 use crate::host::Compared;
 use crate::net::{Patience, Peer};
@@ -24,7 +24,7 @@ pub(crate) struct RequestContext<'t, 'c> {
     /// `None` until the site is found.
     pub(crate) site: Option<&'t Site>,
     pub(crate) arrival: Arrival,
-    pub(crate) deadlines: Deadlines,
+    pub(crate) deadlines: RequestDeadlines,
     pub(crate) request: &'c mut Request,
     /// The request's content, and the way for interim responses.
     pub(crate) stream: &'c mut dyn RequestStream,
@@ -56,7 +56,7 @@ pub(crate) struct Arrival {
 /// The time limits of a request that its protocol enforces. The pool and the upstream clients have
 /// their own.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Deadlines {
+pub(crate) struct RequestDeadlines {
     /// How slowly the content may be received.
     pub(crate) body: Patience,
 }
@@ -98,7 +98,7 @@ impl<'t, 'c> RequestContext<'t, 'c> {
             peer,
             site: None,
             arrival,
-            deadlines: Deadlines {
+            deadlines: RequestDeadlines {
                 body: Patience {
                     silence: limits.body_timeout,
                     rate: limits.body_rate,
@@ -139,7 +139,10 @@ impl RequestContext<'_, '_> {
     ///
     /// # Errors
     /// See [`receive`](crate::body::receive).
-    pub(crate) async fn receive(&mut self, most: Option<u64>) -> Result<Received, BodyError> {
+    pub(crate) async fn receive(
+        &mut self,
+        most: Option<u64>,
+    ) -> Result<ReceivedContent, BodyError> {
         let limits = self.thread.spool_limits(self.site);
         self.receive_as(most.unwrap_or(u64::MAX), Keep::All(limits)).await
     }
@@ -181,7 +184,11 @@ impl RequestContext<'_, '_> {
         received.map(drop)
     }
 
-    async fn receive_as(&mut self, most: u64, keep: Keep<'_>) -> Result<Received, BodyError> {
+    async fn receive_as(
+        &mut self,
+        most: u64,
+        keep: Keep<'_>,
+    ) -> Result<ReceivedContent, BodyError> {
         if self.request.content != howdah_http::Content::None {
             if self.is_content_discarded {
                 return Err(BodyError::Discarded);

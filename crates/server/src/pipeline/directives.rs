@@ -23,7 +23,7 @@ use howdah_sys::open::Lookup;
 use super::context::RequestContext;
 use super::response::{Head, Response};
 use crate::body::Source;
-use crate::crew::{Network, Origin};
+use crate::crew::{ClientNetwork, Origin};
 use crate::observe::{Phase, RequestError, RespondError};
 
 pub(crate) use self::costly_sites::CostlySites;
@@ -139,7 +139,7 @@ fn is_done(
 
 /// Returns the site and the client of a job for another thread.
 fn origin(context: &RequestContext<'_, '_>, site: &Site) -> Origin {
-    let network = Network::of(context.peer.remote.ip());
+    let network = ClientNetwork::of(context.peer.remote.ip());
     Origin { site: site.number(), network }
 }
 

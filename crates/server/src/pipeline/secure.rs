@@ -7,12 +7,16 @@ use howdah_site::Site;
 
 use super::{RequestContext, Response};
 use crate::observe::RequestError;
-use crate::tls::{InTheClear, Tls};
+use crate::tls::{InTheClear, TlsPolicy};
 
 /// Returns the response to a request that came over the wrong connection: one in the clear, one
 /// whose client has seen the certificate of another site, or one whose client has shown no
 /// certificate where the site wants one.
-pub(super) fn settle(context: &RequestContext<'_, '_>, tls: &Tls, site: &Site) -> Option<Response> {
+pub(super) fn settle(
+    context: &RequestContext<'_, '_>,
+    tls: &TlsPolicy,
+    site: &Site,
+) -> Option<Response> {
     if let Some(response) = wrong_connection(context, tls, site) {
         return Some(response);
     }
@@ -34,7 +38,7 @@ pub(super) fn settle(context: &RequestContext<'_, '_>, tls: &Tls, site: &Site) -
 /// are early.
 pub(super) fn settle_early(request: &mut Request, site: &Site) -> Option<Response> {
     let is_safe = site.config().tls.early_data
-        && matches!(request.method, Method::Get | Method::Head | Method::Options)
+        && matches!(request.method, Method::Get | Method::Head)
         && request.content == Content::None
         && !request.fields.contains(b"upgrade");
     if !is_safe {
@@ -44,7 +48,11 @@ pub(super) fn settle_early(request: &mut Request, site: &Site) -> Option<Respons
     None
 }
 
-fn wrong_connection(context: &RequestContext<'_, '_>, tls: &Tls, site: &Site) -> Option<Response> {
+fn wrong_connection(
+    context: &RequestContext<'_, '_>,
+    tls: &TlsPolicy,
+    site: &Site,
+) -> Option<Response> {
     let (peer, request) = (context.peer, &*context.request);
     match &peer.tls {
         Some(established) => established

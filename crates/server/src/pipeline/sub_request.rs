@@ -9,7 +9,7 @@ use std::rc::{Rc, Weak};
 
 use howdah_http::h1::{HeadProgress, parse_request};
 use howdah_http::{Limits, Method, Request, Scheme, Status};
-use howdah_php::{Answers, Asker, Found};
+use howdah_php::{Answers, Asker, SubRequestResult};
 use howdah_site::{Resolution, Resolved, Script, server_variables};
 
 use super::context::{Arrival, RequestContext, ScratchBuffers};
@@ -30,7 +30,7 @@ pub(crate) fn answers(thread: Weak<Thread>, site: usize) -> Answers {
             };
             match SubRequest::read(thread.limits(), &question, asker) {
                 Some(asked) => asked.resolve(&thread, site).await,
-                None => Found::Status(Status::BAD_REQUEST.code()).encode(),
+                None => SubRequestResult::Status(Status::BAD_REQUEST.code()).encode(),
             }
         })
     })
@@ -64,7 +64,7 @@ impl SubRequest {
     /// Resolves the request, and encodes the result.
     async fn resolve(mut self, thread: &Rc<Thread>, site: usize) -> Vec<u8> {
         let Some(site) = thread.sites().iter().nth(site) else {
-            return Found::Status(Status::NOT_FOUND.code()).encode();
+            return SubRequestResult::Status(Status::NOT_FOUND.code()).encode();
         };
         let (mut stream, mut scratch) = (NoContent, ScratchBuffers::default());
         let arrival = Arrival::now(thread);
@@ -81,14 +81,18 @@ impl SubRequest {
         let Resolved { resolution, ruled } = resolved;
         match resolution {
             Resolution::File { path, .. } => {
-                Found::File(path.absolute().as_os_str().as_bytes()).encode()
+                SubRequestResult::File(path.absolute().as_os_str().as_bytes()).encode()
             }
             Resolution::Php(script) => script_found(&context, &script, ruled.as_deref()),
-            Resolution::Listing { .. } | Resolution::Proxy { .. } => Found::Other.encode(),
-            Resolution::Exhausted | Resolution::Verify { .. } | Resolution::Discard { .. } => {
-                Found::Status(Status::INTERNAL_SERVER_ERROR.code()).encode()
+            Resolution::Listing { .. } | Resolution::Proxy { .. } => {
+                SubRequestResult::Other.encode()
             }
-            other => Found::Status(Response::of(other).head.get().status.code()).encode(),
+            Resolution::Exhausted | Resolution::Verify { .. } | Resolution::Discard { .. } => {
+                SubRequestResult::Status(Status::INTERNAL_SERVER_ERROR.code()).encode()
+            }
+            other => {
+                SubRequestResult::Status(Response::of(other).head.get().status.code()).encode()
+            }
         }
     }
 }
@@ -103,7 +107,7 @@ fn script_found(
     server_variables(&context.client(), script, ruled, &mut |name: &[u8], value: &[u8]| {
         owned.push((name.to_vec(), value.to_vec()));
     });
-    Found::Script {
+    SubRequestResult::Script {
         path: script.path().absolute().as_os_str().as_bytes(),
         variables: owned.iter().map(|(name, value)| (&**name, &**value)).collect(),
     }

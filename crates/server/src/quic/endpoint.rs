@@ -19,7 +19,7 @@ use quinn::{
     ServerConfig, TokioRuntime, TransportConfig, VarInt,
 };
 
-use super::exchange::Exchange;
+use super::exchange::PacketExchange;
 use super::route::Ids;
 use super::socket::EndpointSocket;
 use crate::front::Thread;
@@ -61,7 +61,7 @@ impl Thread {
         }
     }
 
-    fn endpoint(&self, exchange: &Arc<Exchange>, place: usize) -> Result<Endpoint, String> {
+    fn endpoint(&self, exchange: &Arc<PacketExchange>, place: usize) -> Result<Endpoint, String> {
         let said = |error: io::Error| error.to_string();
         let listener = &exchange.listeners()[place];
         let threads = self.shared.loads.len();

@@ -11,7 +11,7 @@ use http::HeaderValue;
 
 use super::letter::Letter;
 use super::route::{Route, Routes};
-use super::start::{Mailbox, QuicListener, QuicSecret, QuicStart, SLOTS};
+use super::start::{Mailbox, QuicListener, QuicSecret, QuicStart, slot};
 
 /// Packets that wait for an endpoint. Further ones are dropped, and their senders repeat them.
 const MOST_LETTERS: usize = 4096;
@@ -22,7 +22,7 @@ const LONGEST_LETTER: usize = 1 << 16;
 
 /// The endpoints of a front.
 #[derive(Debug)]
-pub(crate) struct Exchange {
+pub(crate) struct PacketExchange {
     routes: Routes,
     secret: QuicSecret,
     /// The place of this front's mailbox.
@@ -32,14 +32,14 @@ pub(crate) struct Exchange {
     /// By listener, the value of Alt-Svc.
     offers: Vec<HeaderValue>,
     /// By thread, then by listener.
-    inboxes: Vec<Vec<Inbox>>,
+    inboxes: Vec<Vec<PacketInbox>>,
     /// Whether this front reads its sockets. Otherwise another generation does.
     reads: AtomicBool,
 }
 
 /// Packets that other threads and generations have for one endpoint.
 #[derive(Debug, Default)]
-struct Inbox(Mutex<InboxState>);
+struct PacketInbox(Mutex<InboxState>);
 
 #[derive(Debug, Default)]
 struct InboxState {
@@ -48,20 +48,20 @@ struct InboxState {
     reader: Option<Waker>,
 }
 
-impl Exchange {
+impl PacketExchange {
     /// The exchange of a front with `threads` threads. It does not read its sockets yet. `None` if
     /// the library refuses the keys.
-    pub(crate) fn new(start: QuicStart, threads: usize) -> Option<Exchange> {
+    pub(crate) fn new(start: QuicStart, threads: usize) -> Option<PacketExchange> {
         let QuicStart { listeners, mailboxes, secret, generation } = start;
-        let inboxes = || listeners.iter().map(|_| Inbox::default()).collect();
+        let inboxes = || listeners.iter().map(|_| PacketInbox::default()).collect();
         let offer = |listener: &QuicListener| {
             let value = format!("h3=\":{}\"; ma={OFFER_SECONDS}", listener.address.port());
             HeaderValue::from_str(&value).ok()
         };
-        Some(Exchange {
+        Some(PacketExchange {
             routes: Routes::new(&secret)?,
             secret,
-            slot: (generation % SLOTS as u64) as u8,
+            slot: slot(generation),
             mailboxes,
             offers: listeners.iter().map(offer).collect::<Option<_>>()?,
             inboxes: (0..threads).map(|_| inboxes()).collect(),
@@ -146,7 +146,7 @@ impl Exchange {
         }
     }
 
-    fn inbox(&self, route: Route) -> Option<&Inbox> {
+    fn inbox(&self, route: Route) -> Option<&PacketInbox> {
         self.inboxes.get(usize::from(route.thread))?.get(usize::from(route.place))
     }
 
@@ -175,7 +175,7 @@ impl Exchange {
     }
 }
 
-impl Inbox {
+impl PacketInbox {
     fn lock(&self) -> MutexGuard<'_, InboxState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -184,6 +184,7 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quic::SLOTS;
     use howdah_sys::seqpacket::SeqPacket;
 
     fn letter() -> Letter {
@@ -203,14 +204,14 @@ mod tests {
         }
     }
 
-    fn exchange(generation: u64, mailboxes: Vec<Mailbox>) -> Exchange {
+    fn exchange(generation: u64, mailboxes: Vec<Mailbox>) -> PacketExchange {
         let start = QuicStart {
             listeners: vec![listener()],
             mailboxes,
             secret: QuicSecret::generate().unwrap(),
             generation,
         };
-        Exchange::new(start, 2).unwrap()
+        PacketExchange::new(start, 2).unwrap()
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 
-use super::exchange::Exchange;
+use super::exchange::PacketExchange;
 use super::letter::Letter;
 use super::route::Route;
 
@@ -24,7 +24,7 @@ pub(super) struct EndpointSocket {
     /// The socket that is read first, so that none waits for another.
     turn: AtomicUsize,
     route: Route,
-    exchange: Arc<Exchange>,
+    exchange: Arc<PacketExchange>,
 }
 
 impl EndpointSocket {
@@ -33,7 +33,7 @@ impl EndpointSocket {
         sockets: Vec<Arc<dyn AsyncUdpSocket>>,
         own: usize,
         route: Route,
-        exchange: Arc<Exchange>,
+        exchange: Arc<PacketExchange>,
     ) -> EndpointSocket {
         let turn = AtomicUsize::new(0);
         EndpointSocket { sockets, own, turn, route, exchange }

@@ -9,8 +9,13 @@ use howdah_sys::seqpacket::SeqPacket;
 use crate::tls;
 
 /// The mailboxes: as many generations can have connections at once. Further ones share the mailbox
-/// of a former generation, whose packets they drop.
+/// of a former generation, whose connections they end.
 pub(crate) const SLOTS: usize = 16;
+
+/// Returns the mailbox of the generation with that number.
+pub(crate) fn slot(generation: u64) -> u8 {
+    (generation % SLOTS as u64) as u8
+}
 
 /// Bytes of the secret.
 const SECRET: usize = 16 + 32 + 32;

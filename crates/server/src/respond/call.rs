@@ -7,14 +7,14 @@ use std::rc::Rc;
 use howdah_http::{Fields, Status};
 use howdah_php::{EntryBlock, RequestEncoder};
 use howdah_site::{
-    Client, Environment, Ruled, Script, common_variables, own_variables, server_variables,
+    Client, Ruled, Script, ScriptEnvironment, common_variables, own_variables, server_variables,
 };
 
 use super::prepared::Prepared;
 
 /// A script, and the client whose request runs it.
 #[derive(Clone, Copy)]
-pub(crate) struct Call<'c> {
+pub(crate) struct ScriptCall<'c> {
     pub(crate) client: Client<'c>,
     pub(crate) script: &'c Script,
 }
@@ -30,8 +30,8 @@ pub(crate) struct CommonCall {
 }
 
 impl CommonCall {
-    fn of(call: &Call<'_>, ruled: &Ruled) -> CommonCall {
-        let mut environment = Environment::of(ruled);
+    fn of(call: &ScriptCall<'_>, ruled: &Ruled) -> CommonCall {
+        let mut environment = ScriptEnvironment::of(ruled);
         let (mut first, mut last) = (EntryBlock::default(), EntryBlock::default());
         common_variables(&call.client, call.script, Some(ruled), &mut |name, value| {
             environment.leave_out(name);
@@ -44,7 +44,7 @@ impl CommonCall {
     }
 }
 
-impl Call<'_> {
+impl ScriptCall<'_> {
     /// Encodes the call up to its content. The part that all requests of a cached resolution share
     /// is taken from `prepared`.
     pub(crate) fn encode(
@@ -66,7 +66,7 @@ impl Call<'_> {
     /// Encodes `common` and the request's own variables. `false`: one of them has a name that a
     /// directive has set, and the call must be encoded again without `common`.
     fn encode_own(&self, encoder: &mut RequestEncoder, ruled: &Ruled, common: &CommonCall) -> bool {
-        let environment = Environment::of(ruled);
+        let environment = ScriptEnvironment::of(ruled);
         let mut is_apart = true;
         self.begin(encoder, Some(ruled));
         let entries = encoder.entries();

@@ -10,7 +10,7 @@ use howdah_http::{Fields, Request, ResponseHead, Status, Text};
 use howdah_site::{DocumentPath, FileHandle, Ruled, Site};
 
 use super::codings::{self, CodingFacts};
-use super::prepared::Conditions;
+use super::prepared::HeadConditions;
 use crate::body::{Body, coding};
 use crate::observe::{RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};
@@ -239,9 +239,9 @@ async fn adjusted(
     found: files::Answer,
 ) -> Result<Response, RespondError> {
     let (document, tag, body) = match found {
-        files::Answer::Whole { representation, body } => (representation, Tag::Own, body),
+        files::Answer::Whole { representation, body } => (representation, SentTag::Own, body),
         files::Answer::Retagged { representation, tag, body } => {
-            (representation, Tag::Other(tag), body)
+            (representation, SentTag::Other(tag), body)
         }
         files::Answer::Composed { head, body, modified, .. } => {
             return composed(context, site, ruled, head, body, modified).await;
@@ -262,14 +262,14 @@ async fn adjusted(
         return Ok(response);
     }
     let compresses = codings::compresses(site, false, Some(&ruled.state.env));
-    if !compresses && matches!(tag, Tag::Own) && is_left_alone(ruled, &document) {
+    if !compresses && matches!(tag, SentTag::Own) && is_left_alone(ruled, &document) {
         return Ok(Response::new(Head::File(document), body.into()));
     }
-    let conditions = Conditions::of(ruled, context.request, second, compresses);
+    let conditions = HeadConditions::of(ruled, context.request, second, compresses);
     let length = body.length();
     let mut head = document.head().head().clone();
     head.status = ruled.state.status;
-    if let Tag::Other(tag) = tag {
+    if let SentTag::Other(tag) = tag {
         head.fields.remove(b"etag");
         tag.iter().for_each(|tag| head.fields.push(b"ETag", tag));
     }
@@ -313,7 +313,7 @@ async fn adjusted(
 }
 
 /// The entity tag with which a file is sent.
-enum Tag {
+enum SentTag {
     Own,
     Other(Option<Text>),
 }

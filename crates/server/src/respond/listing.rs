@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use howdah_files::Listed;
+use howdah_files::ListedName;
 use howdah_htaccess::host::{Probe, ProbeKind};
-use howdah_htaccess::modules::autoindex::Entry;
+use howdah_htaccess::modules::autoindex::FolderEntry;
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_http::{ResponseHead, Status, date, etag};
 use howdah_site::{DocumentPath, Ruled, Site};
@@ -59,8 +59,8 @@ fn push_date(head: &mut ResponseHead, folder: &Probe, has_tag: bool) {
 }
 
 /// Returns what a listing says of a name in the folder.
-pub(crate) fn entry(listed: Listed) -> Entry {
-    Entry {
+pub(crate) fn entry(listed: ListedName) -> FolderEntry {
+    FolderEntry {
         name: listed.name.into_vec(),
         is_directory: listed.probe.kind == ProbeKind::Directory,
         size: listed.probe.size,

@@ -28,7 +28,7 @@ pub(crate) struct Prepared {
 #[derive(Debug)]
 struct PreparedHead {
     representation: Rc<Representation>,
-    conditions: Conditions,
+    conditions: HeadConditions,
     head: Rc<SharedHead>,
     /// The coding of the content.
     coding: Option<CacheableCoding>,
@@ -36,14 +36,14 @@ struct PreparedHead {
 
 /// The conditions under which a prepared head is valid, besides the file and the cached resolution.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Conditions {
+pub(super) struct HeadConditions {
     /// The time in seconds since 1970, where Expires is computed from it.
     second: Option<u64>,
     /// The value of Accept-Encoding, where content may be compressed.
     accepts: Option<Box<[u8]>>,
 }
 
-impl Conditions {
+impl HeadConditions {
     /// Returns the conditions for a request with the rules `ruled`. `None`: the head depends on
     /// more, and cannot be prepared.
     pub(super) fn of(
@@ -51,7 +51,7 @@ impl Conditions {
         request: &Request,
         second: u64,
         compresses: bool,
-    ) -> Option<Conditions> {
+    ) -> Option<HeadConditions> {
         let (state, settings) = (&ruled.state, &ruled.settings);
         let headers = settings.headers.as_ref();
         if !headers.is_none_or(|headers| headers.is_constant()) || state.trace.is_some() {
@@ -63,7 +63,7 @@ impl Conditions {
             return None;
         }
         let tells_time = settings.expires.as_ref().is_some_and(|expires| expires.is_active());
-        Some(Conditions {
+        Some(HeadConditions {
             second: tells_time.then_some(second),
             accepts: (is_filtered || compresses).then(|| accepts(state, request).into()),
         })
@@ -107,7 +107,7 @@ impl Prepared {
     pub(super) fn keep_head(
         &self,
         representation: Rc<Representation>,
-        conditions: Conditions,
+        conditions: HeadConditions,
         head: ResponseHead,
         length: u64,
         coding: Option<CacheableCoding>,

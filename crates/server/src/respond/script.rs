@@ -14,11 +14,11 @@ use howdah_php::{
 };
 use howdah_site::{DocumentHost, Ruled, Script, Site};
 
-use super::call::Call;
+use super::call::ScriptCall;
 use super::codings::{self, CodingFacts};
 use super::sendfile;
-use crate::body::{Body, BodyError, PAUSE, Received};
-use crate::crew::Network;
+use crate::body::{Body, BodyError, PAUSE, ReceivedContent};
+use crate::crew::ClientNetwork;
 use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};
 
@@ -41,8 +41,8 @@ pub(crate) async fn respond(
     };
     let received = content(context, ruled.as_deref().map(Rc::as_ref), is_error).await?;
     let file = match &received {
-        Received::Memory(_) => None,
-        Received::File(file, _) => file
+        ReceivedContent::Memory(_) => None,
+        ReceivedContent::File(file, _) => file
             .for_a_worker()
             .map_err(|error| RequestError::body(context.situation(), &BodyError::Storage(error)))?,
     };
@@ -52,19 +52,19 @@ pub(crate) async fn respond(
         } else {
             0
         },
-        client: Network::of(context.peer.remote.ip()).number(),
+        client: ClientNetwork::of(context.peer.remote.ip()).number(),
         since: None,
     };
     loop {
         context.phase.set(Phase::WaitingForWorker);
         let input = match &received {
-            Received::Memory(bytes) => RequestBody::Memory(bytes),
-            Received::File(_, length) => match &file {
+            ReceivedContent::Memory(bytes) => RequestBody::Memory(bytes),
+            ReceivedContent::File(_, length) => match &file {
                 Some(file) => RequestBody::File(file.as_fd(), *length),
                 None => RequestBody::Memory(b""),
             },
         };
-        let call = Call { client: context.client(), script };
+        let call = ScriptCall { client: context.client(), script };
         let prepared = context.prepared.as_deref();
         let encode =
             |encoder: &mut RequestEncoder| call.encode(encoder, ruled.as_deref(), prepared);
@@ -85,7 +85,7 @@ pub(crate) async fn respond(
             exchange.report_to(Rc::clone(run));
         }
         // The bytes of the file count for as long as the worker has it open.
-        if let Received::File(file, _) = &received {
+        if let ReceivedContent::File(file, _) = &received {
             exchange.keep(Box::new(file.share()));
         }
         context.phase.set(Phase::WaitingForScript);
@@ -177,9 +177,9 @@ pub(super) async fn content(
     context: &mut RequestContext<'_, '_>,
     ruled: Option<&Ruled>,
     is_error: bool,
-) -> Result<Received, RespondError> {
+) -> Result<ReceivedContent, RespondError> {
     if is_error || ruled.is_some_and(|ruled| ruled.is_content_gone) {
-        return Ok(Received::Memory(Vec::new()));
+        return Ok(ReceivedContent::Memory(Vec::new()));
     }
     match context.receive(ruled.and_then(body_limit)).await {
         Ok(received) => Ok(received),

@@ -27,7 +27,7 @@ use howdah_http::{
 use howdah_site::{Client, Ruled, Site};
 
 use super::script;
-use crate::body::{Body, Duplex, Received, Source};
+use crate::body::{Body, Duplex, ReceivedContent, Source};
 use crate::front::Thread;
 use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};
@@ -88,11 +88,11 @@ pub(crate) async fn respond(
         false => None,
     };
     let connection = match (&place, site.config().upstream_kept) {
-        (Some(_), _) => Connection::Upgrade(key.as_ref()),
-        (None, 0) => Connection::Close,
-        (None, _) => Connection::Persist,
+        (Some(_), _) => ConnectionOptions::Upgrade(key.as_ref()),
+        (None, 0) => ConnectionOptions::Close,
+        (None, _) => ConnectionOptions::Persist,
     };
-    let request = Forwarded {
+    let request = ForwardedRequest {
         head: request_head(&context.client(), rules, upstream, target, length, connection),
         content,
         is_idempotent: method.is_idempotent(),
@@ -187,9 +187,9 @@ fn asks_for_websocket(request: &Request, ruled: Option<&Ruled>) -> bool {
 }
 
 /// The request for an upstream.
-struct Forwarded {
+struct ForwardedRequest {
     head: Vec<u8>,
-    content: Received,
+    content: ReceivedContent,
     /// Sending the request twice means the same as sending it once.
     is_idempotent: bool,
     expected: Expected,
@@ -197,7 +197,7 @@ struct Forwarded {
 
 /// The request's statements about its connection.
 #[derive(Debug, Clone, Copy)]
-enum Connection<'k> {
+enum ConnectionOptions<'k> {
     /// It is kept for the next request.
     Persist,
     Close,
@@ -212,7 +212,7 @@ fn request_head(
     upstream: &Upstream,
     target: &[u8],
     length: Option<u64>,
-    connection: Connection<'_>,
+    connection: ConnectionOptions<'_>,
 ) -> Vec<u8> {
     let state = ruled.map(|ruled| &ruled.state);
     let method = state.map_or(&client.request().method, |state| &state.method);
@@ -226,8 +226,8 @@ fn request_head(
     };
     push(b"Host", upstream.authority().as_bytes());
     let key = match connection {
-        Connection::Upgrade(key) => key,
-        Connection::Persist | Connection::Close => None,
+        ConnectionOptions::Upgrade(key) => key,
+        ConnectionOptions::Persist | ConnectionOptions::Close => None,
     };
     for (name, value) in fields.iter() {
         let is_key = key.is_some() && name.eq_ignore_ascii_case(b"sec-websocket-key");
@@ -253,9 +253,9 @@ fn request_head(
         push(b"Content-Length", length.to_string().as_bytes());
     }
     head.extend_from_slice(match connection {
-        Connection::Upgrade(_) => b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-        Connection::Close => b"Connection: close\r\n\r\n",
-        Connection::Persist => b"\r\n",
+        ConnectionOptions::Upgrade(_) => b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        ConnectionOptions::Close => b"Connection: close\r\n\r\n",
+        ConnectionOptions::Persist => b"\r\n",
     });
     head
 }
@@ -273,7 +273,7 @@ async fn exchange(
     thread: &Rc<Thread>,
     site: &Site,
     number: usize,
-    request: Forwarded,
+    request: ForwardedRequest,
 ) -> Result<(ResponseHead, Reply), UpstreamError> {
     let (key, settings) = ((site.number(), number), site.config());
     let upstream = &settings.upstreams[number];

@@ -3,57 +3,20 @@
 //! The two differ in the names of a counter's metadata and in the types that they know. A URL is
 //! never a label: every visitor could add a time series.
 
-use std::fmt::Write;
+mod exposition;
 
 use super::caches::{ApcuUse, OpcacheUse, WarmupSnapshot};
 use super::{LaneSnapshot, PoolSnapshot, SiteSnapshot, Snapshot, WorkerSnapshot, WorkerState};
-use crate::observe::Histogram;
 
-/// The two formats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MetricsFormat {
-    /// `application/openmetrics-text; version=1.0.0`.
-    OpenMetrics,
-    /// `text/plain; version=0.0.4`.
-    Prometheus,
-}
-
-impl MetricsFormat {
-    /// Chooses the format for an Accept field: OpenMetrics where the client names it.
-    pub(crate) fn of_accept(accept: Option<&[u8]>) -> MetricsFormat {
-        let accept = accept.unwrap_or_default().to_ascii_lowercase();
-        let is_openmetrics = |member: &[u8]| {
-            let mut parts = member.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
-            let is_type = parts.next() == Some(b"application/openmetrics-text");
-            let is_refused = |part: &[u8]| {
-                let quality = part.strip_prefix(b"q=");
-                quality.is_some_and(|quality| quality.iter().all(|byte| b"0.".contains(byte)))
-            };
-            is_type && !parts.any(is_refused)
-        };
-        match accept.split(|&byte| byte == b',').any(is_openmetrics) {
-            true => MetricsFormat::OpenMetrics,
-            false => MetricsFormat::Prometheus,
-        }
-    }
-
-    /// The value of Content-Type.
-    pub(crate) fn content_type(self) -> &'static str {
-        match self {
-            MetricsFormat::OpenMetrics => {
-                "application/openmetrics-text; version=1.0.0; charset=utf-8"
-            }
-            MetricsFormat::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
-        }
-    }
-}
+pub(crate) use self::exposition::MetricsFormat;
+use self::exposition::{Labels, MetricFamily, MetricsPage};
 
 /// Writes all metrics.
 pub(crate) fn metrics(snapshot: &Snapshot, format: MetricsFormat) -> String {
-    let mut page = MetricsPage { text: String::new(), format };
+    let mut page = MetricsPage::new(format);
     server(&mut page, snapshot);
     sites(&mut page, snapshot);
-    let pools: Vec<Pool<'_>> = snapshot
+    let pools: Vec<NamedPool<'_>> = snapshot
         .sites
         .iter()
         .filter_map(|site| Some((site.name.as_str(), site.pool.as_ref()?)))
@@ -65,113 +28,11 @@ pub(crate) fn metrics(snapshot: &Snapshot, format: MetricsFormat) -> String {
         caches(&mut page, &pools);
         workers(&mut page, &pools);
     }
-    page.text.push_str("# EOF\n");
-    page.text
+    page.finish()
 }
 
 /// A pool and the name of its site.
-type Pool<'s> = (&'s str, &'s PoolSnapshot);
-
-/// A metric family: its name without `_total`, its unit or nothing, and its description.
-type Family = (&'static str, &'static str, &'static str);
-
-struct MetricsPage {
-    text: String,
-    format: MetricsFormat,
-}
-
-impl MetricsPage {
-    /// Writes a family of gauges.
-    fn gauge(&mut self, family: Family, samples: impl IntoIterator<Item = (Labels, f64)>) {
-        self.head(family, "gauge", "");
-        samples
-            .into_iter()
-            .for_each(|(labels, value)| self.sample(family.0, &labels, value));
-    }
-
-    /// Writes a family of counters.
-    fn counter(&mut self, family: Family, samples: impl IntoIterator<Item = (Labels, f64)>) {
-        self.head(family, "counter", "_total");
-        let name = format!("{}_total", family.0);
-        samples
-            .into_iter()
-            .for_each(|(labels, value)| self.sample(&name, &labels, value));
-    }
-
-    /// Writes a family of histograms, in seconds.
-    fn histogram<'h>(
-        &mut self,
-        family: Family,
-        samples: impl IntoIterator<Item = (Labels, &'h Histogram)>,
-    ) {
-        self.head(family, "histogram", "");
-        let name = family.0;
-        for (labels, histogram) in samples {
-            for (bound, count) in &histogram.buckets {
-                let labels = labels.clone().and("le", &float(*bound));
-                self.sample(&format!("{name}_bucket"), &labels, *count as f64);
-            }
-            let all = labels.clone().and("le", "+Inf");
-            self.sample(&format!("{name}_bucket"), &all, histogram.count as f64);
-            self.sample(&format!("{name}_sum"), &labels, histogram.sum);
-            self.sample(&format!("{name}_count"), &labels, histogram.count as f64);
-        }
-    }
-
-    fn head(&mut self, (name, unit, help): Family, kind: &str, suffix: &str) {
-        let suffix = match self.format {
-            MetricsFormat::OpenMetrics => "",
-            MetricsFormat::Prometheus => suffix,
-        };
-        // Writing to a String cannot fail.
-        let _ = writeln!(self.text, "# HELP {name}{suffix} {help}");
-        let _ = writeln!(self.text, "# TYPE {name}{suffix} {kind}");
-        if !unit.is_empty() {
-            let _ = writeln!(self.text, "# UNIT {name}{suffix} {unit}");
-        }
-    }
-
-    fn sample(&mut self, name: &str, labels: &Labels, value: f64) {
-        let _ = match labels.0.as_str() {
-            "" => writeln!(self.text, "{name} {}", float(value)),
-            labels => writeln!(self.text, "{name}{{{labels}}} {}", float(value)),
-        };
-    }
-}
-
-/// The labels of a sample, escaped.
-#[derive(Debug, Clone, Default)]
-struct Labels(String);
-
-impl Labels {
-    fn site(name: &str) -> Labels {
-        Labels::default().and("site", name)
-    }
-
-    /// Adds a label. Its value is escaped.
-    fn and(mut self, name: &str, value: &str) -> Labels {
-        if !self.0.is_empty() {
-            self.0.push(',');
-        }
-        self.0.push_str(name);
-        self.0.push_str("=\"");
-        for character in value.chars() {
-            match character {
-                '\\' => self.0.push_str("\\\\"),
-                '"' => self.0.push_str("\\\""),
-                '\n' => self.0.push_str("\\n"),
-                plain => self.0.push(plain),
-            }
-        }
-        self.0.push('"');
-        self
-    }
-}
-
-/// A number in the shortest form that both formats know.
-fn float(value: f64) -> String {
-    format!("{value}")
-}
+type NamedPool<'s> = (&'s str, &'s PoolSnapshot);
 
 fn one(value: f64) -> [(Labels, f64); 1] {
     [(Labels::default(), value)]
@@ -247,14 +108,14 @@ type Gauge = fn(&PoolSnapshot) -> f64;
 /// Reads a figure that only grows.
 type Counter = fn(&PoolSnapshot) -> u64;
 
-fn pool_gauges(page: &mut MetricsPage, pools: &[Pool<'_>]) {
-    let states = |(site, pool): &Pool<'_>| {
+fn pool_gauges(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
+    let states = |(site, pool): &NamedPool<'_>| {
         let labels = |state| Labels::site(site).and("state", state);
         [(labels("idle"), pool.idle as f64), (labels("running"), pool.active as f64)]
     };
     let family = ("howdah_pool_workers", "", "Workers that live.");
     page.gauge(family, pools.iter().flat_map(states));
-    let gauges: [(Family, Gauge); 4] = [
+    let gauges: [(MetricFamily, Gauge); 4] = [
         (("howdah_pool_workers_limit", "", "Workers that the pool may have."), |pool| {
             pool.most_workers as f64
         }),
@@ -285,7 +146,7 @@ fn pool_gauges(page: &mut MetricsPage, pools: &[Pool<'_>]) {
     page.histogram(family, times);
 }
 
-fn pool_counters(page: &mut MetricsPage, pools: &[Pool<'_>]) {
+fn pool_counters(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
     let counters: [(&str, &str, Counter); 12] = [
         ("howdah_pool_requests", "Requests that were handed to workers.", |pool| pool.requests),
         ("howdah_pool_timeouts", "Scripts that ran for too long.", |pool| pool.timeouts),
@@ -314,7 +175,7 @@ fn pool_counters(page: &mut MetricsPage, pools: &[Pool<'_>]) {
         let samples = pools.iter().map(|(site, pool)| (Labels::site(site), value(pool) as f64));
         page.counter((name, "", help), samples);
     }
-    let deaths = |(site, pool): &Pool<'_>| {
+    let deaths = |(site, pool): &NamedPool<'_>| {
         let deaths = pool.deaths.iter();
         let labels = |signal| Labels::site(site).and("signal", signal);
         deaths
@@ -325,7 +186,7 @@ fn pool_counters(page: &mut MetricsPage, pools: &[Pool<'_>]) {
     page.counter(family, pools.iter().flat_map(deaths));
 }
 
-fn lanes(page: &mut MetricsPage, pools: &[Pool<'_>]) {
+fn lanes(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
     let each = |value: fn(&LaneSnapshot) -> f64| {
         pools.iter().flat_map(move |(site, pool)| {
             let labels = |lane: &LaneSnapshot| Labels::site(site).and("lane", &lane.name);
@@ -347,7 +208,7 @@ fn lanes(page: &mut MetricsPage, pools: &[Pool<'_>]) {
     page.counter(("howdah_lane_queue_timeouts", "", help), timeouts);
 }
 
-fn caches(page: &mut MetricsPage, pools: &[Pool<'_>]) {
+fn caches(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
     type OfOpcache = fn(&OpcacheUse) -> u64;
     type OfApcu = fn(&ApcuUse) -> u64;
     let opcache = |value: OfOpcache| {
@@ -376,7 +237,7 @@ fn caches(page: &mut MetricsPage, pools: &[Pool<'_>]) {
         opcache(|all| all.full.into()),
     );
     type OfWarmup = fn(&WarmupSnapshot) -> f64;
-    let gauges: [(Family, OfWarmup); 2] = [
+    let gauges: [(MetricFamily, OfWarmup); 2] = [
         (
             (
                 "howdah_pool_opcache_warmup_scripts",
@@ -422,7 +283,7 @@ fn caches(page: &mut MetricsPage, pools: &[Pool<'_>]) {
     );
 }
 
-fn workers(page: &mut MetricsPage, pools: &[Pool<'_>]) {
+fn workers(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
     let all = |value: fn(&WorkerSnapshot) -> Option<f64>| {
         pools.iter().flat_map(move |(site, pool)| {
             let sample = move |worker: &WorkerSnapshot| {
@@ -470,7 +331,7 @@ fn workers(page: &mut MetricsPage, pools: &[Pool<'_>]) {
 }
 
 fn each<'p>(
-    pools: &'p [Pool<'p>],
+    pools: &'p [NamedPool<'p>],
     value: fn(&PoolSnapshot) -> f64,
 ) -> impl Iterator<Item = (Labels, f64)> + 'p {
     pools.iter().map(move |(site, pool)| (Labels::site(site), value(pool)))
@@ -519,21 +380,6 @@ mod tests {
             families.sort_unstable();
             families.dedup();
             assert_eq!(families.len(), count);
-        }
-    }
-
-    #[test]
-    fn the_format_follows_the_accept_field() {
-        let openmetrics = MetricsFormat::OpenMetrics;
-        for (accept, expected) in [
-            (None, MetricsFormat::Prometheus),
-            (Some("*/*"), MetricsFormat::Prometheus),
-            (Some("text/plain"), MetricsFormat::Prometheus),
-            (Some("application/openmetrics-text; version=1.0.0, text/plain;q=0.5"), openmetrics),
-            (Some("text/plain, Application/OpenMetrics-Text;q=0.75"), openmetrics),
-            (Some("application/openmetrics-text;q=0.0, */*"), MetricsFormat::Prometheus),
-        ] {
-            assert_eq!(MetricsFormat::of_accept(accept.map(str::as_bytes)), expected, "{accept:?}");
         }
     }
 }

@@ -6,12 +6,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use howdah_config::Php;
 use howdah_php::counters::PoolCounter;
-use howdah_php::{MemorySum, Pool, WorkerFacts};
+use howdah_php::{LivingWorker, MemorySum, Pool};
 use serde::{Deserialize, Serialize};
 
 use super::caches::{ApcuUse, OpcacheUse, WarmupSnapshot};
 use super::facts::MissingListener;
-use crate::front::Shared;
+use crate::front::FrontShared;
 use crate::log::WaitStatus;
 use crate::observe::{Histogram, NO_SITE, SiteTotals, Totals};
 
@@ -299,7 +299,7 @@ pub(crate) struct WorkerSnapshot {
 
 impl Snapshot {
     /// Gathers the state of all sites.
-    pub(crate) fn of(shared: &Shared, is_draining: bool) -> Snapshot {
+    pub(crate) fn of(shared: &FrontShared, is_draining: bool) -> Snapshot {
         let facts = &shared.facts;
         let totals = facts.ledger.totals();
         let by_thread: Vec<_> =
@@ -338,7 +338,7 @@ impl Snapshot {
     }
 }
 
-fn sites(shared: &Shared, totals: &Totals) -> Vec<SiteSnapshot> {
+fn sites(shared: &FrontShared, totals: &Totals) -> Vec<SiteSnapshot> {
     let sites = shared.config.sites.iter().zip(&shared.pools).enumerate();
     let snapshot = sites.map(|(number, (site, pool))| {
         let pool = pool.as_deref().zip(site.php.as_ref());
@@ -458,7 +458,7 @@ impl PoolSnapshot {
 }
 
 impl WorkerSnapshot {
-    fn of(worker: &WorkerFacts) -> WorkerSnapshot {
+    fn of(worker: &LivingWorker) -> WorkerSnapshot {
         let figures = &worker.figures;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let request = figures.request.as_ref();

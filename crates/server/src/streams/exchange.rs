@@ -7,20 +7,20 @@ use howdah_http::{Refusal, Request, Status};
 use howdah_site::Site;
 use http::request::Parts;
 
-use super::request_body::RequestBody;
+use super::request_body::StreamRequestBody;
 use super::{ResetCause, Stream, StreamSink, head};
 use crate::body::{self, Body, PumpError, Sink, Source};
 use crate::front::Workspace;
 use crate::net::{ConnectionError, Peer, forwarded};
 use crate::observe::{ConnectionFacts, Phase, RecordedResponse, RequestError, Situation};
-use crate::pipeline::{self, Arrival, Outcome, RequestContext, Response, Served};
+use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, Served};
 
 /// Serves the request with that head. `ends`: no content follows the head.
 pub(crate) async fn serve<S: Stream>(stream: &S, parts: Parts, content: S::Content, ends: bool) {
     let thread = stream.thread();
     let mut work = thread.lend();
     let (read, peer) = read(stream, parts, ends, &mut work.request);
-    let exchange = Exchange {
+    let exchange = StreamExchange {
         stream,
         peer,
         arrival: Arrival::now(thread),
@@ -56,19 +56,19 @@ fn read<S: Stream>(
 }
 
 /// A request that was read or refused.
-pub(super) struct Exchange<'s, S> {
+pub(super) struct StreamExchange<'s, S> {
     pub(super) stream: &'s S,
     /// The sender of the request.
     peer: Peer,
     arrival: Arrival,
 }
 
-impl<S: Stream> Exchange<'_, S> {
+impl<S: Stream> StreamExchange<'_, S> {
     /// Serves the request that `work` holds.
     async fn serve(&self, work: &mut Workspace, content: S::Content, expects_continue: bool) {
         let (thread, peer) = (self.stream.thread(), &self.peer);
         let mut body =
-            RequestBody::new(self.stream, content, work.request.content, expects_continue);
+            StreamRequestBody::new(self.stream, content, work.request.content, expects_continue);
         let mut context = RequestContext::new(
             thread,
             peer,
@@ -136,7 +136,7 @@ impl<S: Stream> Exchange<'_, S> {
         work: &Workspace,
         site: Option<&Site>,
         response: &mut Response,
-    ) -> Outcome {
+    ) -> SendOutcome {
         let thread = self.stream.thread();
         let (promised, method) = (response.stated_length(), &work.request.method);
         let alternative = self.peer.tls.as_ref().and_then(|tls| tls.alternative.as_ref());
@@ -171,14 +171,14 @@ impl<S: Stream> Exchange<'_, S> {
     }
 
     /// Heads are compressed with state of the connection: the bytes of content are counted alone.
-    pub(super) fn outcome(&self, bytes: u64, result: Result<(), PumpError>) -> Outcome {
+    pub(super) fn outcome(&self, bytes: u64, result: Result<(), PumpError>) -> SendOutcome {
         let connection = ConnectionFacts {
             received: 0,
             sent: bytes,
             earlier: self.stream.earlier(),
             persists: true,
         };
-        Outcome { bytes, result, connection }
+        SendOutcome { bytes, result, connection }
     }
 
     fn situation<'s>(

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use howdah_http::{Refusal, ResponseHead, Status};
 
-use super::{Content, Gone, Stream, head};
+use super::{Gone, Stream, StreamContent, head};
 use crate::body::{BodyError, RequestStream};
 use crate::net::Watch;
 
 /// The request's end of a stream.
-pub(super) struct RequestBody<'s, S: Stream> {
+pub(super) struct StreamRequestBody<'s, S: Stream> {
     stream: &'s S,
     content: S::Content,
     /// Whether the client waits for a 100 (Continue) before it sends its content.
@@ -35,15 +35,15 @@ const MOST_INTERIM: usize = 64 * 1024;
 /// Bytes that an interim response takes in memory beside its fields.
 const INTERIM_OVERHEAD: usize = 256;
 
-impl<'s, S: Stream> RequestBody<'s, S> {
+impl<'s, S: Stream> StreamRequestBody<'s, S> {
     /// The content of a request whose head has promised that many bytes.
     pub(super) fn new(
         stream: &'s S,
         content: S::Content,
         promised: howdah_http::Content,
         expects_continue: bool,
-    ) -> RequestBody<'s, S> {
-        RequestBody {
+    ) -> StreamRequestBody<'s, S> {
+        StreamRequestBody {
             stream,
             content,
             expects_continue,
@@ -100,7 +100,7 @@ impl<'s, S: Stream> RequestBody<'s, S> {
     }
 }
 
-impl<S: Stream> RequestStream for RequestBody<'_, S> {
+impl<S: Stream> RequestStream for StreamRequestBody<'_, S> {
     fn poll_content(
         &mut self,
         patience: Duration,

@@ -7,14 +7,14 @@ use bytes::{Buf, Bytes};
 use howdah_http::{Method, Status};
 use tokio::io::ReadBuf;
 
-use super::exchange::{Exchange, priority};
-use super::{Content, ResetCause, Stream, StreamSink, head};
+use super::exchange::{StreamExchange, priority};
+use super::{ResetCause, Stream, StreamContent, StreamSink, head};
 use crate::body::{self, Carried, PumpError, Tunnel, TunnelEnd};
 use crate::front::Workspace;
 use crate::net::{Buffer, ConnectionError, Piece, SendError};
-use crate::pipeline::{Head, Outcome, Response};
+use crate::pipeline::{Head, Response, SendOutcome};
 
-impl<S: Stream> Exchange<'_, S> {
+impl<S: Stream> StreamExchange<'_, S> {
     /// Sends the head of `response` with status 200, and carries the tunnel to its end. `content`
     /// is the client's side.
     pub(super) async fn carry(
@@ -23,7 +23,7 @@ impl<S: Stream> Exchange<'_, S> {
         response: &mut Response,
         tunnel: Box<Tunnel>,
         content: S::Content,
-    ) -> Outcome {
+    ) -> SendOutcome {
         if let Head::Own(head) = &mut response.head {
             head.status = Status::OK;
             head.reason = None;
@@ -58,7 +58,7 @@ struct ClientStreamEnd<K, C> {
     unread: Bytes,
 }
 
-impl<K: StreamSink, C: Content> TunnelEnd for ClientStreamEnd<K, C> {
+impl<K: StreamSink, C: StreamContent> TunnelEnd for ClientStreamEnd<K, C> {
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,

@@ -27,7 +27,7 @@ use self::hierarchy::Hierarchy;
 
 /// The limits of a pool, which only control groups can set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct PoolLimits {
+pub(crate) struct GroupLimits {
     /// Bytes of memory.
     pub(crate) memory: Option<u64>,
     /// Processes and threads.
@@ -110,7 +110,7 @@ impl ControlGroups {
         &self,
         generation: u64,
         name: &str,
-        limits: PoolLimits,
+        limits: GroupLimits,
     ) -> io::Result<(PoolGroup, Vec<String>)> {
         let mut group = self.pool_of(generation, name);
         for folder in &group.folders {
@@ -220,7 +220,7 @@ impl ZygoteGroup {
     }
 }
 
-impl PoolLimits {
+impl GroupLimits {
     fn each(self) -> impl Iterator<Item = (Controller, u64)> {
         let all = [
             (Controller::Memory, self.memory),
@@ -337,12 +337,12 @@ mod tests {
 
     #[test]
     fn limits_are_named_by_their_keys() {
-        let limits = PoolLimits {
+        let limits = GroupLimits {
             memory: Some(1 << 20),
             pids: None,
             cpu_weight: Some(50),
         };
         assert_eq!(limits.keys(), ["memory", "cpu_weight"]);
-        assert!(PoolLimits::default().keys().is_empty());
+        assert!(GroupLimits::default().keys().is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! A change of generation: the new generation is prepared and started, and then replaces the former
 //! one. If the start fails, the former generation continues.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,6 +21,7 @@ use super::service_manager::ServiceEvent;
 use super::sockets::Sockets;
 use super::{CommandError, Supervisor, reach};
 use crate::log::{self, ErrorLog, Level, LineKind, LogTarget, SiteLogs};
+use crate::quic::{self, SLOTS};
 
 /// The cause of a new generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +62,13 @@ pub(super) struct GenerationChange {
     control: NextSocket,
     log: Arc<ErrorLog>,
     access: SiteLogs<LogTarget>,
+}
+
+impl GenerationChange {
+    /// The plan of the generation that is starting.
+    pub(super) fn plan(&self) -> &GenerationPlan {
+        &self.generation_plan
+    }
 }
 
 /// The control socket after the change.
@@ -175,11 +183,10 @@ impl Supervisor {
                 log.say(Level::Notice, None, notice);
             }
         }
-        let number = self.next_number;
-        self.next_number += 1;
+        let number = self.free_number();
         let logs = (log.clone(), access.clone());
         let lists = self.script_lists(cause, &generation_plan, &releases);
-        let required = self.required_pools(cause, &generation_plan);
+        let required = self.required_pools(cause, &generation_plan, &releases);
         let (generation, started) = Generation::start(
             number,
             &generation_plan,
@@ -190,6 +197,7 @@ impl Supervisor {
         );
         self.generations.push(generation);
         started.map_err(CommandError::Failed)?;
+        self.settle_left_out(number, None, &generation_plan);
         let change = GenerationChange {
             cause,
             generation: number,
@@ -204,18 +212,19 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The pools without which a new generation does not start: those with which the former one
-    /// goes on serving, and new ones.
-    fn required_pools(&self, cause: ChangeCause, plan: &GenerationPlan) -> HashSet<String> {
-        if matches!(cause, ChangeCause::Start | ChangeCause::FrontDied) {
-            return HashSet::new();
-        }
-        let former = self.generations.iter().find(|one| one.phase == GenerationPhase::Serving);
-        let names = plan.pools.iter().map(|pool| &pool.settings.pool);
-        names
-            .filter(|name| !former.is_some_and(|former| former.is_without(name)))
-            .cloned()
-            .collect()
+    /// Returns the number of the next generation. A number is left out where a former generation of
+    /// the same mailbox still has connections: it would not get its packets, and its clients would
+    /// be told that their connections are over.
+    fn free_number(&mut self) -> u64 {
+        let next = self.next_number;
+        let is_free = |number: &u64| {
+            let mut living = self.generations.iter().map(|generation| generation.number);
+            !living.any(|living| quic::slot(living) == quic::slot(*number))
+        };
+        // Where all mailboxes have a generation, two share one.
+        let number = (next..).take(SLOTS).find(is_free).unwrap_or(next);
+        self.next_number = number + 1;
+        number
     }
 
     /// Performs the next step of the present change if it is due: start PHP, then start the front,
@@ -302,6 +311,12 @@ impl Supervisor {
                 CertificateFiles::of(&generation_plan.config, &generation_plan.closed);
         }
         self.releases = releases.follow(&self.releases);
+        let pools = &generation_plan.pools;
+        self.environment.pool_memory.retain(|name| {
+            pools
+                .iter()
+                .any(|pool| pool.settings.pool == name && pool.isolation.has_own_shared_memory())
+        });
         self.current = Some(generation_plan);
         self.arrange_orders();
         self.confirm_challenges();
@@ -311,7 +326,7 @@ impl Supervisor {
         if is_first || cause == ChangeCause::ListenerFound {
             self.announce(&former);
         }
-        let done = format!("generation {generation} serves {}", self.plan.source);
+        let done = self.describe_success(generation);
         match &self.rolled_back {
             Some(why) if cause == ChangeCause::RollBack => {
                 let why = why.clone();
@@ -328,6 +343,11 @@ impl Supervisor {
         if let Some(generation) = self.generation(number) {
             generation.kill();
         }
+        // The failed generation may have taken some.
+        let serving = self.generations.iter_mut();
+        serving
+            .filter(|one| one.phase == GenerationPhase::Serving)
+            .for_each(Generation::prepare_for_deaths);
         if let Some(change) = self.change.take_if(|change| change.generation == number) {
             self.refuse(change.cause, CommandError::Failed(reason.to_owned()));
         }

@@ -8,7 +8,7 @@ use howdah_sys::process::{self, ChildChange, Exit, Pid};
 use super::Supervisor;
 use super::change::ChangeCause;
 use super::front_protocol::{FromFront, ToFront};
-use super::generation::{Generation, GenerationPhase, GenerationProcess, is_orderly, left_out};
+use super::generation::{Generation, GenerationPhase, GenerationProcess, is_orderly};
 use crate::log::Level;
 
 impl Supervisor {
@@ -70,6 +70,7 @@ impl Supervisor {
             );
         }
         if is_ready && !was_ready {
+            pool.trouble = None;
             match serving {
                 true => {
                     self.say_of(Level::Notice, &name, &format!("its new zygote {pid} is ready"))
@@ -190,8 +191,11 @@ impl Supervisor {
                     Some(reason) => format!("site {name}: PHP does not start: {reason}"),
                     None => format!("site {name}: the zygote {pid} {exit} while PHP started"),
                 };
-                if generation.leave_out(position) {
-                    self.say_of(Level::Error, &name, &left_out(&what));
+                if generation.leave_out(position, &what) {
+                    if let Some(change) = self.change.take() {
+                        self.settle_left_out(number, Some(position), change.plan());
+                        self.change = Some(change);
+                    }
                     self.advance();
                 } else {
                     self.abort(number, &what);
@@ -199,6 +203,10 @@ impl Supervisor {
             }
             GenerationPhase::Serving if pool.can_start() => {
                 let wait = pool.due.map_or(Duration::ZERO, |due| due - now);
+                if failed.is_some() {
+                    pool.trouble =
+                        failed.clone().map(|reason| format!("PHP does not start: {reason}"));
+                }
                 let what = match failed {
                     Some(reason) => format!("PHP does not start: {reason}; {}", another(wait)),
                     None => format!("its zygote {pid} {exit}; {}", another(wait)),
@@ -244,10 +252,13 @@ impl Supervisor {
             if let Err(error) = told {
                 pool.kill();
                 pool.start_failed(now);
-                errors.push((pool.name.clone(), format!("its zygote cannot be started: {error}")));
+                let what = format!("its zygote cannot be started: {error}");
+                pool.trouble = Some(what.clone());
+                errors.push((pool.name.clone(), what));
             } else if let Some(pid) = stood_by
                 && pool.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some())
             {
+                pool.trouble = None;
                 ready.push((pool.name.clone(), format!("its new zygote {pid} is ready")));
             }
         }

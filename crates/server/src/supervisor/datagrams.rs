@@ -11,7 +11,7 @@ use howdah_sys::datagram;
 use howdah_sys::seqpacket::SeqPacket;
 
 use super::front_protocol;
-use super::listeners::Listener;
+use super::listeners::BoundListener;
 use super::takeover::{Handover, InheritedDatagrams};
 use crate::quic::{Mailbox, QuicListener, QuicSecret, QuicStart, SLOTS};
 use crate::status::MissingListener;
@@ -49,7 +49,7 @@ impl Datagrams {
     pub(super) fn prepare(
         &self,
         config: &Config,
-        listeners: &[Listener],
+        listeners: &[BoundListener],
         threads: usize,
     ) -> (Datagrams, Vec<MissingListener>) {
         let mut missing = Vec::new();
@@ -238,7 +238,7 @@ mod tests {
     use std::net::TcpListener;
 
     /// A configuration with a listener for TLS on a free port, and the listener.
-    fn listener() -> (Config, Vec<Listener>) {
+    fn listener() -> (Config, Vec<BoundListener>) {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let text = format!(
             "listen = [{{ address = \"{address}\", tls = true }}]\n[[site]]\nroot = \"/\"\n\

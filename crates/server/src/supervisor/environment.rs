@@ -15,6 +15,7 @@ use howdah_sys::credentials::{self, Identity};
 use howdah_sys::process::{self, Pid};
 
 use super::cgroups::ControlGroups;
+use super::pool_memory::PoolMemory;
 use super::service_manager;
 
 /// The user, paths, limits and variables of the process, read once at the start.
@@ -42,6 +43,7 @@ pub(crate) struct Environment {
     /// The control groups of this supervisor, or the reason why there are none. `None` if they were
     /// not needed yet.
     pub(crate) cgroups: Option<Result<Arc<ControlGroups>, String>>,
+    pub(crate) pool_memory: PoolMemory,
     /// The result of [`Environment::spare_user`].
     pub(crate) spare_user: OnceCell<u32>,
 }
@@ -76,6 +78,7 @@ impl Environment {
             variables,
             for_manager,
             cgroups: None,
+            pool_memory: PoolMemory::default(),
             spare_user: OnceCell::new(),
         })
     }

@@ -11,6 +11,7 @@ use howdah_sys::process::{self, Pid};
 use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::{self, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGUSR1};
 
+use super::child_channel::ChildChannel;
 use super::front_protocol::{FromFront, FrontStart, PoolFacts, ToFront};
 use super::heart::Heart;
 use super::isolation;
@@ -32,8 +33,7 @@ pub(crate) type RunFront = fn(FrontStart) -> ExitCode;
 #[derive(Debug)]
 pub(super) struct FrontProcess {
     pub(super) pid: Pid,
-    /// `None` once the front has closed its end.
-    pub(super) channel: Option<SeqPacket>,
+    pub(super) channel: ChildChannel,
     pub(super) started: Instant,
     /// Facts about the front's pools, once the front serves.
     pub(super) ready: Option<Vec<PoolFacts>>,
@@ -57,7 +57,7 @@ impl FrontProcess {
         let pid = process::fork(&keep, move || child(start, identity.as_ref(), parent, run))?;
         Ok(FrontProcess {
             pid,
-            channel: Some(channel),
+            channel: ChildChannel::new(channel),
             started: Instant::now(),
             ready: None,
             heart: Some(heart),
@@ -68,24 +68,19 @@ impl FrontProcess {
     pub(super) fn adopt(pid: Pid, channel: SeqPacket) -> FrontProcess {
         FrontProcess {
             pid,
-            channel: Some(channel),
+            channel: ChildChannel::new(channel),
             started: Instant::now(),
             ready: None,
             heart: None,
         }
     }
 
-    /// Sends a message. A front that has closed its end gets none; its death is handled when it is
-    /// reaped.
+    /// Sends a message. A front that has closed its end gets none.
     ///
     /// # Errors
     /// The channel is full because the front does not read.
     pub(super) fn tell(&self, message: &ToFront, descriptors: &[OwnedFd]) -> io::Result<()> {
-        let Some(channel) = &self.channel else {
-            return Ok(());
-        };
-        let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-        channel.send_now(&message.encode(), &descriptors)
+        self.channel.send(&message.encode(), descriptors)
     }
 
     /// Receives the next message. `None` if there is none.
@@ -93,21 +88,10 @@ impl FrontProcess {
     /// # Errors
     /// The message is malformed.
     pub(super) fn listen(&mut self) -> io::Result<Option<FromFront>> {
-        let Some(channel) = &self.channel else {
-            return Ok(None);
-        };
-        let mut buffer = vec![0; MOST_BYTES];
-        match channel.receive(&mut buffer) {
-            Ok(received) if received.length > 0 => {
-                Ok(Some(FromFront::decode(&buffer[..received.length])?))
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            // The end of the stream, or a permanent error.
-            Ok(_) | Err(_) => {
-                self.channel = None;
-                Ok(None)
-            }
-        }
+        self.channel
+            .receive(MOST_BYTES)
+            .map(|packet| FromFront::decode(&packet))
+            .transpose()
     }
 
     /// Kills the front.

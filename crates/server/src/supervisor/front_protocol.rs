@@ -1,19 +1,18 @@
 //! The messages between the supervisor and the front, and the values that a front starts with.
 //!
-//! Each packet is one message: a kind byte, followed by the fields of the variant in order. A
-//! number takes 8 bytes. A text is an 8-byte length and its bytes. Both ends are the same program,
-//! except after a take-over, when they may be two versions of it. Then only [`ToFront::Drain`] and
-//! [`FromFront::Drained`] are sent; their encoding must not change.
+//! Each packet is one message, encoded by [`packet`](howdah_ipc::packet). Both ends are the same
+//! program, except after a take-over, when they may be two versions of it. Then only
+//! [`ToFront::Drain`] and [`FromFront::Drained`] are sent; their encoding must not change.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, Write};
-use std::os::fd::OwnedFd;
+mod key_files;
+
+use std::io;
 use std::sync::Arc;
 
-use howdah_acme::message::{self, Answer};
+use howdah_acme::message::{self, ChallengeAnswer};
 use howdah_config::Config;
+use howdah_ipc::packet::{PacketReader, PacketWriter, malformed};
 use howdah_sys::credentials::Identity;
-use howdah_sys::memory;
 use howdah_sys::seqpacket::SeqPacket;
 
 use crate::front::pulse::Pulse;
@@ -22,7 +21,12 @@ use crate::net::Listener;
 use crate::observe::FrontCounters;
 use crate::quic::QuicStart;
 use crate::status::ServerFacts;
-use crate::tls::{PairText, TicketKeys, TlsStart};
+use crate::tls::TlsStart;
+
+pub(super) use self::key_files::write_memory;
+pub(crate) use self::key_files::{
+    read_memory, read_pairs, read_ticket_keys, write_pairs, write_ticket_keys,
+};
 
 /// The values that a front starts with.
 #[derive(Debug)]
@@ -35,7 +39,7 @@ pub(crate) struct FrontStart {
     pub(crate) pools: Vec<PoolChannel>,
     pub(crate) log: Arc<ErrorLog>,
     /// Challenges that the front answers from its start, with their numbers.
-    pub(crate) answers: Vec<(u64, Answer)>,
+    pub(crate) answers: Vec<(u64, ChallengeAnswer)>,
     pub(crate) access: SiteLogs<LogTarget>,
     /// The heartbeats of the front's threads, for the supervisor.
     pub(crate) pulse: Arc<Pulse>,
@@ -107,7 +111,7 @@ pub(crate) enum ToFront {
         /// Number of the challenge.
         id: u64,
         /// The answer.
-        answer: Answer,
+        answer: ChallengeAnswer,
     },
     /// Answer the challenge no longer.
     Withdraw {
@@ -210,99 +214,34 @@ pub(crate) fn log_files<'l>(
         .filter(|target| target.path().is_some())
 }
 
-/// Writes certificates and keys to a memory file, which only its descriptors lead to.
-///
-/// # Errors
-/// The error of a system call.
-pub(crate) fn write_pairs(pairs: &[PairText]) -> io::Result<OwnedFd> {
-    let mut out = Writer(Vec::new()).number(pairs.len() as u64);
-    for PairText {
-        certificate_name,
-        key_name,
-        certificate,
-        key,
-    } in pairs
-    {
-        out = out.text(certificate_name).text(key_name).bytes(certificate).bytes(key);
-    }
-    write_memory(&out.0)
-}
-
-/// Writes the keys of session tickets to a memory file.
-///
-/// # Errors
-/// The error of a system call.
-pub(crate) fn write_ticket_keys(keys: &TicketKeys) -> io::Result<OwnedFd> {
-    write_memory(&keys.to_bytes())
-}
-
-/// Reads what [`write_ticket_keys`] has written.
-///
-/// # Errors
-/// The error of a system call.
-pub(crate) fn read_ticket_keys(file: OwnedFd) -> io::Result<TicketKeys> {
-    Ok(TicketKeys::from_bytes(&read_memory(file)?))
-}
-
-/// Writes bytes to a memory file, which only its descriptor leads to.
-pub(super) fn write_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
-    let mut file = File::from(memory::sealed_file(c"howdah-keys", bytes.len())?);
-    file.write_all(bytes)?;
-    Ok(file.into())
-}
-
-/// Reads what [`write_memory`] has written.
-pub(crate) fn read_memory(file: OwnedFd) -> io::Result<Vec<u8>> {
-    let (mut file, mut content) = (File::from(file), Vec::new());
-    file.rewind()?;
-    file.read_to_end(&mut content)?;
-    Ok(content)
-}
-
-/// Reads what [`write_pairs`] has written.
-///
-/// # Errors
-/// The content is malformed, or the error of a system call.
-pub(crate) fn read_pairs(file: OwnedFd) -> io::Result<Vec<PairText>> {
-    let content = read_memory(file)?;
-    let mut input = Reader(&content);
-    let count = input.number()?;
-    let pair = |_| {
-        Ok(PairText {
-            certificate_name: input.text()?,
-            key_name: input.text()?,
-            certificate: input.bytes()?.to_vec(),
-            key: input.bytes()?.to_vec(),
-        })
-    };
-    (0..count).map(pair).collect()
-}
-
 impl ToFront {
     /// Encodes the message as one packet.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        match self {
-            ToFront::Drain { keep_idle } => Writer::kind(1).number(u64::from(*keep_idle)).0,
-            ToFront::PoolReplaced { pool } => Writer::kind(2).number(*pool as u64).0,
-            ToFront::Status { id } => Writer::kind(3).number(*id).0,
-            ToFront::ReopenLogs { first } => Writer::kind(4).number(*first as u64).0,
+        let out = match self {
+            ToFront::Drain { keep_idle } => PacketWriter::of_kind(1).flag(*keep_idle),
+            ToFront::PoolReplaced { pool } => PacketWriter::of_kind(2).size(*pool),
+            ToFront::Status { id } => PacketWriter::of_kind(3).number(*id),
+            ToFront::ReopenLogs { first } => PacketWriter::of_kind(4).size(*first),
             ToFront::Present { id, answer } => {
                 let answer = String::from_utf8_lossy(&message::encode(answer)).into_owned();
-                Writer::kind(20).number(*id).text(&answer).0
+                PacketWriter::of_kind(20).number(*id).text(&answer)
             }
-            ToFront::Withdraw { id } => Writer::kind(21).number(*id).0,
-            ToFront::StatusJson { id } => Writer::kind(7).number(*id).0,
-            ToFront::Monitor { id, received } => Writer::kind(12).number(*id).bytes(received).0,
-            ToFront::TicketKeys => Writer::kind(6).0,
-            ToFront::ReadPackets => Writer::kind(8).0,
-            ToFront::Certificates { site } => Writer::kind(5).number(*site as u64).0,
-            ToFront::OneCertificate { site } => Writer::kind(9).number(*site as u64).0,
+            ToFront::Withdraw { id } => PacketWriter::of_kind(21).number(*id),
+            ToFront::StatusJson { id } => PacketWriter::of_kind(7).number(*id),
+            ToFront::Monitor { id, received } => {
+                PacketWriter::of_kind(12).number(*id).bytes(received)
+            }
+            ToFront::TicketKeys => PacketWriter::of_kind(6),
+            ToFront::ReadPackets => PacketWriter::of_kind(8),
+            ToFront::Certificates { site } => PacketWriter::of_kind(5).size(*site),
+            ToFront::OneCertificate { site } => PacketWriter::of_kind(9).size(*site),
             ToFront::Closed { site, why } => {
                 let why = why.as_deref().unwrap_or_default();
-                Writer::kind(10).number(*site as u64).text(why).0
+                PacketWriter::of_kind(10).size(*site).text(why)
             }
-            ToFront::ClientAuthorities { site } => Writer::kind(11).number(*site as u64).0,
-        }
+            ToFront::ClientAuthorities { site } => PacketWriter::of_kind(11).size(*site),
+        };
+        out.finish()
     }
 
     /// Decodes one packet.
@@ -310,9 +249,9 @@ impl ToFront {
     /// # Errors
     /// The packet is malformed.
     pub(crate) fn decode(bytes: &[u8]) -> io::Result<ToFront> {
-        let (kind, mut input) = Reader::kind(bytes)?;
-        Ok(match kind {
-            1 => ToFront::Drain { keep_idle: input.number()? != 0 },
+        let mut input = PacketReader::new(bytes);
+        Ok(match input.kind()? {
+            1 => ToFront::Drain { keep_idle: input.flag()? },
             2 => ToFront::PoolReplaced { pool: input.size()? },
             3 => ToFront::Status { id: input.number()? },
             4 => ToFront::ReopenLogs { first: input.size()? },
@@ -343,25 +282,25 @@ impl ToFront {
 impl FromFront {
     /// Encodes the message as one packet.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        match self {
-            FromFront::Ready { pools } => {
-                let mut out = Writer::kind(1).number(pools.len() as u64);
-                for PoolFacts { php_version, opcache, workers } in pools {
-                    out = out.text(php_version).text(opcache).number(*workers as u64);
-                }
-                out.0
-            }
-            FromFront::Drained => Writer::kind(2).0,
-            FromFront::Status { id, text } => Writer::kind(3).number(*id).text(text).0,
+        let out = match self {
+            FromFront::Ready { pools } => PacketWriter::of_kind(1).list(
+                pools,
+                |out, PoolFacts { php_version, opcache, workers }| {
+                    out.text(php_version).text(opcache).size(*workers)
+                },
+            ),
+            FromFront::Drained => PacketWriter::of_kind(2),
+            FromFront::Status { id, text } => PacketWriter::of_kind(3).number(*id).text(text),
             FromFront::PoolBroken { pool, reason } => {
-                Writer::kind(4).number(*pool as u64).text(reason).0
+                PacketWriter::of_kind(4).size(*pool).text(reason)
             }
-            FromFront::Presented { id } => Writer::kind(20).number(*id).0,
-            FromFront::StatusTaken { id } => Writer::kind(5).number(*id).0,
+            FromFront::Presented { id } => PacketWriter::of_kind(20).number(*id),
+            FromFront::StatusTaken { id } => PacketWriter::of_kind(5).number(*id),
             FromFront::Demand { name, has_folder } => {
-                Writer::kind(21).text(name).number(u64::from(*has_folder)).0
+                PacketWriter::of_kind(21).text(name).flag(*has_folder)
             }
-        }
+        };
+        out.finish()
     }
 
     /// Decodes one packet.
@@ -369,20 +308,17 @@ impl FromFront {
     /// # Errors
     /// The packet is malformed.
     pub(crate) fn decode(bytes: &[u8]) -> io::Result<FromFront> {
-        let (kind, mut input) = Reader::kind(bytes)?;
-        Ok(match kind {
+        let mut input = PacketReader::new(bytes);
+        Ok(match input.kind()? {
             1 => {
-                let count = input.number()?;
-                let facts = |_| {
+                let facts = |input: &mut PacketReader<'_>| {
                     Ok(PoolFacts {
                         php_version: input.text()?,
                         opcache: input.text()?,
                         workers: input.size()?,
                     })
                 };
-                FromFront::Ready {
-                    pools: (0..count).map(facts).collect::<io::Result<_>>()?,
-                }
+                FromFront::Ready { pools: input.list(facts)? }
             }
             2 => FromFront::Drained,
             3 => FromFront::Status { id: input.number()?, text: input.text()? },
@@ -394,71 +330,11 @@ impl FromFront {
             5 => FromFront::StatusTaken { id: input.number()? },
             21 => FromFront::Demand {
                 name: input.text()?,
-                has_folder: input.number()? != 0,
+                has_folder: input.flag()?,
             },
             _ => return Err(malformed()),
         })
     }
-}
-
-struct Writer(Vec<u8>);
-
-impl Writer {
-    fn kind(kind: u8) -> Writer {
-        Writer(vec![kind])
-    }
-
-    fn number(mut self, number: u64) -> Writer {
-        self.0.extend_from_slice(&number.to_ne_bytes());
-        self
-    }
-
-    fn text(self, text: &str) -> Writer {
-        self.bytes(text.as_bytes())
-    }
-
-    fn bytes(self, bytes: &[u8]) -> Writer {
-        let mut out = self.number(bytes.len() as u64);
-        out.0.extend_from_slice(bytes);
-        out
-    }
-}
-
-struct Reader<'b>(&'b [u8]);
-
-impl<'b> Reader<'b> {
-    fn kind(bytes: &'b [u8]) -> io::Result<(u8, Reader<'b>)> {
-        let (kind, rest) = bytes.split_first().ok_or_else(malformed)?;
-        Ok((*kind, Reader(rest)))
-    }
-
-    fn number(&mut self) -> io::Result<u64> {
-        let (number, rest) = self.0.split_first_chunk::<8>().ok_or_else(malformed)?;
-        self.0 = rest;
-        Ok(u64::from_ne_bytes(*number))
-    }
-
-    fn size(&mut self) -> io::Result<usize> {
-        usize::try_from(self.number()?).map_err(|_| malformed())
-    }
-
-    fn text(&mut self) -> io::Result<String> {
-        String::from_utf8(self.bytes()?.to_vec()).map_err(|_| malformed())
-    }
-
-    fn bytes(&mut self) -> io::Result<&'b [u8]> {
-        let length = self.size()?;
-        let (bytes, rest) = self.0.split_at_checked(length).ok_or_else(malformed)?;
-        self.0 = rest;
-        Ok(bytes)
-    }
-}
-
-fn malformed() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidData,
-        "a message between supervisor and front is malformed",
-    )
 }
 
 #[cfg(test)]
@@ -474,7 +350,7 @@ mod tests {
             ToFront::ReopenLogs { first: 200 },
             ToFront::Present {
                 id: 9,
-                answer: Answer::Http { token: "a".into(), content: "a.b".into() },
+                answer: ChallengeAnswer::Http { token: "a".into(), content: "a.b".into() },
             },
             ToFront::Withdraw { id: 9 },
             ToFront::StatusJson { id: 9 },
@@ -521,21 +397,6 @@ mod tests {
         for message in from_front() {
             assert_eq!(FromFront::decode(&message.encode()).unwrap(), message);
         }
-    }
-
-    #[test]
-    fn certificates_survive_the_way() {
-        let pair = |name: &str| PairText {
-            certificate_name: name.into(),
-            key_name: "key".into(),
-            certificate: b"-----BEGIN\n".to_vec(),
-            key: Vec::new(),
-        };
-        for pairs in [vec![], vec![pair("a"), pair("b")]] {
-            assert_eq!(read_pairs(write_pairs(&pairs).unwrap()).unwrap(), pairs);
-        }
-        let keys = TicketKeys::default().rotated().unwrap();
-        assert_eq!(read_ticket_keys(write_ticket_keys(&keys).unwrap()).unwrap(), keys);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use howdah_acme::message::Answer;
+use howdah_acme::message::ChallengeAnswer;
 use howdah_config::Config;
 use howdah_sys::credentials::Identity;
 use howdah_sys::process::{Exit, Pid};
@@ -18,13 +18,13 @@ use super::front_process::{FrontProcess, RunFront};
 use super::front_protocol::{FrontStart, PoolChannel, ToFront, log_files};
 use super::generation_plan::{GenerationPlan, PoolPlan};
 use super::heart::Heart;
-use super::listeners::Listener;
+use super::listeners::BoundListener;
 use super::pool::{PoolProcesses, SpareZygote};
 use super::sockets::Sockets;
 use super::warmup::ScriptList;
 use crate::front::pulse::Pulse;
 use crate::front::{lanes, processors};
-use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
+use crate::log::{ErrorLog, LogTarget, SiteLogs};
 use crate::observe::{FrontCounters, Ledger};
 use crate::status::ServerFacts;
 use crate::tls::{TicketKeys, TlsStart};
@@ -157,26 +157,41 @@ impl Generation {
         });
         self.pools.push(pool);
         match failure {
-            Some(error) if !self.leave_out(position) => Err(error),
-            Some(error) => {
-                log.say(Level::Error, Some(&plan.settings.pool), &left_out(&error));
-                Ok(())
-            }
-            None => Ok(()),
+            Some(error) if !self.leave_out(position, &error) => Err(error),
+            _ => Ok(()),
         }
     }
 
-    /// Leaves a pool out whose zygote has ended or was not started. Returns `false` if the
-    /// generation cannot do without it: then its start has failed.
-    pub(super) fn leave_out(&mut self, position: usize) -> bool {
-        let missing = self.pools.iter().filter(|pool| pool.is_left_out).count();
+    /// Leaves a pool out whose zygote has ended or was not started, because of `trouble`. Returns
+    /// `false` if the generation cannot do without it: then its start has failed. At least one pool
+    /// has to start anew.
+    pub(super) fn leave_out(&mut self, position: usize, trouble: &str) -> bool {
+        let others = self.pools.iter().enumerate().filter(|(other, _)| *other != position);
+        let missing = others.filter(|(_, pool)| pool.trouble.is_some()).count();
         let may = self.may_do_without(position) && missing + 1 < self.planned;
         if may && let Some(pool) = self.pools.get_mut(position) {
             pool.is_left_out = true;
+            pool.trouble = Some(trouble.to_owned());
             pool.due = None;
             self.links[position].zygote = None;
         }
         may
+    }
+
+    /// Lets a pool that was left out go on with the zygote that stood by in the former generation.
+    /// Returns whether that is possible.
+    pub(super) fn keep_zygote(
+        &mut self,
+        position: usize,
+        spare: SpareZygote,
+        log: &ErrorLog,
+    ) -> bool {
+        let (Some(pool), Some(link)) = (self.pools.get_mut(position), self.links.get_mut(position))
+        else {
+            return false;
+        };
+        link.zygote = pool.go_on_with(spare, log).ok();
+        link.zygote.is_some()
     }
 
     /// Ends the zygotes in which PHP has not started in time, so that their pools are left out.
@@ -225,15 +240,15 @@ impl Generation {
         (generation_plan, ticket_keys): (&GenerationPlan, &TicketKeys),
         sockets: &Sockets,
         (ledger, supervisor_began): (&mut Ledger, SystemTime),
-        answers: Vec<(u64, Answer)>,
+        answers: Vec<(u64, ChallengeAnswer)>,
         run: RunFront,
     ) -> io::Result<()> {
         let (Some(config), Some((log, access))) = (&self.config, &self.logs) else {
             return Err(io::Error::other("the generation was taken over from another program"));
         };
         let (channel, theirs) = SeqPacket::pair()?;
-        let copies = |listeners: &[Listener]| {
-            listeners.iter().map(Listener::for_front).collect::<io::Result<Vec<_>>>()
+        let copies = |listeners: &[BoundListener]| {
+            listeners.iter().map(BoundListener::for_front).collect::<io::Result<Vec<_>>>()
         };
         let threads = config.threads.resolve(processors());
         let names = config.sites.iter().map(|site| {
@@ -473,11 +488,6 @@ impl Generation {
         });
         front.chain(zygotes).collect::<Vec<_>>().join(", ")
     }
-}
-
-/// The message about a pool that is left out.
-pub(super) fn left_out(reason: &str) -> String {
-    format!("{reason}; the other sites are served, and this pool is started again and again")
 }
 
 /// Log files that are sent with one message; fewer than the kernel allows.

@@ -1,26 +1,28 @@
 //! The plan of a generation: a configuration with the users, programs and folders that it names.
 
 mod pairs;
+mod pools;
 mod roots;
 mod users;
 
 use std::fs::Metadata;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use howdah_config::{Config, ListenAddress, Php, Site};
-use howdah_ipc::control::PoolSettings;
+use howdah_config::{Config, ListenAddress, Site};
 use howdah_sys::credentials::Identity;
 
-use super::cgroups::PoolLimits;
 use super::environment::Environment;
-use super::isolation::{Abilities, PoolIsolation, PoolPaths};
+use super::isolation::Abilities;
 use super::orders::plan::{self, OrderPlan};
 use super::php_programs;
 use crate::tls::{self, SitePairs, UpstreamSettings};
 
 pub(crate) use self::pairs::{FormerFiles, UnusableFiles};
+pub(crate) use self::pools::PoolPlan;
+pub(super) use self::pools::is_program;
+use self::pools::state_folders;
 
 /// A configuration whose users, programs and folders were found on this machine.
 #[derive(Debug, Clone)]
@@ -49,27 +51,6 @@ pub(crate) struct GenerationPlan {
     pub(crate) php_programs: Vec<PathBuf>,
 }
 
-/// The parameters for starting a pool.
-#[derive(Debug, Clone)]
-pub(crate) struct PoolPlan {
-    /// Index of the pool's site in the configuration.
-    pub(crate) site: usize,
-    pub(crate) program: PathBuf,
-    /// The user that the zygote runs as; `None` for the supervisor's user.
-    pub(crate) identity: Option<Identity>,
-    pub(crate) workers: usize,
-    pub(crate) isolation: PoolIsolation,
-    /// File mode creation mask.
-    pub(crate) umask: u32,
-    /// Whether a second zygote stands by.
-    pub(crate) standby: bool,
-    /// Whether opcache gets the scripts of the former generation before the pool serves.
-    pub(crate) warms_opcache: bool,
-    /// The pool's limits in its control groups; `None` if the pool gets no control groups.
-    pub(crate) limits: Option<PoolLimits>,
-    pub(crate) settings: PoolSettings,
-}
-
 impl GenerationPlan {
     /// Looks up everything that `config` names.
     ///
@@ -81,7 +62,7 @@ impl GenerationPlan {
         unusable_files: UnusableFiles<'_>,
     ) -> Result<GenerationPlan, Vec<String>> {
         let abilities = Abilities::find(&environment.identity);
-        let mut finder = Finder {
+        let mut finder = PlanFinder {
             environment,
             config: &config,
             states: state_folders(&config, environment),
@@ -124,7 +105,7 @@ impl GenerationPlan {
         if !finder.errors.is_empty() {
             return Err(finder.errors);
         }
-        let Finder { warnings, notices, closed, .. } = finder;
+        let PlanFinder { warnings, notices, closed, .. } = finder;
         Ok(GenerationPlan {
             config: Arc::new(config),
             front,
@@ -141,7 +122,7 @@ impl GenerationPlan {
     }
 }
 
-struct Finder<'s> {
+struct PlanFinder<'s> {
     environment: &'s Environment,
     config: &'s Config,
     /// State folders of the pools, by site.
@@ -157,7 +138,7 @@ struct Finder<'s> {
     notices: Vec<String>,
 }
 
-impl Finder<'_> {
+impl PlanFinder<'_> {
     /// Names the listeners with TLS that have no HTTP/3 because of the PROXY protocol.
     fn tell_of_listeners_without_http3(&mut self, config: &Config) {
         let has_sites = config.sites.iter().any(|site| site.tls.is_on());
@@ -205,188 +186,6 @@ impl Finder<'_> {
         let made = tls::upstream_settings(site)?;
         made.map_err(|why| self.errors.push(format!("site {}: {why}", site.name))).ok()
     }
-
-    fn pool(
-        &mut self,
-        number: usize,
-        site: &Site,
-        php: &Php,
-        config: &Config,
-        front: Option<&Identity>,
-    ) -> Option<PoolPlan> {
-        let identity = match front {
-            None => None,
-            Some(front) => Some(self.pool_identity(site, php, config, front)?),
-        };
-        let program = self.program(site, php)?;
-        let state_dir = self.states.get(number).cloned().flatten()?;
-        let workers = php.worker_count(self.environment.processors);
-        let paths = PoolPaths {
-            program: &program,
-            state: &state_dir,
-            states: &self.states,
-            ini_folders: &self.environment.ini_folders(),
-        };
-        let isolation = PoolIsolation::plan(
-            (self.config, number),
-            php,
-            &paths,
-            &self.abilities,
-            &mut self.notices,
-        );
-        let limits = PoolLimits {
-            memory: php.memory,
-            pids: php.pids,
-            cpu_weight: php.cpu_weight,
-        };
-        self.look_at_limits(site, (workers, php.slow_after().is_some()), limits);
-        self.look_at_priority(site, php);
-        Some(PoolPlan {
-            site: number,
-            program,
-            identity,
-            workers,
-            umask: php.umask,
-            standby: php.standby,
-            warms_opcache: php.opcache_warmup,
-            limits: config.cgroups.then_some(limits),
-            settings: PoolSettings {
-                pool: site.name.clone(),
-                ini_file: self.text(
-                    site,
-                    "ini_file",
-                    php.ini_file.as_deref().unwrap_or(Path::new("")),
-                )?,
-                max_requests: php.max_requests,
-                max_memory: php.max_memory.unwrap_or(0),
-                ini: php.ini.clone(),
-                admin_ini: admin_ini(php),
-                environment: self.environment.script_environment(&php.env, &php.pass_env),
-                state_dir: self.text(site, "state_dir", &state_dir)?,
-                working_directory: self.text(
-                    site,
-                    "chdir",
-                    php.chdir.as_deref().unwrap_or(Path::new("")),
-                )?,
-                // A reload sets them.
-                former_release: String::new(),
-                release: String::new(),
-                pcntl: php.pcntl,
-                sapi: php.sapi.name().to_owned(),
-                modules: {
-                    let chosen: Vec<Box<str>> =
-                        site.modules.iter().map(|name| name.as_str().into()).collect();
-                    howdah_htaccess::compile::module_names(&chosen)
-                },
-                is_opaque: isolation.is_opaque(),
-                separates_workers: isolation.separates_workers(),
-                slow_milliseconds: php
-                    .slow_after()
-                    .map_or(0, |after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
-                slow_trace_depth: php.slow_trace_depth,
-                php_version: php.version.clone().unwrap_or_default(),
-                processor_seconds: php
-                    .rlimits
-                    .cpu
-                    .map_or(0, |time| time.as_secs_f64().ceil() as u64),
-            },
-            isolation,
-        })
-    }
-
-    /// Refuses limits with which PHP could not even start.
-    fn look_at_limits(
-        &mut self,
-        site: &Site,
-        (workers, has_slow_log): (usize, bool),
-        limits: PoolLimits,
-    ) {
-        let name = &site.name;
-        // Each worker has a thread for its slow scripts.
-        let each = if has_slow_log { 2 } else { 1 };
-        let needed = workers as u64 * each + ZYGOTES;
-        if let Some(pids) = limits.pids.filter(|pids| *pids < needed) {
-            self.errors.push(format!(
-                "site {name}: `php.pids` = {pids} is too few for {workers} workers and {ZYGOTES} \
-                 zygotes; give at least {needed}, or fewer `workers`"
-            ));
-        }
-        if limits.memory.is_some_and(|memory| memory < LEAST_MEMORY) {
-            let least = LEAST_MEMORY >> 20;
-            self.errors.push(format!(
-                "site {name}: `php.memory` is too little for PHP itself; give at least \"{least}M\""
-            ));
-        }
-    }
-
-    /// Refuses a priority that only root may give.
-    fn look_at_priority(&mut self, site: &Site, php: &Php) {
-        if let Some(nice) = php.nice.filter(|nice| *nice < 0)
-            && !self.environment.identity.is_root()
-        {
-            self.errors.push(format!(
-                "site {}: `php.nice` = {nice} needs a server that is started as root; give 0 or \
-                 more",
-                site.name
-            ));
-        }
-    }
-
-    fn program(&mut self, site: &Site, php: &Php) -> Option<PathBuf> {
-        let name = &site.name;
-        if let Some(program) = &php.program {
-            if is_program(program) {
-                return Some(program.clone());
-            }
-            let error = format!(
-                "site {name}: `php.program`: {} is not an executable file",
-                program.display()
-            );
-            self.errors.push(error);
-            return None;
-        }
-        let found = php_programs::find(php.version.as_deref(), self.environment);
-        found.map_err(|error| self.errors.push(format!("site {name}: {error}"))).ok()
-    }
-
-    fn text(&mut self, site: &Site, key: &str, path: &Path) -> Option<String> {
-        let text = path.to_str().map(str::to_owned);
-        if text.is_none() {
-            let error = format!("site {}: `php.{key}`: {} is not UTF-8", site.name, path.display());
-            self.errors.push(error);
-        }
-        text
-    }
-}
-
-/// The folder of each site's pool for its state; `None` for a site without PHP.
-fn state_folders(config: &Config, environment: &Environment) -> Vec<Option<PathBuf>> {
-    let of_site = |site: &Site| {
-        let php = site.php.as_ref()?;
-        Some(match &environment.state {
-            Some(folder) if php.state_dir.is_none() => folder.join(&site.name),
-            _ => site.state_dir(
-                environment.identity.is_root(),
-                environment.identity.uid,
-                &environment.temporary,
-            ),
-        })
-    };
-    config.sites.iter().map(of_site).collect()
-}
-
-/// The settings that scripts cannot change, with the functions that are turned off.
-fn admin_ini(php: &Php) -> Vec<(String, String)> {
-    let mut settings = php.admin_ini.clone();
-    if !php.disable_functions.is_empty() {
-        settings.push(("disable_functions".to_owned(), php.disable_functions.join(",")));
-    }
-    settings
-}
-
-pub(super) fn is_program(path: &Path) -> bool {
-    path.metadata()
-        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 /// Checks the mode bits. Access control lists may grant other rights, therefore the result is used
@@ -401,13 +200,11 @@ fn may_enter(who: &Identity, folder: &Metadata) -> bool {
     folder.mode() >> shift & 1 != 0
 }
 
-/// The zygotes that a pool has at most.
-const ZYGOTES: u64 = 2;
-/// Bytes that PHP with the usual extensions takes before any script runs.
-const LEAST_MEMORY: u64 = 32 << 20;
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
     use super::*;
     use howdah_config::DirectoryOptions;
 
@@ -434,6 +231,7 @@ mod tests {
             for_manager: Vec::new(),
             spare_user: std::cell::OnceCell::new(),
             cgroups: None,
+            pool_memory: Default::default(),
         }
     }
 

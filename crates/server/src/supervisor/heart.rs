@@ -63,7 +63,7 @@ enum Silence {
 
 /// The consequence of a look at a front.
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum HeartVerdict {
     /// The front must be replaced.
     Hangs(String),
     /// Something is wrong, and a new front would not help.
@@ -91,7 +91,7 @@ impl Heart {
     }
 
     /// Looks at all threads of the front `pid`, if it is time.
-    fn look(&mut self, pid: Pid, now: Instant) -> Vec<Verdict> {
+    fn look(&mut self, pid: Pid, now: Instant) -> Vec<HeartVerdict> {
         if now < self.due {
             return Vec::new();
         }
@@ -102,10 +102,11 @@ impl Heart {
         }
         let state = |task| process::thread_state(pid, task);
         let all = self.threads.iter_mut().zip(self.pulse.heartbeats()).enumerate();
-        let verdicts: Vec<Verdict> = all
+        let verdicts: Vec<HeartVerdict> = all
             .filter_map(|(number, (watch, heartbeat))| watch.look(number, heartbeat, state))
             .collect();
-        self.has_stopped |= verdicts.iter().any(|verdict| matches!(verdict, Verdict::Hangs(_)));
+        self.has_stopped |=
+            verdicts.iter().any(|verdict| matches!(verdict, HeartVerdict::Hangs(_)));
         verdicts
     }
 }
@@ -116,7 +117,7 @@ impl ThreadWatch {
         number: usize,
         heartbeat: Heartbeat,
         state: impl Fn(u64) -> Option<(char, Duration)>,
-    ) -> Option<Verdict> {
+    ) -> Option<HeartVerdict> {
         let Heartbeat { task, ticks, phase } = heartbeat;
         if phase == ThreadPhase::Off || ticks != self.ticks {
             *self = ThreadWatch { ticks, ..ThreadWatch::default() };
@@ -142,10 +143,10 @@ impl ThreadWatch {
             silence.explanation()
         );
         if silence.is_final() {
-            return Some(Verdict::Hangs(text));
+            return Some(HeartVerdict::Hangs(text));
         }
         let is_news = silence != Silence::Starved && !std::mem::replace(&mut self.is_told, true);
-        is_news.then_some(Verdict::Waits(text))
+        is_news.then_some(HeartVerdict::Waits(text))
     }
 }
 
@@ -203,16 +204,16 @@ impl Supervisor {
         };
         let pid = front.pid;
         let verdicts = front.heart.as_mut().map(|heart| heart.look(pid, now)).unwrap_or_default();
-        let hangs = verdicts.iter().any(|verdict| matches!(verdict, Verdict::Hangs(_)));
+        let hangs = verdicts.iter().any(|verdict| matches!(verdict, HeartVerdict::Hangs(_)));
         if hangs {
             front.kill();
         }
         for verdict in verdicts {
             match verdict {
-                Verdict::Hangs(what) => {
+                HeartVerdict::Hangs(what) => {
                     self.say(Level::Error, &format!("the front {pid} is killed: {what}"))
                 }
-                Verdict::Waits(what) => {
+                HeartVerdict::Waits(what) => {
                     self.say(Level::Warning, &format!("the front {pid}: {what}"))
                 }
             }
@@ -229,7 +230,7 @@ mod tests {
     }
 
     /// The verdict after each of `looks` looks at a thread that does not tick.
-    fn silent(looks: u32, state: impl Fn(u32) -> (char, Duration)) -> Vec<Option<Verdict>> {
+    fn silent(looks: u32, state: impl Fn(u32) -> (char, Duration)) -> Vec<Option<HeartVerdict>> {
         let mut watch = ThreadWatch::default();
         let heartbeat = Heartbeat {
             task: 7,
@@ -239,8 +240,8 @@ mod tests {
         (0..looks).map(|look| watch.look(1, heartbeat, |_| Some(state(look)))).collect()
     }
 
-    fn hangs(verdict: &Option<Verdict>) -> bool {
-        matches!(verdict, Some(Verdict::Hangs(_)))
+    fn hangs(verdict: &Option<HeartVerdict>) -> bool {
+        matches!(verdict, Some(HeartVerdict::Hangs(_)))
     }
 
     #[test]

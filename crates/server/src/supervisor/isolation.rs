@@ -19,6 +19,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use howdah_config::{Config, Destination, Php, RootTemplate, Sandbox, Site};
 use howdah_sys::confinement::{Confinement, Resource};
@@ -27,6 +28,7 @@ use howdah_sys::folder;
 use howdah_sys::landlock::{Landlock, Ruleset};
 use howdah_sys::mounts::{self, Mounts};
 use howdah_sys::seccomp;
+use howdah_sys::shared_memory::{self, SharedMemory, SharedMemorySpace};
 
 use self::files::Reach;
 
@@ -40,6 +42,10 @@ pub(crate) struct Abilities {
     pub(crate) seccomp: bool,
     /// Whether pools can have mounts of their own, or why not.
     pub(crate) mounts: Result<(), String>,
+    /// As `mounts`, for shared memory.
+    pub(crate) shared_memory: Result<(), String>,
+    /// Whether System V shared memory can be limited, or why not.
+    pub(crate) shared_memory_limits: Result<(), String>,
     as_root: bool,
 }
 
@@ -50,6 +56,10 @@ pub(crate) struct PoolIsolation {
     no_new_privileges: bool,
     private_tmp: bool,
     hides_processes: bool,
+    /// Bytes of the pool's own `/dev/shm`; `None` if it has the machine's.
+    shared_memory: Option<u64>,
+    /// Whether folders of other sites inside the site's own are covered by mounts.
+    covers: bool,
     nice: Option<i32>,
     limits: Vec<(Resource, u64)>,
     /// Descriptors that a process may have open beside the pool's own.
@@ -63,19 +73,28 @@ pub(crate) struct PoolIsolation {
 impl Abilities {
     /// Asks the kernel.
     pub(crate) fn find(identity: &Identity) -> Abilities {
-        let mounts = if identity.is_root() {
-            mounts::probe().map_err(|error| {
+        let tried = |what: &str, probe: fn() -> io::Result<()>| {
+            if !identity.is_root() {
+                return Err("the server was not started as root".to_owned());
+            }
+            probe().map_err(|error| {
                 format!(
-                    "the kernel refuses mounts ({error}); a container needs CAP_SYS_ADMIN for them"
+                    "the kernel refuses {what} ({error}); a container needs CAP_SYS_ADMIN for them"
                 )
             })
-        } else {
-            Err("the server was not started as root".to_owned())
         };
+        let mounts = tried("mounts", mounts::probe);
+        let shared_memory = mounts
+            .clone()
+            .and_then(|()| tried("namespaces of shared memory", shared_memory::probe));
         Abilities {
             landlock: Landlock::of_kernel(),
             seccomp: seccomp::is_available(),
             mounts,
+            shared_memory_limits: shared_memory
+                .clone()
+                .and_then(|()| tried("limits of shared memory", shared_memory::probe_limits)),
+            shared_memory,
             as_root: identity.is_root(),
         }
     }
@@ -115,6 +134,16 @@ impl Abilities {
                  `hide_processes`): {why}"
             ));
         }
+        let has_own_memory = || pools().any(|php| php.private_ipc);
+        match (&self.shared_memory, &self.shared_memory_limits) {
+            (Err(why), _) if has_own_memory() => notices.push(format!(
+                "pools share /dev/shm and System V shared memory with other users \
+                 (`private_ipc`): {why}"
+            )),
+            (Ok(()), Err(why)) if has_own_memory() => notices
+                .push(format!("a pool's System V shared memory has no limit (`shm_size`): {why}")),
+            _ => {}
+        }
         notices.extend(mail::notice(config, &mail::PROGRAMS.map(Path::new)));
         notices
     }
@@ -152,6 +181,17 @@ impl PoolIsolation {
             (Resource::FileSize, limits.fsize),
             (Resource::AddressSpace, limits.address_space),
         ];
+        let reach = Reach::plan((config, number), php, paths);
+        if confines && abilities.mounts.is_err() {
+            notices.extend(reach.to_cover().iter().map(|folder| {
+                format!(
+                    "site {} reaches {}, which belongs to another site, because of `{{host}}` in \
+                     its root; keep that site elsewhere",
+                    site.name,
+                    folder.display()
+                )
+            }));
+        }
         let given = optional.into_iter().filter_map(|(what, limit)| Some((what, limit?)));
         PoolIsolation {
             level: php.sandbox,
@@ -160,22 +200,31 @@ impl PoolIsolation {
                 && abilities.mounts.is_ok()
                 && names_nothing_temporary(site, php, paths, notices),
             hides_processes: php.hide_processes && abilities.mounts.is_ok(),
+            shared_memory: Some(php.shm_size)
+                .filter(|_| php.private_ipc && abilities.shared_memory.is_ok()),
+            covers: confines && abilities.mounts.is_ok(),
             nice: php.nice,
             limits: given.chain([(Resource::Core, limits.core)]).collect(),
             descriptors: limits.nofile,
             landlock,
             seccomp: abilities.seccomp && confines && may_confine,
-            reach: Reach::plan((config, number), php, paths),
+            reach,
             connect: php.connect.clone(),
         }
     }
 
     /// Makes the folders that the pool's mounts need, and returns what the kernel is told when the
-    /// zygote starts. `state` is the pool's state folder, which exists.
+    /// zygote starts. `state` is the pool's state folder, which exists. `former` is the shared
+    /// memory of the zygotes before.
     ///
     /// # Errors
     /// The folders cannot be made.
-    pub(crate) fn confinement(&self, state: &Path, owner: &Identity) -> io::Result<Confinement> {
+    pub(crate) fn confinement(
+        &self,
+        state: &Path,
+        owner: &Identity,
+        former: Option<Arc<SharedMemorySpace>>,
+    ) -> io::Result<Confinement> {
         let mut mounts = Mounts::default();
         if self.private_tmp {
             let state = super::state::without_foreign_link(state)?;
@@ -191,6 +240,12 @@ impl PoolIsolation {
                 })?;
                 mounts.show(text(&own)?, CString::new(shared)?, owner.uid);
             }
+        }
+        for folder in self.reach.to_cover().iter().filter(|_| self.covers) {
+            mounts.cover(text(folder)?);
+        }
+        if let Some(bytes) = self.shared_memory {
+            mounts.own_shared_memory(SharedMemory::new(bytes, former));
         }
         if self.hides_processes {
             mounts.hide_processes();
@@ -239,6 +294,11 @@ impl PoolIsolation {
             && self.landlock.is_some_and(Landlock::has_scopes)
     }
 
+    /// Returns whether the pool has an IPC namespace and a `/dev/shm` of its own.
+    pub(crate) fn has_own_shared_memory(&self) -> bool {
+        self.shared_memory.is_some()
+    }
+
     /// Describes the isolation in a few words.
     pub(crate) fn summary(&self) -> String {
         let mut parts = vec![format!("sandbox {}", self.level.name())];
@@ -258,6 +318,7 @@ impl PoolIsolation {
         for (is_so, yes, no) in [
             (self.no_new_privileges, "no new privileges", "new privileges"),
             (self.private_tmp, "private /tmp", "shared /tmp"),
+            (self.has_own_shared_memory(), "private shared memory", "common shared memory"),
             (self.hides_processes, "hidden processes", "visible processes"),
         ] {
             parts.push(if is_so { yes } else { no }.to_owned());

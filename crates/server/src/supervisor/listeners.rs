@@ -21,7 +21,7 @@ const BACKLOG: i32 = 4096;
 
 /// One listening socket.
 #[derive(Debug, Clone)]
-pub(super) struct Listener {
+pub(super) struct BoundListener {
     /// The configured address. Its port may be 0.
     pub(super) configured: ListenAddress,
     /// The actual address.
@@ -52,13 +52,13 @@ impl Drop for BoundSocket {
     }
 }
 
-impl Listener {
+impl BoundListener {
     /// Uses a TCP socket that is already listening.
     ///
     /// # Errors
     /// The socket's address cannot be read.
-    pub(super) fn tcp(configured: SocketAddr, socket: TcpListener) -> io::Result<Listener> {
-        Ok(Listener {
+    pub(super) fn tcp(configured: SocketAddr, socket: TcpListener) -> io::Result<BoundListener> {
+        Ok(BoundListener {
             configured: ListenAddress::Tcp(configured),
             actual: ListenAddress::Tcp(socket.local_addr()?),
             number: 0,
@@ -68,9 +68,9 @@ impl Listener {
     }
 
     /// Uses a Unix socket that is already listening at `path`.
-    pub(super) fn unix(path: &Path, socket: UnixListener) -> Listener {
+    pub(super) fn unix(path: &Path, socket: UnixListener) -> BoundListener {
         let address = ListenAddress::Unix(path.to_owned());
-        Listener {
+        BoundListener {
             configured: address.clone(),
             actual: address,
             number: 0,
@@ -138,8 +138,8 @@ pub(super) fn has_http3(settings: &Settings, config: &Config) -> bool {
 
 /// The listeners for a configuration.
 #[derive(Debug, Default)]
-pub(super) struct Prepared {
-    pub(super) listeners: Vec<Listener>,
+pub(super) struct PreparedListeners {
+    pub(super) listeners: Vec<BoundListener>,
     /// The addresses that cannot be listened on.
     pub(super) missing: Vec<MissingListener>,
     /// About addresses that were left out.
@@ -154,12 +154,12 @@ pub(super) struct Prepared {
 /// the address must not be missing.
 pub(super) fn prepare(
     wanted: &[Settings],
-    present: &[Listener],
+    present: &[BoundListener],
     front: Option<&Identity>,
     may_miss: impl Fn(&ListenAddress) -> bool,
-) -> Result<Prepared, String> {
+) -> Result<PreparedListeners, String> {
     let mut left = present.to_vec();
-    let mut prepared = Prepared::default();
+    let mut prepared = PreparedListeners::default();
     for (number, settings) in wanted.iter().enumerate() {
         let address = &settings.address;
         let kept = left.iter().position(|listener| listener.serves(address));
@@ -168,7 +168,7 @@ pub(super) fn prepare(
             None => bind(address, wanted),
         };
         match made {
-            Ok(listener) => prepared.listeners.push(Listener {
+            Ok(listener) => prepared.listeners.push(BoundListener {
                 number,
                 is_encrypted: settings.tls,
                 ..listener
@@ -191,12 +191,12 @@ pub(super) fn prepare(
     Ok(prepared)
 }
 
-impl Prepared {
+impl PreparedListeners {
     /// Refuses listeners of which each is missing.
     ///
     /// # Errors
     /// The reason for each, as text for the operator.
-    pub(super) fn unless_empty(self) -> Result<Prepared, String> {
+    pub(super) fn unless_empty(self) -> Result<PreparedListeners, String> {
         if !self.listeners.is_empty() {
             return Ok(self);
         }
@@ -213,17 +213,17 @@ enum Unbound {
     For(String),
 }
 
-fn bind(address: &ListenAddress, all: &[Settings]) -> Result<Listener, Unbound> {
+fn bind(address: &ListenAddress, all: &[Settings]) -> Result<BoundListener, Unbound> {
     match address {
         ListenAddress::Tcp(address) => listen::listen(*address, BACKLOG)
-            .and_then(|socket| Listener::tcp(*address, socket))
+            .and_then(|socket| BoundListener::tcp(*address, socket))
             .map_err(|error| match is_spare(*address, all, &error) {
                 true => Unbound::WithoutIpv6,
                 false => Unbound::For(refusal(*address, &error)),
             }),
         ListenAddress::Unix(path) => {
             let bound = unix::bind(path);
-            bound.map(|socket| Listener::unix(path, socket)).map_err(Unbound::For)
+            bound.map(|socket| BoundListener::unix(path, socket)).map_err(Unbound::For)
         }
     }
 }
@@ -289,7 +289,7 @@ mod tests {
     }
 
     /// The listeners for `wanted`, of which none may be missing.
-    fn all(wanted: &[Settings], present: &[Listener]) -> Result<Vec<Listener>, String> {
+    fn all(wanted: &[Settings], present: &[BoundListener]) -> Result<Vec<BoundListener>, String> {
         prepare(wanted, present, None, |_| false).map(|prepared| prepared.listeners)
     }
 

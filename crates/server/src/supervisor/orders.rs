@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use howdah_acme::message::{Answer, ToProcess, ToSupervisor};
+use howdah_acme::message::{ChallengeAnswer, ToProcess, ToSupervisor};
 use howdah_sys::process::{Exit, Pid};
 
 use self::plan::OrderPlan;
@@ -32,7 +32,7 @@ pub(super) struct CertificateOrders {
     /// When the process is started.
     due: Option<Instant>,
     backoff: Backoff,
-    challenges: BTreeMap<u64, Challenge>,
+    challenges: BTreeMap<u64, OpenChallenge>,
     /// The state of each name, as the process has told it.
     states: BTreeMap<String, String>,
 }
@@ -42,8 +42,8 @@ const MOST_SHOWN: usize = 100;
 
 /// A challenge that the fronts answer.
 #[derive(Debug)]
-struct Challenge {
-    answer: Answer,
+struct OpenChallenge {
+    answer: ChallengeAnswer,
     /// The generations whose fronts answer it.
     confirmed: BTreeSet<u64>,
     /// The process was told that all fronts answer it.
@@ -67,7 +67,7 @@ impl CertificateOrders {
     }
 
     /// The answers that a new front starts with.
-    pub(super) fn answers(&self) -> Vec<(u64, Answer)> {
+    pub(super) fn answers(&self) -> Vec<(u64, ChallengeAnswer)> {
         let answers = self.challenges.iter();
         answers.map(|(id, challenge)| (*id, challenge.answer.clone())).collect()
     }
@@ -264,10 +264,10 @@ impl Supervisor {
         }
     }
 
-    fn present(&mut self, id: u64, answer: Answer) {
+    fn present(&mut self, id: u64, answer: ChallengeAnswer) {
         let message = ToFront::Present { id, answer: answer.clone() };
         self.tell_fronts(&message);
-        let challenge = Challenge {
+        let challenge = OpenChallenge {
             answer,
             confirmed: BTreeSet::new(),
             is_told: false,

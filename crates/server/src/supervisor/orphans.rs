@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use howdah_sys::process::{self, Pid, Remaining};
+use howdah_sys::process::{self, Pid, RemainingDescendants};
 
 use super::Supervisor;
 use crate::log::Level;
@@ -68,7 +68,7 @@ impl Supervisor {
         self.orphans.due = (!is_over && !is_late).then_some((now + AGAIN, until));
     }
 
-    fn kill_orphans(&self) -> Remaining {
+    fn kill_orphans(&self) -> RemainingDescendants {
         let known = self.known_children();
         let users = self.users_of_pools();
         // Process 1 of a container is also the parent of processes that are no business of a pool.
@@ -77,7 +77,7 @@ impl Supervisor {
             known.contains(&pid)
                 || (is_first && process::user(pid).is_none_or(|user| !users.contains(&user)))
         };
-        let mut remaining = Remaining::default();
+        let mut remaining = RemainingDescendants::default();
         for _ in 0..ROUNDS {
             // Without `/proc` nothing can be found.
             remaining = process::end_descendants(spare).unwrap_or_default();

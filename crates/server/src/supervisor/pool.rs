@@ -52,6 +52,8 @@ pub(super) struct PoolProcesses {
     pub(super) due: Option<Instant>,
     /// The pool did not start, and its generation does without it for now.
     pub(super) is_left_out: bool,
+    /// Why PHP does not start with the settings of this generation; `None` if it has started.
+    pub(super) trouble: Option<String>,
 }
 
 /// A zygote that no front knows yet.
@@ -111,6 +113,7 @@ impl PoolProcesses {
             backoff: Backoff::default(),
             due: None,
             is_left_out: false,
+            trouble: None,
         };
         let front = match pool.launch(environment, list) {
             Ok(ReadyZygote { zygote, front }) => {
@@ -148,6 +151,7 @@ impl PoolProcesses {
             backoff: Backoff::default(),
             due: None,
             is_left_out: false,
+            trouble: None,
         };
         // From the group of the former generation into the new one's.
         let group = pool.place(zygote.pid);
@@ -192,6 +196,7 @@ impl PoolProcesses {
             backoff: Backoff::default(),
             due: None,
             is_left_out: false,
+            trouble: None,
         })
     }
 
@@ -225,7 +230,9 @@ impl PoolProcesses {
         let owner = plan.identity.as_ref().unwrap_or(&environment.identity);
         state::prepare(plan.settings.state_dir.as_ref(), owner, &environment.identity)
             .map_err(io::Error::other)?;
-        let confinement = plan.isolation.confinement(plan.settings.state_dir.as_ref(), owner)?;
+        let memory = environment.pool_memory.of(&self.name);
+        let confinement =
+            plan.isolation.confinement(plan.settings.state_dir.as_ref(), owner, memory)?;
         let (socket, theirs) = SeqPacket::pair()?;
         let (front, zygote_to_front) = SeqPacket::pair()?;
         socket.set_nonblocking(true)?;
@@ -257,6 +264,9 @@ impl PoolProcesses {
             io::Error::new(error.kind(), format!("{}: {error}", plan.program.display()))
         })?;
         oom::prefer_workers(pid);
+        if plan.isolation.has_own_shared_memory() {
+            environment.pool_memory.keep(&self.name, pid);
+        }
         let mut settings = plan.settings.clone();
         list.iter().for_each(|list| list.note(&mut settings));
         let settings = ToZygote::Settings(Box::new(settings)).encode();

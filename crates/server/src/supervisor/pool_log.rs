@@ -44,6 +44,14 @@ impl PoolLog {
         })
     }
 
+    /// A further reader of the same pipe. A line that has arrived in part may be torn.
+    ///
+    /// # Errors
+    /// The process has no more descriptors.
+    pub(super) fn of_same_pipe(&self) -> io::Result<PoolLog> {
+        PoolLog::new(self.pipe.try_clone()?)
+    }
+
     /// Logs the lines that have arrived. Returns `false` at the end of the pipe.
     pub(super) fn forward(&mut self, log: &ErrorLog, pool: &str) -> bool {
         let mut buffer = [0; 16 * 1024];

@@ -40,17 +40,17 @@ struct Release {
     real: PathBuf,
     /// The folder that they led to when the generation began.
     served: PathBuf,
-    pace: Pace,
+    pace: ReleasePace,
 }
 
 /// How often the releases of a site follow each other.
 #[derive(Debug, Clone, Copy, Default)]
-struct Pace {
+struct ReleasePace {
     /// The time of the last release, and the pause after it.
     last: Option<(Instant, Duration)>,
 }
 
-impl Pace {
+impl ReleasePace {
     fn allows(&self, now: Instant) -> bool {
         self.last.is_none_or(|(at, pause)| now >= at + pause)
     }
@@ -80,7 +80,7 @@ impl Releases {
                 root: root.clone(),
                 served: real.clone(),
                 real,
-                pace: Pace::default(),
+                pace: ReleasePace::default(),
             })
         };
         let sites: Vec<_> = config.sites.iter().filter_map(release).collect();
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn releases_that_follow_each_other_wait_longer_and_longer() {
         let begin = Instant::now();
-        let mut pace = Pace::default();
+        let mut pace = ReleasePace::default();
         let mut honored = Vec::new();
         // A link that is changed each second, for an hour.
         for second in 0..3600 {

@@ -12,6 +12,7 @@ use super::control::Command;
 use super::front_protocol::{PoolFacts, ToFront};
 use super::generation::{Generation, GenerationPhase};
 use super::generation_plan::GenerationPlan;
+use super::pool::PoolProcesses;
 use super::{NO_ANSWER, STATUS_PATIENCE, Supervisor};
 use crate::log::Level;
 
@@ -102,6 +103,19 @@ impl Supervisor {
         }
     }
 
+    /// The answer to `howdah reload`, with the sites that do not have the new configuration.
+    pub(super) fn describe_success(&self, number: u64) -> String {
+        let mut text = format!("generation {number} serves {}", self.plan.source);
+        let generation = self.generations.iter().find(|one| one.number == number);
+        for pool in generation.into_iter().flat_map(|generation| &generation.pools) {
+            if let Some(trouble) = pool.describe_trouble() {
+                // Writing to a String cannot fail.
+                let _ = write!(text, "\n{trouble}");
+            }
+        }
+        text
+    }
+
     /// Asks the front for its status. [`Supervisor::answer_status`] is called when the answer
     /// arrives or the time is over. The front itself answers a question for JSON, and HTTP.
     pub(super) fn ask_front_for_status(&mut self, command: Command, client: u64) {
@@ -111,7 +125,7 @@ impl Supervisor {
             .find(|generation| generation.phase == GenerationPhase::Serving);
         let front = serving
             .and_then(|generation| generation.front.as_ref())
-            .filter(|front| front.channel.is_some());
+            .filter(|front| front.channel.awaited().is_some());
         let connection = self.control.as_ref().map(|control| control.connection(client));
         let asked = match (front, command, connection) {
             (Some(front), Command::StatusJson, Some(Ok(connection))) => {
@@ -164,6 +178,12 @@ impl Supervisor {
         if let Some(told) = self.describe_probation() {
             let _ = writeln!(text, "{told}");
         }
+        let serving = self.generations.iter().filter(|one| one.phase == GenerationPhase::Serving);
+        for trouble in
+            serving.flat_map(|one| &one.pools).filter_map(PoolProcesses::describe_trouble)
+        {
+            let _ = writeln!(text, "{trouble}");
+        }
         for closed in self.current.iter().flat_map(GenerationPlan::closed_sites) {
             let _ = writeln!(text, "{closed}");
         }
@@ -205,7 +225,12 @@ impl Supervisor {
             };
             let isolation = pool.isolation().map_or(String::new(), |told| format!("; {told}"));
             let standby =
-                pool.standby.pid().map(|pid| format!(", {pid} stands by")).unwrap_or_default();
+                pool.standby
+                    .pid()
+                    .map_or(String::new(), |pid| match pool.standby.is_starting() {
+                        true => format!(", {pid} starts to stand by"),
+                        false => format!(", {pid} stands by"),
+                    });
             let _ = writeln!(
                 text,
                 "  pool {}: {state}{standby}, as {}, {}{isolation}",

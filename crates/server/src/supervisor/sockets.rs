@@ -19,7 +19,7 @@ use super::control::{self, Command};
 use super::datagrams::{self, Datagrams};
 use super::environment::Environment;
 use super::generation_plan::GenerationPlan;
-use super::listeners::{self, Listener, Prepared};
+use super::listeners::{self, BoundListener, PreparedListeners};
 use crate::front::processors;
 use crate::log::Level;
 use crate::status::MissingListener;
@@ -27,11 +27,11 @@ use crate::status::MissingListener;
 /// The sockets of a generation.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
-    pub(super) listeners: Vec<Listener>,
+    pub(super) listeners: Vec<BoundListener>,
     /// The UDP sockets of listeners with HTTP/3.
     pub(super) datagrams: Datagrams,
     /// The listeners for monitors.
-    pub(super) admin: Vec<Listener>,
+    pub(super) admin: Vec<BoundListener>,
     /// The addresses for visitors that the generation does not listen on.
     pub(super) missing: Vec<MissingListener>,
     /// The addresses for monitors that it does not listen on.
@@ -160,7 +160,7 @@ impl Supervisor {
         let is_start = self.current.is_none() || cause == ChangeCause::FrontDied;
         let may_miss = |address: &ListenAddress| is_start || self.missing_listeners.has(address);
         let present = &self.sockets;
-        let Prepared { listeners, missing, mut warnings } =
+        let PreparedListeners { listeners, missing, mut warnings } =
             listeners::prepare(&config.listen, &present.listeners, front, may_miss)?
                 .unless_empty()?;
         let threads = config.threads.resolve(processors());

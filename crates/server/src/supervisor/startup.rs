@@ -24,7 +24,7 @@ use super::environment::Environment;
 use super::front_process::RunFront;
 use super::front_protocol;
 use super::generation_plan::FormerFiles;
-use super::listeners::Listener;
+use super::listeners::BoundListener;
 use super::oom;
 use super::orders::CertificateOrders;
 use super::orphans::OrphanSearch;
@@ -184,10 +184,12 @@ impl Supervisor {
             totals,
             generations,
             lists,
+            pool_memory,
             closed,
             authorities,
         } = inheritance;
         self.inherited_lists = lists;
+        self.environment.pool_memory.inherit(pool_memory);
         self.inherited_files.closed = closed;
         for (memory, path) in authorities {
             let text = front_protocol::read_memory(memory)?;
@@ -202,17 +204,17 @@ impl Supervisor {
         self.environment.cgroups = ControlGroups::reopen(self.environment.identity.is_root())
             .map(|groups| Ok(groups.into()));
         for (socket, configured) in listeners {
-            self.sockets.listeners.push(Listener::tcp(configured, socket)?);
+            self.sockets.listeners.push(BoundListener::tcp(configured, socket)?);
         }
         for (socket, path) in sockets {
-            self.sockets.listeners.push(Listener::unix(&path, socket));
+            self.sockets.listeners.push(BoundListener::unix(&path, socket));
         }
         self.sockets.datagrams = Datagrams::inherit(datagrams)?;
         for (socket, configured) in admin_listeners {
-            self.sockets.admin.push(Listener::tcp(configured, socket)?);
+            self.sockets.admin.push(BoundListener::tcp(configured, socket)?);
         }
         for (socket, path) in admin_sockets {
-            self.sockets.admin.push(Listener::unix(&path, socket));
+            self.sockets.admin.push(BoundListener::unix(&path, socket));
         }
         if let Some((listener, path)) = control {
             self.control = Some(ControlSocket::of(path, listener)?);
@@ -226,8 +228,8 @@ impl Supervisor {
     /// Prints the addresses on standard output, without those of `former`, which were printed
     /// before. Requests to them are answered from now on.
     pub(super) fn announce(&self, former: &[ListenAddress]) {
-        let is_new = |one: &&Listener| !former.contains(&one.actual);
-        let line = |listener: &Listener| format!("howdah: listening on {}\n", listener.url());
+        let is_new = |one: &&BoundListener| !former.contains(&one.actual);
+        let line = |listener: &BoundListener| format!("howdah: listening on {}\n", listener.url());
         // One write: a reader that has seen the first line has all of them.
         let lines: String = self.sockets.listeners.iter().filter(is_new).map(line).collect();
         let mut out = io::stdout().lock();

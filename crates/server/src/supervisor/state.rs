@@ -23,19 +23,33 @@ pub(super) fn prepare(path: &Path, owner: &Identity, ours: &Identity) -> Result<
             owner.name
         )
     };
-    let real = without_foreign_link(path).map_err(|error| refused(path, &error))?;
-    let path = &real;
-    if let Some(parent) = path.parent() {
+    let path = place(path, owner, ours).map_err(|(path, error)| refused(&path, &error))?;
+    folder::make_private(&path, owner.uid, owner.gid).map_err(|error| refused(&path, &error))
+}
+
+/// Creates the folders above a folder of `owner`, and returns its path without links. `ours` is
+/// this process's user.
+///
+/// # Errors
+/// The folder that is in the way, and why: another user could put a folder of his own there.
+pub(super) fn place(
+    path: &Path,
+    owner: &Identity,
+    ours: &Identity,
+) -> Result<PathBuf, (PathBuf, io::Error)> {
+    let real = without_foreign_link(path).map_err(|error| (path.to_owned(), error))?;
+    if let Some(parent) = real.parent() {
+        let refused = |error| (parent.to_owned(), error);
         let shared = DirBuilder::new().recursive(true).mode(0o755).create(parent);
-        shared.map_err(|error| refused(parent, &error))?;
-        let found = fs::symlink_metadata(parent).map_err(|error| refused(parent, &error))?;
+        shared.map_err(refused)?;
+        let found = fs::symlink_metadata(parent).map_err(refused)?;
         // The owner of the parent folder can replace the folder at any time.
         if ![0, ours.uid, owner.uid].contains(&found.uid()) {
             let error = io::Error::other(format!("it belongs to user {}", found.uid()));
-            return Err(refused(parent, &error));
+            return Err(refused(error));
         }
     }
-    folder::make_private(path, owner.uid, owner.gid).map_err(|error| refused(path, &error))
+    Ok(real)
 }
 
 /// Returns the path without links. A state folder is made with this process's rights, so that

@@ -22,6 +22,7 @@
 //! front 1234 9                        process, descriptor of its channel
 //! pool 1235 10 11 shop                zygote, descriptors of its socket and its log, name
 //! scripts 33 12 shop                  user, descriptor of a pipe with a list of scripts, name
+//! shared-memory 13 14 15 shop         descriptors of a pool's shared memory, name
 //! closed shop                         name of a site whose certificates cannot be used
 //! authorities 13 /etc/ssl/clients.pem descriptor of a memory file with the content of that file
 //! ```
@@ -39,8 +40,10 @@ use howdah_sys::descriptor;
 use howdah_sys::memory;
 use howdah_sys::process::{self, Pid};
 use howdah_sys::seqpacket::SeqPacket;
+use howdah_sys::shared_memory::SharedMemorySpace;
 
 use super::environment::{Environment, variable};
+use super::pool_memory;
 use crate::observe::Totals;
 
 /// The environment variable with the number of the memory file's descriptor.
@@ -61,6 +64,8 @@ pub(super) struct Inheritance {
     pub(super) totals: Totals,
     pub(super) generations: Vec<InheritedGeneration>,
     pub(super) lists: Vec<InheritedList>,
+    /// By the name of the pool.
+    pub(super) pool_memory: Vec<(String, SharedMemorySpace)>,
     /// The names of the sites that are closed.
     pub(super) closed: Vec<String>,
     /// The authorities of clients in memory files, and the names of the files that they are from.
@@ -185,12 +190,12 @@ impl Inheritance {
         File::from(descriptor::inherited(number)?).read_to_end(&mut text)?;
         let mut inheritance = Inheritance::default();
         for line in text.split(|&byte| byte == b'\n') {
-            inheritance.read(&mut Words(line))?;
+            inheritance.read(&mut LineWords(line))?;
         }
         Ok(Some(inheritance))
     }
 
-    fn read(&mut self, words: &mut Words<'_>) -> io::Result<()> {
+    fn read(&mut self, words: &mut LineWords<'_>) -> io::Result<()> {
         match words.next() {
             b"next" => self.next_number = words.parse()?,
             b"state" => self.state = Some(words.rest().into()),
@@ -242,6 +247,11 @@ impl Inheritance {
                 pipe: words.descriptor()?,
                 site: words.rest().to_string_lossy().into_owned(),
             }),
+            word if word == pool_memory::WORD.as_bytes() => {
+                let space = [words.descriptor()?, words.descriptor()?, words.descriptor()?];
+                let pool = words.rest().to_string_lossy().into_owned();
+                self.pool_memory.push((pool, SharedMemorySpace::from_descriptors(space)));
+            }
             b"closed" => self.closed.push(words.rest().to_string_lossy().into_owned()),
             b"authorities" => {
                 self.authorities.push((words.descriptor()?, words.rest().into()));
@@ -278,9 +288,9 @@ fn arguments() -> io::Result<Vec<CString>> {
 }
 
 /// Reads the words of a line.
-struct Words<'l>(&'l [u8]);
+struct LineWords<'l>(&'l [u8]);
 
-impl<'l> Words<'l> {
+impl<'l> LineWords<'l> {
     fn next(&mut self) -> &'l [u8] {
         let end = self.0.iter().position(|&byte| byte == b' ').unwrap_or(self.0.len());
         let (word, rest) = self.0.split_at(end);
@@ -324,7 +334,7 @@ mod tests {
         }
         let mut inheritance = Inheritance::default();
         for line in text.as_bytes().split(|&byte| byte == b'\n') {
-            inheritance.read(&mut Words(line))?;
+            inheritance.read(&mut LineWords(line))?;
         }
         Ok(inheritance)
     }
@@ -386,7 +396,7 @@ mod tests {
             ["listener 0 127.0.0.1:1", "listener x y", "front 1 9999", "pool 77 9999", "next many"]
         {
             let mut inheritance = Inheritance::default();
-            assert!(inheritance.read(&mut Words(line.as_bytes())).is_err(), "{line}");
+            assert!(inheritance.read(&mut LineWords(line.as_bytes())).is_err(), "{line}");
         }
     }
 }

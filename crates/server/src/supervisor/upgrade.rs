@@ -20,11 +20,11 @@ use super::front_process::FrontProcess;
 use super::front_protocol;
 use super::generation::{Generation, GenerationPhase};
 use super::generation_plan::GenerationPlan;
-use super::listeners::Listener;
+use super::listeners::BoundListener;
 use super::pool::PoolProcesses;
 use super::service_manager::ServiceEvent;
 use super::takeover::{self, Handover, InheritedGeneration, InheritedList};
-use super::{Supervisor, USUAL_DRAIN};
+use super::{Supervisor, USUAL_DRAIN, pool_memory};
 use crate::log::Level;
 
 /// Time in which the new program must check the configuration.
@@ -193,6 +193,7 @@ impl Supervisor {
     fn hand_over(&self) -> io::Result<std::convert::Infallible> {
         let tickets = front_protocol::write_ticket_keys(&self.ticket_keys)?;
         let lists = self.asked_lists();
+        let pool_memory = self.environment.pool_memory.all();
         let files = self.current.as_ref().map(GenerationPlan::files).unwrap_or_default();
         let authorities = files
             .authorities
@@ -232,6 +233,7 @@ impl Supervisor {
             let words = ["scripts", &uid.to_string()];
             handover.line(&words, &[pipe.as_fd()], OsStr::new(site))?;
         }
+        pool_memory::hand_over(&pool_memory, &mut handover)?;
         for name in &files.closed {
             handover.line(&["closed"], &[], OsStr::new(name))?;
         }
@@ -244,7 +246,7 @@ impl Supervisor {
 
 /// `words` begin the lines of TCP listeners and of Unix sockets.
 fn hand_over_listeners<'d>(
-    listeners: &'d [Listener],
+    listeners: &'d [BoundListener],
     words: [&str; 2],
     handover: &mut Handover<'d>,
 ) -> io::Result<()> {
@@ -272,9 +274,9 @@ impl Generation {
         };
         handover.line(&["generation", &self.number.to_string(), phase], &[], none)?;
         if let Some(front) = &self.front
-            && let Some(channel) = &front.channel
+            && let Some(channel) = front.channel.awaited()
         {
-            handover.line(&["front", &front.pid.to_string()], &[channel.as_fd()], none)?;
+            handover.line(&["front", &front.pid.to_string()], &[channel], none)?;
         }
         for pool in &self.pools {
             if let (Some(zygote), Some(lines)) = (&pool.zygote, &pool.lines)

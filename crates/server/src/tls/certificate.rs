@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use super::der::{AlternativeName, Certificate, Malformed};
+use super::der::{AlternativeName, Malformed, ParsedCertificate};
 
 /// The names and the time of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub(crate) struct CertificateFacts {
     /// Host names in lower case; a wildcard begins with `*.`.
     names: Vec<String>,
     addresses: Vec<IpAddr>,
@@ -16,13 +16,13 @@ pub(crate) struct Facts {
     pub(crate) ends: i64,
 }
 
-impl Facts {
+impl CertificateFacts {
     /// Reads a certificate in DER.
     ///
     /// # Errors
     /// It is malformed.
-    pub(crate) fn read(certificate: &[u8]) -> Result<Facts, String> {
-        let read = Certificate::read(certificate)
+    pub(crate) fn read(certificate: &[u8]) -> Result<CertificateFacts, String> {
+        let read = ParsedCertificate::read(certificate)
             .map_err(|Malformed| "the certificate is malformed".to_owned())?;
         let (mut names, mut addresses) = (Vec::new(), Vec::new());
         for name in read.alternatives.iter().flatten() {
@@ -37,7 +37,7 @@ impl Facts {
             let common = read.subject.iter().filter(|attribute| attribute.kind == COMMON_NAME);
             names.extend(common.map(|attribute| attribute.value.to_ascii_lowercase()));
         }
-        Ok(Facts {
+        Ok(CertificateFacts {
             names,
             addresses,
             begins: read.begins,
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn names_are_covered_as_browsers_do() {
-        let facts = Facts {
+        let facts = CertificateFacts {
             names: vec!["example.org".into(), "*.example.org".into()],
             addresses: vec![[127, 0, 0, 1].into(), "::1".parse().unwrap()],
             begins: 0,

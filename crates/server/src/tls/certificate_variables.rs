@@ -2,7 +2,7 @@
 
 use howdah_http::{CertificateVariables, date, hexadecimal};
 
-use super::der::{AlternativeName, Attribute, Certificate};
+use super::der::{AlternativeName, NameAttribute, ParsedCertificate};
 
 /// Returns the variables of the server's certificate in DER. A malformed one has none.
 pub(super) fn of_server(der: &[u8]) -> CertificateVariables {
@@ -27,7 +27,7 @@ type Add<'a> = dyn FnMut(&str, String) + 'a;
 fn variables(
     prefix: &'static str,
     der: &[u8],
-    more: impl FnOnce(&Certificate, &mut Add<'_>),
+    more: impl FnOnce(&ParsedCertificate, &mut Add<'_>),
 ) -> CertificateVariables {
     let mut variables: Vec<(Box<str>, Box<str>)> = Vec::new();
     let mut add = |name: &str, value: String| {
@@ -37,7 +37,7 @@ fn variables(
         }
     };
     let mut ends = 0;
-    if let Ok(certificate) = Certificate::read(der) {
+    if let Ok(certificate) = ParsedCertificate::read(der) {
         ends = certificate.ends;
         add_fields(&certificate, &mut add);
         more(&certificate, &mut add);
@@ -45,7 +45,7 @@ fn variables(
     CertificateVariables { prefix, ends, variables }
 }
 
-fn add_fields(certificate: &Certificate, add: &mut Add<'_>) {
+fn add_fields(certificate: &ParsedCertificate, add: &mut Add<'_>) {
     add("M_VERSION", certificate.version.to_string());
     add("M_SERIAL", hexadecimal(&certificate.serial));
     add("V_START", shown_time(certificate.begins));
@@ -93,7 +93,7 @@ fn shown_time(seconds: i64) -> String {
 }
 
 /// Returns a name as a text: the last attribute first, special characters escaped (RFC 2253).
-fn distinguished(name: &[Attribute]) -> String {
+fn distinguished(name: &[NameAttribute]) -> String {
     let last = name.len().saturating_sub(1);
     let shown = name.iter().enumerate().rev().map(|(number, attribute)| {
         let separator = match name.get(number + 1) {
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn names_with_several_parts_of_a_kind_are_told_as_mod_ssl_does() {
-        let part = |last: u8, value: &str, is_beside| Attribute {
+        let part = |last: u8, value: &str, is_beside| NameAttribute {
             kind: vec![0x55, 4, last],
             value: value.to_owned(),
             encoded: [&[0x0c, value.len() as u8], value.as_bytes()].concat(),

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::SignatureScheme;
 
-use super::pair::{Pair, PairText, SitePairs};
+use super::pair::{CertificatePair, PairText, SitePairs};
 
 /// The certificates of all sites.
 ///
@@ -20,7 +20,7 @@ pub(crate) struct Certificates {
 /// The certificates of one site. There may be thousands, one for each name.
 #[derive(Debug, Default)]
 struct PairsOfSite {
-    pairs: Vec<Arc<Pair>>,
+    pairs: Vec<Arc<CertificatePair>>,
     /// Indices by host name in lower case.
     by_name: HashMap<String, Vec<usize>>,
     /// Indices by the domain of a wildcard.
@@ -108,7 +108,7 @@ impl Certificates {
         site: usize,
         name: Option<&str>,
         schemes: &[SignatureScheme],
-    ) -> Option<Arc<Pair>> {
+    ) -> Option<Arc<CertificatePair>> {
         let of_site = self.of(site);
         let is_usable = |number: &usize| {
             let key = &of_site.pairs[*number].certified.key;
@@ -126,7 +126,7 @@ impl Certificates {
 }
 
 impl PairsOfSite {
-    fn new(pairs: Vec<Arc<Pair>>) -> PairsOfSite {
+    fn new(pairs: Vec<Arc<CertificatePair>>) -> PairsOfSite {
         let mut of_site = PairsOfSite::default();
         for (number, pair) in pairs.iter().enumerate() {
             for name in pair.facts.names() {

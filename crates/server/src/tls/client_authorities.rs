@@ -13,7 +13,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
 
-use super::certificate::Facts;
+use super::certificate::CertificateFacts;
 use super::pair::{self, shown_time};
 use super::policy::provider;
 
@@ -36,7 +36,7 @@ pub(crate) fn clients(authorities: &[u8], verify: ClientVerify) -> Result<Client
 
 fn clients_at(authorities: &[u8], verify: ClientVerify, now: i64) -> Result<ClientCheck, String> {
     let authority = |certificate: CertificateDer<'static>| {
-        let facts = Facts::read(&certificate)?;
+        let facts = CertificateFacts::read(&certificate)?;
         let (begins, ends) = (facts.begins, facts.ends);
         Ok::<_, String>(ClientAuthority { certificate, begins, ends })
     };

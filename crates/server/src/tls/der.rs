@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 /// A certificate. Texts that are not UTF-8 are read with replacement characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Certificate {
+pub(super) struct ParsedCertificate {
     /// 3 for every certificate of today.
     pub(super) version: u8,
     /// The digits of the number, the highest first, without zeros before them.
@@ -14,8 +14,8 @@ pub(super) struct Certificate {
     pub(super) signature_algorithm: Vec<u8>,
     /// The algorithm of the subject's key, as the bytes of an object identifier.
     pub(super) key_algorithm: Vec<u8>,
-    pub(super) issuer: Vec<Attribute>,
-    pub(super) subject: Vec<Attribute>,
+    pub(super) issuer: Vec<NameAttribute>,
+    pub(super) subject: Vec<NameAttribute>,
     /// Seconds since 1970.
     pub(super) begins: i64,
     /// Seconds since 1970.
@@ -26,7 +26,7 @@ pub(super) struct Certificate {
 
 /// A part of a distinguished name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Attribute {
+pub(super) struct NameAttribute {
     /// The kind, as the bytes of an object identifier.
     pub(super) kind: Vec<u8>,
     pub(super) value: String,
@@ -65,9 +65,9 @@ const EXTENSIONS: u8 = 0xa3;
 /// The object identifier of subjectAltName, 2.5.29.17.
 const ALTERNATIVES: &[u8] = &[0x55, 0x1d, 0x11];
 
-impl Certificate {
+impl ParsedCertificate {
     /// Reads a certificate in DER.
-    pub(super) fn read(bytes: &[u8]) -> Result<Certificate, Malformed> {
+    pub(super) fn read(bytes: &[u8]) -> Result<ParsedCertificate, Malformed> {
         let mut outer = DerReader(DerReader(bytes).expect(SEQUENCE)?);
         let mut fields = DerReader(outer.expect(SEQUENCE)?);
         let version = match fields.take_if(VERSION)? {
@@ -101,7 +101,7 @@ impl Certificate {
                 }
             }
         }
-        Ok(Certificate {
+        Ok(ParsedCertificate {
             version,
             serial,
             signature_algorithm,
@@ -116,7 +116,7 @@ impl Certificate {
 }
 
 /// Reads a distinguished name: a sequence of sets of pairs.
-fn name(content: &[u8]) -> Result<Vec<Attribute>, Malformed> {
+fn name(content: &[u8]) -> Result<Vec<NameAttribute>, Malformed> {
     let (mut sets, mut all) = (DerReader(content), Vec::new());
     while !sets.0.is_empty() {
         let mut pairs = DerReader(sets.expect(SET)?);
@@ -128,7 +128,7 @@ fn name(content: &[u8]) -> Result<Vec<Attribute>, Malformed> {
             let (tag, value) = pair.next()?.ok_or(Malformed)?;
             let encoded = before[..before.len() - pair.0.len()].to_vec();
             let value = text(tag, value);
-            all.push(Attribute { kind, value, encoded, is_beside });
+            all.push(NameAttribute { kind, value, encoded, is_beside });
             is_beside = true;
         }
     }
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_certificate_is_read() {
-        let read = Certificate::read(&certificate()).unwrap();
+        let read = ParsedCertificate::read(&certificate()).unwrap();
         assert_eq!(read.version, 3);
         assert!(!read.serial.is_empty());
         // `date -u -d 2000-02-29 +%s`, `date -u -d 2100-03-01 +%s`
@@ -298,7 +298,7 @@ mod tests {
         let whole = certificate();
         for end in 0..whole.len() {
             // What is cut off is a part of the outermost element.
-            assert_eq!(Certificate::read(&whole[..end]), Err(Malformed));
+            assert_eq!(ParsedCertificate::read(&whole[..end]), Err(Malformed));
         }
         let mut random: u32 = 0x9e37_79b9;
         for _ in 0..20_000 {
@@ -308,7 +308,7 @@ mod tests {
             let mut damaged = whole.clone();
             let place = random as usize % damaged.len();
             damaged[place] = (random >> 20) as u8;
-            let _ = Certificate::read(&damaged);
+            let _ = ParsedCertificate::read(&damaged);
         }
     }
 }

@@ -4,7 +4,7 @@ use howdah_config::{CipherPolicy, RootTemplate, SiteTls, TlsVersion};
 use howdah_site::Site;
 use http::HeaderValue;
 
-use super::Tls;
+use super::TlsPolicy;
 use crate::front::Thread;
 
 /// An encrypted connection after its handshake.
@@ -109,7 +109,7 @@ impl HttpsPorts {
     /// Which names the certificates of a closed site are for is unknown, so all are refused.
     pub(crate) fn settle(
         &self,
-        tls: &Tls,
+        tls: &TlsPolicy,
         site: &Site,
         request: &howdah_http::Request,
     ) -> Option<InTheClear> {

@@ -16,7 +16,7 @@ use rustls::server::{Accepted, Acceptor};
 use rustls::{ServerConfig, ServerConnection};
 use tokio::net::TcpStream;
 
-use super::Tls;
+use super::TlsPolicy;
 use super::certificates::NoCertificate;
 use super::established::Established;
 use super::facts;
@@ -246,7 +246,7 @@ fn settings(
 /// with that number.
 pub(super) fn site_for(
     sites: &Sites,
-    tls: &Tls,
+    tls: &TlsPolicy,
     listener: usize,
     address: IpAddr,
     name: Option<&str>,

@@ -13,7 +13,7 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
-use super::certificate::Facts;
+use super::certificate::CertificateFacts;
 use super::certificate_variables;
 use super::policy::provider;
 
@@ -31,11 +31,11 @@ pub(crate) type SitePairs = Vec<Vec<PairText>>;
 
 /// A certificate that can be used.
 #[derive(Debug)]
-pub(crate) struct Pair {
+pub(crate) struct CertificatePair {
     /// The file of the certificate.
     pub(crate) name: String,
     pub(crate) certified: Arc<CertifiedKey>,
-    pub(crate) facts: Facts,
+    pub(crate) facts: CertificateFacts,
     /// The variables for rules and scripts.
     pub(super) variables: Arc<CertificateVariables>,
 }
@@ -61,11 +61,11 @@ impl PairText {
     ///
     /// # Errors
     /// The file with the mistake, and advice.
-    pub(crate) fn parse(&self) -> Result<Pair, String> {
+    pub(crate) fn parse(&self) -> Result<CertificatePair, String> {
         let of_certificate = |why: String| format!("{}: {why}", self.certificate_name);
         let of_key = |why: String| format!("{}: {why}", self.key_name);
         let chain = chain(&self.certificate).map_err(of_certificate)?;
-        let facts = Facts::read(&chain[0]).map_err(of_certificate)?;
+        let facts = CertificateFacts::read(&chain[0]).map_err(of_certificate)?;
         let key = key(&self.key).map_err(of_key)?;
         let signs = provider().key_provider.load_private_key(key).map_err(|error| {
             of_key(format!(
@@ -86,7 +86,7 @@ impl PairText {
                 )));
             }
         }
-        Ok(Pair {
+        Ok(CertificatePair {
             name: self.certificate_name.clone(),
             certified: Arc::new(certified),
             facts,
@@ -95,7 +95,7 @@ impl PairText {
     }
 }
 
-impl Pair {
+impl CertificatePair {
     /// Returns what is wrong with the certificate for `site` at `now`: browsers will refuse it.
     pub(crate) fn remarks(&self, site: &Site, now: SystemTime) -> Vec<String> {
         let (name, facts) = (&site.name, &self.facts);
@@ -143,7 +143,7 @@ impl Pair {
 
 /// Returns what is wrong with the certificates of `site` together: browsers will refuse them for
 /// some of its names. `None`: nothing is, or each certificate has a remark of its own.
-pub(crate) fn names_left_out(site: &Site, pairs: &[Pair]) -> Option<String> {
+pub(crate) fn names_left_out(site: &Site, pairs: &[CertificatePair]) -> Option<String> {
     let is_covered = |host: &&HostPattern| pairs.iter().any(|pair| pair.is_for(host));
     let (covered, left_out): (Vec<_>, Vec<_>) = site.hosts.iter().partition(is_covered);
     (!covered.is_empty() && !left_out.is_empty() && !pairs.is_empty()).then(|| {

@@ -40,7 +40,7 @@ pub(crate) struct TlsStart {
 
 /// All that a front needs for encrypted connections.
 #[derive(Debug)]
-pub(crate) struct Tls {
+pub(crate) struct TlsPolicy {
     pub(crate) certificates: Arc<Certificates>,
     pub(crate) tickets: Arc<Tickets>,
     pub(crate) https_ports: HttpsPorts,
@@ -79,7 +79,7 @@ const EARLY_SESSIONS: usize = 16_384;
 /// Bytes of early data that a client may send over TCP: a few requests.
 const MOST_EARLY_DATA: u32 = 16 * 1024;
 
-impl Tls {
+impl TlsPolicy {
     /// Makes the settings of every site. `None` if no site has a certificate. `ports` are the
     /// actual ports of the listeners.
     ///
@@ -89,7 +89,7 @@ impl Tls {
         config: &Config,
         start: &TlsStart,
         ports: &[Option<u16>],
-    ) -> Result<Option<Tls>, String> {
+    ) -> Result<Option<TlsPolicy>, String> {
         let TlsStart {
             pairs,
             closed,
@@ -119,7 +119,7 @@ impl Tls {
                 Err(why) => return Err(why),
             });
         }
-        Ok(Some(Tls {
+        Ok(Some(TlsPolicy {
             certificates,
             tickets,
             https_ports: HttpsPorts::of(config, ports),

@@ -29,10 +29,10 @@ use rustls::{CipherSuite, ServerConfig, version};
 
 use super::established::Established;
 use super::handshake::site_for;
-use super::policy::{QuicSite, Tls, accept_early_data, provider};
+use super::policy::{QuicSite, TlsPolicy, accept_early_data, provider};
 use super::tickets::{SiteTickets, Tickets};
 use super::{certificate_variables, facts};
-use crate::front::Shared;
+use crate::front::FrontShared;
 
 /// HTTP/3 in ALPN.
 const HTTP3: &[u8] = b"h3";
@@ -42,12 +42,12 @@ const HTTP3: &[u8] = b"h3";
 /// # Errors
 /// The reason why there can be none.
 pub(crate) fn quic_sessions(
-    shared: &Arc<Shared>,
+    shared: &Arc<FrontShared>,
     listener: usize,
     address: IpAddr,
 ) -> Result<Arc<dyn crypto::ServerConfig>, String> {
     let tickets = &shared.tls.as_ref().ok_or("no site has a certificate")?.tickets;
-    let usual = Settings::of(&QuicSite::Usual, tickets)?;
+    let usual = SessionSettings::of(&QuicSite::Usual, tickets)?;
     let keys = QuicServerConfig::try_from(usual.tls.clone()).map_err(|error| error.to_string())?;
     let site = SiteOfClient {
         shared: Arc::clone(shared),
@@ -112,14 +112,14 @@ struct Notes {
 }
 
 /// The settings of sessions, without what each session has for itself.
-struct Settings {
+struct SessionSettings {
     tls: ServerConfig,
     /// `None`: the sessions are kept.
     tickets: Option<Arc<SiteTickets>>,
 }
 
-impl Settings {
-    fn of(site: &QuicSite, tickets: &Arc<Tickets>) -> Result<Settings, String> {
+impl SessionSettings {
+    fn of(site: &QuicSite, tickets: &Arc<Tickets>) -> Result<SessionSettings, String> {
         let builder = ServerConfig::builder_with_provider(Arc::clone(provider()))
             .with_protocol_versions(&[&version::TLS13])
             .map_err(|error| error.to_string())?;
@@ -140,7 +140,7 @@ impl Settings {
             }
             _ => Some(Arc::new(SiteTickets { tickets: Arc::clone(tickets), demands })),
         };
-        Ok(Settings { tls, tickets })
+        Ok(SessionSettings { tls, tickets })
     }
 }
 
@@ -149,7 +149,7 @@ struct Sessions {
     /// For all that needs no session.
     keys: Arc<QuicServerConfig>,
     /// For sites without demands of their own.
-    usual: Settings,
+    usual: SessionSettings,
     /// Whether there is a site with demands of its own.
     differ: bool,
     tickets: Arc<Tickets>,
@@ -165,7 +165,7 @@ impl Sessions {
         parameters: &TransportParameters,
     ) -> (Box<dyn Session>, Arc<Notes>) {
         let own = site.and_then(|(number, demands)| {
-            Some((number, Settings::of(&demands, &self.tickets).ok()?))
+            Some((number, SessionSettings::of(&demands, &self.tickets).ok()?))
         });
         // A site whose demands cannot be made gets no session: the resolver has no certificate.
         let site = own.as_ref().map(|(number, _)| *number);
@@ -225,14 +225,14 @@ impl crypto::ServerConfig for Sessions {
 
 /// Finds the site of a client.
 struct SiteOfClient {
-    shared: Arc<Shared>,
+    shared: Arc<FrontShared>,
     listener: usize,
     address: IpAddr,
 }
 
 impl SiteOfClient {
     /// Returns the site for a client that asks for `name`; `None`: it has no certificate.
-    fn find(&self, name: Option<&str>) -> Option<(&Tls, usize)> {
+    fn find(&self, name: Option<&str>) -> Option<(&TlsPolicy, usize)> {
         let SiteOfClient { shared, listener, address } = self;
         let tls = shared.tls.as_ref()?;
         let site = site_for(&shared.sites, tls, *listener, *address, name).ok()?;

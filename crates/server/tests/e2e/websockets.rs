@@ -6,6 +6,7 @@ mod http2;
 mod http3;
 mod kept;
 mod names;
+mod reloads;
 pub mod upstream;
 
 use std::io::{Read, Write};

@@ -4,6 +4,7 @@
 mod files;
 mod limits;
 mod network;
+mod shared_memory;
 mod system_calls;
 
 use std::path::PathBuf;
@@ -146,6 +147,13 @@ fn status_and_check_say_what_a_pool_is_kept_from() {
         };
         assert!(line("one").contains("sandbox standard ("), "{text}");
         assert!(line("one").contains("no new privileges"), "{text}");
+        let memory = howdah_sys::shared_memory::probe().is_ok();
+        let memory = if memory {
+            "private shared memory"
+        } else {
+            "common shared memory"
+        };
+        assert!(line("one").contains(memory), "{text}");
         assert!(line("two").contains("sandbox off, no new privileges, shared /tmp"), "{text}");
     }
     sites.server.stop();

@@ -4,12 +4,12 @@
 mod folder_page;
 
 use howdah_htaccess::host::Probe;
-use howdah_htaccess::modules::autoindex::{self, Entry, Insert, Listing};
+use howdah_htaccess::modules::autoindex::{self, FolderEntry, Insert, Listing};
 use howdah_htaccess::modules::core::ServerSignature;
 use howdah_htaccess::{Client, State, Transaction};
 use howdah_http::{Fields, Status};
 
-use self::folder_page::{Folder, Order, wants_json};
+use self::folder_page::{FolderPage, Order, wants_json};
 use super::evaluation_context::PhaseContext;
 use super::{Evaluation, target};
 use crate::documents::{DocumentHost, PathKind};
@@ -37,7 +37,7 @@ pub fn list(
     site: &Site,
     client: &Client<'_>,
     ruled: &mut Ruled,
-    entries: Vec<Entry>,
+    entries: Vec<FolderEntry>,
     host: &mut impl DocumentHost,
     scratch: &mut Scratch,
 ) -> ListingPage {
@@ -88,7 +88,7 @@ fn own_page(
     site: &Site,
     client: &Client<'_>,
     ruled: &mut Ruled,
-    entries: Vec<Entry>,
+    entries: Vec<FolderEntry>,
     host: &mut impl DocumentHost,
     scratch: &mut Scratch,
 ) -> ListingPage {
@@ -101,7 +101,7 @@ fn own_page(
         false => [&state.uri[..], b"/"].concat(),
     };
     let order = Order::of(state.args.as_deref());
-    let folder = Folder { path: &path, entries, order };
+    let folder = FolderPage { path: &path, entries, order };
     ListingPage {
         content: if content_type == JSON {
             folder.json()
@@ -125,9 +125,9 @@ impl<H: DocumentHost> Evaluation<'_, '_, H> {
     fn visible(
         &mut self,
         state: &mut State,
-        entries: Vec<Entry>,
+        entries: Vec<FolderEntry>,
         shows_forbidden: bool,
-    ) -> Vec<Entry> {
+    ) -> Vec<FolderEntry> {
         let mut visible = Vec::with_capacity(entries.len());
         for mut entry in entries {
             // A name that its own URL would not reveal is left out.

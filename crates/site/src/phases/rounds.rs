@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use howdah_htaccess::modules::core::{Destination, ErrorDocument, destination};
+use howdah_htaccess::modules::core::{ErrorDestination, ErrorDocument, destination};
 use howdah_htaccess::trace::Trace;
 use howdah_htaccess::work::ROUND;
 use howdah_htaccess::{Client, State};
@@ -197,18 +197,18 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             return Next::Answer(Resolution::Page { status, body: text });
         }
         match destination(&text) {
-            Destination::Local => {
+            ErrorDestination::Local => {
                 let method = state.method.as_str().to_owned();
                 state.env.set(b"REQUEST_METHOD", method.as_bytes());
                 state.method = Method::Get;
                 Next::Request(text)
             }
-            Destination::Remote => {
+            ErrorDestination::Remote => {
                 state.status = Status::FOUND;
                 state.fields.set(b"Location", &text);
                 Next::Answer(bare(state))
             }
-            Destination::Invalid => {
+            ErrorDestination::Invalid => {
                 request
                     .tx
                     .complain(None, format!("ErrorDocument {status}: {} is no URL", shown(&text)));

@@ -8,7 +8,7 @@ use crate::ruled::Ruled;
 /// The variables that scripts get, each name once: where a name is set again, the last value
 /// (`APR_OVERLAP_TABLES_SET`).
 #[derive(Debug)]
-pub struct Environment<'e> {
+pub struct ScriptEnvironment<'e> {
     env: &'e Fields,
     /// The [marks](mark) of their names.
     marks: u64,
@@ -16,11 +16,11 @@ pub struct Environment<'e> {
     given: Vec<&'e [u8]>,
 }
 
-impl<'e> Environment<'e> {
+impl<'e> ScriptEnvironment<'e> {
     /// The environment of a request that directives apply to.
-    pub fn of(ruled: &'e Ruled) -> Environment<'e> {
+    pub fn of(ruled: &'e Ruled) -> ScriptEnvironment<'e> {
         let env = &ruled.state.env;
-        Environment {
+        ScriptEnvironment {
             env,
             marks: env.iter().fold(0, |marks, (name, _)| marks | mark(name)),
             given: Vec::new(),

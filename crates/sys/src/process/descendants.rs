@@ -23,7 +23,7 @@ pub fn adopt_orphans() -> io::Result<()> {
 
 /// The result of [`end_descendants`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Remaining {
+pub struct RemainingDescendants {
     /// Processes that were alive and were sent SIGKILL.
     pub killed: usize,
     /// Processes that this process may not kill, because they run a program with a set-id bit.
@@ -39,9 +39,9 @@ pub struct Remaining {
 ///
 /// # Errors
 /// `/proc` cannot be read.
-pub fn end_descendants(spare: impl Fn(Pid) -> bool) -> io::Result<Remaining> {
+pub fn end_descendants(spare: impl Fn(Pid) -> bool) -> io::Result<RemainingDescendants> {
     let family = Family::read()?;
-    let mut remaining = Remaining::default();
+    let mut remaining = RemainingDescendants::default();
     let mut seen = HashSet::new();
     let mut found = family.children(own_pid().number());
     while let Some(process) = found.pop() {
@@ -275,9 +275,9 @@ mod tests {
         assert!(started(number).is_some());
         // Other tests of this program have children as well.
         let remaining = end_descendants(|pid| pid != number).unwrap();
-        assert_eq!(remaining, Remaining { killed: 1, refused: 0 });
+        assert_eq!(remaining, RemainingDescendants { killed: 1, refused: 0 });
         assert_eq!(other.wait().unwrap().code(), None);
-        assert_eq!(end_descendants(|pid| pid != number).unwrap(), Remaining::default());
+        assert_eq!(end_descendants(|pid| pid != number).unwrap(), RemainingDescendants::default());
         assert_eq!(started(number), None);
         assert!(spared.try_wait().unwrap().is_none());
         spared.kill().unwrap();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use libc::sock_filter;
 
-use super::Verdict;
+use super::SeccompVerdict;
 
 /// `AUDIT_ARCH_…` of this program (`linux/audit.h`).
 #[cfg(target_arch = "x86_64")]
@@ -31,11 +31,14 @@ const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
 /// Compiles rules. Calls of another architecture fail with `ENOSYS`: their numbers have another
 /// meaning.
-pub(super) fn compile(verdicts: &BTreeMap<u32, Verdict>, otherwise: &Verdict) -> Vec<sock_filter> {
+pub(super) fn compile(
+    verdicts: &BTreeMap<u32, SeccompVerdict>,
+    otherwise: &SeccompVerdict,
+) -> Vec<sock_filter> {
     let mut out = vec![
         statement(LOAD, ARCH),
         jump(JUMP_EQUAL, ARCHITECTURE, 1, 0),
-        give(&Verdict::NOT_THERE),
+        give(&SeccompVerdict::NOT_THERE),
         statement(LOAD, NUMBER),
     ];
     out.extend(search(&ranges(verdicts, otherwise)));
@@ -45,11 +48,11 @@ pub(super) fn compile(verdicts: &BTreeMap<u32, Verdict>, otherwise: &Verdict) ->
 /// Splits the numbers into ranges with the same verdict. Each range begins at its number and ends
 /// before the next one.
 fn ranges<'v>(
-    verdicts: &'v BTreeMap<u32, Verdict>,
-    otherwise: &'v Verdict,
-) -> Vec<(u32, &'v Verdict)> {
-    let mut ranges: Vec<(u32, &Verdict)> = vec![(0, otherwise)];
-    let mut begin = |at: u32, verdict: &'v Verdict| {
+    verdicts: &'v BTreeMap<u32, SeccompVerdict>,
+    otherwise: &'v SeccompVerdict,
+) -> Vec<(u32, &'v SeccompVerdict)> {
+    let mut ranges: Vec<(u32, &SeccompVerdict)> = vec![(0, otherwise)];
+    let mut begin = |at: u32, verdict: &'v SeccompVerdict| {
         if ranges.last().is_some_and(|last| last.0 == at) {
             ranges.pop();
         }
@@ -61,12 +64,12 @@ fn ranges<'v>(
         begin(number, verdict);
         begin(number + 1, otherwise);
     }
-    ranges.push((X32, &Verdict::NOT_THERE));
+    ranges.push((X32, &SeccompVerdict::NOT_THERE));
     ranges
 }
 
 /// Code that finds the range of the loaded number, and gives its verdict.
-fn search(ranges: &[(u32, &Verdict)]) -> Vec<sock_filter> {
+fn search(ranges: &[(u32, &SeccompVerdict)]) -> Vec<sock_filter> {
     if let [(_, verdict)] = ranges {
         return leaf(verdict);
     }
@@ -79,8 +82,8 @@ fn search(ranges: &[(u32, &Verdict)]) -> Vec<sock_filter> {
     out
 }
 
-fn leaf(verdict: &Verdict) -> Vec<sock_filter> {
-    let Verdict::Argument { index, mask, values, then, otherwise } = verdict else {
+fn leaf(verdict: &SeccompVerdict) -> Vec<sock_filter> {
+    let SeccompVerdict::Argument { index, mask, values, then, otherwise } = verdict else {
         return vec![give(verdict)];
     };
     let mut out = vec![statement(LOAD, low_word(*index))];
@@ -104,9 +107,9 @@ fn low_word(index: u8) -> u32 {
     if cfg!(target_endian = "big") { first + 4 } else { first }
 }
 
-fn give(verdict: &Verdict) -> sock_filter {
+fn give(verdict: &SeccompVerdict) -> sock_filter {
     let answer = match verdict {
-        Verdict::Refuse(errno) => libc::SECCOMP_RET_ERRNO | errno.unsigned_abs() & 0xFFF,
+        SeccompVerdict::Refuse(errno) => libc::SECCOMP_RET_ERRNO | errno.unsigned_abs() & 0xFFF,
         _ => libc::SECCOMP_RET_ALLOW,
     };
     statement(RETURN, answer)
@@ -127,7 +130,7 @@ fn distance(instructions: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Rules;
+    use super::super::SeccompRules;
     use super::*;
 
     /// Runs a program as the kernel does. Returns its answer and the number of instructions.
@@ -167,10 +170,11 @@ mod tests {
 
     #[test]
     fn every_number_gets_its_verdict() {
-        let mut rules = Rules::new(Verdict::Allow);
+        let mut rules = SeccompRules::new(SeccompVerdict::Allow);
         let numbers = [0, 1, 2, 5, 7, 8, 100, 333, 334, 440];
         for number in numbers {
-            rules = rules.set(&[number], &Verdict::Refuse(if number < 100 { 1 } else { 38 }));
+            rules =
+                rules.set(&[number], &SeccompVerdict::Refuse(if number < 100 { 1 } else { 38 }));
         }
         let program = rules.compile().program;
         for number in 0..600 {
@@ -186,7 +190,7 @@ mod tests {
 
     #[test]
     fn other_numberings_are_unknown_calls() {
-        let program = Rules::new(Verdict::Allow).compile().program;
+        let program = SeccompRules::new(SeccompVerdict::Allow).compile().program;
         assert_eq!(run(&program, ARCHITECTURE, 59, [0; 6]).0, ALLOWED);
         // x32, and 32-bit programs.
         assert_eq!(run(&program, ARCHITECTURE, X32 + 59, [0; 6]).0, refused(libc::ENOSYS));
@@ -195,17 +199,17 @@ mod tests {
 
     #[test]
     fn arguments_decide() {
-        let rules = Rules::new(Verdict::Allow)
-            .set(&[10], &Verdict::without_bits(0, 0xF0))
-            .set(&[11], &Verdict::only(1, &[3, 5, 7]))
-            .set(&[12], &Verdict::none_of(2, &[1, 2]))
-            .set(&[13], &Verdict::with_bits(0, 0x30));
-        let nested = Verdict::Argument {
+        let rules = SeccompRules::new(SeccompVerdict::Allow)
+            .set(&[10], &SeccompVerdict::without_bits(0, 0xF0))
+            .set(&[11], &SeccompVerdict::only(1, &[3, 5, 7]))
+            .set(&[12], &SeccompVerdict::none_of(2, &[1, 2]))
+            .set(&[13], &SeccompVerdict::with_bits(0, 0x30));
+        let nested = SeccompVerdict::Argument {
             index: 0,
             mask: u32::MAX,
             values: vec![2, 10],
-            then: Box::new(Verdict::only(1, &[1])),
-            otherwise: Box::new(Verdict::Refuse(97)),
+            then: Box::new(SeccompVerdict::only(1, &[1])),
+            otherwise: Box::new(SeccompVerdict::Refuse(97)),
         };
         let program = rules.set(&[14], &nested).compile().program;
         let rows = [
@@ -234,7 +238,9 @@ mod tests {
     #[test]
     fn long_lists_are_searched_quickly() {
         let even: Vec<_> = (0..450).map(|number| number * 2).collect();
-        let program = Rules::new(Verdict::NOT_PERMITTED).set(&even, &Verdict::Allow).compile();
+        let program = SeccompRules::new(SeccompVerdict::NOT_PERMITTED)
+            .set(&even, &SeccompVerdict::Allow)
+            .compile();
         for number in 0..900 {
             let (found, steps) = run(&program.program, ARCHITECTURE, number, [0; 6]);
             assert_eq!(found == ALLOWED, number % 2 == 0, "{number}");

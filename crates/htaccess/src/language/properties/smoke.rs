@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::mutation::Random;
+use crate::mutation::Mutator;
 
 const FILES: &[&[u8]] = &[
     b"RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f [OR]\nRewriteRule ^(a+)+$ /b\\\n\
@@ -56,12 +56,12 @@ const WORDS: &[&[u8]] = &[
 
 #[test]
 fn files() {
-    Random(1).mutations(FILES, WORDS, 4_000, file);
+    Mutator(1).mutations(FILES, WORDS, 4_000, file);
 }
 
 #[test]
 fn words_in_quotes() {
-    Random(2).mutations(
+    Mutator(2).mutations(
         &[b"a b", b"\\\"'", b""],
         &[b"\\", b"\"", b"'", b" ", b"\\\\\""],
         2_000,

@@ -12,7 +12,7 @@ use crate::trace::Event;
 use crate::transaction::Transaction;
 use crate::variables::origin;
 
-/// Applies the redirects of a folder to a request.
+/// Applies the redirects of a folder to a request. `None` if none of them applies.
 pub fn fixup(
     transaction: &mut Transaction<'_>,
     config: &Config,

@@ -169,7 +169,7 @@ fn an_index_changes_nothing() {
         "",
         "x",
     ];
-    let mut random = crate::mutation::Random(7);
+    let mut random = crate::mutation::Mutator(7);
     for _ in 0..200 {
         let lines: Vec<&str> = (0..12).map(|_| sources[random.below(sources.len())]).collect();
         let settings = settings(&lines.join("\n"));

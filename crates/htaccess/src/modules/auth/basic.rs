@@ -6,7 +6,7 @@ use md5::{Digest, Md5};
 use super::files::{self, hash_of, hashes, realm_hash_of};
 use super::{ask, base64, note, password, realm, rendered, shown};
 use crate::evaluation_context::EvaluationContext;
-use crate::expression::Text;
+use crate::expression::StringExpression;
 use crate::host::Verified;
 use crate::merge::Merge;
 use crate::transaction::Denial;
@@ -17,7 +17,7 @@ use crate::transaction::Transaction;
 pub(super) struct Config {
     pub authoritative: Option<bool>,
     /// AuthBasicFake: user and password; `off` is no pair.
-    pub fake: Option<Option<Box<(Text, Text)>>>,
+    pub fake: Option<Option<Box<(StringExpression, StringExpression)>>>,
     /// AuthBasicUseDigestAlgorithm MD5.
     pub uses_digest: Option<bool>,
 }

@@ -19,7 +19,7 @@ use crate::transaction::Transaction;
 mod header;
 mod target;
 
-use header::{Response, Sent};
+use header::{DigestResponse, Sent};
 
 /// The module's configuration.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +44,7 @@ pub(super) fn authenticate(
         return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
     };
     let mut check = Check { config, realm, secret, context };
-    let sent = Response::of(tx.client.request());
+    let sent = DigestResponse::of(tx.client.request());
     match check.run(tx, sent) {
         Ok(()) => Ok(()),
         Err(DigestError::Status(status)) => Err(Denial::Status(status)),
@@ -130,7 +130,7 @@ impl Check<'_> {
     fn known(
         &mut self,
         tx: &mut Transaction<'_>,
-        response: &Response,
+        response: &DigestResponse,
     ) -> Result<Vec<u8>, DigestError> {
         if response.opaque.as_ref().is_some_and(|opaque| !header::is_opaque(opaque)) {
             return Err(again("opaque is not what was sent"));
@@ -163,7 +163,7 @@ impl Check<'_> {
     fn digest_fits(
         &self,
         tx: &Transaction<'_>,
-        response: &Response,
+        response: &DigestResponse,
         secret: &[u8],
     ) -> Result<(), DigestError> {
         let method = tx.client.method().as_str().as_bytes();
@@ -180,7 +180,11 @@ impl Check<'_> {
 
     /// Checks the nonce, and returns its time in microseconds. This is the last check, so that
     /// `stale` means that the password is right.
-    fn nonce_time(&self, tx: &Transaction<'_>, response: &Response) -> Result<u64, DigestError> {
+    fn nonce_time(
+        &self,
+        tx: &Transaction<'_>,
+        response: &DigestResponse,
+    ) -> Result<u64, DigestError> {
         let stale = |what: &str| DigestError::Again {
             what: Some(what.to_owned()),
             is_stale: true,
@@ -247,7 +251,13 @@ impl Check<'_> {
 
     /// Sets Authentication-Info: a proof that the server knows the password as well, and the next
     /// nonce where this one is about to expire.
-    fn inform(&self, tx: &mut Transaction<'_>, response: &Response, secret: &[u8], made: u64) {
+    fn inform(
+        &self,
+        tx: &mut Transaction<'_>,
+        response: &DigestResponse,
+        secret: &[u8],
+        made: u64,
+    ) {
         let proof = self.digest(response, secret, &md5(&[b"", &response.uri]));
         let mut value = [&b"rspauth=\""[..], &proof, b"\""].concat();
         let age = tx.client.time().saturating_sub(made);
@@ -263,7 +273,7 @@ impl Check<'_> {
     }
 
     /// Returns the digest of the user's secret, the nonce and the request's digest.
-    fn digest(&self, response: &Response, secret: &[u8], of: &[u8]) -> Vec<u8> {
+    fn digest(&self, response: &DigestResponse, secret: &[u8], of: &[u8]) -> Vec<u8> {
         md5(&[secret, &response.nonce, &response.nc, &response.cnonce, &response.qop, of])
     }
 

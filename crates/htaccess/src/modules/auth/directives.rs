@@ -1,7 +1,7 @@
 //! Directives about authentication and files of passwords.
 
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
-use crate::expression::Text;
+use crate::expression::StringExpression;
 use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
 use crate::number;
@@ -152,12 +152,12 @@ fn edit_digest(shared: &mut Shared<Config>) -> &mut digest::Config {
 }
 
 fn auth_type(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
-    edit(shared).auth_type = Some(Text::new(0, call.word(0))?);
+    edit(shared).auth_type = Some(StringExpression::new(0, call.word(0))?);
     Ok(())
 }
 
 fn auth_name(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
-    edit(shared).name = Some(Text::new(0, call.word(0))?);
+    edit(shared).name = Some(StringExpression::new(0, call.word(0))?);
     Ok(())
 }
 
@@ -202,7 +202,10 @@ fn auth_basic_fake(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), C
         None
     } else {
         let password = call.words.get(1).map_or(&b"password"[..], |word| word);
-        Some(Box::new((Text::new(0, call.word(0))?, Text::new(1, password)?)))
+        Some(Box::new((
+            StringExpression::new(0, call.word(0))?,
+            StringExpression::new(1, password)?,
+        )))
     };
     edit(shared).basic.fake = Some(fake);
     Ok(())

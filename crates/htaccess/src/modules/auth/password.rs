@@ -10,13 +10,13 @@ use super::{base64, des_crypt, md5_crypt};
 /// Whether the comparison takes so long that it should not block an event loop: tens of
 /// microseconds to seconds, by the form and the cost of the hash.
 pub fn is_slow(hash: &[u8]) -> bool {
-    !matches!(Form::of(hash), Form::Sha1(_) | Form::Unknown)
+    !matches!(HashForm::of(hash), HashForm::Sha1(_) | HashForm::Unknown)
 }
 
 /// Whether the form of the hash is known. No password fits a hash of an unknown form, such as a
 /// plain password.
 pub fn is_known(hash: &[u8]) -> bool {
-    !matches!(Form::of(hash), Form::Unknown)
+    !matches!(HashForm::of(hash), HashForm::Unknown)
 }
 
 /// Whether the password fits. The time does not depend on the place of the first difference.
@@ -24,18 +24,18 @@ pub fn fits(hash: &[u8], password: &[u8]) -> bool {
     // The password as a C program sees it.
     let end = password.iter().position(|byte| *byte == 0).unwrap_or(password.len());
     let password = &password[..end];
-    match Form::of(hash) {
-        Form::Bcrypt(hash) => bcrypt::verify(password, hash).unwrap_or(false),
-        Form::Sha1(expected) => same(expected, &base64::encode(&Sha1::digest(password))),
-        Form::Md5 { magic, salt, expected }
+    match HashForm::of(hash) {
+        HashForm::Bcrypt(hash) => bcrypt::verify(password, hash).unwrap_or(false),
+        HashForm::Sha1(expected) => same(expected, &base64::encode(&Sha1::digest(password))),
+        HashForm::Md5 { magic, salt, expected }
             if magic == APR1 || password.len() <= LONGEST_FOR_CRYPT =>
         {
             same(expected, &md5_crypt::hash(magic, salt, password))
         }
         _ if password.len() > LONGEST_FOR_CRYPT => false,
-        Form::Sha2(sha2) => sha2.fits(password),
-        Form::Des(hash) => same(hash, &des_crypt::hash([hash[0], hash[1]], password)),
-        Form::Md5 { .. } | Form::Unknown => false,
+        HashForm::Sha2(sha2) => sha2.fits(password),
+        HashForm::Des(hash) => same(hash, &des_crypt::hash([hash[0], hash[1]], password)),
+        HashForm::Md5 { .. } | HashForm::Unknown => false,
     }
 }
 
@@ -45,7 +45,7 @@ pub(super) fn same(expected: &[u8], found: &[u8]) -> bool {
     expected.len() == found.len() && black_box(differences) == 0
 }
 
-enum Form<'h> {
+enum HashForm<'h> {
     Bcrypt(&'h str),
     Sha1(&'h [u8]),
     Md5 {
@@ -66,33 +66,33 @@ struct Sha2<'h> {
     expected: &'h [u8],
 }
 
-impl<'h> Form<'h> {
-    fn of(hash: &'h [u8]) -> Form<'h> {
-        let known = Form::bcrypt(hash)
-            .or_else(|| hash.strip_prefix(b"{SHA}").map(Form::Sha1))
-            .or_else(|| Form::md5(APR1, hash))
-            .or_else(|| Form::md5(b"$1$", hash))
-            .or_else(|| Sha2::of(hash).map(Form::Sha2));
+impl<'h> HashForm<'h> {
+    fn of(hash: &'h [u8]) -> HashForm<'h> {
+        let known = HashForm::bcrypt(hash)
+            .or_else(|| hash.strip_prefix(b"{SHA}").map(HashForm::Sha1))
+            .or_else(|| HashForm::md5(APR1, hash))
+            .or_else(|| HashForm::md5(b"$1$", hash))
+            .or_else(|| Sha2::of(hash).map(HashForm::Sha2));
         known.unwrap_or(match hash {
             [..] if hash.len() == 13
                 && hash.iter().all(|byte| md5_crypt::DIGITS.contains(byte)) =>
             {
-                Form::Des(hash)
+                HashForm::Des(hash)
             }
-            _ => Form::Unknown,
+            _ => HashForm::Unknown,
         })
     }
 
-    fn bcrypt(hash: &[u8]) -> Option<Form<'_>> {
+    fn bcrypt(hash: &[u8]) -> Option<HashForm<'_>> {
         let is_one = [&b"$2a$"[..], b"$2b$", b"$2y$"].iter().any(|id| hash.starts_with(id));
         let cost = std::str::from_utf8(hash.get(4..6)?).ok()?.parse::<u8>().ok()?;
         let is_bearable = cost <= HIGHEST_BCRYPT_COST;
-        (is_one && is_bearable).then_some(Form::Bcrypt(std::str::from_utf8(hash).ok()?))
+        (is_one && is_bearable).then_some(HashForm::Bcrypt(std::str::from_utf8(hash).ok()?))
     }
 
-    fn md5(magic: &'static [u8], hash: &'h [u8]) -> Option<Form<'h>> {
+    fn md5(magic: &'static [u8], hash: &'h [u8]) -> Option<HashForm<'h>> {
         let (salt, expected) = salt_and_rest(hash.strip_prefix(magic)?)?;
-        (salt.len() <= 8).then_some(Form::Md5 { magic, salt, expected })
+        (salt.len() <= 8).then_some(HashForm::Md5 { magic, salt, expected })
     }
 }
 

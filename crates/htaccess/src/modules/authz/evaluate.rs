@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use howdah_http::{Scheme, Status};
 
 use crate::evaluation_context::EvaluationContext;
-use crate::expression::Text;
+use crate::expression::StringExpression;
 use crate::host::{LookedUp, Owners};
 use crate::method_set::MethodSet;
 use crate::network::{in_domain, is_local};
@@ -269,7 +269,7 @@ impl RequireEvaluation<'_, '_> {
         }
     }
 
-    fn rendered(&mut self, text: &Text) -> Result<Vec<u8>, String> {
+    fn rendered(&mut self, text: &StringExpression) -> Result<Vec<u8>, String> {
         text.render(self.tx, self.context).map(|line| line.into_owned())
     }
 

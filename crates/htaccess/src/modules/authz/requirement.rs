@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::directive::Call;
-use crate::expression::{Expression, Text};
+use crate::expression::{Expression, StringExpression};
 use crate::language::{word, words};
 use crate::method_set::MethodSet;
 use crate::mistake::Complaint;
@@ -61,7 +61,7 @@ pub(super) enum RequiredNames {
     /// The same for every request.
     Literal(Box<[Box<[u8]>]>),
     /// Split when it is rendered.
-    Expression(Text),
+    Expression(StringExpression),
 }
 
 impl Requirement {
@@ -136,8 +136,8 @@ const ELSEWHERE: &[&str] = &[
 
 impl RequiredNames {
     fn new(text: &[u8]) -> Result<RequiredNames, Complaint> {
-        Ok(match Text::new(0, text)? {
-            Text::Literal(text) => RequiredNames::Literal(split(&text)),
+        Ok(match StringExpression::new(0, text)? {
+            StringExpression::Literal(text) => RequiredNames::Literal(split(&text)),
             text => RequiredNames::Expression(text),
         })
     }

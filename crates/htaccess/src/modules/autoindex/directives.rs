@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use super::items::{AutoindexItem, By, Description};
 use super::options::{AutoindexOptions, DEFAULT_WIDTH, Width};
-use super::{Config, Key};
-use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use super::{Config, SortKey};
+use crate::directive::{Apply, Arguments, Call, Directive, DirectiveResult, Overrides, Support};
 use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
-
-type Outcome = Result<(), Complaint>;
 
 fn item(call: &Call<'_>, by: By, to: &[u8], data: &[u8]) -> Arc<AutoindexItem> {
     let to: &[u8] = match to {
@@ -20,7 +18,7 @@ fn item(call: &Call<'_>, by: By, to: &[u8], data: &[u8]) -> Arc<AutoindexItem> {
 }
 
 /// `AddIcon icon name…`; `(TEXT,icon)` sets the icon's text.
-fn add_icon(call: &Call<'_>, shared: &mut Shared<Config>, by: By) -> Outcome {
+fn add_icon(call: &Call<'_>, shared: &mut Shared<Config>, by: By) -> DirectiveResult {
     let icon = call.word(0);
     let (alt, icon) = match icon {
         [b'(', inner @ ..] => {
@@ -41,13 +39,13 @@ fn add_icon(call: &Call<'_>, shared: &mut Shared<Config>, by: By) -> Outcome {
 }
 
 /// `AddAlt text name…`.
-fn add_alt(call: &Call<'_>, shared: &mut Shared<Config>, by: By) -> Outcome {
+fn add_alt(call: &Call<'_>, shared: &mut Shared<Config>, by: By) -> DirectiveResult {
     let items = call.words[1..].iter().map(|to| item(call, by, to, call.word(0)));
     edit(shared).alts.extend(items);
     Ok(())
 }
 
-fn add_description(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
+fn add_description(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
     let descriptions = &mut edit(shared).descriptions;
     for pattern in &call.words[1..] {
         descriptions.push(Arc::new(Description {
@@ -58,7 +56,7 @@ fn add_description(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
     Ok(())
 }
 
-fn index_ignore(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
+fn index_ignore(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
     let folder = &call.scope.context.folder;
     let items = call.words.iter().map(|word| {
         Arc::new(AutoindexItem {
@@ -72,17 +70,17 @@ fn index_ignore(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
     Ok(())
 }
 
-fn index_order_default(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
+fn index_order_default(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
     let descending = match call.word(0).to_ascii_lowercase().as_slice() {
         b"ascending" => false,
         b"descending" => true,
         _ => return Err(Complaint::about(0, "there are Ascending and Descending")),
     };
     let key = match call.word(1).to_ascii_lowercase().as_slice() {
-        b"name" => Key::Name,
-        b"date" => Key::Modified,
-        b"size" => Key::Size,
-        b"description" => Key::Description,
+        b"name" => SortKey::Name,
+        b"date" => SortKey::Modified,
+        b"size" => SortKey::Size,
+        b"description" => SortKey::Description,
         _ => {
             return Err(Complaint::about(1, "there are Name, Date, Size and Description"));
         }
@@ -94,7 +92,7 @@ fn index_order_default(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome 
 }
 
 /// `IndexOptions [+|-]option…`.
-fn index_options(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
+fn index_options(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
     let config = edit(shared);
     for (index, word) in call.words.iter().enumerate() {
         let (sign, word) = match &word[..] {

@@ -32,7 +32,7 @@ pub(super) struct Description {
 }
 
 /// The entry that is looked up.
-pub(super) struct Subject<'s> {
+pub(super) struct EntrySubject<'s> {
     /// An absolute path, `^^DIRECTORY^^` or `^^BLANKICON^^`.
     pub path: &'s [u8],
     /// Without parameters.
@@ -42,10 +42,10 @@ pub(super) struct Subject<'s> {
     pub path_only: bool,
 }
 
-impl<'s> Subject<'s> {
+impl<'s> EntrySubject<'s> {
     /// Returns a subject that is looked up by its path alone.
-    pub(super) fn path(path: &'s [u8]) -> Subject<'s> {
-        Subject {
+    pub(super) fn path(path: &'s [u8]) -> EntrySubject<'s> {
+        EntrySubject {
             path,
             media_type: None,
             encoding: None,
@@ -70,7 +70,7 @@ impl AutoindexItem {
         }
     }
 
-    fn is_for(&self, subject: &Subject<'_>) -> bool {
+    fn is_for(&self, subject: &EntrySubject<'_>) -> bool {
         let is_special = subject.path.starts_with(b"^");
         if !is_special && !subject.path.starts_with(&self.folder) {
             return false;
@@ -93,7 +93,10 @@ impl AutoindexItem {
 }
 
 /// Returns the first item that matches the subject.
-pub(super) fn find<'i>(items: &'i [Arc<AutoindexItem>], subject: &Subject<'_>) -> Option<&'i [u8]> {
+pub(super) fn find<'i>(
+    items: &'i [Arc<AutoindexItem>],
+    subject: &EntrySubject<'_>,
+) -> Option<&'i [u8]> {
     items.iter().find(|item| item.is_for(subject)).map(|item| &*item.data)
 }
 

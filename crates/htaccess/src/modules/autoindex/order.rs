@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::Key;
+use super::SortKey;
 
 /// A row of the list: the values shown for an entry.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +23,7 @@ pub(super) struct Row<'r> {
 /// The order of rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowOrder {
-    pub key: Key,
+    pub key: SortKey,
     pub descending: bool,
     pub by_version: bool,
     pub ignore_case: bool,
@@ -68,10 +68,10 @@ impl RowOrder {
 
     fn by_key(&self, a: &Row<'_>, b: &Row<'_>) -> Ordering {
         match self.key {
-            Key::Name => Ordering::Equal,
-            Key::Modified => a.modified.cmp(&b.modified),
-            Key::Size => a.size.cmp(&b.size),
-            Key::Description => {
+            SortKey::Name => Ordering::Equal,
+            SortKey::Modified => a.modified.cmp(&b.modified),
+            SortKey::Size => a.size.cmp(&b.size),
+            SortKey::Description => {
                 let (a, b) = (a.description.unwrap_or_default(), b.description.unwrap_or_default());
                 if self.by_version {
                     versions(a, b, false)
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_thousand_rows() {
         let order = RowOrder {
-            key: Key::Name,
+            key: SortKey::Name,
             descending: false,
             by_version: true,
             ignore_case: false,

@@ -1,11 +1,11 @@
 //! A listing's HTML.
 
-use super::items::{Subject, description, find, is_ignored};
+use super::items::{EntrySubject, description, find, is_ignored};
 use super::options::{AutoindexOptions, DEFAULT_WIDTH, Width};
 use super::order::{Row, RowOrder};
-use super::query::Wanted;
+use super::query::ListingOrder;
 use super::table::{self, Widths};
-use super::{Config, Entry, Insert, Listing};
+use super::{Config, FolderEntry, Insert, Listing};
 use crate::client::Client;
 use crate::escape;
 use crate::evaluation_context::EvaluationContext;
@@ -15,7 +15,7 @@ use crate::transaction::Transaction;
 pub(super) struct Maker<'m> {
     pub client: Client<'m>,
     pub config: &'m Config,
-    pub wanted: Wanted,
+    pub wanted: ListingOrder,
     pub out: Vec<u8>,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn page(
     let mut maker = Maker {
         client: tx.client,
         config,
-        wanted: Wanted::of(config, tx.state.args.as_deref()),
+        wanted: ListingOrder::of(config, tx.state.args.as_deref()),
         out: Vec::new(),
     };
     let folder = match tx.state.filename.ends_with(b"/") {
@@ -107,7 +107,7 @@ fn parent<'r>(maker: &Maker<'r>, folder: &[u8], uri: &[u8]) -> Option<Row<'r>> {
     };
     if maker.has(AutoindexOptions::FANCY) {
         let config = maker.config;
-        let subject = Subject::path(&path);
+        let subject = EntrySubject::path(&path);
         row.icon = find(&config.icons, &subject).or_else(|| find(&config.icons, &DIRECTORY));
         let alt = find(&config.alts, &subject).or_else(|| find(&config.alts, &DIRECTORY));
         row.alt = Some(alt.unwrap_or(b"PARENTDIR"));
@@ -116,7 +116,7 @@ fn parent<'r>(maker: &Maker<'r>, folder: &[u8], uri: &[u8]) -> Option<Row<'r>> {
     Some(row)
 }
 
-fn row<'r>(maker: &Maker<'r>, folder: &[u8], entry: &Entry) -> Option<Row<'r>> {
+fn row<'r>(maker: &Maker<'r>, folder: &[u8], entry: &FolderEntry) -> Option<Row<'r>> {
     let config = maker.config;
     let path = [folder, &entry.name].concat();
     if !maker.wanted.takes(&entry.name) || is_ignored(config, &path) {
@@ -135,14 +135,14 @@ fn row<'r>(maker: &Maker<'r>, folder: &[u8], entry: &Entry) -> Option<Row<'r>> {
     row.modified = Some(entry.modified);
     row.description = description(config, &path);
     if entry.is_directory {
-        let subject = Subject::path(&path);
+        let subject = EntrySubject::path(&path);
         row.is_first = maker.has(AutoindexOptions::FOLDERS_FIRST);
         row.icon = find(&config.icons, &subject).or_else(|| find(&config.icons, &DIRECTORY));
         let alt = find(&config.alts, &subject).or_else(|| find(&config.alts, &DIRECTORY));
         row.alt = Some(alt.unwrap_or(b"DIR"));
     } else {
         let media_type = entry.content_type.as_deref();
-        let subject = Subject {
+        let subject = EntrySubject {
             path: &path,
             media_type: media_type
                 .and_then(|value| value.split(|byte| b"; \t".contains(byte)).next()),
@@ -157,7 +157,7 @@ fn row<'r>(maker: &Maker<'r>, folder: &[u8], entry: &Entry) -> Option<Row<'r>> {
 }
 
 /// The subject for every folder.
-const DIRECTORY: Subject<'static> = Subject {
+const DIRECTORY: EntrySubject<'static> = EntrySubject {
     path: b"^^DIRECTORY^^",
     media_type: None,
     encoding: None,

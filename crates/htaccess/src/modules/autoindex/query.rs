@@ -1,14 +1,14 @@
 //! The query of a listing: `C=M;O=D;F=2;V=1;P=*.txt`.
 
 use super::options::AutoindexOptions;
-use super::{Config, Key};
+use super::{Config, SortKey};
 use crate::escape;
 
 /// The order and form that the query and the directives result in.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct ListingOrder {
     pub options: AutoindexOptions,
-    pub key: Key,
+    pub key: SortKey,
     pub descending: bool,
     /// The pattern that listed names match.
     pub pattern: Option<Vec<u8>>,
@@ -16,11 +16,11 @@ pub(super) struct Wanted {
     pub carried: Vec<u8>,
 }
 
-impl Wanted {
-    pub(super) fn of(config: &Config, query: Option<&[u8]>) -> Wanted {
-        let mut wanted = Wanted {
+impl ListingOrder {
+    pub(super) fn of(config: &Config, query: Option<&[u8]>) -> ListingOrder {
+        let mut wanted = ListingOrder {
             options: config.options,
-            key: config.key.unwrap_or(Key::Name),
+            key: config.key.unwrap_or(SortKey::Name),
             descending: config.descending.unwrap_or(false),
             pattern: None,
             carried: Vec::new(),
@@ -42,7 +42,7 @@ impl Wanted {
 
     fn argument(&mut self, argument: &[u8], carried: &mut [Vec<u8>; 3]) -> bool {
         match argument {
-            [b'C', b'=', key] => match Key::of_letter(*key) {
+            [b'C', b'=', key] => match SortKey::of_letter(*key) {
                 Some(key) => self.key = key,
                 None => return false,
             },
@@ -76,13 +76,13 @@ impl Wanted {
     }
 }
 
-impl Key {
-    fn of_letter(letter: u8) -> Option<Key> {
+impl SortKey {
+    fn of_letter(letter: u8) -> Option<SortKey> {
         match letter {
-            b'N' => Some(Key::Name),
-            b'M' => Some(Key::Modified),
-            b'S' => Some(Key::Size),
-            b'D' => Some(Key::Description),
+            b'N' => Some(SortKey::Name),
+            b'M' => Some(SortKey::Modified),
+            b'S' => Some(SortKey::Size),
+            b'D' => Some(SortKey::Description),
             _ => None,
         }
     }
@@ -90,10 +90,10 @@ impl Key {
     /// Returns the letter of the key in a query.
     pub(super) fn letter(self) -> char {
         match self {
-            Key::Name => 'N',
-            Key::Modified => 'M',
-            Key::Size => 'S',
-            Key::Description => 'D',
+            SortKey::Name => 'N',
+            SortKey::Modified => 'M',
+            SortKey::Size => 'S',
+            SortKey::Description => 'D',
         }
     }
 }

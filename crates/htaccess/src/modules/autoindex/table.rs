@@ -2,11 +2,11 @@
 
 use howdah_http::date;
 
-use super::items::{Subject, find};
+use super::items::{EntrySubject, find};
 use super::options::{AutoindexOptions, Width};
 use super::order::Row;
 use super::page::Maker;
-use super::{Config, Key};
+use super::{Config, SortKey};
 use crate::escape;
 use crate::evaluation_context::EvaluationContext;
 
@@ -81,16 +81,21 @@ fn table_head(maker: &mut Maker<'_>) -> String {
         columns += 1;
     }
     cell(maker, "<th", "indexcolname", "");
-    heading(maker, "Name", Key::Name);
+    heading(maker, "Name", SortKey::Name);
     let others = [
         (
             AutoindexOptions::SUPPRESS_LAST_MODIFIED,
             "indexcollastmod",
             "Last modified",
-            Key::Modified,
+            SortKey::Modified,
         ),
-        (AutoindexOptions::SUPPRESS_SIZE, "indexcolsize", "Size", Key::Size),
-        (AutoindexOptions::SUPPRESS_DESCRIPTION, "indexcoldesc", "Description", Key::Description),
+        (AutoindexOptions::SUPPRESS_SIZE, "indexcolsize", "Size", SortKey::Size),
+        (
+            AutoindexOptions::SUPPRESS_DESCRIPTION,
+            "indexcoldesc",
+            "Description",
+            SortKey::Description,
+        ),
     ];
     for (suppressed, class, text, key) in others {
         if !maker.has(suppressed) {
@@ -113,7 +118,7 @@ fn table_head(maker: &mut Maker<'_>) -> String {
 
 /// Writes a column's name, as a link that sorts by the column, in the opposite order if it is
 /// sorted by the column already.
-fn heading(maker: &mut Maker<'_>, text: &str, key: Key) {
+fn heading(maker: &mut Maker<'_>, text: &str, key: SortKey) {
     if maker.has(AutoindexOptions::SUPPRESS_SORTING) {
         return maker.put(text);
     }
@@ -128,7 +133,7 @@ fn heading(maker: &mut Maker<'_>, text: &str, key: Key) {
 /// Writes the icon above the others. Returns whether there is one.
 fn blank_icon(maker: &mut Maker<'_>, alt: &str) -> bool {
     let config = maker.config;
-    match find(&config.icons, &Subject::path(b"^^BLANKICON^^")) {
+    match find(&config.icons, &EntrySubject::path(b"^^BLANKICON^^")) {
         Some(icon) => {
             image(maker, icon, alt.as_bytes());
             true
@@ -241,18 +246,18 @@ fn text_head(maker: &mut Maker<'_>, widths: Widths) {
             false => maker.put("      "),
         }
     }
-    heading(maker, "Name", Key::Name);
+    heading(maker, "Name", SortKey::Name);
     maker.put(vec![b' '; widths.name.saturating_sub(4) + 1]);
     if !maker.has(AutoindexOptions::SUPPRESS_LAST_MODIFIED) {
-        heading(maker, "Last modified", Key::Modified);
+        heading(maker, "Last modified", SortKey::Modified);
         maker.put("      ");
     }
     if !maker.has(AutoindexOptions::SUPPRESS_SIZE) {
-        heading(maker, "Size", Key::Size);
+        heading(maker, "Size", SortKey::Size);
         maker.put("  ");
     }
     if !maker.has(AutoindexOptions::SUPPRESS_DESCRIPTION) {
-        heading(maker, "Description", Key::Description);
+        heading(maker, "Description", SortKey::Description);
     }
     match maker.has(AutoindexOptions::SUPPRESS_RULES) {
         true => maker.put("\n"),

@@ -2,8 +2,8 @@ use super::*;
 use crate::Settings;
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
 
-fn entry(name: &str, size: u64, minute: i64) -> Entry {
-    Entry {
+fn entry(name: &str, size: u64, minute: i64) -> FolderEntry {
+    FolderEntry {
         name: name.into(),
         size,
         modified: (1_577_880_000 + minute * 60) * 1_000_000,

@@ -1,7 +1,7 @@
 //! The directives of core that are allowed in a folder.
 
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
-use crate::expression::Text;
+use crate::expression::StringExpression;
 use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
 use crate::number;
@@ -277,7 +277,7 @@ fn force_type(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Compla
 }
 
 fn set_handler(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
-    let handler = Text::new(0, call.word(0))?;
+    let handler = StringExpression::new(0, call.word(0))?;
     edit(shared).handler = Some((call.kept_place(), handler));
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
 
 use super::Config;
-use crate::expression::Text;
+use crate::expression::StringExpression;
 use crate::number::leading_integer;
 
 /// The document for an error.
@@ -16,16 +16,16 @@ pub enum ErrorDocument {
     /// The server's own page: `default` undoes what is configured above.
     Default,
     /// This text, as `text/html`.
-    Message(Text),
+    Message(StringExpression),
     /// Another URL: a path of this site begins with `/` once it is rendered; a URL with a scheme is
     /// redirected to with 302; anything else is the site's mistake, and the server's own page is
     /// sent.
-    Url(Text),
+    Url(StringExpression),
 }
 
 /// The destination of a rendered [`ErrorDocument::Url`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Destination {
+pub enum ErrorDestination {
     /// A path of this site, to be fetched with GET.
     Local,
     /// A full URL, to be redirected to.
@@ -35,13 +35,13 @@ pub enum Destination {
 }
 
 /// Returns the destination of a rendered URL of `ErrorDocument`.
-pub fn destination(url: &[u8]) -> Destination {
+pub fn destination(url: &[u8]) -> ErrorDestination {
     if is_url(url) {
-        Destination::Remote
+        ErrorDestination::Remote
     } else if url.first() == Some(&b'/') {
-        Destination::Local
+        ErrorDestination::Local
     } else {
-        Destination::Invalid
+        ErrorDestination::Invalid
     }
 }
 
@@ -73,9 +73,9 @@ pub(super) fn apply(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), 
     let document = if text.eq_ignore_ascii_case(b"default") {
         ErrorDocument::Default
     } else if is_message {
-        ErrorDocument::Message(Text::new(1, text)?)
+        ErrorDocument::Message(StringExpression::new(1, text)?)
     } else {
-        ErrorDocument::Url(Text::new(1, text)?)
+        ErrorDocument::Url(StringExpression::new(1, text)?)
     };
     let config: &mut Config = edit(shared);
     config.error_documents = with(&config.error_documents, status, document);

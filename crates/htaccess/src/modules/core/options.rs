@@ -47,7 +47,8 @@ impl Options {
         self.0 & other.0 == other.0
     }
 
-    /// Returns the options that a word of `Options` or of `AllowOverride Options=…` means.
+    /// Returns the options that a word of `Options` or of `AllowOverride Options=…` means. `None`
+    /// for another word.
     pub fn named(word: &[u8]) -> Option<Options> {
         const WORDS: &[(&str, Options)] = &[
             ("Indexes", Options::INDEXES),

@@ -133,12 +133,12 @@ fn the_closer_error_document_holds() {
 #[test]
 fn destinations() {
     for (url, expected) in [
-        (&b"/x"[..], Destination::Local),
-        (b"http://x/", Destination::Remote),
-        (b"mailto:x", Destination::Remote),
-        (b"x", Destination::Invalid),
-        (b":x", Destination::Invalid),
-        (b"", Destination::Invalid),
+        (&b"/x"[..], ErrorDestination::Local),
+        (b"http://x/", ErrorDestination::Remote),
+        (b"mailto:x", ErrorDestination::Remote),
+        (b"x", ErrorDestination::Invalid),
+        (b":x", ErrorDestination::Invalid),
+        (b"", ErrorDestination::Invalid),
     ] {
         assert_eq!(destination(url), expected, "{url:?}");
     }

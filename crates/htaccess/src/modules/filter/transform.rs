@@ -189,7 +189,7 @@ mod tests {
     use zstd_safe::{DCtx, DParameter};
 
     use super::*;
-    use crate::mutation::Random;
+    use crate::mutation::Mutator;
 
     fn page() -> Vec<u8> {
         (0..20_000u32)
@@ -280,7 +280,7 @@ mod tests {
     /// end gives the whole.
     #[test]
     fn pieces_and_flushes_change_nothing() {
-        let mut random = Random(11);
+        let mut random = Mutator(11);
         for round in 0..16 {
             let mut content = page();
             content.truncate(random.below(if round % 4 == 0 { 200_000 } else { 5_000 }));

@@ -18,7 +18,7 @@ mod edit;
 
 /// The table of fields that rules change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Table {
+pub(super) enum HeaderTable {
     /// The request's.
     Request,
     /// Those of a successful response.
@@ -27,42 +27,42 @@ pub(super) enum Table {
     Always,
 }
 
-impl Table {
+impl HeaderTable {
     /// Returns the table, to be changed.
     fn edit<'t>(self, tx: &'t mut Transaction<'_>) -> &'t mut Fields {
         match self {
-            Table::Request => tx.edit_request_fields(),
-            Table::Success => &mut tx.state.fields,
-            Table::Always => &mut tx.state.error_fields,
+            HeaderTable::Request => tx.edit_request_fields(),
+            HeaderTable::Success => &mut tx.state.fields,
+            HeaderTable::Always => &mut tx.state.error_fields,
         }
     }
 
     /// Whether the rule is about the response's media type, which Apache keeps apart from both
     /// tables (`r->content_type`) and sends instead of the tables' field.
     fn holds_media_type(self, rule: &HeaderRule) -> bool {
-        self != Table::Request && rule.is_content_type()
+        self != HeaderTable::Request && rule.is_content_type()
     }
 
     fn contains(self, tx: &Transaction<'_>, name: &[u8]) -> bool {
         match self {
-            Table::Request => tx.request_field(name).is_some(),
-            Table::Success | Table::Always => self.read(tx).contains(name),
+            HeaderTable::Request => tx.request_field(name).is_some(),
+            HeaderTable::Success | HeaderTable::Always => self.read(tx).contains(name),
         }
     }
 
     /// Returns the number of fields, for the meter alone.
     fn length(self, tx: &Transaction<'_>) -> usize {
         match self {
-            Table::Request => tx.request_field_count(),
-            Table::Success | Table::Always => self.read(tx).len(),
+            HeaderTable::Request => tx.request_field_count(),
+            HeaderTable::Success | HeaderTable::Always => self.read(tx).len(),
         }
     }
 
     fn read<'t>(self, tx: &'t Transaction<'_>) -> &'t Fields {
         match self {
-            Table::Request => tx.request_fields(),
-            Table::Success => &tx.state.fields,
-            Table::Always => &tx.state.error_fields,
+            HeaderTable::Request => tx.request_fields(),
+            HeaderTable::Success => &tx.state.fields,
+            HeaderTable::Always => &tx.state.error_fields,
         }
     }
 }
@@ -71,7 +71,7 @@ impl Table {
 pub(super) fn apply(
     tx: &mut Transaction<'_>,
     rules: &[Arc<HeaderRule>],
-    table: Table,
+    table: HeaderTable,
     context: &mut dyn EvaluationContext,
 ) -> Result<(), Status> {
     for rule in rules {
@@ -151,7 +151,7 @@ fn idle(
 fn act(
     tx: &mut Transaction<'_>,
     rule: &HeaderRule,
-    table: Table,
+    table: HeaderTable,
     context: &mut dyn EvaluationContext,
 ) -> Result<(), Status> {
     match &rule.action {

@@ -2,14 +2,12 @@
 
 use super::extension::Aspect;
 use super::{Config, MultiviewsMatch};
-use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Call, Directive, DirectiveResult, Overrides, Support};
 use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
 
-type Outcome = Result<(), Complaint>;
-
 /// `AddX value extension…`.
-fn add(call: &Call<'_>, shared: &mut Shared<Config>, aspect: Aspect) -> Outcome {
+fn add(call: &Call<'_>, shared: &mut Shared<Config>, aspect: Aspect) -> DirectiveResult {
     let value = call.word(0).to_ascii_lowercase();
     let config = edit(shared);
     for word in &call.words[1..] {
@@ -20,7 +18,7 @@ fn add(call: &Call<'_>, shared: &mut Shared<Config>, aspect: Aspect) -> Outcome 
 }
 
 /// `RemoveX extension…`.
-fn remove(call: &Call<'_>, shared: &mut Shared<Config>, aspect: Aspect) -> Outcome {
+fn remove(call: &Call<'_>, shared: &mut Shared<Config>, aspect: Aspect) -> DirectiveResult {
     let config = edit(shared);
     for word in call.words {
         let name = extension(word);
@@ -44,17 +42,17 @@ fn extension(word: &[u8]) -> Box<[u8]> {
     word.strip_prefix(b".").unwrap_or(word).to_ascii_lowercase().into()
 }
 
-fn default_language(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
+fn default_language(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
     edit(shared).default_language = Some(call.word(0).into());
     Ok(())
 }
 
-fn mod_mime_use_path_info(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
+fn mod_mime_use_path_info(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
     edit(shared).use_path_info = Some(call.flag());
     Ok(())
 }
 
-fn multiviews_match(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
+fn multiviews_match(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
     let set = &mut edit(shared).multiviews_match;
     for (index, word) in call.words.iter().enumerate() {
         let MultiviewsMatch { any, negotiated, handlers, filters } = *set;

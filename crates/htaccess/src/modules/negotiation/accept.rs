@@ -20,7 +20,7 @@ pub(super) struct AcceptItem {
 
 /// The client's preferences. `None` is a field that was not sent.
 #[derive(Debug)]
-pub(super) struct Accepted {
+pub(super) struct Preferences {
     /// Never empty: `*/*` where Accept is missing.
     pub types: Vec<AcceptItem>,
     /// Whether Accept has qualities. Where it has none, `*/*` counts as a last resort.
@@ -41,12 +41,12 @@ pub(super) struct Accepted {
     pub is_literal: bool,
 }
 
-impl Accepted {
+impl Preferences {
     /// Returns the preferences of a request.
-    pub(super) fn of(tx: &Transaction<'_>) -> Accepted {
+    pub(super) fn of(tx: &Transaction<'_>) -> Preferences {
         let types = items(tx, b"accept");
         let reads = matches!(tx.state.method, Method::Get | Method::Head);
-        let mut accepted = Accepted {
+        let mut accepted = Preferences {
             is_weighed: types.iter().flatten().any(|item| item.quality < 1.0),
             types: types.unwrap_or_else(|| vec![AcceptItem::new(b"*/*")]),
             languages: items(tx, b"accept-language"),

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use super::accept::Accepted;
-use super::variants::Variant;
+use super::accept::Preferences;
+use super::variants::FileVariant;
 use crate::escape;
 use crate::fields::append;
 use crate::transaction::Transaction;
@@ -11,8 +11,8 @@ use crate::transaction::Transaction;
 /// Sets Vary, TCN, Content-Location, Alternates, and the list for the page of an error.
 pub(super) fn fields(
     tx: &mut Transaction<'_>,
-    accepted: &Accepted,
-    variants: &[Variant],
+    accepted: &Preferences,
+    variants: &[FileVariant],
     best: Option<usize>,
 ) {
     let fields = &mut tx.state.error_fields;
@@ -36,9 +36,9 @@ pub(super) fn fields(
 }
 
 /// Returns the request fields that the variants differ in, for Vary.
-fn vary(is_transparent: bool, variants: &[Variant]) -> Vec<u8> {
+fn vary(is_transparent: bool, variants: &[FileVariant]) -> Vec<u8> {
     let first = &variants[0];
-    let differ = |differs: &dyn Fn(&Variant) -> bool| variants.iter().any(differs);
+    let differ = |differs: &dyn Fn(&FileVariant) -> bool| variants.iter().any(differs);
     let dimensions: [(&[u8], bool); 5] = [
         (b"negotiate", is_transparent),
         (b"accept", differ(&|variant| variant.media_type != first.media_type)),
@@ -52,12 +52,12 @@ fn vary(is_transparent: bool, variants: &[Variant]) -> Vec<u8> {
 }
 
 /// Returns the field Alternates (RFC 2295 §8.3).
-fn alternates(variants: &[Variant]) -> Vec<u8> {
+fn alternates(variants: &[FileVariant]) -> Vec<u8> {
     let entries: Vec<Vec<u8>> = variants.iter().map(alternate).collect();
     entries.join(&b", "[..])
 }
 
-fn alternate(variant: &Variant) -> Vec<u8> {
+fn alternate(variant: &FileVariant) -> Vec<u8> {
     let quality = format!("{:.3}", variant.source_quality);
     let quality = match quality.trim_end_matches('0') {
         whole if whole.ends_with('.') => &whole[..whole.len() - 1],
@@ -84,7 +84,7 @@ fn alternate(variant: &Variant) -> Vec<u8> {
 }
 
 /// Returns HTML with a link for each variant.
-fn list(variants: &[Variant]) -> Vec<u8> {
+fn list(variants: &[FileVariant]) -> Vec<u8> {
     let mut out = b"Available variants:\n<ul>\n".to_vec();
     for variant in variants {
         let name = [

@@ -1,9 +1,9 @@
 //! The choice of the best variant.
 
 use super::Config;
-use super::accept::Accepted;
+use super::accept::Preferences;
 use super::quality::{is_plain, weigh, weigh_language};
-use super::variants::Variant;
+use super::variants::FileVariant;
 use crate::transaction::Transaction;
 
 /// Returns the best variant's index; `None` where none is acceptable, or where the client wants to
@@ -11,8 +11,8 @@ use crate::transaction::Transaction;
 pub(super) fn best(
     tx: &Transaction<'_>,
     config: &Config,
-    accepted: &Accepted,
-    variants: &mut [Variant],
+    accepted: &Preferences,
+    variants: &mut [FileVariant],
 ) -> Option<usize> {
     let preferred = tx.state.env.value(b"prefer-language");
     if preferred.is_some()
@@ -26,8 +26,8 @@ pub(super) fn best(
 fn round(
     tx: &Transaction<'_>,
     config: &Config,
-    accepted: &Accepted,
-    variants: &mut [Variant],
+    accepted: &Preferences,
+    variants: &mut [FileVariant],
     preferred: Option<&[u8]>,
 ) -> Option<usize> {
     let env = &tx.state.env;
@@ -62,9 +62,9 @@ fn round(
 
 /// Returns the variant's quality, if it is better than the best so far.
 fn better(
-    accepted: &Accepted,
-    variant: &Variant,
-    best: Option<&Variant>,
+    accepted: &Preferences,
+    variant: &FileVariant,
+    best: Option<&FileVariant>,
     best_quality: f32,
 ) -> Option<f32> {
     if !accepted.may_choose {
@@ -77,7 +77,11 @@ fn better(
 }
 
 /// Compares by RFC 2296 §3.3; the encoding only breaks ties.
-fn better_by_rvsa(variant: &Variant, best: Option<&Variant>, best_quality: f32) -> Option<f32> {
+fn better_by_rvsa(
+    variant: &FileVariant,
+    best: Option<&FileVariant>,
+    best_quality: f32,
+) -> Option<f32> {
     let quality = variant.type_quality
         * variant.source_quality
         * variant.charset_quality
@@ -93,7 +97,11 @@ fn better_by_rvsa(variant: &Variant, best: Option<&Variant>, best_quality: f32) 
 }
 
 /// Compares in Apache's own order: type, language, level of HTML, charset, encoding, length.
-fn better_by_apache(variant: &Variant, best: Option<&Variant>, best_quality: f32) -> Option<f32> {
+fn better_by_apache(
+    variant: &FileVariant,
+    best: Option<&FileVariant>,
+    best_quality: f32,
+) -> Option<f32> {
     use std::cmp::Ordering::{Equal, Greater, Less};
     let all = [
         variant.encoding_quality,
@@ -109,7 +117,7 @@ fn better_by_apache(variant: &Variant, best: Option<&Variant>, best_quality: f32
     let Some(best) = best.filter(|_| quality == best_quality) else {
         return Some(quality);
     };
-    let place = |variant: &Variant| variant.language_index.unwrap_or(usize::MAX);
+    let place = |variant: &FileVariant| variant.language_index.unwrap_or(usize::MAX);
     let order = variant
         .language_quality
         .total_cmp(&best.language_quality)
@@ -129,7 +137,7 @@ fn better_by_apache(variant: &Variant, best: Option<&Variant>, best_quality: f32
 }
 
 /// Returns the highest level that the client named, else the lowest.
-fn level(variant: &Variant, best: &Variant) -> std::cmp::Ordering {
+fn level(variant: &FileVariant, best: &FileVariant) -> std::cmp::Ordering {
     if variant.media_type != best.media_type {
         return std::cmp::Ordering::Equal;
     }
@@ -137,6 +145,6 @@ fn level(variant: &Variant, best: &Variant) -> std::cmp::Ordering {
     matched.then_with(|| best.level.total_cmp(&variant.level))
 }
 
-fn is_latin(variant: &Variant) -> bool {
+fn is_latin(variant: &FileVariant) -> bool {
     matches!(variant.charset.as_slice(), b"" | b"iso-8859-1")
 }

@@ -1,20 +1,20 @@
 //! The quality of a variant for the client, in each dimension.
 
 use super::Config;
-use super::accept::{AcceptItem, Accepted};
-use super::variants::Variant;
+use super::accept::{AcceptItem, Preferences};
+use super::variants::FileVariant;
 
 /// The quality of variants without a language where others have one, so that the others come first.
 const NO_LANGUAGE: f32 = 0.0001;
 
 /// Sets every quality of a variant except that of its language.
-pub(super) fn weigh(accepted: &Accepted, variant: &mut Variant) {
+pub(super) fn weigh(accepted: &Preferences, variant: &mut FileVariant) {
     weigh_type(accepted, variant);
     weigh_encoding(accepted, variant);
     weigh_charset(accepted, variant);
 }
 
-fn weigh_type(accepted: &Accepted, variant: &mut Variant) {
+fn weigh_type(accepted: &Preferences, variant: &mut FileVariant) {
     let mut quality = 0.0;
     let mut is_definite = true;
     for item in &accepted.types {
@@ -35,7 +35,7 @@ fn weigh_type(accepted: &Accepted, variant: &mut Variant) {
     variant.is_definite &= is_definite;
 }
 
-fn matches(item: &AcceptItem, variant: &mut Variant) -> bool {
+fn matches(item: &AcceptItem, variant: &mut FileVariant) -> bool {
     let media_type = &variant.media_type;
     match item.name.as_slice() {
         b"*" | b"*/*" => variant.stars = variant.stars.max(1),
@@ -51,7 +51,7 @@ fn matches(item: &AcceptItem, variant: &mut Variant) -> bool {
     true
 }
 
-fn weigh_encoding(accepted: &Accepted, variant: &mut Variant) {
+fn weigh_encoding(accepted: &Preferences, variant: &mut FileVariant) {
     let is_plain = is_plain(variant);
     let Some(items) = &accepted.encodings else {
         variant.encoding_quality = if is_plain { 1.0 } else { 0.5 };
@@ -73,11 +73,11 @@ fn weigh_encoding(accepted: &Accepted, variant: &mut Variant) {
 }
 
 /// Whether the variant has no encoding.
-pub(super) fn is_plain(variant: &Variant) -> bool {
+pub(super) fn is_plain(variant: &FileVariant) -> bool {
     matches!(variant.encoding.as_deref(), None | Some(b"" | b"7bit" | b"8bit" | b"binary"))
 }
 
-fn weigh_charset(accepted: &Accepted, variant: &mut Variant) {
+fn weigh_charset(accepted: &Preferences, variant: &mut FileVariant) {
     const LATIN: &[u8] = b"iso-8859-1";
     let Some(items) = &accepted.charsets else {
         variant.is_definite &= variant.charset.is_empty();
@@ -102,8 +102,8 @@ fn weigh_charset(accepted: &Accepted, variant: &mut Variant) {
 /// are variants with a language.
 pub(super) fn weigh_language(
     config: &Config,
-    accepted: &Accepted,
-    variant: &mut Variant,
+    accepted: &Preferences,
+    variant: &mut FileVariant,
     some_have: bool,
 ) {
     if variant.languages.is_empty() {
@@ -140,7 +140,7 @@ pub(super) fn weigh_language(
 
 /// The best match of any of the variant's languages: for each, the longest range that matches
 /// counts, not the one of the highest quality.
-fn accepted_language(items: &[AcceptItem], is_literal: bool, variant: &mut Variant) {
+fn accepted_language(items: &[AcceptItem], is_literal: bool, variant: &mut FileVariant) {
     let mut best: Option<&AcceptItem> = None;
     let mut guess = 0.0;
     let mut star = None;

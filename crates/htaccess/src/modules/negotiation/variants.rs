@@ -12,7 +12,7 @@ use crate::host::ProbeKind;
 use crate::transaction::Transaction;
 
 /// Properties of a folder's files by the directives of other modules.
-pub(crate) struct Files<'s> {
+pub(crate) struct FolderFiles<'s> {
     /// Returns what the extensions of a file's name say.
     pub describe: &'s dyn Fn(&[u8]) -> FileDescription,
     /// ForceType.
@@ -25,7 +25,7 @@ pub(crate) struct Files<'s> {
 
 /// A file that a name may mean, and its qualities for the client.
 #[derive(Clone, Debug)]
-pub(super) struct Variant {
+pub(super) struct FileVariant {
     /// The name within the folder.
     pub name: Vec<u8>,
     pub media_type: Vec<u8>,
@@ -52,7 +52,7 @@ pub(super) struct Variant {
     pub is_definite: bool,
 }
 
-impl fmt::Display for Variant {
+impl fmt::Display for FileVariant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -72,9 +72,9 @@ impl fmt::Display for Variant {
 /// 404 where there are files and none can be sent.
 pub(super) fn gather(
     tx: &mut Transaction<'_>,
-    files: &Files<'_>,
+    files: &FolderFiles<'_>,
     context: &mut dyn EvaluationContext,
-) -> Result<Option<Vec<Variant>>, Status> {
+) -> Result<Option<Vec<FileVariant>>, Status> {
     let filename = tx.state.filename.clone();
     let Some(slash) = filename.iter().rposition(|&byte| byte == b'/') else {
         return Ok(None);
@@ -110,7 +110,7 @@ pub(super) fn gather(
 /// something of single files.
 fn is_served(
     tx: &mut Transaction<'_>,
-    files: &Files<'_>,
+    files: &FolderFiles<'_>,
     context: &mut dyn EvaluationContext,
     asked: &[u8],
     entry: &[u8],
@@ -133,7 +133,12 @@ fn is_served(
 }
 
 /// Returns the variant of a file, if all its extensions are known or part of the requested name.
-fn variant(files: &Files<'_>, asked: &[u8], entry: &[u8], length: u64) -> Option<Variant> {
+fn variant(
+    files: &FolderFiles<'_>,
+    asked: &[u8],
+    entry: &[u8],
+    length: u64,
+) -> Option<FileVariant> {
     let description = (files.describe)(entry);
     if !description.is_known || !explains(asked, &description.exceptions) {
         return None;
@@ -148,7 +153,7 @@ fn variant(files: &Files<'_>, asked: &[u8], entry: &[u8], length: u64) -> Option
         return None;
     }
     let item = AcceptItem::take(&mut &content_type[..]);
-    Some(Variant {
+    Some(FileVariant {
         name: entry.to_vec(),
         media_type: item.name,
         charset: item.charset,
@@ -170,7 +175,7 @@ fn variant(files: &Files<'_>, asked: &[u8], entry: &[u8], length: u64) -> Option
 }
 
 /// Returns the languages of the extensions, or DefaultLanguage.
-fn languages(files: &Files<'_>, found: Vec<Box<[u8]>>) -> Vec<Vec<u8>> {
+fn languages(files: &FolderFiles<'_>, found: Vec<Box<[u8]>>) -> Vec<Vec<u8>> {
     match found.is_empty() {
         true => files.default_language.map(<[u8]>::to_vec).into_iter().collect(),
         false => found.into_iter().map(Vec::from).collect(),
@@ -178,7 +183,7 @@ fn languages(files: &Files<'_>, found: Vec<Box<[u8]>>) -> Vec<Vec<u8>> {
 }
 
 /// Returns the media type of ForceType, or of the extensions with the charset.
-fn content_type(files: &Files<'_>, description: &FileDescription) -> Option<Vec<u8>> {
+fn content_type(files: &FolderFiles<'_>, description: &FileDescription) -> Option<Vec<u8>> {
     if let Some(forced) = files.force_type {
         return Some(forced.to_vec());
     }

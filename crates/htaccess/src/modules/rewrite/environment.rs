@@ -16,6 +16,9 @@ pub(super) enum Assignment {
 
 impl Assignment {
     /// Reads the flag's value.
+    ///
+    /// # Errors
+    /// The complaint about the template, as Apache words it.
     pub fn new(text: &[u8]) -> Result<Assignment, String> {
         let special = memchr::memchr3(b'\\', b'$', b'%', text).unwrap_or(text.len());
         let colon = memchr::memchr(b':', text).unwrap_or(text.len());
@@ -32,7 +35,7 @@ impl Assignment {
         })
     }
 
-    /// Returns the template that has to be expanded.
+    /// Returns the template that has to be expanded. `None` if the variable is removed.
     pub fn template(&self) -> Option<&Template> {
         match self {
             Assignment::Set { value: template, .. } | Assignment::Expanded(template) => {

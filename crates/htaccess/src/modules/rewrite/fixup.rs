@@ -130,7 +130,7 @@ fn proxy(run: &mut RewriteRun<'_, '_>, escape: bool) -> Outcome {
 fn redirect(
     run: &mut RewriteRun<'_, '_>,
     config: &Config,
-    scheme: url::Scheme,
+    scheme: url::UrlScheme,
     escape: bool,
 ) -> Outcome {
     let same_query = run.has_first_query();

@@ -94,7 +94,7 @@ impl RuleIndex {
         places.sort_unstable();
     }
 
-    /// Returns the first rule from `at` on that may match.
+    /// Returns the first rule from `at` on that may match. `None` if no further rule can match.
     pub fn next(&self, at: usize, matching: &MatchingRules) -> Option<usize> {
         if self.chained.get(at) == Some(&true) {
             return Some(at);

@@ -128,7 +128,7 @@ impl Host for Half {
 
 #[cfg(test)]
 mod tests {
-    use crate::mutation::Random;
+    use crate::mutation::Mutator;
 
     const SEEDS: &[&[u8]] = &[
         b"RewriteRule ^x/(.*)$ /y/$1?a=%{QUERY_STRING} [QSA,L]\0x/a b\0q=1\0Bot",
@@ -201,6 +201,6 @@ mod tests {
 
     #[test]
     fn rewriting_is_bounded_whatever_the_rules() {
-        Random(5).mutations(SEEDS, WORDS, 2000, super::rewriting);
+        Mutator(5).mutations(SEEDS, WORDS, 2000, super::rewriting);
     }
 }

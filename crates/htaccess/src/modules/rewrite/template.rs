@@ -52,6 +52,9 @@ const DEEPEST: usize = 16;
 
 impl Template {
     /// Splits a string into its parts.
+    ///
+    /// # Errors
+    /// The complaint about the template, as Apache words it.
     pub fn new(text: &[u8]) -> Result<Template, String> {
         Template::nested(text, DEEPEST)
     }

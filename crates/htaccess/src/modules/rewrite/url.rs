@@ -5,7 +5,7 @@ use crate::escape::push_uri;
 
 /// The beginning of an absolute URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Scheme {
+pub(super) struct UrlScheme {
     /// The length, with `://`, or with `:` where no host follows.
     pub length: usize,
     /// Whether a `?` begins a query in it.
@@ -35,14 +35,14 @@ const SCHEMES: &[(&[u8], bool)] = &[
 ];
 
 /// Returns the scheme of an absolute URL.
-pub(super) fn scheme(url: &[u8]) -> Option<Scheme> {
+pub(super) fn scheme(url: &[u8]) -> Option<UrlScheme> {
     if url.len() <= 5 || url[0] == b'/' {
         return None;
     }
     SCHEMES
         .iter()
         .find(|(name, _)| starts_with_caseless(url, name))
-        .map(|(name, has_query)| Scheme {
+        .map(|(name, has_query)| UrlScheme {
             length: name.len(),
             has_query: *has_query,
         })
@@ -50,7 +50,7 @@ pub(super) fn scheme(url: &[u8]) -> Option<Scheme> {
 
 /// Percent-encodes the part of an absolute URL after its host. In `ldap:` the question marks
 /// separate parts.
-pub(super) fn escape_absolute(url: &[u8], scheme: Scheme) -> Vec<u8> {
+pub(super) fn escape_absolute(url: &[u8], scheme: UrlScheme) -> Vec<u8> {
     let mut out = Vec::with_capacity(url.len() + 16);
     let mut plain = scheme.length;
     if url[scheme.length - 1] == b'/' {

@@ -62,7 +62,7 @@ impl RewriteVariable {
     }
 
     /// Returns the request field of the variable, for Vary. Host is left out: every response
-    /// depends on it.
+    /// depends on it. `None` for a variable that is no such field.
     pub fn field_name(&self) -> Option<&[u8]> {
         match self {
             RewriteVariable::Field(name) => {

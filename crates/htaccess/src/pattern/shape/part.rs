@@ -1,6 +1,6 @@
 //! The parts of a branch of a pattern: runs at its ends and the words between them.
 
-use super::super::syntax::{Branch, Node, RepeatedNode};
+use super::super::syntax::{Alternative, PatternNode, RepeatedNode};
 use super::{DotRun, ShapeWord};
 
 /// The parts of a branch.
@@ -13,7 +13,7 @@ pub(super) struct BranchPart {
 }
 
 impl BranchPart {
-    pub(super) fn of(branch: &Branch) -> Option<BranchPart> {
+    pub(super) fn of(branch: &Alternative) -> Option<BranchPart> {
         let mut items = &branch[..];
         let mut part = BranchPart {
             lead: None,
@@ -22,10 +22,10 @@ impl BranchPart {
             at_start: false,
             at_end: false,
         };
-        if let [RepeatedNode { node: Node::Start, .. }, rest @ ..] = items {
+        if let [RepeatedNode { node: PatternNode::Start, .. }, rest @ ..] = items {
             (part.at_start, items) = (true, rest);
         }
-        if let [rest @ .., RepeatedNode { node: Node::End, .. }] = items {
+        if let [rest @ .., RepeatedNode { node: PatternNode::End, .. }] = items {
             (part.at_end, items) = (true, rest);
         }
         if let [first, rest @ ..] = items
@@ -49,13 +49,13 @@ impl DotRun {
     /// `.*`, `.+`, `(.*)` or `(.+)`.
     fn of(item: &RepeatedNode) -> Option<DotRun> {
         match &item.node {
-            Node::Any if item.greedy && item.max.is_none() && item.min <= 1 => {
+            PatternNode::Any if item.greedy && item.max.is_none() && item.min <= 1 => {
                 Some(DotRun { captures: false, min: item.min as usize })
             }
-            Node::Group { captures, plain: true, branches } if item.is_once() => {
+            PatternNode::Group { captures, plain: true, branches } if item.is_once() => {
                 match &branches[..] {
                     [branch] => match &branch[..] {
-                        [inner] if matches!(inner.node, Node::Any) => {
+                        [inner] if matches!(inner.node, PatternNode::Any) => {
                             DotRun::of(inner).map(|run| DotRun { captures: *captures, ..run })
                         }
                         _ => None,
@@ -71,8 +71,8 @@ impl DotRun {
 /// Returns every word followed by each alternative of an item, in PCRE2's order of trying.
 fn followed_by(words: Vec<ShapeWord>, item: &RepeatedNode) -> Option<Vec<ShapeWord>> {
     let once = match &item.node {
-        Node::Byte(byte) => vec![ShapeWord { bytes: [*byte].into(), groups: [].into() }],
-        Node::Group { captures, plain: true, branches } => group_words(*captures, branches)?,
+        PatternNode::Byte(byte) => vec![ShapeWord { bytes: [*byte].into(), groups: [].into() }],
+        PatternNode::Group { captures, plain: true, branches } => group_words(*captures, branches)?,
         _ => return None,
     };
     let mut ends = once;
@@ -95,7 +95,7 @@ fn followed_by(words: Vec<ShapeWord>, item: &RepeatedNode) -> Option<Vec<ShapeWo
     Some(joined)
 }
 
-fn group_words(captures: bool, branches: &[Branch]) -> Option<Vec<ShapeWord>> {
+fn group_words(captures: bool, branches: &[Alternative]) -> Option<Vec<ShapeWord>> {
     let mut words = Vec::new();
     for branch in branches {
         let mut own = vec![ShapeWord::default()];

@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 
 use super::*;
 use crate::body::storage::{Storage, StorageLimits};
-use crate::crew::{Bounds, Crew, Network, Origin};
+use crate::crew::{Bounds, ClientNetwork, Crew, Origin};
 
 /// A source that takes its turns one after the other.
 #[derive(Debug, Default)]
@@ -170,12 +170,12 @@ fn pump(mut body: Body, filters: &[Filter], promised: Option<u64>, refuses: usiz
 
 fn crew() -> Crew<Store> {
     let bounds = Bounds { site: 10, client: 10, at_a_time: 1 };
-    let store = || Store::new(howdah_files::Limits::default());
+    let store = || Store::new(howdah_files::StoreLimits::default());
     Crew::start("tests", 1, bounds, store).expect("a thread")
 }
 
 fn place<'t>(turns: &'t Arc<Semaphore>, crew: &'t Crew<Store>) -> FilterPlace<'t> {
-    let network = Network::of(IpAddr::from([192, 0, 2, 1]));
+    let network = ClientNetwork::of(IpAddr::from([192, 0, 2, 1]));
     FilterPlace {
         turns,
         crew,

@@ -8,7 +8,7 @@ use std::time::Duration;
 fn limits(memory: usize, file: u64, total: u64) -> (SpoolLimits, Arc<AtomicUsize>) {
     let reports = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&reports);
-    let report = move |_, _: &Refusal| {
+    let report = move |_, _: &StorageRefusal| {
         counted.fetch_add(1, Ordering::Relaxed);
     };
     let sites = StorageLimits {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// A call for a thread.
-pub(super) type Task = Box<dyn FnOnce() + Send>;
+pub(super) type DiskTask = Box<dyn FnOnce() + Send>;
 
 /// Threads at most. More would only wait for the same disk.
 const THREADS: usize = 4;
@@ -17,19 +17,19 @@ const MOST_OF_SITE: usize = THREADS - 1;
 /// Threads and the calls that wait for them. The sites take turns: one that writes much delays
 /// itself alone. A thread starts when a call finds none that is free.
 #[derive(Debug, Default)]
-pub(super) struct Disk(Arc<DiskState>);
+pub(super) struct DiskThreads(Arc<DiskState>);
 
 #[derive(Debug, Default)]
 struct DiskState {
-    queue: Mutex<Queue>,
+    queue: Mutex<SiteQueue>,
     filled: Condvar,
 }
 
 #[derive(Default)]
-struct Queue {
+struct SiteQueue {
     /// The waiting calls of each site that has some. The first site is the next one to get a turn.
     /// Each file has at most two calls, so that connections bound their number.
-    sites: VecDeque<(usize, VecDeque<Task>)>,
+    sites: VecDeque<(usize, VecDeque<DiskTask>)>,
     /// The site of each call that a thread makes now.
     running: Vec<usize>,
     /// The number of waiting calls.
@@ -39,13 +39,13 @@ struct Queue {
     free: usize,
 }
 
-impl fmt::Debug for Queue {
+impl fmt::Debug for SiteQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue").field("threads", &self.threads).finish_non_exhaustive()
     }
 }
 
-impl Disk {
+impl DiskThreads {
     /// Occupies all threads until the result is dropped.
     #[cfg(test)]
     pub(super) fn hang(&self) -> std::sync::mpsc::Sender<()> {
@@ -61,7 +61,7 @@ impl Disk {
 
     /// Has a thread run `task` for the site with this number. Where no thread can be started, the
     /// task runs at once.
-    pub(super) fn run(&self, site: usize, task: Task) {
+    pub(super) fn run(&self, site: usize, task: DiskTask) {
         let mut queue = self.0.queue();
         queue.push(site, task);
         if queue.free > 0 {
@@ -106,13 +106,13 @@ impl DiskState {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, SiteQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Queue {
-    fn push(&mut self, site: usize, task: Task) {
+impl SiteQueue {
+    fn push(&mut self, site: usize, task: DiskTask) {
         self.waiting += 1;
         match self.sites.iter_mut().find(|(number, _)| *number == site) {
             Some((_, tasks)) => tasks.push_back(task),
@@ -122,7 +122,7 @@ impl Queue {
 
     /// Removes the next call of a site that may have another thread, and counts it as running. The
     /// next turn is another site's.
-    fn pop(&mut self) -> Option<(usize, Task)> {
+    fn pop(&mut self) -> Option<(usize, DiskTask)> {
         let may_run = |site: usize| {
             self.running.iter().filter(|running| **running == site).count() < MOST_OF_SITE
         };
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_site_that_writes_much_delays_itself_alone() {
-        let mut queue = Queue::default();
+        let mut queue = SiteQueue::default();
         let (order, calls) = mpsc::channel();
         for (site, count) in [(0, 1000), (1, 2), (2, 1)] {
             for _ in 0..count {
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn calls_that_wait_for_their_disk_do_not_keep_those_of_other_sites() {
-        let disk = Disk::default();
+        let disk = DiskThreads::default();
         let (go, wait) = mpsc::channel::<()>();
         let wait = Arc::new(Mutex::new(wait));
         let (done, ended) = mpsc::channel();

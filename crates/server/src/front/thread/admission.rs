@@ -7,7 +7,7 @@ use std::time::Instant;
 use tokio::sync::Notify;
 
 use super::Thread;
-use crate::front::Shared;
+use crate::front::FrontShared;
 use crate::log::Level;
 use crate::net::{CountedConnection, Peer};
 
@@ -34,7 +34,7 @@ impl Thread {
         if peer.is_proxy {
             return Ok(None);
         }
-        let Shared { clients, most_connections, .. } = &*self.shared;
+        let FrontShared { clients, most_connections, .. } = &*self.shared;
         let counted = clients.connect(peer.remote.ip(), self.connections(), *most_connections);
         if counted.is_none() {
             let what = "closed: the client has as many connections as `client_connections` allows";

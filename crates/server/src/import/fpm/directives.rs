@@ -3,7 +3,7 @@
 use super::toml_text;
 
 /// A directive.
-pub(super) struct Directive {
+pub(super) struct FpmDirective {
     name: &'static str,
     /// Returns the equal of the directive with this value.
     pub(super) equal: fn(&str) -> Equal,
@@ -30,13 +30,13 @@ pub(super) enum Equal {
 }
 
 /// The directive of that name, without the part in brackets.
-pub(super) fn find(name: &str) -> Option<&'static Directive> {
+pub(super) fn find(name: &str) -> Option<&'static FpmDirective> {
     DIRECTIVES.iter().find(|directive| directive.name == name)
 }
 
 macro_rules! directives {
     ($($name:literal => $equal:expr,)*) => {
-        static DIRECTIVES: &[Directive] = &[$(Directive { name: $name, equal: $equal }),*];
+        static DIRECTIVES: &[FpmDirective] = &[$(FpmDirective { name: $name, equal: $equal }),*];
     };
 }
 

@@ -2,7 +2,7 @@
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum IniLine {
     /// `[name]`: a pool, or `global`.
     Section(String),
     /// `key = value`, the value without its quotes.
@@ -12,23 +12,23 @@ pub(super) enum Line {
 }
 
 /// Returns the lines that say something, each with its number.
-pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, Line)> + '_ {
+pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, IniLine)> + '_ {
     let numbered = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
     let says_something =
         |(_, line): &(usize, &str)| !line.is_empty() && !line.starts_with([';', '#']);
     numbered.filter(says_something).map(|(number, line)| (number, of(line)))
 }
 
-fn of(line: &str) -> Line {
+fn of(line: &str) -> IniLine {
     let section = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
     if let Some((name, _)) = section {
-        return Line::Section(name.trim().to_owned());
+        return IniLine::Section(name.trim().to_owned());
     }
     match line.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => {
-            Line::Value(key.trim().to_owned(), unquoted(value.trim()))
+            IniLine::Value(key.trim().to_owned(), unquoted(value.trim()))
         }
-        _ => Line::Unreadable(line.to_owned()),
+        _ => IniLine::Unreadable(line.to_owned()),
     }
 }
 
@@ -51,17 +51,17 @@ mod tests {
     #[test]
     fn comments_and_quotes_are_understood() {
         let text = "; comment\n[ www ] ; x\na=1;b\nb = \"x;y\" ; z\nc = 'q'\n\nd\n= 1\n";
-        let value = |key: &str, value: &str| Line::Value(key.into(), value.into());
+        let value = |key: &str, value: &str| IniLine::Value(key.into(), value.into());
         let found: Vec<_> = lines(text).collect();
         assert_eq!(
             found,
             [
-                (2, Line::Section("www".into())),
+                (2, IniLine::Section("www".into())),
                 (3, value("a", "1")),
                 (4, value("b", "x;y")),
                 (5, value("c", "q")),
-                (7, Line::Unreadable("d".into())),
-                (8, Line::Unreadable("= 1".into())),
+                (7, IniLine::Unreadable("d".into())),
+                (8, IniLine::Unreadable("= 1".into())),
             ]
         );
     }

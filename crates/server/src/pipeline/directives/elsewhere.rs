@@ -13,8 +13,8 @@ use howdah_site::{
     Client, Detached, DocumentPath, ListingPage, Resolution, Resolved, Ruled, Scratch, Site,
 };
 
-use crate::crew::{Full, Network, Origin};
-use crate::front::Shared;
+use crate::crew::{ClientNetwork, CrewFull, Origin};
+use crate::front::FrontShared;
 use crate::host::{Compared, FrontHost};
 use crate::net::Peer;
 use crate::pipeline::context::{Arrival, RequestContext};
@@ -22,7 +22,7 @@ use crate::respond::{codings, listing};
 
 /// A copy of a request, and the means to evaluate directives for it on another thread.
 pub(super) struct Elsewhere {
-    shared: Arc<Shared>,
+    shared: Arc<FrontShared>,
     site: usize,
     request: Request,
     peer: Peer,
@@ -53,7 +53,7 @@ impl Elsewhere {
     ///
     /// # Errors
     /// Where too many requests of the site or of the client wait already.
-    pub(super) async fn resolve(self) -> Result<Resolved, Full> {
+    pub(super) async fn resolve(self) -> Result<Resolved, CrewFull> {
         let detached = self.evaluate(|site, client, host, scratch| {
             howdah_site::resolve(site, client, host, scratch).detach()
         });
@@ -81,7 +81,7 @@ impl Elsewhere {
     ///
     /// # Errors
     /// As [`resolve`](Elsewhere::resolve).
-    pub(super) async fn error(self, ruled: Ruled, status: Status) -> Result<Resolved, Full> {
+    pub(super) async fn error(self, ruled: Ruled, status: Status) -> Result<Resolved, CrewFull> {
         let detached = self.evaluate(move |site, client, host, scratch| -> Detached {
             let ruled = Some(Rc::new(ruled));
             howdah_site::error(site, client, ruled, status, host, scratch).detach()
@@ -99,7 +99,7 @@ impl Elsewhere {
         ruled: Ruled,
         mut head: ResponseHead,
         about: About,
-    ) -> Result<Responded, Full> {
+    ) -> Result<Responded, CrewFull> {
         self.evaluate(move |site, client, host, scratch| {
             let mut ruled = Rc::new(ruled);
             let chosen =
@@ -121,7 +121,7 @@ impl Elsewhere {
         self,
         mut ruled: Ruled,
         path: DocumentPath,
-    ) -> Result<Option<(Ruled, ListingPage)>, Full> {
+    ) -> Result<Option<(Ruled, ListingPage)>, CrewFull> {
         self.evaluate(move |site, client, host, scratch| {
             let entries = host.store.list(&path)?.into_iter().map(listing::entry).collect();
             let page = howdah_site::list(site, client, &mut ruled, entries, host, scratch);
@@ -135,7 +135,7 @@ impl Elsewhere {
         work: impl FnOnce(&Site, &Client<'_>, &mut FrontHost<'_, &mut Store>, &mut Scratch) -> R
         + Send
         + 'static,
-    ) -> Result<R, Full> {
+    ) -> Result<R, CrewFull> {
         let shared = Arc::clone(&self.shared);
         let origin = self.origin();
         let job = move |store: &mut Store| self.run(store, work);
@@ -143,7 +143,7 @@ impl Elsewhere {
     }
 
     fn origin(&self) -> Origin {
-        let network = Network::of(self.peer.remote.ip());
+        let network = ClientNetwork::of(self.peer.remote.ip());
         Origin { site: self.site, network }
     }
 

@@ -10,7 +10,7 @@ use tokio::task::{spawn_local, yield_now};
 
 use super::line_protocol;
 use super::site::{on_thread, peer};
-use crate::crew::{Network, Origin};
+use crate::crew::{ClientNetwork, Origin};
 use crate::front::Thread;
 
 #[test]
@@ -47,7 +47,7 @@ fn hang(thread: &Rc<Thread>) -> mpsc::Sender<()> {
     let (release, held) = mpsc::channel();
     let shared = std::sync::Arc::clone(&thread.shared);
     spawn_local(async move {
-        let network = Network::of(IpAddr::from([192, 0, 2, 9]));
+        let network = ClientNetwork::of(IpAddr::from([192, 0, 2, 9]));
         let job = move |_: &mut _| held.recv();
         shared.readers.run(Origin { site: 0, network }, job).await
     });

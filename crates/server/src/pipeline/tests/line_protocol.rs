@@ -60,7 +60,7 @@ pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, line: &str, stream: 
         request: &request,
     };
     let connection = ConnectionFacts::default();
-    let outcome = pipeline::Outcome { bytes, result, connection };
+    let outcome = pipeline::SendOutcome { bytes, result, connection };
     let answer = RecordedResponse {
         head: response.head.get(),
         length: promised,

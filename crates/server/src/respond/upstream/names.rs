@@ -24,11 +24,11 @@ const MOST_PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
 /// The known addresses of each name.
 #[derive(Debug, Default)]
-pub(crate) struct UpstreamNames(HashMap<String, watch::Receiver<Lookup>>);
+pub(crate) struct UpstreamNames(HashMap<String, watch::Receiver<KnownAddresses>>);
 
 /// The known addresses of a name.
 #[derive(Debug, Clone)]
-enum Lookup {
+enum KnownAddresses {
     /// There was no answer yet.
     Pending,
     /// The addresses that were found last, at least one.
@@ -52,7 +52,7 @@ impl UpstreamNames {
         }
         let mut names = HashMap::new();
         for (name, pause) in pauses {
-            let (sender, receiver) = watch::channel(Lookup::Pending);
+            let (sender, receiver) = watch::channel(KnownAddresses::Pending);
             let follower = Follower {
                 name: name.to_owned(),
                 pause: pause.max(LEAST_PAUSE),
@@ -73,11 +73,11 @@ impl UpstreamNames {
     pub(super) async fn addresses(&self, name: &str) -> io::Result<Arc<[IpAddr]>> {
         let unknown = |why: &str| io::Error::new(io::ErrorKind::NotFound, why.to_owned());
         let mut lookup = self.0.get(name).ok_or_else(|| unknown("nobody looks it up"))?.clone();
-        let known = lookup.wait_for(|lookup| !matches!(lookup, Lookup::Pending)).await;
+        let known = lookup.wait_for(|lookup| !matches!(lookup, KnownAddresses::Pending)).await;
         match known.as_deref() {
-            Ok(Lookup::Found(addresses)) => Ok(Arc::clone(addresses)),
-            Ok(Lookup::Failed(why)) => Err(unknown(why)),
-            Ok(Lookup::Pending) | Err(_) => Err(unknown("nobody looks it up any more")),
+            Ok(KnownAddresses::Found(addresses)) => Ok(Arc::clone(addresses)),
+            Ok(KnownAddresses::Failed(why)) => Err(unknown(why)),
+            Ok(KnownAddresses::Pending) | Err(_) => Err(unknown("nobody looks it up any more")),
         }
     }
 }
@@ -86,7 +86,7 @@ impl UpstreamNames {
 struct Follower {
     name: String,
     pause: Duration,
-    lookup: watch::Sender<Lookup>,
+    lookup: watch::Sender<KnownAddresses>,
     log: Arc<ErrorLog>,
 }
 
@@ -99,7 +99,7 @@ impl Follower {
             let failed = found.is_err();
             match found {
                 Ok(addresses) => {
-                    self.lookup.send_replace(Lookup::Found(addresses));
+                    self.lookup.send_replace(KnownAddresses::Found(addresses));
                     if fails {
                         let what = format!("the upstream name {} is known again", self.name);
                         self.log.say(Level::Notice, None, &what);
@@ -119,9 +119,9 @@ impl Follower {
     fn fail(&self, why: &str, is_news: bool) {
         let mut has_former = false;
         self.lookup.send_if_modified(|lookup| {
-            has_former = matches!(lookup, Lookup::Found(_));
+            has_former = matches!(lookup, KnownAddresses::Found(_));
             if !has_former {
-                *lookup = Lookup::Failed(why.into());
+                *lookup = KnownAddresses::Failed(why.into());
             }
             !has_former
         });

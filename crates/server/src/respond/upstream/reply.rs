@@ -15,7 +15,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::UpstreamError;
 use super::kept::Home;
-use crate::body::{Available, Duplex, Received, Source, SourceError, Tunnel};
+use crate::body::{Available, Duplex, ReceivedContent, Source, SourceError, Tunnel};
 use crate::net::{Buffer, Piece};
 
 /// The most bytes of a response's head, and the most lines in it.
@@ -173,7 +173,7 @@ impl Reply {
     pub(super) async fn write(
         &mut self,
         head: &[u8],
-        content: &Received,
+        content: &ReceivedContent,
     ) -> Result<(), UpstreamFailure> {
         let written = self.write_parts(head, content).await;
         if written.is_err() {
@@ -185,16 +185,16 @@ impl Reply {
     async fn write_parts(
         &mut self,
         head: &[u8],
-        content: &Received,
+        content: &ReceivedContent,
     ) -> Result<(), UpstreamFailure> {
         self.write_all(head).await?;
         match content {
-            Received::Memory(bytes) => {
+            ReceivedContent::Memory(bytes) => {
                 for piece in bytes.chunks(STEP) {
                     self.write_all(piece).await?;
                 }
             }
-            Received::File(file, length) => {
+            ReceivedContent::File(file, length) => {
                 let (mut piece, mut offset) = (Vec::new(), 0);
                 while offset < *length {
                     piece.resize(STEP.min((*length - offset) as usize), 0);
@@ -249,7 +249,7 @@ impl Reply {
         let mut interim = 0;
         loop {
             match parse_head(self.input.bytes())? {
-                Some(ParsedHead { head, length, switches, persists }) => {
+                Some(UpstreamHead { head, length, switches, persists }) => {
                     self.input.consume(length);
                     if switches && expected == Expected::Switch {
                         return Ok(head);
@@ -396,7 +396,7 @@ impl Source for Reply {
 }
 
 /// A head that is complete.
-struct ParsedHead {
+struct UpstreamHead {
     head: ResponseHead,
     /// Length in bytes.
     length: usize,
@@ -407,7 +407,7 @@ struct ParsedHead {
 }
 
 /// Returns the head that `bytes` begin with, if the head is complete.
-fn parse_head(bytes: &[u8]) -> Result<Option<ParsedHead>, UpstreamFailure> {
+fn parse_head(bytes: &[u8]) -> Result<Option<UpstreamHead>, UpstreamFailure> {
     let mut lines = [httparse::EMPTY_HEADER; MOST_LINES];
     let mut parsed = httparse::Response::new(&mut lines);
     let length = match parsed.parse(bytes) {
@@ -448,7 +448,7 @@ fn parse_head(bytes: &[u8]) -> Result<Option<ParsedHead>, UpstreamFailure> {
     }
     // The field would be taken for one of our own connection.
     head.fields.remove(b"connection");
-    Ok(Some(ParsedHead { head, length, switches, persists }))
+    Ok(Some(UpstreamHead { head, length, switches, persists }))
 }
 
 /// Returns how much content follows a head (RFC 9112 §6.3).

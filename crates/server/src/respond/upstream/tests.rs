@@ -41,7 +41,7 @@ fn the_head_for_an_upstream() {
         host: "127.0.0.1".to_owned(),
         port: 3000,
     };
-    let head = request_head(&client, None, &upstream, b"/y?z", Some(5), Connection::Close);
+    let head = request_head(&client, None, &upstream, b"/y?z", Some(5), ConnectionOptions::Close);
     assert_eq!(
         String::from_utf8(head).unwrap(),
         "GET /y?z HTTP/1.1\r\nHost: 127.0.0.1:3000\r\nCookie: a=b\r\n\

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use howdah_site::Site;
 
-use crate::front::Shared;
+use crate::front::FrontShared;
 use crate::observe::RequestError;
 use crate::pipeline::RequestContext;
 
 /// A place, until dropped.
 #[derive(Debug)]
 pub(super) struct TunnelPlace {
-    shared: Arc<Shared>,
+    shared: Arc<FrontShared>,
     client: IpAddr,
     site: usize,
 }

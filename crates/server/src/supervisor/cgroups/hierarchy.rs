@@ -1,10 +1,11 @@
-//! The mounted hierarchies of control groups, and this process's place in each.
+//! The hierarchies of control groups in which this supervisor has a folder.
 
 use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use howdah_sys::control_groups::MountedHierarchy;
 use howdah_sys::folder::has_attribute;
 use howdah_sys::process;
 
@@ -23,7 +24,7 @@ const MOST_SEARCHED: usize = 1000;
 
 /// A hierarchy in which this process may create groups, perhaps.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundHierarchy {
     /// The folder where the hierarchy is mounted.
     top: PathBuf,
     /// The group that this process was started in.
@@ -45,10 +46,10 @@ pub(super) struct Hierarchy {
 ///
 /// # Errors
 /// The reason why none may be used.
-pub(super) fn find(is_root: bool) -> Result<Vec<Found>, String> {
-    let read = |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
-    let found = parse(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?);
-    let is_delegated = |found: &Found| {
+pub(super) fn find(is_root: bool) -> Result<Vec<FoundHierarchy>, String> {
+    let mounted = MountedHierarchy::of_this_process().map_err(|error| error.to_string())?;
+    let found = usable(mounted);
+    let is_delegated = |found: &FoundHierarchy| {
         found.is_unified && DELEGATED.iter().any(|name| has_attribute(&found.base, name))
     };
     if is_root && Path::new(SYSTEMD).exists() && !found.iter().any(is_delegated) {
@@ -59,62 +60,30 @@ pub(super) fn find(is_root: bool) -> Result<Vec<Found>, String> {
     Ok(found)
 }
 
-/// Reads `/proc/self/mountinfo` and `/proc/self/cgroup`.
-fn parse(mounts: &str, own: &str) -> Vec<Found> {
-    let place = |controller: Option<&str>| -> Option<&str> {
-        own.lines().find_map(|line| {
-            let mut fields = line.splitn(3, ':').skip(1);
-            let (controllers, path) = (fields.next()?, fields.next()?);
-            let is_it = match controller {
-                None => controllers.is_empty(),
-                Some(controller) => controllers.split(',').any(|one| one == controller),
-            };
-            is_it.then_some(path)
-        })
-    };
-    let mut all: Vec<Found> = Vec::new();
-    for line in mounts.lines() {
-        let Some((mount, kind)) = line.split_once(" - ") else {
-            continue;
-        };
-        let mut mount = mount.split(' ').skip(3);
-        let (Some(root), Some(point)) = (mount.next(), mount.next()) else {
-            continue;
-        };
-        let mut kind = kind.split(' ');
-        let (name, options) = (kind.next().unwrap_or_default(), kind.nth(1).unwrap_or_default());
+/// The hierarchies of version 2, and those of version 1 with a controller for a limit.
+fn usable(mounted: Vec<MountedHierarchy>) -> Vec<FoundHierarchy> {
+    let mut all: Vec<FoundHierarchy> = Vec::new();
+    for MountedHierarchy { top, mut own, controllers } in mounted {
+        let is_unified = controllers.is_none();
+        let names = controllers.unwrap_or_default();
         let controllers: Vec<Controller> = Controller::ALL
             .into_iter()
-            .filter(|controller| options.split(',').any(|option| option == controller.name()))
+            .filter(|controller| names.iter().any(|name| name == controller.name()))
             .collect();
-        let own = match (name, controllers.first()) {
-            ("cgroup2", _) => place(None),
-            ("cgroup", Some(controller)) => place(Some(controller.name())),
-            _ => continue,
-        };
-        // In a container the mount may show a part of the hierarchy that this process is not in.
-        let Some(below) = own.and_then(|own| Path::new(own).strip_prefix(root).ok()) else {
+        if !is_unified && controllers.is_empty() {
             continue;
-        };
-        let is_unified = name == "cgroup2";
-        let mut base = Path::new(point).join(below);
-        if is_unified && base.ends_with(LEAF) && base != Path::new(point) {
-            base.pop();
         }
-        if !all.iter().any(|found| found.base == base) {
-            let controllers = if is_unified { Vec::new() } else { controllers };
-            all.push(Found {
-                top: point.into(),
-                base,
-                is_unified,
-                controllers,
-            });
+        if is_unified && own.ends_with(LEAF) && own != top {
+            own.pop();
+        }
+        if !all.iter().any(|found| found.base == own) {
+            all.push(FoundHierarchy { top, base: own, is_unified, controllers });
         }
     }
     all
 }
 
-impl Found {
+impl FoundHierarchy {
     /// Whether there is a folder of this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.base.join(name).is_dir()
@@ -247,8 +216,8 @@ mod tests {
     use super::*;
 
     fn bases(mounts: &str, own: &str) -> Vec<(String, Vec<Controller>)> {
-        let show = |found: Found| (found.base.display().to_string(), found.controllers);
-        parse(mounts, own).into_iter().map(show).collect()
+        let show = |found: FoundHierarchy| (found.base.display().to_string(), found.controllers);
+        usable(MountedHierarchy::parse(mounts, own)).into_iter().map(show).collect()
     }
 
     #[test]
@@ -272,7 +241,7 @@ mod tests {
             folder("session-9", "howdah"),
         ];
         fs::create_dir(top.join("base")).unwrap();
-        let found = Found {
+        let found = FoundHierarchy {
             base: top.join("base"),
             top: top.clone(),
             is_unified: false,
@@ -317,14 +286,5 @@ mod tests {
                 ("/sys/fs/cgroup/unified/".to_owned(), vec![]),
             ]
         );
-    }
-
-    #[test]
-    fn a_mount_of_another_part_is_left_out() {
-        let mounts = "30 24 0:26 /docker/77 /sys/fs/cgroup ro - cgroup2 cgroup ro\n";
-        assert_eq!(bases(mounts, "0::/../other\n"), []);
-        let inside = [("/sys/fs/cgroup/x".to_owned(), vec![])];
-        assert_eq!(bases(mounts, "0::/docker/77/x\n"), inside);
-        assert_eq!(bases("nonsense\n1 2 3 - cgroup2\n", "0::/\n"), []);
     }
 }

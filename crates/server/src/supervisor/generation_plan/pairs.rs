@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use howdah_config::{ClientVerify, Config, Site};
 
-use super::{Finder, GenerationPlan};
+use super::{GenerationPlan, PlanFinder};
 use crate::supervisor::certificates;
 use crate::tls::{self, PairText};
 
@@ -35,7 +35,7 @@ pub(crate) struct FormerFiles {
     pub(crate) authorities: Vec<(PathBuf, Vec<u8>)>,
 }
 
-impl Finder<'_> {
+impl PlanFinder<'_> {
     /// Reads the certificates of the site with this number, and tries them.
     pub(super) fn pairs(&mut self, number: usize, site: &Site) -> Vec<PairText> {
         let why = match certificates::read_pairs(site) {

@@ -3,9 +3,9 @@
 use howdah_config::{RootTemplate, Site, Symlinks};
 use howdah_sys::credentials::Identity;
 
-use super::{Finder, may_enter};
+use super::{PlanFinder, may_enter};
 
-impl Finder<'_> {
+impl PlanFinder<'_> {
     /// Warns about a root that is missing or that the front may not enter. Such a site answers with
     /// 404 or 403.
     pub(super) fn look_at_root(&mut self, site: &Site, front: Option<&Identity>) {

@@ -5,9 +5,9 @@ use std::io;
 use howdah_config::{Config, FRONT_USER, POOL_USER, Php, Site};
 use howdah_sys::credentials::{self, Identity};
 
-use super::Finder;
+use super::PlanFinder;
 
-impl Finder<'_> {
+impl PlanFinder<'_> {
     pub(super) fn front(&mut self, config: &Config) -> Option<Identity> {
         if !self.environment.identity.is_root() {
             return None;

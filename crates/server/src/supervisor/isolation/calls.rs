@@ -1,33 +1,33 @@
 //! The system calls that are refused.
 
 use howdah_config::{Destination, Sandbox};
-use howdah_sys::seccomp::{Rules, Verdict, calls};
+use howdah_sys::seccomp::{SeccompRules, SeccompVerdict, calls};
 
 /// Values of `personality(2)` that a strict sandbox leaves: the usual one, and the question which
 /// one it is.
 const USUAL_PERSONALITY: &[u32] = &[0, u32::MAX];
 
 /// Returns the rules for a pool: everything is allowed but what serves attacks.
-pub(super) fn of_pool(level: Sandbox, connect: Option<&[Destination]>) -> Rules {
-    let mut rules = Rules::new(Verdict::Allow);
+pub(super) fn of_pool(level: Sandbox, connect: Option<&[Destination]>) -> SeccompRules {
+    let mut rules = SeccompRules::new(SeccompVerdict::Allow);
     for group in dangerous() {
-        rules = rules.set(group, &Verdict::NOT_PERMITTED);
+        rules = rules.set(group, &SeccompVerdict::NOT_PERMITTED);
     }
     rules = rules
-        .set(calls::CLONE, &Verdict::without_bits(0, calls::NAMESPACES))
-        .set(calls::CLONE3, &Verdict::NOT_THERE)
-        .set(calls::UNSHARE, &Verdict::without_bits(0, calls::NAMESPACES_TO_UNSHARE))
+        .set(calls::CLONE, &SeccompVerdict::without_bits(0, calls::NAMESPACES))
+        .set(calls::CLONE3, &SeccompVerdict::NOT_THERE)
+        .set(calls::UNSHARE, &SeccompVerdict::without_bits(0, calls::NAMESPACES_TO_UNSHARE))
         // Typing into the terminal that the server was started from.
-        .set(calls::IOCTL, &Verdict::none_of(1, calls::TERMINAL_INPUT))
+        .set(calls::IOCTL, &SeccompVerdict::none_of(1, calls::TERMINAL_INPUT))
         .set(calls::SOCKET, &sockets(connect));
     if connect.is_some() {
         // A connection that is made while sending passes Landlock.
         rules = rules
-            .set(calls::SENDTO, &Verdict::without_bits(3, calls::FAST_OPEN))
-            .set(calls::SENDMSG, &Verdict::without_bits(2, calls::FAST_OPEN));
+            .set(calls::SENDTO, &SeccompVerdict::without_bits(3, calls::FAST_OPEN))
+            .set(calls::SENDMSG, &SeccompVerdict::without_bits(2, calls::FAST_OPEN));
     }
     if level == Sandbox::Strict {
-        rules = rules.set(calls::PERSONALITY, &Verdict::only(0, USUAL_PERSONALITY));
+        rules = rules.set(calls::PERSONALITY, &SeccompVerdict::only(0, USUAL_PERSONALITY));
     }
     rules
 }
@@ -35,23 +35,26 @@ pub(super) fn of_pool(level: Sandbox, connect: Option<&[Destination]>) -> Rules 
 /// Returns the rules for the front: nothing is allowed but what it needs.
 ///
 /// Unknown calls get `ENOSYS`, because C libraries then take an older call.
-pub(super) fn of_front() -> Rules {
-    let mut rules = Rules::new(Verdict::NOT_THERE);
+pub(super) fn of_front() -> SeccompRules {
+    let mut rules = SeccompRules::new(SeccompVerdict::NOT_THERE);
     for group in dangerous() {
-        rules = rules.set(group, &Verdict::NOT_PERMITTED);
+        rules = rules.set(group, &SeccompVerdict::NOT_PERMITTED);
     }
     rules
-        .set(calls::OLD_FORKS, &Verdict::NOT_PERMITTED)
-        .set(calls::PROGRAMS_AND_IDENTITIES, &Verdict::NOT_PERMITTED)
-        .set(calls::SERVER, &Verdict::Allow)
-        .set(calls::SERVER_OLD, &Verdict::Allow)
-        .set(calls::CLONE, &Verdict::with_bits(0, calls::THREAD))
-        .set(calls::CLONE3, &Verdict::NOT_THERE)
-        .set(calls::UNSHARE, &Verdict::NOT_PERMITTED)
-        .set(calls::IOCTL, &Verdict::only(1, calls::DESCRIPTOR_REQUESTS))
-        .set(calls::SOCKET, &families(&[calls::UNIX, calls::INET, calls::INET6], Verdict::Allow))
-        .set(calls::SOCKETPAIR, &families(&[calls::UNIX], Verdict::Allow))
-        .set(calls::PRCTL, &Verdict::only(0, calls::OWN_ATTRIBUTES))
+        .set(calls::OLD_FORKS, &SeccompVerdict::NOT_PERMITTED)
+        .set(calls::PROGRAMS_AND_IDENTITIES, &SeccompVerdict::NOT_PERMITTED)
+        .set(calls::SERVER, &SeccompVerdict::Allow)
+        .set(calls::SERVER_OLD, &SeccompVerdict::Allow)
+        .set(calls::CLONE, &SeccompVerdict::with_bits(0, calls::THREAD))
+        .set(calls::CLONE3, &SeccompVerdict::NOT_THERE)
+        .set(calls::UNSHARE, &SeccompVerdict::NOT_PERMITTED)
+        .set(calls::IOCTL, &SeccompVerdict::only(1, calls::DESCRIPTOR_REQUESTS))
+        .set(
+            calls::SOCKET,
+            &families(&[calls::UNIX, calls::INET, calls::INET6], SeccompVerdict::Allow),
+        )
+        .set(calls::SOCKETPAIR, &families(&[calls::UNIX], SeccompVerdict::Allow))
+        .set(calls::PRCTL, &SeccompVerdict::only(0, calls::OWN_ATTRIBUTES))
 }
 
 fn dangerous() -> [&'static [calls::Number]; 8] {
@@ -68,17 +71,17 @@ fn dangerous() -> [&'static [calls::Number]; 8] {
 }
 
 /// The sockets that a pool may make.
-fn sockets(connect: Option<&[Destination]>) -> Verdict {
+fn sockets(connect: Option<&[Destination]>) -> SeccompVerdict {
     let Some(destinations) = connect else {
         let usual = [calls::UNIX, calls::INET, calls::INET6, calls::NETLINK];
-        return families(&usual, Verdict::Allow);
+        return families(&usual, SeccompVerdict::Allow);
     };
     let unix = destinations
         .iter()
         .any(|destination| matches!(destination, Destination::Unix(_)));
     let tcp = destinations.iter().any(|destination| destination.port().is_some());
     let udp = destinations.contains(&Destination::Udp);
-    let mut internet = Verdict::NOT_PERMITTED;
+    let mut internet = SeccompVerdict::NOT_PERMITTED;
     if udp {
         internet = of_type(calls::DATAGRAM, calls::UDP, internet);
     }
@@ -90,32 +93,32 @@ fn sockets(connect: Option<&[Destination]>) -> Verdict {
     } else {
         &[calls::NETLINK]
     };
-    Verdict::Argument {
+    SeccompVerdict::Argument {
         index: 0,
         mask: u32::MAX,
         values: vec![calls::INET, calls::INET6],
         then: Box::new(internet),
-        otherwise: Box::new(families(local, Verdict::Allow)),
+        otherwise: Box::new(families(local, SeccompVerdict::Allow)),
     }
 }
 
 /// Sockets of this type need one of these protocols; `otherwise` decides on other types.
-fn of_type(kind: u32, protocols: &[u32], otherwise: Verdict) -> Verdict {
-    Verdict::Argument {
+fn of_type(kind: u32, protocols: &[u32], otherwise: SeccompVerdict) -> SeccompVerdict {
+    SeccompVerdict::Argument {
         index: 1,
         mask: calls::SOCKET_TYPE,
         values: vec![kind],
-        then: Box::new(Verdict::only(2, protocols)),
+        then: Box::new(SeccompVerdict::only(2, protocols)),
         otherwise: Box::new(otherwise),
     }
 }
 
-fn families(families: &[u32], then: Verdict) -> Verdict {
-    Verdict::Argument {
+fn families(families: &[u32], then: SeccompVerdict) -> SeccompVerdict {
+    SeccompVerdict::Argument {
         index: 0,
         mask: u32::MAX,
         values: families.to_vec(),
         then: Box::new(then),
-        otherwise: Box::new(Verdict::Refuse(calls::NO_SUCH_FAMILY)),
+        otherwise: Box::new(SeccompVerdict::Refuse(calls::NO_SUCH_FAMILY)),
     }
 }

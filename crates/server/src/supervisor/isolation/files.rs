@@ -82,6 +82,9 @@ pub(super) struct Reach {
     own: Vec<PathBuf>,
     /// Folders of other sites.
     foreign: Vec<PathBuf>,
+    /// Those that are inside the folder of a root with `{host}`, which the site has as a whole:
+    /// folders of further hosts come at any time, and Landlock knows no exceptions.
+    inside: Vec<PathBuf>,
     /// Where a strict pool may write.
     written: Vec<PathBuf>,
     /// The program, and what PHP reads when it starts.
@@ -112,6 +115,9 @@ impl Reach {
         let applications =
             roots.iter().map(|root| application(root, &all).unwrap_or_else(|| root.clone()));
         let mut foreign: BTreeSet<PathBuf> = states.chain(applications).collect();
+        let needed = php.readable.iter().chain(&php.writable).filter_map(|path| trusted(path));
+        let needed: Vec<PathBuf> = needed.chain(state.clone()).collect();
+        let inside = inside(&config.sites[number], root.as_deref(), &foreign, &needed);
         // What is within the site's own folders belongs to the site, too.
         foreign.retain(|path| !own.iter().any(|own| path.starts_with(own)));
         let ini_files = paths.ini_folders.iter().chain(&php.ini_file).map(PathBuf::as_path);
@@ -120,11 +126,17 @@ impl Reach {
             level: php.sandbox,
             own,
             foreign: foreign.into_iter().collect(),
+            inside,
             written: root.into_iter().chain(state).chain(temporary).collect(),
             php: ini_files.chain([paths.program]).filter_map(trusted).collect(),
             readable: php.readable.clone(),
             writable: php.writable.clone(),
         }
+    }
+
+    /// The folders of other sites that mounts have to cover.
+    pub(super) fn to_cover(&self) -> &[PathBuf] {
+        &self.inside
     }
 
     /// Refuses rights in `ruleset`, and returns the exceptions. Their paths have no symbolic links.
@@ -174,6 +186,29 @@ fn root_of(site: &Site) -> Option<PathBuf> {
     let found = LinkedPath::of(written_root(site)).ok()?;
     let is_vouched_for = site.symlinks == Symlinks::Follow && found.owner != 0;
     (found.foreign_link.is_none() || is_vouched_for).then_some(found.real)
+}
+
+/// Those of `foreign` that are inside the folder with the roots of the site's hosts, and hold
+/// nothing that the site needs.
+fn inside(
+    site: &Site,
+    root: Option<&Path>,
+    foreign: &BTreeSet<PathBuf>,
+    needed: &[PathBuf],
+) -> Vec<PathBuf> {
+    let (RootTemplate::PerHost { .. }, Some(root)) = (&site.root, root) else {
+        return Vec::new();
+    };
+    let is_inside = |path: &&PathBuf| path.starts_with(root) && path.as_path() != root;
+    let mut found: Vec<PathBuf> = Vec::new();
+    // A folder comes before those in it.
+    for path in foreign.iter().filter(is_inside) {
+        let is_needed = needed.iter().any(|needed| needed.starts_with(path));
+        if !is_needed && !found.iter().any(|above| path.starts_with(above)) {
+            found.push(path.clone());
+        }
+    }
+    found
 }
 
 /// The path of [`root_of`] as the configuration has it.

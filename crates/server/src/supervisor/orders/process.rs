@@ -1,11 +1,10 @@
 //! The process that orders certificates: a forked child without privileges, and the channel to it.
 
 use std::ffi::{CStr, CString};
-use std::fs::DirBuilder;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
 use std::time::Instant;
 
 use howdah_acme::Settings;
@@ -18,6 +17,8 @@ use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::{self, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGUSR1};
 
 use super::plan::OrderPlan;
+use crate::supervisor::child_channel::ChildChannel;
+use crate::supervisor::state;
 
 const NAME: &CStr = c"howdah-acme";
 /// Bytes of a message: a challenge's certificate is the longest.
@@ -29,8 +30,7 @@ const ORPHAN_SECONDS: u8 = 5;
 #[derive(Debug)]
 pub(super) struct OrderProcess {
     pub(super) pid: Pid,
-    /// `None` once one side has closed it.
-    channel: Option<SeqPacket>,
+    channel: ChildChannel,
     pub(super) started: Instant,
     /// The process was told to end.
     pub(super) is_ending: bool,
@@ -42,7 +42,7 @@ impl OrderProcess {
     /// # Errors
     /// The state folder cannot be prepared, or the process cannot be forked.
     pub(super) fn start(plan: &OrderPlan, ours: &Identity) -> io::Result<OrderProcess> {
-        prepare(plan, plan.identity.as_ref().unwrap_or(ours))?;
+        prepare(&plan.settings.state, plan.identity.as_ref(), ours)?;
         let (channel, theirs) = SeqPacket::pair()?;
         channel.set_nonblocking(true)?;
         let parent = process::own_pid();
@@ -51,7 +51,7 @@ impl OrderProcess {
         let pid = process::fork(&keep, move || child(plan, theirs, parent))?;
         Ok(OrderProcess {
             pid,
-            channel: Some(channel),
+            channel: ChildChannel::new(channel),
             started: Instant::now(),
             is_ending: false,
         })
@@ -59,7 +59,7 @@ impl OrderProcess {
 
     /// The channel, to wait for.
     pub(super) fn awaited(&self) -> Option<BorrowedFd<'_>> {
-        self.channel.as_ref().map(AsFd::as_fd)
+        self.channel.awaited()
     }
 
     /// Receives the next message. `None` if there is none.
@@ -67,27 +67,13 @@ impl OrderProcess {
     /// # Errors
     /// The message is malformed.
     pub(super) fn listen(&mut self) -> io::Result<Option<ToSupervisor>> {
-        let Some(channel) = &self.channel else {
-            return Ok(None);
-        };
-        let mut buffer = vec![0; LONGEST_MESSAGE];
-        match channel.receive(&mut buffer) {
-            Ok(received) if received.length > 0 => {
-                Ok(Some(message::decode(&buffer[..received.length])?))
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Ok(_) | Err(_) => {
-                self.channel = None;
-                Ok(None)
-            }
-        }
+        let packet = self.channel.receive(LONGEST_MESSAGE);
+        packet.map(|packet| message::decode(&packet)).transpose()
     }
 
     /// Sends a message. Without it the order fails, and is repeated later.
     pub(super) fn tell(&self, message: &ToProcess) {
-        if let Some(channel) = &self.channel {
-            let _ = channel.send_now(&message::encode(message), &[]);
-        }
+        let _ = self.channel.send(&message::encode(message), &[]);
     }
 
     /// Kills the process, which has nothing to finish: files are written whole or not at all.
@@ -103,23 +89,22 @@ impl OrderProcess {
     }
 }
 
-/// Makes sure that the state folder belongs to the user of the process.
-fn prepare(plan: &OrderPlan, owner: &Identity) -> io::Result<()> {
-    let state = &plan.settings.state;
-    let told = |error: io::Error| {
-        let path = state.display();
+/// Makes sure that the state folder belongs to the user of the process: `identity`, or this
+/// process's user, `ours`.
+fn prepare(state: &Path, identity: Option<&Identity>, ours: &Identity) -> io::Result<()> {
+    let told = |path: &Path, error: io::Error| {
+        let path = path.display();
         io::Error::new(
             error.kind(),
             format!("the folder {path}: {error}; set `state_dir` in [acme]"),
         )
     };
-    if let Some(parent) = state.parent() {
-        DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(told)?;
+    let owner = identity.unwrap_or(ours);
+    let state = state::place(state, owner, ours).map_err(|(path, error)| told(&path, error))?;
+    if identity.is_some() {
+        folder::hand_over(&state, owner.uid, owner.gid).map_err(|error| told(&state, error))?;
     }
-    if plan.identity.is_some() {
-        folder::hand_over(state, owner.uid, owner.gid).map_err(told)?;
-    }
-    folder::make_private(state, owner.uid, owner.gid).map_err(told)
+    folder::make_private(&state, owner.uid, owner.gid).map_err(|error| told(&state, error))
 }
 
 /// Runs the process in the child.
@@ -188,4 +173,40 @@ fn ruleset(landlock: Landlock, settings: &Settings) -> io::Result<Ruleset> {
     ruleset.grant(c"/dev/null".to_owned(), FileRights::WRITE_EXISTING);
     ruleset.refuse_to_listen();
     Ok(ruleset)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, lchown, symlink};
+
+    use super::*;
+
+    #[test]
+    fn nobody_else_can_put_a_folder_in_the_place_of_the_state_folder() {
+        let ours = Identity::current().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        prepare(&at("new/acme"), None, &ours).unwrap();
+        assert_eq!(at("new/acme").metadata().unwrap().mode() & 0o777, 0o700);
+        if ours.uid != 0 {
+            return;
+        }
+        let of_process = Identity { uid: 65_533, gid: 65_533, ..ours.clone() };
+        prepare(&at("new/acme"), Some(&of_process), &ours).unwrap();
+        assert_eq!(at("new/acme").metadata().unwrap().uid(), of_process.uid);
+        // A site's user has the folder above, or a link on the way.
+        fs::create_dir_all(at("site/acme")).unwrap();
+        lchown(at("site"), Some(7), Some(7)).unwrap();
+        symlink(at("new"), at("link")).unwrap();
+        lchown(at("link"), Some(7), Some(7)).unwrap();
+        for (path, why) in [
+            ("site/acme", "site: it belongs to user 7; set `state_dir` in [acme]"),
+            ("link/acme", "belongs neither to root nor to the owner"),
+        ] {
+            let error = prepare(&at(path), Some(&of_process), &ours).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        assert_eq!(at("site/acme").metadata().unwrap().uid(), 0, "nothing was given away");
+    }
 }

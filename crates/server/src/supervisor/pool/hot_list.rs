@@ -45,6 +45,11 @@ impl HotList {
         std::mem::take(&mut self.lists)
     }
 
+    /// Copies the lists, for another generation that starts while this one serves.
+    pub(super) fn copy(&self) -> [Option<OwnedFd>; 2] {
+        self.lists.each_ref().map(|list| list.as_ref()?.try_clone().ok())
+    }
+
     /// Asks `zygote` for a list, and notes when the next one is due.
     fn ask(&mut self, zygote: &ZygoteProcess, now: Instant) -> io::Result<()> {
         self.wait = (self.wait * 2).clamp(FIRST, LONGEST);

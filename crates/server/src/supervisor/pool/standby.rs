@@ -11,8 +11,8 @@ use howdah_sys::signal::SIGKILL;
 
 use super::super::Supervisor;
 use super::super::generation::GenerationPhase;
-use super::{Backoff, Environment, PoolLog, PoolProcesses, ReadyZygote, ZygoteProcess};
-use crate::log::Level;
+use super::{Backoff, Environment, HotList, PoolLog, PoolProcesses, ReadyZygote, ZygoteProcess};
+use crate::log::{ErrorLog, Level};
 
 /// Time between a zygote's start and that of the next one to stand by. A pool that was just started
 /// has more urgent work, and perhaps is reloaded again.
@@ -122,6 +122,49 @@ impl PoolProcesses {
             lines: self.lines.take(),
             lists: self.hot_list.take(),
         })
+    }
+
+    /// As [`PoolProcesses::take_spare`], for a generation that starts while this one serves: both
+    /// read the log.
+    pub(in crate::supervisor) fn lend_spare(&mut self) -> Option<SpareZygote> {
+        let log = self.log.as_ref()?.try_clone().ok()?;
+        let lines = self.lines.as_ref()?.of_same_pipe().ok()?;
+        let ready = self.standby.take_ready()?;
+        Some(SpareZygote {
+            ready,
+            log,
+            lines: Some(lines),
+            lists: self.hot_list.copy(),
+        })
+    }
+
+    /// Goes on with a zygote that stood by in another generation. Returns the front's end of its
+    /// socket.
+    ///
+    /// # Errors
+    /// The zygote cannot be moved to the pool's control group. It was killed.
+    pub(in crate::supervisor) fn go_on_with(
+        &mut self,
+        spare: SpareZygote,
+        log: &ErrorLog,
+    ) -> io::Result<SeqPacket> {
+        let SpareZygote {
+            ready: ReadyZygote { mut zygote, front },
+            log: writer,
+            lines,
+            lists,
+        } = spare;
+        self.flush_lines(log);
+        (self.log, self.lines) = (Some(writer), lines);
+        zygote.group = self.place(zygote.pid).inspect_err(|_| {
+            // It was not reaped yet.
+            let _ = zygote.pid.signal_group(SIGKILL);
+        })?;
+        self.hot_list = HotList::of(lists);
+        self.hot_list.hand_over(&zygote);
+        self.zygote = Some(zygote);
+        self.is_left_out = false;
+        Ok(front)
     }
 }
 

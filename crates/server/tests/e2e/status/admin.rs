@@ -128,7 +128,7 @@ fn a_server_that_stops_is_not_ready() {
 }
 
 #[test]
-fn a_pool_without_workers_is_not_ready() {
+fn a_pool_without_workers_is_not_ready_and_leaves_the_others_in_service() {
     if !has_php() {
         return;
     }
@@ -148,19 +148,45 @@ fn a_pool_without_workers_is_not_ready() {
          standby = false\nsandbox = \"off\"\nstate_dir = \"state\"\nprogram = \"{}\"\n",
         program.display()
     );
-    let site = Site::configured(&[("a.php", "<?php echo 1;")], &config);
-    assert_eq!(monitor(&site, "/readyz", &[]).status, 200);
-    std::fs::write(&hold, "").unwrap();
+    for others in [
+        "",
+        "[[site]]\nname = \"blog\"\nhosts = [\"blog.example\"]\n\
+                        root = \"public\"\nphp = false\n",
+    ] {
+        let site = Site::configured(&[("a.php", "<?php echo 1;")], &format!("{config}{others}"));
+        look_without_worker(&site, &hold, !others.is_empty());
+    }
+}
+
+/// `hold` keeps PHP from starting while it is there.
+fn look_without_worker(site: &Site, hold: &Path, has_others: bool) {
+    let ready = |query: &str| {
+        let answer = monitor(site, &format!("/readyz{query}"), &[]);
+        (answer.status, answer.text().to_owned())
+    };
+    let serves = (200, "ready\n".to_owned());
+    assert_eq!((ready(""), ready("?site=shop")), (serves.clone(), serves.clone()));
+    std::fs::write(hold, "").unwrap();
     let children = site.server.supervisor().children();
     // The script above has replaced itself by PHP, whose name has a path.
     let is_zygote = |child: &Process| child.arguments().contains("howdah-php zygote");
     children.into_iter().find(is_zygote).unwrap().signal(9);
-    wait_until("the pool is not ready", || monitor(&site, "/readyz", &[]).status == 503);
-    assert_eq!(monitor(&site, "/readyz", &[]).text(), "no worker is ready: shop\n");
-    assert_eq!(monitor(&site, "/healthz", &[]).status, 200);
-    std::fs::remove_file(&hold).unwrap();
-    wait_until("the pool is ready again", || monitor(&site, "/readyz", &[]).status == 200);
-    let status = monitor(&site, "/status", &[]).json();
+    let why = "site shop is not ready: it has no worker\n";
+    wait_until("the pool is not ready", || ready("?site=shop") == (503, why.to_owned()));
+    let expected = match has_others {
+        true => (200, format!("ready\n{why}")),
+        false => (503, why.to_owned()),
+    };
+    assert_eq!(ready(""), expected);
+    if has_others {
+        assert_eq!(ready("?x=1&site=blog"), serves);
+    }
+    assert_eq!(ready("?site=none"), (404, "there is no site none\n".to_owned()));
+    assert_eq!(monitor(site, "/healthz", &[]).status, 200);
+    std::fs::remove_file(hold).unwrap();
+    wait_until("the pool is ready again", || ready("?site=shop").0 == 200);
+    assert_eq!(ready(""), serves);
+    let status = monitor(site, "/status", &[]).json();
     assert_eq!(named(&status, "shop")["pool"]["zygotes_lost"], 1, "{status:#}");
 }
 

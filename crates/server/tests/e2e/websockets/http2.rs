@@ -16,7 +16,7 @@ use crate::site::Site;
 use crate::support::{PATIENCE, wait_until};
 
 /// A stream as a connection.
-struct Stream<'c> {
+pub struct Stream<'c> {
     client: &'c Http2,
     sender: SendStream<Bytes>,
     receiver: RecvStream,
@@ -25,7 +25,7 @@ struct Stream<'c> {
 
 impl<'c> Stream<'c> {
     /// Opens a stream for a WebSocket, which must be accepted.
-    fn open(client: &'c Http2, path: &str) -> Stream<'c> {
+    pub fn open(client: &'c Http2, path: &str) -> Stream<'c> {
         let (response, sender) = client.run(async {
             let (pending, sender) = client.begin(ask(client, path, "websocket"), false).await;
             (pending.await.unwrap(), sender)

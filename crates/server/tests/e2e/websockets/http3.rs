@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io::{self, Read, Write};
+use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use super::upstream::{Upstream, close, echo, rest};
 use crate::http3::client::{handshake, settings};
 use crate::http3::{Served, Special};
 use crate::support::{PATIENCE, wait_until};
+use crate::tls::client::Authority;
 
 /// Types of frames and of streams (RFC 9114 §6.2.1, §7.2).
 const DATA: u64 = 0;
@@ -21,7 +23,7 @@ const HEADERS: u64 = 1;
 const CONTROL: u8 = 0;
 const SETTINGS: u8 = 4;
 
-struct Client {
+pub struct Client {
     runtime: Runtime,
     connection: Connection,
     _endpoint: Endpoint,
@@ -31,8 +33,12 @@ struct Client {
 
 impl Client {
     fn connect(served: &Served) -> Client {
+        Client::to(served.site.server.address(), &served.authority)
+    }
+
+    pub fn to(server: SocketAddr, authority: &Authority) -> Client {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let (server, authority) = (served.site.server.address(), served.authority.pem());
+        let authority = authority.pem();
         let (endpoint, connection, control) = runtime.block_on(async {
             let endpoint = Endpoint::client("127.0.0.2:0".parse().unwrap()).unwrap();
             let settings = settings(authority.as_bytes());
@@ -112,7 +118,7 @@ impl Client {
     }
 
     /// Opens a stream for a WebSocket, which must be accepted.
-    fn open(&self, path: &str) -> Stream<'_> {
+    pub fn open(&self, path: &str) -> Stream<'_> {
         let (stream, is_accepted) = self.ask(path, "websocket", 1000);
         assert!(is_accepted, "{path}");
         stream
@@ -120,7 +126,7 @@ impl Client {
 }
 
 /// A stream as a connection.
-struct Stream<'c> {
+pub struct Stream<'c> {
     client: &'c Client,
     send: SendStream,
     receive: RecvStream,

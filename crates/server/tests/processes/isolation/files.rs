@@ -1,7 +1,9 @@
 //! Files, folders for temporary files, and `/proc`.
 
+use std::path::PathBuf;
+
 use super::{Sites, can_run, has_landlock, has_mounts};
-use crate::support::{Process, Setup, has_php, is_root, wait_until};
+use crate::support::{Folder, Process, Setup, has_php, is_root, wait_until};
 
 const NOBODY: u32 = 65534;
 
@@ -186,6 +188,46 @@ fn a_link_in_place_of_a_root_closes_nothing_to_other_sites() {
     sites.server.stop();
 }
 
+/// The folder that has the hosts' folders has another site's folder in it, too.
+#[test]
+fn a_site_inside_the_folder_of_many_hosts_is_closed_to_them() {
+    if !can_run() || !has_landlock() || !has_mounts() {
+        return;
+    }
+    let folder = Folder::at(PathBuf::from(format!("/var/lib/howdah-hosts-{}", std::process::id())));
+    for host in ["one", "two"] {
+        folder.file(&format!("hosts/{host}.example/public/index.php"), super::RUN);
+        folder.file(&format!("hosts/{host}.example/settings"), "secret");
+    }
+    let site = |name: &str, hosts: &str, place: &str| {
+        format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{hosts}\"]\n\
+             root = \"hosts/{place}/public\"\n[site.php]\nworkers = 1\nstandby = false\n\
+             state_dir = \"state/{name}\"\n"
+        )
+    };
+    let text = format!(
+        "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"off\"\n{}{}",
+        site("many", "*", "{host}"),
+        site("two", "two.example", "two.example")
+    );
+    let server = Setup::config(&folder.file("howdah.toml", text)).start();
+    let sites = Sites { folder, server };
+    let settings = |host: &str| read(&sites.path(&format!("hosts/{host}.example/settings")));
+    assert_eq!(sites.run_in("one", &settings("one")), "open");
+    assert_eq!(sites.run_in("one", &settings("two")), "closed");
+    let new = sites.path("hosts/two.example/public/new");
+    assert_eq!(sites.run_in("one", &write(&new)), "closed");
+    assert_eq!(sites.run(&settings("two")), "open");
+    assert_eq!(sites.run(&settings("one")), "closed");
+    // A host that comes later is served without a reload.
+    sites.folder.file("hosts/new.example/public/index.php", super::RUN);
+    sites.folder.file("hosts/new.example/settings", "secret");
+    assert_eq!(sites.run_in("new", &settings("new")), "open");
+    assert_eq!(sites.run_in("new", &settings("two")), "closed");
+    sites.server.stop();
+}
+
 /// A zygote that is started later gets rules for the same paths.
 #[test]
 fn a_link_in_place_of_a_root_opens_no_other_root_to_the_next_zygote() {
@@ -243,6 +285,67 @@ fn a_pool_that_does_not_start_keeps_no_other_site_from_serving() {
     std::fs::remove_file(&sessions).unwrap();
     sites.server.wait_for_log("two: its new zygote");
     assert_eq!(sites.run("echo 'fine';"), "fine");
+    sites.server.stop();
+}
+
+/// As above, while the site is served: PHP does not start anew.
+#[test]
+fn a_pool_that_does_not_start_again_keeps_no_other_site_from_a_reload() {
+    if !can_run() {
+        return;
+    }
+    let sites = Sites::start_as("ini = { user_agent = \"former\" }", "user = \"nobody\"", None);
+    let file = sites.folder.path().join("howdah.toml");
+    let agent = "echo ini_get('user_agent');";
+    wait_until("a zygote stands by for each site", || {
+        crate::support::status(&file).matches(" stands by, as").count() == 2
+    });
+    let sessions = sites.folder.path().join("state/two/sessions");
+    std::fs::remove_dir_all(&sessions).unwrap();
+    std::fs::write(&sessions, "").unwrap();
+    let change = |agent: &str| {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let (before, rest) = text.split_once("user_agent = \"").unwrap();
+        let (_, after) = rest.split_once('"').unwrap();
+        std::fs::write(&file, format!("{before}user_agent = \"{agent}\"{after}")).unwrap();
+    };
+    let reload = || Setup::with(&["reload", "--config", file.to_str().unwrap()]).run();
+
+    // The former front may take a connection for a moment yet.
+    let serves = |expected: &str| {
+        wait_until("the configuration is served", || sites.run_in("one", agent) == expected);
+    };
+
+    change("second");
+    let (code, told, _) = reload();
+    let state = "site two: has the PHP of the former configuration: ";
+    assert!(code == Some(0) && told.contains(state), "{told}");
+    assert!(told.contains("cannot create the folder"), "{told}");
+    serves("second");
+    assert_eq!(sites.run("echo 'fine';"), "fine");
+    assert!(crate::support::status(&file).contains(state));
+
+    // No zygote stands by any more.
+    change("third");
+    let (code, told, _) = reload();
+    assert!(code == Some(0) && told.contains("site two: has no PHP: "), "{told}");
+    serves("third");
+
+    // What the administrator changes may be the administrator's mistake.
+    std::fs::remove_file(&sessions).unwrap();
+    wait_until("the site has PHP again", || sites.run("echo 'fine';") == "fine");
+    assert!(!crate::support::status(&file).contains("has no PHP"));
+    change("fourth\", \"date.timezone\" = \"UTC");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mistake = text.replace("user = \"nobody\"", "user = \"nobody\"\nini_file = \"/no/such\"");
+    std::fs::write(&file, mistake).unwrap();
+    let (code, _, told) = reload();
+    assert!(code == Some(1) && told.contains("/no/such"), "{told}");
+    serves("third");
+    std::fs::write(&file, text).unwrap();
+    let (code, told, _) = reload();
+    assert!(code == Some(0) && !told.contains("site two"), "{told}");
+    serves("fourth");
     sites.server.stop();
 }
 

@@ -6,16 +6,16 @@
 use std::cmp::Ordering;
 use std::fmt::Write;
 
-use howdah_htaccess::modules::autoindex::Entry;
+use howdah_htaccess::modules::autoindex::FolderEntry;
 use howdah_http::{Fields, codings, date};
 
 use super::super::target;
 
 /// A listing to be written.
-pub(super) struct Folder<'l> {
+pub(super) struct FolderPage<'l> {
     /// The path of the URL, decoded, with a slash at its end.
     pub(super) path: &'l [u8],
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<FolderEntry>,
     pub(super) order: Order,
 }
 
@@ -67,9 +67,9 @@ impl Order {
         }
     }
 
-    fn compare(self, one: &Entry, two: &Entry) -> Ordering {
+    fn compare(self, one: &FolderEntry, two: &FolderEntry) -> Ordering {
         let by_name = || {
-            let folded = |entry: &Entry| entry.name.to_ascii_lowercase();
+            let folded = |entry: &FolderEntry| entry.name.to_ascii_lowercase();
             folded(one).cmp(&folded(two)).then_with(|| one.name.cmp(&two.name))
         };
         let by_column = match self.column {
@@ -95,7 +95,7 @@ pub(super) fn wants_json(fields: &Fields) -> bool {
     weight("application/json").is_some_and(|json| json > 0 && Some(json) >= weight("text/html"))
 }
 
-impl Folder<'_> {
+impl FolderPage<'_> {
     fn sorted(mut self) -> Self {
         let order = self.order;
         self.entries.sort_by(|one, two| order.compare(one, two));
@@ -217,7 +217,7 @@ impl Folder<'_> {
     }
 }
 
-fn row(entry: &Entry, page: &mut String) {
+fn row(entry: &FolderEntry, page: &mut String) {
     let mut link = b"./".to_vec();
     target::escape(&entry.name, &mut link);
     let (class, slash) = if entry.is_directory { ("dir", "/") } else { ("file", "") };
@@ -336,13 +336,13 @@ p{color:var(--soft);font-size:.875rem;padding:0 .6rem}\
 mod tests {
     use super::*;
 
-    fn entry(name: &str, size: u64, modified: i64) -> Entry {
-        Entry {
+    fn entry(name: &str, size: u64, modified: i64) -> FolderEntry {
+        FolderEntry {
             name: name.trim_end_matches('/').as_bytes().to_vec(),
             is_directory: name.ends_with('/'),
             size,
             modified: modified * 1_000_000,
-            ..Entry::default()
+            ..FolderEntry::default()
         }
     }
 
@@ -355,7 +355,7 @@ mod tests {
             entry("y/", 1, 40),
         ];
         let order = Order::of(Some(query.as_bytes()));
-        let folder = Folder { path: b"/", entries, order }.sorted();
+        let folder = FolderPage { path: b"/", entries, order }.sorted();
         let names = folder.entries.iter().map(|entry| String::from_utf8_lossy(&entry.name));
         names.collect::<Vec<_>>().join(" ")
     }
@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn a_name_is_only_text() {
         let evil = "<script>\"'&\u{1}.txt";
-        let folder = |path| Folder {
+        let folder = |path| FolderPage {
             path,
             entries: vec![entry(evil, 1, 0)],
             order: Order::of(None),

@@ -11,12 +11,12 @@ pub(super) enum Sent {
     OtherScheme,
     /// A parameter that must be there is not.
     Invalid,
-    Valid(Box<Response>),
+    Valid(Box<DigestResponse>),
 }
 
 /// The parameters of a Digest, quotes removed.
 #[derive(Debug, Default)]
-pub(super) struct Response {
+pub(super) struct DigestResponse {
     pub username: Vec<u8>,
     pub realm: Vec<u8>,
     pub nonce: Vec<u8>,
@@ -29,7 +29,7 @@ pub(super) struct Response {
     pub opaque: Option<Vec<u8>>,
 }
 
-impl Response {
+impl DigestResponse {
     /// From the request as it came: internal redirects are authenticated by the client's own URL.
     pub(super) fn of(request: &Request) -> Sent {
         let Some(field) = request.fields.value(b"Authorization") else {
@@ -40,11 +40,11 @@ impl Response {
         if !scheme.eq_ignore_ascii_case(b"digest") {
             return Sent::OtherScheme;
         }
-        let response = Response::parse(parameters).filter(Response::has_right_lengths);
+        let response = DigestResponse::parse(parameters).filter(DigestResponse::has_right_lengths);
         response.map_or(Sent::Invalid, |response| Sent::Valid(Box::new(response)))
     }
 
-    fn parse(parameters: &[u8]) -> Option<Response> {
+    fn parse(parameters: &[u8]) -> Option<DigestResponse> {
         let (mut algorithm, mut opaque) = (None, None);
         let mut required: [(&[u8], Option<Vec<u8>>); 8] = [
             (b"username", None),
@@ -68,7 +68,7 @@ impl Response {
         }
         let [username, realm, nonce, uri, response, cnonce, qop, nc] =
             required.map(|(_, value)| value);
-        Some(Response {
+        Some(DigestResponse {
             username: username?,
             realm: realm?,
             nonce: nonce?,
@@ -85,7 +85,7 @@ impl Response {
     }
 }
 
-impl Response {
+impl DigestResponse {
     /// Whether it can be an answer to a challenge of ours.
     fn has_right_lengths(&self) -> bool {
         let has_time = self.nonce.get(NONCE_TIME_LENGTH - 1) == Some(&b'=');
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn parameters_are_read() {
         let text = r#"  username="a \"b\" c" , realm=plain,nonce="n=1,2", URI = "/x?y" ,response=r,broken, opaque="f""#;
-        let response = Response::parse(format!("{text}{MORE}").as_bytes()).unwrap();
+        let response = DigestResponse::parse(format!("{text}{MORE}").as_bytes()).unwrap();
         assert_eq!(response.username, b"a \"b\" c");
         assert_eq!(response.realm, b"plain");
         assert_eq!(response.nonce, b"n=1,2");
@@ -172,13 +172,13 @@ mod tests {
     #[test]
     fn what_is_missing_makes_it_invalid() {
         let whole = format!("username=u, realm=r, nonce=n, uri=/, response=d{MORE}");
-        assert!(Response::parse(whole.as_bytes()).is_some());
+        assert!(DigestResponse::parse(whole.as_bytes()).is_some());
         for missing in whole.split(", ").filter(|parameter| *parameter != "qop=auth") {
             let text = whole.replace(missing, "x=y");
-            assert!(Response::parse(text.as_bytes()).is_none(), "{text}");
+            assert!(DigestResponse::parse(text.as_bytes()).is_none(), "{text}");
         }
         for text in ["", "=", ",,,", "\"", "username=\"", "a=\"\\"] {
-            assert!(Response::parse(text.as_bytes()).is_none(), "{text}");
+            assert!(DigestResponse::parse(text.as_bytes()).is_none(), "{text}");
         }
     }
 

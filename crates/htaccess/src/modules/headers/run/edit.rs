@@ -3,7 +3,7 @@
 use howdah_http::Status;
 
 use super::super::rule::HeaderRule;
-use super::{Table, checked, exhausted, render};
+use super::{HeaderTable, checked, exhausted, render};
 use crate::evaluation_context::EvaluationContext;
 use crate::pattern::{Captures, Pattern, substitute};
 use crate::transaction::Transaction;
@@ -14,7 +14,7 @@ use std::borrow::Cow;
 pub(super) fn edit(
     tx: &mut Transaction<'_>,
     rule: &HeaderRule,
-    table: Table,
+    table: HeaderTable,
     context: &mut dyn EvaluationContext,
     pattern: &Pattern,
     every: bool,

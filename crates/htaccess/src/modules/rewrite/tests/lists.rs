@@ -2,7 +2,7 @@
 
 use super::evaluate;
 use crate::modules::rewrite::{Outcome, fixup};
-use crate::mutation::Random;
+use crate::mutation::Mutator;
 use crate::testing::{Nowhere, request, settings, transaction};
 use crate::trace::Trace;
 use crate::{Settings, WorkBudget};
@@ -86,7 +86,7 @@ fn agree(rules: &str, targets: &[&str]) {
 
 #[test]
 fn rules_with_an_index_agree_with_rules_in_order() {
-    let mut random = Random(11);
+    let mut random = Mutator(11);
     for _ in 0..150 {
         let count = 24 + random.below(30);
         let lines = (0..count).map(|_| {
@@ -100,7 +100,7 @@ fn rules_with_an_index_agree_with_rules_in_order() {
 
 #[test]
 fn lists_of_alternatives_agree_with_conditions_in_order() {
-    let mut random = Random(13);
+    let mut random = Mutator(13);
     let patterns = [
         "bot7", "BOT7", "^Moz", "x$", "bot(.) x", "(z)", "spider", "^bot", "[0-9]", "Firefox",
         "a b",

@@ -1,4 +1,4 @@
-//! Addresses to listen on, and the proxies that are trusted.
+//! Addresses to listen on.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -6,11 +6,10 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Flag, List, Problem, Table, ValueKind, quoted, read_string, wrong_type};
+use super::{List, Problem, Table, ValueKind, quoted, read_string, wrong_type};
 use crate::diagnostic::MistakeCollector;
-use crate::listener::{ListenAddress, Listener, Network, TrustedProxies, UNIX};
+use crate::listener::{ListenAddress, Listener, UNIX};
 use crate::settings::ListenerTable;
-use crate::values::ForwardedField;
 
 /// A list of listeners: addresses, or tables with an address and settings. `":80"` is two
 /// addresses.
@@ -209,159 +208,6 @@ impl ValueKind for AdminAddress {
         report: &mut MistakeCollector<'_>,
     ) -> Option<Vec<ListenAddress>> {
         Address::read(value, report)
-    }
-}
-
-/// A list of networks and `"unix"`.
-pub(crate) struct Proxies;
-
-impl ValueKind for Proxies {
-    type Value = TrustedProxies;
-
-    fn name() -> String {
-        "a list of IP addresses, networks and `\"unix\"`".to_owned()
-    }
-
-    fn show(value: &TrustedProxies) -> String {
-        let networks = value.networks.iter().map(|network| quoted(&network.to_string()));
-        let unix = value.unix.then(|| quoted("unix"));
-        format!("[{}]", networks.chain(unix).collect::<Vec<_>>().join(", "))
-    }
-
-    fn read(
-        value: &Spanned<DeValue<'_>>,
-        report: &mut MistakeCollector<'_>,
-    ) -> Option<TrustedProxies> {
-        let mut trusted = TrustedProxies::default();
-        for one in List::<Proxy>::read(value, report)? {
-            match one {
-                Some(network) => trusted.networks.push(network),
-                None => trusted.unix = true,
-            }
-        }
-        Some(trusted)
-    }
-}
-
-/// A network, or `"unix"`, which is `None`.
-struct Proxy;
-
-impl ValueKind for Proxy {
-    type Value = Option<Network>;
-
-    fn name() -> String {
-        "a network".to_owned()
-    }
-
-    fn show(_: &Option<Network>) -> String {
-        String::new()
-    }
-
-    fn read(
-        value: &Spanned<DeValue<'_>>,
-        report: &mut MistakeCollector<'_>,
-    ) -> Option<Option<Network>> {
-        read_string(value, report, "a network such as `\"10.0.0.0/8\"`", |text| match text {
-            "unix" => Ok(None),
-            _ => Network::parse(text)
-                .map(Some)
-                .map_err(|(message, help)| Problem::new(message, help)),
-        })
-    }
-}
-
-/// `true` for everyone, `false` for nobody, or a list as [`Proxies`].
-pub(crate) struct Trusted;
-
-impl ValueKind for Trusted {
-    type Value = Option<TrustedProxies>;
-
-    fn name() -> String {
-        format!("`true`, `false`, or {}", Proxies::name())
-    }
-
-    fn show(value: &Self::Value) -> String {
-        value.as_ref().map_or_else(|| "unset".to_owned(), Proxies::show)
-    }
-
-    fn read(
-        value: &Spanned<DeValue<'_>>,
-        report: &mut MistakeCollector<'_>,
-    ) -> Option<Option<TrustedProxies>> {
-        if value.get_ref().as_bool().is_some() {
-            let everyone = Flag::read(value, report)?;
-            return Some(Some(TrustedProxies { everyone, ..TrustedProxies::default() }));
-        }
-        Proxies::read(value, report).map(Some)
-    }
-}
-
-/// A field in which a trusted proxy speaks for its client.
-pub(crate) struct Forwarded;
-
-impl ValueKind for Forwarded {
-    type Value = ForwardedField;
-
-    fn name() -> String {
-        let names = ForwardedField::ALL.map(|field| format!("`{}`", quoted(field.name())));
-        names.join(", ")
-    }
-
-    fn show(value: &ForwardedField) -> String {
-        quoted(value.name())
-    }
-
-    fn read(
-        value: &Spanned<DeValue<'_>>,
-        report: &mut MistakeCollector<'_>,
-    ) -> Option<ForwardedField> {
-        read_string(value, report, "the name of a field", |text| {
-            let named = |field: &ForwardedField| field.name().eq_ignore_ascii_case(text);
-            ForwardedField::ALL.into_iter().find(named).ok_or_else(|| {
-                Problem::new(
-                    format!("`{text}` is not a field that tells more than an address"),
-                    format!(
-                        "give one of {}; a field with the address alone is `client_address_header`",
-                        Self::name()
-                    ),
-                )
-            })
-        })
-    }
-}
-
-/// The name of a field that has the client's address.
-pub(crate) struct AddressField;
-
-impl ValueKind for AddressField {
-    type Value = String;
-
-    fn name() -> String {
-        "the name of a field".to_owned()
-    }
-
-    fn show(value: &String) -> String {
-        quoted(value)
-    }
-
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
-        read_string(value, report, "the name of a field", |text| {
-            let is_token =
-                |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-            if text.eq_ignore_ascii_case(ForwardedField::Forwarded.name()) {
-                return Err(Problem::new(
-                    "Forwarded has more than an address",
-                    "write `forwarded_fields = [\"Forwarded\"]` instead",
-                ));
-            }
-            if text.is_empty() || !text.bytes().all(is_token) {
-                return Err(Problem::new(
-                    format!("`{text}` is not the name of a field"),
-                    "give a name such as `\"CF-Connecting-IP\"`",
-                ));
-            }
-            Ok(text.to_owned())
-        })
     }
 }
 

@@ -1,0 +1,225 @@
+//! The pools of a plan: programs, folders, limits and settings.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use howdah_config::{Config, Php, Site};
+use howdah_ipc::control::PoolSettings;
+use howdah_sys::credentials::Identity;
+
+use super::PlanFinder;
+use crate::supervisor::cgroups::GroupLimits;
+use crate::supervisor::environment::Environment;
+use crate::supervisor::isolation::{PoolIsolation, PoolPaths};
+use crate::supervisor::php_programs;
+
+/// The parameters for starting a pool.
+#[derive(Debug, Clone)]
+pub(crate) struct PoolPlan {
+    /// Index of the pool's site in the configuration.
+    pub(crate) site: usize,
+    pub(crate) program: PathBuf,
+    /// The user that the zygote runs as; `None` for the supervisor's user.
+    pub(crate) identity: Option<Identity>,
+    pub(crate) workers: usize,
+    pub(crate) isolation: PoolIsolation,
+    /// File mode creation mask.
+    pub(crate) umask: u32,
+    /// Whether a second zygote stands by.
+    pub(crate) standby: bool,
+    /// Whether opcache gets the scripts of the former generation before the pool serves.
+    pub(crate) warms_opcache: bool,
+    /// The pool's limits in its control groups; `None` if the pool gets no control groups.
+    pub(crate) limits: Option<GroupLimits>,
+    pub(crate) settings: PoolSettings,
+}
+
+impl PlanFinder<'_> {
+    /// Returns the parameters of a site's pool; `None` after an error.
+    pub(super) fn pool(
+        &mut self,
+        number: usize,
+        site: &Site,
+        php: &Php,
+        config: &Config,
+        front: Option<&Identity>,
+    ) -> Option<PoolPlan> {
+        let identity = match front {
+            None => None,
+            Some(front) => Some(self.pool_identity(site, php, config, front)?),
+        };
+        let program = self.program(site, php)?;
+        let state_dir = self.states.get(number).cloned().flatten()?;
+        let workers = php.worker_count(self.environment.processors);
+        let paths = PoolPaths {
+            program: &program,
+            state: &state_dir,
+            states: &self.states,
+            ini_folders: &self.environment.ini_folders(),
+        };
+        let isolation = PoolIsolation::plan(
+            (self.config, number),
+            php,
+            &paths,
+            &self.abilities,
+            &mut self.notices,
+        );
+        let limits = GroupLimits {
+            memory: php.memory,
+            pids: php.pids,
+            cpu_weight: php.cpu_weight,
+        };
+        self.look_at_limits(site, (workers, php.slow_after().is_some()), limits);
+        self.look_at_priority(site, php);
+        Some(PoolPlan {
+            site: number,
+            program,
+            identity,
+            workers,
+            umask: php.umask,
+            standby: php.standby,
+            warms_opcache: php.opcache_warmup,
+            limits: config.cgroups.then_some(limits),
+            settings: PoolSettings {
+                pool: site.name.clone(),
+                ini_file: self.text(
+                    site,
+                    "ini_file",
+                    php.ini_file.as_deref().unwrap_or(Path::new("")),
+                )?,
+                max_requests: php.max_requests,
+                max_memory: php.max_memory.unwrap_or(0),
+                ini: php.ini.clone(),
+                admin_ini: admin_ini(php),
+                environment: self.environment.script_environment(&php.env, &php.pass_env),
+                state_dir: self.text(site, "state_dir", &state_dir)?,
+                working_directory: self.text(
+                    site,
+                    "chdir",
+                    php.chdir.as_deref().unwrap_or(Path::new("")),
+                )?,
+                // A reload sets them.
+                former_release: String::new(),
+                release: String::new(),
+                pcntl: php.pcntl,
+                sapi: php.sapi.name().to_owned(),
+                modules: {
+                    let chosen: Vec<Box<str>> =
+                        site.modules.iter().map(|name| name.as_str().into()).collect();
+                    howdah_htaccess::compile::module_names(&chosen)
+                },
+                is_opaque: isolation.is_opaque(),
+                separates_workers: isolation.separates_workers(),
+                slow_milliseconds: php
+                    .slow_after()
+                    .map_or(0, |after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
+                slow_trace_depth: php.slow_trace_depth,
+                php_version: php.version.clone().unwrap_or_default(),
+                processor_seconds: php
+                    .rlimits
+                    .cpu
+                    .map_or(0, |time| time.as_secs_f64().ceil() as u64),
+            },
+            isolation,
+        })
+    }
+
+    /// Refuses limits with which PHP could not even start.
+    fn look_at_limits(
+        &mut self,
+        site: &Site,
+        (workers, has_slow_log): (usize, bool),
+        limits: GroupLimits,
+    ) {
+        let name = &site.name;
+        // Each worker has a thread for its slow scripts.
+        let each = if has_slow_log { 2 } else { 1 };
+        let needed = workers as u64 * each + ZYGOTES;
+        if let Some(pids) = limits.pids.filter(|pids| *pids < needed) {
+            self.errors.push(format!(
+                "site {name}: `php.pids` = {pids} is too few for {workers} workers and {ZYGOTES} \
+                 zygotes; give at least {needed}, or fewer `workers`"
+            ));
+        }
+        if limits.memory.is_some_and(|memory| memory < LEAST_MEMORY) {
+            let least = LEAST_MEMORY >> 20;
+            self.errors.push(format!(
+                "site {name}: `php.memory` is too little for PHP itself; give at least \"{least}M\""
+            ));
+        }
+    }
+
+    /// Refuses a priority that only root may give.
+    fn look_at_priority(&mut self, site: &Site, php: &Php) {
+        if let Some(nice) = php.nice.filter(|nice| *nice < 0)
+            && !self.environment.identity.is_root()
+        {
+            self.errors.push(format!(
+                "site {}: `php.nice` = {nice} needs a server that is started as root; give 0 or \
+                 more",
+                site.name
+            ));
+        }
+    }
+
+    fn program(&mut self, site: &Site, php: &Php) -> Option<PathBuf> {
+        let name = &site.name;
+        if let Some(program) = &php.program {
+            if is_program(program) {
+                return Some(program.clone());
+            }
+            let error = format!(
+                "site {name}: `php.program`: {} is not an executable file",
+                program.display()
+            );
+            self.errors.push(error);
+            return None;
+        }
+        let found = php_programs::find(php.version.as_deref(), self.environment);
+        found.map_err(|error| self.errors.push(format!("site {name}: {error}"))).ok()
+    }
+
+    fn text(&mut self, site: &Site, key: &str, path: &Path) -> Option<String> {
+        let text = path.to_str().map(str::to_owned);
+        if text.is_none() {
+            let error = format!("site {}: `php.{key}`: {} is not UTF-8", site.name, path.display());
+            self.errors.push(error);
+        }
+        text
+    }
+}
+
+/// The folder of each site's pool for its state; `None` for a site without PHP.
+pub(super) fn state_folders(config: &Config, environment: &Environment) -> Vec<Option<PathBuf>> {
+    let of_site = |site: &Site| {
+        let php = site.php.as_ref()?;
+        Some(match &environment.state {
+            Some(folder) if php.state_dir.is_none() => folder.join(&site.name),
+            _ => site.state_dir(
+                environment.identity.is_root(),
+                environment.identity.uid,
+                &environment.temporary,
+            ),
+        })
+    };
+    config.sites.iter().map(of_site).collect()
+}
+
+/// The settings that scripts cannot change, with the functions that are turned off.
+fn admin_ini(php: &Php) -> Vec<(String, String)> {
+    let mut settings = php.admin_ini.clone();
+    if !php.disable_functions.is_empty() {
+        settings.push(("disable_functions".to_owned(), php.disable_functions.join(",")));
+    }
+    settings
+}
+
+pub(in crate::supervisor) fn is_program(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+/// The zygotes that a pool has at most.
+const ZYGOTES: u64 = 2;
+/// Bytes that PHP with the usual extensions takes before any script runs.
+const LEAST_MEMORY: u64 = 32 << 20;
