@@ -2,6 +2,7 @@
 //! scripts are the attackers.
 
 mod files;
+mod hung;
 mod limits;
 mod network;
 mod shared_memory;
