@@ -11,8 +11,8 @@ pub fn fields_to_send(head: &ResponseHead) -> impl Iterator<Item = (&[u8], &[u8]
     })
 }
 
-/// Returns the trailer fields that are sent, in order. Left out are those that say how the content is
-/// to be read or kept, who the client is, or where it goes: they come too late for that
+/// Returns the trailer fields that are sent, in order. Left out are those that say how the content
+/// is to be read or kept, who the client is, or where it goes: they come too late for that
 /// (RFC 9110 §6.5.1).
 pub fn trailers_to_send(trailers: &Fields) -> impl Iterator<Item = (&[u8], &[u8])> {
     trailers.iter().filter(|(name, value)| {
