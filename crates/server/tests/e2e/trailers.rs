@@ -36,8 +36,10 @@ fn serve(mut stream: TcpStream) {
     stream.write_all(&answer).unwrap();
 }
 
-/// The rows: a path, the length of its content, and the fields behind the content.
-const ROWS: [(&str, usize, &[(&str, &str)]); 4] = [
+/// A path, the length of its content, and the fields behind the content.
+type Row = (&'static str, usize, &'static [(&'static str, &'static str)]);
+
+const ROWS: [Row; 4] = [
     ("/ws/some", 5, &[("x-sum", "42"), ("x-told", "TE: trailers")]),
     ("/ws/empty", 0, &[("x-sum", "42"), ("x-told", "TE: trailers")]),
     ("/ws/large", LARGE, &[("x-sum", "42"), ("x-told", "TE: trailers")]),
