@@ -18,7 +18,9 @@ mod thread;
 mod workspace;
 
 use std::cell::{Cell, RefCell};
+use std::ffi::CString;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::atomic::AtomicUsize;
@@ -31,6 +33,7 @@ use howdah_htaccess::modules::auth::password;
 use howdah_php::{MemoryWatch, Pool, PoolLimits};
 use howdah_site::{Site, Sites};
 use howdah_sys::credentials::Identity;
+use howdah_sys::open::{self, Lookup};
 use tokio::sync::{Notify, mpsc, watch};
 
 use self::challenges::Challenges;
@@ -400,12 +403,17 @@ fn directives(
 }
 
 /// Logs a warning for each site whose document root the front's user cannot read: such a site
-/// answers only errors.
+/// answers only errors. A file system that may hang is not asked: the front must start without it.
 fn warn_of_unreadable_roots(config: &Config, log: &ErrorLog) {
     for site in &config.sites {
         let RootTemplate::Fixed(root) = &site.root else {
             continue;
         };
+        let path = CString::new(root.as_os_str().as_bytes()).unwrap_or_default();
+        let opened = open::folder(&path, Lookup::Cached);
+        if opened.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            continue;
+        }
         if let Err(error) = std::fs::read_dir(root) {
             let user = config.user.as_deref().unwrap_or(FRONT_USER);
             let what = format!(

@@ -267,12 +267,15 @@ impl Ruleset {
         let Ok(parent) = opened else {
             return Ok(()); // There is nothing to grant.
         };
-        // SAFETY: an all-zero `stat` is a valid value of that plain C struct.
-        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: `stat` is live.
-        check(unsafe { libc::fstat(parent.as_raw_fd(), &raw mut stat) })?;
+        // SAFETY: an all-zero `statx` is a valid value of that plain C struct.
+        let mut stat: libc::statx = unsafe { std::mem::zeroed() };
+        let (file, kind) = (parent.as_raw_fd(), libc::STATX_TYPE);
+        // What the kernel has in memory: a file system that hangs is not waited for.
+        let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
+        // SAFETY: the name is NUL-terminated, and `stat` is live.
+        check(unsafe { libc::statx(file, c"".as_ptr(), flags, kind, &raw mut stat) })?;
         let mut rights = rule.rights.0 & self.handled.files;
-        if stat.st_mode & libc::S_IFMT != libc::S_IFDIR {
+        if u32::from(stat.stx_mode) & libc::S_IFMT != libc::S_IFDIR {
             rights &= FileRights::OF_FILES.0;
         }
         if rights == 0 {
