@@ -96,6 +96,11 @@ section! {
         control ("control"): Option<PathBuf> as Optional<FilePath> = None,
             "Unset is `/run/howdah.sock` as root, else `howdah.sock` in `$XDG_RUNTIME_DIR`, else \
              no socket.";
+        /// The group whose members may ask for the server's state at the control socket, with
+        /// `howdah status` and over HTTP. They can neither reload nor stop the server.
+        control_group ("control_group"): Option<String> as Optional<Text> = None,
+            "Unset is nobody but root and the user that runs the server: the state has the \
+             visitors' URLs.";
         /// The address for monitors: `/metrics` (OpenMetrics, and Prometheus' text format),
         /// `/status` (JSON), `/healthz`, `/readyz`, and a page for people at `/`.
         /// `"127.0.0.1:9180"`, or `"unix:/run/howdah/admin.sock"`. Everything there is read-only,

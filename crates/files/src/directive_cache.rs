@@ -6,6 +6,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use howdah_htaccess::compile::compile_asking;
@@ -37,13 +38,21 @@ impl fmt::Display for Flaw {
 
 /// The directives that the threads of a front have compiled, each content once.
 ///
-/// Bounded in files and in bytes of their content; where room is needed, files that no thread asked
-/// for since room was last made go first. A thread keeps what it uses: an entry that is evicted is
-/// compiled again only when another thread asks for it.
+/// Bounded in files and in memory. Where room for a file is needed, those that no thread asked for
+/// since room was last made go first. Where memory is needed, the root that has the most gives it:
+/// a site with large files takes no other site's place. A thread keeps what it uses: an entry that
+/// is evicted for another file is compiled again only when another thread asks for it. Of a root
+/// that gave memory, threads keep nothing: they ask [`DirectiveCache::evicted_since`].
 pub struct DirectiveCache {
     /// The first site of each scope.
     scopes: Vec<Site>,
     shards: Vec<Mutex<CacheShard>>,
+    /// The sum of the weights of all entries.
+    weight: AtomicUsize,
+    /// Evictions for memory so far.
+    evictions: AtomicU64,
+    /// The last eviction of each owner that had one, by its number from 1 on.
+    evicted: Mutex<HashMap<Owner, u64>>,
     /// The keys are random: an author of files cannot make two of them look alike.
     hashers: [foldhash::quality::RandomState; 2],
     tell: ReportFlaw,
@@ -51,20 +60,22 @@ pub struct DirectiveCache {
     most: u64,
 }
 
+/// The document root whose directives they are: a hash of its path.
+pub(crate) type Owner = u64;
+
 /// A part of the cache, by scope and folder.
 #[derive(Default)]
 struct CacheShard {
     entries: HashMap<Box<[u8]>, CachedDirectives>,
-    /// Bytes of the contents that the entries were compiled from.
-    bytes: usize,
 }
 
 struct CachedDirectives {
+    owner: Owner,
     digest: u128,
     /// The state of the file that had the content; `None` where a later change might not show.
     stat: Option<Stat>,
-    /// Bytes of the content.
-    size: usize,
+    /// Bytes of memory, see [`weight`].
+    weight: usize,
     /// Whether a thread has asked for it since room was last made.
     was_asked: bool,
     compiled: Arc<Compiled>,
@@ -79,9 +90,16 @@ impl DirectiveCache {
                 scopes.push(site.clone());
             }
         }
+        DirectiveCache::of(scopes, most, tell)
+    }
+
+    fn of(scopes: Vec<Site>, most: u64, tell: ReportFlaw) -> DirectiveCache {
         DirectiveCache {
             scopes,
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            weight: AtomicUsize::new(0),
+            evictions: AtomicU64::new(0),
+            evicted: Mutex::default(),
             hashers: Default::default(),
             tell,
             most,
@@ -98,19 +116,24 @@ impl DirectiveCache {
         self.most
     }
 
+    /// Returns the owner of directives below a document root.
+    pub(crate) fn owner(&self, root: &[u8]) -> Owner {
+        self.hashers[0].hash_one(root.strip_suffix(b"/").unwrap_or(root))
+    }
+
     /// Returns the directives of `content`, the content of the `.htaccess` file in `folder`, which
-    /// is absolute with a slash at its end. `stat` is the state of the file, where every later
-    /// change shows in it.
+    /// is absolute with a slash at its end, below `root`. `stat` is the state of the file, where
+    /// every later change shows in it.
     pub(crate) fn htaccess(
         &self,
         scope: u32,
-        folder: &[u8],
-        content: &[u8],
-        stat: Option<Stat>,
+        (root, folder): (&[u8], &[u8]),
+        (content, stat): (&[u8], Option<Stat>),
     ) -> Option<Arc<Compiled>> {
         let site = self.scopes.get(scope as usize)?;
         let context = || site.htaccess_context(folder);
-        Some(self.compiled(site, scope, folder, (content, stat), context))
+        let key = key(scope, folder);
+        Some(self.compiled((site, root), key, (content, stat), context))
     }
 
     /// Returns the directives of `content`, if a thread has compiled them.
@@ -136,8 +159,8 @@ impl DirectiveCache {
         let site = self.scopes.get(scope as usize)?;
         let (rules, context) = site.rules(root)?;
         // No folder begins like this.
-        let key = [b"rules", root].concat();
-        Some(self.compiled(site, scope, &key, (rules.as_bytes(), None), || context))
+        let key = key(scope, &[b"rules", root].concat());
+        Some(self.compiled((site, root), key, (rules.as_bytes(), None), || context))
     }
 
     /// Returns a mistake in place of a `.htaccess` file that is too large.
@@ -183,13 +206,11 @@ impl DirectiveCache {
 
     fn compiled(
         &self,
-        site: &Site,
-        scope: u32,
-        folder: &[u8],
+        (site, root): (&Site, &[u8]),
+        key: Box<[u8]>,
         (content, stat): (&[u8], Option<Stat>),
         context: impl FnOnce() -> CompileContext,
     ) -> Arc<Compiled> {
-        let key = key(scope, folder);
         let digest = self.digest(content);
         let is_same = |entry: &mut CachedDirectives| {
             let is_same = entry.digest == digest;
@@ -204,13 +225,14 @@ impl DirectiveCache {
         // Not under the lock: event loops take it.
         let compiled = Arc::new(compile_asking(content, &context(), &mut exists));
         let entry = CachedDirectives {
+            owner: self.owner(root),
             digest,
             stat,
-            size: content.len(),
+            weight: weight(content),
             was_asked: false,
             compiled: Arc::clone(&compiled),
         };
-        self.shard(&key).insert(key, entry);
+        self.keep(key, entry);
         if content.len() >= LARGE {
             allocator::give_back();
         }
@@ -218,6 +240,75 @@ impl DirectiveCache {
             (self.tell)(site, &Flaw::Mistake(mistake.clone()));
         }
         compiled
+    }
+
+    /// Keeps an entry in place of another one with its key.
+    fn keep(&self, key: Box<[u8]>, entry: CachedDirectives) {
+        let freed = self.shard(&key).remove(&key);
+        self.weight.fetch_sub(freed, Ordering::Relaxed);
+        self.make_room(entry.weight);
+        let weight = entry.weight;
+        let freed = self.shard(&key).insert(key, entry);
+        self.weight.fetch_add(weight, Ordering::Relaxed);
+        self.weight.fetch_sub(freed, Ordering::Relaxed);
+    }
+
+    /// Evicts entries until there is room for one of this weight: those of the root that has the
+    /// most, and of them those first that no thread has asked for since.
+    fn make_room(&self, weight: usize) {
+        let most = MOST_MEMORY.saturating_sub(weight);
+        while self.weight.load(Ordering::Relaxed) > most
+            && let Some(owner) = self.heaviest_owner()
+        {
+            let is_asked = |entry: &mut CachedDirectives| std::mem::take(&mut entry.was_asked);
+            self.evict(owner, most, is_asked);
+            self.evict(owner, most, |_| false);
+            let mut evicted = lock(&self.evicted);
+            evicted.insert(owner, self.evictions.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+    }
+
+    /// Number of evictions for memory so far.
+    pub(crate) fn evictions(&self) -> u64 {
+        self.evictions.load(Ordering::Relaxed)
+    }
+
+    /// The owners that gave memory after that number of evictions, and the number by now.
+    pub(crate) fn evicted_since(&self, number: u64) -> (Vec<Owner>, u64) {
+        let evicted = lock(&self.evicted);
+        let later = evicted.iter().filter(|(_, last)| **last > number);
+        (later.map(|(owner, _)| *owner).collect(), self.evictions())
+    }
+
+    /// Evicts entries of an owner until the others weigh no more than `most`, except those that are
+    /// to be kept.
+    fn evict(
+        &self,
+        owner: Owner,
+        most: usize,
+        mut keep: impl FnMut(&mut CachedDirectives) -> bool,
+    ) {
+        for shard in &self.shards {
+            lock(shard).entries.retain(|_, entry| {
+                let is_enough = self.weight.load(Ordering::Relaxed) <= most;
+                let is_kept = is_enough || entry.owner != owner || keep(entry);
+                if !is_kept {
+                    self.weight.fetch_sub(entry.weight, Ordering::Relaxed);
+                }
+                is_kept
+            });
+        }
+    }
+
+    /// The owner whose entries weigh the most; `None` if there is no entry.
+    fn heaviest_owner(&self) -> Option<Owner> {
+        let mut weights: HashMap<Owner, usize> = HashMap::new();
+        for shard in &self.shards {
+            for entry in lock(shard).entries.values() {
+                *weights.entry(entry.owner).or_default() += entry.weight;
+            }
+        }
+        weights.into_iter().max_by_key(|(_, weight)| *weight).map(|(owner, _)| owner)
     }
 
     /// Returns the directives of the entry that `is_wanted`, unless an `<IfFile>` in it would get
@@ -251,9 +342,21 @@ impl DirectiveCache {
 
     fn shard(&self, key: &[u8]) -> MutexGuard<'_, CacheShard> {
         let number = self.hashers[0].hash_one(key) as usize % self.shards.len();
-        // A shard is whole at any moment: an entry is inserted when it is complete.
-        self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shards[number])
     }
+}
+
+fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Each part is whole at any moment: an entry is inserted when it is complete.
+    part.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Bytes of memory that the directives of a content take, at most and about: measured, up to 1.1 KB
+/// for a rule, 2 KB for a pattern within a section, and a long line twice.
+fn weight(content: &[u8]) -> usize {
+    let lines = content.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
+    let directives = lines.filter(|line| !line.is_empty() && !line.starts_with(b"#")).count();
+    2 * content.len() + DIRECTIVE * directives
 }
 
 fn key(scope: u32, folder: &[u8]) -> Box<[u8]> {
@@ -270,31 +373,37 @@ fn exists(path: &[u8]) -> bool {
 }
 
 impl CacheShard {
-    fn insert(&mut self, key: Box<[u8]>, entry: CachedDirectives) {
-        self.remove(&key);
-        if !self.has_room(entry.size) {
-            self.retain(|entry| std::mem::take(&mut entry.was_asked));
+    /// Inserts an entry. Returns the weight of those that it has replaced.
+    fn insert(&mut self, key: Box<[u8]>, entry: CachedDirectives) -> usize {
+        let mut freed = self.remove(&key);
+        if !self.has_room() {
+            freed += self.retain(|entry| std::mem::take(&mut entry.was_asked));
         }
-        if !self.has_room(entry.size) {
-            self.retain(|_| false);
+        if !self.has_room() {
+            freed += self.retain(|_| false);
         }
-        self.bytes += entry.size;
         self.entries.insert(key, entry);
+        freed
     }
 
-    fn has_room(&self, size: usize) -> bool {
-        self.entries.len() < MOST_FILES / SHARDS && self.bytes + size <= MOST_BYTES / SHARDS
+    fn has_room(&self) -> bool {
+        self.entries.len() < MOST_FILES / SHARDS
     }
 
-    fn remove(&mut self, key: &[u8]) {
-        if let Some(entry) = self.entries.remove(key) {
-            self.bytes -= entry.size;
-        }
+    /// Returns the weight of the entry that it has removed; 0 for none.
+    fn remove(&mut self, key: &[u8]) -> usize {
+        self.entries.remove(key).map_or(0, |entry| entry.weight)
     }
 
-    fn retain(&mut self, mut keep: impl FnMut(&mut CachedDirectives) -> bool) {
-        self.entries.retain(|_, entry| keep(entry));
-        self.bytes = self.entries.values().map(|entry| entry.size).sum();
+    /// Returns the weight of the entries that are not kept.
+    fn retain(&mut self, mut keep: impl FnMut(&mut CachedDirectives) -> bool) -> usize {
+        let mut freed = 0;
+        self.entries.retain(|_, entry| {
+            let is_kept = keep(entry);
+            freed += if is_kept { 0 } else { entry.weight };
+            is_kept
+        });
+        freed
     }
 }
 
@@ -312,9 +421,12 @@ const SHARDS: usize = 16;
 /// Files that are kept, of all shards together.
 const MOST_FILES: usize = 4096;
 
-/// Bytes of their contents, of all shards together. A single content that is larger than a shard's
-/// share is kept alone in its shard.
-const MOST_BYTES: usize = 32 << 20;
+/// Bytes of memory that all entries may take, see [`weight`]. A single one that takes more is kept
+/// alone.
+const MOST_MEMORY: usize = 64 << 20;
+
+/// Bytes of memory that one directive takes.
+const DIRECTIVE: usize = 1024;
 
 /// Bytes of a content whose compilation takes so much memory for a moment that it is given back to
 /// the kernel at once.
@@ -324,11 +436,12 @@ const LARGE: usize = 256 << 10;
 mod tests {
     use super::*;
 
-    fn entry(size: usize) -> CachedDirectives {
+    fn entry(owner: Owner, weight: usize) -> CachedDirectives {
         CachedDirectives {
+            owner,
             digest: 0,
             stat: None,
-            size,
+            weight,
             was_asked: false,
             compiled: Arc::new(compile_asking(b"", &CompileContext::default(), &mut |_| false)),
         }
@@ -338,34 +451,83 @@ mod tests {
         number.to_ne_bytes().into()
     }
 
+    fn cache() -> DirectiveCache {
+        DirectiveCache::of(Vec::new(), 0, Box::new(|_, _| {}))
+    }
+
+    /// The number of entries of each owner from 0 on, after a check of the sum.
+    fn entries<const OWNERS: usize>(cache: &DirectiveCache) -> [usize; OWNERS] {
+        let (mut counts, mut sum) = ([0; OWNERS], 0);
+        for shard in &cache.shards {
+            for entry in lock(shard).entries.values() {
+                counts[entry.owner as usize] += 1;
+                sum += entry.weight;
+            }
+        }
+        assert_eq!(cache.weight.load(Ordering::Relaxed), sum);
+        counts
+    }
+
     #[test]
-    fn a_shard_is_bounded_in_files_and_bytes() {
+    fn a_shard_is_bounded_in_files() {
         let mut shard = CacheShard::default();
+        let mut weight = 0;
         for number in 0..3 * MOST_FILES / SHARDS {
-            shard.insert(key(number), entry(10));
+            weight = weight + 10 - shard.insert(key(number), entry(0, 10));
             assert!(shard.entries.len() <= MOST_FILES / SHARDS);
-            assert_eq!(shard.bytes, 10 * shard.entries.len());
-            shard.insert(key(number), entry(10));
-            assert_eq!(shard.bytes, 10 * shard.entries.len(), "replaced");
+            assert_eq!(weight, 10 * shard.entries.len());
+            assert_eq!(shard.insert(key(number), entry(0, 10)), 10, "replaced");
         }
-        for number in 0..10 {
-            shard.insert(key(number), entry(MOST_BYTES / SHARDS / 3));
-            assert!(shard.bytes <= MOST_BYTES / SHARDS);
-        }
-        shard.insert(key(1), entry(MOST_BYTES));
-        assert_eq!(shard.entries.len(), 1);
     }
 
     #[test]
     fn used_directives_are_kept() {
         let mut shard = CacheShard::default();
         for number in 0..2 * MOST_FILES / SHARDS {
-            shard.insert(key(number), entry(1));
+            shard.insert(key(number), entry(0, 1));
             if let Some(entry) = shard.entries.get_mut(&key(7)) {
                 entry.was_asked = true;
             }
         }
         assert!(shard.entries.contains_key(&key(7)));
         assert!(!shard.entries.contains_key(&key(8)));
+    }
+
+    #[test]
+    fn a_site_with_large_files_takes_its_own_places() {
+        let cache = cache();
+        (0..100).for_each(|number| cache.keep(key(number), entry(0, MOST_MEMORY / 400)));
+        assert_eq!(entries(&cache), [100]);
+        for number in 100..120 {
+            cache.keep(key(number), entry(1, MOST_MEMORY / 4));
+            let [small, large] = entries(&cache);
+            assert!(small == 100 && large <= 3, "{small} and {large}");
+        }
+        assert_eq!(cache.evicted_since(0), (vec![1], 17));
+        assert_eq!(cache.evicted_since(17), (vec![], 17));
+        cache.keep(key(119), entry(1, MOST_MEMORY / 4));
+        assert_eq!(entries(&cache), [100, 3], "replaced");
+        cache.keep(key(200), entry(2, 2 * MOST_MEMORY));
+        assert_eq!(entries(&cache), [0, 0, 1]);
+        cache.keep(key(201), entry(0, 10));
+        assert_eq!(entries(&cache), [1, 0, 0]);
+    }
+
+    #[test]
+    fn of_a_site_s_files_those_in_use_are_kept() {
+        let cache = cache();
+        for number in 0..40 {
+            cache.keep(key(number), entry(0, MOST_MEMORY / 4));
+            let mut shard = cache.shard(&key(0));
+            shard.entries.get_mut(&key(0)).unwrap().was_asked = true;
+        }
+        assert_eq!(entries(&cache), [4]);
+    }
+
+    #[test]
+    fn what_a_content_weighs_follows_its_directives() {
+        let rules = b"# a comment\n\n  RewriteEngine On\nRewriteRule a b\n";
+        assert_eq!(weight(rules), 2 * rules.len() + 2 * DIRECTIVE);
+        assert_eq!(weight(b""), 0);
     }
 }

@@ -148,7 +148,10 @@ impl Store {
                 let known = directives.known(scope, &folder, &content);
                 Some(known.ok_or_else(|| self.postpone())?)
             }
-            Some(content) => directives.htaccess(scope, &folder, &content, settled),
+            Some(content) => {
+                let root = path.root().as_os_str().as_bytes();
+                directives.htaccess(scope, (root, &folder), (&content, settled))
+            }
         };
         let found =
             compiled.map_or(EntryKind::Forbidden, |compiled| EntryKind::Directives(compiled, size));

@@ -37,6 +37,8 @@ pub struct Store {
     pub(crate) stamp: u64,
     /// Changes of the second.
     ticks: u64,
+    /// Evictions of directives for memory that the entries have followed.
+    evictions: u64,
     /// Answers that no event would report a change of.
     unrepeatable: u64,
     /// Whether files of directives are compiled by other stores only.
@@ -80,6 +82,7 @@ impl Store {
             now: 0,
             stamp: 1,
             ticks: 0,
+            evictions: 0,
             unrepeatable: 0,
             postpones: false,
             postponed: Cell::new(false),
@@ -153,8 +156,29 @@ impl Store {
         if self.now != now {
             self.now = now;
             self.ticks += 1;
+            self.forget_evicted();
             self.restamp();
         }
+    }
+
+    /// Removes the entries below roots whose directives have given memory. An entry would keep the
+    /// rules of its folder.
+    pub fn forget_evicted(&mut self) {
+        let Some(directives) = &self.directives else {
+            return;
+        };
+        if directives.evictions() != self.evictions {
+            let (owners, number) = directives.evicted_since(self.evictions);
+            self.evictions = number;
+            let is_evicted = |root: &OpenRoot| owners.contains(&directives.owner(root.path()));
+            self.entries.retain(|entry| !is_evicted(&entry.root));
+            self.restamp();
+        }
+    }
+
+    /// Evictions of directives for memory that this store has followed.
+    pub fn evictions(&self) -> u64 {
+        self.evictions
     }
 
     /// Notes that the present answer cannot be cached: no event reports a change of it.

@@ -6,11 +6,12 @@ mod support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::SystemTime;
 
 use howdah_config::Config;
 use howdah_files::{DirectiveCache, Store, StoreLimits};
+use howdah_htaccess::Compiled;
 use howdah_site::{DocumentHost, Look, PathKind, Rules, Sites};
 use support::{Counter, Folder, age};
 
@@ -420,4 +421,46 @@ fn sites_with_other_directives_share_nothing() {
             .map(|path| store.look(path).rules.map(|rules| index_of(&rules)));
         assert_eq!(found, [Some("file".to_owned()), None, Some("inline".to_owned())]);
     }
+}
+
+#[test]
+fn a_site_whose_directives_need_much_memory_keeps_none_and_takes_none_of_another_site() {
+    const LARGE: usize = 12;
+    let folder = Folder::new();
+    folder.file("b/.htaccess", index("b"));
+    // Lines that are no longer than a line may be.
+    let large = format!("#{}\n", "x".repeat(8000)).repeat(500);
+    for number in 0..LARGE {
+        folder.file(&format!("a/{number}/.htaccess"), large.as_str());
+    }
+    let root = folder.root().display().to_string();
+    let text = format!(
+        "[[site]]\nhosts = \"a\"\nroot = \"{root}/a\"\n\
+         [[site]]\nhosts = \"b\"\nroot = \"{root}/b\"\n"
+    );
+    let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
+    let directives = Arc::new(DirectiveCache::new(&sites, 4 << 20, Box::new(|_, _| {})));
+    let mut stores =
+        [(); 2].map(|()| Store::with_directives(StoreLimits::default(), Arc::clone(&directives)));
+    let ask = |store: &mut Store, host: &[u8], file: &str| {
+        let path = support::path_on(&sites, host, file);
+        Arc::downgrade(store.look(&path).rules.unwrap().own())
+    };
+    let of_b = stores.each_mut().map(|store| ask(store, b"b", "none.txt"));
+    let mut of_a = Vec::new();
+    for number in 0..LARGE {
+        for store in &mut stores {
+            of_a.push(ask(store, b"a", &format!("{number}/none.txt")));
+        }
+    }
+    let are_kept =
+        |rules: &[Weak<Compiled>]| rules.iter().filter(|rules| rules.strong_count() > 0).count();
+    assert_eq!(are_kept(&of_a), 2 * LARGE, "the entries of the stores have them");
+    for store in &mut stores {
+        store.tick(1);
+    }
+    // 8 MB each.
+    assert!((1..=2 * 8).contains(&are_kept(&of_a)), "{}", are_kept(&of_a));
+    assert_eq!(are_kept(&of_b), 2);
+    ask(&mut stores[0], b"a", "0/none.txt");
 }

@@ -46,7 +46,7 @@ impl Geometry {
     /// There are four times as many slots as workers: while a worker runs one request, the next
     /// ones are already in the queue. How many of them may be there follows the time that scripts
     /// take. With eight workers and 32 connections, scripts that take some microseconds reach a
-    /// rate that is a sixth higher than with twice as many slots as workers.
+    /// rate that is a fifth higher than with twice as many slots as workers.
     pub fn for_pool(workers: usize, threads: usize) -> Geometry {
         let workers = workers.clamp(1, MOST_WORKERS);
         Geometry {

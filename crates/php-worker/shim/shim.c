@@ -195,6 +195,7 @@ const struct howdah_layout howdah_layout = {
 	.name = offsetof(zend_function, common.function_name),
 	.scope = offsetof(zend_function, common.scope),
 	.file = offsetof(zend_function, op_array.filename),
+	.oplines = offsetof(zend_function, op_array.opcodes),
 	.line = offsetof(zend_op, lineno),
 	.class_name = offsetof(zend_class_entry, name),
 	.length = offsetof(zend_string, len),

@@ -144,7 +144,7 @@ struct howdah_layout {
 	const int *exit_status; /* of the last script */
 	size_t opline, function, previous;     /* of a frame */
 	size_t name, scope;                    /* of a function, which begins with a byte for its kind */
-	size_t file;                           /* of a function that is written in PHP */
+	size_t file, oplines;                  /* of a function that is written in PHP */
 	size_t line;                           /* of an opline: 32 bits */
 	size_t class_name;                     /* of a class */
 	size_t length, text;                   /* of a string */

@@ -95,6 +95,12 @@ fn frame(layout: &raw::Layout, at: usize) -> Option<(Option<Frame>, usize)> {
     if kind != INTERNAL {
         frame.file.read(layout, read(function + layout.file)?);
         let opline: usize = read(at + layout.opline)?;
+        // A function that has called nothing yet has not noted where it is. PHP takes its first
+        // line then.
+        let opline = match opline {
+            0 => read(function + layout.oplines)?,
+            noted => noted,
+        };
         frame.line = read(opline + layout.line).unwrap_or(0);
     }
     Some((Some(frame), previous))

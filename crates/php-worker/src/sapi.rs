@@ -110,6 +110,7 @@ pub mod raw {
         pub name: usize,
         pub scope: usize,
         pub file: usize,
+        pub oplines: usize,
         pub line: usize,
         pub class_name: usize,
         pub length: usize,

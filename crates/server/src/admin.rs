@@ -35,8 +35,18 @@ const ANSWER_TIME: Duration = Duration::from_secs(30);
 /// Pause after an error of accepting.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Where the questions of `howdah status --json` go: connections to clients of the control socket.
-pub(crate) type StatusQuestions = mpsc::UnboundedSender<OwnedFd>;
+/// Where the questions of clients of the control socket go.
+pub(crate) type ControlQuestions = mpsc::UnboundedSender<ControlQuestion>;
+
+/// A question of a client of the control socket.
+#[derive(Debug)]
+pub(crate) struct ControlQuestion {
+    /// The connection to the client.
+    pub(crate) client: OwnedFd,
+    /// The bytes of a request that were read from the connection; `None` for
+    /// `howdah status --json`.
+    pub(crate) received: Option<Vec<u8>>,
+}
 
 /// The state that all connections of the admin listener share.
 #[derive(Debug)]
@@ -70,7 +80,7 @@ pub(crate) fn start(
     shared: Arc<FrontShared>,
     listeners: Vec<Listener>,
     stage: watch::Receiver<Stage>,
-) -> io::Result<StatusQuestions> {
+) -> io::Result<ControlQuestions> {
     let (questions, asked) = mpsc::unbounded_channel();
     let log = Arc::clone(&shared.log);
     let run = move || {
@@ -87,7 +97,7 @@ fn run(
     shared: Arc<FrontShared>,
     listeners: Vec<Listener>,
     stage: watch::Receiver<Stage>,
-    mut asked: mpsc::UnboundedReceiver<OwnedFd>,
+    mut asked: mpsc::UnboundedReceiver<ControlQuestion>,
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -110,7 +120,7 @@ fn run(
             tokio::select! {
                 Ok(()) = started.changed() => {}
                 question = asked.recv() => match question {
-                    Some(client) => drop(tokio::task::spawn_local(tell(admin.clone(), client))),
+                    Some(asked) => drop(tokio::task::spawn_local(reply(admin.clone(), asked))),
                     None => return Ok(()),
                 },
                 Ok(()) = changes.changed() => {
@@ -134,7 +144,7 @@ fn accept(admin: &Rc<Admin>, listener: Listener) -> io::Result<JoinHandle<()>> {
             tokio::task::spawn_local(async move {
                 loop {
                     match socket.accept().await {
-                        Ok((stream, _)) => serve(&admin, stream, false).await,
+                        Ok((stream, _)) => serve(&admin, stream, false, Vec::new()).await,
                         Err(_) => tokio::time::sleep(PAUSE).await,
                     }
                 }
@@ -145,7 +155,7 @@ fn accept(admin: &Rc<Admin>, listener: Listener) -> io::Result<JoinHandle<()>> {
             tokio::task::spawn_local(async move {
                 loop {
                     match socket.accept().await {
-                        Ok((stream, _)) => serve(&admin, stream, true).await,
+                        Ok((stream, _)) => serve(&admin, stream, true, Vec::new()).await,
                         Err(_) => tokio::time::sleep(PAUSE).await,
                     }
                 }
@@ -154,26 +164,29 @@ fn accept(admin: &Rc<Admin>, listener: Listener) -> io::Result<JoinHandle<()>> {
     })
 }
 
-/// Starts to serve a connection, when there is a place for it.
-async fn serve<S>(admin: &Rc<Admin>, stream: S, is_unix: bool)
+/// Starts to serve a connection from which `received` was read, when there is a place for it.
+async fn serve<S>(admin: &Rc<Admin>, stream: S, is_unix: bool, received: Vec<u8>)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + 'static,
 {
     let place = admin.crowd.enter().await;
     let admin = Rc::clone(admin);
     tokio::task::spawn_local(async move {
-        http::serve(&admin, stream, is_unix, place).await;
+        http::serve(&admin, stream, (is_unix, received), place).await;
     });
 }
 
-/// Answers `howdah status --json`.
-async fn tell(admin: Rc<Admin>, client: OwnedFd) {
-    let Ok(json) = serde_json::to_string(&admin.snapshot()) else {
-        return;
-    };
+/// Answers a client of the control socket.
+async fn reply(admin: Rc<Admin>, ControlQuestion { client, received }: ControlQuestion) {
     let client = PlainUnixStream::from(client);
     let Ok(mut client) = client.set_nonblocking(true).and_then(|()| UnixStream::from_std(client))
     else {
+        return;
+    };
+    if let Some(received) = received {
+        return serve(&admin, client, true, received).await;
+    }
+    let Ok(json) = serde_json::to_string(&admin.snapshot()) else {
         return;
     };
     let answer = format!("ok\n{json}\n");

@@ -318,7 +318,7 @@ fn readers(directives: Arc<DirectiveCache>) -> io::Result<Crew<Store>> {
 /// the other.
 const READERS: usize = 8;
 
-/// The requests that may wait for the disk at one site. Beyond, the event loop waits itself.
+/// The requests that may wait for the disk at one site. Further ones get 503.
 const MOST_READERS: usize = 4096;
 
 /// The requests with costly directives that may wait at one site, and of those the ones of one

@@ -322,7 +322,9 @@ impl Supervisor {
 
     fn carry_out(&mut self, command: Command, client: u64) {
         match command {
-            Command::Status | Command::StatusJson => self.ask_front_for_status(command, client),
+            Command::Status | Command::StatusJson | Command::Monitor => {
+                self.ask_front_for_status(command, client);
+            }
             Command::Reload if self.stopping => self.answer(client, Err("the server is stopping")),
             Command::Reload => self.reload(),
             // All clients that asked for a stop are answered when the server has stopped.
@@ -427,7 +429,8 @@ impl Supervisor {
         self.keep_manager_informed(now);
         if let Some(control) = &mut self.control {
             control.drop_silent(now);
-            let late = control.overdue(Command::StatusJson, now, JSON_PATIENCE);
+            let mut late = control.overdue(Command::StatusJson, now, JSON_PATIENCE);
+            late.extend(control.overdue(Command::Monitor, now, JSON_PATIENCE));
             for client in control.overdue(Command::Status, now, STATUS_PATIENCE) {
                 self.answer_status(client, None);
             }

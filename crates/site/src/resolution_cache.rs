@@ -168,6 +168,11 @@ impl<P: Default> ResolutionCache<P> {
         Some(hasher.finish())
     }
 
+    /// Forgets everything, and with it the rules that requests met.
+    pub fn clear(&mut self) {
+        self.slots.iter_mut().for_each(|slot| *slot = CacheSlot::default());
+    }
+
     /// Allocates the slots, for the first request that directives apply to.
     pub(crate) fn begin(&mut self) {
         if self.slots.is_empty() {

@@ -25,6 +25,7 @@ pub mod page_cache;
 pub mod poll;
 pub mod process;
 pub mod readiness;
+pub mod remote;
 pub mod schedule;
 pub mod seccomp;
 pub mod sendfile;

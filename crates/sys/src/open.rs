@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::stat::{FileType, Stat};
-use crate::{check, check_size};
+use crate::{check, check_size, remote};
 
 pub use self::append::{append, append_unlinked};
 
@@ -50,12 +50,17 @@ pub enum Lookup {
 /// Opens the folder at `path` with `O_PATH` and follows links. For paths that the operator wrote.
 ///
 /// # Errors
-/// The error of `open(2)`.
+/// The error of `open(2)`. With [`Lookup::Cached`] `WouldBlock` for every folder of a file system
+/// that may hang: what the kernel has in memory of it is no answer.
 pub fn folder(path: &CStr, lookup: Lookup) -> io::Result<OwnedFd> {
     if lookup == Lookup::Cached
         && let Some(opened) = cached(libc::AT_FDCWD, path, Access::Folder.flags(), 0)
     {
-        return opened;
+        let opened = opened?;
+        return match remote::may_hang(opened.as_fd()) {
+            false => Ok(opened),
+            true => Err(io::ErrorKind::WouldBlock.into()),
+        };
     }
     linked(path, Access::Folder)
 }

@@ -30,12 +30,42 @@ pub fn peek(socket: BorrowedFd<'_>) -> io::Result<usize> {
     })
 }
 
+/// Returns the user that the process at the other end of a Unix socket had when it connected.
+///
+/// # Errors
+/// The error of `getsockopt(2)`: `socket` is no Unix socket.
+pub fn peer_user(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    // SAFETY: an all-zero `ucred` is a valid value of that plain C struct.
+    let mut found: libc::ucred = unsafe { std::mem::zeroed() };
+    let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).unwrap_or(0);
+    // SAFETY: `found` is a live buffer of that length, and `length` says so.
+    crate::check(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut found).cast(),
+            &raw mut length,
+        )
+    })?;
+    Ok(found.uid)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsFd;
+
+    #[test]
+    fn the_other_side_has_a_user() {
+        let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert_eq!(peer_user(one.as_fd()).unwrap(), crate::credentials::own_user());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let told = peer_user(listener.as_fd());
+        assert!(told.is_err() || told.is_ok_and(|user| user == u32::MAX));
+    }
 
     #[test]
     fn peeking_takes_nothing() {

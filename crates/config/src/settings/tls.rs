@@ -46,8 +46,8 @@ section! {
         client_verify ("client_verify"): ClientVerify as Verify = ClientVerify::Require,
             "Who names authorities wants their clients alone.";
         /// Whether clients that come back may send requests before the end of the handshake
-        /// (0-RTT), in TLS 1.3 and over QUIC. GET, HEAD and OPTIONS without content are answered,
-        /// and scripts see `HTTP_EARLY_DATA` as `1`; others get 425, and clients send them again
+        /// (0-RTT), in TLS 1.3 and over QUIC. GET and HEAD without content are answered, and
+        /// scripts see `HTTP_EARLY_DATA` as `1`; others get 425, and clients send them again
         /// after the handshake. Sessions of the site are kept in memory, and end with a reload. Not
         /// with `client_ca`. See [https.md](https.md).
         early_data ("early_data"): bool as Flag = false,

@@ -16,6 +16,7 @@ fn every_key_reaches_its_field() {
         sandbox = false
         cgroups = false
         control = "/run/c.sock"
+        control_group = "watchers"
         admin = "127.0.0.1:9180"
         admin_hosts = ["monitor.example"]
         pid_file = "/run/p"
@@ -220,6 +221,7 @@ fn every_key_reaches_its_field() {
     assert_eq!((config.user.as_deref(), config.group.as_deref()), (Some("web"), Some("webs")));
     assert!(!config.sandbox);
     assert_eq!(config.control, Some(PathBuf::from("/run/c.sock")));
+    assert_eq!(config.control_group.as_deref(), Some("watchers"));
     let admin = ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 9180)));
     assert_eq!((config.admin, config.admin_hosts), (vec![admin], vec!["monitor.example".into()]));
     assert_eq!(config.pid_file, Some(PathBuf::from("/run/p")));

@@ -16,15 +16,20 @@ const TIME: Duration = Duration::from_secs(10);
 /// Bytes of a request. Beyond it: 431.
 const MOST_BYTES: usize = 16 * 1024;
 
-/// Answers one request and closes the connection. What takes too long is cut off, and so is a
-/// connection without a request whose place another one needs.
-pub(super) async fn serve<S>(admin: &Admin, mut stream: S, is_unix: bool, mut place: CrowdPlace)
-where
+/// Answers one request, of which some bytes were `received`, and closes the connection. What takes
+/// too long is cut off, and so is a connection without a request whose place another one needs.
+pub(super) async fn serve<S>(
+    admin: &Admin,
+    mut stream: S,
+    (is_unix, received): (bool, Vec<u8>),
+    mut place: CrowdPlace,
+) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let exchange = async {
         let mut request = Request::new();
-        let heard = place.hear(hear(admin, &mut stream, is_unix, &mut request)).await;
+        let heard = hear(admin, &mut stream, (is_unix, received), &mut request);
+        let heard = place.hear(heard).await;
         let Some(Ok(Some(answer))) = heard else {
             return Ok(());
         };
@@ -39,14 +44,13 @@ where
 async fn hear<S>(
     admin: &Admin,
     stream: &mut S,
-    is_unix: bool,
+    (is_unix, mut input): (bool, Vec<u8>),
     request: &mut Request,
 ) -> std::io::Result<Option<AdminAnswer>>
 where
     S: AsyncRead + Unpin,
 {
     let limits = Limits { body: 1, ..Limits::default() };
-    let mut input = Vec::new();
     loop {
         match h1::parse_request(&input, &limits, request) {
             Ok(HeadProgress::Complete(_)) => return Ok(Some(respond(admin, request, is_unix))),

@@ -14,7 +14,7 @@ use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::watch;
 
 use super::{FrontShared, Stage};
-use crate::admin::StatusQuestions;
+use crate::admin::{ControlQuestion, ControlQuestions};
 use crate::log::{Level, LogWriter, WaitStatus};
 use crate::status::{Snapshot, table};
 use crate::supervisor::front_protocol::{self, FromFront, PoolChannel, PoolFacts, ToFront};
@@ -25,7 +25,7 @@ pub(super) struct Control {
     pub(super) pools: Vec<Option<Arc<Pool>>>,
     pub(super) shared: Arc<FrontShared>,
     /// Where the questions go that the admin listener's thread answers.
-    pub(super) questions: StatusQuestions,
+    pub(super) questions: ControlQuestions,
     pub(super) stages: watch::Sender<Stage>,
     /// By link.
     pub(super) starts: RefCell<Vec<PoolStart>>,
@@ -118,7 +118,14 @@ impl Control {
                 ToFront::StatusJson { id } => {
                     if let Some(client) = received.descriptors.pop() {
                         // The thread of the admin listener never ends before this one.
-                        let _ = self.questions.send(client);
+                        let _ = self.questions.send(ControlQuestion { client, received: None });
+                    }
+                    self.tell(&FromFront::StatusTaken { id });
+                }
+                ToFront::Monitor { id, received: bytes } => {
+                    if let Some(client) = received.descriptors.pop() {
+                        let received = Some(bytes);
+                        let _ = self.questions.send(ControlQuestion { client, received });
                     }
                     self.tell(&FromFront::StatusTaken { id });
                 }

@@ -14,6 +14,7 @@ use howdah_files::{CompressedCache, Store};
 use howdah_http::{Limits, Status};
 use howdah_php::{Pool, PoolHandle, RequestEncoder};
 use howdah_site::{ResolutionCache, Site, Sites};
+use howdah_sys::allocator;
 use howdah_sys::credentials::Identity;
 use howdah_sys::readiness::Readable;
 use tokio::runtime::{Builder, LocalOptions};
@@ -63,6 +64,8 @@ pub(crate) struct Thread {
     working: Cell<usize>,
     stage: Cell<Stage>,
     crowd: MostConnections,
+    /// Evictions of directives that the resolution cache has followed.
+    evictions: Cell<u64>,
     /// Tells connections that carry several requests at once that the stage has changed.
     stage_changes: Notify,
 }
@@ -172,6 +175,7 @@ impl Thread {
             working: Cell::new(0),
             stage: Cell::new(Stage::Serving),
             crowd: MostConnections::default(),
+            evictions: Cell::new(0),
             stage_changes: Notify::new(),
             shared,
         }
@@ -450,6 +454,7 @@ impl Thread {
             super::pulse::hang_if_told();
         }
         self.watches.sweep(now);
+        self.follow_evictions();
         self.kept.sweep(now, self.is_draining());
         if self.number == 0 {
             self.shared.log.report_repeats(now);
@@ -458,6 +463,17 @@ impl Thread {
         }
         for handle in self.handles.iter().flatten() {
             handle.sweep(now);
+        }
+    }
+
+    /// Lets go of the rules of a site whose directives had to give memory.
+    fn follow_evictions(&self) {
+        let mut store = self.store();
+        store.forget_evicted();
+        if self.evictions.replace(store.evictions()) != store.evictions() {
+            self.resolution_cache().clear();
+            drop(store);
+            allocator::give_back();
         }
     }
 

@@ -38,7 +38,9 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
     for _ in 0..MOST_PASSWORDS {
         let mut here = resolve_here(context, site, Lookup::Cached, began);
         if matches!(here, Err(NotHere::Cold)) {
-            Box::pin(Elsewhere::new(context, site).read_disk()).await;
+            if Box::pin(Elsewhere::new(context, site).read_disk()).await.is_err() {
+                break;
+            }
             here = resolve_here(context, site, Lookup::Full, Instant::now());
         }
         let CachedResolution { resolved, prepared } = match here {

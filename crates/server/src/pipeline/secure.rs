@@ -38,7 +38,7 @@ pub(super) fn settle(
 /// are early.
 pub(super) fn settle_early(request: &mut Request, site: &Site) -> Option<Response> {
     let is_safe = site.config().tls.early_data
-        && matches!(request.method, Method::Get | Method::Head | Method::Options)
+        && matches!(request.method, Method::Get | Method::Head)
         && request.content == Content::None
         && !request.fields.contains(b"upgrade");
     if !is_safe {

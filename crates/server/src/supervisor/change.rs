@@ -470,10 +470,13 @@ impl Supervisor {
         else {
             return Ok((NextSocket::None, None));
         };
-        if self.control.as_ref().is_some_and(|control| control.path == path) {
+        let group = config.control_group.as_deref();
+        if let Some(control) = self.control.as_ref().filter(|control| control.path == path) {
+            control.open_to(group)?;
             return Ok((NextSocket::Same, None));
         }
-        match ControlSocket::bind(&path) {
+        let bound = ControlSocket::bind(&path);
+        match bound.and_then(|control| control.open_to(group).map(|()| control)) {
             Ok(control) => Ok((NextSocket::Another(control), None)),
             Err(error) if config.control.is_some() => Err(error),
             // The path is a default, therefore the failure is a warning.

@@ -1,17 +1,25 @@
 //! The control socket, through which `howdah status`, `reload` and `stop` reach the supervisor.
 //!
 //! A client sends one word and a line feed. The answer is a line with `ok` or `refused`, followed
-//! by text for a person up to the end of the stream.
+//! by text for a person up to the end of the stream. Or it speaks HTTP ([`request`]).
+//!
+//! Commands that change something are for root and the server's own user. A group of the
+//! configuration may ask for the state.
+
+mod request;
 
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use howdah_http::Status;
+use howdah_sys::credentials::{group_number, own_user};
 use howdah_sys::process;
+use howdah_sys::socket::peer_user;
 
 /// Maximum number of clients at a time. Further clients wait in the listen queue.
 const MOST_CLIENTS: usize = 32;
@@ -31,6 +39,8 @@ pub(crate) enum Command {
     Reload,
     /// Finish all requests, and end.
     Stop,
+    /// Answer a request of HTTP as at the admin listener.
+    Monitor,
 }
 
 impl Command {
@@ -41,6 +51,7 @@ impl Command {
             Command::StatusJson => "status-json",
             Command::Reload => "reload",
             Command::Stop => "stop",
+            Command::Monitor => "a GET request",
         }
     }
 
@@ -48,6 +59,11 @@ impl Command {
         [Command::Status, Command::StatusJson, Command::Reload, Command::Stop]
             .into_iter()
             .find(|command| command.word().as_bytes() == line)
+    }
+
+    /// Whether the command leaves the server as it is.
+    fn is_question(self) -> bool {
+        !matches!(self, Command::Reload | Command::Stop)
     }
 }
 
@@ -66,6 +82,8 @@ struct ControlClient {
     id: u64,
     stream: UnixStream,
     received: Vec<u8>,
+    /// The client is root or the server's own user.
+    may_command: bool,
     /// `None` until the client has sent its command.
     command: Option<Command>,
     since: Instant,
@@ -73,7 +91,7 @@ struct ControlClient {
 
 impl ControlSocket {
     /// Creates the socket at `path`, accessible for its owner only. Replaces a socket that no
-    /// process listens on.
+    /// process listens on. See [`ControlSocket::open_to`] for a group.
     ///
     /// # Errors
     /// The reason, as text for the operator.
@@ -117,6 +135,24 @@ impl ControlSocket {
         })
     }
 
+    /// Lets the members of `group` connect as well, or nobody but the owner.
+    ///
+    /// # Errors
+    /// The reason, as text for the operator.
+    pub(super) fn open_to(&self, group: Option<&str>) -> Result<(), String> {
+        let told = |error: io::Error| {
+            let path = self.path.display();
+            format!("cannot open the control socket {path} to `control_group`: {error}")
+        };
+        let mode = |mode| fs::set_permissions(&self.path, fs::Permissions::from_mode(mode));
+        let Some(group) = group else {
+            return mode(0o600).map_err(told);
+        };
+        let number = group_number(group).map_err(told)?;
+        let number = number.ok_or_else(|| format!("`control_group`: there is no group {group}"))?;
+        chown(&self.path, None, Some(number)).and_then(|()| mode(0o660)).map_err(told)
+    }
+
     /// Takes over the clients of a former socket. Closes the former socket, and removes it unless
     /// it has the same path.
     pub(super) fn succeed(&mut self, former: ControlSocket) {
@@ -135,11 +171,14 @@ impl ControlSocket {
             };
             if stream.set_nonblocking(true).is_ok() {
                 let (id, since) = (self.next_id, Instant::now());
+                let user = peer_user(stream.as_fd());
+                let may_command = user.is_ok_and(|user| user == 0 || user == own_user());
                 self.next_id += 1;
                 self.clients.push(ControlClient {
                     id,
                     stream,
                     received: Vec::new(),
+                    may_command,
                     command: None,
                     since,
                 });
@@ -162,11 +201,13 @@ impl ControlSocket {
     pub(super) fn listen(&mut self, id: u64) -> Option<Command> {
         let position = self.clients.iter().position(|client| client.id == id)?;
         let client = &mut self.clients[position];
-        let mut buffer = [0; LONGEST_COMMAND];
+        let mut buffer = [0; 512];
         match client.stream.read(&mut buffer) {
             Ok(length) if length > 0 && client.command.is_none() => {
                 client.received.extend_from_slice(&buffer[..length])
             }
+            // The content of a request, which no command has.
+            Ok(length) if length > 0 && client.is_http() => return None,
             Err(error)
                 if matches!(
                     error.kind(),
@@ -180,30 +221,61 @@ impl ControlSocket {
                 return None;
             }
         }
-        if let Some(line) = client.received.strip_suffix(b"\n") {
-            client.command = Command::of_line(line);
+        match client.asked()? {
+            Ok(command) if command.is_question() || client.may_command => {
+                client.command = Some(command);
+                Some(command)
+            }
+            Ok(_) => {
+                self.refuse(id, Status::FORBIDDEN, NOT_ALLOWED);
+                None
+            }
+            Err(status) => {
+                self.refuse(id, status, "there is no such command");
+                None
+            }
         }
-        if client.command.is_none() && client.received.len() >= LONGEST_COMMAND
-            || client.command.is_none() && client.received.ends_with(b"\n")
-        {
-            self.answer(id, Err("there is no such command"));
-            return None;
-        }
-        client.command
+    }
+
+    /// The bytes that a client has sent, for the front, which answers it.
+    pub(super) fn received(&self, id: u64) -> &[u8] {
+        let client = self.clients.iter().find(|client| client.id == id);
+        client.map_or(&[], |client| &client.received)
     }
 
     /// Answers a client and closes its connection.
     pub(super) fn answer(&mut self, id: u64, answer: Result<&str, &str>) {
+        match answer {
+            Ok(text) => self.end(id, "ok", Status::OK, text),
+            Err(text) => {
+                let client = self.clients.iter().find(|client| client.id == id);
+                let command = client.and_then(|client| client.command);
+                let status = match command.is_some_and(Command::is_question) {
+                    true => Status::SERVICE_UNAVAILABLE,
+                    false => Status::CONFLICT,
+                };
+                self.refuse(id, status, text);
+            }
+        }
+    }
+
+    /// As [`ControlSocket::answer`]. A client that speaks HTTP gets this status.
+    fn refuse(&mut self, id: u64, status: Status, text: &str) {
+        self.end(id, "refused", status, text);
+    }
+
+    fn end(&mut self, id: u64, first: &str, status: Status, text: &str) {
         let Some(position) = self.clients.iter().position(|client| client.id == id) else {
             return;
         };
         let mut client = self.clients.swap_remove(position);
-        let (first, text) = match answer {
-            Ok(text) => ("ok", text),
-            Err(text) => ("refused", text),
+        let answer = if client.is_http() {
+            request::response(status, text)
+        } else {
+            format!("{first}\n{text}\n").into_bytes()
         };
         // A client that has disconnected or does not read gets no answer.
-        let _ = client.stream.write_all(format!("{first}\n{text}\n").as_bytes());
+        let _ = client.stream.write_all(&answer);
     }
 
     /// Returns a descriptor of a client's connection, for a process that answers the client.
@@ -253,6 +325,30 @@ impl ControlSocket {
         !self.clients.is_empty()
     }
 }
+
+impl ControlClient {
+    fn is_http(&self) -> bool {
+        request::is_http(&self.received)
+    }
+
+    /// Returns the command that the client has sent, or the status that HTTP has for no command.
+    /// `None` while it is not complete.
+    fn asked(&self) -> Option<Result<Command, Status>> {
+        if self.is_http() {
+            return request::command(&self.received);
+        }
+        let command = self.received.strip_suffix(b"\n").and_then(Command::of_line);
+        let is_over = self.received.len() >= LONGEST_COMMAND || self.received.ends_with(b"\n");
+        match command {
+            Some(command) => Some(Ok(command)),
+            None if is_over => Some(Err(Status::NOT_FOUND)),
+            None => None,
+        }
+    }
+}
+
+/// Why a member of the group gets no reload and no stop.
+const NOT_ALLOWED: &str = "only root and the user that runs the server may do that";
 
 impl AsFd for ControlSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {

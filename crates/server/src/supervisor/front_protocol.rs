@@ -92,6 +92,14 @@ pub(crate) enum ToFront {
         /// Repeated in the answer.
         id: u64,
     },
+    /// Answer a request of HTTP that a client of the control socket has sent. The connection to the
+    /// client is attached to the message.
+    Monitor {
+        /// Repeated in the answer.
+        id: u64,
+        /// The bytes that were read from the connection.
+        received: Vec<u8>,
+    },
     /// Use new log files. The descriptors of some of [`log_files`] are attached.
     ReopenLogs {
         /// The place of the first one among all of them.
@@ -169,7 +177,7 @@ pub(crate) enum FromFront {
         /// Whether the site has a folder for the name.
         has_folder: bool,
     },
-    /// [`ToFront::StatusJson`] has arrived: the front answers the client.
+    /// [`ToFront::StatusJson`] or [`ToFront::Monitor`] has arrived: the front answers the client.
     StatusTaken {
         /// The number from the question.
         id: u64,
@@ -220,6 +228,9 @@ impl ToFront {
             }
             ToFront::Withdraw { id } => PacketWriter::of_kind(21).number(*id),
             ToFront::StatusJson { id } => PacketWriter::of_kind(7).number(*id),
+            ToFront::Monitor { id, received } => {
+                PacketWriter::of_kind(12).number(*id).bytes(received)
+            }
             ToFront::TicketKeys => PacketWriter::of_kind(6),
             ToFront::ReadPackets => PacketWriter::of_kind(8),
             ToFront::Certificates { site } => PacketWriter::of_kind(5).size(*site),
@@ -250,6 +261,10 @@ impl ToFront {
             },
             21 => ToFront::Withdraw { id: input.number()? },
             7 => ToFront::StatusJson { id: input.number()? },
+            12 => ToFront::Monitor {
+                id: input.number()?,
+                received: input.bytes()?.to_vec(),
+            },
             6 => ToFront::TicketKeys,
             8 => ToFront::ReadPackets,
             5 => ToFront::Certificates { site: input.size()? },
@@ -339,6 +354,10 @@ mod tests {
             },
             ToFront::Withdraw { id: 9 },
             ToFront::StatusJson { id: 9 },
+            ToFront::Monitor {
+                id: 9,
+                received: b"GET / HTTP/1.1\r\n".to_vec(),
+            },
             ToFront::Certificates { site: 2 },
             ToFront::OneCertificate { site: 2 },
             ToFront::Closed { site: 2, why: Some("no key".into()) },

@@ -82,7 +82,8 @@ impl Supervisor {
                             opcache(facts)
                         )
                     }
-                    _ => "without PHP".to_owned(),
+                    (Some(_), None) => "PHP has not started; see the messages before".to_owned(),
+                    (None, _) => "without PHP".to_owned(),
                 };
                 self.say_of(
                     Level::Notice,
@@ -116,7 +117,7 @@ impl Supervisor {
     }
 
     /// Asks the front for its status. [`Supervisor::answer_status`] is called when the answer
-    /// arrives or the time is over. The front itself answers a question for JSON.
+    /// arrives or the time is over. The front itself answers a question for JSON, and HTTP.
     pub(super) fn ask_front_for_status(&mut self, command: Command, client: u64) {
         let serving = self
             .generations
@@ -130,6 +131,12 @@ impl Supervisor {
             (Some(front), Command::StatusJson, Some(Ok(connection))) => {
                 Some(front.tell(&ToFront::StatusJson { id: client }, &[connection]))
             }
+            (Some(front), Command::Monitor, Some(Ok(connection))) => {
+                let control = self.control.as_ref();
+                let received = control.map_or(&[][..], |control| control.received(client));
+                let received = received.to_vec();
+                Some(front.tell(&ToFront::Monitor { id: client, received }, &[connection]))
+            }
             (Some(front), Command::Status, _) => {
                 Some(front.tell(&ToFront::Status { id: client }, &[]))
             }
@@ -137,7 +144,7 @@ impl Supervisor {
         };
         match (asked, command) {
             (Some(Ok(())), _) => {}
-            (_, Command::StatusJson) => self.answer(client, Err(NO_ANSWER)),
+            (_, Command::StatusJson | Command::Monitor) => self.answer(client, Err(NO_ANSWER)),
             _ => self.answer_status(client, None),
         }
     }

@@ -2,6 +2,7 @@
 
 mod admin;
 mod caches;
+mod control;
 mod counters;
 mod fpm;
 mod lanes;

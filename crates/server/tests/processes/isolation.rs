@@ -2,6 +2,8 @@
 //! scripts are the attackers.
 
 mod files;
+mod full;
+mod hung;
 mod limits;
 mod network;
 mod shared_memory;

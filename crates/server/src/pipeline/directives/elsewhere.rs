@@ -61,9 +61,11 @@ impl Elsewhere {
     }
 
     /// Reads from the disk everything that resolving the request asks for. Afterwards it is in the
-    /// kernel's memory. Where too many requests of the site or of the client wait already, nothing
-    /// is read, and the event loop has to wait for the disk.
-    pub(super) async fn read_disk(self) {
+    /// kernel's memory, and a file system that hangs has answered.
+    ///
+    /// # Errors
+    /// As [`resolve`](Elsewhere::resolve).
+    pub(super) async fn read_disk(self) -> Result<(), CrewFull> {
         let shared = Arc::clone(&self.shared);
         let origin = self.origin();
         let job = move |store: &mut Store| {
@@ -74,7 +76,7 @@ impl Elsewhere {
                 }
             });
         };
-        let _is_full = shared.readers.run(origin, job).await;
+        shared.readers.run(origin, job).await
     }
 
     /// Resolves the error page of a request that failed.

@@ -13,15 +13,17 @@ use quinn::TransportConfig;
 
 use super::client::{Http3, Reply, reply, settings_with};
 use super::{Served, Special};
-use crate::support::has_php;
+use crate::support::{has_php, wait_until};
 use crate::tls::client::Trust;
-use crate::tls::early_data::SCRIPT;
+use crate::tls::early_data::{SCRIPT, runs};
 
 /// Packets on their way between a client and a server, in one direction.
 struct Way {
     to: Arc<UdpSocket>,
     is_open: AtomicBool,
     held: Mutex<Vec<(Vec<u8>, Option<SocketAddr>)>>,
+    /// All packets that have come.
+    recorded: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Way {
@@ -30,11 +32,13 @@ impl Way {
             to: Arc::clone(to),
             is_open: AtomicBool::new(is_open),
             held: Mutex::default(),
+            recorded: Mutex::default(),
         }
     }
 
     fn pass(&self, packet: &[u8], address: Option<SocketAddr>) {
         let mut held = self.held.lock().unwrap();
+        self.recorded.lock().unwrap().push(packet.to_vec());
         held.push((packet.to_vec(), address));
         if self.is_open.load(Ordering::Relaxed) {
             for (packet, address) in held.drain(..) {
@@ -159,6 +163,57 @@ fn a_safe_request_is_answered_early_and_others_are_not() {
     assert_eq!([early.text(), late.text()], ["early=1.", "early=no."]);
     let [early, late] = ask_twice(&client, server, "POST", &target);
     assert_eq!((early.status, late.text()), (425, "early=no."));
+}
+
+#[test]
+fn recorded_packets_are_not_answered_again() {
+    if !has_php() {
+        return;
+    }
+    let special = Special {
+        tls: ", early_data = true",
+        php: "workers = 1",
+        ..Special::default()
+    };
+    let (served, client) = served(&special);
+    let (server, target) = (served.site.server.address(), served.site.awaiting("/early.php"));
+    let relay = Relay::start(server);
+    let recorded = client.run(async {
+        let connection = client.begin_early(relay.address).expect("a session for early data");
+        let transport = h3_quinn::Connection::new(connection.clone());
+        let (mut driver, mut sender) = h3::client::new(transport).await.expect("HTTP/3");
+        let driver = tokio::spawn(async move {
+            std::future::poll_fn(|context| driver.poll_close(context)).await
+        });
+        let stream = send(&mut sender, client.request("GET", &target, &[])).await;
+        while runs(&served.site) == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // The server has answered packets of the client's first words alone.
+        let recorded = relay.to_server.recorded.lock().unwrap().clone();
+        relay.to_client.set_open(true);
+        assert_eq!(reply(stream).await.unwrap().text(), "early=1.");
+        connection.close(0_u32.into(), b"");
+        driver.abort();
+        recorded
+    });
+    // While the server remembers the first connection, copies belong to that one.
+    wait_until("a copy begins another connection", || {
+        // The end of the client's own connection is sent.
+        client.run(async { tokio::time::sleep(Duration::from_millis(5)).await });
+        let socket = UdpSocket::bind("127.0.0.2:0").unwrap();
+        socket.connect(server).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        for packet in &recorded {
+            socket.send(packet).unwrap();
+        }
+        socket.recv(&mut [0; 2000]).is_ok()
+    });
+    // The only worker has done what came before.
+    let mut fresh = served.connect();
+    assert_eq!(fresh.get(&target).text(), "early=no.");
+    fresh.reconnect();
+    assert_eq!(runs(&served.site), 2);
 }
 
 #[test]

@@ -139,12 +139,19 @@ fn a_script_that_a_time_out_ends_is_logged_with_its_backtrace() {
         return;
     }
     let site = Site::with_php(
-        &[("library.php", LIBRARY), ("blocks.php", BLOCKS), ("spins.php", SPINS)],
+        &[
+            ("library.php", LIBRARY),
+            ("blocks.php", BLOCKS),
+            ("spins.php", SPINS),
+            // It never calls a function, and so never notes where it is.
+            ("loops.php", "<?php\nfunction endless() {\n  for (;;);\n}\nendless();"),
+        ],
         "workers = 1\nrequest_timeout = \"1s\"\nrequest_terminate_timeout = \"1s\"",
     );
     for (script, innermost) in [
         ("/blocks.php", "#0 file_get_contents() #1 Shop\\block() "),
         ("/spins.php", "Shop\\Cart::spin() "),
+        ("/loops.php", "/loops.php:3 #1 {main} "),
     ] {
         let words = ["the script is ended because it ran for too long: ", innermost, script];
         // On a busy machine the worker's start may take all of the time.

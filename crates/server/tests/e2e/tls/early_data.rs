@@ -107,7 +107,7 @@ fn early_site(tls: &str) -> (Site, Authority, Folder) {
     site_with_tls(&[("a.txt", "hello"), SCRIPT], tls, "")
 }
 
-fn runs(site: &Site) -> usize {
+pub fn runs(site: &Site) -> usize {
     std::fs::read(site.scratch().join("runs")).unwrap_or_default().len()
 }
 
@@ -151,6 +151,7 @@ fn a_request_that_may_change_something_is_too_early() {
         format!("POST {}x=1", more("Content-Length: 3\r\n")),
         format!("GET {}x=1", more("Content-Length: 3\r\n")),
         format!("DELETE {}", more("")),
+        format!("OPTIONS {}", more("")),
         format!("GET {}", more("Connection: Upgrade\r\nUpgrade: websocket\r\n")),
     ] {
         let mut early = Early::begin(address, &settings, request.as_bytes());

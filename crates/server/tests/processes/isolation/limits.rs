@@ -1,6 +1,7 @@
 //! Limits of resources.
 
 use super::{Sites, can_run};
+use crate::support::{Setup, wait_until};
 
 #[test]
 fn limits_of_resources_hold_for_scripts_and_their_programs() {
@@ -53,5 +54,40 @@ fn a_worker_that_has_used_its_processor_time_is_replaced_after_its_request() {
     // A program of a script has no time left over.
     let told = sites.run("exec('while :; do :; done', $out, $status); echo $status;");
     assert_eq!(told, "24", "SIGXCPU");
+    sites.server.stop();
+}
+
+/// Scripts have used up the processes that the site's user may have: the next zygote starts no
+/// worker.
+#[test]
+fn a_site_without_processes_keeps_no_other_site_from_a_reload() {
+    if !can_run() {
+        return;
+    }
+    let limits = "user = \"games\"\npcntl = true\nstandby = false\nmode = \"static\"\n\
+                  rlimits = { nproc = 30 }";
+    let sites = Sites::start_as("ini = { user_agent = \"former\" }", limits, None);
+    // One is left for the zygote, and one for its first worker.
+    let fork = "for ($n = 0; $n < 100 && ($child = @pcntl_fork()) > 0; $n++) $all[] = $child;
+        if ($child === 0) { sleep(600); exit; }
+        foreach (array_slice($all, -2) as $last) {
+            posix_kill($last, 9);
+            pcntl_waitpid($last, $status);
+        }
+        echo $n < 100 ? 'used up' : 'endless';";
+    assert_eq!(sites.run(fork), "used up");
+    let file = sites.folder.path().join("howdah.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("\"former\"", "\"present\"")).unwrap();
+    let (code, told, errors) = Setup::with(&["reload", "--config", file.to_str().unwrap()]).run();
+    assert_eq!(code, Some(0), "{told}{errors}");
+    wait_until("the configuration is served", || {
+        sites.run_in("one", "echo ini_get('user_agent');") == "present"
+    });
+    sites
+        .server
+        .wait_for_log("two: its workers have not started in 10 s; the other sites");
+    // The processes of the former generation have ended with it.
+    wait_until("the site has workers", || sites.run("echo 'fine';") == "fine");
     sites.server.stop();
 }

@@ -1,0 +1,104 @@
+//! A file system that never answers, as when a file server or a program of FUSE hangs.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use super::{RUN, can_run};
+use crate::support::{Client, Folder, Setup, wait_until};
+
+/// A file system at a folder that answers nothing until this is dropped. Then it answers errors.
+struct HungFolder {
+    folder: PathBuf,
+    /// The device on which the kernel waits for answers.
+    device: Option<File>,
+}
+
+impl HungFolder {
+    /// `None` where nothing can be mounted here; says so.
+    fn mount(folder: PathBuf) -> Option<HungFolder> {
+        let device = File::options().read(true).write(true).open("/dev/fuse").ok();
+        let mounted = device.as_ref().is_some_and(|device| {
+            Command::new("mount")
+                .args(["-i", "-t", "fuse", "-o"])
+                .arg("fd=0,rootmode=40000,user_id=0,group_id=0,allow_other")
+                .arg("hung")
+                .arg(&folder)
+                .stdin(Stdio::from(device.try_clone().unwrap()))
+                .status()
+                .is_ok_and(|status| status.success())
+        });
+        if !mounted {
+            eprintln!("skipped: no file system of FUSE can be mounted here");
+            return None;
+        }
+        Some(HungFolder { folder, device })
+    }
+}
+
+impl Drop for HungFolder {
+    fn drop(&mut self) {
+        drop(self.device.take());
+        let unmounted = Command::new("umount").arg("-l").arg(&self.folder).status();
+        assert!(unmounted.unwrap().success());
+    }
+}
+
+#[test]
+fn a_site_on_a_file_system_that_hangs_holds_up_no_other() {
+    if !can_run() {
+        return;
+    }
+    let folder = Folder::at(PathBuf::from(format!("/var/lib/howdah-hung-{}", std::process::id())));
+    let mut text = "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\nthreads = 1\n\
+                    [log]\naccess = \"off\"\n"
+        .to_owned();
+    for name in ["one", "two"] {
+        folder.file(&format!("{name}/index.php"), RUN);
+        for number in 0..20 {
+            folder.file(&format!("{name}/{number}.txt"), name);
+        }
+        text.push_str(&format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"{name}\"\n\
+             [site.php]\nworkers = 1\nstate_dir = \"state/{name}\"\n"
+        ));
+    }
+    let server = Setup::config(&folder.file("howdah.toml", text)).start();
+    let ask = |client: &mut Client, site: &str, path: &str| {
+        client
+            .send(format!("GET /{path} HTTP/1.1\r\nHost: {site}.example\r\n\r\n"))
+            .unwrap();
+    };
+    let get = |site: &str, path: &str| {
+        let mut client = Client::connect(server.address());
+        ask(&mut client, site, path);
+        client.answer().unwrap().text().to_owned()
+    };
+    assert_eq!((get("one", "0.txt"), get("two", "0.txt")), ("one".to_owned(), "two".to_owned()));
+    let Some(hung) = HungFolder::mount(folder.path().join("two")) else {
+        return;
+    };
+    // More than there are threads for files.
+    let mut waiting: Vec<Client> = (0..20)
+        .map(|number| {
+            let mut client = Client::connect(server.address());
+            ask(&mut client, "two", &format!("{number}.txt"));
+            client
+        })
+        .collect();
+    for number in 0..20 {
+        assert_eq!(get("one", &format!("{number}.txt")), "one");
+    }
+    assert!(!get("one", "missing.txt").is_empty());
+    let fine = "echo 'fine';";
+    let mut client = Client::connect(server.address());
+    let head = format!("POST / HTTP/1.1\r\nHost: one.example\r\nContent-Length: {}", fine.len());
+    client.send(format!("{head}\r\n\r\n{fine}")).unwrap();
+    assert_eq!(client.answer().unwrap().text(), "fine");
+    drop(hung);
+    let answers = waiting.iter_mut().map(|client| client.answer().unwrap().status);
+    let answers: Vec<u16> = answers.collect();
+    assert!(answers.iter().all(|status| [200, 403, 404, 500, 503].contains(status)), "{answers:?}");
+    wait_until("the site is served again", || get("two", "1.txt") == "two");
+    server.stop();
+}
