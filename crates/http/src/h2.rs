@@ -11,4 +11,4 @@ mod response;
 
 pub use frames::{Excess, FrameLimits, FrameMeter, PERIOD, PREFACE};
 pub use request::{PseudoFields, read_request};
-pub use response::{content_length, fields_to_send};
+pub use response::{content_length, fields_to_send, trailers_to_send};

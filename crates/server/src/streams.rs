@@ -5,6 +5,7 @@
 //! head         heads in the types of the `http` crate
 //! request_body the request's content and interim responses (RequestStream)
 //! tunnel       both directions of an extended CONNECT (body::TunnelEnd)
+//! trailers     the fields that follow a response's content
 //! pace         how long a client may let a response wait
 //! open         the requests of a connection that have not ended
 //! ```
@@ -16,6 +17,7 @@ mod head;
 mod open;
 mod pace;
 mod request_body;
+mod trailers;
 mod tunnel;
 
 use std::rc::Rc;
@@ -30,6 +32,7 @@ use http::request::Parts;
 pub(crate) use self::exchange::serve;
 pub(crate) use self::open::OpenRequests;
 pub(crate) use self::pace::Pace;
+pub(crate) use self::trailers::Trailers;
 use crate::body::Sink;
 use crate::front::Thread;
 use crate::net::Peer;
@@ -96,6 +99,9 @@ pub(crate) trait StreamContent {
 
 /// A response whose head was sent.
 pub(crate) trait StreamSink: Sink {
+    /// Has these fields sent at the end of the content. Call it before content is sent.
+    fn set_trailers(&mut self, trailers: Trailers);
+
     /// Breaks the response off.
     fn reset(&mut self, cause: ResetCause);
 }

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use super::head::field_line;
 use crate::Refusal;
-use crate::{Limits, Status, scan};
+use crate::{Fields, Limits, Status, scan};
 
-/// Decodes chunked content as it arrives. Extensions and the trailer section are checked and
-/// skipped (RFC 9112 §7.1.1, §7.1.2).
+/// Decodes chunked content as it arrives. Extensions are checked and skipped, and so is the trailer
+/// section where nobody wants its fields (RFC 9112 §7.1.1, §7.1.2).
 ///
 /// ```text
 /// Size ──digits──▶ Size ──CR──▶ SizeEnd ──LF──▶ Data ──all──▶ DataCr ──▶ DataLf ──▶ Size
@@ -29,6 +29,8 @@ pub struct ChunkedDecoder {
     line: Vec<u8>,
     trailer: usize,
     trailer_lines: usize,
+    /// The fields of the trailer section; `None` where they are skipped.
+    trailers: Option<Fields>,
     limits: Limits,
 }
 
@@ -70,8 +72,20 @@ impl ChunkedDecoder {
             line: Vec::new(),
             trailer: 0,
             trailer_lines: 0,
+            trailers: None,
             limits: limits.clone(),
         }
+    }
+
+    /// Keeps the fields of the trailer section from now on.
+    pub fn keep_trailers(&mut self) {
+        self.trailers = Some(Fields::new());
+    }
+
+    /// Takes the fields of the trailer section so far; `None` if they are skipped, or if there are
+    /// none.
+    pub fn take_trailers(&mut self) -> Option<Fields> {
+        self.trailers.take().filter(|fields| fields.iter().next().is_some())
     }
 
     /// Decodes more input. Returns at the first run of content, at the end, or when the input is
@@ -212,8 +226,8 @@ impl ChunkedDecoder {
         })
     }
 
-    /// RFC 9112 §7.1.2: field lines up to an empty one. They are checked and then dropped: merging
-    /// them could change the meaning of the head.
+    /// RFC 9112 §7.1.2: field lines up to an empty one. They are checked, and kept where somebody
+    /// wants them. They never become fields of the head, whose meaning they could change.
     fn trailer_line(&mut self, rest: &[u8]) -> Result<usize, Refusal> {
         let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
         let total = self.limits.fields_total.saturating_add(2);
@@ -248,7 +262,12 @@ impl ChunkedDecoder {
             return Err(too_large("more trailer lines than the limit of field lines"));
         }
         match field_line(line, self.trailer_lines == 1)? {
-            Some(parts) if parts.length == line.len() => Ok(()),
+            Some(parts) if parts.length == line.len() => {
+                if let Some(kept) = &mut self.trailers {
+                    kept.push(&line[..parts.name_end], &line[parts.value_start..parts.value_end]);
+                }
+                Ok(())
+            }
             _ => Err(Refusal::bad("trailer line not ended by CRLF")),
         }
     }

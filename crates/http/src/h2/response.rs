@@ -1,6 +1,6 @@
 //! The head of a response (RFC 9113 §8.3.2).
 
-use crate::{Method, ResponseHead, Status, h1, scan};
+use crate::{Fields, Method, ResponseHead, Status, h1, scan};
 
 /// Returns the field lines of `head` that are sent, in order. Date, Server and Content-Length come
 /// from the protocol alone; the fields of an HTTP/1 connection, and those that cannot be sent, are
@@ -10,6 +10,47 @@ pub fn fields_to_send(head: &ResponseHead) -> impl Iterator<Item = (&[u8], &[u8]
         !h1::is_of_connection(name) && scan::is_token(name) && scan::is_field_value(value)
     })
 }
+
+/// Returns the trailer fields that are sent, in order. Left out are those that say how the content
+/// is to be read or kept, who the client is, or where it goes: they come too late for that
+/// (RFC 9110 §6.5.1).
+pub fn trailers_to_send(trailers: &Fields) -> impl Iterator<Item = (&[u8], &[u8])> {
+    trailers.iter().filter(|(name, value)| {
+        let is_late = LATE.iter().any(|late| name.eq_ignore_ascii_case(late));
+        !is_late
+            && !h1::is_of_connection(name)
+            && scan::is_token(name)
+            && scan::is_field_value(value)
+    })
+}
+
+/// Fields that have no meaning after the content.
+const LATE: [&[u8]; 24] = [
+    b"accept-ranges",
+    b"age",
+    b"alt-svc",
+    b"authorization",
+    b"cache-control",
+    b"content-encoding",
+    b"content-length",
+    b"content-location",
+    b"content-range",
+    b"content-type",
+    b"date",
+    b"expires",
+    b"host",
+    b"location",
+    b"priority",
+    b"proxy-authenticate",
+    b"retry-after",
+    b"server",
+    b"set-cookie",
+    b"strict-transport-security",
+    b"te",
+    b"trailer",
+    b"vary",
+    b"www-authenticate",
+];
 
 /// Returns the Content-Length of a response to `method` whose content has `length` bytes (`None`:
 /// not known yet). As in HTTP/1, the head's own Content-Length is sent where no content follows and
@@ -51,6 +92,24 @@ mod tests {
         }
         let sent: Vec<_> = fields_to_send(&head).map(|(_, value)| value).collect();
         assert_eq!(sent, [&b"text/html"[..], b"a=1", b"b=2"]);
+    }
+
+    #[test]
+    fn trailers_that_come_too_late_are_left_out() {
+        let mut trailers = Fields::new();
+        for (name, value) in [
+            ("Grpc-Status", "0"),
+            ("Content-Length", "7"),
+            ("Transfer-Encoding", "chunked"),
+            ("SET-COOKIE", "a=1"),
+            ("Connection", "close"),
+            ("X-Split", "a\r\nb: c"),
+            ("Digest", "x"),
+        ] {
+            trailers.push(name.as_bytes(), value.as_bytes());
+        }
+        let sent: Vec<_> = trailers_to_send(&trailers).map(|(_, value)| value).collect();
+        assert_eq!(sent, [b"0", b"x"]);
     }
 
     #[test]

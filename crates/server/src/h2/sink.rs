@@ -10,7 +10,7 @@ use super::outbox::{CHUNK, Chunk, Outbox, SinkPlace};
 use crate::body;
 use crate::front::Thread;
 use crate::net::{ConnectionError, Piece, SendError};
-use crate::streams::{Pace, ResetCause, StreamSink};
+use crate::streams::{Pace, ResetCause, StreamSink, Trailers};
 
 /// A response that is being sent.
 pub(super) struct H2Sink<'s> {
@@ -22,6 +22,8 @@ pub(super) struct H2Sink<'s> {
     /// its window over content that was handed over already stops all streams.
     turn: Option<u64>,
     has_ended: bool,
+    /// `None`: no fields follow the content.
+    trailers: Option<Trailers>,
 }
 
 impl<'s> H2Sink<'s> {
@@ -40,6 +42,7 @@ impl<'s> H2Sink<'s> {
             pace: Pace::new(thread),
             turn: None,
             has_ended,
+            trailers: None,
         }
     }
 
@@ -126,7 +129,8 @@ impl body::Sink for H2Sink<'_> {
         let count = piece.read(&mut bytes).map_err(SendError::of_reading)?;
         bytes.truncate(count);
         self.pace.take(count);
-        self.hand_over(bytes, is_last && count as u64 == all)?;
+        let is_end = is_last && count as u64 == all && self.trailers.is_none();
+        self.hand_over(bytes, is_end)?;
         self.outbox.call_next();
         Poll::Ready(Ok(count))
     }
@@ -137,10 +141,15 @@ impl body::Sink for H2Sink<'_> {
     }
 
     fn poll_finish(&mut self, _: &mut Context<'_>) -> Poll<Result<(), SendError>> {
-        if !self.has_ended {
-            self.hand_over(Vec::new(), true)?;
+        if self.has_ended {
+            return Poll::Ready(Ok(()));
         }
-        Poll::Ready(Ok(()))
+        let Some(trailers) = self.trailers.as_ref().and_then(Trailers::to_send) else {
+            return Poll::Ready(self.hand_over(Vec::new(), true));
+        };
+        self.has_ended = true;
+        let sent = self.stream.get_mut().send_trailers(trailers);
+        Poll::Ready(sent.map_err(|_| ConnectionError::Broken.into()))
     }
 
     fn poll_broken(&self, context: &mut Context<'_>) -> bool {
@@ -149,6 +158,10 @@ impl body::Sink for H2Sink<'_> {
 }
 
 impl StreamSink for H2Sink<'_> {
+    fn set_trailers(&mut self, trailers: Trailers) {
+        self.trailers = Some(trailers);
+    }
+
     fn reset(&mut self, cause: ResetCause) {
         self.stream.get_mut().send_reset(match cause {
             ResetCause::Client | ResetCause::Tunnel => Reason::CANCEL,

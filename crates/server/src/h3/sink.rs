@@ -16,7 +16,7 @@ use super::connection::H3Shared;
 use super::outgoing::Outgoing;
 use crate::body;
 use crate::net::{ConnectionError, Piece, SendError};
-use crate::streams::{Pace, ResetCause, StreamSink};
+use crate::streams::{Pace, ResetCause, StreamSink, Trailers};
 
 /// Bytes of a DATA frame.
 const CHUNK: usize = 32 * 1024;
@@ -28,6 +28,8 @@ pub(super) struct H3Sink<'s> {
     outgoing: &'s Outgoing,
     pace: Pace<'s>,
     has_ended: bool,
+    /// `None`: no fields follow the content, or they were handed over.
+    trailers: Option<Trailers>,
 }
 
 impl<'s> H3Sink<'s> {
@@ -43,6 +45,7 @@ impl<'s> H3Sink<'s> {
             outgoing,
             pace: Pace::new(&shared.thread),
             has_ended: false,
+            trailers: None,
         }
     }
 
@@ -96,6 +99,15 @@ impl body::Sink for H3Sink<'_> {
 
     fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         ready!(self.poll_room(context))?;
+        if let Some(trailers) = self.trailers.take().and_then(|trailers| trailers.to_send()) {
+            let mut stream = self.stream.borrow_mut();
+            // What QUIC does not take of them at once waits in `outgoing`.
+            if let Poll::Ready(Err(_)) = pin!(stream.send_trailers(trailers)).poll(context) {
+                return Poll::Ready(Err(ConnectionError::Broken.into()));
+            }
+            drop(stream);
+            ready!(self.poll_room(context))?;
+        }
         if !std::mem::replace(&mut self.has_ended, true) {
             let finished = pin!(self.stream.borrow_mut().finish()).poll(context);
             ready!(finished).map_err(|_| ConnectionError::Broken)?;
@@ -109,6 +121,10 @@ impl body::Sink for H3Sink<'_> {
 }
 
 impl StreamSink for H3Sink<'_> {
+    fn set_trailers(&mut self, trailers: Trailers) {
+        self.trailers = Some(trailers);
+    }
+
     fn reset(&mut self, cause: ResetCause) {
         if cause == ResetCause::Client {
             self.shared.count_reset();

@@ -7,6 +7,7 @@ use howdah_htaccess::modules::filter::Filter;
 use howdah_http::{Method, Request, ResponseHead, SharedHead, Status};
 
 use crate::body::{Body, Source, Tunnel};
+use crate::streams::Trailers;
 
 /// A response before it is encoded for a protocol.
 #[derive(Debug)]
@@ -28,6 +29,9 @@ pub(crate) struct Response {
     /// The tunnel that follows the head in place of content. The status is 101; a protocol
     /// without that status sends 200.
     pub(crate) tunnel: Option<Box<Tunnel>>,
+    /// The fields that follow the content, which an upstream's response may bring, for a protocol
+    /// that has them.
+    pub(crate) trailers: Option<Trailers>,
 }
 
 /// Status and fields.
@@ -54,6 +58,7 @@ impl Response {
             is_own: false,
             takes_ranges: false,
             tunnel: None,
+            trailers: None,
         }
     }
 

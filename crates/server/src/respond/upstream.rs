@@ -125,11 +125,15 @@ pub(crate) async fn respond(
                 .map(Box::new);
             Ok(response)
         }
-        Some(Ok((head, reply))) => {
+        Some(Ok((head, mut reply))) => {
             let length_hint = head.content_length().or(reply.length());
+            // Clients of HTTP/1 get none: few of them know what to do with such fields.
+            let has_trailers = context.request.version >= Version::Http2;
+            let trailers = has_trailers.then(|| reply.keep_trailers()).flatten();
             let body = Body::Stream(Box::new(reply));
             let response = Response {
                 length_hint,
+                trailers,
                 ..Response::new(Head::Own(head), body)
             };
             adjust(context, site, ruled, response).await
@@ -252,10 +256,15 @@ fn request_head(
     if let Some(length) = length {
         push(b"Content-Length", length.to_string().as_bytes());
     }
-    head.extend_from_slice(match connection {
-        ConnectionOptions::Upgrade(_) => b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-        ConnectionOptions::Close => b"Connection: close\r\n\r\n",
-        ConnectionOptions::Persist => b"\r\n",
+    // A client of HTTP/2 that wants the fields behind the content says so (RFC 9110 §10.1.4).
+    let wants_trailers = client.version() >= Version::Http2
+        && fields.value(b"te").is_some_and(|value| value.eq_ignore_ascii_case(b"trailers"));
+    head.extend_from_slice(match (connection, wants_trailers) {
+        (ConnectionOptions::Upgrade(_), _) => b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        (ConnectionOptions::Close, true) => b"TE: trailers\r\nConnection: TE, close\r\n\r\n",
+        (ConnectionOptions::Persist, true) => b"TE: trailers\r\nConnection: TE\r\n\r\n",
+        (ConnectionOptions::Close, false) => b"Connection: close\r\n\r\n",
+        (ConnectionOptions::Persist, false) => b"\r\n",
     });
     head
 }

@@ -144,7 +144,7 @@ impl<S: Stream> StreamExchange<'_, S> {
         let made = head::response(response.head.get(), method, promised, &date, alternative);
         let priority = priority(work, response);
         let has_content = response.has_content(&work.request);
-        let Response { body, filters, .. } = response;
+        let Response { body, filters, trailers, .. } = response;
         if !has_content {
             // HEAD, 204, 304: a script runs on, its output is not wanted.
             body.discard();
@@ -154,6 +154,9 @@ impl<S: Stream> StreamExchange<'_, S> {
         let Ok(mut sink) = self.stream.send_head(made, ends, priority) else {
             return self.outcome(0, Err(PumpError::Client(ConnectionError::Broken)));
         };
+        if let Some(trailers) = trailers.take_if(|_| !ends) {
+            sink.set_trailers(trailers);
+        }
         let (bytes, result) = if ends {
             let finished = poll_fn(|context| sink.poll_finish(context)).await;
             (0, finished.map_err(PumpError::from))

@@ -45,6 +45,7 @@ mod site_rules;
 mod sites;
 mod status;
 mod tls;
+mod trailers;
 mod transfers;
 mod types;
 mod uploads;

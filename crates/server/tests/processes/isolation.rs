@@ -2,6 +2,7 @@
 //! scripts are the attackers.
 
 mod files;
+mod full;
 mod hung;
 mod limits;
 mod network;

@@ -17,6 +17,7 @@ use super::UpstreamError;
 use super::kept::Home;
 use crate::body::{Available, Duplex, ReceivedContent, Source, SourceError, Tunnel};
 use crate::net::{Buffer, Piece};
+use crate::streams::Trailers;
 
 /// The most bytes of a response's head, and the most lines in it.
 const MOST_HEAD: usize = 64 * 1024;
@@ -114,6 +115,8 @@ pub(super) struct Reply {
     /// Bytes of content at the beginning of `input`, and bytes of framing behind them.
     ready: (usize, usize),
     left: Left,
+    /// The fields behind the content go here; `None` where nobody wants them.
+    trailers: Option<Trailers>,
     /// The request was a HEAD: the content's length is in the head alone.
     is_head: bool,
     patience: Duration,
@@ -155,6 +158,7 @@ impl Reply {
             has_begun: false,
             ready: (0, 0),
             left: Left::All,
+            trailers: None,
             is_head: false,
             patience,
             silence: None,
@@ -285,6 +289,16 @@ impl Reply {
         }
     }
 
+    /// Returns the place of the fields behind the content, which are kept from now on; `None` if
+    /// the content has an end that no fields can follow.
+    pub(super) fn keep_trailers(&mut self) -> Option<Trailers> {
+        let Left::Chunks(decoder) = &mut self.left else {
+            return None;
+        };
+        decoder.keep_trailers();
+        Some(self.trailers.insert(Trailers::default()).clone())
+    }
+
     /// Makes a tunnel of the connection, whose head was 101.
     /// `None`: there is no connection.
     pub(super) fn into_tunnel(
@@ -336,6 +350,11 @@ impl Reply {
                     let decoded =
                         decoded.map_err(|refusal| UpstreamFailure::Malformed(refusal.why))?;
                     if decoded.done {
+                        if let (Some(place), Some(fields)) =
+                            (&self.trailers, decoder.take_trailers())
+                        {
+                            place.set(fields);
+                        }
                         self.left = Left::Length(0);
                     }
                     let (data, consumed) = (decoded.data, decoded.consumed);
