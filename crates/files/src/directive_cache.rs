@@ -42,7 +42,7 @@ impl fmt::Display for Flaw {
 /// since room was last made go first. Where memory is needed, the root that has the most gives it:
 /// a site with large files takes no other site's place. A thread keeps what it uses: an entry that
 /// is evicted for another file is compiled again only when another thread asks for it. Of a root
-/// that gave memory, threads keep nothing: they ask [`DirectiveCache::evicted_since`].
+/// that gave memory, threads keep nothing: they ask for the evictions since their last look.
 pub struct DirectiveCache {
     /// The first site of each scope.
     scopes: Vec<Site>,

@@ -169,6 +169,14 @@ fn extensions_in_proportion_to_content() {
 }
 
 #[test]
+fn extensions_may_be_4096_bytes_ahead_of_the_content() {
+    let ahead = |bytes: usize| format!("1;{}\r\nx\r\n0\r\n\r\n", "f".repeat(bytes - 1));
+    assert!(decode(ahead(4096).as_bytes(), 4096, &Limits::default()).unwrap().2);
+    let refusal = decode(ahead(4097).as_bytes(), 4096, &Limits::default()).unwrap_err();
+    assert!(refusal.why.contains("out of proportion"));
+}
+
+#[test]
 fn a_chunk_s_content_is_given_out_in_one_piece_with_its_end() {
     let mut decoder = ChunkedDecoder::new(&Limits::default());
     let input = b"5\r\nhello\r\n0\r\n\r\n";

@@ -179,6 +179,16 @@ mod tests {
     }
 
     #[test]
+    fn a_head_may_have_half_a_megabyte() {
+        let mut encoder = HeadEncoder::default();
+        encoder.begin(HeadKind::Final, 200, b"");
+        encoder.field(b"X", &vec![b'x'; 500 * 1024]);
+        let head = encoder.finish().expect("below the limit");
+        let prefix = head[..PREFIX].try_into().unwrap();
+        assert_eq!(decode_prefix(prefix), Ok((HeadKind::Final, head.len() - PREFIX)));
+    }
+
+    #[test]
     fn a_head_without_end_is_refused() {
         let mut encoder = HeadEncoder::default();
         encoder.begin(HeadKind::Final, 200, b"");

@@ -82,6 +82,7 @@ fn persistence() {
         ("1.1", "Connection: keep-alive\r\nConnection: close\r\n", false),
         ("1.1", "Connection: closed\r\n", true),
         ("1.1", "Proxy-Connection: close\r\n", true),
+        ("1.1", "User-Agent: close\r\n", true),
         ("1.2", "", true),
         ("1.0", "", false),
         ("1.0", "Connection: keep-alive\r\n", true),

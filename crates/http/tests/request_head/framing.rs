@@ -15,6 +15,7 @@ fn content_lengths() {
         ("Content-Length: 5\r\ncontent-length: 5\r\n\r\n", 400, "more than one"),
         ("Content-Length: 5, 5\r\n\r\n", 400, "list of numbers"),
         ("Content-Length: 5,6\r\n\r\n", 400, "list of numbers"),
+        ("Content-Length: 5,x\r\n\r\n", 400, "not a number"),
         ("Content-Length:\r\n\r\n", 400, "empty"),
         ("Content-Length: +5\r\n\r\n", 400, "not a number"),
         ("Content-Length: -5\r\n\r\n", 400, "not a number"),

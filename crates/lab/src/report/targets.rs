@@ -92,8 +92,9 @@ fn standing(bound: Bound, found: &Comparison) -> Standing {
 fn row(run: &Run, target: &Target) -> Row {
     let cell = run.cells.iter().find(|cell| cell.name == target.cell);
     let found = cell.and_then(|cell| measure(cell, target));
-    // A variant of Howdah is compared with the usual Howdah.
     let is_variant = target.ours != BASE;
+    // A variant of Howdah is compared with the usual Howdah, or with others.
+    let is_with_itself = target.against.iter().all(|name| name.starts_with(BASE));
     let whose = if is_variant {
         format!(" ({})", title(run, &target.ours))
     } else {
@@ -108,7 +109,7 @@ fn row(run: &Run, target: &Target) -> Row {
     Row {
         what,
         against: match best {
-            _ if is_variant || target.against.is_empty() => "itself".to_owned(),
+            _ if is_with_itself => "itself".to_owned(),
             Some(best) if target.against.len() > 1 => format!("the best of others: {best}"),
             Some(best) => best.to_owned(),
             None => names(),

@@ -7,19 +7,19 @@ use crate::load::{Busy, Load, Open};
 use crate::plan::{Effort, Group, Plan, PlannedCell};
 use crate::record::{Bound, Figure, Target};
 
-/// Requests per second for the fast page: few, so that they do not keep PHP busy themselves.
-const RATE: f64 = 200.0;
+/// Requests per second for the fast page: so few that they neither keep PHP busy themselves, nor
+/// wait for a free connection where each waits for all slow pages before it.
+const RATE: f64 = 50.0;
 /// Connections of the fast page's clients.
-const CONNECTIONS: usize = 16;
+const CONNECTIONS: usize = 32;
 /// Connections of the slow page's clients: four for each PHP process.
 const FLOOD: usize = 4 * PROCESSES;
 /// PHP processes of each stack. Apache with mod_php has one for each connection.
 const PROCESSES: usize = 8;
 
-/// A hundredth of the answers of a round is a hundred.
+/// Each round has four hundred requests for the fast page.
 pub(super) const EFFORT: Effort = Effort {
-    rounds: 7,
-    time: Duration::from_secs(5),
+    time: Duration::from_secs(8),
     ..Effort::FULL
 };
 
@@ -91,13 +91,13 @@ fn targets(stacks: &[&str]) -> Vec<Target> {
 }
 
 const NOTES: &[&str] = &[
-    "200 times a second HelloWorld.php is asked for, first alone, then while 32 clients ask for a \
+    "50 times a second HelloWorld.php is asked for, first alone, then while 32 clients ask for a \
      slow page of the same site as fast as they are answered. wait.php sleeps for 50 ms, \
      compute.php computes for about 20 ms. Latency counts from the moment at which a request was \
      due",
     "All stacks but Apache with mod_php have 8 PHP processes. That one has as many as there may be \
-     connections, 48: its slow clients wait for a processor, not for a process, and the site has \
-     six times the processes in memory",
+     connections, 64: its slow clients wait for a processor, not for a process, and the site has \
+     eight times the processes in memory",
     "\"Howdah, lanes\" has one lane for the two slow pages, with 4 of the 8 workers. The other \
      Howdah has no setting: all clients have the same address here, so that its turns between \
      clients do nothing",
