@@ -120,8 +120,9 @@ pub fn settle(stage: &Stage) -> Vec<String> {
     }
 }
 
-/// Sockets of a front without clients: listeners, supervisor, zygotes, two for each slot.
-const QUIET_SOCKETS: usize = 13 + 4 * stage::WORKERS;
+/// Sockets of a front without clients at most: listeners, supervisor, zygotes, and one for each of
+/// the four slots of a worker.
+const QUIET_SOCKETS: usize = 25 + 4 * stage::WORKERS;
 
 fn connections(front: Process) -> usize {
     targets(front).iter().filter(|target| target.starts_with("socket:")).count()
