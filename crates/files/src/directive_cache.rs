@@ -246,6 +246,9 @@ impl DirectiveCache {
     fn keep(&self, key: Box<[u8]>, entry: CachedDirectives) {
         let freed = self.shard(&key).remove(&key);
         self.weight.fetch_sub(freed, Ordering::Relaxed);
+        if freed >= HEAVY {
+            self.note_eviction(entry.owner);
+        }
         self.make_room(entry.weight);
         let weight = entry.weight;
         let freed = self.shard(&key).insert(key, entry);
@@ -263,9 +266,14 @@ impl DirectiveCache {
             let is_asked = |entry: &mut CachedDirectives| std::mem::take(&mut entry.was_asked);
             self.evict(owner, most, is_asked);
             self.evict(owner, most, |_| false);
-            let mut evicted = lock(&self.evicted);
-            evicted.insert(owner, self.evictions.fetch_add(1, Ordering::Relaxed) + 1);
+            self.note_eviction(owner);
         }
+    }
+
+    /// Has the threads let go of the owner's rules.
+    fn note_eviction(&self, owner: Owner) {
+        let mut evicted = lock(&self.evicted);
+        evicted.insert(owner, self.evictions.fetch_add(1, Ordering::Relaxed) + 1);
     }
 
     /// Number of evictions for memory so far.
@@ -425,6 +433,10 @@ const MOST_FILES: usize = 4096;
 /// alone.
 const MOST_MEMORY: usize = 64 << 20;
 
+/// Bytes of memory of directives that threads let go of as soon as other ones have taken their place
+/// in the cache. They keep smaller ones until they meet the new ones.
+const HEAVY: usize = 1 << 20;
+
 /// Bytes of memory that one directive takes.
 const DIRECTIVE: usize = 1024;
 
@@ -507,6 +519,9 @@ mod tests {
         assert_eq!(cache.evicted_since(17), (vec![], 17));
         cache.keep(key(119), entry(1, MOST_MEMORY / 4));
         assert_eq!(entries(&cache), [100, 3], "replaced");
+        assert_eq!(cache.evicted_since(17), (vec![1], 18), "threads have the former one");
+        cache.keep(key(5), entry(0, MOST_MEMORY / 400));
+        assert_eq!(cache.evictions(), 18, "it was small");
         cache.keep(key(200), entry(2, 2 * MOST_MEMORY));
         assert_eq!(entries(&cache), [0, 0, 1]);
         cache.keep(key(201), entry(0, 10));
