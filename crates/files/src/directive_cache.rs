@@ -433,8 +433,8 @@ const MOST_FILES: usize = 4096;
 /// alone.
 const MOST_MEMORY: usize = 64 << 20;
 
-/// Bytes of memory of directives that threads let go of as soon as other ones have taken their place
-/// in the cache. They keep smaller ones until they meet the new ones.
+/// Bytes of memory of directives that threads let go of as soon as other ones have taken their
+/// place in the cache. They keep smaller ones until they meet the new ones.
 const HEAVY: usize = 1 << 20;
 
 /// Bytes of memory that one directive takes.
