@@ -38,11 +38,12 @@ impl fmt::Display for Flaw {
 
 /// The directives that the threads of a front have compiled, each content once.
 ///
-/// Bounded in files and in memory, that of a root and of all. Where room for a file is needed, those
-/// that no thread asked for since room was last made go first. Where memory is needed, the root that
-/// has the most gives it: a site with large files takes no other site's place. A thread keeps what it uses: an entry that
-/// is evicted for another file is compiled again only when another thread asks for it. Of a root
-/// that gave memory, threads keep nothing: they ask for the evictions since their last look.
+/// Bounded in files and in memory, that of a root and of all. Where room for a file is needed,
+/// those that no thread asked for since room was last made go first. Where memory is needed, the
+/// root that has the most gives it: a site with large files takes no other site's place. A thread
+/// keeps what it uses: an entry that is evicted for another file is compiled again only when
+/// another thread asks for it. Of a root that gave memory, threads keep nothing: they ask for the
+/// evictions since their last look.
 pub struct DirectiveCache {
     /// The first site of each scope.
     scopes: Vec<Site>,
@@ -306,8 +307,8 @@ impl DirectiveCache {
         (later.map(|(owner, _)| *owner).collect(), self.evictions())
     }
 
-    /// Evicts entries of an owner that weigh `excess` together, those first that no thread has asked
-    /// for since.
+    /// Evicts entries of an owner that weigh `excess` together, those first that no thread has
+    /// asked for since.
     fn evict(&self, owner: Owner, excess: usize) {
         if excess == 0 {
             return;
