@@ -300,8 +300,8 @@ impl SiteArguments {
 impl ImportArguments {
     fn run(self) -> Result<(), CommandError> {
         let ImportSource::Fpm { files } = self.from;
-        let read = |path: &PathBuf| Ok((path.display().to_string(), import::read(path)?));
-        let files: Result<Vec<_>, String> = files.iter().map(read).collect();
+        let files: Result<Vec<_>, String> =
+            files.iter().map(|path| import::fpm::read(path)).collect();
         let imported = import::fpm::import(&files.map_err(CommandError::Failed)?);
         for remark in &imported.remarks {
             eprintln!("howdah: {remark}");
