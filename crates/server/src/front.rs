@@ -251,6 +251,7 @@ fn share(
         challenges: Challenges::default(),
         cached_descriptors: room.cached,
         most_connections: room.connections,
+        accept_failed: Mutex::default(),
         crowded: (0..threads).map(|_| Notify::new()).collect(),
         sites,
         has_upstreams: config.sites.iter().any(|site| !site.upstreams.is_empty()),
