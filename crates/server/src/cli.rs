@@ -23,7 +23,7 @@ const EXIT_USAGE: u8 = 2;
 
 /// A server for PHP sites.
 #[derive(Debug, Parser)]
-#[command(name = "howdah", version, disable_help_subcommand = true)]
+#[command(name = "howdah", version)]
 struct CommandLine {
     #[command(subcommand)]
     task: CliTask,
