@@ -8,7 +8,7 @@ use howdah_ipc::control::FromZygote;
 use howdah_sys::process::set_name;
 use howdah_sys::signal::{SIGKILL, SIGTERM};
 
-use super::{RegionState, Zygote};
+use super::{RegionState, RunningZygote};
 use crate::log::{self, Level};
 use crate::process::{self, Fork, Pid};
 use crate::worker::{self, WorkerOrders};
@@ -34,7 +34,7 @@ pub(super) enum Staffing {
     Child { index: usize, parent: Pid },
 }
 
-impl Zygote {
+impl RunningZygote {
     /// Forks the missing workers.
     pub(super) fn staff(&mut self) -> io::Result<Staffing> {
         let now = Instant::now();
@@ -89,7 +89,7 @@ impl Zygote {
     /// Turns the child into a worker: keeps the descriptors and memory that a worker needs, and
     /// drops everything that a script could use against the pool.
     pub(super) fn become_worker(self, index: usize, parent: Pid) -> ! {
-        let Zygote {
+        let RunningZygote {
             engine,
             front,
             signals,

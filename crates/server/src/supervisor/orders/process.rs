@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Instant;
 
-use howdah_acme::Settings;
+use howdah_acme::AcmeSettings;
 use howdah_acme::message::{self, ToProcess, ToSupervisor};
 use howdah_sys::credentials::Identity;
 use howdah_sys::folder;
@@ -156,7 +156,7 @@ fn settle(plan: &OrderPlan, parent: Pid) -> io::Result<()> {
 
 /// Writes in the state folder alone, and executes nothing but the DNS hook. What the hook does is
 /// the operator's choice: it may write temporary files.
-fn ruleset(landlock: Landlock, settings: &Settings) -> io::Result<Ruleset> {
+fn ruleset(landlock: Landlock, settings: &AcmeSettings) -> io::Result<Ruleset> {
     let mut ruleset = Ruleset::new(landlock);
     let refused = FileRights::WRITE.and(FileRights::MAKE_DEVICES);
     let has_hook = !settings.dns_hook.is_empty();
