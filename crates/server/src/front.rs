@@ -4,7 +4,7 @@
 mod challenges;
 mod clock;
 mod control;
-mod crowd;
+mod most_connections;
 mod demands;
 mod keys;
 pub(crate) mod lanes;
