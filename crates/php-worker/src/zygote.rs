@@ -30,7 +30,7 @@ use self::messages::{receive, settings, unexpected};
 use self::workers::{Staffing, number};
 use crate::ini;
 use crate::log::{self, Level};
-use crate::process::{self, Pid};
+use crate::process::{self, RawPid};
 use crate::sapi::Engine;
 use crate::slow_log::SlowLog;
 use crate::start;
@@ -104,7 +104,7 @@ struct RunningZygote {
     uploads: Option<UploadFolder>,
     region: RegionState,
     /// By place: the worker, and the time of its start.
-    workers: Vec<Option<(Pid, Instant)>>,
+    workers: Vec<Option<(RawPid, Instant)>>,
     /// The workers to keep alive.
     wanted: WorkerSet,
     /// The delay after deaths before the first request.
