@@ -15,7 +15,7 @@ use crate::failure::{Failure, kind_of, text_of};
 use crate::message::ChallengeAnswer;
 use crate::names::is_wildcard;
 use crate::process::{Presented, Presenter};
-use crate::settings::{ChallengeKind, AcmeSettings};
+use crate::settings::{AcmeSettings, ChallengeKind};
 
 /// Time in which an authority must have checked a challenge, or have issued a certificate.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -97,7 +97,10 @@ fn is_checked(status: OrderStatus) -> bool {
 }
 
 /// Returns the challenge for the next order.
-fn choose(settings: &AcmeSettings, wanted: &WantedCertificate<'_>) -> Result<ChallengeKind, Failure> {
+fn choose(
+    settings: &AcmeSettings,
+    wanted: &WantedCertificate<'_>,
+) -> Result<ChallengeKind, Failure> {
     let fits = |kind: &&ChallengeKind| !is_wildcard(wanted.name) || **kind == ChallengeKind::Dns01;
     let fitting: Vec<ChallengeKind> = settings.challenges.iter().filter(fits).copied().collect();
     match fitting.len() {

@@ -35,8 +35,8 @@ pub use listener::{HTTPS_PORT, ListenAddress, ListenerSettings, Network, Trusted
 pub use log_format::{LogFormat, LogPart, LogValue};
 pub use section::Key;
 pub use settings::{
-    Config, FRONT_USER, FieldRule, Http2, Http3, Lane, ClientLimits, Log, POOL_USER, Php, ResourceLimits,
-    Site, SiteTls,
+    ClientLimits, Config, FRONT_USER, FieldRule, Http2, Http3, Lane, Log, POOL_USER, Php,
+    ResourceLimits, Site, SiteTls,
 };
 pub use system_log::{LogDaemon, SystemLog};
 pub use values::{

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use crate::acme::Acme;
 use crate::section::{ConfigTable, Key};
 use crate::settings::{
-    Config, FieldRule, Http2, Http3, Lane, ClientLimits, ListenerTable, Log, Php, ResourceLimits, Site,
-    SiteTls,
+    ClientLimits, Config, FieldRule, Http2, Http3, Lane, ListenerTable, Log, Php, ResourceLimits,
+    Site, SiteTls,
 };
 
 /// The command that writes the manual.

@@ -100,9 +100,11 @@ fn line(bytes: &[u8]) -> Result<HeaderProgress, &'static str> {
         Some((address, u16::try_from(port).ok()?).into())
     };
     match addresses.map(end) {
-        [Some(source), Some(destination)] => {
-            Ok(HeaderProgress::Complete(ProxyHeader::Proxied { source, destination, is_tls: false }))
-        }
+        [Some(source), Some(destination)] => Ok(HeaderProgress::Complete(ProxyHeader::Proxied {
+            source,
+            destination,
+            is_tls: false,
+        })),
         _ => Err(BAD_LINE),
     }
 }
@@ -152,7 +154,9 @@ fn binary(bytes: &[u8]) -> Result<HeaderProgress, &'static str> {
             ((end(source, *from), end(destination, *to)), values)
         }
         // Unspecified, UDP or Unix sockets: nothing that this server could use.
-        0x00 | 0x12 | 0x22 | 0x31 | 0x32 => return Ok(HeaderProgress::Complete(ProxyHeader::Local)),
+        0x00 | 0x12 | 0x22 | 0x31 | 0x32 => {
+            return Ok(HeaderProgress::Complete(ProxyHeader::Local));
+        }
         _ => return Err("the PROXY header's family is unknown"),
     };
     let (source, destination) = ends;

@@ -412,7 +412,10 @@ mod tests {
 
     /// The times that a worker waits until it is woken the second time, with an entry in the queue
     /// or without.
-    fn waits(has_entry: bool, sleep: impl Fn(&IdleSet<'_>, &AtomicU32, &Queue<'_>, &Wait<'_>)) -> u32 {
+    fn waits(
+        has_entry: bool,
+        sleep: impl Fn(&IdleSet<'_>, &AtomicU32, &Queue<'_>, &Wait<'_>),
+    ) -> u32 {
         let (head, tail, entries) = (AtomicU32::new(0), AtomicU32::new(0), words::<2>());
         let queue = Queue {
             head: &head,

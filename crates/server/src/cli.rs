@@ -9,7 +9,9 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use howdah_config::{AccessTarget, Config, Count, ListenAddress, ListenerSettings, listen_addresses};
+use howdah_config::{
+    AccessTarget, Config, Count, ListenAddress, ListenerSettings, listen_addresses,
+};
 
 use crate::explain::{self, ExplainRequest};
 use crate::import;
@@ -476,7 +478,8 @@ mod tests {
             ("https://127.0.0.1:1", false, true),
             ("unix:/run/a.sock", true, false),
         ] {
-            let listeners: Vec<ListenerSettings> = listen(text).unwrap().listeners(internal).collect();
+            let listeners: Vec<ListenerSettings> =
+                listen(text).unwrap().listeners(internal).collect();
             assert_eq!(listeners[0].tls, expected, "{text} {internal}");
         }
     }

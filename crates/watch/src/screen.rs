@@ -8,7 +8,7 @@ use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table};
 
 use crate::printed::{size, visible};
 use crate::rates::Rates;
-use crate::state::{ShownTimes, ShownSite, ShownServer, ShownWorker};
+use crate::state::{ShownServer, ShownSite, ShownTimes, ShownWorker};
 
 /// The content of the screen.
 #[derive(Debug)]

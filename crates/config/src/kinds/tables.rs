@@ -11,7 +11,8 @@ use crate::acme::Acme;
 use crate::diagnostic::MistakeCollector;
 use crate::section::ConfigTable;
 use crate::settings::{
-    FieldRule, Http2, Http3, Lane, ClientLimits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls,
+    ClientLimits, FieldRule, Http2, Http3, Lane, ListenerTable, Log, Php, ResourceLimits, Site,
+    SiteTls,
 };
 use crate::values::Includes;
 

@@ -101,7 +101,10 @@ pub(crate) async fn carry(
         client,
         upstream: stream,
         up: TunnelDirection::default(),
-        down: TunnelDirection { pending: received, ..TunnelDirection::default() },
+        down: TunnelDirection {
+            pending: received,
+            ..TunnelDirection::default()
+        },
         is_closing: false,
     };
     let mut limits = TimeLimits::new(thread, idle_timeout);

@@ -5,7 +5,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use howdah_http::Scheme;
-use howdah_http::proxy_protocol::{self, ProxyHeader, HeaderProgress, LONGEST};
+use howdah_http::proxy_protocol::{self, HeaderProgress, LONGEST, ProxyHeader};
 use tokio::io::ReadBuf;
 
 use super::deadline::Watch;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use howdah_config::ClientLimits;
 
 use super::buffer::Buffer;
-use super::deadline::{Watch, DeadlineWatches};
+use super::deadline::{DeadlineWatches, Watch};
 use super::transport::{Piece, SHORT_FILE, Transport};
 
 /// A transport, and the watch that bounds how long the client may keep it waiting.
@@ -84,7 +84,11 @@ impl From<ConnectionError> for SendError {
 impl<T: Transport> Timed<T> {
     /// Bounds the time of a client's connection, which is served by the task that calls this, as
     /// `limits` says.
-    pub(crate) async fn new(transport: T, watches: &DeadlineWatches, limits: &ClientLimits) -> Timed<T> {
+    pub(crate) async fn new(
+        transport: T,
+        watches: &DeadlineWatches,
+        limits: &ClientLimits,
+    ) -> Timed<T> {
         let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
         Timed {
             transport,

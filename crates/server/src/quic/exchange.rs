@@ -130,7 +130,11 @@ impl PacketExchange {
     }
 
     /// Takes the next packet that was given to the endpoint.
-    pub(super) fn poll_forwarded(&self, route: Route, context: &mut Context<'_>) -> Poll<ForwardedPacket> {
+    pub(super) fn poll_forwarded(
+        &self,
+        route: Route,
+        context: &mut Context<'_>,
+    ) -> Poll<ForwardedPacket> {
         let Some(inbox) = self.inbox(route) else {
             return Poll::Pending;
         };
@@ -162,8 +166,9 @@ impl PacketExchange {
         while let Ok(mut ready) = readable.ready().await {
             while let Ok(received) = reader.receive_now(&mut room) {
                 let forwarded = ForwardedPacket::decode(&room[..received.length]);
-                let route =
-                    forwarded.as_ref().and_then(|forwarded| self.routes.of_packet(&forwarded.packet));
+                let route = forwarded
+                    .as_ref()
+                    .and_then(|forwarded| self.routes.of_packet(&forwarded.packet));
                 if let (Some(forwarded), Some(route)) = (forwarded, route)
                     && route.slot == self.slot
                 {

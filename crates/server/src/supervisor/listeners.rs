@@ -289,7 +289,10 @@ mod tests {
     }
 
     /// The listeners for `wanted`, of which none may be missing.
-    fn all(wanted: &[ListenerSettings], present: &[BoundListener]) -> Result<Vec<BoundListener>, String> {
+    fn all(
+        wanted: &[ListenerSettings],
+        present: &[BoundListener],
+    ) -> Result<Vec<BoundListener>, String> {
         prepare(wanted, present, None, |_| false).map(|prepared| prepared.listeners)
     }
 

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use howdah_config::{
-    AccessTarget, CertificateSource, Config, Count, DirectoryOptions, ListenAddress, ListenerSettings,
+    AccessTarget, CertificateSource, Config, Count, DirectoryOptions, ListenAddress,
+    ListenerSettings,
 };
 
 /// The source of the sites, and the options of the command line.

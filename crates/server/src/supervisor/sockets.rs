@@ -112,7 +112,8 @@ pub(crate) fn obstacles(config: &Config, environment: &Environment) -> Vec<Strin
             found.extend(datagrams::obstacle(address));
         }
     }
-    let admin: Vec<_> = config.admin.iter().cloned().map(howdah_config::ListenerSettings::new).collect();
+    let admin: Vec<_> =
+        config.admin.iter().cloned().map(howdah_config::ListenerSettings::new).collect();
     let others = (0..admin.len()).filter(|number| !is_own(&admin[*number].address));
     found.extend(others.filter_map(|number| listeners::obstacle(number, &admin)));
     found

@@ -13,7 +13,9 @@ use howdah_sys::signal::{self, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1};
 /// # Errors
 /// The system refuses.
 pub(super) fn leave_signals_to_supervisor() -> io::Result<()> {
-    [SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGUSR1].into_iter().try_for_each(signal::ignore)
+    [SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGUSR1]
+        .into_iter()
+        .try_for_each(signal::ignore)
 }
 
 /// Gives up this process's rights for good. It becomes `identity` if there is one, keeps no

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use howdah_acme::storage::StateFolder;
-use howdah_acme::{ChallengeKind, AcmeSettings, names};
+use howdah_acme::{AcmeSettings, ChallengeKind, names};
 use howdah_config::{Acme, AcmeChallenge, CertificateSource, Config, HostPattern, Site};
 use howdah_sys::credentials::Identity;
 
