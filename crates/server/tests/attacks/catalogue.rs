@@ -35,6 +35,7 @@ attacks! {
     forged_answers: Attack::new("forged-answers", Client);
     endless_heads: Attack::new("endless-heads", Client);
     memory: Attack::new("memory", Script(4));
+    shared_memory: Attack::new("shared-memory", Script(3)).on_own_memory();
     descriptors: Attack::new("descriptors", Script(2));
     processor: Attack::new("processor", Script(8));
     deaths: Attack::new("deaths", Script(4)).with_own_visitors();
@@ -47,6 +48,7 @@ attacks! {
     root_link: Attack::new("root-link", Script(1)).owning_home();
     costly_conditions: Attack::new("costly-conditions", Script(4));
     costly_files: Attack::new("costly-files", Script(4));
+    large_rules: Attack::new("large-rules", Script(3));
     costly_listing: Attack::new("costly-listing", Script(4));
     costly_filters: Attack::new("costly-filters", Script(4));
     distinct_names: Attack::new("distinct-names", Script(4));
