@@ -158,13 +158,11 @@ fn a_pool_that_does_not_start_keeps_no_other_site_from_a_new_program() {
     let (folder, programs) = (Folder::with_script(WHO), Folder::new());
     let program = install(&programs);
     let file = config(&folder, "", "[site.php]\nworkers = 1");
-    let root = folder.path().display();
+    folder.file("broken/index.php", format!("<?php {WHO}"));
     let text = fs::read_to_string(&file).unwrap();
     let text = text.replace("[log]\n", "[log]\nerror = \"error.log\"\n");
-    let broken = format!(
-        "[[site]]\nname = \"broken\"\nhosts = [\"broken.example\"]\nroot = \"{root}\"\n\
-         [site.php]\nworkers = 1\nstate_dir = \"state/broken\"\nqueue_timeout = \"5m\"\n"
-    );
+    let broken = "[[site]]\nname = \"broken\"\nhosts = [\"broken.example\"]\nroot = \"broken\"\n\
+        [site.php]\nworkers = 1\nstate_dir = \"state/broken\"\nqueue_timeout = \"5m\"\n";
     fs::write(&file, format!("{text}{broken}")).unwrap();
     let server = Setup::config(&file).program(&program).start();
     let ask = || {
