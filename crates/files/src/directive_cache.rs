@@ -38,15 +38,18 @@ impl fmt::Display for Flaw {
 
 /// The directives that the threads of a front have compiled, each content once.
 ///
-/// Bounded in files and in memory. Where room for a file is needed, those that no thread asked for
-/// since room was last made go first. Where memory is needed, the root that has the most gives it:
-/// a site with large files takes no other site's place. A thread keeps what it uses: an entry that
-/// is evicted for another file is compiled again only when another thread asks for it. Of a root
-/// that gave memory, threads keep nothing: they ask for the evictions since their last look.
+/// Bounded in files and in memory, that of a root and of all. Where room for a file is needed,
+/// those that no thread asked for since room was last made go first. Where memory is needed, the
+/// root that has the most gives it: a site with large files takes no other site's place. A thread
+/// keeps what it uses: an entry that is evicted for another file is compiled again only when
+/// another thread asks for it. Of a root that gave memory, threads keep nothing: they ask for the
+/// evictions since their last look.
 pub struct DirectiveCache {
     /// The first site of each scope.
     scopes: Vec<Site>,
     shards: Vec<Mutex<CacheShard>>,
+    /// Bytes of memory that all entries may take.
+    most_memory: usize,
     /// The sum of the weights of all entries.
     weight: AtomicUsize,
     /// Evictions for memory so far.
@@ -93,10 +96,21 @@ impl DirectiveCache {
         DirectiveCache::of(scopes, most, tell)
     }
 
+    /// Lets the directives take a part of `memory`, the bytes that the server may use, if that is
+    /// more than one root may have.
+    pub fn in_memory(self, memory: u64) -> DirectiveCache {
+        let part = usize::try_from(memory / PART_OF_MEMORY).unwrap_or(usize::MAX);
+        DirectiveCache {
+            most_memory: part.max(MOST_OF_ROOT),
+            ..self
+        }
+    }
+
     fn of(scopes: Vec<Site>, most: u64, tell: ReportFlaw) -> DirectiveCache {
         DirectiveCache {
             scopes,
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            most_memory: MOST_OF_ROOT,
             weight: AtomicUsize::new(0),
             evictions: AtomicU64::new(0),
             evicted: Mutex::default(),
@@ -249,24 +263,29 @@ impl DirectiveCache {
         if freed >= HEAVY {
             self.note_eviction(entry.owner);
         }
-        self.make_room(entry.weight);
-        let weight = entry.weight;
+        self.make_room(&entry);
+        // Counted first: another thread may evict it as soon as it is there.
+        self.weight.fetch_add(entry.weight, Ordering::Relaxed);
         let freed = self.shard(&key).insert(key, entry);
-        self.weight.fetch_add(weight, Ordering::Relaxed);
         self.weight.fetch_sub(freed, Ordering::Relaxed);
     }
 
-    /// Evicts entries until there is room for one of this weight: those of the root that has the
-    /// most, and of them those first that no thread has asked for since.
-    fn make_room(&self, weight: usize) {
-        let most = MOST_MEMORY.saturating_sub(weight);
-        while self.weight.load(Ordering::Relaxed) > most
-            && let Some(owner) = self.heaviest_owner()
+    /// Evicts entries until there is room for this one: its root's own beyond what a root may have,
+    /// then those of the root that has the most.
+    fn make_room(&self, entry: &CachedDirectives) {
+        if self.weight.load(Ordering::Relaxed) + entry.weight <= MOST_OF_ROOT {
+            return;
+        }
+        let own = self.weights().get(&entry.owner).copied().unwrap_or_default();
+        self.evict(entry.owner, (own + entry.weight).saturating_sub(MOST_OF_ROOT));
+        let excess = || {
+            let all = self.weight.load(Ordering::Relaxed) + entry.weight;
+            all.checked_sub(self.most_memory).filter(|excess| *excess > 0)
+        };
+        while let Some(excess) = excess()
+            && let Some((owner, _)) = self.weights().into_iter().max_by_key(|(_, weight)| *weight)
         {
-            let is_asked = |entry: &mut CachedDirectives| std::mem::take(&mut entry.was_asked);
-            self.evict(owner, most, is_asked);
-            self.evict(owner, most, |_| false);
-            self.note_eviction(owner);
+            self.evict(owner, excess);
         }
     }
 
@@ -288,35 +307,37 @@ impl DirectiveCache {
         (later.map(|(owner, _)| *owner).collect(), self.evictions())
     }
 
-    /// Evicts entries of an owner until the others weigh no more than `most`, except those that are
-    /// to be kept.
-    fn evict(
-        &self,
-        owner: Owner,
-        most: usize,
-        mut keep: impl FnMut(&mut CachedDirectives) -> bool,
-    ) {
-        for shard in &self.shards {
-            lock(shard).entries.retain(|_, entry| {
-                let is_enough = self.weight.load(Ordering::Relaxed) <= most;
-                let is_kept = is_enough || entry.owner != owner || keep(entry);
-                if !is_kept {
-                    self.weight.fetch_sub(entry.weight, Ordering::Relaxed);
-                }
-                is_kept
-            });
+    /// Evicts entries of an owner that weigh `excess` together, those first that no thread has
+    /// asked for since.
+    fn evict(&self, owner: Owner, excess: usize) {
+        if excess == 0 {
+            return;
         }
+        let mut freed = 0;
+        for spares_used in [true, false] {
+            for shard in &self.shards {
+                let of_shard = lock(shard).retain(|entry| {
+                    let is_kept = freed >= excess
+                        || entry.owner != owner
+                        || spares_used && std::mem::take(&mut entry.was_asked);
+                    freed += if is_kept { 0 } else { entry.weight };
+                    is_kept
+                });
+                self.weight.fetch_sub(of_shard, Ordering::Relaxed);
+            }
+        }
+        self.note_eviction(owner);
     }
 
-    /// The owner whose entries weigh the most; `None` if there is no entry.
-    fn heaviest_owner(&self) -> Option<Owner> {
+    /// The weight of each owner's entries.
+    fn weights(&self) -> HashMap<Owner, usize> {
         let mut weights: HashMap<Owner, usize> = HashMap::new();
         for shard in &self.shards {
             for entry in lock(shard).entries.values() {
                 *weights.entry(entry.owner).or_default() += entry.weight;
             }
         }
-        weights.into_iter().max_by_key(|(_, weight)| *weight).map(|(owner, _)| owner)
+        weights
     }
 
     /// Returns the directives of the entry that `is_wanted`, unless an `<IfFile>` in it would get
@@ -429,9 +450,12 @@ const SHARDS: usize = 16;
 /// Files that are kept, of all shards together.
 const MOST_FILES: usize = 4096;
 
-/// Bytes of memory that all entries may take, see [`weight`]. A single one that takes more is kept
-/// alone.
-const MOST_MEMORY: usize = 64 << 20;
+/// Bytes of memory that the entries of one root may take, see [`weight`], and those of all roots at
+/// least. A single entry that takes more is the only one of its root.
+const MOST_OF_ROOT: usize = 64 << 20;
+
+/// The part of the server's memory that all entries may take: one in this number.
+const PART_OF_MEMORY: u64 = 32;
 
 /// Bytes of memory of directives that threads let go of as soon as other ones have taken their
 /// place in the cache. They keep smaller ones until they meet the new ones.
@@ -508,31 +532,44 @@ mod tests {
     #[test]
     fn a_site_with_large_files_takes_its_own_places() {
         let cache = cache();
-        (0..100).for_each(|number| cache.keep(key(number), entry(0, MOST_MEMORY / 400)));
+        (0..100).for_each(|number| cache.keep(key(number), entry(0, MOST_OF_ROOT / 400)));
         assert_eq!(entries(&cache), [100]);
         for number in 100..120 {
-            cache.keep(key(number), entry(1, MOST_MEMORY / 4));
+            cache.keep(key(number), entry(1, MOST_OF_ROOT / 4));
             let [small, large] = entries(&cache);
             assert!(small == 100 && large <= 3, "{small} and {large}");
         }
         assert_eq!(cache.evicted_since(0), (vec![1], 17));
         assert_eq!(cache.evicted_since(17), (vec![], 17));
-        cache.keep(key(119), entry(1, MOST_MEMORY / 4));
+        cache.keep(key(119), entry(1, MOST_OF_ROOT / 4));
         assert_eq!(entries(&cache), [100, 3], "replaced");
         assert_eq!(cache.evicted_since(17), (vec![1], 18), "threads have the former one");
-        cache.keep(key(5), entry(0, MOST_MEMORY / 400));
+        cache.keep(key(5), entry(0, MOST_OF_ROOT / 400));
         assert_eq!(cache.evictions(), 18, "it was small");
-        cache.keep(key(200), entry(2, 2 * MOST_MEMORY));
+        cache.keep(key(200), entry(2, 2 * MOST_OF_ROOT));
         assert_eq!(entries(&cache), [0, 0, 1]);
         cache.keep(key(201), entry(0, 10));
         assert_eq!(entries(&cache), [1, 0, 0]);
     }
 
     #[test]
+    fn sites_share_a_part_of_the_machines_memory_and_none_has_more_than_its_own() {
+        let cache = cache().in_memory(4 * MOST_OF_ROOT as u64 * PART_OF_MEMORY);
+        for number in 0..40 {
+            cache.keep(key(number), entry(number as u64 % 4, MOST_OF_ROOT / 4));
+        }
+        assert_eq!(entries(&cache), [4; 4]);
+        (40..50).for_each(|number| cache.keep(key(number), entry(4, MOST_OF_ROOT / 4)));
+        let counts: [usize; 5] = entries(&cache);
+        assert_eq!((counts[4], counts.iter().sum()), (4, 16), "{counts:?}");
+        assert!(counts.iter().all(|count| (2..=4).contains(count)), "{counts:?}");
+    }
+
+    #[test]
     fn of_a_site_s_files_those_in_use_are_kept() {
         let cache = cache();
         for number in 0..40 {
-            cache.keep(key(number), entry(0, MOST_MEMORY / 4));
+            cache.keep(key(number), entry(0, MOST_OF_ROOT / 4));
             let mut shard = cache.shard(&key(0));
             shard.entries.get_mut(&key(0)).unwrap().was_asked = true;
         }

@@ -206,6 +206,7 @@ pub(crate) mod slot_line {
     pub(crate) const PROCESSOR: usize = 44;
     pub(crate) const GRANT: usize = 48;
     pub(crate) const ASKED: usize = 56;
+    pub(crate) const PRINTED: usize = 60;
     pub(crate) const CONSUMED: usize = 64;
     pub(crate) const ABORTED: usize = 72;
     pub(crate) const THREAD: usize = 76;

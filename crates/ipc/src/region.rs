@@ -115,6 +115,7 @@ impl Region {
         SlotWords {
             state: StateWord(self.long(line + slot_line::STATE)),
             written: self.long(line + slot_line::WRITTEN),
+            printed: self.word(line + slot_line::PRINTED),
             ended: self.word(line + slot_line::ENDED),
             took: self.word(line + slot_line::TOOK),
             share: self.word(line + slot_line::SHARE),
@@ -281,7 +282,10 @@ pub(crate) struct WorkerWords<'r> {
 /// The words of a slot's two cache lines.
 pub(crate) struct SlotWords<'r> {
     pub(crate) state: StateWord<'r>,
+    /// Bytes that the front may read, counted from the start of the response.
     pub(crate) written: &'r AtomicU64,
+    /// Bytes of output modulo 2^32, of which the front may not know yet.
+    pub(crate) printed: &'r AtomicU32,
     pub(crate) ended: &'r AtomicU32,
     pub(crate) took: &'r AtomicU32,
     pub(crate) share: &'r AtomicU32,
@@ -304,6 +308,7 @@ impl SlotWords<'_> {
     pub(crate) fn reset(&self, thread: usize) {
         self.thread.store(thread as u32, Ordering::Relaxed);
         self.written.store(0, Ordering::Relaxed);
+        self.printed.store(0, Ordering::Relaxed);
         self.ended.store(0, Ordering::Relaxed);
         self.grant.store(0, Ordering::Relaxed);
         self.asked.store(0, Ordering::Relaxed);

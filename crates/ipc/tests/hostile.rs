@@ -124,6 +124,7 @@ impl Scene {
                     .send_head(response::HeadKind::Final, 200, b"", fields.into_iter())
                     .unwrap();
                 writer.write(&[1; 500]).unwrap();
+                writer.flush();
             }
             match stage {
                 Stage::RingFull => {

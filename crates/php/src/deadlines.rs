@@ -22,7 +22,8 @@ pub(crate) struct Deadlines {
 /// The deadline that a request has missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overdue {
-    /// None of its own: it waits behind scripts that take long, and shall wait in turn with others.
+    /// No deadline was missed, but the scripts before the request take long: it is to wait in turn
+    /// with those of other clients.
     Recalled,
     /// No worker began it.
     Waiting,
@@ -69,7 +70,7 @@ impl Deadlines {
                 Some(limit) => now.checked_add(limit).map_or(self.done_by, |by| by.max(next)),
                 None => self.done_by,
             };
-        } else if signs.written != self.signs.written {
+        } else if signs.printed != self.signs.printed {
             self.alive_by = self.alive_by.max(next);
         }
         self.signs = signs;
@@ -121,7 +122,7 @@ mod tests {
         for (second, event) in events {
             let now = began + Duration::from_secs(*second);
             match event {
-                Prints => signs.written += 1,
+                Prints => signs.printed += 1,
                 SetsLimit(seconds) => signs.grant = signs.grant.followed_by(*seconds),
                 Is(_) => {}
             }
@@ -158,7 +159,7 @@ mod tests {
         let mut deadlines = Deadlines::new(began + LIMITS.queue_timeout, began, &LIMITS);
         for word in [u64::MAX, 1 << 63, u64::from(u32::MAX)] {
             let signs = SignsOfLife {
-                written: u64::MAX,
+                printed: u32::MAX,
                 grant: TimeGrant::unpack(word),
             };
             assert_eq!(deadlines.count(signs, began, &LIMITS), None);

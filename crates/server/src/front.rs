@@ -400,6 +400,7 @@ fn directives(
         log.say(Level::Error, Some(site.name()), &flaw.to_string());
     };
     DirectiveCache::new(sites, config.limits.htaccess_size, Box::new(tell))
+        .in_memory(memory::limit().unwrap_or_default())
 }
 
 /// Logs a warning for each site whose document root the front's user cannot read: such a site

@@ -8,8 +8,8 @@ use crate::time_grant::TimeGrant;
 /// value, therefore the caller limits what a sign can win.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SignsOfLife {
-    /// Bytes of output, counted from the start of the response.
-    pub written: u64,
+    /// Bytes of output modulo 2^32, counted from the start of the response.
+    pub printed: u32,
     /// The time limit that the script has set last.
     pub grant: TimeGrant,
 }
@@ -19,7 +19,7 @@ impl Front {
     pub fn signs_of_life(&self, slot: usize) -> SignsOfLife {
         let words = self.region.slot(slot);
         SignsOfLife {
-            written: words.written.load(Ordering::Relaxed),
+            printed: words.printed.load(Ordering::Relaxed),
             grant: TimeGrant::unpack(words.grant.load(Ordering::Relaxed)),
         }
     }

@@ -107,6 +107,9 @@ impl ResponseWriter<'_> {
 
     /// Writes bytes of the body. Waits for space as long as the front consumes bytes.
     ///
+    /// A front that looks before it is notified sees nothing of a response that has just begun:
+    /// whether such a response is complete, and thus how long, does not depend on chance.
+    ///
     /// # Errors
     /// The response is aborted.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), ResponseAborted> {
@@ -131,7 +134,10 @@ impl ResponseWriter<'_> {
             let (now, later) = bytes.split_at(bytes.len().min(room));
             self.shared.region.write_ring(self.slot, self.written, now);
             self.written += now.len() as u64;
-            words.written.store(self.written, Ordering::Release);
+            words.printed.store(self.written as u32, Ordering::Relaxed);
+            if self.told > 0 {
+                self.publish();
+            }
             if self.written - self.told >= NEWS_BYTES {
                 self.flush();
             }
@@ -149,6 +155,7 @@ impl ResponseWriter<'_> {
 
     /// Marks the response as complete although the script continues (`fastcgi_finish_request`).
     pub fn end(&mut self) {
+        self.publish();
         self.shared.region.slot(self.slot).ended.store(1, Ordering::Release);
         self.tell();
     }
@@ -201,11 +208,24 @@ impl ResponseWriter<'_> {
     }
 
     pub(super) fn tell(&mut self) {
+        self.publish();
         self.told = self.written;
+        self.notify();
+    }
+
+    fn notify(&self) {
         if self.shared.region.doorbell(self.thread).mark(self.slot) {
             // Ringing fails only if the front is dead. The zygote ends this process then.
             let _ = self.shared.bells[self.thread].ring();
         }
+    }
+
+    fn publish(&self) {
+        self.shared
+            .region
+            .slot(self.slot)
+            .written
+            .store(self.written, Ordering::Release);
     }
 
     fn wait_for_room(&mut self) {
@@ -230,7 +250,9 @@ impl Drop for ResponseWriter<'_> {
         self.publish_figures(took);
         words.took.store(u32::try_from(took).unwrap_or(u32::MAX), Ordering::Relaxed);
         words.share.store(share.unwrap_or(u32::MAX), Ordering::Relaxed);
+        self.publish();
         words.state.finish(self.state);
-        self.tell();
+        // The slot may have another request from here on.
+        self.notify();
     }
 }

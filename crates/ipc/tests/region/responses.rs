@@ -66,6 +66,33 @@ fn a_response_may_be_complete_while_its_script_goes_on() {
 }
 
 #[test]
+fn the_beginning_of_a_response_is_seen_with_the_first_notice_and_is_a_sign_of_life_before() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut slot = submit(&front, SMALL);
+    let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    let silent = front.signs_of_life(slot.index());
+    job.writer.write(b"begun").unwrap();
+    assert_ne!(front.signs_of_life(slot.index()), silent);
+    assert!(!front.slot_status(&mut slot).unwrap().ended);
+    assert_eq!(slot.written(), 0);
+    drop(job);
+    assert!(front.slot_status(&mut slot).unwrap().ended);
+    assert_eq!(slot.written(), 5);
+    give_back(&front, slot);
+    // After a flush each write is seen: the front sends while the script prints.
+    let mut slot = submit(&front, SMALL);
+    let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    job.writer.write(b"begun").unwrap();
+    job.writer.flush();
+    job.writer.write(b" and").unwrap();
+    front.slot_status(&mut slot).unwrap();
+    assert_eq!(slot.written(), 9);
+    drop(job);
+    front.slot_status(&mut slot).unwrap();
+    give_back(&front, slot);
+}
+
+#[test]
 fn a_slot_without_news_is_no_corrupt_slot() {
     let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
     let mut slot = submit(&front, SMALL);
@@ -74,6 +101,7 @@ fn a_slot_without_news_is_no_corrupt_slot() {
     assert_eq!(front.slot_status(&mut slot).unwrap().phase, SlotPhase::Queued);
     let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
     job.writer.write(b"some").unwrap();
+    job.writer.flush();
     for _ in 0..2 {
         assert_eq!(front.slot_status(&mut slot).unwrap().phase, SlotPhase::Taken);
         assert_eq!(slot.written(), 4);
@@ -89,6 +117,7 @@ fn a_front_that_consumes_more_than_there_is_consumes_what_there_is() {
     let mut slot = submit(&front, SMALL);
     let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
     job.writer.write(b"abc").unwrap();
+    job.writer.flush();
     front.slot_status(&mut slot).unwrap();
     front.consume(&mut slot, u64::MAX);
     assert_eq!(slot.consumed(), 3);
@@ -102,6 +131,7 @@ fn a_response_that_becomes_shorter_is_corrupt() {
     let mut slot = submit(&front, SMALL);
     let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
     job.writer.write(&[1; 3333]).unwrap();
+    job.writer.flush();
     front.slot_status(&mut slot).unwrap();
     assert_eq!(slot.written(), 3333);
     // The only such word of the region is the one that counts the bytes written.

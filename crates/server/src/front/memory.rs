@@ -43,6 +43,11 @@ pub(super) fn follow(watch: &Arc<MemoryWatch>) -> io::Result<()> {
 /// Bytes of the thread's stack, of which it uses a few pages.
 const STACK: usize = 128 * 1024;
 
+/// Bytes of memory that this server may use; `None` where that cannot be found out.
+pub(super) fn limit() -> Option<u64> {
+    AvailableMemory::of_this_process().read().map(|figures| figures.limit)
+}
+
 /// The places where the kernel tells about memory.
 #[derive(Debug)]
 struct AvailableMemory {

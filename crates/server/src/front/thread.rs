@@ -1,6 +1,7 @@
 //! One thread of the front: an event loop, its connections, and the state that they share.
 
 mod admission;
+mod upkeep;
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::io;
@@ -14,7 +15,6 @@ use howdah_files::{CompressedCache, Store};
 use howdah_http::{Limits, Status};
 use howdah_php::{Pool, PoolHandle, RequestEncoder};
 use howdah_site::{ResolutionCache, Site, Sites};
-use howdah_sys::allocator;
 use howdah_sys::credentials::Identity;
 use howdah_sys::readiness::Readable;
 use tokio::runtime::{Builder, LocalOptions};
@@ -443,37 +443,6 @@ impl Thread {
                     None => return Ok(()),
                 }
             }
-        }
-    }
-
-    fn sweep(&self) {
-        let now = Instant::now();
-        self.shared.pulse.tick(self.number);
-        #[cfg(debug_assertions)]
-        if self.number == 1 {
-            super::pulse::hang_if_told();
-        }
-        self.watches.sweep(now);
-        self.follow_evictions();
-        self.kept.sweep(now, self.is_draining());
-        if self.number == 0 {
-            self.shared.log.report_repeats(now);
-            let loads = self.shared.loads.iter();
-            self.crowd.note(loads.map(|load| load.load(Ordering::Relaxed)).sum());
-        }
-        for handle in self.handles.iter().flatten() {
-            handle.sweep(now);
-        }
-    }
-
-    /// Lets go of the rules of a site whose directives had to give memory.
-    fn follow_evictions(&self) {
-        let mut store = self.store();
-        store.forget_evicted();
-        if self.evictions.replace(store.evictions()) != store.evictions() {
-            self.resolution_cache().clear();
-            drop(store);
-            allocator::give_back();
         }
     }
 

@@ -1,14 +1,17 @@
 //! The state of the server at one moment. Its JSON is an interface: names are added, never changed.
 
+mod worker;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use howdah_config::Php;
 use howdah_php::counters::PoolCounter;
-use howdah_php::{LivingWorker, MemorySum, Pool};
+use howdah_php::{MemorySum, Pool};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::worker::{WorkerSnapshot, WorkerState};
 use super::caches::{ApcuUse, OpcacheUse, WarmupSnapshot};
 use super::facts::MissingListener;
 use crate::front::FrontShared;
@@ -259,44 +262,6 @@ impl MemorySumSnapshot {
     }
 }
 
-/// The activity of a worker.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum WorkerState {
-    #[default]
-    Idle,
-    Running,
-}
-
-/// A worker of a pool.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct WorkerSnapshot {
-    pub(crate) index: usize,
-    pub(crate) pid: u64,
-    pub(crate) state: WorkerState,
-    /// Seconds since 1970 at the start of the process.
-    pub(crate) started: f64,
-    /// Requests that the worker has finished.
-    pub(crate) requests: u64,
-    /// The request that runs, or the last one.
-    pub(crate) method: Option<String>,
-    pub(crate) url: Option<String>,
-    pub(crate) script: Option<String>,
-    pub(crate) content_length: u64,
-    /// Seconds that the request has run until now, or until its end.
-    pub(crate) time: f64,
-    /// Bytes of memory where shared pages count in parts; `null` before the first request.
-    pub(crate) pss: Option<u64>,
-    /// Bytes of memory where shared pages count in full.
-    pub(crate) rss: Option<u64>,
-    /// Seconds on a processor since the start of the process.
-    pub(crate) cpu: f64,
-    /// Bytes that PHP had at most for the last script that has ended.
-    pub(crate) last_peak: u64,
-    /// Seconds on a processor of the last script that has ended, if it was measured.
-    pub(crate) last_cpu: Option<f64>,
-}
-
 impl Snapshot {
     /// Gathers the state of all sites.
     pub(crate) fn of(shared: &FrontShared, is_draining: bool) -> Snapshot {
@@ -453,34 +418,6 @@ impl PoolSnapshot {
             }),
             apcu: figures.caches.as_ref().and_then(ApcuUse::of),
             workers,
-        }
-    }
-}
-
-impl WorkerSnapshot {
-    fn of(worker: &LivingWorker) -> WorkerSnapshot {
-        let figures = &worker.figures;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let request = figures.request.as_ref();
-        WorkerSnapshot {
-            index: worker.index,
-            pid: worker.pid,
-            state: match figures.is_running {
-                true => WorkerState::Running,
-                false => WorkerState::Idle,
-            },
-            started: seconds(worker.started),
-            requests: figures.requests,
-            method: request.map(|request| text(&request.method)),
-            url: request.map(|request| text(&request.uri)),
-            script: request.map(|request| text(&request.script)),
-            content_length: request.map_or(0, |request| request.content_length),
-            time: figures.took as f64 / 1e9,
-            pss: figures.proportional,
-            rss: figures.resident,
-            cpu: figures.processor as f64 / 1e9,
-            last_peak: figures.last_peak,
-            last_cpu: figures.last_processor.map(|spent| spent as f64 / 1e6),
         }
     }
 }

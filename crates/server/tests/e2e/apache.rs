@@ -2,16 +2,13 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
 use howdah_sys::signal;
 
+use crate::support::apache::{self, MODULES, PROGRAM, php_module};
 use crate::support::{Process, wait_until};
-
-const PROGRAM: &str = "/usr/sbin/apache2";
-const MODULES: &str = "/usr/lib/apache2/modules";
 
 pub struct Apache {
     child: Child,
@@ -52,17 +49,7 @@ impl Apache {
         drop(free);
         let file = folder.join("apache.conf");
         fs::write(&file, configuration(folder, root, (modules, more), address)).unwrap();
-        // Apache in the foreground ends all of its process group.
-        let child = Command::new("setpriv")
-            .args(["--pdeathsig", "TERM", PROGRAM, "-D", "FOREGROUND", "-f"])
-            .arg(&file)
-            .env_clear()
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(fs::File::create(folder.join("stderr")).unwrap())
-            .spawn()
-            .unwrap();
+        let child = apache::start(&file, &folder.join("stderr"));
         let mut apache = Apache {
             child,
             address,
@@ -99,15 +86,6 @@ impl Drop for Apache {
             left.signal(signal::SIGKILL);
         }
     }
-}
-
-fn php_module() -> Option<PathBuf> {
-    let entries = fs::read_dir(MODULES).ok()?;
-    let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    paths.find(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("libphp") && name.ends_with(".so")
-    })
 }
 
 fn configuration(

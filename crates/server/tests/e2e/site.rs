@@ -44,6 +44,15 @@ pub struct Options<'o> {
 }
 
 impl Site {
+    /// Returns what `howdah status` prints with these further arguments. The error where nobody
+    /// answers, as while a program takes over.
+    pub fn try_status(&self, more: &[&str]) -> Result<String, String> {
+        let file = self.path().join("howdah.toml");
+        let arguments = [&["status", "--config", file.to_str().unwrap()][..], more].concat();
+        let (code, told, errors) = Setup::with(&arguments).run();
+        if code == Some(0) { Ok(told) } else { Err(errors) }
+    }
+
     /// A site of these files, each with its path and content.
     pub fn new(files: &[(&str, &str)]) -> Site {
         Site::with(files, &Options::default())

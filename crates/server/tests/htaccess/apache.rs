@@ -3,18 +3,15 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use howdah_sys::signal;
 
 use crate::report::say;
+use crate::support::apache::{self, MODULES, PROGRAM, php_module};
 use crate::support::{PATIENCE, Process, free_address};
-
-const PROGRAM: &str = "/usr/sbin/apache2";
-const MODULES: &str = "/usr/lib/apache2/modules";
 
 /// The modules that `.htaccess` files may use: those that Howdah provides, too.
 const LOADED: &[&str] = &[
@@ -84,18 +81,7 @@ impl Apache {
         fs::create_dir_all(&folder).unwrap();
         let configuration = folder.join("apache.conf");
         fs::write(&configuration, text(&folder, port, hosts)).unwrap();
-        // In a process group of its own, because Apache in the foreground ends all of its group;
-        // and ended with this process, however that ends.
-        let child = Command::new("setpriv")
-            .args(["--pdeathsig", "TERM", PROGRAM, "-D", "FOREGROUND", "-f"])
-            .arg(&configuration)
-            .env_clear()
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(fs::File::create(folder.join("stderr")).unwrap())
-            .spawn()
-            .unwrap();
+        let child = apache::start(&configuration, &folder.join("stderr"));
         let mut apache = Apache { child, folder, port };
         apache.wait();
         apache
@@ -137,16 +123,6 @@ impl Drop for Apache {
             left.signal(signal::SIGKILL);
         }
     }
-}
-
-fn php_module() -> Option<PathBuf> {
-    let entries = fs::read_dir(MODULES).ok()?;
-    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    paths.retain(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("libphp") && name.ends_with(".so")
-    });
-    paths.pop()
 }
 
 /// Of five digits, so that it cannot be mistaken for another number in an answer.

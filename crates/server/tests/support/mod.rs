@@ -2,6 +2,7 @@
 //! and if the test failed its logs are printed.
 #![allow(dead_code)] // Each test program uses a part of this.
 
+pub mod apache;
 pub mod folder;
 pub mod http;
 pub mod load;

@@ -138,11 +138,23 @@ impl Process {
         self.all_children().into_iter().filter(Process::is_zombie).collect()
     }
 
+    /// The processes of a user, those that have ended without being reaped included.
+    pub fn of_user(uid: u32) -> Vec<Process> {
+        let is_of = |status: &str| status.split_whitespace().next() == Some(&uid.to_string());
+        Process::all()
+            .filter(|process| process.status("Uid").is_some_and(|status| is_of(&status)))
+            .collect()
+    }
+
+    /// The processes of the machine.
+    fn all() -> impl Iterator<Item = Process> {
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        all.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Process))
+    }
+
     fn all_children(&self) -> Vec<Process> {
         let parent = self.0.to_string();
-        let all = fs::read_dir("/proc").unwrap().flatten();
-        let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Process));
-        let mut children: Vec<_> = numbers
+        let mut children: Vec<_> = Process::all()
             .filter(|process| process.status("PPid").as_deref() == Some(&parent))
             .collect();
         children.sort_by_key(|process| process.0);

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::client::{self, Authority, Certified, TlsClient, Trust};
 use crate::site::Site;
-use crate::support::{Folder, Setup, wait_until};
+use crate::support::{Folder, wait_until};
 use crate::wire::Reply;
 
 /// A good site, and one called `shop`, whose certificate is `a.pem` with the key of another one.
@@ -61,15 +61,7 @@ impl Shop {
 
     /// Runs `howdah status` and returns what it prints.
     fn status(&self, more: &[&str]) -> String {
-        self.try_status(more).unwrap()
-    }
-
-    /// The error where a program just takes over, which answers nobody.
-    fn try_status(&self, more: &[&str]) -> Result<String, String> {
-        let file = self.site.path().join("howdah.toml");
-        let arguments = [&["status", "--config", file.to_str().unwrap()][..], more].concat();
-        let (code, told, errors) = Setup::with(&arguments).run();
-        if code == Some(0) { Ok(told) } else { Err(errors) }
+        self.site.try_status(more).unwrap()
     }
 
     /// The shop in `howdah status --json`.
@@ -173,7 +165,7 @@ fn a_new_program_serves_the_other_sites_and_leaves_the_site_closed() {
     let shop = Shop::new("");
     shop.site.server.signal(SIGUSR2);
     wait_until("the new program serves", || {
-        let told = shop.try_status(&[]).unwrap_or_default();
+        let told = shop.site.try_status(&[]).unwrap_or_default();
         told.contains("generation 2 is serving") && !told.contains("is draining")
     });
     assert_eq!(shop.plain("a.example", "/a.txt").status, 503);

@@ -87,15 +87,7 @@ impl Members {
     }
 
     fn status(&self, more: &[&str]) -> String {
-        self.try_status(more).unwrap()
-    }
-
-    /// The error where a program just takes over, which answers nobody.
-    fn try_status(&self, more: &[&str]) -> Result<String, String> {
-        let file = self.site.path().join("howdah.toml");
-        let arguments = [&["status", "--config", file.to_str().unwrap()][..], more].concat();
-        let (code, told, errors) = Setup::with(&arguments).run();
-        if code == Some(0) { Ok(told) } else { Err(errors) }
+        self.site.try_status(more).unwrap()
     }
 
     /// Why the site is closed; empty if it is open.
@@ -117,7 +109,7 @@ impl Members {
 
     fn wait_for_generation(&self, number: u32) {
         wait_until("the generation serves alone", || {
-            let told = self.try_status(&[]).unwrap_or_default();
+            let told = self.site.try_status(&[]).unwrap_or_default();
             told.contains(&format!("generation {number} is serving"))
                 && !told.contains("is draining")
         });

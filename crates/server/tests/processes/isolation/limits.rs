@@ -1,7 +1,9 @@
 //! Limits of resources.
 
+use howdah_sys::credentials::Identity;
+
 use super::{Sites, can_run};
-use crate::support::{Setup, wait_until};
+use crate::support::{Process, Setup, wait_until};
 
 #[test]
 fn limits_of_resources_hold_for_scripts_and_their_programs() {
@@ -48,7 +50,7 @@ fn a_worker_that_has_used_its_processor_time_is_replaced_after_its_request() {
                 $u['ru_stime.tv_sec'] + ($u['ru_utime.tv_usec'] + $u['ru_stime.tv_usec']) / 1e6; } \
                 while (used() < 1.2) {} echo getmypid();";
     let worn: u32 = sites.run(burn).parse().unwrap();
-    let worn = crate::support::Process::new(worn);
+    let worn = Process::new(worn);
     crate::support::wait_until("the worker has ended", || !worn.lives());
     assert_eq!(sites.run("echo 'fine';"), "fine");
     // A program of a script has no time left over.
@@ -65,8 +67,12 @@ fn a_site_without_processes_keeps_no_other_site_from_a_reload() {
         return;
     }
     let limits = "user = \"games\"\npcntl = true\nstandby = false\nmode = \"static\"\n\
-                  rlimits = { nproc = 30 }";
+                  opcache_warmup = false\nrlimits = { nproc = 30 }";
     let sites = Sites::start_as("ini = { user_agent = \"former\" }", limits, None);
+    let user = Identity::of_user("games", None).unwrap().unwrap().uid;
+    // A child that still looks at opcache for its zygote would leave its place to the second
+    // worker.
+    wait_until("the user has a zygote and two workers", || Process::of_user(user).len() == 3);
     // One is left for the zygote, and one for its first worker.
     let fork = "for ($n = 0; $n < 100 && ($child = @pcntl_fork()) > 0; $n++) $all[] = $child;
         if ($child === 0) { sleep(600); exit; }

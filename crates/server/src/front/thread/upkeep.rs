@@ -1,0 +1,43 @@
+//! The work of a thread that is due every second, with requests or without.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use howdah_sys::allocator;
+
+use super::Thread;
+
+impl Thread {
+    /// Enforces time-outs, and gives back what is not needed any more. To be called about once a
+    /// second.
+    pub(super) fn sweep(&self) {
+        let now = Instant::now();
+        self.shared.pulse.tick(self.number);
+        #[cfg(debug_assertions)]
+        if self.number == 1 {
+            crate::front::pulse::hang_if_told();
+        }
+        self.watches.sweep(now);
+        self.follow_evictions();
+        self.kept.sweep(now, self.is_draining());
+        if self.number == 0 {
+            self.shared.log.report_repeats(now);
+            let loads = self.shared.loads.iter();
+            self.crowd.note(loads.map(|load| load.load(Ordering::Relaxed)).sum());
+        }
+        for handle in self.handles.iter().flatten() {
+            handle.sweep(now);
+        }
+    }
+
+    /// Lets go of the rules of a site whose directives had to give memory.
+    fn follow_evictions(&self) {
+        let mut store = self.store();
+        store.forget_evicted();
+        if self.evictions.replace(store.evictions()) != store.evictions() {
+            self.resolution_cache().clear();
+            drop(store);
+            allocator::give_back();
+        }
+    }
+}
