@@ -110,8 +110,7 @@ fn a_control_group_that_does_not_exist_is_refused() {
     let told = "`control_group`: there is no group no-such-group on this machine; create it, or \
                 name another";
     for (command, expected) in [("check", 1), ("serve", 2), ("reload", 1)] {
-        let (code, _, errors) =
-            Setup::with(&[command, "--config", file.to_str().unwrap()]).run();
+        let (code, _, errors) = Setup::with(&[command, "--config", file.to_str().unwrap()]).run();
         assert!(code == Some(expected) && errors.contains(told), "{command}: {code:?} {errors}");
     }
     assert_eq!(site.get("/f.txt").text(), "content");
