@@ -423,7 +423,7 @@ mod tests {
             entries: &entries,
         };
         if has_entry {
-            Producer::new(2).enter(&queue, 1).unwrap();
+            Producer::new(2).enter(&queue, 1).expect("the queue is empty");
         }
         let (words, wake, waited) = ([AtomicU64::new(0)], AtomicU32::new(0), Cell::new(0));
         let idle = IdleSet(&words);
