@@ -4,12 +4,12 @@
 mod challenges;
 mod clock;
 mod control;
-mod crowd;
 mod demands;
 mod keys;
 pub(crate) mod lanes;
 mod media_types;
 mod memory;
+mod most_connections;
 pub(crate) mod pulse;
 mod room;
 mod scaling;

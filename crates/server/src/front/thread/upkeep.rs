@@ -23,7 +23,7 @@ impl Thread {
         if self.number == 0 {
             self.shared.log.report_repeats(now);
             let loads = self.shared.loads.iter();
-            self.crowd.note(loads.map(|load| load.load(Ordering::Relaxed)).sum());
+            self.most_connections.note(loads.map(|load| load.load(Ordering::Relaxed)).sum());
         }
         for handle in self.handles.iter().flatten() {
             handle.sweep(now);
