@@ -117,10 +117,11 @@ impl Config {
         self.settled().options.has(AutoindexOptions::TRACK_MODIFIED)
     }
 
-    /// Returns the page's media type, with its charset.
+    /// Returns the page's media type, with its charset. Where no directive names one, it is that of
+    /// Debian's `autoindex.conf`, in which names of files are written today.
     pub fn content_type(&self) -> Vec<u8> {
         let media_type = self.media_type.as_deref().unwrap_or(b"text/html");
-        match self.charset.as_deref().unwrap_or(b"ISO-8859-1") {
+        match self.charset.as_deref().unwrap_or(b"UTF-8") {
             b"" => media_type.to_vec(),
             charset => [media_type, b";charset=", charset].concat(),
         }

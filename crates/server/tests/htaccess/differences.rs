@@ -66,6 +66,7 @@ const fn answer(
 const UNTYPED: &str =
     "without a type a browser guesses, and a visitor's upload could become a page of the site";
 const UTF_8: &str = "messages are in the encoding in which files are written today";
+const LISTED: &str = "a listing is in the encoding of Debian's autoindex.conf, and of file names";
 const NO_TRACE: &str =
     "Howdah names the methods that it answers for a file; Apache names TRACE, too, or alone";
 const ITS_PATH: &str = "the path of a path: not the result of a rule, an index file or a fallback";
@@ -90,6 +91,7 @@ pub const DECIDED: &[Decided] = &[
     line("*", "", "content-type: application/octet-stream", UNTYPED),
     line("*", "allow: *", "allow: get, head, options, post", NO_TRACE),
     line("*", "content-type: text/html; charset=iso-8859-1", "content-type: text/html; charset=utf-8", UTF_8),
+    line("*", "content-type: text/*;charset=ISO-8859-1", "content-type: text/*;charset=UTF-8", LISTED),
     line("*", "x-*text/html; charset=iso-8859-1*", "x-*text/html; charset=utf-8*", UTF_8),
     line("*", "$PATH_TRANSLATED=redirect:*", "$PATH_TRANSLATED={root}*", ITS_PATH),
     line("*", "$PATH_TRANSLATED={root}/*", "$PATH_TRANSLATED={root}*", ITS_PATH),

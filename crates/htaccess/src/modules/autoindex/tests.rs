@@ -221,10 +221,10 @@ fn inherited_options() {
 fn the_media_type() {
     let of =
         |lines: &str| String::from_utf8(settings(lines).autoindex.unwrap().content_type()).unwrap();
-    assert_eq!(of("IndexOptions FancyIndexing"), "text/html;charset=ISO-8859-1");
+    assert_eq!(of("IndexOptions FancyIndexing"), "text/html;charset=UTF-8");
     assert_eq!(
-        of("IndexOptions Charset=UTF-8 Type=application/xhtml+xml"),
-        "application/xhtml+xml;charset=UTF-8"
+        of("IndexOptions Charset=ISO-8859-1 Type=application/xhtml+xml"),
+        "application/xhtml+xml;charset=ISO-8859-1"
     );
 }
 

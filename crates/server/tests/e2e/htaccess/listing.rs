@@ -12,6 +12,7 @@ fn only_where_it_is_asked_for() {
         ),
         ("open/a.txt", "0123456789"),
         ("open/b & c.html", "b"),
+        ("open/\u{fc}ber.txt", "u"),
         ("open/old.bak", "old"),
         ("open/about.html", "<b>about</b>"),
         ("open/.hidden", "hidden"),
@@ -25,11 +26,12 @@ fn only_where_it_is_asked_for() {
     let reply = site.get("/open/");
     let page = reply.text();
     assert_eq!((reply.status, reply.field("x-tag")), (200, Some("listed")));
-    assert!(reply.field("content-type").unwrap().starts_with("text/html"));
+    assert_eq!(reply.field("content-type"), Some("text/html;charset=UTF-8"));
     for shown in [
         "a.txt",
         "b%20&amp;%20c.html",
         "b &amp; c.html",
+        "\u{fc}ber.txt",
         "sub/",
         "indexed/",
         "<b>about</b>",
