@@ -25,6 +25,7 @@
 //! shared-memory 13 14 15 shop         descriptors of a pool's shared memory, name
 //! closed shop                         name of a site whose certificates cannot be used
 //! authorities 13 /etc/ssl/clients.pem descriptor of a memory file with the content of that file
+//! pairs 14                            descriptor of a memory file with certificates and keys
 //! ```
 
 use std::ffi::{CString, OsStr};
@@ -70,6 +71,8 @@ pub(super) struct Inheritance {
     pub(super) closed: Vec<String>,
     /// The authorities of clients in memory files, and the names of the files that they are from.
     pub(super) authorities: Vec<(OwnedFd, PathBuf)>,
+    /// The certificates and keys that are in use, of files, in a memory file.
+    pub(super) pairs: Option<OwnedFd>,
 }
 
 /// The part that belongs to HTTP/3.
@@ -256,6 +259,7 @@ impl Inheritance {
             b"authorities" => {
                 self.authorities.push((words.descriptor()?, words.rest().into()));
             }
+            b"pairs" => self.pairs = Some(words.descriptor()?),
             _ => {}
         }
         Ok(())

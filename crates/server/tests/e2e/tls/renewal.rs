@@ -68,12 +68,43 @@ fn a_new_pair_that_cannot_be_used_leaves_the_former_one() {
     site.server.wait_for_log("site shop: the former certificate stays in use: ");
     site.server.wait_for_log("the key does not belong to the certificate");
     assert_eq!(shown(&authority, address), first.der());
-    // Neither is a reload accepted with it.
-    site.server.signal(SIGHUP);
-    site.server.wait_for_log("the reload is refused, and what was served goes on");
-    assert_eq!(shown(&authority, address), first.der());
+    // Nor does a reload do harm, or a certificate that is missing.
+    folder.file("a.pem", "");
+    for number in 1..=2 {
+        site.server.signal(SIGHUP);
+        wait_until("another front serves", || site.log_lines("reloaded; ").len() == number);
+        assert_eq!(shown(&authority, address), first.der());
+    }
     write(&folder, &second);
     wait_until("the new certificate is shown", || shown(&authority, address) == second.der());
+}
+
+#[test]
+fn a_reload_that_names_unusable_files_is_refused() {
+    let authority = Authority::new();
+    let (first, second) = (authority.certify(&["a.example"]), authority.certify(&["a.example"]));
+    let folder = client::files(&[("a", &first), ("b", &second)]);
+    folder.file("b.key", &first.key);
+    let site = site(&folder);
+    let address = site.server.addresses()[1];
+    let text = std::fs::read_to_string(site.path().join("howdah.toml")).unwrap();
+    let rows = [
+        // The same site with other files, of which one or both are new.
+        (text.replace("a.pem", "b.pem").replace("a.key", "b.key"), "b.key: the key does not"),
+        (text.replace("a.key", "b.pem"), "b.pem: there is no private key in it"),
+        (text.replace("a.pem", "none.pem"), "none.pem: No such file"),
+    ];
+    for (number, (text, why)) in (1..).zip(rows) {
+        site.reconfigure(&text);
+        let refused = "the reload is refused, and what was served goes on";
+        wait_until("the reload is refused", || site.log_lines(refused).len() == number);
+        assert_eq!(site.log_lines(why).len(), 1, "{}", site.server.log());
+        assert_eq!(shown(&authority, address), first.der());
+    }
+    // With the right key the other certificate is used.
+    folder.file("b.key", &second.key);
+    site.reconfigure(&text.replace("a.pem", "b.pem").replace("a.key", "b.key"));
+    wait_until("the other is shown", || shown(&authority, address) == second.der());
 }
 
 #[test]
