@@ -24,7 +24,7 @@ use howdah_http::h2::{Excess, FrameLimits};
 use super::outbox::{CHUNK, Chunk, Outbox};
 use super::stream;
 use super::wire::{Io, LINGER, Wire};
-use crate::front::Thread;
+use crate::front::{OnlyTunnels, Thread};
 use crate::log::Level;
 use crate::net::{Patience, Peer, Timed, Transport, Watch};
 use crate::streams::OpenRequests;
@@ -35,7 +35,7 @@ pub(super) struct H2Shared {
     /// The client, or the trusted proxy that the connection belongs to.
     pub(super) peer: Peer,
     pub(super) outbox: Rc<Outbox>,
-    open: Rc<OpenRequests>,
+    pub(super) open: Rc<OpenRequests>,
 }
 
 /// One client's connection.
@@ -47,6 +47,8 @@ struct H2Connection<T> {
     served: u64,
     state: H2Event,
     is_draining: bool,
+    /// The connection drains, and only tunnels are left.
+    only_tunnels: Option<OnlyTunnels>,
 }
 
 /// The event that a connection waits for.
@@ -104,6 +106,7 @@ pub(crate) async fn serve<T: Transport>(
         served: 0,
         state: H2Event::Working,
         is_draining: false,
+        only_tunnels: None,
     };
     let mut drains = pin!(thread.drains());
     let result = poll_fn(|context| {
@@ -209,7 +212,12 @@ impl<T: Transport> H2Connection<T> {
     }
 
     /// Begins a request's task.
-    fn begin(&mut self, request: http::Request<RecvStream>, respond: SendResponse<Chunk>) {
+    fn begin(&mut self, request: http::Request<RecvStream>, mut respond: SendResponse<Chunk>) {
+        if self.is_draining && self.shared.thread.refuses_requests() {
+            // The client may send it again, on another connection (RFC 9113 §8.7).
+            return respond.send_reset(Reason::REFUSED_STREAM);
+        }
+        self.only_tunnels = None;
         if self.state != H2Event::Closing && !self.wire.borrow().lingers() {
             self.enter(H2Event::Working);
         }
@@ -241,6 +249,7 @@ impl<T: Transport> H2Connection<T> {
     /// Sets the time limit of what the connection waits for. `is_drained`: all output was written.
     /// Returns whether the limit has passed.
     fn wait(&mut self, is_drained: bool) -> bool {
+        self.note_tunnels();
         let outbox = &self.shared.outbox;
         let state = match self.state {
             H2Event::Closing => H2Event::Closing,
@@ -261,6 +270,14 @@ impl<T: Transport> H2Connection<T> {
             self.watch.arm(Instant::now(), self.patience());
         }
         closes || self.watch.is_expired()
+    }
+
+    /// Notes whether only tunnels are left of a connection that drains.
+    fn note_tunnels(&mut self) {
+        let is_so = self.is_draining && self.shared.open.are_tunnels();
+        if is_so != self.only_tunnels.is_some() {
+            self.only_tunnels = is_so.then(|| self.shared.thread.only_tunnels());
+        }
     }
 
     fn enter(&mut self, state: H2Event) {

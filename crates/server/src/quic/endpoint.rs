@@ -96,7 +96,7 @@ impl Thread {
         while let Some(incoming) = endpoint.accept().await {
             let limits = &self.config().http3;
             let is_validated = incoming.remote_address_validated();
-            if self.closes_idle() {
+            if self.closes_idle() || self.refuses_requests() {
                 incoming.refuse();
             } else if self.is_draining() && !is_validated {
                 // The client sends the packet again, and the new generation gets it.
