@@ -26,7 +26,7 @@ use super::stream;
 use super::wire::{Io, LINGER, Wire};
 use crate::front::{OnlyTunnels, Thread};
 use crate::log::Level;
-use crate::net::{Patience, Peer, Timed, Transport, Watch};
+use crate::net::{ConnectionError, Patience, Peer, Timed, Transport, Watch};
 use crate::streams::OpenRequests;
 
 /// The state that the streams of a connection share.
@@ -193,7 +193,12 @@ impl<T: Transport> H2Connection<T> {
             }
             match (written, excess) {
                 // The client is gone, or takes nothing.
-                (Poll::Ready(Err(_)), _) => return Poll::Ready(Ok(())),
+                (Poll::Ready(Err(error)), _) => {
+                    if error == ConnectionError::TimedOut {
+                        self.shared.thread.counters().count_limit("http2", "send_timeout");
+                    }
+                    return Poll::Ready(Ok(()));
+                }
                 (_, Some(excess)) if self.state != H2Event::Closing => {
                     self.shared.say_excess(excess);
                     self.close(Reason::ENHANCE_YOUR_CALM);
@@ -308,6 +313,7 @@ impl<T: Transport> H2Connection<T> {
 impl H2Shared {
     fn say_excess(&self, excess: Excess) {
         let key = excess.key();
+        self.thread.counters().count_limit("http2", key);
         self.say(&format!(
             "HTTP/2 connection closed: the client sends more frames than `{key}` of [http2] allows"
         ));

@@ -116,6 +116,7 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
     let code = match end {
         ConnectionEnd::Done => Code::H3_NO_ERROR,
         ConnectionEnd::Excess(key) => {
+            thread.counters().count_limit("http3", key);
             shared.say(&format!("HTTP/3 connection closed: the client exceeds `{key}` of [http3]"));
             Code::H3_EXCESSIVE_LOAD
         }

@@ -104,8 +104,10 @@ impl Thread {
             } else if self.connections() >= self.shared.most_connections && !self.make_room() {
                 incoming.refuse();
             } else if handshakes.get() >= limits.handshakes {
+                self.counters().count_limit("http3", "handshakes");
                 incoming.ignore();
             } else if handshakes.get() >= limits.retry_from && !is_validated {
+                self.counters().count_limit("http3", "retry_from");
                 // It fails for validated addresses alone.
                 let _ = incoming.retry();
             } else {

@@ -62,6 +62,12 @@ fn server(page: &mut MetricsPage, snapshot: &Snapshot) {
     page.gauge(family, one(connections.open as f64));
     let family = ("howdah_connections_accepted", "", "Connections of clients that were accepted.");
     page.counter(family, one(connections.accepted as f64));
+    let met = snapshot.limits_met.iter().flat_map(|(protocol, keys)| {
+        let labels = move |key: &str| Labels::default().and("protocol", protocol).and("limit", key);
+        keys.iter().map(move |(key, count)| (labels(key), *count as f64))
+    });
+    let help = "How often clients have met a limit of HTTP/2 or HTTP/3.";
+    page.counter(("howdah_protocol_limits_met", "", help), met);
     let files = &snapshot.temporary_files;
     let help = "Bytes in temporary files of slow readers and uploads.";
     page.gauge(("howdah_temporary_bytes", "bytes", help), one(files.bytes as f64));

@@ -16,7 +16,7 @@ use super::caches::{ApcuUse, OpcacheUse, WarmupSnapshot};
 use super::facts::MissingListener;
 use crate::front::FrontShared;
 use crate::log::WaitStatus;
-use crate::observe::{Histogram, NO_SITE, SiteTotals, Totals};
+use crate::observe::{Histogram, LimitCounts, NO_SITE, SiteTotals, Totals};
 
 /// The server and its sites.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -45,6 +45,9 @@ pub(crate) struct Snapshot {
     /// Bytes of content that clients took.
     pub(crate) bytes: u64,
     pub(crate) temporary_files: TemporaryFiles,
+    /// How often clients have met which limits of HTTP/2 and HTTP/3.
+    #[serde(default)]
+    pub(crate) limits_met: LimitCounts,
     #[serde(default)]
     pub(crate) missing_listeners: Vec<MissingListener>,
     #[serde(default)]
@@ -286,6 +289,7 @@ impl Snapshot {
                 accepted: totals.connections,
             },
             temporary_files: TemporaryFiles { bytes, limit },
+            limits_met: totals.limits.by_name(),
             missing_listeners: facts.missing_listeners.clone(),
             missing_admin_listeners: facts.missing_admin.clone(),
             listeners_without_http3: facts.without_http3.clone(),

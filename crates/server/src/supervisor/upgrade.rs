@@ -263,6 +263,7 @@ impl Supervisor {
         let totals = self.ledger.totals();
         let connections = totals.connections.to_string();
         handover.line(&["connections", &connections], &[], none)?;
+        handover.line(&["limits"], &[], totals.limits.encode().as_ref())?;
         for name in totals.names() {
             handover.line(&["counters", &totals.encode(name)], &[], OsStr::new(name))?;
         }
