@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::worker::{WorkerSnapshot, WorkerState};
 use super::caches::{ApcuUse, OpcacheUse, WarmupSnapshot};
+use super::certificates::{self, CertificateSnapshot};
 use super::facts::MissingListener;
 use crate::front::FrontShared;
 use crate::log::WaitStatus;
@@ -107,6 +108,9 @@ pub(crate) struct SiteSnapshot {
     /// are none.
     #[serde(default)]
     pub(crate) certificate_error: Option<String>,
+    /// The certificates that are in use.
+    #[serde(default)]
+    pub(crate) certificates: Vec<CertificateSnapshot>,
     /// `null` without PHP.
     pub(crate) pool: Option<PoolSnapshot>,
 }
@@ -314,6 +318,7 @@ fn sites(shared: &FrontShared, totals: &Totals) -> Vec<SiteSnapshot> {
         let mut snapshot = SiteSnapshot::of(&site.name, totals, pool);
         snapshot.tunnels.open = shared.clients.open_tunnels(number);
         snapshot.certificate_error = shared.tls.as_ref().and_then(|tls| tls.closed(number));
+        snapshot.certificates = certificates::of(shared, number);
         snapshot
     });
     snapshot.collect()
@@ -364,6 +369,7 @@ impl SiteSnapshot {
             },
             tunnels: TunnelCounts { open: 0, begun: totals.tunnels() },
             certificate_error: None,
+            certificates: Vec::new(),
             pool: pool.map(|(pool, _)| {
                 let mut snapshot = PoolSnapshot::of(pool, totals);
                 snapshot.lanes = lanes(name, pool, all);

@@ -80,6 +80,47 @@ fn a_new_pair_that_cannot_be_used_leaves_the_former_one() {
 }
 
 #[test]
+fn the_status_shows_each_certificate_and_its_end() {
+    let authority = Authority::new();
+    let (ecdsa, rsa) = (authority.certify(&["a.example"]), authority.certify_rsa(&["a.example"]));
+    let folder = client::files(&[("a", &ecdsa), ("b", &rsa)]);
+    let at = folder.path().display();
+    let site = Site::configured(
+        &[("a.txt", "x")],
+        &format!(
+            "control = \"control\"\n{LISTEN}[[site]]\nname = \"shop\"\n\
+             hosts = [\"a.example\"]\nroot = \"public\"\nphp = false\n\
+             tls = [{{ cert = \"{at}/a.pem\", key = \"{at}/a.key\" }}, \
+             {{ cert = \"{at}/b.pem\", key = \"{at}/b.key\" }}]\n"
+        ),
+    );
+    let has_both = |first: &str| {
+        let told = site.try_status(&[]).unwrap();
+        let line = |file: &str| {
+            let begin = "certificate of shop: a.example: ";
+            let of_file = |line: &&str| line.starts_with(begin) && line.ends_with(file);
+            told.lines().find(of_file).map(|line| line[begin.len()..].to_owned())
+        };
+        assert!(line("b.pem").is_some_and(|told| told.starts_with("ends at ")), "{told}");
+        line("a.pem").is_some_and(|told| told.starts_with(first))
+    };
+    assert!(has_both("ends at "), "{:?}", site.try_status(&[]));
+    for (other, first) in [
+        (authority.certify_expired(&["a.example"]), "ended at 2001-04-01T00:00:00Z, "),
+        (authority.certify_too_early(&["a.example"]), "begins at 2999-01-01T00:00:00Z, ends at "),
+    ] {
+        write(&folder, &other);
+        wait_until("the status shows the new one", || has_both(first));
+    }
+    let told = site.try_status(&["--json"]).unwrap();
+    let status: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let certificate = &status["sites"][0]["certificates"][0];
+    assert_eq!(certificate["source"], "files", "{told}");
+    assert_eq!(certificate["names"][0], "a.example", "{told}");
+    assert_eq!(certificate["begins"], 32_472_144_000_u64, "{told}");
+}
+
+#[test]
 fn a_reload_that_names_unusable_files_is_refused() {
     let authority = Authority::new();
     let (first, second) = (authority.certify(&["a.example"]), authority.certify(&["a.example"]));
