@@ -241,7 +241,10 @@ impl Pool {
     /// any more.
     pub fn stop_if_unused(&self) {
         let zygote = self.lock().clone().filter(|zygote| !zygote.is_dead());
-        zygote.filter(|zygote| zygote.is_unused()).iter().for_each(|zygote| zygote.stop());
+        zygote
+            .filter(|zygote| zygote.is_unused())
+            .iter()
+            .for_each(|zygote| zygote.stop());
     }
 
     /// Number of workers that live; 0 while there is no zygote that can be used.

@@ -56,8 +56,9 @@ impl LimitTotals {
     /// Returns the numbers that are not 0, as `http2.pings:3`, separated by commas.
     pub(crate) fn encode(&self) -> String {
         let counted = PROTOCOL_LIMITS.iter().zip(self.0).filter(|(_, number)| *number > 0);
-        let texts: Vec<String> =
-            counted.map(|((protocol, key), number)| format!("{protocol}.{key}:{number}")).collect();
+        let texts: Vec<String> = counted
+            .map(|((protocol, key), number)| format!("{protocol}.{key}:{number}"))
+            .collect();
         texts.join(",")
     }
 

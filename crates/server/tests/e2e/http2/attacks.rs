@@ -136,8 +136,8 @@ fn a_head_that_never_ends() {
         frames.write(&part);
     }
     assert_eq!(frames.goodbye(), Some(ENHANCE_YOUR_CALM));
-    assert_eq!(site.limits_met("http2", "continuations"), 1);
     site.server.wait_for_log("HTTP/2 connection closed: ");
+    assert_eq!(site.limits_met("http2", "continuations"), 1);
     assert_eq!(site.get("/a.txt").text(), "hello");
 }
 

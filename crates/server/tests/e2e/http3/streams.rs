@@ -1,6 +1,5 @@
 //! Requests and responses, and streams beside each other.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -155,63 +154,6 @@ fn a_slow_stream_holds_neither_the_others_nor_a_worker() {
         };
         assert!(chunks.into_iter().all(right), "each byte arrives at its place");
     });
-}
-
-#[test]
-fn the_urgent_is_sent_first() {
-    let large = "x".repeat(4_000_000);
-    let rules = "<Files first.txt>\nHeader set Priority \"u=0\"\n</Files>\n";
-    let files = [
-        (".htaccess", rules),
-        ("usual.txt", &large),
-        ("other.txt", &large),
-        ("first.txt", &large),
-    ];
-    let served = Served::new(&files);
-    // How much of the first one comes between the begin and the end of the second.
-    let between = |[(first, its), (second, other)]: [(&str, &str); 2]| {
-        let mut transport = TransportConfig::default();
-        transport.receive_window((1_u32 << 17).into());
-        let client = Http3::with(served.site.server.address(), &served.authority, transport);
-        client.run(async {
-            let begin = async |target: &str, priority: &str| {
-                let request = client.request("GET", target, &[("priority", priority)]);
-                let mut stream = client.begin(request).await.unwrap();
-                stream.finish().await.unwrap();
-                stream
-            };
-            let mut slow = begin(first, its).await;
-            slow.recv_response().await.unwrap();
-            assert!(slow.recv_data().await.unwrap().is_some());
-            let mut fast = begin(second, other).await;
-            let (is_between, count) = (Cell::new(false), Cell::new(0));
-            let receive_slow = async {
-                while let Some(part) = slow.recv_data().await.unwrap() {
-                    if is_between.get() {
-                        count.set(count.get() + bytes::Buf::remaining(&part));
-                    }
-                }
-            };
-            let receive_fast = async {
-                fast.recv_response().await.unwrap();
-                while fast.recv_data().await.unwrap().is_some() {
-                    is_between.set(true);
-                }
-                is_between.set(false);
-            };
-            tokio::join!(receive_slow, receive_fast);
-            count.get()
-        })
-    };
-    let shared = between([("/usual.txt", "u=3, i"), ("/other.txt", "u=3, i")]);
-    assert!(shared > 1_000_000, "they share the connection: {shared}");
-    for requests in [
-        [("/usual.txt", "u=7"), ("/other.txt", "u=0")],
-        [("/usual.txt", "u=3, i"), ("/first.txt", "u=3, i")],
-    ] {
-        let between = between(requests);
-        assert!(between <= shared / 3, "{requests:?}: {between} of {shared}");
-    }
 }
 
 #[test]
