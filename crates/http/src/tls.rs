@@ -75,9 +75,9 @@ impl Tls {
         }
     }
 
-    /// Gives `out` the certificates of both sides in PEM, as `SSLOptions +ExportCertData` does. They
-    /// are long, therefore scripts get them on demand alone. Without a certificate of the client its
-    /// variable is empty.
+    /// Gives `out` the certificates of both sides in PEM, as `SSLOptions +ExportCertData` does.
+    /// They are long, therefore scripts get them on demand alone. Without a certificate of the
+    /// client its variable is empty.
     pub fn certificates(&self, out: &mut impl FnMut(&[u8], &[u8])) {
         if self.client.is_none() {
             out(b"SSL_CLIENT_CERT", b"");

@@ -2,9 +2,9 @@
 //!
 //! A site whose files cannot be used does not keep the others from being served. At the start the
 //! site is closed: it has no https, and a request over http that would be redirected gets 503, so
-//! that nothing is sent in the clear which is meant to be encrypted. In a plan that replaces another
-//! one, the site keeps the certificates that it has of the same files. The plan is refused where it
-//! has none.
+//! that nothing is sent in the clear which is meant to be encrypted. In a plan that replaces
+//! another one, the site keeps the certificates that it has of the same files. The plan is refused
+//! where it has none.
 
 use std::path::{Path, PathBuf};
 
