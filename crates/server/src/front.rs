@@ -4,12 +4,12 @@
 mod challenges;
 mod clock;
 mod control;
-mod crowd;
 mod demands;
 mod keys;
 pub(crate) mod lanes;
 mod media_types;
 mod memory;
+mod most_connections;
 pub(crate) mod pulse;
 mod retirement;
 mod room;
@@ -254,6 +254,7 @@ fn share(
         challenges: Challenges::default(),
         cached_descriptors: room.cached,
         most_connections: room.connections,
+        accept_failed: Mutex::default(),
         crowded: (0..threads).map(|_| Notify::new()).collect(),
         sites,
         has_upstreams: config.sites.iter().any(|site| !site.upstreams.is_empty()),

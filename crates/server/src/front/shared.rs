@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use howdah_config::Config;
 use howdah_files::{CompressedCache, DirectiveCache, Store};
@@ -60,6 +61,8 @@ pub(crate) struct FrontShared {
     pub(crate) cached_descriptors: usize,
     /// Connections that may be open at once.
     pub(crate) most_connections: usize,
+    /// When an error of accepting was last logged.
+    pub(crate) accept_failed: Mutex<Option<Instant>>,
     /// By thread: told that another one needs room for a connection.
     pub(crate) crowded: Vec<Notify>,
     /// Connections by thread.

@@ -26,7 +26,7 @@ use super::stream;
 use super::wire::{Io, LINGER, Wire};
 use crate::front::{OnlyTunnels, Thread};
 use crate::log::Level;
-use crate::net::{ConnectionError, Patience, Peer, Timed, Transport, Watch};
+use crate::net::{ConnectionError, Peer, Timed, Transport, Watch};
 use crate::streams::OpenRequests;
 
 /// The state that the streams of a connection share.
@@ -67,14 +67,7 @@ enum H2Event {
 /// Serves one connection, whose client has chosen HTTP/2 before its first byte, to its end. The
 /// caller has counted the connection as its client's.
 pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Peer) {
-    let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
-    let watch = thread.watches().add(waker);
-    let limits = &thread.config().limits;
-    let patience = Patience {
-        silence: limits.send_timeout,
-        rate: limits.send_rate,
-    };
-    let timed = Timed::new(transport, watch, patience);
+    let timed = Timed::new(transport, thread.watches(), &thread.config().limits).await;
     serve(thread, timed, peer, Vec::new()).await;
 }
 

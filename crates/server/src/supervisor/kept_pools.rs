@@ -7,6 +7,7 @@
 //! changed is not among these: the mistake may be the administrator's, and the reload is refused.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::Supervisor;
 use super::change::ChangeCause;
@@ -25,7 +26,10 @@ impl Supervisor {
         plan: &GenerationPlan,
         releases: &Releases,
     ) -> HashSet<String> {
-        if matches!(cause, ChangeCause::Start | ChangeCause::FrontDied) {
+        // Another program has started what serves before a takeover. One pool that does not start
+        // must not keep all other sites from the new program.
+        let starts = [ChangeCause::Start, ChangeCause::FrontDied, ChangeCause::TakeOver];
+        if starts.contains(&cause) {
             return HashSet::new();
         }
         let former = self.generations.iter().find(|one| one.phase == GenerationPhase::Serving);
@@ -34,9 +38,8 @@ impl Supervisor {
                 && releases.moved(&self.releases, name).is_some_and(|(from, to)| from != to);
             let is_unchanged = match &self.current {
                 Some(current) => has_same_pool(current, plan, name),
-                // Another program has started the former generation. The program that took over
-                // does not serve less than that one by itself, but where it is told to reload.
-                None => cause != ChangeCause::TakeOver,
+                // Another program has started the former generation.
+                None => true,
             };
             !former.is_some_and(|former| former.is_without(name))
                 && (is_new_release || !is_unchanged)
@@ -64,6 +67,10 @@ impl Supervisor {
                 Some((position, pool.name.clone(), pool.trouble.clone()?))
             })
             .collect();
+        // At the start of a program, messages go to the terminal until the generation serves.
+        let coming = generation.and_then(|generation| generation.logs.as_ref());
+        let coming = coming.map(|(log, _)| Arc::clone(log));
+        let coming = coming.filter(|log| log.target().path() != self.log.target().path());
         for (position, name, trouble) in left_out {
             let log = self.log.clone();
             let spare = self.lend_spare(&name, plan);
@@ -78,7 +85,11 @@ impl Supervisor {
                 }
                 false => "the other sites are served, and this pool is started again and again",
             };
-            self.say_of(Level::Error, &name, &format!("{trouble}; {what}"));
+            let told = format!("{trouble}; {what}");
+            self.say_of(Level::Error, &name, &told);
+            if let Some(coming) = &coming {
+                coming.say(Level::Error, Some(&name), &told);
+            }
         }
     }
 

@@ -24,7 +24,7 @@ impl Thread {
             self.shared.log.report_repeats(now);
             self.end_unused_pools(now);
             let loads = self.shared.loads.iter();
-            self.crowd.note(loads.map(|load| load.load(Ordering::Relaxed)).sum());
+            self.most_connections.note(loads.map(|load| load.load(Ordering::Relaxed)).sum());
         }
         for handle in self.handles.iter().flatten() {
             handle.sweep(now);
