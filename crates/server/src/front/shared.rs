@@ -13,6 +13,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::challenges::Challenges;
 use super::pulse::Pulse;
+use super::retirement::PoolRetirement;
 use crate::body::Storage;
 use crate::crew::Crew;
 use crate::host::Passwords;
@@ -48,6 +49,8 @@ pub(crate) struct FrontShared {
     /// Threads beside the first that have not ended. The first, which speaks to supervisor and
     /// zygotes, is the last to end.
     pub(crate) others: AtomicUsize,
+    /// What a draining front still needs its pools for.
+    pub(super) retirement: PoolRetirement,
     pub(crate) log: Arc<ErrorLog>,
     pub(crate) access: SiteLogs<LogWriter>,
     /// The connections and requests of each client.

@@ -55,6 +55,7 @@ impl Thread {
                 self.spawn(accepted);
             }
         }
+        self.note_closed();
     }
 
     /// Accepts the connections of one listener and gives each to the thread with the fewest
