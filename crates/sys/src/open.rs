@@ -237,9 +237,7 @@ fn cached_below(
     // not opened by its file system.
     let kept = libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_DIRECTORY;
     match cached(folder, path, libc::O_PATH | flags & kept, resolve)? {
-        Ok(found) if remote::may_hang(found.as_fd()) => {
-            Some(Err(io::ErrorKind::WouldBlock.into()))
-        }
+        Ok(found) if remote::may_hang(found.as_fd()) => Some(Err(io::ErrorKind::WouldBlock.into())),
         Ok(_) => cached(folder, path, flags, resolve),
         Err(error) => Some(Err(error)),
     }

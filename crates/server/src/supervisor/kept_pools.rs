@@ -113,7 +113,9 @@ impl Supervisor {
     fn tell_of_left_out(&self, number: u64, position: usize, what: &str) {
         let generation = self.generations.iter().find(|one| one.number == number);
         let Some(generation) = generation else { return };
-        let Some(pool) = generation.pools.get(position) else { return };
+        let Some(pool) = generation.pools.get(position) else {
+            return;
+        };
         let told = format!("{}; {what}", pool.trouble.as_deref().unwrap_or_default());
         self.say_of(Level::Error, &pool.name, &told);
         // At the start of a program, messages go to the terminal until the generation serves.
@@ -121,7 +123,9 @@ impl Supervisor {
             let target: &LogTarget = log.target();
             (discriminant(target), target.path().map(Path::to_owned))
         };
-        if let Some((coming, _)) = generation.logs.as_ref().filter(|(log, _)| place(log) != place(&self.log)) {
+        if let Some((coming, _)) =
+            generation.logs.as_ref().filter(|(log, _)| place(log) != place(&self.log))
+        {
             coming.say(Level::Error, Some(&pool.name), &told);
         }
     }

@@ -52,9 +52,7 @@ impl AwaitedTwin {
         let (length, sender) = self.socket.receive_with_sender(&mut buffer)?;
         let sender = sender.ok_or_else(|| io::Error::other("it has forked none"))?;
         match FromZygote::decode(&buffer[..length])? {
-            FromZygote::Ready { php_version, opcache, .. } => {
-                Ok((sender, (php_version, opcache)))
-            }
+            FromZygote::Ready { php_version, opcache, .. } => Ok((sender, (php_version, opcache))),
             _ => Err(io::Error::other("its twin has not started")),
         }
     }
@@ -79,7 +77,11 @@ impl PoolProcesses {
     }
 
     /// Waits for the twin of a zygote of another generation. Returns the front's end of its socket.
-    pub(in crate::supervisor) fn await_twin(&mut self, twin: LentTwin, log: &ErrorLog) -> SeqPacket {
+    pub(in crate::supervisor) fn await_twin(
+        &mut self,
+        twin: LentTwin,
+        log: &ErrorLog,
+    ) -> SeqPacket {
         let LentTwin { socket, front, log: writer, lines, lists } = twin;
         self.flush_lines(log);
         (self.log, self.lines) = (Some(writer), Some(lines));

@@ -344,9 +344,7 @@ fn a_pool_that_does_not_start_again_keeps_no_other_site_from_a_reload() {
     let zygotes = sites.server.zygotes();
     let is_of_site = |zygote: &&Process| zygote.arguments().ends_with(" two");
     zygotes.iter().filter(is_of_site).for_each(|zygote| zygote.signal(SIGKILL));
-    wait_until("its zygote is gone", || {
-        !zygotes.iter().filter(is_of_site).any(Process::lives)
-    });
+    wait_until("its zygote is gone", || !zygotes.iter().filter(is_of_site).any(Process::lives));
     change("sixth");
     let (code, told, _) = reload();
     assert!(code == Some(0) && told.contains("site two: has no PHP: "), "{told}");

@@ -98,8 +98,7 @@ fn a_folder_that_hangs_holds_up_no_other_site(below: &str) {
         return;
     };
     // More than there are threads for files.
-    let mut paths: Vec<String> =
-        (0..20).map(|number| format!("{below}{number}.txt")).collect();
+    let mut paths: Vec<String> = (0..20).map(|number| format!("{below}{number}.txt")).collect();
     paths.push(below.to_owned());
     paths.push(format!("{below}missing/"));
     let waiting: Vec<Client> = paths
