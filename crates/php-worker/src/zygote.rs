@@ -31,7 +31,7 @@ use self::messages::{receive, settings, unexpected};
 use self::workers::{Staffing, number};
 use crate::ini;
 use crate::log::{self, Level};
-use crate::process::{self, Pid};
+use crate::process::{self, RawPid};
 use crate::sapi::Engine;
 use crate::slow_log::SlowLog;
 use crate::start;
@@ -62,7 +62,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(crate::EXIT_USAGE);
         }
     };
-    match Zygote::start(&supervisor, front) {
+    match RunningZygote::start(&supervisor, front) {
         Ok(zygote) => match zygote.run(supervisor) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -81,7 +81,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-struct Zygote {
+/// The zygote that this process is, with what its workers get.
+struct RunningZygote {
     /// Each child gets a copy with the rest of the memory.
     engine: Engine,
     /// `on`, or the reason why opcache is off.
@@ -106,7 +107,7 @@ struct Zygote {
     uploads: Option<UploadFolder>,
     region: RegionState,
     /// By place: the worker, and the time of its start.
-    workers: Vec<Option<(Pid, Instant)>>,
+    workers: Vec<Option<(RawPid, Instant)>>,
     /// The workers to keep alive.
     wanted: WorkerSet,
     /// The delay after deaths before the first request.
@@ -125,12 +126,12 @@ enum RegionState {
     Attached(Attachment),
 }
 
-impl Zygote {
+impl RunningZygote {
     /// Reads the settings, starts PHP and reports the result to the supervisor.
     ///
     /// # Errors
     /// The reason, as text for the operator.
-    fn start(supervisor: &SeqPacket, front: SeqPacket) -> Result<Zygote, String> {
+    fn start(supervisor: &SeqPacket, front: SeqPacket) -> Result<RunningZygote, String> {
         let text = |error: io::Error| error.to_string();
         // At once: the sockets must not be taken by another process of the same user.
         howdah_sys::process::set_opaque(true).map_err(text)?;
@@ -162,7 +163,7 @@ impl Zygote {
         .encode();
         supervisor.send(&ready, &[]).map_err(text)?;
         front.send(&ready, &[]).map_err(text)?;
-        Ok(Zygote {
+        Ok(RunningZygote {
             engine,
             opcache,
             front,

@@ -43,6 +43,7 @@ pub(crate) mod sockets;
 mod startup;
 mod state;
 mod takeover;
+mod unprivileged;
 pub(crate) mod upgrade;
 mod warmup;
 

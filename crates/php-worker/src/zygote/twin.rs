@@ -12,13 +12,13 @@ use howdah_ipc::worker_set::WorkerSet;
 use howdah_sys::process::{adopt_orphans, set_name};
 use howdah_sys::seqpacket::SeqPacket;
 
-use super::{RegionState, STANDBY, Zygote};
+use super::{RegionState, RunningZygote, STANDBY};
 use crate::log::{self, Level};
 use crate::process;
 use crate::start_backoff::StartBackoff;
 use crate::uploads::UploadFolder;
 
-impl Zygote {
+impl RunningZygote {
     /// Forks a twin, for which `sockets` are. Returns its socket to the supervisor in the twin, and
     /// `None` in this process. After a failure the sockets are closed, as the supervisor notices.
     pub(super) fn fork_twin(&mut self, sockets: Vec<OwnedFd>) -> Option<SeqPacket> {
