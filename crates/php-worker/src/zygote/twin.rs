@@ -1,8 +1,9 @@
 //! The twin of a zygote: a zygote for another generation, in which PHP has started as in this one.
 //!
-//! The supervisor asks for a twin where PHP does not start anew. A zygote runs no scripts, therefore
-//! a twin is as good as a zygote that has just started. The two share opcache's memory, and nothing
-//! else: the twin is a child of the supervisor, and drops what belongs to the front of its original.
+//! The supervisor asks for a twin where PHP does not start anew. A zygote runs no scripts:
+//! therefore a twin is as good as a zygote that has just started. The two share opcache's memory,
+//! and nothing else: the twin is a child of the supervisor, and drops what belongs to the front of
+//! its original.
 
 use std::io;
 use std::os::fd::OwnedFd;
