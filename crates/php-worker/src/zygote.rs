@@ -5,6 +5,7 @@
 //! the memory pages that PHP wrote during its start.
 
 mod messages;
+mod twin;
 mod warmup;
 mod workers;
 
@@ -84,6 +85,8 @@ pub fn main() -> ExitCode {
 struct RunningZygote {
     /// Each child gets a copy with the rest of the memory.
     engine: Engine,
+    /// `on`, or the reason why opcache is off.
+    opcache: String,
     front: SeqPacket,
     signals: Signals,
     pool: CString,
@@ -154,7 +157,7 @@ impl RunningZygote {
         let working_directory = start::working_directory(&settings)?;
         let ready = FromZygote::Ready {
             php_version: engine.php_version(),
-            opcache,
+            opcache: opcache.clone(),
             warmup: list.and_then(|list| warmup::run(&mut engine, list, &settings)),
         }
         .encode();
@@ -162,6 +165,7 @@ impl RunningZygote {
         front.send(&ready, &[]).map_err(text)?;
         Ok(RunningZygote {
             engine,
+            opcache,
             front,
             signals,
             pool: CString::new(settings.pool).map_err(|error| error.to_string())?,
@@ -226,6 +230,12 @@ impl RunningZygote {
             let front_spoke = front_lives && readable[readable.len() - 1];
             if let Some(socket) = supervisor.as_ref().filter(|_| supervisor_spoke) {
                 match receive(socket, &mut buffer)? {
+                    Some((ToZygote::ForkTwin, sockets)) => {
+                        if let Some(of_twin) = self.fork_twin(sockets) {
+                            (supervisor, front_lives) = (Some(of_twin), true);
+                            continue;
+                        }
+                    }
                     Some((message, descriptors)) => self.obey(message, descriptors)?,
                     None => {
                         supervisor = None;
@@ -268,6 +278,8 @@ impl RunningZygote {
             ToZygote::ListScripts => {
                 descriptors.into_iter().for_each(|list| warmup::list(&mut self.engine, list));
             }
+            // The front has no need of a twin.
+            ToZygote::ForkTwin => return Err(unexpected("the order to fork a twin by its front")),
             ToZygote::CompileScripts => warmup::run_beside(&mut self.engine, descriptors),
             ToZygote::Clean(cleaning) => {
                 if let RegionState::Attached(attachment) = &self.region {
