@@ -264,8 +264,8 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     ),
     Directive {
         support: Support::Differs(
-            "ScanHTMLTitles has no effect, since files are not read for a listing. Without Charset it \
-             is UTF-8, as in Debian's configuration of Apache",
+            "ScanHTMLTitles has no effect, since files are not read for a listing. Without \
+             Charset it is UTF-8, as in Debian's configuration of Apache",
         ),
         ..directive(
             "IndexOptions",
