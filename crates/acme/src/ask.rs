@@ -12,7 +12,7 @@ use hyper_util::rt::TokioExecutor;
 
 use crate::authority::client_settings;
 use crate::failure::with_sources;
-use crate::settings::Settings;
+use crate::settings::AcmeSettings;
 
 /// Time in which the URL must answer. Beyond, the name is not allowed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ impl Permission {
     ///
     /// # Errors
     /// The roots cannot be read.
-    pub(crate) fn of(settings: &Settings) -> Result<Option<Permission>, String> {
+    pub(crate) fn of(settings: &AcmeSettings) -> Result<Option<Permission>, String> {
         let Some(url) = settings.ask.clone() else {
             return Ok(None);
         };

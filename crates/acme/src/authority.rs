@@ -26,7 +26,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::failure::{Failure, kind_of, text_of};
-use crate::settings::Settings;
+use crate::settings::AcmeSettings;
 use crate::storage::StateFolder;
 
 /// Time in which an authority must answer a request.
@@ -41,7 +41,7 @@ pub(crate) struct Authority {
     /// URL of the directory.
     pub(crate) directory: String,
     connection: AuthorityClient,
-    settings: Rc<Settings>,
+    settings: Rc<AcmeSettings>,
     storage: StateFolder,
     /// Whether the external account binding is sent without being asked for.
     binds_at_once: bool,
@@ -60,7 +60,7 @@ impl Authority {
     ///
     /// # Errors
     /// The roots cannot be read.
-    pub(crate) fn all(settings: &Rc<Settings>) -> Result<Vec<Authority>, String> {
+    pub(crate) fn all(settings: &Rc<AcmeSettings>) -> Result<Vec<Authority>, String> {
         let connection = AuthorityClient::new(&settings.roots)?;
         let is_only = settings.directories.len() == 1;
         let authority = |directory: &String| Authority {

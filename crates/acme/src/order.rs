@@ -15,7 +15,7 @@ use crate::failure::{Failure, kind_of, text_of};
 use crate::message::ChallengeAnswer;
 use crate::names::is_wildcard;
 use crate::process::{Presented, Presenter};
-use crate::settings::{ChallengeKind, Settings};
+use crate::settings::{AcmeSettings, ChallengeKind};
 
 /// Time in which an authority must have checked a challenge, or have issued a certificate.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -49,7 +49,7 @@ enum Answered {
 /// The failure. Nothing has changed on this machine.
 pub(crate) async fn obtain(
     authority: &Authority,
-    settings: &Settings,
+    settings: &AcmeSettings,
     presenter: &Rc<Presenter>,
     wanted: &WantedCertificate<'_>,
 ) -> Result<Issued, Failure> {
@@ -97,7 +97,10 @@ fn is_checked(status: OrderStatus) -> bool {
 }
 
 /// Returns the challenge for the next order.
-fn choose(settings: &Settings, wanted: &WantedCertificate<'_>) -> Result<ChallengeKind, Failure> {
+fn choose(
+    settings: &AcmeSettings,
+    wanted: &WantedCertificate<'_>,
+) -> Result<ChallengeKind, Failure> {
     let fits = |kind: &&ChallengeKind| !is_wildcard(wanted.name) || **kind == ChallengeKind::Dns01;
     let fitting: Vec<ChallengeKind> = settings.challenges.iter().filter(fits).copied().collect();
     match fitting.len() {
@@ -150,7 +153,7 @@ fn is_about_former(error: &AcmeError, kind: &str) -> bool {
 /// Answers the challenges of all authorizations that are not valid yet, and tells the authority.
 async fn answer(
     authority: &Authority,
-    settings: &Settings,
+    settings: &AcmeSettings,
     presenter: &Rc<Presenter>,
     order: &mut Order,
     kind: ChallengeKind,

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::message::{self, ChallengeAnswer, ToProcess, ToSupervisor};
 use crate::order::{self, WantedCertificate};
 use crate::schedule::{Held, Moment, RenewalWindow, Schedule, Step, Validity};
-use crate::settings::Settings;
+use crate::settings::AcmeSettings;
 use crate::storage::{StateFolder, date};
 
 /// Time in which the front must answer a challenge.
@@ -37,7 +37,7 @@ const LONGEST_MESSAGE: usize = 4096;
 ///
 /// # Errors
 /// The reason, as text for the operator, why no certificate can be ordered at all.
-pub fn run(settings: Settings, channel: SeqPacket) -> Result<(), String> {
+pub fn run(settings: AcmeSettings, channel: SeqPacket) -> Result<(), String> {
     let broken = |error: io::Error| format!("its event loop: {error}");
     let runtime = Builder::new_current_thread().enable_all().build().map_err(broken)?;
     let storage = StateFolder::new(&settings.state);
@@ -85,7 +85,7 @@ pub(crate) enum Done {
 
 /// All certificates, with the schedule that decides on them.
 pub(crate) struct Orders {
-    pub(crate) settings: Rc<Settings>,
+    pub(crate) settings: Rc<AcmeSettings>,
     storage: StateFolder,
     authorities: Vec<Rc<Authority>>,
     pub(crate) presenter: Rc<Presenter>,
@@ -110,7 +110,7 @@ pub(crate) struct OrderState {
 
 impl Orders {
     fn new(
-        settings: Rc<Settings>,
+        settings: Rc<AcmeSettings>,
         storage: StateFolder,
         authorities: Vec<Authority>,
         presenter: Rc<Presenter>,
@@ -336,7 +336,7 @@ impl Orders {
 /// Returns what the folder has of a name.
 fn look_up(
     name: &str,
-    settings: &Settings,
+    settings: &AcmeSettings,
     storage: &StateFolder,
     presenter: &Presenter,
 ) -> (OrderState, Option<Held>) {

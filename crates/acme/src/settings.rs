@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 /// The settings of the process, and the names that need certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct AcmeSettings {
     /// URLs of the authorities' directories, the preferred one first.
     pub directories: Vec<String>,
     /// Roots that are trusted beside those of the system when speaking with an authority, in PEM.

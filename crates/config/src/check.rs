@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::{MistakeCollector, Position};
-use crate::listener::Listener;
+use crate::listener::ListenerSettings;
 use crate::settings::{Config, FRONT_USER, POOL_USER, Site};
 use crate::values::{AcmeChallenge, CertificateSource, ForwardedField, HostPattern, RootTemplate};
 
@@ -161,7 +161,7 @@ fn listeners(
         }
     }
     for (number, site) in config.sites.iter().enumerate() {
-        let is_encrypted = |listener: &&Listener| listener.tls && site.answers_on(listener);
+        let is_encrypted = |listener: &&ListenerSettings| listener.tls && site.answers_on(listener);
         if site.tls.is_on() && !config.listen.iter().any(|listener| is_encrypted(&listener)) {
             report.add_at(
                 places.key(number, "tls"),

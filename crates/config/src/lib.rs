@@ -31,12 +31,12 @@ use toml::de::DeTable;
 pub use acme::{Acme, LETS_ENCRYPT};
 pub use diagnostic::{Diagnostic, Errors, FilePlace};
 pub use kinds::listen_addresses;
-pub use listener::{HTTPS_PORT, ListenAddress, Listener, Network, TrustedProxies};
+pub use listener::{HTTPS_PORT, ListenAddress, ListenerSettings, Network, TrustedProxies};
 pub use log_format::{LogFormat, LogPart, LogValue};
 pub use section::Key;
 pub use settings::{
-    Config, FRONT_USER, FieldRule, Http2, Http3, Lane, Limits, Log, POOL_USER, Php, ResourceLimits,
-    Site, SiteTls,
+    ClientLimits, Config, FRONT_USER, FieldRule, Http2, Http3, Lane, Log, POOL_USER, Php,
+    ResourceLimits, Site, SiteTls,
 };
 pub use system_log::{LogDaemon, SystemLog};
 pub use values::{
@@ -48,7 +48,7 @@ pub use values::{
 
 use diagnostic::MistakeCollector;
 use include::ConfigFiles;
-use section::Section;
+use section::ConfigTable;
 
 impl Config {
     /// Reads and checks the file at `path`, and the files that it includes. No other function of
@@ -152,7 +152,7 @@ impl Config {
 #[derive(Clone, Debug)]
 pub struct DirectoryOptions {
     /// Addresses to listen on; empty for the default.
-    pub listen: Vec<Listener>,
+    pub listen: Vec<ListenerSettings>,
     /// Event-loop threads.
     pub threads: Option<Count>,
     /// PHP workers.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// An address to accept connections on, with its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listener {
+pub struct ListenerSettings {
     /// The address.
     pub address: ListenAddress,
     /// Every connection begins with the header of the PROXY protocol, which names the client.
@@ -50,10 +50,10 @@ pub struct Network {
     bits: u8,
 }
 
-impl Listener {
+impl ListenerSettings {
     /// A listener with the default settings.
-    pub fn new(address: ListenAddress) -> Listener {
-        Listener {
+    pub fn new(address: ListenAddress) -> ListenerSettings {
+        ListenerSettings {
             tls: address.is_for_https(),
             address,
             proxy_protocol: false,
@@ -68,9 +68,9 @@ impl Listener {
 /// The permissions of a Unix socket: its owner and its group may connect.
 pub(crate) const SOCKET_MODE: u32 = 0o660;
 
-impl From<SocketAddr> for Listener {
-    fn from(address: SocketAddr) -> Listener {
-        Listener::new(ListenAddress::Tcp(address))
+impl From<SocketAddr> for ListenerSettings {
+    fn from(address: SocketAddr) -> ListenerSettings {
+        ListenerSettings::new(ListenAddress::Tcp(address))
     }
 }
 

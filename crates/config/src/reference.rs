@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use crate::acme::Acme;
-use crate::section::{Key, Section};
+use crate::section::{ConfigTable, Key};
 use crate::settings::{
-    Config, FieldRule, Http2, Http3, Lane, Limits, ListenerTable, Log, Php, ResourceLimits, Site,
-    SiteTls,
+    ClientLimits, Config, FieldRule, Http2, Http3, Lane, ListenerTable, Log, Php, ResourceLimits,
+    Site, SiteTls,
 };
 
 /// The command that writes the manual.
@@ -28,7 +28,7 @@ pub struct Chapter {
 
 /// Every section of the file.
 pub fn chapters() -> Vec<Chapter> {
-    fn chapter<S: Section>(heading: &'static str) -> Chapter {
+    fn chapter<S: ConfigTable>(heading: &'static str) -> Chapter {
         Chapter {
             heading,
             about: S::ABOUT,
@@ -38,7 +38,7 @@ pub fn chapters() -> Vec<Chapter> {
     vec![
         chapter::<Config>(""),
         chapter::<ListenerTable>(LISTENERS),
-        chapter::<Limits>("[limits]"),
+        chapter::<ClientLimits>("[limits]"),
         chapter::<Http2>("[http2]"),
         chapter::<Http3>("[http3]"),
         chapter::<Log>("[log]"),

@@ -8,7 +8,7 @@ use crate::kinds::{Include, SiteTables, ValueKind};
 use crate::settings::{Config, Site};
 
 /// A table of the configuration file.
-pub(crate) trait Section: Default {
+pub(crate) trait ConfigTable: Default {
     /// The sentences above the struct.
     const ABOUT: &'static str;
 
@@ -85,7 +85,7 @@ macro_rules! section {
             }
         }
 
-        impl $crate::section::Section for $Name {
+        impl $crate::section::ConfigTable for $Name {
             const ABOUT: &'static str = concat!($($about, "\n"),+);
 
             fn keys() -> Vec<$crate::section::Key> {

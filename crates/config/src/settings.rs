@@ -16,7 +16,7 @@ use std::time::Duration;
 pub use self::http2::Http2;
 pub use self::http3::Http3;
 pub use self::lane::Lane;
-pub use self::limits::Limits;
+pub use self::limits::ClientLimits;
 pub use self::log::Log;
 pub use self::php::{Php, ResourceLimits};
 pub use self::site::{FieldRule, Site};
@@ -27,7 +27,7 @@ use crate::kinds::{
     Listeners, Mode, Optional, PlainName, Proxies, SiteTables, Table, Text, TimeSpan, TrustedValue,
     User, Within,
 };
-use crate::listener::{ListenAddress, Listener, Network, SOCKET_MODE, TrustedProxies};
+use crate::listener::{ListenAddress, ListenerSettings, Network, SOCKET_MODE, TrustedProxies};
 use crate::section::section;
 use crate::values::{AccessTarget, Count, ErrorTarget, ForwardedField, Includes, UserName};
 
@@ -57,7 +57,7 @@ section! {
         /// `"unix:/run/howdah/web.sock"` is a Unix socket. A table has settings of its own:
         /// `listen = [":80", { address = "127.0.0.1:8443", tls = true }]`. Port 443 is for TLS. An
         /// address that cannot be had at the start is tried again while the others are served.
-        listen ("listen"): Vec<Listener> as Listeners =
+        listen ("listen"): Vec<ListenerSettings> as Listeners =
             vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)).into()],
             "A server that nobody has configured yet should not be reachable from other machines.";
         /// Further files with sites, as `["sites/*.toml"]`: `*` stands for any characters of a
@@ -167,7 +167,7 @@ section! {
             "Unset is `/var/lib/howdah-server` as root, else `howdah` in `$XDG_STATE_HOME`, which \
              is `~/.local/state` if unset.";
         /// Limits on what a client may send, and on the time that it may take.
-        limits ("limits"): Limits as Table<Limits> = Limits::default(),
+        limits ("limits"): ClientLimits as Table<ClientLimits> = ClientLimits::default(),
             "See `[limits]` below.";
         /// Limits of connections of HTTP/2.
         http2 ("http2"): Http2 as Table<Http2> = Http2::default(),
@@ -239,7 +239,7 @@ impl Config {
     }
 
     /// Returns the proxies that are believed on a listener.
-    pub fn trusted_on<'c>(&'c self, listener: &'c Listener) -> &'c TrustedProxies {
+    pub fn trusted_on<'c>(&'c self, listener: &'c ListenerSettings) -> &'c TrustedProxies {
         listener.trusted.as_ref().unwrap_or(&self.trusted_proxies)
     }
 

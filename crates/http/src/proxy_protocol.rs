@@ -10,7 +10,7 @@ use crate::scan::decimal;
 
 /// A header of the PROXY protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Header {
+pub enum ProxyHeader {
     /// The connection is the proxy's own (a health check), or its client has no address that can
     /// be told: the connection's own ends count.
     Local,
@@ -31,7 +31,7 @@ pub enum HeaderProgress {
     /// The header goes on. At least this many bytes are missing, and all of them are the header's.
     Missing(usize),
     /// The header is whole.
-    Complete(Header),
+    Complete(ProxyHeader),
 }
 
 /// Bytes of the longest header that is read. Beyond it the connection is refused. The longest one
@@ -83,7 +83,7 @@ fn line(bytes: &[u8]) -> Result<HeaderProgress, &'static str> {
     let words: Vec<&str> = text.split(' ').collect();
     let (family, addresses) = match words[..] {
         // What follows is for people.
-        ["PROXY", "UNKNOWN", ..] => return Ok(HeaderProgress::Complete(Header::Local)),
+        ["PROXY", "UNKNOWN", ..] => return Ok(HeaderProgress::Complete(ProxyHeader::Local)),
         ["PROXY", family, source, destination, from, to] => {
             (family, [(source, from), (destination, to)])
         }
@@ -100,9 +100,11 @@ fn line(bytes: &[u8]) -> Result<HeaderProgress, &'static str> {
         Some((address, u16::try_from(port).ok()?).into())
     };
     match addresses.map(end) {
-        [Some(source), Some(destination)] => {
-            Ok(HeaderProgress::Complete(Header::Proxied { source, destination, is_tls: false }))
-        }
+        [Some(source), Some(destination)] => Ok(HeaderProgress::Complete(ProxyHeader::Proxied {
+            source,
+            destination,
+            is_tls: false,
+        })),
         _ => Err(BAD_LINE),
     }
 }
@@ -131,7 +133,7 @@ fn binary(bytes: &[u8]) -> Result<HeaderProgress, &'static str> {
         return Err("bytes behind the PROXY header");
     }
     if is_local {
-        return Ok(HeaderProgress::Complete(Header::Local));
+        return Ok(HeaderProgress::Complete(ProxyHeader::Local));
     }
     let (ends, values) = match fixed[13] {
         // TCP over IPv4.
@@ -152,12 +154,14 @@ fn binary(bytes: &[u8]) -> Result<HeaderProgress, &'static str> {
             ((end(source, *from), end(destination, *to)), values)
         }
         // Unspecified, UDP or Unix sockets: nothing that this server could use.
-        0x00 | 0x12 | 0x22 | 0x31 | 0x32 => return Ok(HeaderProgress::Complete(Header::Local)),
+        0x00 | 0x12 | 0x22 | 0x31 | 0x32 => {
+            return Ok(HeaderProgress::Complete(ProxyHeader::Local));
+        }
         _ => return Err("the PROXY header's family is unknown"),
     };
     let (source, destination) = ends;
     let is_tls = says_tls(values)?;
-    Ok(HeaderProgress::Complete(Header::Proxied { source, destination, is_tls }))
+    Ok(HeaderProgress::Complete(ProxyHeader::Proxied { source, destination, is_tls }))
 }
 
 fn end(address: impl Into<IpAddr>, port: [u8; 2]) -> SocketAddr {
@@ -200,7 +204,7 @@ mod tests {
     use super::*;
 
     /// Reads byte by byte, as many as are asked for.
-    fn read_all(bytes: &[u8]) -> Result<(Header, usize), &'static str> {
+    fn read_all(bytes: &[u8]) -> Result<(ProxyHeader, usize), &'static str> {
         let mut length = 0;
         loop {
             match read(&bytes[..length])? {
@@ -213,10 +217,10 @@ mod tests {
         }
     }
 
-    fn shown(header: Header) -> String {
+    fn shown(header: ProxyHeader) -> String {
         match header {
-            Header::Local => "local".to_owned(),
-            Header::Proxied { source, destination, is_tls } => {
+            ProxyHeader::Local => "local".to_owned(),
+            ProxyHeader::Proxied { source, destination, is_tls } => {
                 format!("{source} {destination}{}", if is_tls { " tls" } else { "" })
             }
         }

@@ -66,14 +66,26 @@ impl Tls {
             }
         }
         for certificate in self.client.as_deref().into_iter().chain(server) {
-            // The certificate itself is long; rules can pass it on.
-            let short = certificate.variables.iter().filter(|(name, _)| &**name != CERTIFICATE);
-            for (name, value) in short {
+            for (name, value) in certificate.variables.iter().filter(|named| !is_whole(named)) {
                 out(name.as_bytes(), value.as_bytes());
             }
         }
         if let Some(client) = &self.client {
             out(REMAINING_TIME, client.remaining_days(now).to_string().as_bytes());
+        }
+    }
+
+    /// Gives `out` the certificates of both sides in PEM, as `SSLOptions +ExportCertData` does.
+    /// They are long, therefore scripts get them on demand alone. Without a certificate of the
+    /// client its variable is empty.
+    pub fn certificates(&self, out: &mut impl FnMut(&[u8], &[u8])) {
+        if self.client.is_none() {
+            out(b"SSL_CLIENT_CERT", b"");
+        }
+        for certificate in self.client.as_deref().into_iter().chain(self.server.as_deref()) {
+            for (name, value) in certificate.variables.iter().filter(|named| is_whole(named)) {
+                out(name.as_bytes(), value.as_bytes());
+            }
         }
     }
 
@@ -90,7 +102,10 @@ impl Tls {
             b"SSL_CIPHER_EXPORT" => "false",
             b"SSL_SESSION_RESUMED" if self.is_resumed => "Resumed",
             b"SSL_SESSION_RESUMED" => "Initial",
-            b"SSL_SESSION_ID" => return self.session.map(|session| hexadecimal(&session).into()),
+            b"SSL_SESSION_ID" => {
+                let digits = hexadecimal(&self.session?).to_ascii_lowercase();
+                return Some(digits.into());
+            }
             b"SSL_SECURE_RENEG" => "true",
             b"SSL_COMPRESS_METHOD" => "NULL",
             b"SSL_CLIENT_VERIFY" if self.client.is_none() => "NONE",
@@ -132,8 +147,12 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// The client's certificate in PEM.
-const CERTIFICATE: &str = "SSL_CLIENT_CERT";
+/// Whether a variable is a whole certificate: one side's own, or one of the authorities between it
+/// and the root.
+fn is_whole((name, _): &(Box<str>, Box<str>)) -> bool {
+    name.ends_with("_CERT") || name.contains("_CERT_CHAIN_")
+}
+
 /// The days until the client's certificate ends.
 const REMAINING_TIME: &[u8] = b"SSL_CLIENT_V_REMAIN";
 /// The counterpart of mod_ssl's own name and version.
@@ -204,7 +223,7 @@ mod tests {
         let rest = format!(
             " SSL_SESSION_ID={} SSL_VERSION_INTERFACE=Howdah/{} SSL_VERSION_LIBRARY=library/1 \
              SSL_SERVER_A_KEY=k",
-            "F0".repeat(32),
+            "f0".repeat(32),
             env!("CARGO_PKG_VERSION")
         );
         assert_eq!(told, connection.to_owned() + &rest);
@@ -231,6 +250,9 @@ mod tests {
         let end = "SSL_CLIENT_VERIFY=SUCCESS SSL_CLIENT_S_DN_CN=visitor SSL_CLIENT_V_REMAIN=9";
         let told = all(&tls, ScriptVariables::Connection);
         assert!(told.ends_with(end), "{told}");
+        let mut told = Vec::new();
+        tls.certificates(&mut |name, value| told.extend([name, b"=", value].concat()));
+        assert_eq!(told, b"SSL_CLIENT_CERT=-----BEGIN");
         assert_eq!(tls.variable(b"SSL_CLIENT_CERT", 0).unwrap(), "-----BEGIN");
         assert_eq!(tls.variable(b"SSL_CLIENT_S_DN_CN_0", 0).unwrap(), "visitor");
         assert_eq!(tls.variable(b"SSL_CLIENT_CERT_0", 0), None);
@@ -240,5 +262,8 @@ mod tests {
         }
         tls.client = None;
         assert_eq!(tls.variable(b"SSL_CLIENT_V_REMAIN", 0), None);
+        let mut told = Vec::new();
+        tls.certificates(&mut |name, value| told.extend([name, b"=", value].concat()));
+        assert_eq!(told, b"SSL_CLIENT_CERT=");
     }
 }

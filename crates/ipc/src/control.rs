@@ -130,6 +130,10 @@ pub enum ToZygote {
     /// From the supervisor, after the death of another zygote of the pool: compile the scripts of
     /// such lists beside the pool's requests. The lists are files, the best one first.
     CompileScripts,
+    /// From the supervisor, where PHP does not start anew: fork a zygote for another generation, in
+    /// which PHP has started as in this one. The twin's sockets to the supervisor and to the front
+    /// come with the message, and it sends [`FromZygote::Ready`] through both.
+    ForkTwin,
 }
 
 /// Cleaning of an unused slot by the zygote. The front must not clean it: these calls may wait for
@@ -246,6 +250,7 @@ impl ToZygote {
             }
             ToZygote::ListScripts => PacketWriter::of_kind(7),
             ToZygote::CompileScripts => PacketWriter::of_kind(8),
+            ToZygote::ForkTwin => PacketWriter::of_kind(9),
         };
         out.finish()
     }
@@ -291,6 +296,7 @@ impl ToZygote {
             }),
             7 => ToZygote::ListScripts,
             8 => ToZygote::CompileScripts,
+            9 => ToZygote::ForkTwin,
             _ => return Err(malformed()),
         };
         Ok(message)
@@ -449,6 +455,7 @@ mod tests {
             ToZygote::Clean(Cleaning { slot: 3, kept: 65_536 }),
             ToZygote::ListScripts,
             ToZygote::CompileScripts,
+            ToZygote::ForkTwin,
         ]
     }
 

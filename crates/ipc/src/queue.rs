@@ -300,6 +300,8 @@ impl Doorbell<'_> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     fn words<const N: usize>() -> [AtomicU32; N] {
@@ -398,6 +400,76 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_that_withdraws_leaves_the_others_idle() {
+        let words = [AtomicU64::new(0), AtomicU64::new(0)];
+        let idle = IdleSet(&words);
+        [3, 5, 69, 70].into_iter().for_each(|worker| idle.announce(worker));
+        assert!(idle.withdraw(5) && idle.withdraw(69));
+        assert!(!idle.withdraw(5) && !idle.withdraw(4));
+        let sleeping: Vec<usize> = (0..200).filter(|worker| idle.has(*worker)).collect();
+        assert_eq!((sleeping, idle.count()), (vec![3, 70], 2));
+    }
+
+    /// The times that a worker waits until it is woken the second time, with an entry in the queue
+    /// or without.
+    fn waits(
+        has_entry: bool,
+        sleep: impl Fn(&IdleSet<'_>, &AtomicU32, &Queue<'_>, &Wait<'_>),
+    ) -> u32 {
+        let (head, tail, entries) = (AtomicU32::new(0), AtomicU32::new(0), words::<2>());
+        let queue = Queue {
+            head: &head,
+            tail: &tail,
+            entries: &entries,
+        };
+        if has_entry {
+            Producer::new(2).enter(&queue, 1).expect("the queue is empty");
+        }
+        let (words, wake, waited) = ([AtomicU64::new(0)], AtomicU32::new(0), Cell::new(0));
+        let idle = IdleSet(&words);
+        sleep(&idle, &wake, &queue, &|wake| {
+            assert!(idle.has(9), "it is announced while it waits");
+            waited.set(waited.get() + 1);
+            wake.store(u32::from(waited.get() == 2), Ordering::Relaxed);
+            Ok(())
+        });
+        assert!(!idle.has(9), "it is awake");
+        assert_eq!(wake.load(Ordering::Relaxed), 0, "the wake-up was taken");
+        waited.get()
+    }
+
+    type Wait<'w> = dyn Fn(&AtomicU32) -> Result<(), ()> + 'w;
+
+    #[test]
+    fn a_worker_sleeps_until_it_is_woken_unless_a_request_waits() {
+        for (has_entry, stops, expected) in
+            [(false, false, 2), (false, true, 0), (true, false, 0), (true, true, 0)]
+        {
+            let waited = waits(has_entry, |idle, wake, queue, wait| {
+                idle.sleep(9, wake, queue, || stops, wait).unwrap();
+            });
+            assert_eq!(waited, expected, "entry {has_entry}, stops {stops}");
+        }
+    }
+
+    #[test]
+    fn a_surplus_worker_sleeps_although_a_request_waits() {
+        for (still, stops, expected) in [(true, false, 2), (true, true, 0), (false, false, 0)] {
+            let waited = waits(true, |idle, wake, _, wait| {
+                idle.sleep_surplus(9, wake, || still, || stops, wait).unwrap();
+            });
+            assert_eq!(waited, expected, "still {still}, stops {stops}");
+        }
+    }
+
+    #[test]
+    fn a_worker_that_cannot_sleep_is_told() {
+        let (words, wake) = ([AtomicU64::new(0)], AtomicU32::new(0));
+        let slept = IdleSet(&words).sleep_surplus(0, &wake, || true, || false, |_| Err(7));
+        assert_eq!(slept, Err(7));
+    }
+
+    #[test]
     fn an_idle_bit_beyond_the_workers_wakes_nobody() {
         let words = [AtomicU64::new(u64::MAX)];
         let idle = IdleSet(&words);
@@ -421,5 +493,19 @@ mod tests {
         assert!(!bell.mark(6));
         bell.drain(6, |slot| seen.push(slot));
         assert_eq!(seen, [1, 5]);
+    }
+
+    #[test]
+    fn a_thread_that_is_awake_needs_no_wake_up() {
+        let (sleeping, ready) = (AtomicU32::new(0), [AtomicU64::new(0), AtomicU64::new(0)]);
+        let bell = Doorbell { sleeping: &sleeping, ready: &ready };
+        assert!(bell.try_sleep());
+        bell.woke();
+        [0, 64, 67, 127].into_iter().for_each(|slot| assert!(!bell.mark(slot)));
+        assert!(!bell.try_sleep(), "slots are marked");
+        assert!(!bell.mark(1), "it did not fall asleep");
+        let mut seen = Vec::new();
+        bell.drain(127, |slot| seen.push(slot));
+        assert_eq!(seen, [0, 1, 64, 67]);
     }
 }

@@ -158,7 +158,7 @@ mod tests {
         assert_eq!((kind, length), (HeadKind::Final, bytes.len() - PREFIX));
         let head = DecodedHead::decode(&bytes[PREFIX..]).unwrap();
         assert_eq!((head.status, head.reason), (404, &b"Nope"[..]));
-        assert_eq!(head.fields().count(), 2);
+        assert_eq!((head.field_count(), head.fields().count()), (2, 2));
         assert_eq!(head.fields().nth(1), Some((&b"Set-Cookie"[..], &b"a=1"[..])));
     }
 
@@ -179,13 +179,33 @@ mod tests {
     }
 
     #[test]
-    fn a_head_may_have_half_a_megabyte() {
-        let mut encoder = HeadEncoder::default();
-        encoder.begin(HeadKind::Final, 200, b"");
-        encoder.field(b"X", &vec![b'x'; 500 * 1024]);
-        let head = encoder.finish().expect("below the limit");
-        let prefix = head[..PREFIX].try_into().unwrap();
-        assert_eq!(decode_prefix(prefix), Ok((HeadKind::Final, head.len() - PREFIX)));
+    fn a_head_may_have_half_a_megabyte_and_no_byte_more() {
+        // Beside the value: the prefix, the head's own eight bytes, the field's lengths and name.
+        let room = MOST_HEAD - PREFIX - 8 - 6 - 1;
+        for (length, fits) in [(room, true), (room + 1, false)] {
+            let mut encoder = HeadEncoder::default();
+            encoder.begin(HeadKind::Final, 200, b"");
+            encoder.field(b"X", &vec![b'x'; length]);
+            assert_eq!(encoder.finish().is_some(), fits, "{length}");
+        }
+        for (length, fits) in [(MOST_HEAD - PREFIX, true), (MOST_HEAD - PREFIX + 1, false)] {
+            let mut prefix = [0; PREFIX];
+            prefix[..4].copy_from_slice(&(length as u32).to_ne_bytes());
+            prefix[4..].copy_from_slice(&(HeadKind::Final as u32).to_ne_bytes());
+            let expected = fits.then_some((HeadKind::Final, length));
+            assert_eq!(decode_prefix(prefix).ok(), expected, "{length}");
+        }
+    }
+
+    #[test]
+    fn the_kind_of_a_head_comes_through() {
+        for kind in [HeadKind::Interim, HeadKind::Final, HeadKind::Environment] {
+            let mut encoder = HeadEncoder::default();
+            encoder.begin(kind, 100, b"");
+            let head = encoder.finish().unwrap();
+            let prefix = head[..PREFIX].try_into().unwrap();
+            assert_eq!(decode_prefix(prefix), Ok((kind, head.len() - PREFIX)));
+        }
     }
 
     #[test]

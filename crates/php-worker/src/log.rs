@@ -1,7 +1,7 @@
 //! Writes lines to the pool's log, descriptor 2.
 //!
-//! The log is a pipe that all workers of a pool share. A write of up to `PIPE_BUF` bytes is atomic,
-//! therefore a longer message is written as several lines.
+//! The log is a pipe that all workers of a pool share. A write of up to `PIPE_BUF` bytes (4096 on
+//! Linux) is atomic, therefore a longer message is written as several lines.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -63,8 +63,9 @@ pub fn write(level: Level, message: &[u8], about: Option<LogContext<'_>>) {
     }
 }
 
-/// Bytes that a pipe accepts atomically (`PIPE_BUF` on Linux).
-const LONGEST_LINE: usize = 4096;
+/// Bytes of a line. The server's log has lines of at most `PIPE_BUF` bytes, too, and adds the time
+/// and the site's name to each.
+const LONGEST_LINE: usize = 4096 - 512;
 /// Bytes of a message that are written. The remaining bytes are counted.
 const LONGEST_MESSAGE: usize = 64 * 1024;
 /// Bytes of a script's path, a host or a URL that are written.
@@ -77,7 +78,7 @@ fn lines(level: Level, message: &[u8], about: Option<LogContext<'_>>) -> Vec<Vec
         let _ = write!(text, " ({} more bytes)", message.len() - LONGEST_MESSAGE);
     }
     if let Some(about) = about {
-        text.extend_from_slice(b", while running ");
+        let _ = write!(text, ", worker {}, while running ", std::process::id());
         escape(&mut text, &shortened(about.script));
         text.extend_from_slice(b" for ");
         escape(&mut text, &shortened(about.method));
@@ -96,7 +97,11 @@ fn lines(level: Level, message: &[u8], about: Option<LogContext<'_>>) -> Vec<Vec
     let mut rest = text.as_slice();
     loop {
         let buffer = LONGEST_LINE - prefix.len() - 1;
-        let (now, later) = rest.split_at(rest.len().min(buffer));
+        let mut end = rest.len().min(buffer);
+        while rest.get(end).is_some_and(|byte| byte & 0xC0 == 0x80) {
+            end -= 1; // not within a character
+        }
+        let (now, later) = rest.split_at(end);
         lines.push([&prefix, now, b"\n"].concat());
         if later.is_empty() {
             return lines;
@@ -214,18 +219,21 @@ fn shortened(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned([&text[..LONGEST_PLACE], b"..."].concat())
 }
 
-/// Escapes line feeds and control characters: a message remains one line, and cannot send commands
-/// to a terminal that shows the log.
+/// Escapes line feeds, control characters and what is not UTF-8: a message remains one line, and
+/// cannot send commands to a terminal that shows the log.
 fn escape(out: &mut Vec<u8>, text: &[u8]) {
-    for &byte in text {
-        match byte {
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            0..=0x1F | 0x7F => {
-                let _ = write!(out, "\\x{byte:02x}");
+    for chunk in text.utf8_chunks() {
+        for byte in chunk.valid().bytes() {
+            match byte {
+                b'\n' => out.extend_from_slice(b"\\n"),
+                b'\r' => out.extend_from_slice(b"\\r"),
+                b'\t' => out.extend_from_slice(b"\\t"),
+                0..=0x1F | 0x7F => drop(write!(out, "\\x{byte:02x}")),
+                _ => out.push(byte),
             }
-            _ => out.push(byte),
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(out, "\\x{byte:02x}");
         }
     }
 }
@@ -243,8 +251,11 @@ mod tests {
             uri: b"/a.php?x=\x1b\xc3\xa9",
         };
         let lines = lines(Level::Error, b"PHP Fatal error:  x\n#0 {main}", Some(about));
-        let expected = "error: PHP Fatal error:  x\\n#0 {main}, while running /srv/a.php for GET \
-            a.example/a.php?x=\\x1b\\xc3\\xa9\n";
+        let worker = std::process::id();
+        let expected = format!(
+            "error: PHP Fatal error:  x\\n#0 {{main}}, worker {worker}, while running /srv/a.php \
+             for GET a.example/a.php?x=\\x1b\\xc3\\xa9\n"
+        );
         assert_eq!(String::from_utf8(lines.concat()).unwrap(), expected);
     }
 
@@ -259,6 +270,8 @@ mod tests {
         let mut line = LogLine::new(Level::Error);
         line.text(b"PHP Fatal error:  x\n#");
         line.number(1203);
+        line.text(b", worker ");
+        line.number(std::process::id().into());
         line.about(&about);
         let [usual] = &lines(Level::Error, b"PHP Fatal error:  x\n#1203", Some(about))[..] else {
             panic!("it is one line");
@@ -274,6 +287,22 @@ mod tests {
         assert!(lines.iter().all(|line| line.len() <= LONGEST_LINE && line.ends_with(b"\n")));
         assert!(lines[1].starts_with(b"warning: (continued) "));
         assert!(lines.last().unwrap().ends_with(b"(131072 more bytes)\n"));
+    }
+
+    #[test]
+    fn a_long_message_is_cut_between_characters_and_nothing_is_lost() {
+        for shift in 0..4 {
+            let message = [&b"abc"[..shift], "\u{1f418}\u{e4}".repeat(2000).as_bytes()].concat();
+            let lines = lines(Level::Warning, &message, None);
+            assert!(lines.iter().all(|line| line.len() <= LONGEST_LINE));
+            let texts = lines.iter().map(|line| str::from_utf8(line).unwrap().trim_end());
+            let texts = texts.map(|line| line.strip_prefix("warning: ").unwrap());
+            let whole: String =
+                texts.map(|text| text.strip_prefix("(continued) ").unwrap_or(text)).collect();
+            assert_eq!(whole.as_bytes(), message);
+        }
+        let latin = lines(Level::Notice, b"caf\xe9", None).concat();
+        assert_eq!(latin, b"notice: caf\\xe9\n");
     }
 
     #[test]

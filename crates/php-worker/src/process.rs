@@ -11,7 +11,7 @@ use crate::children;
 use crate::time_out;
 
 /// A process id.
-pub type Pid = libc::pid_t;
+pub type RawPid = libc::pid_t;
 
 /// The signal that makes a worker end its script with a fatal error. The front sends SIGKILL if the
 /// script continues.
@@ -24,7 +24,7 @@ pub static STOP: AtomicBool = AtomicBool::new(false);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fork {
     /// This process is the parent. Contains the child's process id.
-    Parent(Pid),
+    Parent(RawPid),
     /// This process is the child.
     Child,
 }
@@ -46,8 +46,93 @@ pub fn fork() -> io::Result<Fork> {
     }
 }
 
+/// Creates a process that is not a descendant of this one, but a child of this process's parent,
+/// in a session of its own. The kernel sends SIGTERM to it when the parent dies. Returns whether
+/// this is the new process.
+///
+/// The parent must have called [`adopt_orphans`](howdah_sys::process::adopt_orphans): the new
+/// process is the orphan of one in between. Call it only while the process has one thread.
+///
+/// # Errors
+/// The error of a system call. There is no new process, or it ends at once.
+pub fn fork_sibling() -> io::Result<bool> {
+    // SAFETY: no arguments, cannot fail.
+    let parent = unsafe { libc::getppid() };
+    set_adopts_orphans(false)?;
+    match fork() {
+        Ok(Fork::Child) => {}
+        forked => {
+            let ended = forked.and_then(|forked| match forked {
+                Fork::Parent(between) => wait_for_success(between),
+                Fork::Child => Ok(()),
+            });
+            set_adopts_orphans(true)?;
+            return ended.map(|()| false);
+        }
+    }
+    let between = id();
+    match fork() {
+        Ok(Fork::Child) => {}
+        Ok(Fork::Parent(_)) => exit_now(0),
+        Err(_) => exit_now(1),
+    }
+    if become_child_of(parent, between).is_err() {
+        exit_now(1);
+    }
+    Ok(true)
+}
+
+/// The sibling's part of [`fork_sibling`]: waits for its new parent.
+fn become_child_of(parent: RawPid, between: RawPid) -> io::Result<()> {
+    let mut present = between;
+    while present == between {
+        // SAFETY: no arguments, cannot fail.
+        present = unsafe { libc::getppid() };
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    // SAFETY: no arguments.
+    if unsafe { libc::setsid() } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: no memory arguments.
+    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: no arguments, cannot fail.
+    match unsafe { libc::getppid() } == parent {
+        true => Ok(()),
+        false => Err(io::ErrorKind::BrokenPipe.into()),
+    }
+}
+
+/// Whether orphaned descendants of this process become its children, as after
+/// [`adopt_orphans`](howdah_sys::process::adopt_orphans).
+fn set_adopts_orphans(adopts: bool) -> io::Result<()> {
+    let adopts = libc::c_ulong::from(adopts);
+    // SAFETY: no memory arguments.
+    match unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, adopts, 0, 0, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Waits for the end of a child that ends at once.
+fn wait_for_success(child: RawPid) -> io::Result<()> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is a live number.
+        match unsafe { libc::waitpid(child, &raw mut status, 0) } {
+            -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            -1 => return Err(io::Error::last_os_error()),
+            _ if is_success(status) => return Ok(()),
+            // It could not fork, as this process could.
+            _ => return Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+}
+
 /// Id of this process.
-pub fn id() -> Pid {
+pub fn id() -> RawPid {
     // SAFETY: no arguments, cannot fail.
     unsafe { libc::getpid() }
 }
@@ -56,7 +141,7 @@ pub fn id() -> Pid {
 ///
 /// # Errors
 /// The error of `prctl(2)`.
-pub fn die_with(parent: Pid) -> io::Result<()> {
+pub fn die_with(parent: RawPid) -> io::Result<()> {
     // SAFETY: no memory arguments.
     if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } == -1 {
         return Err(io::Error::last_os_error());
@@ -94,14 +179,14 @@ pub fn limit_processor_time(seconds: u64) -> io::Result<()> {
 }
 
 /// Sends a signal to a child that was not reaped yet.
-pub fn kill(child: Pid, signal: i32) {
+pub fn kill(child: RawPid, signal: i32) {
     // SAFETY: no memory arguments. A child that is dead already does not mind.
     unsafe { libc::kill(child, signal) };
 }
 
 /// Reaps an ended child. Returns its process id and its `wait(2)` status; `None` if no child has
 /// ended.
-pub fn reap() -> Option<(Pid, i32)> {
+pub fn reap() -> Option<(RawPid, i32)> {
     let mut status = 0;
     // SAFETY: `status` is a live number.
     let child = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };

@@ -44,6 +44,15 @@ impl UploadFolder {
         Err(io::Error::other("folders for uploads disappear as soon as they are created"))
     }
 
+    /// Creates the folder of this process beside that of the zygote that has forked it, whose
+    /// workers use the former one.
+    ///
+    /// # Errors
+    /// The folder cannot be created.
+    pub fn create_beside(&self) -> io::Result<UploadFolder> {
+        UploadFolder::create(self.path.parent().unwrap_or(&self.path))
+    }
+
     /// Creates the empty folder of worker `index`. A former process of that worker must have ended.
     ///
     /// # Errors

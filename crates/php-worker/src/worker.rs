@@ -20,7 +20,7 @@ use crate::children;
 use crate::ini;
 use crate::log::{self, Level};
 use crate::php_request::{ClientGone, Field, HeadError, PhpRequest, ResponseSink, WorkerFacts};
-use crate::process::{self, Pid, SignalState};
+use crate::process::{self, RawPid, SignalState};
 use crate::running::RUNNING;
 use crate::sapi::{Engine, RequestOutcome};
 use crate::session_gc::SessionGc;
@@ -56,7 +56,7 @@ pub struct WorkerOrders<'z> {
     /// Slow scripts are logged.
     pub slow_log: Option<SlowLog>,
     /// Process of the zygote.
-    pub parent: Pid,
+    pub parent: RawPid,
 }
 
 /// Runs requests until the worker is told to stop. Called in a process that the zygote just forked.

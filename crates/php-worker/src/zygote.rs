@@ -5,6 +5,7 @@
 //! the memory pages that PHP wrote during its start.
 
 mod messages;
+mod twin;
 mod warmup;
 mod workers;
 
@@ -30,7 +31,7 @@ use self::messages::{receive, settings, unexpected};
 use self::workers::{Staffing, number};
 use crate::ini;
 use crate::log::{self, Level};
-use crate::process::{self, Pid};
+use crate::process::{self, RawPid};
 use crate::sapi::Engine;
 use crate::slow_log::SlowLog;
 use crate::start;
@@ -61,7 +62,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(crate::EXIT_USAGE);
         }
     };
-    match Zygote::start(&supervisor, front) {
+    match RunningZygote::start(&supervisor, front) {
         Ok(zygote) => match zygote.run(supervisor) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -80,9 +81,12 @@ pub fn main() -> ExitCode {
     }
 }
 
-struct Zygote {
+/// The zygote that this process is, with what its workers get.
+struct RunningZygote {
     /// Each child gets a copy with the rest of the memory.
     engine: Engine,
+    /// `on`, or the reason why opcache is off.
+    opcache: String,
     front: SeqPacket,
     signals: Signals,
     pool: CString,
@@ -103,7 +107,7 @@ struct Zygote {
     uploads: Option<UploadFolder>,
     region: RegionState,
     /// By place: the worker, and the time of its start.
-    workers: Vec<Option<(Pid, Instant)>>,
+    workers: Vec<Option<(RawPid, Instant)>>,
     /// The workers to keep alive.
     wanted: WorkerSet,
     /// The delay after deaths before the first request.
@@ -122,12 +126,12 @@ enum RegionState {
     Attached(Attachment),
 }
 
-impl Zygote {
+impl RunningZygote {
     /// Reads the settings, starts PHP and reports the result to the supervisor.
     ///
     /// # Errors
     /// The reason, as text for the operator.
-    fn start(supervisor: &SeqPacket, front: SeqPacket) -> Result<Zygote, String> {
+    fn start(supervisor: &SeqPacket, front: SeqPacket) -> Result<RunningZygote, String> {
         let text = |error: io::Error| error.to_string();
         // At once: the sockets must not be taken by another process of the same user.
         howdah_sys::process::set_opaque(true).map_err(text)?;
@@ -153,14 +157,15 @@ impl Zygote {
         let working_directory = start::working_directory(&settings)?;
         let ready = FromZygote::Ready {
             php_version: engine.php_version(),
-            opcache,
+            opcache: opcache.clone(),
             warmup: list.and_then(|list| warmup::run(&mut engine, list, &settings)),
         }
         .encode();
         supervisor.send(&ready, &[]).map_err(text)?;
         front.send(&ready, &[]).map_err(text)?;
-        Ok(Zygote {
+        Ok(RunningZygote {
             engine,
+            opcache,
             front,
             signals,
             pool: CString::new(settings.pool).map_err(|error| error.to_string())?,
@@ -225,6 +230,12 @@ impl Zygote {
             let front_spoke = front_lives && readable[readable.len() - 1];
             if let Some(socket) = supervisor.as_ref().filter(|_| supervisor_spoke) {
                 match receive(socket, &mut buffer)? {
+                    Some((ToZygote::ForkTwin, sockets)) => {
+                        if let Some(of_twin) = self.fork_twin(sockets) {
+                            (supervisor, front_lives) = (Some(of_twin), true);
+                            continue;
+                        }
+                    }
                     Some((message, descriptors)) => self.obey(message, descriptors)?,
                     None => {
                         supervisor = None;
@@ -267,6 +278,8 @@ impl Zygote {
             ToZygote::ListScripts => {
                 descriptors.into_iter().for_each(|list| warmup::list(&mut self.engine, list));
             }
+            // The front has no need of a twin.
+            ToZygote::ForkTwin => return Err(unexpected("the order to fork a twin by its front")),
             ToZygote::CompileScripts => warmup::run_beside(&mut self.engine, descriptors),
             ToZygote::Clean(cleaning) => {
                 if let RegionState::Attached(attachment) = &self.region {

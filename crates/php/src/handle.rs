@@ -177,7 +177,7 @@ impl PoolHandle {
         });
     }
 
-    /// Enforces time-outs, also those of slots whose exchange was dropped. To be called about once
+    /// Enforces time-outs, also those of slots whose exchange was dropped. To be called about twice
     /// a second.
     pub fn sweep(&self, now: Instant) {
         self.trim(now);

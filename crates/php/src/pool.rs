@@ -237,11 +237,14 @@ impl Pool {
         }
     }
 
-    /// Lets all workers end after their present request.
-    pub fn stop(&self) {
-        if let Some(zygote) = self.lock().as_ref() {
-            zygote.stop();
-        }
+    /// Ends the zygote and its workers if no request runs or waits. Call it when no request comes
+    /// any more.
+    pub fn stop_if_unused(&self) {
+        let zygote = self.lock().clone().filter(|zygote| !zygote.is_dead());
+        zygote
+            .filter(|zygote| zygote.is_unused())
+            .iter()
+            .for_each(|zygote| zygote.stop());
     }
 
     /// Number of workers that live; 0 while there is no zygote that can be used.

@@ -72,6 +72,8 @@ pub(crate) struct Zygote {
     /// Told when the zygote dies.
     pub(crate) condemned: Notify,
     replaced: AtomicBool,
+    /// The zygote was told to end.
+    stopped: AtomicBool,
     /// Why the zygote was given up, if it was not for nonsense.
     reason: OnceLock<&'static str>,
     state: Mutex<ZygoteState>,
@@ -173,6 +175,7 @@ impl Zygote {
             lacked: Notify::new(),
             condemned: Notify::new(),
             replaced: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
             reason: OnceLock::new(),
         }))
     }
@@ -346,9 +349,16 @@ impl Zygote {
         let _ = self.control.send_now(&message.encode(), &[]);
     }
 
-    /// Lets the workers end after their present request.
+    /// Lets the workers end after their present request, and then the zygote.
     pub(crate) fn stop(&self) {
-        let _ = self.control.send_now(&ToZygote::Stop.encode(), &[]);
+        if !self.stopped.swap(true, Ordering::Relaxed) {
+            let _ = self.control.send_now(&ToZygote::Stop.encode(), &[]);
+        }
+    }
+
+    /// Whether no request runs or waits.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.out.load(Ordering::Relaxed) == 0 && self.waiting.load(Ordering::Relaxed) == 0
     }
 
     /// Acts on a message of the zygote. `None` as the message: the zygote is gone. Returns what the

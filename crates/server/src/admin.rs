@@ -5,7 +5,7 @@
 //! not wait, hands the questions of `howdah status --json` over to the same thread.
 
 mod answer;
-mod crowd;
+mod connection_limit;
 mod http;
 
 use std::io;
@@ -21,7 +21,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use self::crowd::Crowd;
+use self::connection_limit::ConnectionLimit;
 use crate::front::{FrontShared, Stage};
 use crate::net::{Listener, ListenerSocket};
 use crate::status::Snapshot;
@@ -53,7 +53,7 @@ pub(crate) struct ControlQuestion {
 struct Admin {
     shared: Arc<FrontShared>,
     stage: watch::Receiver<Stage>,
-    crowd: Crowd,
+    limit: ConnectionLimit,
 }
 
 impl Admin {
@@ -104,11 +104,11 @@ fn run(
         .build_local(LocalOptions::default())?;
     runtime.block_on(async {
         let mut changes = stage.clone();
-        let crowd = Crowd::new(MOST_CONNECTIONS);
+        let limit = ConnectionLimit::new(MOST_CONNECTIONS);
         // A former generation answers monitors while this one starts.
         let may_wait = shared.facts.generation > 1;
         let mut started = shared.has_started.subscribe();
-        let admin = Rc::new(Admin { shared, stage, crowd });
+        let admin = Rc::new(Admin { shared, stage, limit });
         let mut waiting = Some(listeners);
         let mut acceptors = Vec::new();
         loop {
@@ -169,7 +169,7 @@ async fn serve<S>(admin: &Rc<Admin>, stream: S, is_unix: bool, received: Vec<u8>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + 'static,
 {
-    let place = admin.crowd.enter().await;
+    let place = admin.limit.enter().await;
     let admin = Rc::clone(admin);
     tokio::task::spawn_local(async move {
         http::serve(&admin, stream, (is_unix, received), place).await;

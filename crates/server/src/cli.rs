@@ -9,7 +9,9 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use howdah_config::{AccessTarget, Config, Count, ListenAddress, Listener, listen_addresses};
+use howdah_config::{
+    AccessTarget, Config, Count, ListenAddress, ListenerSettings, listen_addresses,
+};
 
 use crate::explain::{self, ExplainRequest};
 use crate::import;
@@ -23,7 +25,7 @@ const EXIT_USAGE: u8 = 2;
 
 /// A server for PHP sites.
 #[derive(Debug, Parser)]
-#[command(name = "howdah", version, disable_help_subcommand = true)]
+#[command(name = "howdah", version)]
 struct CommandLine {
     #[command(subcommand)]
     task: CliTask,
@@ -180,13 +182,13 @@ struct ListenAddresses {
 
 impl ListenAddresses {
     /// The listeners. Those without a scheme are for TLS if `tls` says so, or by their port.
-    fn listeners(self, tls: bool) -> impl Iterator<Item = Listener> {
+    fn listeners(self, tls: bool) -> impl Iterator<Item = ListenerSettings> {
         let ListenAddresses { addresses, is_https } = self;
         addresses.into_iter().map(move |address| {
-            let listener = Listener::new(absolute_address(address));
+            let listener = ListenerSettings::new(absolute_address(address));
             let is_tcp = matches!(listener.address, ListenAddress::Tcp(_));
             let tls = is_https.unwrap_or(listener.tls || (tls && is_tcp));
-            Listener { tls, ..listener }
+            ListenerSettings { tls, ..listener }
         })
     }
 }
@@ -300,8 +302,8 @@ impl SiteArguments {
 impl ImportArguments {
     fn run(self) -> Result<(), CommandError> {
         let ImportSource::Fpm { files } = self.from;
-        let read = |path: &PathBuf| Ok((path.display().to_string(), import::read(path)?));
-        let files: Result<Vec<_>, String> = files.iter().map(read).collect();
+        let files: Result<Vec<_>, String> =
+            files.iter().map(|path| import::fpm::read(path)).collect();
         let imported = import::fpm::import(&files.map_err(CommandError::Failed)?);
         for remark in &imported.remarks {
             eprintln!("howdah: {remark}");
@@ -476,7 +478,8 @@ mod tests {
             ("https://127.0.0.1:1", false, true),
             ("unix:/run/a.sock", true, false),
         ] {
-            let listeners: Vec<Listener> = listen(text).unwrap().listeners(internal).collect();
+            let listeners: Vec<ListenerSettings> =
+                listen(text).unwrap().listeners(internal).collect();
             assert_eq!(listeners[0].tls, expected, "{text} {internal}");
         }
     }

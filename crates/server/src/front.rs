@@ -4,13 +4,14 @@
 mod challenges;
 mod clock;
 mod control;
-mod crowd;
 mod demands;
 mod keys;
 pub(crate) mod lanes;
 mod media_types;
 mod memory;
+mod most_connections;
 pub(crate) mod pulse;
+mod retirement;
 mod room;
 mod scaling;
 mod shared;
@@ -42,6 +43,8 @@ use self::control::Control;
 pub(crate) use self::demands::Demands;
 pub(crate) use self::media_types::use_media_types;
 use self::pulse::Pulse;
+pub(crate) use self::retirement::OnlyTunnels;
+use self::retirement::PoolRetirement;
 use self::room::Room;
 pub(crate) use self::shared::{FrontShared, Stage};
 pub(crate) use self::thread::Thread;
@@ -251,6 +254,7 @@ fn share(
         challenges: Challenges::default(),
         cached_descriptors: room.cached,
         most_connections: room.connections,
+        accept_failed: Mutex::default(),
         crowded: (0..threads).map(|_| Notify::new()).collect(),
         sites,
         has_upstreams: config.sites.iter().any(|site| !site.upstreams.is_empty()),
@@ -259,6 +263,7 @@ fn share(
         pools,
         pool_users,
         others: AtomicUsize::new(threads - 1),
+        retirement: PoolRetirement::new(threads),
         log,
         access,
         loads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),

@@ -18,7 +18,7 @@ pub(crate) struct Imported {
 ///
 /// # Errors
 /// The reason, as text for the operator.
-pub(crate) fn read(path: &Path) -> Result<String, String> {
+fn read(path: &Path) -> Result<String, String> {
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     String::from_utf8(bytes).map_err(|_| format!("{}: this is not UTF-8 text", path.display()))
 }

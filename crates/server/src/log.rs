@@ -22,7 +22,7 @@ pub(crate) use howdah_config::LogLevel as Level;
 use howdah_sys::process::Exit;
 
 pub(crate) use self::line::timestamp;
-use self::line::{Subject, line};
+use self::line::{Subject, line, lines};
 use self::repeats::{LineSubject, Repeats};
 pub(crate) use self::site_logs::{SiteLogs, open_file};
 pub(crate) use self::system_log::LineKind;
@@ -113,11 +113,12 @@ impl ErrorLog {
         }
     }
 
-    /// As [`ErrorLog::say`], with bytes that a pool wrote. Their rate is limited elsewhere.
+    /// As [`ErrorLog::say`], with bytes that a pool wrote, all of them. Their rate is limited
+    /// elsewhere.
     pub(crate) fn quote(&self, level: Level, site: &str, what: &[u8]) {
         if level <= self.level {
             let subject = Subject { site: Some(site), client: None };
-            self.write(&line(clock(), level, subject, what));
+            lines(clock(), level, subject, what).iter().for_each(|line| self.write(line));
         }
     }
 

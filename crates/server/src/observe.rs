@@ -5,6 +5,7 @@ mod access_log;
 mod counters;
 mod directive_messages;
 mod phase;
+mod protocol_limits;
 mod request_error;
 
 pub(crate) use self::access_log::{
@@ -16,4 +17,5 @@ pub(crate) use self::counters::{
 };
 pub(crate) use self::directive_messages::{DirectiveMessage, RecentMessages};
 pub(crate) use self::phase::Phase;
+pub(crate) use self::protocol_limits::LimitCounts;
 pub(crate) use self::request_error::{RequestError, RespondError, Situation};

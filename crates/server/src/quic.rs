@@ -1,12 +1,12 @@
 //! QUIC (RFC 9000): packets of UDP to connections. The `quinn` crate keeps the protocol's state.
 //!
 //! ```text
-//! start      sockets, keys and mailboxes that the supervisor makes for every front
-//! route      connection ids, which name the endpoint that a packet is for
-//! exchange   the endpoints of a front, and packets that one gives to another
-//! letter     a packet on its way to the front of another generation
-//! socket     an endpoint's packets: its own sockets and what others give it
-//! endpoint   one for each thread and listener: handshakes, Retry
+//! start             sockets, keys and mailboxes that the supervisor makes for every front
+//! route             connection ids, which name the endpoint that a packet is for
+//! exchange          the endpoints of a front, and packets that one gives to another
+//! forwarded_packet  a packet on its way to the front of another generation
+//! socket            an endpoint's packets: its own sockets and what others give it
+//! endpoint          one for each thread and listener: handshakes, Retry
 //! ```
 //! Each thread reads sockets of its own (`SO_REUSEPORT`). The kernel chooses the socket by the
 //! client's address, which changes when the client moves; a connection stays where it began. An
@@ -15,7 +15,7 @@
 
 mod endpoint;
 mod exchange;
-mod letter;
+mod forwarded_packet;
 mod route;
 mod socket;
 mod start;

@@ -6,6 +6,7 @@
 //! written.
 
 mod caches;
+mod certificates;
 mod facts;
 mod fpm;
 pub(crate) mod metrics;

@@ -48,6 +48,9 @@ pub(crate) trait Stream {
 
     fn thread(&self) -> &Rc<Thread>;
 
+    /// The requests of the connection that have not ended.
+    fn open_requests(&self) -> &Rc<OpenRequests>;
+
     /// The other end of the connection, as it was at the connection's begin.
     fn connection_peer(&self) -> &Peer;
 

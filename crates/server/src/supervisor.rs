@@ -43,6 +43,7 @@ pub(crate) mod sockets;
 mod startup;
 mod state;
 mod takeover;
+mod unprivileged;
 pub(crate) mod upgrade;
 mod warmup;
 
@@ -162,6 +163,8 @@ enum EventSource {
     Zygote(u64, usize),
     /// The zygote that stands by in a generation's pool: generation number, pool index.
     Standby(u64, usize),
+    /// The zygote that another one forks for a generation's pool: generation number, pool index.
+    Twin(u64, usize),
     /// The log of a generation's pool: generation number, pool index.
     Lines(u64, usize),
     Check,
@@ -214,6 +217,8 @@ impl Supervisor {
                 sources.extend(
                     standby.map(|socket| (EventSource::Standby(number, position), socket.as_fd())),
                 );
+                let twin = pool.awaited_twin();
+                sources.extend(twin.map(|socket| (EventSource::Twin(number, position), socket)));
                 let lines = pool.lines.as_ref().map(AsFd::as_fd);
                 sources.extend(lines.map(|lines| (EventSource::Lines(number, position), lines)));
             }
@@ -292,6 +297,7 @@ impl Supervisor {
             EventSource::Front(number) => self.handle_front(number),
             EventSource::Zygote(number, position) => self.handle_zygote(number, position),
             EventSource::Standby(number, position) => self.handle_standby(number, position),
+            EventSource::Twin(number, position) => self.handle_twin(number, position),
             EventSource::Lines(number, position) => {
                 let log = self.log.clone();
                 let pool = self

@@ -179,7 +179,7 @@ fn is_silent(settings: &Settings) -> bool {
         && settings.substitute.is_none()
         && settings.mime.is_none()
         && settings.php.is_none()
-        && settings.ssl.as_ref().is_none_or(|ssl| ssl.script_variables().is_none())
+        && settings.ssl.as_ref().is_none_or(|ssl| ssl.leaves_variables())
         && settings.core.as_ref().is_none_or(|core| core.says_options_only())
 }
 

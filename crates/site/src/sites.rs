@@ -113,7 +113,7 @@ fn by_listener(config: &Config) -> Vec<Arc<HostNames>> {
     if config.sites.iter().all(|site| site.listen.is_empty()) {
         return vec![everywhere; config.listen.len().max(1)];
     }
-    let on = |listener: &howdah_config::Listener| {
+    let on = |listener: &howdah_config::ListenerSettings| {
         let answers = |site: &howdah_config::Site| {
             site.listen.is_empty() || site.listen.contains(&listener.address)
         };

@@ -97,6 +97,9 @@ pub fn own_variables(
         let ssl = ruled.and_then(|ruled| ruled.settings.ssl.as_ref());
         let which = ssl.and_then(|ssl| ssl.script_variables());
         tls.variables(which.unwrap_or(ScriptVariables::Connection), client.seconds(), out);
+        if ssl.is_some_and(|ssl| ssl.exports_certificates()) {
+            tls.certificates(out);
+        }
     }
     let edited = ruled.and_then(|ruled| ruled.state.request_fields.as_ref());
     if let Some(kind) = edited.unwrap_or(&request.fields).value(b"content-type") {

@@ -144,7 +144,8 @@ pub fn again_for_reading(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// `ELOOP` for a symbolic link anywhere in the path, `EXDEV` if the path leads out of the folder,
-/// or another error of `openat2(2)`.
+/// or another error of `openat2(2)`. With [`Lookup::Cached`] `WouldBlock` for everything on a file
+/// system that may hang and is mounted below the folder.
 pub fn beneath(
     folder: BorrowedFd<'_>,
     path: &CStr,
@@ -152,7 +153,7 @@ pub fn beneath(
     lookup: Lookup,
 ) -> io::Result<OwnedFd> {
     if lookup == Lookup::Cached
-        && let Some(opened) = cached(folder.as_raw_fd(), path, access.flags(), BENEATH)
+        && let Some(opened) = cached_below(folder.as_raw_fd(), path, access.flags(), BENEATH)
     {
         return opened;
     }
@@ -175,6 +176,7 @@ pub fn beneath(
 ///
 /// # Errors
 /// `ELOOP` for a link (`NotADirectory` with [`Access::Folder`]), or another error of `openat(2)`.
+/// `WouldBlock` as with [`beneath`].
 pub fn step(
     folder: BorrowedFd<'_>,
     name: &CStr,
@@ -186,7 +188,7 @@ pub fn step(
     }
     let flags = access.flags() | libc::O_NOFOLLOW;
     if lookup == Lookup::Cached
-        && let Some(opened) = cached(folder.as_raw_fd(), name, flags, 0)
+        && let Some(opened) = cached_below(folder.as_raw_fd(), name, flags, 0)
     {
         return opened;
     }
@@ -216,6 +218,29 @@ pub mod errno {
     pub use libc::{
         EACCES, ELOOP, EMFILE, ENAMETOOLONG, ENFILE, ENODEV, ENOENT, ENOTDIR, ENXIO, EPERM, EXDEV,
     };
+}
+
+/// As [`cached`], for a path below `folder`: `WouldBlock` if the path leads to a file system that
+/// may hang from one that may not. What the kernel has in memory of it is no answer.
+fn cached_below(
+    folder: RawFd,
+    path: &CStr,
+    flags: libc::c_int,
+    resolve: u64,
+) -> Option<io::Result<OwnedFd>> {
+    // Without a mount on the way, which is usual, one call does.
+    match cached(folder, path, flags, resolve | libc::RESOLVE_NO_XDEV)? {
+        Err(error) if error.raw_os_error() == Some(libc::EXDEV) => {}
+        opened => return Some(opened),
+    }
+    // A mount is on the way, or the path leads out of the folder. A file that is only pointed to is
+    // not opened by its file system.
+    let kept = libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_DIRECTORY;
+    match cached(folder, path, libc::O_PATH | flags & kept, resolve)? {
+        Ok(found) if remote::may_hang(found.as_fd()) => Some(Err(io::ErrorKind::WouldBlock.into())),
+        Ok(_) => cached(folder, path, flags, resolve),
+        Err(error) => Some(Err(error)),
+    }
 }
 
 /// Opens a path by what the kernel has in memory. `None`: the kernel or a sandbox does not know

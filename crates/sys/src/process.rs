@@ -153,6 +153,15 @@ pub fn reap() -> io::Result<Option<(Pid, ChildChange)>> {
     }
 }
 
+/// Whether the process is a child of this one that was not reaped yet.
+pub fn is_child(pid: Pid) -> bool {
+    // SAFETY: an all-zero `siginfo_t` is valid memory.
+    let mut state: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: `state` is live. Nothing is reaped.
+    unsafe { libc::waitid(libc::P_PID, pid.number(), &raw mut state, options) == 0 }
+}
+
 /// Waits until a child has ended, and reaps it.
 ///
 /// # Errors
@@ -376,6 +385,19 @@ mod tests {
             assert!(fork(&[], || 0).is_err());
             drop(done);
         });
+    }
+
+    #[test]
+    fn a_child_is_one_until_it_is_reaped() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_number(child.id()).unwrap();
+        assert!(is_child(pid) && is_child(pid));
+        assert!(!is_child(own_pid()));
+        assert!(child.wait().unwrap().success());
+        assert!(!is_child(pid));
     }
 
     #[test]

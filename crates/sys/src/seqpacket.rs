@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use crate::process::Pid;
 use crate::{check, check_size};
 
 /// Largest number of descriptors in one message (`SCM_MAX_FD`).
@@ -167,6 +168,59 @@ impl SeqPacket {
         }
     }
 
+    /// Has the kernel name the sender of each message, for [`SeqPacket::receive_with_sender`]. Call
+    /// it before the peer can send.
+    ///
+    /// # Errors
+    /// The error of `setsockopt(2)`.
+    pub fn ask_for_senders(&self) -> io::Result<()> {
+        let on: libc::c_int = 1;
+        // SAFETY: the option is a live number of the stated size.
+        check(unsafe {
+            libc::setsockopt(
+                self.0.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PASSCRED,
+                (&raw const on).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        })?;
+        Ok(())
+    }
+
+    /// As [`SeqPacket::receive_bytes`], with the process that sent the message, as the kernel knows
+    /// it. `None` at the end of the stream, and without [`SeqPacket::ask_for_senders`].
+    ///
+    /// # Errors
+    /// The error of `recvmsg(2)`.
+    pub fn receive_with_sender(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<Pid>)> {
+        // Room for the sender alone: the kernel closes descriptors for which there is none.
+        let mut control = [0_u64; 4];
+        let mut part = libc::iovec {
+            iov_base: buffer.as_mut_ptr().cast(),
+            iov_len: buffer.len(),
+        };
+        // SAFETY: an all-zero `msghdr` is valid.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = &raw mut part;
+        header.msg_iovlen = 1;
+        header.msg_control = control.as_mut_ptr().cast();
+        header.msg_controllen = size_of_val(&control);
+        let length = loop {
+            // SAFETY: the header points to live, writable buffers of the stated sizes.
+            let got = unsafe {
+                libc::recvmsg(self.0.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC)
+            };
+            match check_size(got) {
+                Ok(length) => break length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        };
+        // SAFETY: the kernel filled in `header` and its control data just now.
+        Ok((length, unsafe { sender(&header) }.filter(|_| length > 0)))
+    }
+
     /// Reads the first bytes of the next message and leaves the message in the queue. Never waits.
     ///
     /// # Errors
@@ -281,6 +335,28 @@ unsafe fn passed_descriptors(header: &libc::msghdr) -> Vec<OwnedFd> {
     descriptors
 }
 
+/// Returns the sender of a message, if the kernel has named it.
+///
+/// # Safety
+/// `header` must be as `recvmsg` left it, with its control buffer alive.
+unsafe fn sender(header: &libc::msghdr) -> Option<Pid> {
+    // SAFETY: the first entry, if there is one, is inside msg_controllen; its kind and its length
+    // are checked before it is read.
+    let pid = unsafe {
+        let entry = libc::CMSG_FIRSTHDR(header);
+        let wanted = libc::CMSG_LEN(size_of::<libc::ucred>() as u32) as usize;
+        if entry.is_null()
+            || (*entry).cmsg_level != libc::SOL_SOCKET
+            || (*entry).cmsg_type != libc::SCM_CREDENTIALS
+            || (*entry).cmsg_len < wanted
+        {
+            return None;
+        }
+        libc::CMSG_DATA(entry).cast::<libc::ucred>().read_unaligned().pid
+    };
+    Pid::from_number(u32::try_from(pid).ok()?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -332,6 +408,25 @@ mod tests {
         assert_eq!(&buffer[..length], b"laden");
         // The end of the pipe: nobody holds its writing end.
         assert_eq!(reader.read(&mut [0; 1]).unwrap(), 0);
+    }
+
+    #[test]
+    fn the_kernel_names_the_sender_and_closes_what_it_sends() {
+        let (left, right) = SeqPacket::pair().unwrap();
+        left.send(b"before", &[]).unwrap();
+        assert_eq!(right.receive_with_sender(&mut [0; 16]).unwrap(), (6, None));
+        right.ask_for_senders().unwrap();
+        let (mut reader, writer) = io::pipe().unwrap();
+        left.send(b"laden", &[writer.as_fd()]).unwrap();
+        drop(writer);
+        let mut buffer = [0; 16];
+        let (length, sender) = right.receive_with_sender(&mut buffer).unwrap();
+        assert_eq!(&buffer[..length], b"laden");
+        assert_eq!(sender.unwrap().number(), std::process::id());
+        // The end of the pipe: nobody holds its writing end.
+        assert_eq!(reader.read(&mut [0; 1]).unwrap(), 0);
+        drop(left);
+        assert_eq!(right.receive_with_sender(&mut buffer).unwrap(), (0, None));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use self::rates::Rates;
 use self::screen::View;
-use self::state::Status;
+use self::state::ShownServer;
 
 /// Time between two questions to the server.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -43,7 +43,7 @@ pub fn run(mut ask: impl FnMut() -> Result<String, String>) -> Result<(), String
         );
     }
     // Before the screen is taken: a mistake in the command line is told as usual.
-    let first = Status::parse(&ask()?)?;
+    let first = ShownServer::parse(&ask()?)?;
     let ends = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&ends))
@@ -59,7 +59,7 @@ pub fn run(mut ask: impl FnMut() -> Result<String, String>) -> Result<(), String
 /// Draws until the end.
 fn show(
     terminal: &mut DefaultTerminal,
-    first: Status,
+    first: ShownServer,
     ask: &mut impl FnMut() -> Result<String, String>,
     ends: &AtomicBool,
 ) -> io::Result<()> {
@@ -76,16 +76,16 @@ fn show(
         if event::poll(wait)? {
             match event::read()? {
                 Event::Key(key) if key.kind == KeyEventKind::Press => match action(key) {
-                    Action::Quit => return Ok(()),
-                    Action::Move(lines) => view.scroll(lines),
-                    Action::Nothing => {}
+                    KeyAction::Quit => return Ok(()),
+                    KeyAction::Move(lines) => view.scroll(lines),
+                    KeyAction::Nothing => {}
                 },
                 // Anything else, such as a new size, is drawn.
                 _ => {}
             }
         }
         if asked.elapsed() >= INTERVAL {
-            view.update(ask().and_then(|text| Status::parse(&text)));
+            view.update(ask().and_then(|text| ShownServer::parse(&text)));
             asked = Instant::now();
         }
     }
@@ -94,7 +94,7 @@ fn show(
 
 /// The meaning of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Action {
+enum KeyAction {
     Quit,
     /// Scrolls the workers by this number of lines.
     Move(isize),
@@ -104,18 +104,18 @@ enum Action {
 /// Lines of a page of workers.
 const PAGE: isize = 10;
 
-fn action(key: KeyEvent) -> Action {
+fn action(key: KeyEvent) -> KeyAction {
     let has_control = key.modifiers.contains(KeyModifiers::CONTROL);
     match key.code {
-        KeyCode::Char('c') if has_control => Action::Quit,
-        KeyCode::Char('q') | KeyCode::Esc => Action::Quit,
-        KeyCode::Down | KeyCode::Char('j') => Action::Move(1),
-        KeyCode::Up | KeyCode::Char('k') => Action::Move(-1),
-        KeyCode::PageDown | KeyCode::Char(' ') => Action::Move(PAGE),
-        KeyCode::PageUp => Action::Move(-PAGE),
-        KeyCode::Home => Action::Move(isize::MIN),
-        KeyCode::End => Action::Move(isize::MAX),
-        _ => Action::Nothing,
+        KeyCode::Char('c') if has_control => KeyAction::Quit,
+        KeyCode::Char('q') | KeyCode::Esc => KeyAction::Quit,
+        KeyCode::Down | KeyCode::Char('j') => KeyAction::Move(1),
+        KeyCode::Up | KeyCode::Char('k') => KeyAction::Move(-1),
+        KeyCode::PageDown | KeyCode::Char(' ') => KeyAction::Move(PAGE),
+        KeyCode::PageUp => KeyAction::Move(-PAGE),
+        KeyCode::Home => KeyAction::Move(isize::MIN),
+        KeyCode::End => KeyAction::Move(isize::MAX),
+        _ => KeyAction::Nothing,
     }
 }
 
@@ -127,9 +127,9 @@ mod tests {
     fn keys() {
         let key = |code, modifiers| action(KeyEvent::new(code, modifiers));
         let none = KeyModifiers::NONE;
-        assert_eq!(key(KeyCode::Char('q'), none), Action::Quit);
-        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), Action::Quit);
-        assert_eq!(key(KeyCode::Char('c'), none), Action::Nothing);
-        assert_eq!(key(KeyCode::Down, none), Action::Move(1));
+        assert_eq!(key(KeyCode::Char('q'), none), KeyAction::Quit);
+        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), KeyAction::Quit);
+        assert_eq!(key(KeyCode::Char('c'), none), KeyAction::Nothing);
+        assert_eq!(key(KeyCode::Down, none), KeyAction::Move(1));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::state::Status;
+use crate::state::ShownServer;
 
 /// Events per second.
 #[derive(Debug, Clone, Default)]
@@ -17,7 +17,7 @@ pub(crate) struct Rates {
 
 impl Rates {
     /// Compares `now` with an earlier state. What was not there before has no rate.
-    pub(crate) fn of(before: &Status, now: &Status) -> Rates {
+    pub(crate) fn of(before: &ShownServer, now: &ShownServer) -> Rates {
         let passed = now.time - before.time;
         if passed <= 0.0 {
             return Rates::default();
@@ -52,7 +52,7 @@ impl Rates {
     }
 }
 
-fn workers(status: &Status) -> impl Iterator<Item = (u64, f64)> {
+fn workers(status: &ShownServer) -> impl Iterator<Item = (u64, f64)> {
     let pools = status.sites.iter().filter_map(|site| site.pool.as_ref());
     pools.flat_map(|pool| pool.workers.iter().map(|worker| (worker.pid, worker.cpu)))
 }
@@ -61,12 +61,12 @@ fn workers(status: &Status) -> impl Iterator<Item = (u64, f64)> {
 mod tests {
     use super::*;
 
-    fn status(time: f64, requests: u64, cpu: f64) -> Status {
+    fn status(time: f64, requests: u64, cpu: f64) -> ShownServer {
         let text = format!(
             r#"{{"time": {time}, "requests": {requests}, "sites": [{{"name": "shop",
                 "requests": {requests}, "pool": {{"workers": [{{"pid": 7, "cpu": {cpu}}}]}}}}]}}"#
         );
-        Status::parse(&text).unwrap()
+        ShownServer::parse(&text).unwrap()
     }
 
     #[test]

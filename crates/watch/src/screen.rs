@@ -8,12 +8,12 @@ use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table};
 
 use crate::printed::{size, visible};
 use crate::rates::Rates;
-use crate::state::{Histogram, Site, Status, Worker};
+use crate::state::{ShownServer, ShownSite, ShownTimes, ShownWorker};
 
 /// The content of the screen.
 #[derive(Debug)]
 pub(crate) struct View {
-    pub(crate) status: Status,
+    pub(crate) status: ShownServer,
     pub(crate) rates: Rates,
     /// Why there is no newer state.
     pub(crate) problem: Option<String>,
@@ -23,7 +23,7 @@ pub(crate) struct View {
 
 impl View {
     /// Takes a new state, or the reason why there is none.
-    pub(crate) fn update(&mut self, asked: Result<Status, String>) {
+    pub(crate) fn update(&mut self, asked: Result<ShownServer, String>) {
         match asked {
             Ok(status) => {
                 self.rates = Rates::of(&self.status, &status);
@@ -115,7 +115,7 @@ fn site_table(view: &View) -> Table<'static> {
     table("sites", &SITE_COLUMNS, rows)
 }
 
-fn site_row(site: &Site, rates: &Rates) -> Row<'static> {
+fn site_row(site: &ShownSite, rates: &Rates) -> Row<'static> {
     let class = |name: &str| site.classes.get(name).copied().unwrap_or(0);
     let rate = rates.site(&site.name).map_or("-".to_owned(), |rate| format!("{rate:.1}"));
     let mut cells = vec![
@@ -154,8 +154,8 @@ const WORKER_COLUMNS: [(&str, u16); 8] = [
 
 /// All workers with the names of their sites: those that run a script first, the longest ones
 /// before.
-fn workers(status: &Status) -> Vec<(String, Worker)> {
-    let mut workers: Vec<(String, Worker)> = Vec::new();
+fn workers(status: &ShownServer) -> Vec<(String, ShownWorker)> {
+    let mut workers: Vec<(String, ShownWorker)> = Vec::new();
     for site in &status.sites {
         let all = site.pool.iter().flat_map(|pool| &pool.workers);
         workers.extend(all.map(|worker| (site.name.clone(), worker.clone())));
@@ -171,7 +171,7 @@ fn workers(status: &Status) -> Vec<(String, Worker)> {
     workers
 }
 
-fn worker_table(workers: &[(String, Worker)], view: &View, room: usize) -> Table<'static> {
+fn worker_table(workers: &[(String, ShownWorker)], view: &View, room: usize) -> Table<'static> {
     let shown = workers.iter().skip(view.first).take(room);
     let rows = shown.map(|(site, worker)| worker_row(site, worker, &view.rates));
     let title = match workers.len() > room {
@@ -181,7 +181,7 @@ fn worker_table(workers: &[(String, Worker)], view: &View, room: usize) -> Table
     table(&title, &WORKER_COLUMNS, rows)
 }
 
-fn worker_row(site: &str, worker: &Worker, rates: &Rates) -> Row<'static> {
+fn worker_row(site: &str, worker: &ShownWorker, rates: &Rates) -> Row<'static> {
     let share = rates.worker(worker.pid);
     let request = match (&worker.method, &worker.url) {
         (Some(method), Some(url)) => format!(" {} {}", visible(method), visible(url)),
@@ -226,7 +226,7 @@ fn right(value: impl ToString) -> Cell<'static> {
 }
 
 /// The time that 95 of 100 do not exceed.
-fn quantile(histogram: &Histogram) -> String {
+fn quantile(histogram: &ShownTimes) -> String {
     match histogram.quantile(0.95) {
         _ if histogram.is_empty() => "-".to_owned(),
         None => "> 60 s".to_owned(),
@@ -289,7 +289,7 @@ mod tests {
                 {{"name": "plain"}}]}}"#,
             workers.join(",")
         );
-        let status = Status::parse(&text).unwrap();
+        let status = ShownServer::parse(&text).unwrap();
         View {
             rates: Rates::of(&status, &status),
             status,

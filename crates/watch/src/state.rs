@@ -8,45 +8,45 @@ use serde::Deserialize;
 /// The state of `howdah status --json`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Status {
+pub(crate) struct ShownServer {
     pub(crate) version: String,
     pub(crate) state: String,
     pub(crate) generation: u64,
     pub(crate) uptime: f64,
     /// Seconds since 1970.
     pub(crate) time: f64,
-    pub(crate) connections: Connections,
+    pub(crate) connections: ShownConnections,
     pub(crate) requests: u64,
     pub(crate) bytes: u64,
-    pub(crate) sites: Vec<Site>,
+    pub(crate) sites: Vec<ShownSite>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Connections {
+pub(crate) struct ShownConnections {
     pub(crate) open: u64,
 }
 
 /// A site.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Site {
+pub(crate) struct ShownSite {
     pub(crate) name: String,
     pub(crate) requests: u64,
     /// Responses by class of status.
     pub(crate) classes: BTreeMap<String, u64>,
-    pub(crate) pool: Option<Pool>,
+    pub(crate) pool: Option<ShownPool>,
 }
 
 /// A site's PHP pool.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Pool {
-    pub(crate) workers: Vec<Worker>,
+pub(crate) struct ShownPool {
+    pub(crate) workers: Vec<ShownWorker>,
     pub(crate) active: u64,
     pub(crate) queue: u64,
-    pub(crate) queue_wait: Histogram,
-    pub(crate) duration: Histogram,
+    pub(crate) queue_wait: ShownTimes,
+    pub(crate) duration: ShownTimes,
     /// Bytes.
     pub(crate) memory: u64,
     pub(crate) timeouts: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Pool {
 /// A worker of a pool. Times are in seconds, sizes in bytes.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Worker {
+pub(crate) struct ShownWorker {
     pub(crate) pid: u64,
     /// `idle` or `running`.
     pub(crate) state: String,
@@ -73,31 +73,31 @@ pub(crate) struct Worker {
 /// How often which time was measured.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Histogram {
+pub(crate) struct ShownTimes {
     /// For each bound, in seconds: the number of times up to it.
     buckets: Vec<(f64, u64)>,
     count: u64,
 }
 
-impl Status {
+impl ShownServer {
     /// Reads the JSON.
     ///
     /// # Errors
     /// The text is no state of a server; the reason is text for a person.
-    pub(crate) fn parse(text: &str) -> Result<Status, String> {
+    pub(crate) fn parse(text: &str) -> Result<ShownServer, String> {
         serde_json::from_str(text).map_err(|error| {
             format!("the server's state cannot be read: {error}; is it of another version?")
         })
     }
 }
 
-impl Worker {
+impl ShownWorker {
     pub(crate) fn is_running(&self) -> bool {
         self.state == "running"
     }
 }
 
-impl Histogram {
+impl ShownTimes {
     /// Returns the bound, in seconds, below which this part of all times is; `None` without times,
     /// or beyond the last bound.
     pub(crate) fn quantile(&self, part: f64) -> Option<f64> {

@@ -8,7 +8,7 @@ use toml::de::DeValue;
 
 use super::{List, Problem, Table, ValueKind, quoted, read_string, wrong_type};
 use crate::diagnostic::MistakeCollector;
-use crate::listener::{ListenAddress, Listener, UNIX};
+use crate::listener::{ListenAddress, ListenerSettings, UNIX};
 use crate::settings::ListenerTable;
 
 /// A list of listeners: addresses, or tables with an address and settings. `":80"` is two
@@ -16,13 +16,13 @@ use crate::settings::ListenerTable;
 pub(crate) struct Listeners;
 
 impl ValueKind for Listeners {
-    type Value = Vec<Listener>;
+    type Value = Vec<ListenerSettings>;
 
     fn name() -> String {
         "a list of addresses, or of tables with the keys of [listeners](#listeners)".to_owned()
     }
 
-    fn show(value: &Vec<Listener>) -> String {
+    fn show(value: &Vec<ListenerSettings>) -> String {
         let addresses = value.iter().map(|listener| quoted(&listener.address.to_string()));
         format!("[{}]", addresses.collect::<Vec<_>>().join(", "))
     }
@@ -30,7 +30,7 @@ impl ValueKind for Listeners {
     fn read(
         value: &Spanned<DeValue<'_>>,
         report: &mut MistakeCollector<'_>,
-    ) -> Option<Vec<Listener>> {
+    ) -> Option<Vec<ListenerSettings>> {
         let listeners: Vec<_> =
             List::<OneListener>::read(value, report)?.into_iter().flatten().collect();
         let addresses = listeners.iter().map(|listener| &listener.address);
@@ -96,23 +96,23 @@ fn check_addresses(
 struct OneListener;
 
 impl ValueKind for OneListener {
-    type Value = Vec<Listener>;
+    type Value = Vec<ListenerSettings>;
 
     fn name() -> String {
         "an address".to_owned()
     }
 
-    fn show(_: &Vec<Listener>) -> String {
+    fn show(_: &Vec<ListenerSettings>) -> String {
         String::new()
     }
 
     fn read(
         value: &Spanned<DeValue<'_>>,
         report: &mut MistakeCollector<'_>,
-    ) -> Option<Vec<Listener>> {
+    ) -> Option<Vec<ListenerSettings>> {
         if !value.get_ref().is_table() {
             let addresses = Address::read(value, report)?;
-            return Some(addresses.into_iter().map(Listener::new).collect());
+            return Some(addresses.into_iter().map(ListenerSettings::new).collect());
         }
         let table = Table::<ListenerTable>::read(value, report)?;
         let position = |key: &str| {
@@ -145,7 +145,7 @@ impl ValueKind for OneListener {
             group,
             tls,
         } = table;
-        let listener = |address: ListenAddress| Listener {
+        let listener = |address: ListenAddress| ListenerSettings {
             tls: tls.unwrap_or(address.is_for_https()),
             address,
             proxy_protocol,

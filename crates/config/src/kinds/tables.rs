@@ -9,9 +9,10 @@ use super::names::IncludePattern;
 use super::{List, Problem, ValueKind, quoted, read_string, wrong_type};
 use crate::acme::Acme;
 use crate::diagnostic::MistakeCollector;
-use crate::section::Section;
+use crate::section::ConfigTable;
 use crate::settings::{
-    FieldRule, Http2, Http3, Lane, Limits, ListenerTable, Log, Php, ResourceLimits, Site, SiteTls,
+    ClientLimits, FieldRule, Http2, Http3, Lane, ListenerTable, Log, Php, ResourceLimits, Site,
+    SiteTls,
 };
 use crate::values::Includes;
 
@@ -19,11 +20,11 @@ use crate::values::Includes;
 pub(crate) struct Table<S>(PhantomData<S>);
 
 /// How a section is headed in the file.
-pub(crate) trait Headed: Section {
+pub(crate) trait Headed: ConfigTable {
     const HEADING: &'static str;
 }
 
-impl Headed for Limits {
+impl Headed for ClientLimits {
     const HEADING: &'static str = "[limits]";
 }
 

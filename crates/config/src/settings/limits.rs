@@ -9,7 +9,7 @@ use crate::values::{Count, Rate};
 section! {
     /// Limits on what a client may send, and on the time that it may take. Each limit names the
     /// answer to a client that exceeds it.
-    pub struct Limits {
+    pub struct ClientLimits {
         /// Connections open at once, over all listeners. At the limit, those that have been idle
         /// for longest are closed; where none is idle, new ones wait in the kernel's queue. The
         /// limit of open files (`ulimit -n`) may make the number lower, which the error log says.

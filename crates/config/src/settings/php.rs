@@ -95,14 +95,15 @@ section! {
                 which is often forgotten.";
         /// How long a script may run without a sign of life, in wall-clock time. Output that leaves
         /// PHP's buffers is a sign of life. So is `set_time_limit()`, which gives the script the
-        /// time that it names if that is longer. Beyond it the worker is killed: 504. A
-        /// `max_execution_time` in a `.htaccess` or `.user.ini` file counts as if the script had
-        /// set it at its start; that of `ini` and php.ini does not.
+        /// time that it names if that is longer. Beyond it the script ends with a fatal error, or
+        /// with its worker, which is killed two seconds later: 504. A `max_execution_time` in a
+        /// `.htaccess` or `.user.ini` file counts as if the script had set it at its start; that of
+        /// `ini` and php.ini does not.
         request_timeout ("request_timeout"): Duration as TimeSpan = Duration::from_secs(60),
             "nginx's fastcgi_read_timeout. PHP's `max_execution_time` counts only processor time \
                 and ends earlier.";
-        /// How long a script may run, whatever its signs of life. Beyond it the worker is killed:
-        /// 504, or an end of the output that the client notices.
+        /// How long a script may run, whatever its signs of life. Beyond it the script ends as
+        /// after `request_timeout`: 504, or an end of the output that the client notices.
         request_terminate_timeout ("request_terminate_timeout"):
             Option<Duration> as Optional<TimeSpan> = None,
             "Unset is one hour, or `request_timeout` if that is longer: imports, updates and \

@@ -10,7 +10,7 @@ use crate::kinds::{
     NameGlob, NamePattern, Optional, OverrideClasses, PhpTable, PlainName, RateLimit, RootPath,
     RuleLines, SymlinkPolicy, TimeSpan, TlsTable, Try, TypeGlob, UpstreamUrl,
 };
-use crate::listener::{ListenAddress, Listener};
+use crate::listener::{ListenAddress, ListenerSettings};
 use crate::section::section;
 use crate::values::{
     AccessFormat, AccessTarget, AllowOverride, ContentCoding, HostPattern, Rate, RootTemplate,
@@ -294,7 +294,7 @@ impl Site {
     }
 
     /// Whether the site answers on a listener.
-    pub fn answers_on(&self, listener: &Listener) -> bool {
+    pub fn answers_on(&self, listener: &ListenerSettings) -> bool {
         self.listen.is_empty() || self.listen.contains(&listener.address)
     }
 

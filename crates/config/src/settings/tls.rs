@@ -51,8 +51,8 @@ section! {
         /// after the handshake. Sessions of the site are kept in memory, and end with a reload. Not
         /// with `client_ca`. See [https.md](https.md).
         early_data ("early_data"): bool as Flag = false,
-            "Who has recorded such a request can send it once more to a second server with the \
-                same certificate, and most scripts were not written for that.";
+            "The server answers the same bytes once, but a client that gets no answer may send \
+                the request again after the handshake, and most scripts were not written for that.";
         /// Whether requests over http for a name of the site are redirected to https: with 301 for
         /// GET and HEAD, and 308 for others. Tokens of `/.well-known/acme-challenge/` are not,
         /// nor requests that a trusted proxy has received over https.

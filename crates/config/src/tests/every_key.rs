@@ -226,7 +226,7 @@ fn every_key_reaches_its_field() {
     assert_eq!((config.admin, config.admin_hosts), (vec![admin], vec!["monitor.example".into()]));
     assert_eq!(config.pid_file, Some(PathBuf::from("/run/p")));
     let seconds = Duration::from_secs;
-    let limits = Limits {
+    let limits = ClientLimits {
         connections: 10,
         client_connections: Count::Exactly(12),
         client_requests: Rate::new(7, 60),

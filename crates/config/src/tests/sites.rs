@@ -38,7 +38,7 @@ fn relative_paths_start_at_the_folder_of_the_file() {
 #[test]
 fn a_folder_is_served_as_the_only_site() {
     let config = Config::for_directory(Path::new("/srv/{host}"), DirectoryOptions::default());
-    let tcp = |text: &str| Listener::from(text.parse::<SocketAddr>().unwrap());
+    let tcp = |text: &str| ListenerSettings::from(text.parse::<SocketAddr>().unwrap());
     assert_eq!(config.listen, [tcp("127.0.0.1:8080")]);
     assert_eq!(config.sites.len(), 1);
     assert_eq!(config.sites[0].hosts, [HostPattern::Default]);

@@ -20,12 +20,31 @@ pub struct Config {
     strict: Option<bool>,
     /// SSLOptions StdEnvVars.
     variables: Option<ScriptVariables>,
+    /// SSLOptions ExportCertData: whether scripts get the certificates themselves.
+    certificates: Option<bool>,
 }
 
 impl Config {
     /// Returns the variables that scripts get; `None` if no directive has chosen.
     pub fn script_variables(&self) -> Option<ScriptVariables> {
         self.variables
+    }
+
+    /// Whether scripts get the certificates of both sides.
+    pub fn exports_certificates(&self) -> bool {
+        self.certificates == Some(true)
+    }
+
+    /// Whether scripts get the variables that they get without any directive.
+    pub fn leaves_variables(&self) -> bool {
+        self.variables.is_none() && !self.exports_certificates()
+    }
+
+    /// Turns all options off: an option without a sign takes the place of the others.
+    fn reset(&mut self) {
+        self.strict = Some(false);
+        self.variables = Some(ScriptVariables::ServerName);
+        self.certificates = Some(false);
     }
 
     /// Whether an unencrypted connection is refused even with `Satisfy Any`.
@@ -40,6 +59,7 @@ impl Merge for Config {
             required: add.required.as_ref().or(base.required.as_ref()).cloned(),
             strict: add.strict.or(base.strict),
             variables: add.variables.or(base.variables),
+            certificates: add.certificates.or(base.certificates),
         }
     }
 }
@@ -88,9 +108,10 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         arguments: Arguments::Raw,
         summary: "Says which variables scripts get, and how strict SSLRequireSSL is.",
         support: Support::Differs(
-            "StrictRequire is honoured; `+StdEnvVars` gives scripts all of mod_ssl's variables, \
-             `-StdEnvVars` SSL_TLS_SNI alone, and without either they get those of the connection \
-             and of the client's certificate; FakeBasicAuth is refused; the others have no effect",
+            "StrictRequire and ExportCertData are honoured; `+StdEnvVars` gives scripts all of \
+             mod_ssl's variables, `-StdEnvVars` SSL_TLS_SNI alone, and without either they get \
+             those of the connection and of the client's certificate; FakeBasicAuth is refused; \
+             the others have no effect",
         ),
         apply: ssl_options,
     },
@@ -157,18 +178,19 @@ fn ssl_options(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Compl
             _ => (None, &word[..]),
         };
         let is_on = sign != Some(b'-');
+        if sign.is_none() {
+            config.reset();
+        }
         match name {
             b"StrictRequire" => config.strict = Some(is_on),
-            // A word without a sign replaces the options set before.
-            b"StdEnvVars" | b"ExportCertData" | b"OptRenegotiate" | b"LegacyDNStringFormat" => {
-                config.strict = config.strict.filter(|_| sign.is_some());
-                if name == b"StdEnvVars" {
-                    config.variables = Some(match is_on {
-                        true => ScriptVariables::All,
-                        false => ScriptVariables::ServerName,
-                    });
-                }
+            b"StdEnvVars" => {
+                config.variables = Some(match is_on {
+                    true => ScriptVariables::All,
+                    false => ScriptVariables::ServerName,
+                });
             }
+            b"ExportCertData" => config.certificates = Some(is_on),
+            b"OptRenegotiate" | b"LegacyDNStringFormat" => {}
             b"FakeBasicAuth" if !is_on => {}
             b"FakeBasicAuth" => {
                 return Err(

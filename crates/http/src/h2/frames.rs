@@ -299,6 +299,22 @@ mod tests {
     }
 
     #[test]
+    fn a_period_may_begin_in_the_midst_of_a_frame() {
+        let bytes = [PREFACE.to_vec(), frame(RST_STREAM, 0, 4).repeat(6)].concat();
+        for split in 0..bytes.len() {
+            let mut meter = FrameMeter::new(LIMITS);
+            let first = meter.read(&bytes[..split], Duration::ZERO, 0);
+            // A frame counts with the last byte of its header.
+            let before = (split + 4).saturating_sub(PREFACE.len()) / 13;
+            assert_eq!(first.is_err(), before > 3, "{split}");
+            if first.is_ok() {
+                let second = meter.read(&bytes[split..], PERIOD, 0);
+                assert_eq!(second.is_err(), 6 - before > 3, "{split}");
+            }
+        }
+    }
+
+    #[test]
     fn continuations_are_counted_for_each_head_whatever_the_time() {
         let mut meter = FrameMeter::new(LIMITS);
         meter.read(PREFACE, Duration::ZERO, 0).unwrap();
@@ -317,6 +333,12 @@ mod tests {
         let update = frame(WINDOW_UPDATE, 0, 4);
         meter.read(&update.repeat(13), Duration::ZERO, 10 * PER_WINDOW_UPDATE).unwrap();
         let next = meter.read(&update, Duration::ZERO, 10 * PER_WINDOW_UPDATE);
+        assert_eq!(next, Err(Excess::WindowUpdates));
+        // What was sent before the period earns nothing.
+        let mut meter = FrameMeter::new(LIMITS);
+        meter.read(PREFACE, PERIOD, 10 * PER_WINDOW_UPDATE).unwrap();
+        meter.read(&update.repeat(3), PERIOD, 10 * PER_WINDOW_UPDATE).unwrap();
+        let next = meter.read(&update, PERIOD, 10 * PER_WINDOW_UPDATE);
         assert_eq!(next, Err(Excess::WindowUpdates));
     }
 }

@@ -212,6 +212,25 @@ mod tests {
     }
 
     #[test]
+    fn a_client_waits_for_100_if_it_says_so_and_has_content() {
+        let rows = [
+            ("", false, Ok(false)),
+            ("100-Continue", false, Ok(true)),
+            ("100-continue, 100-continue", false, Ok(true)),
+            ("100-continue", true, Ok(false)),
+            ("100-continue, other", false, Err(417)),
+            ("other, another", false, Err(417)),
+        ];
+        for (value, ends, expected) in rows {
+            let fields = [(&b"expect"[..], value.as_bytes())].into_iter();
+            let limits = Limits::default();
+            let waits =
+                read_request(Version::Http2, &GET, fields, ends, &limits, &mut Request::new());
+            assert_eq!(waits.map_err(|refusal| refusal.status.code()), expected, "{value} {ends}");
+        }
+    }
+
+    #[test]
     fn connect_has_an_authority_and_nothing_else() {
         let connect = PseudoFields {
             method: b"CONNECT",
@@ -327,11 +346,22 @@ mod tests {
         let long = "x".repeat(40);
         let path = format!("/{}", "x".repeat(26));
         let too_long = format!("{path}x");
+        // 64 bytes of two lines, and 36 of two others whose last value has eight.
+        let all_of = |last: usize| {
+            let (a, cookie) = (("a", &long[..27]), ("cookie", &long[..8]));
+            vec![a, a, cookie, ("cookie", &long[..last])]
+        };
         type Row<'r> = (&'r str, Vec<(&'r str, &'r str)>, bool, Option<u16>);
         let rows: Vec<Row<'_>> = vec![
             (&path, vec![], true, None),
             (&too_long, vec![], true, Some(414)),
             ("/", vec![("a", &long)], true, Some(431)),
+            ("/", vec![("a", &long[..27])], true, None),
+            ("/", vec![("a", &long[..28])], true, Some(431)),
+            ("/", vec![("cookie", &long[..10]); 2], true, None),
+            ("/", vec![("cookie", &long[..10]), ("cookie", &long[..11])], true, Some(431)),
+            ("/", all_of(8), true, None),
+            ("/", all_of(9), true, Some(431)),
             ("/", vec![("a", "1"); 3], true, None),
             ("/", vec![("a", "1"); 4], true, Some(431)),
             ("/", vec![("a", "12345678901234567890"); 4], true, Some(431)),

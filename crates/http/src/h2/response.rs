@@ -125,5 +125,6 @@ mod tests {
         assert_eq!(of(Status::OK, Method::Head, None), Some(7));
         assert_eq!(of(Status::NOT_MODIFIED, Method::Get, Some(0)), Some(7));
         assert_eq!(of(Status::NO_CONTENT, Method::Get, Some(0)), None);
+        assert_eq!(of(Status::EARLY_HINTS, Method::Get, None), None);
     }
 }

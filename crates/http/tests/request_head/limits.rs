@@ -73,14 +73,19 @@ fn parsing_again_is_worth_it_only_at_the_end_of_a_line_or_over_a_limit() {
         fields_total: 60,
         ..Limits::default()
     };
-    let table: [(&[u8], usize, bool); 8] = [
+    let table: [(&[u8], usize, bool); 13] = [
         (b"GET /", 0, true),
         (b"GET / ", 5, false),
         (b"GET / HTTP/1.1\r", 5, false),
         (b"GET / HTTP/1.1\r\n", 15, true),
         (b"GET / HTTP/1.1\r\nHost: h", 16, false),
         (b"GET / HTTP/1.1\r\nHost: h\r\n\r\n", 17, true),
+        (b"GET /0123456789abcde", 19, false),
         (b"GET /0123456789abcdef", 20, true),
+        (b"GET / HTTP/1.1\r\nA: 0123456789abcdefg", 17, false),
+        (b"GET / HTTP/1.1\r\nA: 0123456789abcdefgh", 17, true),
+        (b"GET / HTTP/1.1\r\nA: 0123456789\r\nB: 0123456789\r\nC: 0123456789a", 50, false),
+        (b"GET / HTTP/1.1\r\nA: 0123456789\r\nB: 0123456789\r\nC: 0123456789ab", 50, true),
         (b"a", 9, false),
     ];
     for (buf, seen, worth) in table {

@@ -8,9 +8,9 @@ use howdah_ipc::control::FromZygote;
 use howdah_sys::process::set_name;
 use howdah_sys::signal::{SIGKILL, SIGTERM};
 
-use super::{RegionState, Zygote};
+use super::{RegionState, RunningZygote};
 use crate::log::{self, Level};
-use crate::process::{self, Fork, Pid};
+use crate::process::{self, Fork, RawPid};
 use crate::worker::{self, WorkerOrders};
 
 /// The name of workers.
@@ -31,10 +31,10 @@ pub(super) enum Staffing {
     /// Some workers can be forked only after this time.
     Later(Duration),
     /// This process is the child that becomes worker `index`.
-    Child { index: usize, parent: Pid },
+    Child { index: usize, parent: RawPid },
 }
 
-impl Zygote {
+impl RunningZygote {
     /// Forks the missing workers.
     pub(super) fn staff(&mut self) -> io::Result<Staffing> {
         let now = Instant::now();
@@ -88,8 +88,8 @@ impl Zygote {
 
     /// Turns the child into a worker: keeps the descriptors and memory that a worker needs, and
     /// drops everything that a script could use against the pool.
-    pub(super) fn become_worker(self, index: usize, parent: Pid) -> ! {
-        let Zygote {
+    pub(super) fn become_worker(self, index: usize, parent: RawPid) -> ! {
+        let RunningZygote {
             engine,
             front,
             signals,
@@ -142,7 +142,7 @@ impl Zygote {
                 return Ok(());
             };
             let is_it =
-                |worker: &Option<(Pid, Instant)>| worker.is_some_and(|(pid, _)| pid == child);
+                |worker: &Option<(RawPid, Instant)>| worker.is_some_and(|(pid, _)| pid == child);
             let Some(index) = self.workers.iter().position(is_it) else {
                 continue;
             };
@@ -197,6 +197,6 @@ impl Zygote {
 }
 
 /// The number of a process in messages.
-pub(super) fn number(pid: Pid) -> u64 {
+pub(super) fn number(pid: RawPid) -> u64 {
     u64::try_from(pid).unwrap_or(0)
 }

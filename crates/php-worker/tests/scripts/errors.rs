@@ -14,7 +14,7 @@ fn a_missing_script_is_not_found() {
     let script = Script::new("").run("missing.php");
     let response = script.response();
     assert_eq!((response.status, response.body.as_str()), (404, "File not found.\n"));
-    assert_contains(&response.log, "notice: script not found, while running ");
+    assert_contains(&response.log, "notice: script not found, worker ");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn warnings_are_logged_and_the_script_goes_on() {
         lines.next().unwrap(),
         "warning: PHP Warning:  Undefined variable $undefined in ",
     );
-    assert_contains(lines.next().unwrap(), "notice: mine, while running ");
+    assert_contains(lines.next().unwrap(), "notice: mine, worker ");
 }
 
 #[test]

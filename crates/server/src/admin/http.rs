@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::Admin;
 use super::answer::{self, AdminAnswer};
-use super::crowd::CrowdPlace;
+use super::connection_limit::ConnectionPlace;
 
 /// Time in which a request must arrive and its answer must be taken.
 const TIME: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ pub(super) async fn serve<S>(
     admin: &Admin,
     mut stream: S,
     (is_unix, received): (bool, Vec<u8>),
-    mut place: CrowdPlace,
+    mut place: ConnectionPlace,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {

@@ -2,8 +2,8 @@
 //! (RFC 9110 §7.8, RFC 8441).
 //!
 //! ```text
-//! client (a protocol's TunnelEnd) ──▶ Way ──▶ upstream
-//!                                 ◀── Way ◀──
+//! client (a protocol's TunnelEnd) ──▶ TunnelDirection ──▶ upstream
+//!                                 ◀── TunnelDirection ◀──
 //! ```
 //! [`carry`] is the only loop that moves a tunnel's bytes. Each direction holds at most what one
 //! read returned: a side that takes nothing stops the other side's reading. An idle tunnel has no
@@ -100,8 +100,11 @@ pub(crate) async fn carry(
     let mut carrier = Carrier {
         client,
         upstream: stream,
-        up: Way::default(),
-        down: Way { pending: received, ..Way::default() },
+        up: TunnelDirection::default(),
+        down: TunnelDirection {
+            pending: received,
+            ..TunnelDirection::default()
+        },
         is_closing: false,
     };
     let mut limits = TimeLimits::new(thread, idle_timeout);
@@ -157,16 +160,16 @@ struct Carrier<'c, E> {
     client: &'c mut E,
     upstream: Box<dyn Duplex>,
     /// From the client to the upstream.
-    up: Way,
+    up: TunnelDirection,
     /// From the upstream to the client.
-    down: Way,
+    down: TunnelDirection,
     /// Nothing more is read: both sides are ended once they have taken what was read.
     is_closing: bool,
 }
 
 /// One direction.
 #[derive(Default)]
-struct Way {
+struct TunnelDirection {
     /// Bytes that were read and not taken.
     pending: Vec<u8>,
     /// Bytes of `pending` that were taken.
@@ -191,8 +194,8 @@ impl<E: TunnelEnd> Carrier<'_, E> {
             self.up.has_ended = true;
             self.down.has_ended = true;
         }
-        let mut client = Client(self.client);
-        let mut upstream = Upstream(&mut self.upstream);
+        let mut client = ClientSide(self.client);
+        let mut upstream = UpstreamSide(&mut self.upstream);
         let up = self.up.poll(&mut client, &mut upstream, context)?;
         let down = self.down.poll(&mut upstream, &mut client, context)?;
         match (up, down) {
@@ -202,7 +205,7 @@ impl<E: TunnelEnd> Carrier<'_, E> {
     }
 }
 
-impl Way {
+impl TunnelDirection {
     /// Moves bytes until one of the sides has to be waited for. Ready: the direction has ended.
     fn poll(
         &mut self,
@@ -304,9 +307,9 @@ trait Side {
     fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BrokenSide>>;
 }
 
-struct Client<'c, E>(&'c mut E);
+struct ClientSide<'c, E>(&'c mut E);
 
-impl<E: TunnelEnd> Side for Client<'_, E> {
+impl<E: TunnelEnd> Side for ClientSide<'_, E> {
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,
@@ -332,9 +335,9 @@ impl<E: TunnelEnd> Side for Client<'_, E> {
     }
 }
 
-struct Upstream<'c>(&'c mut Box<dyn Duplex>);
+struct UpstreamSide<'c>(&'c mut Box<dyn Duplex>);
 
-impl Side for Upstream<'_> {
+impl Side for UpstreamSide<'_> {
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,

@@ -9,10 +9,10 @@ use howdah_htaccess::Severity;
 use super::{CheckArguments, read_environment, say};
 use crate::check::{self, Findings};
 use crate::supervisor::CommandError;
-use crate::supervisor::generation_plan::{FormerFiles, GenerationPlan, UnusableFiles};
+use crate::supervisor::generation_plan::{GenerationPlan, UnusableFiles};
 use crate::supervisor::plan::{ServeOptions, ServePlan};
 use crate::supervisor::sockets;
-use crate::supervisor::upgrade::CLOSED_SITES;
+use crate::supervisor::upgrade;
 
 impl CheckArguments {
     pub(super) fn run(self) -> ExitCode {
@@ -44,14 +44,11 @@ impl CheckArguments {
         };
         let config = plan.load().map_err(CommandError::Config)?;
         let environment = read_environment()?;
-        let closed = std::env::var(CLOSED_SITES).ok();
-        let former = closed.as_deref().map(|names| FormerFiles {
-            closed: names.lines().map(str::to_owned).collect(),
-            ..FormerFiles::default()
-        });
+        let former = upgrade::files_of_server()
+            .map_err(|error| CommandError::Failed(format!("cannot check for a server: {error}")))?;
         let unusable_files = match &former {
             // A running server asks.
-            Some(former) => UnusableFiles::LeaveClosed(former),
+            Some(former) => UnusableFiles::KeepFormer(former),
             None => UnusableFiles::Refuse,
         };
         let mut found = GenerationPlan::find(config.clone(), &environment, unusable_files);

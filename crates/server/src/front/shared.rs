@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use howdah_config::Config;
 use howdah_files::{CompressedCache, DirectiveCache, Store};
@@ -12,6 +13,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::challenges::Challenges;
 use super::pulse::Pulse;
+use super::retirement::PoolRetirement;
 use crate::body::Storage;
 use crate::crew::Crew;
 use crate::host::Passwords;
@@ -47,6 +49,8 @@ pub(crate) struct FrontShared {
     /// Threads beside the first that have not ended. The first, which speaks to supervisor and
     /// zygotes, is the last to end.
     pub(crate) others: AtomicUsize,
+    /// What a draining front still needs its pools for.
+    pub(super) retirement: PoolRetirement,
     pub(crate) log: Arc<ErrorLog>,
     pub(crate) access: SiteLogs<LogWriter>,
     /// The connections and requests of each client.
@@ -57,6 +61,8 @@ pub(crate) struct FrontShared {
     pub(crate) cached_descriptors: usize,
     /// Connections that may be open at once.
     pub(crate) most_connections: usize,
+    /// When an error of accepting was last logged.
+    pub(crate) accept_failed: Mutex<Option<Instant>>,
     /// By thread: told that another one needs room for a connection.
     pub(crate) crowded: Vec<Notify>,
     /// Connections by thread.

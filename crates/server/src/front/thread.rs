@@ -23,7 +23,7 @@ use tokio::sync::{Notify, Semaphore, mpsc, watch};
 
 use super::challenges::Challenges;
 use super::clock::Clock;
-use super::crowd::MostConnections;
+use super::most_connections::MostConnections;
 use super::pulse::ThreadPhase;
 use super::shared::{FrontShared, Stage};
 use super::workspace::Workspace;
@@ -63,7 +63,7 @@ pub(crate) struct Thread {
     /// The number of connections that are working.
     working: Cell<usize>,
     stage: Cell<Stage>,
-    crowd: MostConnections,
+    most_connections: MostConnections,
     /// Evictions of directives that the resolution cache has followed.
     evictions: Cell<u64>,
     /// Tells connections that carry several requests at once that the stage has changed.
@@ -174,7 +174,7 @@ impl Thread {
             workspaces: RefCell::new(Vec::new()),
             working: Cell::new(0),
             stage: Cell::new(Stage::Serving),
-            crowd: MostConnections::default(),
+            most_connections: MostConnections::default(),
             evictions: Cell::new(0),
             stage_changes: Notify::new(),
             shared,

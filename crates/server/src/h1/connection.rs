@@ -27,7 +27,7 @@ use howdah_site::Site;
 use crate::body::{self, Body, PumpError, Source};
 use crate::front::{Thread, Workspace};
 use crate::h2;
-use crate::net::{ConnectionError, Patience, Peer, Timed, Transport, forwarded};
+use crate::net::{ConnectionError, Peer, Timed, Transport, forwarded};
 use crate::observe::{ConnectionFacts, Phase, RecordedResponse, RequestError, Situation};
 use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, Served};
 
@@ -101,15 +101,8 @@ pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Pe
 impl<T: Transport> H1Connection<T> {
     /// A new connection, of the task that calls this.
     pub(super) async fn new(thread: Rc<Thread>, transport: T, peer: Peer) -> H1Connection<T> {
-        let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
-        let watch = thread.watches().add(waker);
-        let limits = &thread.config().limits;
-        let patience = Patience {
-            silence: limits.send_timeout,
-            rate: limits.send_rate,
-        };
         H1Connection {
-            wire: Timed::new(transport, watch, patience),
+            wire: Timed::new(transport, thread.watches(), &thread.config().limits).await,
             proxy: peer.is_proxy.then(|| Box::new(peer.clone())),
             peer,
             thread,

@@ -37,12 +37,14 @@ impl<T: Transport> H1Connection<T> {
         };
         let sent = head.len() as u64;
         drop((head, input));
+        let only_tunnels = self.thread.only_tunnels();
         let Carried {
             received,
             sent: content,
             is_client_open,
             result,
         } = body::carry(&self.thread, tunnel, &mut end).await;
+        drop(only_tunnels);
         self.received += received;
         let after = match (&result, is_client_open) {
             (Ok(()), true) => After::Linger,

@@ -24,9 +24,9 @@ use howdah_http::h2::{Excess, FrameLimits};
 use super::outbox::{CHUNK, Chunk, Outbox};
 use super::stream;
 use super::wire::{Io, LINGER, Wire};
-use crate::front::Thread;
+use crate::front::{OnlyTunnels, Thread};
 use crate::log::Level;
-use crate::net::{Patience, Peer, Timed, Transport, Watch};
+use crate::net::{ConnectionError, Peer, Timed, Transport, Watch};
 use crate::streams::OpenRequests;
 
 /// The state that the streams of a connection share.
@@ -35,7 +35,7 @@ pub(super) struct H2Shared {
     /// The client, or the trusted proxy that the connection belongs to.
     pub(super) peer: Peer,
     pub(super) outbox: Rc<Outbox>,
-    open: Rc<OpenRequests>,
+    pub(super) open: Rc<OpenRequests>,
 }
 
 /// One client's connection.
@@ -47,6 +47,8 @@ struct H2Connection<T> {
     served: u64,
     state: H2Event,
     is_draining: bool,
+    /// The connection drains, and only tunnels are left.
+    only_tunnels: Option<OnlyTunnels>,
 }
 
 /// The event that a connection waits for.
@@ -65,14 +67,7 @@ enum H2Event {
 /// Serves one connection, whose client has chosen HTTP/2 before its first byte, to its end. The
 /// caller has counted the connection as its client's.
 pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Peer) {
-    let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
-    let watch = thread.watches().add(waker);
-    let limits = &thread.config().limits;
-    let patience = Patience {
-        silence: limits.send_timeout,
-        rate: limits.send_rate,
-    };
-    let timed = Timed::new(transport, watch, patience);
+    let timed = Timed::new(transport, thread.watches(), &thread.config().limits).await;
     serve(thread, timed, peer, Vec::new()).await;
 }
 
@@ -104,6 +99,7 @@ pub(crate) async fn serve<T: Transport>(
         served: 0,
         state: H2Event::Working,
         is_draining: false,
+        only_tunnels: None,
     };
     let mut drains = pin!(thread.drains());
     let result = poll_fn(|context| {
@@ -190,7 +186,12 @@ impl<T: Transport> H2Connection<T> {
             }
             match (written, excess) {
                 // The client is gone, or takes nothing.
-                (Poll::Ready(Err(_)), _) => return Poll::Ready(Ok(())),
+                (Poll::Ready(Err(error)), _) => {
+                    if error == ConnectionError::TimedOut {
+                        self.shared.thread.counters().count_limit("http2", "send_timeout");
+                    }
+                    return Poll::Ready(Ok(()));
+                }
                 (_, Some(excess)) if self.state != H2Event::Closing => {
                     self.shared.say_excess(excess);
                     self.close(Reason::ENHANCE_YOUR_CALM);
@@ -209,7 +210,12 @@ impl<T: Transport> H2Connection<T> {
     }
 
     /// Begins a request's task.
-    fn begin(&mut self, request: http::Request<RecvStream>, respond: SendResponse<Chunk>) {
+    fn begin(&mut self, request: http::Request<RecvStream>, mut respond: SendResponse<Chunk>) {
+        if self.is_draining && self.shared.thread.refuses_requests() {
+            // The client may send it again, on another connection (RFC 9113 §8.7).
+            return respond.send_reset(Reason::REFUSED_STREAM);
+        }
+        self.only_tunnels = None;
         if self.state != H2Event::Closing && !self.wire.borrow().lingers() {
             self.enter(H2Event::Working);
         }
@@ -241,6 +247,7 @@ impl<T: Transport> H2Connection<T> {
     /// Sets the time limit of what the connection waits for. `is_drained`: all output was written.
     /// Returns whether the limit has passed.
     fn wait(&mut self, is_drained: bool) -> bool {
+        self.note_tunnels();
         let outbox = &self.shared.outbox;
         let state = match self.state {
             H2Event::Closing => H2Event::Closing,
@@ -261,6 +268,14 @@ impl<T: Transport> H2Connection<T> {
             self.watch.arm(Instant::now(), self.patience());
         }
         closes || self.watch.is_expired()
+    }
+
+    /// Notes whether only tunnels are left of a connection that drains.
+    fn note_tunnels(&mut self) {
+        let is_so = self.is_draining && self.shared.open.are_tunnels();
+        if is_so != self.only_tunnels.is_some() {
+            self.only_tunnels = is_so.then(|| self.shared.thread.only_tunnels());
+        }
     }
 
     fn enter(&mut self, state: H2Event) {
@@ -291,6 +306,7 @@ impl<T: Transport> H2Connection<T> {
 impl H2Shared {
     fn say_excess(&self, excess: Excess) {
         let key = excess.key();
+        self.thread.counters().count_limit("http2", key);
         self.say(&format!(
             "HTTP/2 connection closed: the client sends more frames than `{key}` of [http2] allows"
         ));

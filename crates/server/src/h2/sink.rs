@@ -96,7 +96,10 @@ impl<'s> H2Sink<'s> {
 
     fn give_up_when_expired(&self) -> Poll<Result<usize, SendError>> {
         match self.pace.is_expired() {
-            Some(true) => Poll::Ready(Err(ConnectionError::TimedOut.into())),
+            Some(true) => {
+                self.pace.count_end("http2");
+                Poll::Ready(Err(ConnectionError::TimedOut.into()))
+            }
             _ => Poll::Pending,
         }
     }

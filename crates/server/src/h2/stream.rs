@@ -17,7 +17,7 @@ use super::outbox::{Chunk, SinkPlace};
 use super::sink::H2Sink;
 use crate::front::Thread;
 use crate::net::Peer;
-use crate::streams::{self, Gone, StreamContent};
+use crate::streams::{self, Gone, OpenRequests, StreamContent};
 
 /// Serves a request of the connection. `is_early`: the request came in early data.
 pub(super) async fn serve(
@@ -54,6 +54,10 @@ impl<'c> streams::Stream for H2Stream<'c> {
 
     fn thread(&self) -> &Rc<Thread> {
         &self.shared.thread
+    }
+
+    fn open_requests(&self) -> &Rc<OpenRequests> {
+        &self.shared.open
     }
 
     fn connection_peer(&self) -> &Peer {

@@ -24,7 +24,7 @@ use quinn::VarInt;
 use super::client_meter::ClientMeter;
 use super::stream;
 use super::transport::{QuicTransport, TransportFacts};
-use crate::front::Thread;
+use crate::front::{OnlyTunnels, Thread};
 use crate::log::Level;
 use crate::net::{Peer, Watch};
 use crate::streams::OpenRequests;
@@ -43,7 +43,7 @@ pub(super) struct H3Shared {
     pub(super) peer: Peer,
     connection: quinn::Connection,
     accepted: Rc<TransportFacts>,
-    open: Rc<OpenRequests>,
+    pub(super) open: Rc<OpenRequests>,
     /// The connection's task.
     task: Waker,
 }
@@ -55,6 +55,8 @@ struct H3Connection {
     shared: Rc<H3Shared>,
     served: u64,
     state: H3Event,
+    /// The client has left, and only tunnels are left.
+    only_tunnels: Option<OnlyTunnels>,
 }
 
 /// The event that a connection waits for.
@@ -106,6 +108,7 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
                 shared: Rc::clone(&shared),
                 served: 0,
                 state: H3Event::Working,
+                only_tunnels: None,
             });
             connection.serve().await
         }
@@ -113,6 +116,7 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
     let code = match end {
         ConnectionEnd::Done => Code::H3_NO_ERROR,
         ConnectionEnd::Excess(key) => {
+            thread.counters().count_limit("http3", key);
             shared.say(&format!("HTTP/3 connection closed: the client exceeds `{key}` of [http3]"));
             Code::H3_EXCESSIVE_LOAD
         }
@@ -202,7 +206,11 @@ impl H3Connection {
                 H3Event::Left if self.shared.open.count() == 0 => {
                     return Poll::Ready(ConnectionEnd::Done);
                 }
-                H3Event::Leaving | H3Event::Left => return Poll::Pending,
+                H3Event::Leaving => return Poll::Pending,
+                H3Event::Left => {
+                    self.note_tunnels();
+                    return Poll::Pending;
+                }
                 H3Event::Working | H3Event::Idle => {
                     let is_idle = self.shared.open.count() == 0;
                     self.enter(if is_idle { H3Event::Idle } else { H3Event::Working });
@@ -227,6 +235,14 @@ impl H3Connection {
             stream::serve(&shared, request, newest).await;
             drop(open);
         });
+    }
+
+    /// Notes whether only tunnels are left of a connection that brings no more requests.
+    fn note_tunnels(&mut self) {
+        let is_so = self.shared.open.are_tunnels();
+        if is_so != self.only_tunnels.is_some() {
+            self.only_tunnels = is_so.then(|| self.shared.thread.only_tunnels());
+        }
     }
 
     /// Has the client send requests elsewhere, except `more` further ones.

@@ -57,7 +57,10 @@ impl<'s> H3Sink<'s> {
         }
         self.pace.wait(context);
         match self.pace.is_expired() {
-            Some(true) => Poll::Ready(Err(ConnectionError::TimedOut.into())),
+            Some(true) => {
+                self.pace.count_end("http3");
+                Poll::Ready(Err(ConnectionError::TimedOut.into()))
+            }
             _ => Poll::Pending,
         }
     }

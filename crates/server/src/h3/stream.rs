@@ -22,7 +22,7 @@ use super::sink::H3Sink;
 use super::transport::{Newest, QuicStream as Streams, QuicTransport};
 use crate::front::Thread;
 use crate::net::Peer;
-use crate::streams::{self, Gone};
+use crate::streams::{self, Gone, OpenRequests};
 
 /// A request whose head has not been read.
 pub(super) type Unread = RequestResolver<QuicTransport, Bytes>;
@@ -153,6 +153,10 @@ impl<'c> streams::Stream for H3Stream<'c> {
 
     fn thread(&self) -> &Rc<Thread> {
         &self.shared.thread
+    }
+
+    fn open_requests(&self) -> &Rc<OpenRequests> {
+        &self.shared.open
     }
 
     fn connection_peer(&self) -> &Peer {

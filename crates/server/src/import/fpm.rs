@@ -4,13 +4,23 @@ mod directives;
 mod ini;
 
 use std::fmt::Write;
+use std::path::{self, Path};
 
-use self::directives::{Equal, find};
+use self::directives::{Equal, NO_TIME_LIMIT, find};
 use self::ini::{IniLine, lines};
 use super::Imported;
 
 /// The section of php-fpm's own settings.
 const GLOBAL: &str = "global";
+
+/// A file of php-fpm.
+#[derive(Debug)]
+pub(crate) struct FpmFile {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    /// The php.ini that php-fpm reads for the pools of this file, if it is known.
+    pub(crate) php_ini: Option<String>,
+}
 
 /// A pool as far as it was read.
 #[derive(Debug, Default)]
@@ -18,6 +28,9 @@ struct ImportedPool {
     name: String,
     /// The file that the pool begins in.
     file: String,
+    php_ini: Option<String>,
+    /// Whether `request_terminate_timeout` is there.
+    is_timed: bool,
     /// Lines of `[site.php]`, in the order of the file.
     php: Vec<(&'static str, String)>,
     /// Values of tables, as TOML: `ini`, `admin_ini`, `env`, `rlimits`.
@@ -30,11 +43,37 @@ struct ImportedPool {
     folder: Option<String>,
 }
 
-/// Imports files: name and content of each.
-pub(crate) fn import(files: &[(String, String)]) -> Imported {
+/// Reads a file of php-fpm.
+///
+/// # Errors
+/// The reason, as text for the operator.
+pub(crate) fn read(path: &Path) -> Result<FpmFile, String> {
+    Ok(FpmFile {
+        name: path.display().to_string(),
+        text: super::read(path)?,
+        php_ini: php_ini_of(path),
+    })
+}
+
+/// Returns the php.ini of Debian's php-fpm, which is beside the folder of its pools.
+fn php_ini_of(file: &Path) -> Option<String> {
+    let file = path::absolute(file).ok()?;
+    let folder = file.parent()?;
+    let folder = if folder.ends_with("pool.d") {
+        folder.parent()?
+    } else {
+        folder
+    };
+    let php_ini = folder.join("php.ini");
+    php_ini.is_file().then(|| php_ini.display().to_string())
+}
+
+/// Imports files.
+pub(crate) fn import(files: &[FpmFile]) -> Imported {
     let mut imported = Imported::default();
     let mut pools: Vec<ImportedPool> = Vec::new();
-    for (file, text) in files {
+    for read in files {
+        let FpmFile { name: file, text, .. } = read;
         let mut section = GLOBAL.to_owned();
         for (number, line) in lines(text) {
             let place = format!("{file}:{number}");
@@ -44,7 +83,7 @@ pub(crate) fn import(files: &[(String, String)]) -> Imported {
                     imported.remarks.push(format!("{place}: {}", of_the_server(&key, &value)));
                 }
                 IniLine::Value(key, value) => {
-                    let pool = pool_of(&mut pools, &section, file);
+                    let pool = pool_of(&mut pools, &section, read);
                     let value = value.replace("$pool", &section);
                     if let Some(remark) = pool.take(&key, &value) {
                         imported.remarks.push(format!("{place}: {remark}"));
@@ -56,18 +95,28 @@ pub(crate) fn import(files: &[(String, String)]) -> Imported {
             }
         }
     }
+    for ImportedPool { name, file, .. } in pools.iter().filter(|pool| !pool.is_timed) {
+        imported.remarks.push(format!(
+            "{file}: the pool {name} has no `request_terminate_timeout`: {NO_TIME_LIMIT}"
+        ));
+    }
     let is_only = pools.len() == 1;
     let texts: Vec<String> = pools.iter().map(|pool| pool.config(is_only)).collect();
     imported.config = texts.join("\n");
     imported
 }
 
-fn pool_of<'p>(pools: &'p mut Vec<ImportedPool>, name: &str, file: &str) -> &'p mut ImportedPool {
+fn pool_of<'p>(
+    pools: &'p mut Vec<ImportedPool>,
+    name: &str,
+    file: &FpmFile,
+) -> &'p mut ImportedPool {
     let known = pools.iter().position(|pool| pool.name == name);
     let position = known.unwrap_or_else(|| {
         pools.push(ImportedPool {
             name: name.to_owned(),
-            file: file.to_owned(),
+            file: file.name.clone(),
+            php_ini: file.php_ini.clone(),
             ..ImportedPool::default()
         });
         pools.len() - 1
@@ -106,10 +155,16 @@ impl ImportedPool {
         let Some(directive) = find(name) else {
             return Some(format!("`{key}` is not known as a directive of php-fpm"));
         };
+        self.is_timed |= name == "request_terminate_timeout";
         match (directive.equal)(value) {
             Equal::Key(key, value) => {
-                self.php.retain(|(known, _)| *known != key);
-                self.php.push((key, value));
+                self.set(key, value);
+                None
+            }
+            // A script that shows no sign of life has as much time as any other.
+            Equal::Time(time) => {
+                self.set("request_timeout", time.clone());
+                self.set("request_terminate_timeout", time);
                 None
             }
             Equal::Entry(table, value) if !entry.is_empty() => {
@@ -146,6 +201,11 @@ impl ImportedPool {
         }
     }
 
+    fn set(&mut self, key: &'static str, value: String) {
+        self.php.retain(|(known, _)| *known != key);
+        self.php.push((key, value));
+    }
+
     fn put(&mut self, table: &'static str, entry: &str, value: String) {
         self.tables.retain(|(known, name, _)| (*known, name.as_str()) != (table, entry));
         self.tables.push((table, entry.to_owned(), value));
@@ -179,6 +239,9 @@ impl ImportedPool {
             toml_text(&self.name),
             toml_text(&hosts)
         );
+        if let Some(file) = &self.php_ini {
+            let _ = writeln!(text, "ini_file = {}", toml_text(file));
+        }
         for (key, value) in self.php.iter().filter(|(key, _)| self.has_effect(key)) {
             let _ = writeln!(text, "{key} = {value}");
         }
@@ -236,8 +299,15 @@ mod tests {
     use super::*;
 
     fn imported(text: &str) -> Imported {
-        import(&[("www.conf".to_owned(), text.to_owned())])
+        import(&[FpmFile {
+            name: "www.conf".to_owned(),
+            text: text.to_owned(),
+            php_ini: Some("/etc/php/fpm/php.ini".to_owned()),
+        }])
     }
+
+    /// A pool without it has a remark.
+    const LIMIT: &str = "request_terminate_timeout = 60\n";
 
     #[test]
     fn what_has_an_equal_is_written() {
@@ -264,6 +334,8 @@ mod tests {
             "max_spare_workers = 4",
             "max_requests = 500",
             "request_timeout = \"2m\"",
+            "request_terminate_timeout = \"2m\"",
+            "ini_file = \"/etc/php/fpm/php.ini\"",
             "slow_after = \"5s\"",
             "slow_trace_depth = 30",
             "status_path = \"/fpm\"",
@@ -290,7 +362,7 @@ mod tests {
             ("static", &[], &["idle_timeout", "start_workers", "spare_workers"]),
         ] {
             let text = format!(
-                "[a]\npm.process_idle_timeout = 20\npm = {mode}\npm.max_children = 4\n\
+                "[a]\n{LIMIT}pm.process_idle_timeout = 20\npm = {mode}\npm.max_children = 4\n\
                  pm.start_servers = 2\npm.min_spare_servers = 1\npm.max_spare_servers = 3\n"
             );
             let Imported { config, remarks } = imported(&text);
@@ -307,7 +379,7 @@ mod tests {
     fn what_has_no_equal_is_said_with_its_line() {
         let text = "[global]\npid = /run/x\n[a]\nchroot = /srv/\nlisten.acl_users = x\n\
             nonsense = 1\n\
-            what\nclear_env = no\n";
+            what\nclear_env = no\nrequest_terminate_timeout = 0\n[b]\npm = static\n";
         let Imported { remarks, .. } = imported(text);
         for (remark, part) in remarks.iter().zip([
             "www.conf:2: `pid = /run/x` is `pid_file` at the top",
@@ -316,10 +388,12 @@ mod tests {
             "www.conf:6: `nonsense` is not known",
             "www.conf:7: `what` is no setting",
             "www.conf:8: `clear_env = no` has no equal",
+            "www.conf:9: `request_terminate_timeout = 0` has no equal: a script without a sign",
+            "www.conf: the pool b has no `request_terminate_timeout`: a script without a sign",
         ]) {
             assert!(remark.starts_with(part), "{remark}");
         }
-        assert_eq!(remarks.len(), 6, "{remarks:?}");
+        assert_eq!(remarks.len(), 8, "{remarks:?}");
     }
 
     #[test]
@@ -329,7 +403,7 @@ mod tests {
             ("[a]\nchdir = /app\nchroot = /srv/\n", "chdir = \"/srv/app\""),
             ("[a]\nchroot = /srv\nchdir = /\n", "chdir = \"/srv/\""),
         ] {
-            let Imported { config, remarks } = imported(text);
+            let Imported { config, remarks } = imported(&format!("{text}{LIMIT}"));
             assert!(config.lines().any(|found| found == line), "{line} in\n{config}");
             howdah_config::Config::parse(&config, "x.toml")
                 .unwrap_or_else(|error| panic!("{error}"));

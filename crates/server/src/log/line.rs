@@ -30,6 +30,8 @@ fn date(days: u64) -> (u64, u64, u64) {
 /// Maximum bytes of a line with its line feed. A longer line is cut and ends with [`CUT`].
 const LONGEST_LINE: usize = super::target::ONE_PIECE;
 const CUT: &[u8] = b" [cut]\n";
+/// Begins the text of a line that goes on with the one before.
+const CONTINUED: &[u8] = b"(continued) ";
 
 /// The site and the client that a line is about.
 #[derive(Debug, Clone, Copy, Default)]
@@ -41,10 +43,55 @@ pub(super) struct Subject<'l> {
 }
 
 /// Formats `TIME LEVEL [client ADDRESS] SITE: TEXT` with a line feed.
+pub(super) fn line(microseconds: u64, level: Level, subject: Subject<'_>, what: &[u8]) -> Vec<u8> {
+    let mut line = beginning(microseconds, level, subject);
+    escape(&mut line, what);
+    if line.len() >= LONGEST_LINE {
+        let mut end = LONGEST_LINE - CUT.len();
+        while line[end] & 0xC0 == 0x80 {
+            end -= 1; // not within a character
+        }
+        line.truncate(end);
+        line.extend_from_slice(CUT);
+    } else {
+        line.push(b'\n');
+    }
+    line
+}
+
+/// Formats a text of any length: as [`line`], and where that would cut it, as several lines.
+pub(super) fn lines(
+    microseconds: u64,
+    level: Level,
+    subject: Subject<'_>,
+    what: &[u8],
+) -> Vec<Vec<u8>> {
+    let beginning = beginning(microseconds, level, subject);
+    let mut text = Vec::with_capacity(what.len());
+    escape(&mut text, what);
+    let (mut rest, mut mark) = (text.as_slice(), &b""[..]);
+    let mut lines = Vec::new();
+    loop {
+        // A site's name is a fraction of a line.
+        let room = LONGEST_LINE.saturating_sub(beginning.len() + mark.len() + 1).max(4);
+        let mut end = rest.len().min(room);
+        while rest.get(end).is_some_and(|byte| byte & 0xC0 == 0x80) {
+            end -= 1; // not within a character
+        }
+        let (now, later) = rest.split_at(end);
+        lines.push([&beginning, mark, now, b"\n"].concat());
+        if later.is_empty() {
+            return lines;
+        }
+        (rest, mark) = (later, CONTINUED);
+    }
+}
+
+/// Returns a line up to its text.
 ///
 /// A site has no brackets in its name. Therefore no text that a pool writes looks like a line about
 /// a client.
-pub(super) fn line(microseconds: u64, level: Level, subject: Subject<'_>, what: &[u8]) -> Vec<u8> {
+fn beginning(microseconds: u64, level: Level, subject: Subject<'_>) -> Vec<u8> {
     let mut line = format!("{} {} ", timestamp(microseconds), level.name()).into_bytes();
     let Subject { site, client } = subject;
     match client {
@@ -60,17 +107,6 @@ pub(super) fn line(microseconds: u64, level: Level, subject: Subject<'_>, what: 
     if let Some(site) = site {
         line.extend_from_slice(site.as_bytes());
         line.extend_from_slice(b": ");
-    }
-    escape(&mut line, what);
-    if line.len() >= LONGEST_LINE {
-        let mut end = LONGEST_LINE - CUT.len();
-        while line[end] & 0xC0 == 0x80 {
-            end -= 1; // not within a character
-        }
-        line.truncate(end);
-        line.extend_from_slice(CUT);
-    } else {
-        line.push(b'\n');
     }
     line
 }
@@ -143,6 +179,26 @@ mod tests {
         let text = ["a\nb\x1b[2Jc\u{9b}\u{e4}".as_bytes(), b"\xff"].concat();
         let expected = "1970-01-01T00:00:00.000Z info a\\nb\\x1b[2Jc\\x9b\u{e4}\\xff\n";
         assert_eq!(line(0, Level::Info, Subject::default(), &text), expected.as_bytes());
+    }
+
+    #[test]
+    fn a_long_text_of_a_pool_is_written_whole() {
+        let subject = Subject { site: Some("shop"), client: None };
+        for filler in ["x", "\u{e4}", "\u{1f418}", "\u{9b}", "\n"] {
+            for shift in 0..4 {
+                let text = "x".repeat(shift) + &filler.repeat(5000);
+                let lines = lines(0, Level::Info, subject, text.as_bytes());
+                assert!(lines.len() > 1 && lines.iter().all(|line| line.len() <= LONGEST_LINE));
+                let texts = lines.iter().map(|line| str::from_utf8(line).unwrap().trim_end());
+                let texts = texts.map(|line| line.split_once(" shop: ").unwrap().1);
+                let whole: String =
+                    texts.map(|text| text.strip_prefix("(continued) ").unwrap_or(text)).collect();
+                let escaped = text.replace('\u{9b}', "\\x9b").replace('\n', "\\n");
+                assert_eq!(whole, escaped);
+            }
+        }
+        let short = lines(0, Level::Info, subject, b"it broke");
+        assert_eq!(short, [line(0, Level::Info, subject, b"it broke")]);
     }
 
     #[test]

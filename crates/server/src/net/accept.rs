@@ -9,9 +9,11 @@ use std::io;
 use std::os::fd::AsFd;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use howdah_config::ListenAddress;
 use howdah_sys::poll;
 use howdah_sys::readiness::Readable;
 use tokio::net::TcpStream;
@@ -53,6 +55,7 @@ impl Thread {
                 self.spawn(accepted);
             }
         }
+        self.note_closed();
     }
 
     /// Accepts the connections of one listener and gives each to the thread with the fewest
@@ -66,7 +69,6 @@ impl Thread {
                 &format!("cannot watch the listener on {address}"),
             );
         };
-        let mut complained: Option<Instant> = None;
         while let Ok(mut ready) = readable.ready().await {
             if self.connections() >= self.shared.most_connections {
                 if !is_waiting(&*listener) {
@@ -88,20 +90,28 @@ impl Thread {
                 // The client closed the connection before it was accepted.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    let now = Instant::now();
-                    if complained.is_none_or(|last| now >= last + COMPLAINTS) {
-                        complained = Some(now);
-                        let what = format!(
-                            "cannot accept connections on {address}: {error}; trying again, and \
-                             telling again in a minute"
-                        );
-                        self.shared.log.say(Level::Error, None, &what);
-                    }
+                    self.complain(address, &error);
                     self.make_room();
                     tokio::time::sleep(PAUSE).await;
                 }
             }
         }
+    }
+
+    /// Logs an error of accepting, unless a thread has done so lately.
+    fn complain(&self, address: &ListenAddress, error: &io::Error) {
+        let now = Instant::now();
+        let mut last = self.shared.accept_failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_some_and(|last| now < last + COMPLAINTS) {
+            return;
+        }
+        *last = Some(now);
+        drop(last);
+        let what = format!(
+            "cannot accept connections on {address}: {error}; trying again, and telling again in \
+             a minute"
+        );
+        self.shared.log.say(Level::Error, None, &what);
     }
 
     fn place(self: &Rc<Self>, accepted: AcceptedConnection) {

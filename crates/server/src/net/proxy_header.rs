@@ -5,7 +5,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use howdah_http::Scheme;
-use howdah_http::proxy_protocol::{self, Header, HeaderProgress, LONGEST};
+use howdah_http::proxy_protocol::{self, HeaderProgress, LONGEST, ProxyHeader};
 use tokio::io::ReadBuf;
 
 use super::deadline::Watch;
@@ -43,7 +43,7 @@ pub(super) async fn receive<T: Transport>(
     }
 }
 
-async fn read<T: Transport>(transport: &mut T, watch: &Watch) -> Result<Header, &'static str> {
+async fn read<T: Transport>(transport: &mut T, watch: &Watch) -> Result<ProxyHeader, &'static str> {
     let mut bytes = Vec::new();
     loop {
         let missing = match proxy_protocol::read(&bytes)? {
@@ -72,10 +72,10 @@ async fn read<T: Transport>(transport: &mut T, watch: &Watch) -> Result<Header, 
 }
 
 /// The peer that a header names. The proxy's own connections keep the ends that they have.
-fn named(thread: &Thread, peer: Peer, header: Header) -> Peer {
+fn named(thread: &Thread, peer: Peer, header: ProxyHeader) -> Peer {
     match header {
-        Header::Local => Peer { is_proxy: false, ..peer },
-        Header::Proxied { source, destination, is_tls } => Peer {
+        ProxyHeader::Local => Peer { is_proxy: false, ..peer },
+        ProxyHeader::Proxied { source, destination, is_tls } => Peer {
             remote: source,
             local: destination,
             scheme: if is_tls { Scheme::Https } else { peer.scheme },

@@ -6,8 +6,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use howdah_config::ClientLimits;
+
 use super::buffer::Buffer;
-use super::deadline::Watch;
+use super::deadline::{DeadlineWatches, Watch};
 use super::transport::{Piece, SHORT_FILE, Transport};
 
 /// A transport, and the watch that bounds how long the client may keep it waiting.
@@ -80,11 +82,21 @@ impl From<ConnectionError> for SendError {
 }
 
 impl<T: Transport> Timed<T> {
-    pub(crate) fn new(transport: T, watch: Rc<Watch>, patience: Patience) -> Timed<T> {
+    /// Bounds the time of a client's connection, which is served by the task that calls this, as
+    /// `limits` says.
+    pub(crate) async fn new(
+        transport: T,
+        watches: &DeadlineWatches,
+        limits: &ClientLimits,
+    ) -> Timed<T> {
+        let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
         Timed {
             transport,
-            watch,
-            patience,
+            watch: watches.add(waker),
+            patience: Patience {
+                silence: limits.send_timeout,
+                rate: limits.send_rate,
+            },
             taken: 0,
             waited: Duration::ZERO,
             waits_since: None,

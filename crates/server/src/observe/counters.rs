@@ -18,6 +18,8 @@ use howdah_php::counters::{
 use howdah_sys::memory::SharedNumbers;
 use serde::{Deserialize, Serialize};
 
+use super::protocol_limits::{self, LimitTotals, PROTOCOL_LIMITS};
+
 /// Words of a site: see the constants below.
 pub(crate) const SITE_WORDS: usize = 640;
 const REQUESTS: usize = 0;
@@ -41,8 +43,11 @@ const _: () = assert!(UPSTREAM_REUSES < SITE_WORDS);
 const SERVER_ERRORS: Range<usize> = 400..CODE_COUNT;
 
 /// Words of a thread before those of its sites.
-const THREAD_WORDS: usize = 8;
+const THREAD_WORDS: usize = 16;
 const CONNECTIONS: usize = 0;
+/// The limits of protocols that clients have met.
+const LIMITS: usize = CONNECTIONS + 1;
+const _: () = assert!(LIMITS + PROTOCOL_LIMITS.len() <= THREAD_WORDS);
 
 /// The name of what belongs to no site, or to no lane.
 pub(crate) const NO_SITE: &str = "-";
@@ -151,6 +156,9 @@ impl FrontCounters {
     fn add_to(&self, totals: &mut Totals) {
         for first in (0..self.threads).map(|thread| thread * self.thread_words()) {
             totals.connections += self.numbers.load(first + CONNECTIONS);
+            for place in 0..PROTOCOL_LIMITS.len() {
+                totals.limits.add(place, self.numbers.load(first + LIMITS + place));
+            }
             for (number, name) in self.names.iter().enumerate() {
                 let first = first + THREAD_WORDS + number * SITE_WORDS;
                 let words = totals.words_of(name);
@@ -182,6 +190,13 @@ impl ThreadCounters {
     /// Counts a connection that was accepted.
     pub(crate) fn count_connection(&self) {
         self.server.add(CONNECTIONS, 1);
+    }
+
+    /// Counts that a client has met a limit of a protocol, which has this key.
+    pub(crate) fn count_limit(&self, protocol: &str, key: &str) {
+        let place = protocol_limits::place((protocol, key));
+        debug_assert!(place.is_some(), "{protocol} {key}");
+        place.iter().for_each(|place| self.server.add(LIMITS + place, 1));
     }
 
     /// Counts a tunnel of the site with this number that has begun.
@@ -247,6 +262,8 @@ impl Ledger {
 pub(crate) struct Totals {
     /// Connections that were accepted.
     pub(crate) connections: u64,
+    /// Limits of protocols that clients have met.
+    pub(crate) limits: LimitTotals,
     sites: BTreeMap<String, Vec<u64>>,
 }
 
@@ -419,6 +436,8 @@ mod tests {
         first.thread(1).count(Some(1), ended(Status::NOT_FOUND, 5));
         first.thread(1).count(None, ended(Status::BAD_REQUEST, 1));
         first.thread(1).count_connection();
+        first.thread(0).count_limit("http2", "pings");
+        first.thread(1).count_limit("http2", "pings");
         ledger.add(Arc::clone(&second));
         let before = ledger.totals();
         ledger.fold(|front| Arc::ptr_eq(front, &first));
@@ -428,6 +447,7 @@ mod tests {
         let totals = ledger.totals();
         let blog = totals.site("blog");
         assert_eq!((blog.requests(), blog.bytes(), totals.connections), (3, 22, 1));
+        assert_eq!(totals.limits.by_name()["http2"]["pings"], 2);
         assert_eq!(blog.codes().collect::<Vec<_>>(), [(200, 2), (404, 1)]);
         assert_eq!(totals.site(NO_SITE).codes().collect::<Vec<_>>(), [(400, 1)]);
         assert_eq!((totals.site("shop").requests(), totals.site("none").requests()), (0, 0));

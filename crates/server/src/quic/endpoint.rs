@@ -96,7 +96,7 @@ impl Thread {
         while let Some(incoming) = endpoint.accept().await {
             let limits = &self.config().http3;
             let is_validated = incoming.remote_address_validated();
-            if self.closes_idle() {
+            if self.closes_idle() || self.refuses_requests() {
                 incoming.refuse();
             } else if self.is_draining() && !is_validated {
                 // The client sends the packet again, and the new generation gets it.
@@ -104,8 +104,10 @@ impl Thread {
             } else if self.connections() >= self.shared.most_connections && !self.make_room() {
                 incoming.refuse();
             } else if handshakes.get() >= limits.handshakes {
+                self.counters().count_limit("http3", "handshakes");
                 incoming.ignore();
             } else if handshakes.get() >= limits.retry_from && !is_validated {
+                self.counters().count_limit("http3", "retry_from");
                 // It fails for validated addresses alone.
                 let _ = incoming.retry();
             } else {

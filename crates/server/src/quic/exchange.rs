@@ -9,16 +9,16 @@ use std::task::{Context, Poll, Waker};
 use howdah_sys::readiness::Readable;
 use http::HeaderValue;
 
-use super::letter::Letter;
+use super::forwarded_packet::ForwardedPacket;
 use super::route::{Route, Routes};
 use super::start::{Mailbox, QuicListener, QuicSecret, QuicStart, slot};
 
 /// Packets that wait for an endpoint. Further ones are dropped, and their senders repeat them.
-const MOST_LETTERS: usize = 4096;
+const MOST_FORWARDED: usize = 4096;
 /// How long clients may remember that a listener has HTTP/3.
 const OFFER_SECONDS: u32 = 24 * 60 * 60;
-/// Bytes of the longest letter: its head, and the longest packet of UDP.
-const LONGEST_LETTER: usize = 1 << 16;
+/// Bytes of the longest forwarded packet: its head, and the longest packet of UDP.
+const LONGEST_FORWARDED: usize = 1 << 16;
 
 /// The endpoints of a front.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ struct PacketInbox(Mutex<InboxState>);
 
 #[derive(Debug, Default)]
 struct InboxState {
-    letters: VecDeque<Letter>,
+    forwarded: VecDeque<ForwardedPacket>,
     /// The task of the endpoint.
     reader: Option<Waker>,
 }
@@ -113,30 +113,34 @@ impl PacketExchange {
 
     /// Gives a packet to its endpoint. A packet for none, or for which there is no room, is lost,
     /// as on the network.
-    pub(super) fn deliver(&self, route: Route, letter: Letter) {
+    pub(super) fn deliver(&self, route: Route, forwarded: ForwardedPacket) {
         if route.slot != self.slot {
             if let Some(mailbox) = self.mailboxes.get(usize::from(route.slot)) {
-                let _ = mailbox.writer.send_now(&letter.encode(), &[]);
+                let _ = mailbox.writer.send_now(&forwarded.encode(), &[]);
             }
             return;
         }
         if let Some(inbox) = self.inbox(route) {
             let mut inbox = inbox.lock();
-            if inbox.letters.len() < MOST_LETTERS {
-                inbox.letters.push_back(letter);
+            if inbox.forwarded.len() < MOST_FORWARDED {
+                inbox.forwarded.push_back(forwarded);
                 inbox.reader.iter().for_each(Waker::wake_by_ref);
             }
         }
     }
 
     /// Takes the next packet that was given to the endpoint.
-    pub(super) fn poll_letter(&self, route: Route, context: &mut Context<'_>) -> Poll<Letter> {
+    pub(super) fn poll_forwarded(
+        &self,
+        route: Route,
+        context: &mut Context<'_>,
+    ) -> Poll<ForwardedPacket> {
         let Some(inbox) = self.inbox(route) else {
             return Poll::Pending;
         };
         let mut inbox = inbox.lock();
-        match inbox.letters.pop_front() {
-            Some(letter) => Poll::Ready(letter),
+        match inbox.forwarded.pop_front() {
+            Some(forwarded) => Poll::Ready(forwarded),
             None => {
                 if !inbox.reader.as_ref().is_some_and(|own| own.will_wake(context.waker())) {
                     inbox.reader = Some(context.waker().clone());
@@ -158,16 +162,17 @@ impl PacketExchange {
         let Ok(readable) = Readable::new(reader.as_fd()) else {
             return;
         };
-        let mut room = vec![0; LONGEST_LETTER];
+        let mut room = vec![0; LONGEST_FORWARDED];
         while let Ok(mut ready) = readable.ready().await {
             while let Ok(received) = reader.receive_now(&mut room) {
-                let letter = Letter::decode(&room[..received.length]);
-                let route =
-                    letter.as_ref().and_then(|letter| self.routes.of_packet(&letter.packet));
-                if let (Some(letter), Some(route)) = (letter, route)
+                let forwarded = ForwardedPacket::decode(&room[..received.length]);
+                let route = forwarded
+                    .as_ref()
+                    .and_then(|forwarded| self.routes.of_packet(&forwarded.packet));
+                if let (Some(forwarded), Some(route)) = (forwarded, route)
                     && route.slot == self.slot
                 {
-                    self.deliver(route, letter);
+                    self.deliver(route, forwarded);
                 }
             }
             ready.clear_ready();
@@ -187,8 +192,8 @@ mod tests {
     use crate::quic::SLOTS;
     use howdah_sys::seqpacket::SeqPacket;
 
-    fn letter() -> Letter {
-        Letter {
+    fn forwarded() -> ForwardedPacket {
+        ForwardedPacket {
             remote: "192.0.2.1:443".parse().unwrap(),
             local: None,
             congestion: 0,
@@ -218,19 +223,19 @@ mod tests {
     fn a_packet_goes_to_its_endpoint_and_to_no_other() {
         let exchange = exchange(1, Vec::new());
         let mut context = Context::from_waker(Waker::noop());
-        exchange.deliver(exchange.route(1, 0), letter());
-        assert!(exchange.poll_letter(exchange.route(0, 0), &mut context).is_pending());
-        let got = exchange.poll_letter(exchange.route(1, 0), &mut context);
-        assert_eq!(got, Poll::Ready(letter()));
-        assert!(exchange.poll_letter(exchange.route(1, 0), &mut context).is_pending());
-        exchange.deliver(exchange.route(9, 9), letter());
+        exchange.deliver(exchange.route(1, 0), forwarded());
+        assert!(exchange.poll_forwarded(exchange.route(0, 0), &mut context).is_pending());
+        let got = exchange.poll_forwarded(exchange.route(1, 0), &mut context);
+        assert_eq!(got, Poll::Ready(forwarded()));
+        assert!(exchange.poll_forwarded(exchange.route(1, 0), &mut context).is_pending());
+        exchange.deliver(exchange.route(9, 9), forwarded());
     }
 
     #[test]
     fn an_endpoint_that_does_not_read_keeps_a_bounded_number() {
         let exchange = exchange(1, Vec::new());
-        (0..MOST_LETTERS + 9).for_each(|_| exchange.deliver(exchange.route(0, 0), letter()));
-        assert_eq!(exchange.inboxes[0][0].lock().letters.len(), MOST_LETTERS);
+        (0..MOST_FORWARDED + 9).for_each(|_| exchange.deliver(exchange.route(0, 0), forwarded()));
+        assert_eq!(exchange.inboxes[0][0].lock().forwarded.len(), MOST_FORWARDED);
     }
 
     #[test]
@@ -241,10 +246,10 @@ mod tests {
         });
         let exchange = exchange(SLOTS as u64 + 2, mailboxes.collect());
         let former = Route { slot: 1, ..exchange.route(0, 0) };
-        exchange.deliver(former, letter());
+        exchange.deliver(former, forwarded());
         let mut room = [0; 100];
         let length = exchange.mailboxes[1].reader.receive_now(&mut room).unwrap().length;
-        assert_eq!(Letter::decode(&room[..length]), Some(letter()));
+        assert_eq!(ForwardedPacket::decode(&room[..length]), Some(forwarded()));
         assert!(exchange.mailboxes[2].reader.receive_now(&mut room).is_err());
         assert_eq!(exchange.offer(3).unwrap(), "h3=\":443\"; ma=86400");
         assert_eq!(exchange.offer(0), None);

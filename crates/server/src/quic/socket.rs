@@ -11,7 +11,7 @@ use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 
 use super::exchange::PacketExchange;
-use super::letter::Letter;
+use super::forwarded_packet::ForwardedPacket;
 use super::route::Route;
 
 /// The socket that an endpoint sees.
@@ -47,13 +47,13 @@ impl EndpointSocket {
             let end = all.min(start + meta.stride.max(1));
             match self.exchange.routes().of_packet(&buffer[start..end]) {
                 Some(route) if route != self.route => {
-                    let letter = Letter {
+                    let forwarded = ForwardedPacket {
                         remote: meta.addr,
                         local: meta.dst_ip,
                         congestion: meta.ecn.map_or(0, |congestion| congestion as u8),
                         packet: buffer[start..end].to_vec(),
                     };
-                    self.exchange.deliver(route, letter);
+                    self.exchange.deliver(route, forwarded);
                 }
                 _ => {
                     buffer.copy_within(start..end, kept);
@@ -66,7 +66,7 @@ impl EndpointSocket {
     }
 
     /// Takes packets that others gave, as many as there are buffers.
-    fn take_letters(
+    fn take_forwarded(
         &self,
         context: &mut Context<'_>,
         buffers: &mut [IoSliceMut<'_>],
@@ -74,17 +74,17 @@ impl EndpointSocket {
     ) -> usize {
         let mut count = 0;
         for (buffer, meta) in buffers.iter_mut().zip(metas) {
-            let Poll::Ready(letter) = self.exchange.poll_letter(self.route, context) else {
+            let Poll::Ready(forwarded) = self.exchange.poll_forwarded(self.route, context) else {
                 break;
             };
-            let length = letter.packet.len().min(buffer.len());
-            buffer[..length].copy_from_slice(&letter.packet[..length]);
+            let length = forwarded.packet.len().min(buffer.len());
+            buffer[..length].copy_from_slice(&forwarded.packet[..length]);
             *meta = RecvMeta {
-                addr: letter.remote,
+                addr: forwarded.remote,
                 len: length,
                 stride: length,
-                ecn: EcnCodepoint::from_bits(letter.congestion),
-                dst_ip: letter.local,
+                ecn: EcnCodepoint::from_bits(forwarded.congestion),
+                dst_ip: forwarded.local,
             };
             count += 1;
         }
@@ -107,9 +107,9 @@ impl AsyncUdpSocket for EndpointSocket {
         buffers: &mut [IoSliceMut<'_>],
         metas: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        let letters = self.take_letters(context, buffers, metas);
-        if letters > 0 {
-            return Poll::Ready(Ok(letters));
+        let forwarded = self.take_forwarded(context, buffers, metas);
+        if forwarded > 0 {
+            return Poll::Ready(Ok(forwarded));
         }
         if self.own == 0 || !self.exchange.is_reading() {
             return Poll::Pending;

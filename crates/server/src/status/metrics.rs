@@ -62,6 +62,12 @@ fn server(page: &mut MetricsPage, snapshot: &Snapshot) {
     page.gauge(family, one(connections.open as f64));
     let family = ("howdah_connections_accepted", "", "Connections of clients that were accepted.");
     page.counter(family, one(connections.accepted as f64));
+    let met = snapshot.limits_met.iter().flat_map(|(protocol, keys)| {
+        let labels = move |key: &str| Labels::default().and("protocol", protocol).and("limit", key);
+        keys.iter().map(move |(key, count)| (labels(key), *count as f64))
+    });
+    let help = "How often clients have met a limit of HTTP/2 or HTTP/3.";
+    page.counter(("howdah_protocol_limits_met", "", help), met);
     let files = &snapshot.temporary_files;
     let help = "Bytes in temporary files of slow readers and uploads.";
     page.gauge(("howdah_temporary_bytes", "bytes", help), one(files.bytes as f64));
@@ -90,6 +96,16 @@ fn sites(page: &mut MetricsPage, snapshot: &Snapshot) {
     page.counter(family, each(|site| site.upstreams.connections as f64));
     let help = "Requests that went over a kept connection to an upstream.";
     page.counter(("howdah_upstream_reuses", "", help), each(|site| site.upstreams.reuses as f64));
+    let ends = |site: &SiteSnapshot| {
+        let first = site.certificates.iter().map(|certificate| certificate.ends).min()?;
+        Some((Labels::site(&site.name), first as f64))
+    };
+    let family = (
+        "howdah_certificates_end_seconds",
+        "seconds",
+        "The time at which the first of a site's certificates ends, since 1970.",
+    );
+    page.gauge(family, all().filter_map(ends));
     let help = "WebSockets that are carried to upstreams now.";
     page.gauge(("howdah_tunnels", "", help), each(|site| site.tunnels.open as f64));
     let help = "WebSockets that upstreams have accepted.";
@@ -339,6 +355,7 @@ fn each<'p>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::certificates::CertificateSnapshot;
     use super::*;
 
     fn snapshot() -> Snapshot {
@@ -354,6 +371,9 @@ mod tests {
             ..WorkerSnapshot::default()
         });
         site.pool = Some(pool);
+        site.certificates = [20, 10, 30]
+            .map(|ends| CertificateSnapshot { ends, ..CertificateSnapshot::default() })
+            .to_vec();
         Snapshot { sites: vec![site], ..Snapshot::default() }
     }
 
@@ -362,6 +382,15 @@ mod tests {
         let text = metrics(&snapshot(), MetricsFormat::Prometheus);
         let line = r#"howdah_requests_total{site="a\"b\\c\nd",code="200"} 7"#;
         assert!(text.lines().any(|found| found == line), "{text}");
+    }
+
+    #[test]
+    fn the_certificate_that_ends_first_is_told_for_each_site() {
+        let text = metrics(&snapshot(), MetricsFormat::Prometheus);
+        let line = r#"howdah_certificates_end_seconds{site="a\"b\\c\nd"} 10"#;
+        assert!(text.lines().any(|found| found == line), "{text}");
+        let lines = text.lines().filter(|line| line.starts_with("howdah_certificates_end_seconds"));
+        assert_eq!(lines.count(), 1, "a site without certificates has no line");
     }
 
     #[test]

@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::worker::{WorkerSnapshot, WorkerState};
 use super::caches::{ApcuUse, OpcacheUse, WarmupSnapshot};
+use super::certificates::{self, CertificateSnapshot};
 use super::facts::MissingListener;
 use crate::front::FrontShared;
 use crate::log::WaitStatus;
-use crate::observe::{Histogram, NO_SITE, SiteTotals, Totals};
+use crate::observe::{Histogram, LimitCounts, NO_SITE, SiteTotals, Totals};
 
 /// The server and its sites.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -45,6 +46,9 @@ pub(crate) struct Snapshot {
     /// Bytes of content that clients took.
     pub(crate) bytes: u64,
     pub(crate) temporary_files: TemporaryFiles,
+    /// How often clients have met which limits of HTTP/2 and HTTP/3.
+    #[serde(default)]
+    pub(crate) limits_met: LimitCounts,
     #[serde(default)]
     pub(crate) missing_listeners: Vec<MissingListener>,
     #[serde(default)]
@@ -104,6 +108,9 @@ pub(crate) struct SiteSnapshot {
     /// are none.
     #[serde(default)]
     pub(crate) certificate_error: Option<String>,
+    /// The certificates that are in use.
+    #[serde(default)]
+    pub(crate) certificates: Vec<CertificateSnapshot>,
     /// `null` without PHP.
     pub(crate) pool: Option<PoolSnapshot>,
 }
@@ -286,6 +293,7 @@ impl Snapshot {
                 accepted: totals.connections,
             },
             temporary_files: TemporaryFiles { bytes, limit },
+            limits_met: totals.limits.by_name(),
             missing_listeners: facts.missing_listeners.clone(),
             missing_admin_listeners: facts.missing_admin.clone(),
             listeners_without_http3: facts.without_http3.clone(),
@@ -310,6 +318,7 @@ fn sites(shared: &FrontShared, totals: &Totals) -> Vec<SiteSnapshot> {
         let mut snapshot = SiteSnapshot::of(&site.name, totals, pool);
         snapshot.tunnels.open = shared.clients.open_tunnels(number);
         snapshot.certificate_error = shared.tls.as_ref().and_then(|tls| tls.closed(number));
+        snapshot.certificates = certificates::of(shared, number);
         snapshot
     });
     snapshot.collect()
@@ -360,6 +369,7 @@ impl SiteSnapshot {
             },
             tunnels: TunnelCounts { open: 0, begun: totals.tunnels() },
             certificate_error: None,
+            certificates: Vec::new(),
             pool: pool.map(|(pool, _)| {
                 let mut snapshot = PoolSnapshot::of(pool, totals);
                 snapshot.lanes = lanes(name, pool, all);

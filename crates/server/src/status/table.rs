@@ -45,6 +45,11 @@ pub(crate) fn table(snapshot: &Snapshot) -> String {
             let _ = write!(text, "\npool {}: {}", visible(&site.name), sentence(pool));
         }
     }
+    for site in &snapshot.sites {
+        for told in site.certificates.iter().filter_map(|one| one.sentence(snapshot.time)) {
+            let _ = write!(text, "\ncertificate of {}: {}", visible(&site.name), visible(&told));
+        }
+    }
     text
 }
 

@@ -72,6 +72,11 @@ impl<'s> Pace<'s> {
         self.watch.as_ref().map(|watch| watch.is_expired())
     }
 
+    /// Counts a response of a protocol that is given up, because its client takes too little.
+    pub(crate) fn count_end(&self, protocol: &str) {
+        self.thread.counters().count_limit(protocol, "send_timeout");
+    }
+
     fn arm(&mut self, now: Instant, after: Duration, context: &mut Context<'_>) {
         let watches = self.thread.watches();
         let watch = self.watch.get_or_insert_with(|| watches.add(context.waker().clone()));

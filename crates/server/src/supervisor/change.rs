@@ -13,7 +13,7 @@ use super::certificates::CertificateFiles;
 use super::cgroups::ControlGroups;
 use super::control::{Command, ControlSocket};
 use super::generation::{Generation, GenerationPhase};
-use super::generation_plan::{GenerationPlan, UnusableFiles};
+use super::generation_plan::{FormerFiles, GenerationPlan, UnusableFiles};
 use super::plan::SiteSource;
 use super::pool::SpareZygote;
 use super::releases::Releases;
@@ -125,20 +125,18 @@ impl Supervisor {
             }
             Some(current) if cause == ChangeCause::NewRelease => {
                 let config = Config::clone(&current.config);
-                let unusable_files = UnusableFiles::KeepPairs(current);
+                let former = current.files();
+                let unusable_files = UnusableFiles::KeepFormer(&former);
                 let found = GenerationPlan::find(config, &self.environment, unusable_files);
                 found.map_err(|errors| CommandError::Config(errors.join("\n")))?
             }
-            current => {
+            _ => {
                 let config = self.plan.load().map_err(CommandError::Config)?;
-                let former = match current {
-                    Some(current) => current.files(),
-                    None => self.inherited_files.clone(),
-                };
+                let former = self.files_in_use();
                 let unusable_files = match cause {
                     ChangeCause::Start | ChangeCause::FrontDied => UnusableFiles::CloseSite,
-                    // The former program has usable certificates in its memory, too.
-                    _ => UnusableFiles::LeaveClosed(&former),
+                    // The former program has handed over the certificates that it had.
+                    _ => UnusableFiles::KeepFormer(&former),
                 };
                 let found = GenerationPlan::find(config, &self.environment, unusable_files);
                 found.map_err(|errors| CommandError::Config(errors.join("\n")))?
@@ -318,6 +316,7 @@ impl Supervisor {
                 .any(|pool| pool.settings.pool == name && pool.isolation.has_own_shared_memory())
         });
         self.current = Some(generation_plan);
+        self.inherited_files = FormerFiles::default();
         self.arrange_orders();
         self.confirm_challenges();
         self.report_start(generation, cause);

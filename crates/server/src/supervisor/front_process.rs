@@ -9,13 +9,13 @@ use std::time::Instant;
 use howdah_sys::credentials::Identity;
 use howdah_sys::process::{self, Pid};
 use howdah_sys::seqpacket::SeqPacket;
-use howdah_sys::signal::{self, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGUSR1};
+use howdah_sys::signal::SIGKILL;
 
 use super::child_channel::ChildChannel;
 use super::front_protocol::{FromFront, FrontStart, PoolFacts, ToFront};
 use super::heart::Heart;
 use super::isolation;
-use super::oom;
+use super::{oom, unprivileged};
 use crate::log::Level;
 use crate::quic::QuicStart;
 
@@ -129,24 +129,13 @@ fn child(start: FrontStart, identity: Option<&Identity>, parent: Pid, run: RunFr
 
 /// Sets the limits, the user and the signal handling of the front's process.
 fn settle(start: &FrontStart, identity: Option<&Identity>, parent: Pid) -> io::Result<()> {
-    // Service managers and terminals send these signals to all processes, but only the supervisor
-    // acts on them.
-    for signal in [SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGUSR1] {
-        signal::ignore(signal)?;
-    }
+    unprivileged::leave_signals_to_supervisor()?;
     let connections = start.config.limits.connections as u64;
     // The front says where the limit is too low for what is configured.
     process::raise_descriptor_limit(descriptors_for(connections, start.pools.len() as u64))?;
     // While the process still may.
     oom::protect_front();
-    if let Some(identity) = identity {
-        process::become_for_good(identity)?;
-    }
-    process::refuse_new_privileges()?;
-    process::drop_capabilities_of_user()?;
-    process::set_opaque(true)?;
-    process::set_umask(0o077);
-    process::outlive_parent_by(parent, ORPHAN_SECONDS)?;
+    unprivileged::give_up_rights(identity, parent, ORPHAN_SECONDS)?;
     if start.config.sandbox {
         isolation::front::confine(&start.config).map_err(|error| {
             io::Error::new(

@@ -178,22 +178,6 @@ impl Generation {
         may
     }
 
-    /// Lets a pool that was left out go on with the zygote that stood by in the former generation.
-    /// Returns whether that is possible.
-    pub(super) fn keep_zygote(
-        &mut self,
-        position: usize,
-        spare: SpareZygote,
-        log: &ErrorLog,
-    ) -> bool {
-        let (Some(pool), Some(link)) = (self.pools.get_mut(position), self.links.get_mut(position))
-        else {
-            return false;
-        };
-        link.zygote = pool.go_on_with(spare, log).ok();
-        link.zygote.is_some()
-    }
-
     /// Ends the zygotes in which PHP has not started in time, so that their pools are left out.
     /// Returns `false` if the generation cannot do without them.
     pub(super) fn give_up_late_pools(&mut self) -> bool {

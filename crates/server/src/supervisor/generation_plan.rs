@@ -75,6 +75,9 @@ impl GenerationPlan {
             warnings: Vec::new(),
         };
         let front = finder.front(&config);
+        if let Some(group) = &config.control_group {
+            finder.look_up_group(group, "`control_group`");
+        }
         finder.warn_of_open_admin(&config);
         finder.tell_of_listeners_without_http3(&config);
         let sites = config.sites.iter().enumerate();

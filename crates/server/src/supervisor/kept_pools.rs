@@ -3,18 +3,22 @@
 //!
 //! Such a pool goes on with the zygote that stood by in the former generation, in which PHP has
 //! started before: its settings are the former ones, and the front's are new. Where none stood by,
-//! the pool is left out, and started again and again. A pool whose keys in the configuration have
-//! changed is not among these: the mistake may be the administrator's, and the reload is refused.
+//! the zygote that serves forks a twin for the new generation, so that any number
+//! of reloads leaves the site its PHP. Where there is no such zygote either, the pool is left out,
+//! and started again and again. A pool whose keys in the configuration have changed is not among
+//! these: the mistake may be the administrator's, and the reload is refused.
 
 use std::collections::HashSet;
+use std::mem::discriminant;
+use std::path::Path;
 
 use super::Supervisor;
 use super::change::ChangeCause;
-use super::generation::GenerationPhase;
+use super::generation::{Generation, GenerationPhase};
 use super::generation_plan::GenerationPlan;
-use super::pool::{PoolProcesses, SpareZygote};
+use super::pool::{LentTwin, PoolProcesses, SpareZygote};
 use super::releases::Releases;
-use crate::log::Level;
+use crate::log::{ErrorLog, Level, LogTarget};
 
 impl Supervisor {
     /// Returns the pools without which a new generation does not start: new ones, changed ones, and
@@ -25,7 +29,10 @@ impl Supervisor {
         plan: &GenerationPlan,
         releases: &Releases,
     ) -> HashSet<String> {
-        if matches!(cause, ChangeCause::Start | ChangeCause::FrontDied) {
+        // Another program has started what serves before a takeover. One pool that does not start
+        // must not keep all other sites from the new program.
+        let starts = [ChangeCause::Start, ChangeCause::FrontDied, ChangeCause::TakeOver];
+        if starts.contains(&cause) {
             return HashSet::new();
         }
         let former = self.generations.iter().find(|one| one.phase == GenerationPhase::Serving);
@@ -34,9 +41,8 @@ impl Supervisor {
                 && releases.moved(&self.releases, name).is_some_and(|(from, to)| from != to);
             let is_unchanged = match &self.current {
                 Some(current) => has_same_pool(current, plan, name),
-                // Another program has started the former generation. The program that took over
-                // does not serve less than that one by itself, but where it is told to reload.
-                None => cause != ChangeCause::TakeOver,
+                // Another program has started the former generation.
+                None => true,
             };
             !former.is_some_and(|former| former.is_without(name))
                 && (is_new_release || !is_unchanged)
@@ -46,7 +52,8 @@ impl Supervisor {
     }
 
     /// Lets the pools that a starting generation has left out, or `only` this one, go on with
-    /// former zygotes, where there are some. Logs what became of each pool.
+    /// former zygotes or their twins, where there are some. Logs what became of each pool; of one
+    /// that awaits a twin, when that has reported.
     pub(super) fn settle_left_out(
         &mut self,
         number: u64,
@@ -55,41 +62,93 @@ impl Supervisor {
     ) {
         let generation = self.generations.iter().find(|one| one.number == number);
         let pools = generation.into_iter().flat_map(|generation| &generation.pools);
-        let left_out: Vec<(usize, String, String)> = pools
+        let left_out: Vec<(usize, String)> = pools
             .enumerate()
             .filter(|(position, pool)| {
                 pool.is_left_out && only.is_none_or(|only| only == *position)
             })
-            .filter_map(|(position, pool)| {
-                Some((position, pool.name.clone(), pool.trouble.clone()?))
-            })
+            .map(|(position, pool)| (position, pool.name.clone()))
             .collect();
-        for (position, name, trouble) in left_out {
+        for (position, name) in left_out {
             let log = self.log.clone();
-            let spare = self.lend_spare(&name, plan);
+            let spare = self.lender(&name, plan).and_then(PoolProcesses::lend_spare);
             let generation = self.generation(number);
-            let kept = generation
+            let is_kept = generation
                 .zip(spare)
                 .is_some_and(|(generation, spare)| generation.keep_zygote(position, spare, &log));
-            let what = match kept {
-                true => {
-                    "the site goes on with the PHP of the former configuration; the next reload \
-                     tries again, and leaves the site out if PHP does not start then"
-                }
-                false => "the other sites are served, and this pool is started again and again",
-            };
-            self.say_of(Level::Error, &name, &format!("{trouble}; {what}"));
+            if is_kept {
+                self.tell_kept(number, position);
+                continue;
+            }
+            let twin = self.lender(&name, plan).and_then(|pool| pool.lend_twin());
+            match self.generation(number).zip(twin) {
+                Some((generation, twin)) => generation.await_twin(position, twin, &log),
+                None => self.tell_left_out(number, position),
+            }
         }
     }
 
-    /// Takes the zygote that stands by for a pool in the generation that serves, if PHP has started
-    /// there with the keys that `plan` has.
-    fn lend_spare(&mut self, name: &str, plan: &GenerationPlan) -> Option<SpareZygote> {
+    /// Returns a pool of the generation that serves, if PHP has started there with the keys that
+    /// `plan` has.
+    fn lender(&mut self, name: &str, plan: &GenerationPlan) -> Option<&mut PoolProcesses> {
         self.current.as_ref().filter(|current| has_same_pool(current, plan, name))?;
         let mut generations = self.generations.iter_mut();
         let serving = generations.find(|one| one.phase == GenerationPhase::Serving)?;
-        let pool = serving.pools.iter_mut().find(|pool| pool.name == name)?;
-        pool.lend_spare()
+        serving.pools.iter_mut().find(|pool| pool.name == name)
+    }
+
+    /// Says that a pool goes on with a former zygote or its twin.
+    pub(super) fn tell_kept(&self, number: u64, position: usize) {
+        let what = "the site goes on with the PHP of the former configuration; the next reload \
+                    tries again";
+        self.tell_of_left_out(number, position, what);
+    }
+
+    /// Says that a pool is left out.
+    pub(super) fn tell_left_out(&self, number: u64, position: usize) {
+        let what = "the other sites are served, and this pool is started again and again";
+        self.tell_of_left_out(number, position, what);
+    }
+
+    fn tell_of_left_out(&self, number: u64, position: usize, what: &str) {
+        let generation = self.generations.iter().find(|one| one.number == number);
+        let Some(generation) = generation else { return };
+        let Some(pool) = generation.pools.get(position) else {
+            return;
+        };
+        let told = format!("{}; {what}", pool.trouble.as_deref().unwrap_or_default());
+        self.say_of(Level::Error, &pool.name, &told);
+        // At the start of a program, messages go to the terminal until the generation serves.
+        let place = |log: &ErrorLog| {
+            let target: &LogTarget = log.target();
+            (discriminant(target), target.path().map(Path::to_owned))
+        };
+        if let Some((coming, _)) =
+            generation.logs.as_ref().filter(|(log, _)| place(log) != place(&self.log))
+        {
+            coming.say(Level::Error, Some(&pool.name), &told);
+        }
+    }
+}
+
+impl Generation {
+    /// Lets a pool that was left out go on with the zygote that stood by in the former generation.
+    /// Returns whether that is possible.
+    fn keep_zygote(&mut self, position: usize, spare: SpareZygote, log: &ErrorLog) -> bool {
+        let (Some(pool), Some(link)) = (self.pools.get_mut(position), self.links.get_mut(position))
+        else {
+            return false;
+        };
+        link.zygote = pool.go_on_with(spare, log).ok();
+        link.zygote.is_some()
+    }
+
+    /// Lets a pool that was left out wait for the twin of the former generation's zygote.
+    fn await_twin(&mut self, position: usize, twin: LentTwin, log: &ErrorLog) {
+        let (pool, link) = (self.pools.get_mut(position), self.links.get_mut(position));
+        if let (Some(pool), Some(link)) = (pool, link) {
+            link.zygote = Some(pool.await_twin(twin, log));
+        }
     }
 }
 

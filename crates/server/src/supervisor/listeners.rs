@@ -9,7 +9,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::rc::Rc;
 
-use howdah_config::{Config, ListenAddress, Listener as Settings};
+use howdah_config::{Config, ListenAddress, ListenerSettings};
 use howdah_sys::credentials::Identity;
 use howdah_sys::listen;
 
@@ -131,7 +131,7 @@ impl BoundListener {
 
 /// Whether the UDP port of a listener with these settings is for HTTP/3. What a header of the PROXY
 /// protocol says, no packet can say.
-pub(super) fn has_http3(settings: &Settings, config: &Config) -> bool {
+pub(super) fn has_http3(settings: &ListenerSettings, config: &Config) -> bool {
     let has_sites = config.sites.iter().any(|site| site.tls.is_on());
     settings.tls && config.http3.enabled && !settings.proxy_protocol && has_sites
 }
@@ -153,7 +153,7 @@ pub(super) struct PreparedListeners {
 /// The reason, as text for the operator: an address cannot be listened on and `may_miss` says that
 /// the address must not be missing.
 pub(super) fn prepare(
-    wanted: &[Settings],
+    wanted: &[ListenerSettings],
     present: &[BoundListener],
     front: Option<&Identity>,
     may_miss: impl Fn(&ListenAddress) -> bool,
@@ -213,7 +213,7 @@ enum Unbound {
     For(String),
 }
 
-fn bind(address: &ListenAddress, all: &[Settings]) -> Result<BoundListener, Unbound> {
+fn bind(address: &ListenAddress, all: &[ListenerSettings]) -> Result<BoundListener, Unbound> {
     match address {
         ListenAddress::Tcp(address) => listen::listen(*address, BACKLOG)
             .and_then(|socket| BoundListener::tcp(*address, socket))
@@ -230,7 +230,7 @@ fn bind(address: &ListenAddress, all: &[Settings]) -> Result<BoundListener, Unbo
 
 /// Returns why a server that starts now could not listen on the address of `wanted[number]`; `None`
 /// if it could.
-pub(super) fn obstacle(number: usize, wanted: &[Settings]) -> Option<String> {
+pub(super) fn obstacle(number: usize, wanted: &[ListenerSettings]) -> Option<String> {
     match &wanted[number].address {
         ListenAddress::Tcp(address) => {
             let error = listen::try_to_bind(*address).err()?;
@@ -249,7 +249,7 @@ pub(super) fn can_bind(address: &ListenAddress) -> bool {
 }
 
 /// `:80` means both address families. IPv6 may be missing on the machine.
-fn is_spare(address: SocketAddr, all: &[Settings], error: &io::Error) -> bool {
+fn is_spare(address: SocketAddr, all: &[ListenerSettings], error: &io::Error) -> bool {
     let both = ListenAddress::Tcp(SocketAddr::from(([0, 0, 0, 0], address.port())));
     let no_family = matches!(error.raw_os_error(), Some(EAFNOSUPPORT))
         || error.kind() == io::ErrorKind::AddrNotAvailable;
@@ -284,19 +284,22 @@ fn refusal(address: SocketAddr, error: &io::Error) -> String {
 mod tests {
     use super::*;
 
-    fn any_port() -> Settings {
+    fn any_port() -> ListenerSettings {
         "127.0.0.1:0".parse::<SocketAddr>().unwrap().into()
     }
 
     /// The listeners for `wanted`, of which none may be missing.
-    fn all(wanted: &[Settings], present: &[BoundListener]) -> Result<Vec<BoundListener>, String> {
+    fn all(
+        wanted: &[ListenerSettings],
+        present: &[BoundListener],
+    ) -> Result<Vec<BoundListener>, String> {
         prepare(wanted, present, None, |_| false).map(|prepared| prepared.listeners)
     }
 
     #[test]
     fn an_address_that_may_be_missing_leaves_the_others() {
         let first = all(&[any_port()], &[]).unwrap();
-        let taken = Settings::new(first[0].actual.clone());
+        let taken = ListenerSettings::new(first[0].actual.clone());
         let wanted = [taken.clone(), any_port()];
         let prepared = prepare(&wanted, &[], None, |_| true).unwrap().unless_empty().unwrap();
         assert_eq!((prepared.listeners.len(), prepared.listeners[0].number()), (1, 1));
@@ -323,7 +326,7 @@ mod tests {
     #[test]
     fn a_taken_port_is_named() {
         let first = all(&[any_port()], &[]).unwrap();
-        let taken = Settings::new(first[0].actual.clone());
+        let taken = ListenerSettings::new(first[0].actual.clone());
         let refused = all(&[taken], &[]).unwrap_err();
         assert!(
             refused.starts_with(&format!("cannot listen on {}: ", first[0].actual)),
@@ -335,7 +338,7 @@ mod tests {
     #[test]
     fn a_change_that_fails_leaves_no_socket_behind() {
         let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| Settings::new(ListenAddress::Unix(folder.path().join(name)));
+        let at = |name: &str| ListenerSettings::new(ListenAddress::Unix(folder.path().join(name)));
         let first = all(&[at("kept")], &[]).unwrap();
         std::fs::write(folder.path().join("file"), "").unwrap();
         let refused = all(&[at("kept"), at("new"), at("file")], &first).unwrap_err();

@@ -18,6 +18,8 @@ use crate::log::Level;
 const ROUNDS: usize = 20;
 /// The delay before the next call while processes are left.
 const AGAIN: Duration = Duration::from_millis(10);
+/// The delay before the next call while a zygote forks another one.
+const AFTER_TWIN: Duration = Duration::from_millis(100);
 /// Time after which processes that do not end are left alone, and reported.
 const LONGEST: Duration = Duration::from_secs(10);
 
@@ -51,6 +53,11 @@ impl Supervisor {
         let Some((_, until)) = self.orphans.due.filter(|(due, _)| now >= *due) else {
             return;
         };
+        if self.awaits_twin() {
+            // It would be taken for an orphan.
+            self.orphans.due = Some((now + AFTER_TWIN, now + LONGEST));
+            return;
+        }
         self.graveyard.retain(|group| !group.remove());
         let remaining = self.kill_orphans();
         let is_over = remaining.killed == 0 && self.graveyard.is_empty();
@@ -88,7 +95,8 @@ impl Supervisor {
         remaining
     }
 
-    fn known_children(&self) -> HashSet<Pid> {
+    /// The children that this process knows.
+    pub(super) fn known_children(&self) -> HashSet<Pid> {
         let fronts = self.generations.iter().filter_map(|one| Some(one.front.as_ref()?.pid));
         let pools = self.generations.iter().flat_map(|generation| &generation.pools);
         let check = self.check.as_ref().map(|check| check.pid());

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use howdah_config::{
-    AccessTarget, CertificateSource, Config, Count, DirectoryOptions, ListenAddress, Listener,
+    AccessTarget, CertificateSource, Config, Count, DirectoryOptions, ListenAddress,
+    ListenerSettings,
 };
 
 /// The source of the sites, and the options of the command line.
@@ -27,7 +28,7 @@ pub(crate) enum SiteSource {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServeOptions {
     /// The addresses to listen on; empty for those of the configuration.
-    pub(crate) listen: Vec<Listener>,
+    pub(crate) listen: Vec<ListenerSettings>,
     /// Whether sites without a certificate get one of the local authority.
     pub(crate) tls_internal: bool,
     pub(crate) workers: Option<Count>,
@@ -140,7 +141,7 @@ impl ServeOptions {
     /// Replaces the listeners. An address that the file has as well keeps its settings.
     fn replace_listeners(&self, config: &mut Config) -> Result<(), String> {
         let of_the_file = std::mem::take(&mut config.listen);
-        let known = |wanted: &Listener| {
+        let known = |wanted: &ListenerSettings| {
             let same = of_the_file.iter().find(|listener| listener.address == wanted.address);
             same.unwrap_or(wanted).clone()
         };
@@ -165,7 +166,7 @@ impl ServeOptions {
 /// # Errors
 /// A listener is for TLS, and no site that answers there has a certificate.
 fn refuse_without_certificates(config: &Config) -> Result<(), String> {
-    let has_none = |listener: &&Listener| {
+    let has_none = |listener: &&ListenerSettings| {
         let mut sites = config.sites.iter().filter(|site| site.answers_on(listener));
         listener.tls && !sites.any(|site| site.tls.is_on())
     };
@@ -184,7 +185,7 @@ fn refuse_without_certificates(config: &Config) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn listener(address: &str) -> Listener {
+    fn listener(address: &str) -> ListenerSettings {
         address.parse::<std::net::SocketAddr>().unwrap().into()
     }
 

@@ -4,6 +4,7 @@ mod hot_list;
 mod limits;
 mod standby;
 mod stopped;
+mod twin;
 
 use std::ffi::CString;
 use std::io;
@@ -21,6 +22,8 @@ use self::hot_list::HotList;
 use self::limits::{descriptor_limit, group};
 pub(super) use self::standby::SpareZygote;
 use self::standby::Standby;
+use self::twin::AwaitedTwin;
+pub(super) use self::twin::LentTwin;
 use super::backoff::Backoff;
 use super::cgroups::{PoolGroup, ZygoteGroup};
 use super::environment::Environment;
@@ -44,6 +47,8 @@ pub(super) struct PoolProcesses {
     pub(super) lines: Option<PoolLog>,
     pub(super) zygote: Option<ZygoteProcess>,
     pub(super) standby: Standby,
+    /// The zygote that the former generation's zygote is forking for this pool.
+    twin: Option<AwaitedTwin>,
     hot_list: HotList,
     /// `None` without control groups.
     group: Option<PoolGroup>,
@@ -108,6 +113,7 @@ impl PoolProcesses {
             lines: Some(PoolLog::new(reader).map_err(told)?),
             zygote: None,
             standby: Standby::default(),
+            twin: None,
             hot_list: HotList::default(),
             group: group(number, plan, environment, log),
             backoff: Backoff::default(),
@@ -146,6 +152,7 @@ impl PoolProcesses {
             lines,
             zygote: None,
             standby: Standby::default(),
+            twin: None,
             hot_list: HotList::of(lists),
             group: group(number, plan, environment, log),
             backoff: Backoff::default(),
@@ -192,6 +199,7 @@ impl PoolProcesses {
                 continue_at: None,
             }),
             standby: Standby::default(),
+            twin: None,
             hot_list: HotList::default(),
             backoff: Backoff::default(),
             due: None,
@@ -402,7 +410,7 @@ impl PoolProcesses {
 
     /// Kills the zygote, its workers and their children.
     pub(super) fn kill(&mut self) {
-        self.due = None;
+        (self.due, self.twin) = (None, None);
         if let Some(zygote) = &self.zygote {
             // The zygote was not reaped yet, therefore no other process has its id. A failure
             // changes nothing.
@@ -414,6 +422,7 @@ impl PoolProcesses {
 
     /// Kills the zygote, its workers and their children, but not the zygote that stands by.
     pub(super) fn kill_zygote(&mut self) {
+        self.twin.iter().for_each(AwaitedTwin::give_up);
         if let Some(zygote) = &self.zygote {
             // As in `kill`.
             let _ = zygote.pid.signal_group(SIGKILL);

@@ -9,8 +9,9 @@ use howdah_sys::descriptor;
 
 use crate::log::{ErrorLog, Level};
 
-/// Maximum bytes of a line. The rest of a longer line is logged as another line.
-const LONGEST_LINE: usize = 4096;
+/// Maximum bytes of a line, which fits into a line of the log. The rest of a longer line is logged
+/// as another line.
+const LONGEST_LINE: usize = 4096 - 512;
 /// Lines that a pool may write at once, and lines per second in the long run. Further lines are
 /// counted and dropped.
 const BURST: f64 = 2000.0;
@@ -108,8 +109,11 @@ impl AsFd for PoolLog {
     }
 }
 
+/// Returns the end of the first line of those that a line becomes that is too long. A character is
+/// not divided.
 fn too_long(rest: &[u8]) -> Option<usize> {
-    (rest.len() >= LONGEST_LINE).then_some(LONGEST_LINE)
+    let continues = |back: &usize| rest[LONGEST_LINE - back] & 0xC0 == 0x80;
+    (rest.len() > LONGEST_LINE).then(|| LONGEST_LINE - (0..3).take_while(continues).count())
 }
 
 /// Splits the level from a worker's line. Lines of extensions and libraries have no level.
@@ -212,7 +216,15 @@ mod tests {
     fn a_line_without_end_is_bounded() {
         let lines = logged(&vec![b'x'; 3 * LONGEST_LINE + 1]);
         assert_eq!(lines.len(), 4);
-        assert!(lines.iter().all(|line| line.len() <= LONGEST_LINE));
+        let texts = lines.iter().map(|line| line.strip_prefix("notice shop: ").unwrap());
+        let lengths: Vec<usize> = texts.map(str::len).collect();
+        assert_eq!(lengths, [LONGEST_LINE, LONGEST_LINE, LONGEST_LINE, 1]);
+        let elephants = "\u{1f418}".repeat(LONGEST_LINE / 4 + 1);
+        for shift in 0..4 {
+            let lines = logged(format!("{}{elephants}\n", "x".repeat(shift)).as_bytes());
+            let whole = lines.concat().replace("notice shop: ", "");
+            assert_eq!(whole, format!("{}{elephants}", "x".repeat(shift)));
+        }
     }
 
     #[test]

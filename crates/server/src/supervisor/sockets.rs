@@ -112,7 +112,8 @@ pub(crate) fn obstacles(config: &Config, environment: &Environment) -> Vec<Strin
             found.extend(datagrams::obstacle(address));
         }
     }
-    let admin: Vec<_> = config.admin.iter().cloned().map(howdah_config::Listener::new).collect();
+    let admin: Vec<_> =
+        config.admin.iter().cloned().map(howdah_config::ListenerSettings::new).collect();
     let others = (0..admin.len()).filter(|number| !is_own(&admin[*number].address));
     found.extend(others.filter_map(|number| listeners::obstacle(number, &admin)));
     found
@@ -166,7 +167,7 @@ impl Supervisor {
         let threads = config.threads.resolve(processors());
         let (datagrams, without_http3) = present.datagrams.prepare(config, &listeners, threads);
         let wanted: Vec<_> =
-            config.admin.iter().cloned().map(howdah_config::Listener::new).collect();
+            config.admin.iter().cloned().map(howdah_config::ListenerSettings::new).collect();
         let admin = listeners::prepare(&wanted, &present.admin, front, may_miss)?;
         warnings.extend(admin.warnings);
         Ok(Sockets {

@@ -187,10 +187,14 @@ impl Supervisor {
             pool_memory,
             closed,
             authorities,
+            pairs,
         } = inheritance;
         self.inherited_lists = lists;
         self.environment.pool_memory.inherit(pool_memory);
         self.inherited_files.closed = closed;
+        if let Some(memory) = pairs {
+            self.inherited_files.pairs = front_protocol::read_pairs(memory)?;
+        }
         for (memory, path) in authorities {
             let text = front_protocol::read_memory(memory)?;
             self.inherited_files.authorities.push((path, text));

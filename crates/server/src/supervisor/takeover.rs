@@ -17,6 +17,7 @@
 //! mailbox 10 11                       reader and writer of packets between generations
 //! datagrams 12 127.0.0.1:443          descriptor of a UDP socket, address
 //! connections 77                      connections that were accepted since the start
+//! limits http2.pings:3                how often clients have met which limits of protocols
 //! counters 0:12,1:3400 shop           numbers of a site, its name
 //! generation 3 serving                number, `serving` or `draining`; what follows belongs to it
 //! front 1234 9                        process, descriptor of its channel
@@ -25,6 +26,7 @@
 //! shared-memory 13 14 15 shop         descriptors of a pool's shared memory, name
 //! closed shop                         name of a site whose certificates cannot be used
 //! authorities 13 /etc/ssl/clients.pem descriptor of a memory file with the content of that file
+//! pairs 14                            descriptor of a memory file with certificates and keys
 //! ```
 
 use std::ffi::{CString, OsStr};
@@ -70,6 +72,8 @@ pub(super) struct Inheritance {
     pub(super) closed: Vec<String>,
     /// The authorities of clients in memory files, and the names of the files that they are from.
     pub(super) authorities: Vec<(OwnedFd, PathBuf)>,
+    /// The certificates and keys that are in use, of files, in a memory file.
+    pub(super) pairs: Option<OwnedFd>,
 }
 
 /// The part that belongs to HTTP/3.
@@ -219,6 +223,7 @@ impl Inheritance {
                 self.datagrams.sockets.push((socket, words.parse()?));
             }
             b"connections" => self.totals.connections = words.parse()?,
+            b"limits" => self.totals.limits.decode(&words.rest().to_string_lossy()),
             b"counters" => {
                 let numbers = String::from_utf8_lossy(words.next()).into_owned();
                 self.totals.decode(&words.rest().to_string_lossy(), &numbers);
@@ -256,6 +261,7 @@ impl Inheritance {
             b"authorities" => {
                 self.authorities.push((words.descriptor()?, words.rest().into()));
             }
+            b"pairs" => self.pairs = Some(words.descriptor()?),
             _ => {}
         }
         Ok(())
@@ -358,6 +364,7 @@ mod tests {
             .line(&["listener"], &[listener.as_fd()], OsStr::new("127.0.0.1:0"))
             .unwrap();
         handover.line(&["connections", "9"], &[], none).unwrap();
+        handover.line(&["limits"], &[], OsStr::new("http2.pings:6")).unwrap();
         handover.line(&["counters", "0:7,3:1"], &[], OsStr::new("shop")).unwrap();
         handover.line(&["generation", "2", "draining"], &[], none).unwrap();
         handover.line(&["generation", "3", "serving"], &[], none).unwrap();
@@ -373,6 +380,7 @@ mod tests {
 
         assert_eq!(found.next_number, 4);
         assert_eq!((found.totals.connections, found.totals.site("shop").requests()), (9, 7));
+        assert_eq!(found.totals.limits.by_name()["http2"]["pings"], 6);
         assert_eq!(found.state, Some("/tmp/with spaces".into()));
         assert_eq!(found.listeners[0].0.local_addr().unwrap(), address);
         assert_eq!(found.listeners[0].1.to_string(), "127.0.0.1:0");

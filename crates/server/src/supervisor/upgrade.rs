@@ -19,19 +19,25 @@ use super::environment::{Environment, variable};
 use super::front_process::FrontProcess;
 use super::front_protocol;
 use super::generation::{Generation, GenerationPhase};
-use super::generation_plan::GenerationPlan;
+use super::generation_plan::FormerFiles;
 use super::listeners::BoundListener;
 use super::pool::PoolProcesses;
 use super::service_manager::ServiceEvent;
 use super::takeover::{self, Handover, InheritedGeneration, InheritedList};
 use super::{Supervisor, USUAL_DRAIN, pool_memory};
 use crate::log::Level;
+use crate::tls::PairText;
 
 /// Time in which the new program must check the configuration.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 /// The environment variable that tells the check which sites are closed already: their names, one
 /// a line. What keeps them closed does not keep the new program from serving the others.
-pub(crate) const CLOSED_SITES: &str = "HOWDAH_CLOSED_SITES";
+const CLOSED_SITES: &str = "HOWDAH_CLOSED_SITES";
+/// The environment variable with the number of a descriptor that the check gets: a memory file with
+/// the names of the certificates and keys that are in use. The new program gets their content.
+const FORMER_PAIRS: &str = "HOWDAH_FORMER_PAIRS";
+/// The number of that descriptor.
+const FORMER_PAIRS_AT: usize = 3;
 /// Maximum bytes of its output that are kept.
 const LONGEST_OUTPUT: usize = 64 * 1024;
 
@@ -49,6 +55,8 @@ pub(super) struct ConfigCheck {
 impl ConfigCheck {
     fn start(supervisor: &Supervisor) -> io::Result<ConfigCheck> {
         let environment = &supervisor.environment;
+        let files = supervisor.files_in_use();
+        let names: Vec<PairText> = files.pairs.iter().map(PairText::names).collect();
         let (reader, writer) = io::pipe()?;
         descriptor::set_nonblocking(&reader)?;
         let executable = environment.executable.as_os_str();
@@ -60,11 +68,12 @@ impl ConfigCheck {
             arguments: arguments
                 .map(|argument| CString::new(argument.as_bytes()))
                 .collect::<Result<_, _>>()?,
-            environment: check_variables(supervisor)?,
+            environment: check_variables(supervisor, &files)?,
             descriptors: vec![
                 File::open("/dev/null")?.into(),
                 writer.try_clone()?.into(),
                 writer.into(),
+                front_protocol::write_pairs(&names)?,
             ],
             identity: None,
             umask: 0o077,
@@ -118,13 +127,34 @@ impl ConfigCheck {
     }
 }
 
-/// Returns the environment of the check: with the names of the sites that are closed already.
-fn check_variables(supervisor: &Supervisor) -> io::Result<Vec<CString>> {
+/// Returns the environment of the check, with what [`files_of_server`] reads.
+fn check_variables(supervisor: &Supervisor, files: &FormerFiles) -> io::Result<Vec<CString>> {
     let mut variables = takeover::variables(&supervisor.environment, None)?;
-    let closed = supervisor.current.as_ref().map(|current| current.files().closed.join("\n"));
-    let name = OsStr::new(CLOSED_SITES);
-    variables.push(variable(name, closed.unwrap_or_default().as_ref())?);
+    let closed = files.closed.join("\n");
+    variables.push(variable(OsStr::new(CLOSED_SITES), closed.as_ref())?);
+    let number = FORMER_PAIRS_AT.to_string();
+    variables.push(variable(OsStr::new(FORMER_PAIRS), number.as_ref())?);
     Ok(variables)
+}
+
+/// Returns the files of the server that has started this check: which sites are closed, and the
+/// names of the certificates that are in use. `None`: no server has.
+///
+/// # Errors
+/// The variables are malformed.
+pub(crate) fn files_of_server() -> io::Result<Option<FormerFiles>> {
+    let Ok(closed) = std::env::var(CLOSED_SITES) else {
+        return Ok(None);
+    };
+    let mut files = FormerFiles {
+        closed: closed.lines().map(str::to_owned).collect(),
+        ..FormerFiles::default()
+    };
+    // A former version gives no names.
+    if let Some(number) = std::env::var(FORMER_PAIRS).ok().and_then(|number| number.parse().ok()) {
+        files.pairs = front_protocol::read_pairs(descriptor::inherited(number)?)?;
+    }
+    Ok(Some(files))
 }
 
 impl Drop for ConfigCheck {
@@ -190,11 +220,21 @@ impl Supervisor {
         self.refuse_upgrade(&format!("{program}: {why}"));
     }
 
+    /// The files of the plan that is served. Until this program serves one, those of the former
+    /// program.
+    pub(super) fn files_in_use(&self) -> FormerFiles {
+        match &self.current {
+            Some(current) => current.files(),
+            None => self.inherited_files.clone(),
+        }
+    }
+
     fn hand_over(&self) -> io::Result<std::convert::Infallible> {
         let tickets = front_protocol::write_ticket_keys(&self.ticket_keys)?;
         let lists = self.asked_lists();
         let pool_memory = self.environment.pool_memory.all();
-        let files = self.current.as_ref().map(GenerationPlan::files).unwrap_or_default();
+        let files = self.files_in_use();
+        let pairs = front_protocol::write_pairs(&files.pairs)?;
         let authorities = files
             .authorities
             .iter()
@@ -223,6 +263,7 @@ impl Supervisor {
         let totals = self.ledger.totals();
         let connections = totals.connections.to_string();
         handover.line(&["connections", &connections], &[], none)?;
+        handover.line(&["limits"], &[], totals.limits.encode().as_ref())?;
         for name in totals.names() {
             handover.line(&["counters", &totals.encode(name)], &[], OsStr::new(name))?;
         }
@@ -240,6 +281,7 @@ impl Supervisor {
         for (path, memory) in &authorities {
             handover.line(&["authorities"], &[memory.as_fd()], path)?;
         }
+        handover.line(&["pairs"], &[pairs.as_fd()], none)?;
         Err(handover.execute(&self.environment))
     }
 }

@@ -71,8 +71,13 @@ impl CertificateFacts {
 
     /// The names and addresses, for a message.
     pub(crate) fn shown(&self) -> String {
+        self.names_and_addresses().join(", ")
+    }
+
+    /// The names, then the addresses.
+    pub(crate) fn names_and_addresses(&self) -> Vec<String> {
         let addresses = self.addresses.iter().map(ToString::to_string);
-        self.names.iter().cloned().chain(addresses).collect::<Vec<_>>().join(", ")
+        self.names.iter().cloned().chain(addresses).collect()
     }
 }
 

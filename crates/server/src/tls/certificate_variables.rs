@@ -1,24 +1,30 @@
 //! A certificate as mod_ssl's variables tell of it: the server's own, or a client's.
 
 use howdah_http::{CertificateVariables, date, hexadecimal};
+use rustls::pki_types::CertificateDer;
 
 use super::der::{AlternativeName, NameAttribute, ParsedCertificate};
 
 /// Returns the variables of the server's certificate in DER. A malformed one has none.
 pub(super) fn of_server(der: &[u8]) -> CertificateVariables {
-    variables("SSL_SERVER_", der, |_, _| {})
+    variables("SSL_SERVER_", der, |_, add| add("CERT", pem(der)))
 }
 
-/// Returns the variables of a client's certificate in DER. It was verified before.
-pub(super) fn of_client(der: &[u8]) -> CertificateVariables {
-    variables("SSL_CLIENT_", der, |certificate, add| {
+/// Returns the variables of a client's certificates: its own, which was verified before, and those
+/// of authorities that the client has sent behind it. `None`: it has sent none.
+pub(super) fn of_client(chain: &[CertificateDer<'_>]) -> Option<CertificateVariables> {
+    let (own, authorities) = chain.split_first()?;
+    Some(variables("SSL_CLIENT_", own, |certificate, add| {
         let issuer = distinguished(&certificate.issuer);
         let serial = decimal(&certificate.serial);
         // The assertion that directories compare certificates by (RFC 4523 §2.1).
         let assertion = format!("{{ serialNumber {serial}, issuer rdnSequence:\"{issuer}\" }}");
         add("CERT_RFC4523_CEA", assertion);
-        add("CERT", pem(der));
-    })
+        add("CERT", pem(own));
+        for (number, authority) in authorities.iter().enumerate() {
+            add(&format!("CERT_CHAIN_{number}"), pem(authority));
+        }
+    }))
 }
 
 /// Adds a variable, whose name is given without the prefix.
@@ -313,7 +319,7 @@ mod tests {
                 der[place + 2] = 3;
             }
         }
-        let all = of_client(&der).variables;
+        let all = of_client(&[der.into()]).unwrap().variables;
         let of = |name: &str| {
             let mut found = all.iter().filter(|(known, _)| &**known == name);
             (found.next().map(|(_, value)| &**value), found.count())

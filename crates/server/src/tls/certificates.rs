@@ -96,6 +96,11 @@ impl Certificates {
         self.of(site).covering(host).next().is_some()
     }
 
+    /// Returns the certificates of a site.
+    pub(crate) fn all(&self, site: usize) -> Vec<Arc<CertificatePair>> {
+        self.of(site).pairs.clone()
+    }
+
     /// Returns whether the site has a certificate.
     pub(crate) fn has_any(&self, site: usize) -> bool {
         !self.of(site).pairs.is_empty()

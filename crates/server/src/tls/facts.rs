@@ -26,8 +26,8 @@ pub(super) fn of(session: &ServerConnection, server: Option<Arc<CertificateVaria
         server,
         client: session
             .peer_certificates()
-            .and_then(|chain| chain.first())
-            .map(|certificate| Box::new(certificate_variables::of_client(certificate))),
+            .and_then(certificate_variables::of_client)
+            .map(Box::new),
     }
 }
 

@@ -57,6 +57,22 @@ impl PairText {
         })
     }
 
+    /// Whether the pair is from these files.
+    pub(crate) fn is_of(&self, certificate: &Path, key: &Path) -> bool {
+        self.certificate_name == certificate.display().to_string()
+            && self.key_name == key.display().to_string()
+    }
+
+    /// Returns the names of the files without their content.
+    pub(crate) fn names(&self) -> PairText {
+        PairText {
+            certificate_name: self.certificate_name.clone(),
+            key_name: self.key_name.clone(),
+            certificate: Vec::new(),
+            key: Vec::new(),
+        }
+    }
+
     /// Parses certificate and key, and checks that they belong together.
     ///
     /// # Errors

@@ -95,7 +95,7 @@ pub(crate) fn quic_takes_early_data(facts: Box<dyn Any>) -> bool {
 /// Returns the variables of the certificate that the client has shown.
 fn client_of(connection: &quinn::Connection) -> Option<Box<CertificateVariables>> {
     let chain = connection.peer_identity()?.downcast::<Vec<CertificateDer>>().ok()?;
-    chain.first().map(|own| Box::new(certificate_variables::of_client(own)))
+    certificate_variables::of_client(&chain).map(Box::new)
 }
 
 /// The facts that a handshake has shown.

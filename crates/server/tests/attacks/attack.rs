@@ -15,6 +15,8 @@ pub struct Attack {
     pub default_user: bool,
     /// The folder above site A's document root belongs to site A's user.
     pub owns_home: bool,
+    /// The pools must have shared memory of their own, which not every machine allows.
+    pub needs_own_memory: bool,
 }
 
 /// The way to run an attack.
@@ -52,7 +54,15 @@ impl Attack {
             own_visitors: false,
             default_user: false,
             owns_home: false,
+            needs_own_memory: false,
         }
+    }
+
+    /// Leaves the attack out where pools cannot have shared memory of their own: it would use up
+    /// the machine's.
+    pub const fn on_own_memory(mut self) -> Attack {
+        self.needs_own_memory = true;
+        self
     }
 
     /// Gives site A's user the folder above the document root.

@@ -35,6 +35,7 @@ attacks! {
     forged_answers: Attack::new("forged-answers", Client);
     endless_heads: Attack::new("endless-heads", Client);
     memory: Attack::new("memory", Script(4));
+    shared_memory: Attack::new("shared-memory", Script(3)).on_own_memory();
     descriptors: Attack::new("descriptors", Script(2));
     processor: Attack::new("processor", Script(8));
     deaths: Attack::new("deaths", Script(4)).with_own_visitors();

@@ -20,8 +20,8 @@ const VISITORS: u32 = 6;
 /// Time between two requests of one visitor: 90 requests per second in all.
 const PAUSE: Duration = Duration::from_micros(66_667);
 
-/// The scripts that visitors ask for. The files of both sites.
-pub const FILES: [(&str, &str); 4] = [
+/// The scripts that visitors ask for, and one that an attack asks for. The files of both sites.
+pub const FILES: [(&str, &str); 5] = [
     ("hello.php", "<?php echo 'the answer to ', $_GET['n'], \"\\n\";"),
     (
         "echo.php",
@@ -38,7 +38,25 @@ pub const FILES: [(&str, &str); 4] = [
         "<?php for ($i = 0; $i < 100; $i++) echo str_repeat(chr(65 + ($i + $_GET['n']) % 26), \
          2000);",
     ),
+    ("shared.php", SHARED),
 ];
+
+/// Makes one of each kind of shared memory that nobody else must have made, and removes it.
+const SHARED: &str = "<?php
+    $number = (int) $_GET['n'];
+    $key = 700_000 + $number;
+    $segment = @shmop_open($key, 'n', 0600, 1 << 16);
+    $semaphore = @sem_get($key, 1, 0600);
+    $queue = msg_queue_exists($key) ? false : @msg_get_queue($key, 0600);
+    $file = \"/dev/shm/$number\";
+    $made = [
+        'segment' => $segment && shmop_write($segment, 'text', 0) === 4
+            && shmop_read($segment, 0, 4) === 'text' && shmop_delete($segment),
+        'semaphore' => $semaphore && sem_acquire($semaphore, true) && sem_remove($semaphore),
+        'queue' => $queue && msg_send($queue, 1, 'text') && msg_remove_queue($queue),
+        'file' => !file_exists($file) && @file_put_contents($file, 'x') === 1 && unlink($file),
+    ];
+    echo implode(' ', array_keys(array_filter($made))), \" of $number\\n\";";
 
 /// The content of `file.txt`, the file that visitors ask for.
 pub fn file() -> Vec<u8> {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use howdah_sys::shared_memory::{probe, probe_limits};
 use howdah_sys::signal::{SIGKILL, SIGTERM};
 
 pub use self::files::secret;
@@ -70,6 +71,10 @@ impl Scene {
     /// Starts the server of an attack. `None` where that is not possible, with the reason printed.
     pub fn prepare(attack: &'static Attack) -> Option<Scene> {
         if !is_root() || !has_php() {
+            return None;
+        }
+        if attack.needs_own_memory && (probe().is_err() || probe_limits().is_err()) {
+            eprintln!("skipped: pools cannot have shared memory of their own here");
             return None;
         }
         let users = Users::claim()?;

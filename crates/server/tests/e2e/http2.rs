@@ -2,7 +2,7 @@
 
 mod attacks;
 pub mod client;
-mod frames;
+pub mod frames;
 mod head;
 mod life;
 mod programs;

@@ -161,6 +161,49 @@ fn phps_own_messages_come_with_site_script_and_url() {
 }
 
 #[test]
+fn long_messages_of_scripts_arrive_whole_with_site_and_worker() {
+    if !has_php() {
+        return;
+    }
+    let words: String = (0..3000).map(|number| format!("w\u{f6}rd{number} ")).collect();
+    let words = words.trim_end();
+    let site = Site::with(
+        &[
+            ("words.txt", words),
+            ("log.php", "<?php error_log(file_get_contents('words.txt'));"),
+            (
+                "raw.php",
+                "<?php $text = file_get_contents('words.txt');
+                 file_put_contents('php://stderr', \"$text\\n\");",
+            ),
+        ],
+        &Options {
+            site: "name = \"shop\"",
+            php: "workers = 1",
+            ..Options::default()
+        },
+    );
+    let texts = || -> String {
+        let log = site.server.log();
+        let texts = log.lines().filter_map(|line| Some(line.split_once(" shop: ")?.1));
+        texts.map(|text| text.strip_prefix("(continued) ").unwrap_or(text)).collect()
+    };
+    assert_eq!(site.get("/log.php").status, 200);
+    wait_until("the message has ended", || texts().contains("/log.php"));
+    let worker = site.server.workers()[0].number();
+    let root = site.root().display().to_string();
+    let message =
+        format!("{words}, worker {worker}, while running {root}/log.php for GET localhost/log.php");
+    assert!(texts().contains(&message), "{}", texts());
+    assert_eq!(site.get("/raw.php").status, 200);
+    // Nothing tells where a script's own text ends.
+    site.get("/log.php");
+    wait_until("the next message has ended", || texts().matches("/log.php for GET").count() == 2);
+    assert_eq!(texts().matches(words).count(), 3, "{}", texts());
+    assert!(site.server.log().lines().all(|line| line.len() < 4096));
+}
+
+#[test]
 fn start_up_says_what_is_served() {
     if !has_php() {
         return;

@@ -53,6 +53,13 @@ impl Site {
         if code == Some(0) { Ok(told) } else { Err(errors) }
     }
 
+    /// How often clients have met this limit of `[http2]` or `[http3]`.
+    pub fn limits_met(&self, protocol: &str, key: &str) -> u64 {
+        let told = self.try_status(&["--json"]).unwrap();
+        let status: serde_json::Value = serde_json::from_str(&told).unwrap();
+        status["limits_met"][protocol][key].as_u64().expect(key)
+    }
+
     /// A site of these files, each with its path and content.
     pub fn new(files: &[(&str, &str)]) -> Site {
         Site::with(files, &Options::default())

@@ -7,6 +7,7 @@ mod closed_to_clients;
 pub mod early_data;
 mod hostile;
 mod internal;
+mod keys;
 mod mistakes;
 mod mod_ssl;
 mod renewal;

@@ -200,6 +200,17 @@ fn users_that_do_not_exist() {
 }
 
 #[test]
+fn help_about_a_command_is_the_command_s_own() {
+    for command in ["serve", "check", "explain", "import", "status", "reload", "stop"] {
+        let (status, help, errors) = Setup::with(&["help", command]).run();
+        assert_eq!((status, errors.as_str()), (Some(0), ""), "{command}");
+        assert!(help.contains(&format!("Usage: howdah {command} ")), "{help}");
+        assert_eq!(help, Setup::with(&[command, "--help"]).run().1);
+    }
+    assert_eq!(Setup::with(&["help", "dance"]).run().0, Some(2));
+}
+
+#[test]
 fn shells_complete_commands_and_options() {
     for (shell, option) in
         [("bash", "--no-htaccess"), ("zsh", "--no-htaccess"), ("fish", "no-htaccess")]

@@ -7,8 +7,10 @@ fn pools_of_php_fpm_become_a_configuration_that_is_good() {
     let folder = Folder::new();
     let pool = "[blog]\nuser = nobody\nlisten = /run/php.sock\npm = ondemand\n\
                 pm.max_children = 5\npm.process_idle_timeout = 5s\n\
-                pm.status_path = /fpm-status\nphp_admin_value[memory_limit] = 64M\n";
-    let pool = folder.file("blog.conf", pool);
+                pm.status_path = /fpm-status\nphp_admin_value[memory_limit] = 64M\n\
+                request_terminate_timeout = 90\n";
+    let pool = folder.file("fpm/pool.d/blog.conf", pool);
+    let php_ini = folder.file("fpm/php.ini", "upload_max_filesize = 77M\n");
     let (code, config, remarks) = Setup::with(&["import", "fpm", pool.to_str().unwrap()]).run();
     assert_eq!(code, Some(0), "{remarks}");
     let expected = format!("howdah: {}:3: `listen = /run/php.sock` has no equal: ", pool.display());
@@ -19,6 +21,9 @@ fn pools_of_php_fpm_become_a_configuration_that_is_good() {
         "idle_timeout = \"5s\"",
         "status_path = \"/fpm-status\"",
         "memory_limit = \"64M\"",
+        "request_timeout = \"90s\"",
+        "request_terminate_timeout = \"90s\"",
+        &format!("ini_file = \"{}\"", php_ini.display()),
     ] {
         assert!(config.lines().any(|found| found == line), "{line} in {config}");
     }

@@ -98,6 +98,25 @@ impl Sites {
         client.answer().unwrap().text().to_owned()
     }
 
+    /// Uploads a file to a site. Returns its content, as the site's script finds it.
+    fn upload(&self, site: &str, content: &str) -> String {
+        let script = "<?php echo file_get_contents($_FILES['file']['tmp_name']);";
+        self.folder.file(&format!("{site}/public/upload.php"), script);
+        let form = format!(
+            "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\n\r\n\
+             {content}\r\n--x--\r\n"
+        );
+        let mut client = Client::connect(self.server.address());
+        client
+            .send(format!(
+                "POST /upload.php HTTP/1.1\r\nHost: {site}.example\r\n\
+                 Content-Type: multipart/form-data; boundary=x\r\nContent-Length: {}\r\n\r\n{form}",
+                form.len()
+            ))
+            .unwrap();
+        client.answer().unwrap().text().to_owned()
+    }
+
     /// Runs code that makes system calls, after [`CALLS`].
     fn call(&self, code: &str) -> String {
         self.run(&format!("{CALLS}\n{code}"))

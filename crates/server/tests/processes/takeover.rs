@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use howdah_sys::signal::{SIGHUP, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2};
 
-use crate::support::{Folder, HOWDAH, Load, Process, Setup, has_php, wait_until};
+use crate::support::{Client, Folder, HOWDAH, Load, Process, Setup, has_php, wait_until};
 use crate::{WHO, assert_who, config, is_who};
 
 /// Both programs in `folder`, which everybody may run.
@@ -146,6 +146,54 @@ fn the_former_generation_goes_on_if_the_new_one_does_not_start() {
         !children.iter().any(Process::lives)
     });
     load.go_on(20);
+    load.end_without_failure();
+    server.stop();
+}
+
+#[test]
+fn a_pool_that_does_not_start_keeps_no_other_site_from_a_new_program() {
+    if !has_php() {
+        return;
+    }
+    let (folder, programs) = (Folder::with_script(WHO), Folder::new());
+    let program = install(&programs);
+    let file = config(&folder, "", "[site.php]\nworkers = 1");
+    folder.file("broken/index.php", format!("<?php {WHO}"));
+    let text = fs::read_to_string(&file).unwrap();
+    let text = text.replace("[log]\n", "[log]\nerror = \"error.log\"\n");
+    let broken = "[[site]]\nname = \"broken\"\nhosts = [\"broken.example\"]\nroot = \"broken\"\n\
+        [site.php]\nworkers = 1\nstate_dir = \"state/broken\"\nqueue_timeout = \"5m\"\n";
+    fs::write(&file, format!("{text}{broken}")).unwrap();
+    let server = Setup::config(&file).program(&program).start();
+    let ask = || {
+        let mut client = Client::connect(server.address());
+        client.send("GET / HTTP/1.1\r\nHost: broken.example\r\n\r\n").unwrap();
+        client.answer().unwrap()
+    };
+    let load = Load::start(server.address(), 2, "/", is_who);
+    wait_until("the second site serves", || is_who(&ask()));
+    let sessions = folder.path().join("state/broken/sessions");
+    fs::remove_dir_all(&sessions).unwrap();
+    fs::write(&sessions, "").unwrap();
+
+    install(&programs);
+    let former = server.supervisor().children();
+    server.signal(SIGUSR2);
+    let told = "cannot create the folder";
+    let what = "the other sites are served, and this pool is started again and again";
+    let log = || fs::read_to_string(folder.path().join("error.log")).unwrap();
+    wait_until("the log has the takeover", || log().contains("taken over; serving"));
+    for (place, text) in [("log", log()), ("terminal", server.log())] {
+        let is_told = |line: &str| line.contains(told) && line.contains(what);
+        assert!(text.lines().any(is_told), "{place}: {text}");
+    }
+    wait_until("the former processes have gone", || !former.iter().any(Process::lives));
+    assert_eq!(executable(server.supervisor()), program.display().to_string());
+    assert!(crate::support::status(&file).contains("site broken: has no PHP: "));
+    load.go_on(20);
+
+    fs::remove_file(&sessions).unwrap();
+    wait_until("the second site serves again", || is_who(&ask()));
     load.end_without_failure();
     server.stop();
 }

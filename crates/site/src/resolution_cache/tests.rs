@@ -179,6 +179,15 @@ fn another_version_scheme_or_address_of_ours_is_another_request() {
 }
 
 #[test]
+fn a_cache_that_was_cleared_knows_nothing() {
+    let (mut tree, mut cache) = (Tree::new(FILES, &[("", RULES)]), ResolutionCache::new());
+    let mut knows = |cache: &mut ResolutionCache| is_known(&mut tree, cache, "GET", "/a.txt", "");
+    assert_eq!([(); 3].map(|()| knows(&mut cache)), [false, false, true]);
+    cache.clear();
+    assert_eq!([(); 3].map(|()| knows(&mut cache)), [false, false, true], "as at first");
+}
+
+#[test]
 fn prepared_answers_stay_with_the_entry() {
     let (mut tree, mut cache) = (Tree::new(FILES, &[("", RULES)]), ResolutionCache::new());
     let request = request("GET", "/a.txt", "");

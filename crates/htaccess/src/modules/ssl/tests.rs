@@ -1,3 +1,5 @@
+use howdah_http::ScriptVariables;
+
 use crate::phases::access::tests::{USERS_OF, run};
 use crate::testing::try_settings;
 
@@ -17,4 +19,26 @@ fn unencrypted_connections_are_forbidden() {
 #[test]
 fn options_that_are_none() {
     assert!(try_settings("SSLOptions +Strict").expect_err("none").message.contains("Strict"));
+}
+
+#[test]
+fn an_option_without_a_sign_takes_the_place_of_the_others() {
+    use ScriptVariables::{All, ServerName};
+    for (text, variables, certificates) in [
+        ("SSLOptions +ExportCertData", None, true),
+        ("SSLOptions ExportCertData", Some(ServerName), true),
+        ("SSLOptions +StdEnvVars +ExportCertData", Some(All), true),
+        ("SSLOptions ExportCertData StdEnvVars", Some(All), false),
+        ("SSLOptions +StdEnvVars\nSSLOptions ExportCertData", Some(ServerName), true),
+        ("SSLOptions +ExportCertData +StdEnvVars -ExportCertData", Some(All), false),
+        ("SSLOptions StrictRequire", Some(ServerName), false),
+    ] {
+        let settings = try_settings(text).unwrap();
+        let ssl = settings.ssl.as_ref().unwrap();
+        assert_eq!(
+            (ssl.script_variables(), ssl.exports_certificates()),
+            (variables, certificates),
+            "{text}"
+        );
+    }
 }

@@ -22,8 +22,9 @@ impl Thread {
         self.kept.sweep(now, self.is_draining());
         if self.number == 0 {
             self.shared.log.report_repeats(now);
+            self.end_unused_pools(now);
             let loads = self.shared.loads.iter();
-            self.crowd.note(loads.map(|load| load.load(Ordering::Relaxed)).sum());
+            self.most_connections.note(loads.map(|load| load.load(Ordering::Relaxed)).sum());
         }
         for handle in self.handles.iter().flatten() {
             handle.sweep(now);

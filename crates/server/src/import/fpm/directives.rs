@@ -13,6 +13,8 @@ pub(super) struct FpmDirective {
 pub(super) enum Equal {
     /// A key of `[site.php]`, and its value as TOML.
     Key(&'static str, String),
+    /// A time after which every script is ended, as TOML. It takes two keys of `[site.php]`.
+    Time(String),
     /// An entry of a table of `[site.php]`: the table, and the value as TOML.
     Entry(&'static str, String),
     /// An entry of `[site.php.rlimits]`.
@@ -79,8 +81,8 @@ directives! {
     "pm.status_listen" => |_| Equal::None("`admin` at the top is a listener for monitors"),
     "ping.path" => |value| Equal::Key("ping_path", toml_text(value)),
     "ping.response" => |value| Equal::Key("ping_response", toml_text(value)),
-    "access.log" => |_| Equal::None("`access` in `[log]` is the log of all sites"),
-    "access.format" => |_| Equal::None("`format` in `[log]` has Apache's words"),
+    "access.log" => |_| Equal::None("`access_log` in `[[site]]` is the log of the web server"),
+    "access.format" => |_| Equal::None("`access_log_format` in `[[site]]` has Apache's words"),
     "access.suppress_path" => |_| Equal::None("the access log has every request"),
     "slowlog" => |_| Equal::None("the error log has slow scripts, as lines of the site"),
     "request_slowlog_timeout" => |value| match value.trim_end_matches(['s', 'm', 'h', 'd']) {
@@ -89,7 +91,7 @@ directives! {
     },
     "request_slowlog_trace_depth" => |value| number("slow_trace_depth", value),
     "request_terminate_timeout" => |value| {
-        duration("request_timeout", value, "a script may run for 60 s, or `request_timeout`")
+        time(value, NO_TIME_LIMIT).map_or_else(|other| other, Equal::Time)
     },
     "request_terminate_timeout_track_finished" => |value| match is_on(value) {
         Some(true) => Equal::Default,
@@ -131,6 +133,10 @@ directives! {
     "php_admin_flag" => |value| Equal::Entry("admin_ini", flag(value)),
 }
 
+/// The difference for a pool that ends no script.
+pub(super) const NO_TIME_LIMIT: &str = "a script without a sign of life is ended after \
+    `request_timeout`, 60 s, and every script after `request_terminate_timeout`, one hour";
+
 const SOCKET: &str = "no socket is between the server and its PHP processes";
 
 /// A switch of php-fpm; `None` for another value.
@@ -164,15 +170,20 @@ fn limit(name: &'static str, value: &str) -> Equal {
     }
 }
 
-/// A time of php-fpm, in seconds unless it has a unit. 0 is none, about which `never` is said.
 fn duration(key: &'static str, value: &str, never: &'static str) -> Equal {
+    time(value, never).map_or_else(|other| other, |time| Equal::Key(key, time))
+}
+
+/// A time of php-fpm, in seconds unless it has a unit, as TOML. 0 is none, about which `never` is
+/// said.
+fn time(value: &str, never: &'static str) -> Result<String, Equal> {
     let digits = value.trim_end_matches(['s', 'm', 'h', 'd']);
     let unit = &value[digits.len()..];
     match (digits.parse::<u64>(), unit) {
-        (Ok(0), _) => Equal::None(never),
-        (Ok(days), "d") => Equal::Key(key, toml_text(&format!("{}h", days * 24))),
-        (Ok(number), "") => Equal::Key(key, toml_text(&format!("{number}s"))),
-        (Ok(number), "s" | "m" | "h") => Equal::Key(key, toml_text(&format!("{number}{unit}"))),
-        _ => Equal::None("it is no time"),
+        (Ok(0), _) => Err(Equal::None(never)),
+        (Ok(days), "d") => Ok(toml_text(&format!("{}h", days * 24))),
+        (Ok(number), "") => Ok(toml_text(&format!("{number}s"))),
+        (Ok(number), "s" | "m" | "h") => Ok(toml_text(&format!("{number}{unit}"))),
+        _ => Err(Equal::None("it is no time")),
     }
 }

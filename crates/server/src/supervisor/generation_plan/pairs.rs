@@ -2,10 +2,11 @@
 //!
 //! A site whose files cannot be used does not keep the others from being served. At the start the
 //! site is closed: it has no https, and a request over http that would be redirected gets 503, so
-//! that nothing is sent in the clear which is meant to be encrypted. A plan that replaces another
-//! one is refused, or the site keeps the certificates that it has.
+//! that nothing is sent in the clear which is meant to be encrypted. In a plan that replaces
+//! another one, the site keeps the certificates that it has of the same files. The plan is refused
+//! where it has none.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use howdah_config::{ClientVerify, Config, Site};
 
@@ -20,10 +21,9 @@ pub(crate) enum UnusableFiles<'p> {
     Refuse,
     /// The site is closed, as long as another site is left.
     CloseSite,
-    /// The plan is refused, unless the site is closed already.
-    LeaveClosed(&'p FormerFiles),
-    /// The site keeps what it has in this plan of the same configuration.
-    KeepPairs(&'p GenerationPlan),
+    /// The site keeps what it has of the same files, or stays closed. The plan is refused if the
+    /// site has neither been open nor closed with these files.
+    KeepFormer(&'p FormerFiles),
 }
 
 /// The files of a former plan.
@@ -33,6 +33,19 @@ pub(crate) struct FormerFiles {
     pub(crate) closed: Vec<String>,
     /// The content of files with authorities of clients.
     pub(crate) authorities: Vec<(PathBuf, Vec<u8>)>,
+    /// The certificates and keys that are in use, of files that the configuration names.
+    pub(crate) pairs: Vec<PairText>,
+}
+
+impl FormerFiles {
+    /// Returns the pairs that are in use of the files of `site`; `None` if one of them is not.
+    fn pairs_of(&self, site: &Site) -> Option<Vec<PairText>> {
+        let find = |(certificate, key): (&Path, &Path)| {
+            let is_it = |pair: &&PairText| pair.is_of(certificate, key);
+            self.pairs.iter().find(is_it).cloned()
+        };
+        site.tls.pairs().map(find).collect()
+    }
 }
 
 impl PlanFinder<'_> {
@@ -49,17 +62,17 @@ impl PlanFinder<'_> {
         let (is_closed, kept) = match self.unusable_files {
             UnusableFiles::Refuse => (false, None),
             UnusableFiles::CloseSite => (true, None),
-            UnusableFiles::LeaveClosed(former) => (former.closed.contains(name), None),
-            UnusableFiles::KeepPairs(former) => {
-                (former.is_closed(name), former.certificates.get(number))
+            UnusableFiles::KeepFormer(former) => {
+                (former.closed.contains(name), former.pairs_of(site))
             }
         };
-        if is_closed {
-            self.closed[number] = Some(why);
-        } else if let Some(pairs) = kept {
+        if let Some(pairs) = kept {
             let what = format!("site {name}: the former certificate stays in use: {why}");
             self.warnings.push(what);
-            return pairs.clone();
+            return pairs;
+        }
+        if is_closed {
+            self.closed[number] = Some(why);
         } else {
             self.errors.push(format!("site {name}: {why}"));
         }
@@ -83,8 +96,7 @@ impl PlanFinder<'_> {
                 return None;
             }
             UnusableFiles::CloseSite => &FormerFiles::default(),
-            UnusableFiles::LeaveClosed(former) => former,
-            UnusableFiles::KeepPairs(former) => &former.files(),
+            UnusableFiles::KeepFormer(former) => former,
         };
         let path = site.tls.client_ca.as_ref();
         let kept = former.authorities.iter().find(|(name, _)| Some(name) == path);
@@ -118,22 +130,19 @@ impl PlanFinder<'_> {
 }
 
 impl GenerationPlan {
-    /// Whether the site of this name is closed.
-    fn is_closed(&self, name: &str) -> bool {
-        let mut sites = self.config.sites.iter().zip(&self.closed);
-        sites.any(|(site, why)| site.name == name && why.is_some())
-    }
-
     /// Returns the files of this plan, for a later one.
     pub(crate) fn files(&self) -> FormerFiles {
         let sites = || self.config.sites.iter();
         let closed = sites().zip(&self.closed).filter(|(_, why)| why.is_some());
         let authorities = sites().zip(&self.client_authorities);
+        let pairs = sites().zip(&*self.certificates);
+        let of_files = pairs.filter(|(site, _)| !site.tls.cert.is_empty());
         FormerFiles {
             closed: closed.map(|(site, _)| site.name.clone()).collect(),
             authorities: authorities
                 .filter_map(|(site, text)| Some((site.tls.client_ca.clone()?, text.clone()?)))
                 .collect(),
+            pairs: of_files.flat_map(|(_, pairs)| pairs.iter().cloned()).collect(),
         }
     }
 

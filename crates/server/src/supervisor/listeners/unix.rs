@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, lchown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use howdah_config::Listener as Settings;
+use howdah_config::ListenerSettings;
 use howdah_sys::credentials::{Identity, group_number};
 use howdah_sys::process;
 
@@ -68,7 +68,7 @@ pub(super) fn can_bind(path: &Path) -> bool {
 /// The reason, as text for the operator.
 pub(super) fn give(
     path: &Path,
-    settings: &Settings,
+    settings: &ListenerSettings,
     front: Option<&Identity>,
 ) -> Result<(), String> {
     let owner = settings.owner.as_deref().map(user_id).transpose()?;

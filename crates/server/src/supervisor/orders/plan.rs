@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use howdah_acme::storage::StateFolder;
-use howdah_acme::{ChallengeKind, Settings, names};
+use howdah_acme::{AcmeSettings, ChallengeKind, names};
 use howdah_config::{Acme, AcmeChallenge, CertificateSource, Config, HostPattern, Site};
 use howdah_sys::credentials::Identity;
 
@@ -21,7 +21,7 @@ const STATE: &str = "/var/lib/howdah-acme";
 /// The parameters for starting the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OrderPlan {
-    pub(crate) settings: Settings,
+    pub(crate) settings: AcmeSettings,
     /// The user that the process runs as; `None` for the supervisor's user.
     pub(crate) identity: Option<Identity>,
     /// Whether the process confines itself.
@@ -67,7 +67,7 @@ impl OrderPlan {
             challenges.push(ChallengeKind::Dns01);
         }
         Ok(Some(OrderPlan {
-            settings: Settings {
+            settings: AcmeSettings {
                 directories: acme.directory.clone(),
                 roots,
                 email: acme.email.clone(),

@@ -7,18 +7,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Instant;
 
-use howdah_acme::Settings;
+use howdah_acme::AcmeSettings;
 use howdah_acme::message::{self, ToProcess, ToSupervisor};
 use howdah_sys::credentials::Identity;
 use howdah_sys::folder;
 use howdah_sys::landlock::{FileRights, Landlock, Ruleset};
 use howdah_sys::process::{self, Pid};
 use howdah_sys::seqpacket::SeqPacket;
-use howdah_sys::signal::{self, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGUSR1};
+use howdah_sys::signal::SIGKILL;
 
 use super::plan::OrderPlan;
 use crate::supervisor::child_channel::ChildChannel;
-use crate::supervisor::state;
+use crate::supervisor::{state, unprivileged};
 
 const NAME: &CStr = c"howdah-acme";
 /// Bytes of a message: a challenge's certificate is the longest.
@@ -137,17 +137,8 @@ fn child(plan: OrderPlan, channel: SeqPacket, parent: Pid) -> u8 {
 
 /// Sets the user, the signal handling and the limits of the process.
 fn settle(plan: &OrderPlan, parent: Pid) -> io::Result<()> {
-    for signal in [SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGUSR1] {
-        signal::ignore(signal)?;
-    }
-    if let Some(identity) = &plan.identity {
-        process::become_for_good(identity)?;
-    }
-    process::refuse_new_privileges()?;
-    process::drop_capabilities_of_user()?;
-    process::set_opaque(true)?;
-    process::set_umask(0o077);
-    process::outlive_parent_by(parent, ORPHAN_SECONDS)?;
+    unprivileged::leave_signals_to_supervisor()?;
+    unprivileged::give_up_rights(plan.identity.as_ref(), parent, ORPHAN_SECONDS)?;
     match Landlock::of_kernel() {
         Some(landlock) if plan.is_confined => ruleset(landlock, &plan.settings)?.enforce(),
         _ => Ok(()),
@@ -156,7 +147,7 @@ fn settle(plan: &OrderPlan, parent: Pid) -> io::Result<()> {
 
 /// Writes in the state folder alone, and executes nothing but the DNS hook. What the hook does is
 /// the operator's choice: it may write temporary files.
-fn ruleset(landlock: Landlock, settings: &Settings) -> io::Result<Ruleset> {
+fn ruleset(landlock: Landlock, settings: &AcmeSettings) -> io::Result<Ruleset> {
     let mut ruleset = Ruleset::new(landlock);
     let refused = FileRights::WRITE.and(FileRights::MAKE_DEVICES);
     let has_hook = !settings.dns_hook.is_empty();

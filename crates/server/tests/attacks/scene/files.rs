@@ -94,7 +94,7 @@ pub(super) fn configuration(folder: &Folder, attack: &Attack, users: &Users) -> 
          [site.php]\n{user}mode = \"static\"\nworkers = 4\npcntl = true\n\
          request_timeout = \"5s\"\nrequest_terminate_timeout = \"5s\"\nqueue_timeout = \"2s\"\n\
          state_dir = \"a/state\"\n\
-         sandbox = \"off\"\nhide_processes = false\nprivate_tmp = false\n\
+         sandbox = \"off\"\nhide_processes = false\nprivate_tmp = false\nshm_size = \"8M\"\n\
          admin_ini = {{ \"ffi.enable\" = \"1\"{extension} }}\n\
          [[site]]\nname = \"b\"\nhosts = [\"b.example\"]\nroot = \"b/public\"\n\
          [site.php]\nuser = \"{b}\"\nmode = \"static\"\nworkers = 4\nqueue_timeout = \"2m\"\n\

@@ -27,10 +27,12 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    fn start(program: &Path, arguments: &[&str], address: SocketAddr) -> Proxy {
+    /// Starts the program. What it keeps for itself goes into `folder`.
+    fn start(program: &Path, arguments: &[&str], folder: &Path, address: SocketAddr) -> Proxy {
         let mut command = Command::new(program);
         command
             .args(arguments)
+            .envs(["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"].map(|name| (name, folder)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
@@ -100,15 +102,10 @@ fn assert_seen(site: &Site, proxy: &Proxy, expected: &str) {
     }
 }
 
-#[test]
-fn nginx_as_the_page_says() {
-    let Some(program) = find("nginx") else { return };
-    let own = free_address();
-    let site = site(recipe("nginx", 0), own);
+/// nginx in front of the site, with the page's `server`.
+fn nginx(program: &Path, site: &Site, server: &str) -> Proxy {
     let address = free_address();
-    let server = recipe("nginx", 1)
-        .replace("listen 443 ssl;", &format!("listen {address};"))
-        .replace("127.0.0.1:8080", &own.to_string());
+    let server = server.replace("listen 443 ssl;", &format!("listen {address};"));
     let server: String = server
         .lines()
         .filter(|line| !line.contains("ssl_"))
@@ -128,8 +125,72 @@ fn nginx_as_the_page_says() {
     std::fs::write(&file, config).unwrap();
     let log = format!("{place}/error.log");
     let arguments = ["-p", folder.to_str().unwrap(), "-e", &log, "-c", file.to_str().unwrap()];
-    let proxy = Proxy::start(&program, &arguments, address);
+    Proxy::start(program, &arguments, &folder, address)
+}
+
+#[test]
+fn nginx_as_the_page_says() {
+    let Some(program) = find("nginx") else { return };
+    let own = free_address();
+    let site = site(recipe("nginx", 0), own);
+    let server = recipe("nginx", 1).replace("127.0.0.1:8080", &own.to_string());
+    let proxy = nginx(&program, &site, &server);
     assert_seen(&site, &proxy, "127.0.0.9|off|80|shop.example");
+}
+
+#[test]
+fn nginx_over_a_unix_socket_as_the_page_says() {
+    let Some(program) = find("nginx") else { return };
+    // The test may have another user than nginx has as a service, and needs a port to be told that
+    // the server listens.
+    let settings = recipe("nginx", 2)
+        .replace("unix:/run/howdah/web.sock", "unix:web.sock")
+        .replace(", group = \"www-data\"", "")
+        .replace("listen = [", "listen = [\"127.0.0.1:0\", ");
+    let site = site(&settings, free_address());
+    let to_socket = recipe("nginx", 3)
+        .replace("/run/howdah/web.sock", &site.path().join("web.sock").display().to_string());
+    let server = recipe("nginx", 1);
+    let (before, rest) = server.split_once("proxy_pass").unwrap();
+    let (_, after) = rest.split_once(';').unwrap();
+    let proxy = nginx(&program, &site, &format!("{before}{}{after}", to_socket.trim()));
+    assert_seen(&site, &proxy, "127.0.0.9|off|80|shop.example");
+}
+
+#[test]
+fn caddy_as_the_page_says() {
+    let Some(program) = find("caddy") else { return };
+    let own = free_address();
+    let site = site(recipe("Caddy", 0), own);
+    let address = free_address();
+    // The name alone would make Caddy order a certificate. Caddy adds a Server field of its own to
+    // that of the site.
+    let server = recipe("Caddy", 1)
+        .replace("example.org {", &format!("http://:{} {{\nbind 127.0.0.1", address.port()))
+        .replace("127.0.0.1:8080", &format!("{own} {{\nheader_down -Server\n}}"));
+    let file = site.path().join("Caddyfile");
+    std::fs::write(&file, format!("{{\nadmin off\nauto_https off\n}}\n{server}")).unwrap();
+    let arguments = ["run", "--adapter", "caddyfile", "--config", file.to_str().unwrap()];
+    let proxy = Proxy::start(&program, &arguments, site.path(), address);
+    assert_seen(&site, &proxy, "127.0.0.9|off|80|shop.example");
+}
+
+#[test]
+fn cloudflares_fields_as_the_page_says() {
+    let recipe = recipe("Cloudflare", 0).replace("\":80\"", "\"127.0.0.1:0\"");
+    for (is_cloudflare, expected) in
+        [(true, "203.0.113.66|on|443|shop.example"), (false, "127.0.0.1|off|80|shop.example")]
+    {
+        let (own, with_own) = ("trusted_proxies = [", "trusted_proxies = [\"127.0.0.1\",");
+        let settings = if is_cloudflare {
+            recipe.replace(own, with_own)
+        } else {
+            recipe.clone()
+        };
+        let site = site(&settings, free_address());
+        let reply = site.ask("GET", "/a.txt", &FORGED, b"");
+        assert_eq!(reply.field("x-seen"), Some(expected), "{reply:?} {}", site.server.log());
+    }
 }
 
 #[test]
@@ -151,7 +212,8 @@ fn haproxy_as_the_page_says() {
         );
         let file = site.path().join("haproxy.cfg");
         std::fs::write(&file, config).unwrap();
-        let proxy = Proxy::start(&program, &["-db", "-f", file.to_str().unwrap()], address);
+        let proxy =
+            Proxy::start(&program, &["-db", "-f", file.to_str().unwrap()], site.path(), address);
         assert_seen(&site, &proxy, expected);
     }
 }

@@ -31,6 +31,19 @@ fn an_authority_that_does_not_listen_is_named_with_advice() {
 }
 
 #[test]
+fn an_authority_whose_name_is_unknown_is_named_with_advice() {
+    let site = Site::new();
+    let directory = "directory = \"https://authority.invalid/directory\"\n";
+    let server = site.start(&["www.example.org"], directory);
+    site.wait_for_status(&[
+        "www.example.org: none yet",
+        "last error: https://authority.invalid/directory: ",
+        "look whether the name is right, and at /etc/resolv.conf",
+    ]);
+    assert_eq!(server.get("/index.html").text(), "a page");
+}
+
+#[test]
 fn an_authority_whose_certificate_is_of_another_time_is_blamed_on_the_clock() {
     let authority = Authority::new();
     let pair = authority.certify_expired(&["127.0.0.1"]);

@@ -1,8 +1,11 @@
 //! Attacks with frames. Each meets the limit that is for it; other clients notice nothing.
 
+use howdah_sys::signal::SIGUSR2;
+
 use super::client::Http2;
 use super::frames::*;
 use crate::site::{Options, Site};
+use crate::support::wait_until;
 
 /// A site with these lines in `[http2]`.
 fn site(http2: &str) -> Site {
@@ -12,8 +15,9 @@ fn site(http2: &str) -> Site {
     Site::with(&files, &Options { limits: &limits, ..Options::default() })
 }
 
-/// Sends `bytes` until the server ends the connection, which it has to do for this key.
-fn flood(key: &str, bytes: &[u8]) {
+/// Sends `bytes` until the server ends the connection, which it has to do for this key, and to
+/// count.
+fn flood(key: &str, bytes: &[u8]) -> Site {
     let site = site(&format!("{key} = 50"));
     let other = Http2::connect(&site);
     assert_eq!(other.get("/a.txt").text(), "hello");
@@ -26,6 +30,20 @@ fn flood(key: &str, bytes: &[u8]) {
     assert_eq!(frames.goodbye(), Some(ENHANCE_YOUR_CALM), "{key}");
     assert_eq!(other.get("/a.txt").text(), "hello");
     assert_eq!(site.get("/a.txt").text(), "hello");
+    assert_eq!(site.limits_met("http2", key), 1);
+    site
+}
+
+#[test]
+fn what_clients_have_met_stays_counted_under_a_new_program() {
+    let site = flood("pings", &frame(PING, 0, 0, b"12345678"));
+    assert_eq!(site.limits_met("http2", "settings"), 0);
+    site.server.signal(SIGUSR2);
+    wait_until("the new program serves", || {
+        let told = site.try_status(&[]).unwrap_or_default();
+        told.contains("generation 2 is serving")
+    });
+    assert_eq!(site.limits_met("http2", "pings"), 1);
 }
 
 #[test]
@@ -63,6 +81,7 @@ fn a_flood_of_empty_content() {
     }
     site.server.wait_for_log("the client sends more frames than `empty_frames`");
     assert_eq!(frames.goodbye(), Some(ENHANCE_YOUR_CALM));
+    assert_eq!(site.limits_met("http2", "empty_frames"), 1);
     assert_eq!(site.get("/a.txt").text(), "hello");
 }
 
@@ -118,6 +137,7 @@ fn a_head_that_never_ends() {
     }
     assert_eq!(frames.goodbye(), Some(ENHANCE_YOUR_CALM));
     site.server.wait_for_log("HTTP/2 connection closed: ");
+    assert_eq!(site.limits_met("http2", "continuations"), 1);
     assert_eq!(site.get("/a.txt").text(), "hello");
 }
 
@@ -169,6 +189,7 @@ fn a_stream_whose_window_stays_closed_is_ended() {
     // The connection goes on.
     frames.send(PING, 0, 0, b"12345678");
     assert_eq!(frames.next_of(PING).expect("a pong").payload, b"12345678");
+    assert_eq!(site.limits_met("http2", "send_timeout"), 1);
 }
 
 #[test]
@@ -201,10 +222,11 @@ fn a_connection_that_takes_nothing_is_ended() {
     for stream in (1..120).step_by(2) {
         frames.send_get(stream, "/large.txt");
     }
-    crate::support::wait_until("the responses were given up", || {
+    wait_until("the responses were given up", || {
         site.access_log().matches("/large.txt").count() == 60
     });
     // What the system has buffered, and then nothing.
     while frames.next().is_some() {}
     assert_eq!(site.get("/a.txt").text(), "hello");
+    assert!(site.limits_met("http2", "send_timeout") > 0);
 }

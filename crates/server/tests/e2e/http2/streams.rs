@@ -4,7 +4,7 @@ use bytes::Bytes;
 use h2::client::Builder;
 
 use super::client::{Http2, body, reply, send};
-use super::frames::{DATA, END_STREAM, Frames, HEADERS, SETTINGS, WINDOW_UPDATE, get};
+use super::frames::{DATA, END_STREAM, Frames, HEADERS, SETTINGS, WINDOW_UPDATE, field, get};
 use crate::site::{AWAIT, HELD, Options, Site};
 use crate::support::has_php;
 
@@ -276,36 +276,73 @@ fn a_window_of_a_byte_gets_a_byte() {
     assert_eq!(content, b"hello");
 }
 
-#[test]
-fn the_urgent_is_sent_first() {
-    let large = "x".repeat(2_000_000);
-    let site = Site::new(&[("slow.txt", &large), ("fast.txt", &large)]);
+/// Asks for one response, and for another one when the client's buffers are full of the first.
+/// Returns how much of the first one comes between the begin and the end of the second.
+fn bytes_between(site: &Site, [first, second]: [Vec<u8>; 2]) -> usize {
     // Windows that are never full.
-    let mut frames = Frames::connect(&site, &[(4, 1 << 30)]);
+    let mut frames = Frames::connect(site, &[(4, 1 << 30)]);
     frames.send(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
-    let head =
-        |target, priority| [get(target), super::frames::field("priority", priority)].concat();
     let ends = END_STREAM | super::frames::END_HEADERS;
-    frames.send(HEADERS, ends, 1, &head("/slow.txt", "u=7"));
+    frames.send(HEADERS, ends, 1, &first);
     // The server sends it until the client's buffers are full.
     while frames.next().expect("a frame").kind != DATA {}
     std::thread::sleep(std::time::Duration::from_millis(200));
-    frames.send(HEADERS, ends, 3, &head("/fast.txt", "u=0"));
-    let (mut slow_after, mut ended) = (0, Vec::new());
+    frames.send(HEADERS, ends, 3, &second);
+    let (mut between, mut ended) = (0, Vec::new());
     let mut has_begun = false;
     while ended.len() < 2 {
         let frame = frames.next().expect("a frame");
         has_begun |= frame.stream == 3 && frame.kind == DATA;
         if frame.kind == DATA && frame.stream == 1 && has_begun && !ended.contains(&3) {
-            slow_after += frame.payload.len();
+            between += frame.payload.len();
         }
         if frame.kind == DATA && frame.flags & END_STREAM != 0 {
             ended.push(frame.stream);
         }
         assert_ne!((frame.kind, frame.flags), (SETTINGS, 2));
     }
-    assert!(
-        slow_after <= 128 * 1024,
-        "{slow_after} bytes of the other between those of the urgent"
-    );
+    between
+}
+
+/// The most bytes of another response between those of an urgent one.
+const BETWEEN: usize = 128 * 1024;
+
+#[test]
+fn the_urgent_is_sent_first() {
+    // More than the system buffers.
+    let large = "x".repeat(16_000_000);
+    let site = Site::new(&[("slow.txt", &large), ("fast.txt", &large)]);
+    let head = |target, priority| [get(target), field("priority", priority)].concat();
+    let between = bytes_between(&site, [head("/slow.txt", "u=7"), head("/fast.txt", "u=0")]);
+    assert!(between <= BETWEEN, "{between}");
+}
+
+#[test]
+fn a_response_may_set_its_priority() {
+    // More than the system buffers.
+    let large = "x".repeat(16_000_000);
+    let rules = "<Files last.txt>\nHeader set Priority \"u=7\"\n</Files>\n\
+        <Files first.txt>\nHeader set Priority \"u=0\"\n</Files>\n";
+    let script = "<?php header('Priority: u=7'); \
+        for ($i = 0; $i < 160; $i++) echo str_repeat('x', 100000);";
+    let files = [
+        (".htaccess", rules),
+        ("last.txt", &large),
+        ("usual.txt", &large),
+        ("first.txt", &large),
+        ("last.php", script),
+    ];
+    let site = Site::new(&files);
+    let between = |first, second| bytes_between(&site, [get(first), get(second)]);
+    let shared = between("/usual.txt?1", "/usual.txt?2");
+    assert!(shared > 4 * BETWEEN, "without a priority they share the connection: {shared}");
+    for (first, second) in
+        [("/last.txt", "/usual.txt"), ("/usual.txt", "/first.txt"), ("/last.php", "/usual.txt")]
+    {
+        if first.ends_with("php") && !has_php() {
+            continue;
+        }
+        let between = between(first, second);
+        assert!(between <= BETWEEN, "{first} {second}: {between}");
+    }
 }

@@ -60,6 +60,7 @@ fn served(http3: &str) -> Served {
 fn is_named(served: &Served, key: &str) {
     let line = format!("HTTP/3 connection closed: the client exceeds `{key}` of [http3]");
     served.site.server.wait_for_log(&line);
+    assert_eq!(served.site.limits_met("http3", key), 1);
     assert_eq!(served.connect().get("/a.txt").text(), "hello");
 }
 
@@ -208,6 +209,7 @@ fn clients_prove_where_they_are() {
     assert!(length < 300, "{length}");
     // Long header, version 1, Retry.
     assert_eq!((answer[0] & 0xb0, &answer[1..5]), (0xb0, &[0, 0, 0, 1][..]));
+    assert!(served.site.limits_met("http3", "retry_from") >= 3);
 }
 
 /// Returns the packet with which a client begins.
@@ -255,7 +257,7 @@ fn an_answer_to_an_unproven_client_is_no_larger_than_three_times_its_packet() {
 #[test]
 fn handshakes_that_never_end() {
     let limits = "handshake_timeout = \"1s\"\nkeep_alive_timeout = \"1s\"";
-    let http3 = "handshakes = 3";
+    let http3 = "handshakes = 1";
     let special = Special { limits, http3, ..Special::default() };
     let served = Served::with(&[("a.txt", "hello")], &special);
     let packets: Vec<_> = (0..4).map(|_| first_packet(&served)).collect();
@@ -267,6 +269,8 @@ fn handshakes_that_never_end() {
         .site
         .server
         .wait_for_log("the QUIC handshake failed: it took longer than handshake_timeout");
+    // Four clients, and two threads.
+    assert!(served.site.limits_met("http3", "handshakes") > 0);
     assert_eq!(served.connect().get("/a.txt").text(), "hello");
     wait_until("the connections are over", || served.site.connections() == 0);
 }

@@ -35,6 +35,19 @@ fn ini_values_hold_and_admin_values_cannot_be_changed() {
 }
 
 #[test]
+fn the_php_ini_of_a_former_server_takes_the_place_of_phps_own_and_extensions_stay() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php echo json_encode([ini_get('upload_max_filesize'),
+        basename(php_ini_loaded_file()), get_loaded_extensions()]);";
+    let files = [("../apache2/moved.ini", "upload_max_filesize = 77M\n"), ("index.php", script)];
+    let seen = |php: &str| Site::with_php(&files, php).get("/").json();
+    let (usual, moved) = (seen(""), seen("ini_file = \"apache2/moved.ini\""));
+    assert_eq!(moved, json!(["77M", "moved.ini", usual[2]]));
+}
+
+#[test]
 fn user_ini_files_hold_below_their_folder() {
     if !has_php() {
         return;

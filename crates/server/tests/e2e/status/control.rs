@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{TOP, named};
 use crate::site::Site;
-use crate::support::{is_root, wait_until};
+use crate::support::{Setup, is_root, wait_until};
 
 const PLAIN: &str = "[[site]]\nname = \"blog\"\nroot = \"public\"\nphp = false\n";
 
@@ -98,4 +98,20 @@ fn the_control_group_may_ask_and_change_nothing() {
     site.reconfigure(&format!("{TOP}{PLAIN}"));
     assert!(ask(&socket, "POST /reload").0.starts_with("HTTP/1.1 200 "));
     wait_until("the group is shut out", || ask_as("games", "GET", "/status") == "000");
+}
+
+#[test]
+fn a_control_group_that_does_not_exist_is_refused() {
+    let mistake = |config: &str| format!("control_group = \"no-such-group\"\n{config}");
+    let config = format!("{TOP}{PLAIN}");
+    let site = Site::configured(&[("f.txt", "content")], &config);
+    site.reconfigure(&mistake(&config));
+    let file = site.path().join("howdah.toml");
+    let told = "`control_group`: there is no group no-such-group on this machine; create it, or \
+                name another";
+    for (command, expected) in [("check", 1), ("serve", 2), ("reload", 1)] {
+        let (code, _, errors) = Setup::with(&[command, "--config", file.to_str().unwrap()]).run();
+        assert!(code == Some(expected) && errors.contains(told), "{command}: {code:?} {errors}");
+    }
+    assert_eq!(site.get("/f.txt").text(), "content");
 }

@@ -198,9 +198,22 @@ impl TlsClient {
 
     /// A client that trusts this authority and shows this certificate.
     pub fn showing(authority: &Authority, own: &Certified) -> TlsClient {
+        TlsClient::with_chain(authority, own, Vec::new())
+    }
+
+    /// As [`showing`](TlsClient::showing), with the authority's certificate behind its own.
+    pub fn showing_chain(authority: &Authority, own: &Certified) -> TlsClient {
+        TlsClient::with_chain(authority, own, vec![authority.issuer.der().clone()])
+    }
+
+    fn with_chain(
+        authority: &Authority,
+        own: &Certified,
+        behind: Vec<CertificateDer<'static>>,
+    ) -> TlsClient {
         let mut roots = RootCertStore::empty();
         roots.add(authority.issuer.der().clone()).unwrap();
-        let chain = vec![CertificateDer::from(own.der.clone())];
+        let chain = [vec![CertificateDer::from(own.der.clone())], behind].concat();
         let key = PrivateKeyDer::from_pem_slice(own.key.as_bytes()).unwrap();
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider);

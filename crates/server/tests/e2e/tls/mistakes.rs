@@ -2,9 +2,10 @@
 //! do.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use super::client::{self, Authority, Trust};
-use crate::support::{Folder, Setup};
+use crate::support::{Folder, Setup, is_root};
 
 /// A configuration with this value of `tls`, and the folder that it is in.
 fn config(folder: &Folder, tls: &str) -> String {
@@ -24,6 +25,11 @@ fn unusable_certificates_and_keys_are_refused_with_advice() {
     folder.file("empty.pem", "");
     folder.file("der.pem", good.der());
     folder.file("encrypted.key", "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n");
+    folder.file(
+        "traditional.key",
+        "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n\
+         AAAA\n-----END RSA PRIVATE KEY-----\n",
+    );
     folder.file("bad.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
     let rows = [
         ("good", "other.key", "does not belong to the certificate"),
@@ -34,6 +40,7 @@ fn unusable_certificates_and_keys_are_refused_with_advice() {
         ("bad", "good.key", "the certificate is malformed"),
         ("good", "good.pem", "there is no private key in it"),
         ("good", "encrypted.key", "openssl pkey -in FILE"),
+        ("good", "traditional.key", "openssl pkey -in FILE"),
         ("good", "../", "it is not a regular file"),
     ];
     for (certificate, key, said) in rows {
@@ -43,6 +50,25 @@ fn unusable_certificates_and_keys_are_refused_with_advice() {
             assert_eq!(status, Some(expected), "{command} {certificate} {key}: {err}");
             assert!(err.contains(said) && err.contains("site shop"), "{command}: {err}");
         }
+    }
+}
+
+#[test]
+fn a_key_that_the_user_may_not_read_is_named() {
+    if !is_root() {
+        return;
+    }
+    let authority = Authority::new();
+    let folder = client::files(&[("good", &authority.certify(&["a.example"]))]);
+    let file = config(&folder, "{ cert = \"good.pem\", key = \"good.key\" }");
+    let key = folder.path().join("good.key");
+    for (mode, expected) in [(0o644, 0), (0o600, 1)] {
+        fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap();
+        let (status, _, told) = Setup::with(&["check", "--config", &file]).user(65_534).run();
+        assert_eq!(status, Some(expected), "{told}");
+        let said = "good.key: Permission denied (os error 13); the user that starts the server \
+                    must be able to read it";
+        assert_eq!(told.contains(said), expected == 1, "{told}");
     }
 }
 

@@ -6,13 +6,13 @@ use std::net::SocketAddr;
 use rcgen::{KeyPair, PKCS_RSA_SHA256};
 
 use super::LISTEN;
-use super::client::{self, Authority, TlsClient};
+use super::client::{self, Authority, TlsClient, Trust};
 use crate::apache::Apache;
 use crate::site::Site;
 use crate::support::has_php;
 
 const SCRIPT: &str = "<?php foreach ($_SERVER as $name => $value) \
-    if (str_starts_with($name, 'SSL_')) echo \"$name=$value\\n\";";
+    if (str_starts_with($name, 'SSL_')) echo \"$name=\", strtr($value, \"\\n\", '~'), \"\\n\";";
 
 /// Rules that tell variables in a field.
 const RULES: &str = "Header set X-Told \"%{SSL_SERVER_S_DN}s|%{SSL_SERVER_S_DN_CN_0}s|\
@@ -82,7 +82,8 @@ fn scripts_see_the_variables_that_mod_ssl_gives() {
         let [own, theirs] = [&mut own, &mut theirs].map(|told| told.0.remove(name).expect(name));
         let is_one_word = |value: &str| !value.is_empty() && !value.contains(' ');
         assert!(is_one_word(&own) && is_one_word(&theirs), "{name}: {own}, {theirs}");
-        assert!(name != "SSL_SESSION_ID" || own.len() == theirs.len(), "{own}, {theirs}");
+        let form = |id: &str| (id.len(), id.bytes().any(|byte| byte.is_ascii_uppercase()));
+        assert!(name != "SSL_SESSION_ID" || form(&own) == form(&theirs), "{own}, {theirs}");
     }
     // Midnight may come between the requests.
     let [days, expected] = [&mut own, &mut theirs]
@@ -96,4 +97,76 @@ fn scripts_see_the_variables_that_mod_ssl_gives() {
     let (own, _) = told(&mut client, addresses[0], "plain");
     assert_eq!(own["SSL_CLIENT_S_DN_CN"], "a.example");
     assert!(own.contains_key("SSL_PROTOCOL") && !own.contains_key("SSL_SERVER_S_DN"), "{own:?}");
+}
+
+#[test]
+fn scripts_get_whole_certificates_where_a_directive_says_so() {
+    if !has_php() || !Apache::is_here() {
+        return;
+    }
+    let authority = Authority::new();
+    let pair = authority.certify_rsa(&["a.example"]);
+    let folder = client::files(&[("a", &pair)]);
+    folder.file("ca.pem", authority.pem());
+    let at = folder.path().display();
+    let config = format!(
+        "{LISTEN}[[site]]\nname = \"a\"\nhosts = [\"a.example\"]\nroot = \"public\"\n\
+         tls = {{ cert = \"{at}/a.pem\", key = \"{at}/a.key\", client_ca = \"{at}/ca.pem\", \
+         client_verify = \"optional\" }}\n\
+         [site.php]\nworkers = 1\nstate_dir = \"state\"\n"
+    );
+    // An option without a sign takes the place of the others. Rules see the certificates always.
+    let rules = "Header set X-Told \"%{SSL_SERVER_CERT}s\"\n\
+        Header set X-Seen \"%{SSL_CLIENT_CERT}s\"\n";
+    let folders = [
+        ("added", "SSLOptions +ExportCertData\n"),
+        ("alone", "SSLOptions ExportCertData\n"),
+        ("both", "SSLOptions +StdEnvVars +ExportCertData\n"),
+        ("removed", "SSLOptions +ExportCertData\nSSLOptions -ExportCertData\n"),
+        ("replaced", "SSLOptions +ExportCertData\nSSLOptions StdEnvVars\n"),
+    ];
+    let mut files = vec![(".htaccess".to_owned(), rules)];
+    for (name, options) in folders {
+        files.push((format!("{name}/all.php"), SCRIPT));
+        files.push((format!("{name}/.htaccess"), options));
+    }
+    let files: Vec<_> = files.iter().map(|(name, content)| (name.as_str(), *content)).collect();
+    let site = Site::configured(&files, &config);
+    let apache = Apache::with(
+        &site.path().join("apache"),
+        &site.path().join("public"),
+        &["socache_shmcb", "ssl"],
+        &format!(
+            "SSLEngine on\nSSLCertificateFile {at}/a.pem\nSSLCertificateKeyFile {at}/a.key\n\
+             SSLCACertificateFile {at}/ca.pem\nSSLVerifyClient optional\n"
+        ),
+    );
+    let addresses = [site.server.addresses()[1], apache.address()];
+    let visitor = authority.certify_client("ann");
+    // Without options, scripts get some variables here and none there.
+    let is_compared = |folder: &str, name: &str| {
+        let is_chosen = matches!(folder, "alone" | "both" | "replaced");
+        let is_own = ["SSL_SESSION_ID", "SSL_CLIENT_V_REMAIN"].contains(&name)
+            || name.starts_with("SSL_VERSION_");
+        !is_own && (is_chosen || name.ends_with("_CERT") || name.contains("_CERT_CHAIN_"))
+    };
+    for (name, _) in folders {
+        for shows in [false, true] {
+            // Each time a full handshake: Apache forgets the chain in a session that is continued.
+            let [own, theirs] = addresses.map(|address| {
+                let mut client = match shows {
+                    true => TlsClient::showing_chain(&authority, &visitor),
+                    false => authority.client(Trust::Tls13),
+                };
+                let (mut variables, fields) = told(&mut client, address, name);
+                variables.retain(|variable, _| is_compared(name, variable));
+                (variables, fields)
+            });
+            assert_eq!(own, theirs, "{name} {shows}");
+            let has = ["SSL_SERVER_CERT", "SSL_CLIENT_CERT", "SSL_CLIENT_CERT_CHAIN_0"]
+                .map(|variable| own.0.get(variable).is_some_and(|value| value.contains("BEGIN")));
+            let exports = ["added", "alone", "both"].contains(&name);
+            assert_eq!(has, [exports, exports && shows, exports && shows], "{name} {shows}");
+        }
+    }
 }

@@ -68,12 +68,84 @@ fn a_new_pair_that_cannot_be_used_leaves_the_former_one() {
     site.server.wait_for_log("site shop: the former certificate stays in use: ");
     site.server.wait_for_log("the key does not belong to the certificate");
     assert_eq!(shown(&authority, address), first.der());
-    // Neither is a reload accepted with it.
-    site.server.signal(SIGHUP);
-    site.server.wait_for_log("the reload is refused, and what was served goes on");
-    assert_eq!(shown(&authority, address), first.der());
+    // Nor does a reload do harm, or a certificate that is missing.
+    folder.file("a.pem", "");
+    for number in 1..=2 {
+        site.server.signal(SIGHUP);
+        wait_until("another front serves", || site.log_lines("reloaded; ").len() == number);
+        assert_eq!(shown(&authority, address), first.der());
+    }
     write(&folder, &second);
     wait_until("the new certificate is shown", || shown(&authority, address) == second.der());
+}
+
+#[test]
+fn the_status_shows_each_certificate_and_its_end() {
+    let authority = Authority::new();
+    let (ecdsa, rsa) = (authority.certify(&["a.example"]), authority.certify_rsa(&["a.example"]));
+    let folder = client::files(&[("a", &ecdsa), ("b", &rsa)]);
+    let at = folder.path().display();
+    let site = Site::configured(
+        &[("a.txt", "x")],
+        &format!(
+            "control = \"control\"\n{LISTEN}[[site]]\nname = \"shop\"\n\
+             hosts = [\"a.example\"]\nroot = \"public\"\nphp = false\n\
+             tls = [{{ cert = \"{at}/a.pem\", key = \"{at}/a.key\" }}, \
+             {{ cert = \"{at}/b.pem\", key = \"{at}/b.key\" }}]\n"
+        ),
+    );
+    let has_both = |first: &str| {
+        let told = site.try_status(&[]).unwrap();
+        let line = |file: &str| {
+            let begin = "certificate of shop: a.example: ";
+            let of_file = |line: &&str| line.starts_with(begin) && line.ends_with(file);
+            told.lines().find(of_file).map(|line| line[begin.len()..].to_owned())
+        };
+        assert!(line("b.pem").is_some_and(|told| told.starts_with("ends at ")), "{told}");
+        line("a.pem").is_some_and(|told| told.starts_with(first))
+    };
+    assert!(has_both("ends at "), "{:?}", site.try_status(&[]));
+    for (other, first) in [
+        (authority.certify_expired(&["a.example"]), "ended at 2001-04-01T00:00:00Z, "),
+        (authority.certify_too_early(&["a.example"]), "begins at 2999-01-01T00:00:00Z, ends at "),
+    ] {
+        write(&folder, &other);
+        wait_until("the status shows the new one", || has_both(first));
+    }
+    let told = site.try_status(&["--json"]).unwrap();
+    let status: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let certificate = &status["sites"][0]["certificates"][0];
+    assert_eq!(certificate["source"], "files", "{told}");
+    assert_eq!(certificate["names"][0], "a.example", "{told}");
+    assert_eq!(certificate["begins"], 32_472_144_000_u64, "{told}");
+}
+
+#[test]
+fn a_reload_that_names_unusable_files_is_refused() {
+    let authority = Authority::new();
+    let (first, second) = (authority.certify(&["a.example"]), authority.certify(&["a.example"]));
+    let folder = client::files(&[("a", &first), ("b", &second)]);
+    folder.file("b.key", &first.key);
+    let site = site(&folder);
+    let address = site.server.addresses()[1];
+    let text = std::fs::read_to_string(site.path().join("howdah.toml")).unwrap();
+    let rows = [
+        // The same site with other files, of which one or both are new.
+        (text.replace("a.pem", "b.pem").replace("a.key", "b.key"), "b.key: the key does not"),
+        (text.replace("a.key", "b.pem"), "b.pem: there is no private key in it"),
+        (text.replace("a.pem", "none.pem"), "none.pem: No such file"),
+    ];
+    for (number, (text, why)) in (1..).zip(rows) {
+        site.reconfigure(&text);
+        let refused = "the reload is refused, and what was served goes on";
+        wait_until("the reload is refused", || site.log_lines(refused).len() == number);
+        assert_eq!(site.log_lines(why).len(), 1, "{}", site.server.log());
+        assert_eq!(shown(&authority, address), first.der());
+    }
+    // With the right key the other certificate is used.
+    folder.file("b.key", &second.key);
+    site.reconfigure(&text.replace("a.pem", "b.pem").replace("a.key", "b.key"));
+    wait_until("the other is shown", || shown(&authority, address) == second.der());
 }
 
 #[test]

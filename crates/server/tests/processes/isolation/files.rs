@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use howdah_sys::signal::SIGKILL;
+
 use super::{Sites, can_run, has_landlock, has_mounts};
 use crate::support::{Folder, Process, Setup, has_php, is_root, wait_until};
 
@@ -325,27 +327,44 @@ fn a_pool_that_does_not_start_again_keeps_no_other_site_from_a_reload() {
     assert_eq!(sites.run("echo 'fine';"), "fine");
     assert!(crate::support::status(&file).contains(state));
 
-    // No zygote stands by any more.
-    change("third");
+    // No zygote stands by any more. The one that serves forks the next one.
+    for agent in ["third", "fourth", "fifth"] {
+        let former = sites.server.zygotes();
+        change(agent);
+        let (code, told, _) = reload();
+        assert!(code == Some(0) && told.contains(state), "{told}");
+        serves(agent);
+        assert_eq!(sites.run("echo ini_get('upload_max_filesize') ? 'fine' : '';"), "fine");
+        wait_until("the former zygotes are gone", || !former.iter().any(Process::lives));
+        assert_eq!(sites.run("echo 'fine';"), "fine");
+        assert_eq!(sites.upload("two", "content of a file"), "content of a file");
+    }
+
+    // Nothing can fork a zygote any more.
+    let zygotes = sites.server.zygotes();
+    let is_of_site = |zygote: &&Process| zygote.arguments().ends_with(" two");
+    zygotes.iter().filter(is_of_site).for_each(|zygote| zygote.signal(SIGKILL));
+    wait_until("its zygote is gone", || !zygotes.iter().filter(is_of_site).any(Process::lives));
+    change("sixth");
     let (code, told, _) = reload();
     assert!(code == Some(0) && told.contains("site two: has no PHP: "), "{told}");
-    serves("third");
+    serves("sixth");
 
     // What the administrator changes may be the administrator's mistake.
     std::fs::remove_file(&sessions).unwrap();
     wait_until("the site has PHP again", || sites.run("echo 'fine';") == "fine");
     assert!(!crate::support::status(&file).contains("has no PHP"));
-    change("fourth\", \"date.timezone\" = \"UTC");
+    change("seventh\", \"date.timezone\" = \"UTC");
     let text = std::fs::read_to_string(&file).unwrap();
     let mistake = text.replace("user = \"nobody\"", "user = \"nobody\"\nini_file = \"/no/such\"");
     std::fs::write(&file, mistake).unwrap();
     let (code, _, told) = reload();
     assert!(code == Some(1) && told.contains("/no/such"), "{told}");
-    serves("third");
+    serves("sixth");
     std::fs::write(&file, text).unwrap();
     let (code, told, _) = reload();
     assert!(code == Some(0) && !told.contains("site two"), "{told}");
-    serves("fourth");
+    serves("seventh");
     sites.server.stop();
 }
 

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use howdah_sys::signal::SIGKILL;
 
 use super::{RUN, can_run};
+use crate::support::folder::next_number;
 use crate::support::{Client, Folder, Setup, wait_until};
 
 /// A file system at a folder that answers nothing until this is dropped. Then it answers errors.
@@ -48,10 +49,24 @@ impl Drop for HungFolder {
 
 #[test]
 fn a_site_on_a_file_system_that_hangs_holds_up_no_other() {
+    a_folder_that_hangs_holds_up_no_other_site("");
+}
+
+#[test]
+fn a_file_system_that_hangs_below_a_local_root_holds_up_no_other_site() {
+    a_folder_that_hangs_holds_up_no_other_site("mounted/");
+}
+
+/// `below` is the folder in the document root, with a slash at its end; empty for the root itself.
+fn a_folder_that_hangs_holds_up_no_other_site(below: &str) {
     if !can_run() {
         return;
     }
-    let folder = Folder::at(PathBuf::from(format!("/var/lib/howdah-hung-{}", std::process::id())));
+    let folder = Folder::at(PathBuf::from(format!(
+        "/var/lib/howdah-hung-{}-{}",
+        std::process::id(),
+        next_number()
+    )));
     let mut text = "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\nthreads = 1\n\
                     [log]\naccess = \"off\"\n"
         .to_owned();
@@ -59,6 +74,7 @@ fn a_site_on_a_file_system_that_hangs_holds_up_no_other() {
         folder.file(&format!("{name}/index.php"), RUN);
         for number in 0..20 {
             folder.file(&format!("{name}/{number}.txt"), name);
+            folder.file(&format!("{name}/{below}{number}.txt"), name);
         }
         text.push_str(&format!(
             "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"{name}\"\n\
@@ -76,15 +92,20 @@ fn a_site_on_a_file_system_that_hangs_holds_up_no_other() {
         ask(&mut client, site, path);
         client.answer().unwrap().text().to_owned()
     };
-    assert_eq!((get("one", "0.txt"), get("two", "0.txt")), ("one".to_owned(), "two".to_owned()));
-    let Some(hung) = HungFolder::mount(folder.path().join("two")) else {
+    let first = format!("{below}0.txt");
+    assert_eq!((get("one", "0.txt"), get("two", &first)), ("one".to_owned(), "two".to_owned()));
+    let Some(hung) = HungFolder::mount(folder.path().join("two").join(below)) else {
         return;
     };
     // More than there are threads for files.
-    let waiting: Vec<Client> = (0..20)
-        .map(|number| {
+    let mut paths: Vec<String> = (0..20).map(|number| format!("{below}{number}.txt")).collect();
+    paths.push(below.to_owned());
+    paths.push(format!("{below}missing/"));
+    let waiting: Vec<Client> = paths
+        .iter()
+        .map(|path| {
             let mut client = Client::connect(server.address());
-            ask(&mut client, "two", &format!("{number}.txt"));
+            ask(&mut client, "two", path);
             client
         })
         .collect();
@@ -106,6 +127,6 @@ fn a_site_on_a_file_system_that_hangs_holds_up_no_other() {
         client.answer().is_ok_and(|answer| answer.text() == "one")
     });
     drop(hung);
-    wait_until("the site is served again", || get("two", "1.txt") == "two");
+    wait_until("the site is served again", || get("two", &paths[1]) == "two");
     server.stop();
 }

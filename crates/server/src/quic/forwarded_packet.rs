@@ -15,7 +15,7 @@ const HEAD: usize = 1 + 16 + 2 + 4 + 1 + 16;
 
 /// A packet and what the system said about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Letter {
+pub(super) struct ForwardedPacket {
     /// The client.
     pub(super) remote: SocketAddr,
     /// The address that the packet was sent to.
@@ -25,8 +25,8 @@ pub(super) struct Letter {
     pub(super) packet: Vec<u8>,
 }
 
-impl Letter {
-    /// Encodes the letter as one message.
+impl ForwardedPacket {
+    /// Encodes the packet as one message.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEAD + self.packet.len());
         out.push(self.congestion);
@@ -46,7 +46,7 @@ impl Letter {
     }
 
     /// Decodes a message; `None` if it is malformed.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Letter> {
+    pub(super) fn decode(bytes: &[u8]) -> Option<ForwardedPacket> {
         let (&[congestion], rest) = bytes.split_first_chunk()?;
         let (remote, rest) = rest.split_first_chunk::<16>()?;
         let (port, rest) = rest.split_first_chunk()?;
@@ -64,7 +64,7 @@ impl Letter {
             0 => None,
             _ => Some(ip(*local, families & 4 != 0)?),
         };
-        Some(Letter {
+        Some(ForwardedPacket {
             remote,
             local,
             congestion,
@@ -101,20 +101,20 @@ mod tests {
             ("[fe80::1%3]:7", None),
         ];
         for (remote, local) in rows {
-            let letter = Letter {
+            let forwarded = ForwardedPacket {
                 remote: remote.parse().unwrap(),
                 local: local.map(|local| local.parse().unwrap()),
                 congestion: 2,
                 packet: b"packet".to_vec(),
             };
-            let bytes = letter.encode();
+            let bytes = forwarded.encode();
             assert_eq!(bytes.len(), HEAD + 6);
-            assert_eq!(Letter::decode(&bytes), Some(letter));
+            assert_eq!(ForwardedPacket::decode(&bytes), Some(forwarded));
             for length in 0..HEAD {
-                assert_eq!(Letter::decode(&bytes[..length]), None, "{length}");
+                assert_eq!(ForwardedPacket::decode(&bytes[..length]), None, "{length}");
             }
         }
-        let mut malformed = Letter {
+        let mut malformed = ForwardedPacket {
             remote: "192.0.2.1:443".parse().unwrap(),
             local: None,
             congestion: 0,
@@ -122,6 +122,6 @@ mod tests {
         }
         .encode();
         malformed[1] = 1;
-        assert_eq!(Letter::decode(&malformed), None, "an IPv4 address that is none");
+        assert_eq!(ForwardedPacket::decode(&malformed), None, "an IPv4 address that is none");
     }
 }

@@ -8,10 +8,10 @@ use tokio::sync::{Notify, oneshot};
 
 /// The connections that are served.
 #[derive(Debug, Clone)]
-pub(super) struct Crowd(Rc<CrowdState>);
+pub(super) struct ConnectionLimit(Rc<ConnectionLimitState>);
 
 #[derive(Debug)]
-struct CrowdState {
+struct ConnectionLimitState {
     most: usize,
     count: Cell<usize>,
     /// Those that have sent no request, the oldest first: number, and what tells them to end.
@@ -22,17 +22,17 @@ struct CrowdState {
 
 /// The place of a connection, until dropped.
 #[derive(Debug)]
-pub(super) struct CrowdPlace {
-    crowd: Rc<CrowdState>,
+pub(super) struct ConnectionPlace {
+    limit: Rc<ConnectionLimitState>,
     number: u64,
     /// Ends when the place is needed for another connection.
     needed: oneshot::Receiver<()>,
 }
 
-impl Crowd {
+impl ConnectionLimit {
     /// Room for `most` connections.
-    pub(super) fn new(most: usize) -> Crowd {
-        Crowd(Rc::new(CrowdState {
+    pub(super) fn new(most: usize) -> ConnectionLimit {
+        ConnectionLimit(Rc::new(ConnectionLimitState {
             most,
             count: Cell::new(0),
             silent: RefCell::default(),
@@ -43,22 +43,22 @@ impl Crowd {
 
     /// Takes a place. Where there is none, the connection that has been silent for the longest time
     /// gives up its own.
-    pub(super) async fn enter(&self) -> CrowdPlace {
-        let crowd = &self.0;
-        while crowd.count.get() >= crowd.most {
+    pub(super) async fn enter(&self) -> ConnectionPlace {
+        let limit = &self.0;
+        while limit.count.get() >= limit.most {
             // Dropping the sender ends the connection.
-            drop(crowd.silent.borrow_mut().pop_front());
-            crowd.left.notified().await;
+            drop(limit.silent.borrow_mut().pop_front());
+            limit.left.notified().await;
         }
-        crowd.count.set(crowd.count.get() + 1);
-        let number = crowd.next.replace(crowd.next.get() + 1);
+        limit.count.set(limit.count.get() + 1);
+        let number = limit.next.replace(limit.next.get() + 1);
         let (sender, needed) = oneshot::channel();
-        crowd.silent.borrow_mut().push_back((number, sender));
-        CrowdPlace { crowd: Rc::clone(crowd), number, needed }
+        limit.silent.borrow_mut().push_back((number, sender));
+        ConnectionPlace { limit: Rc::clone(limit), number, needed }
     }
 }
 
-impl CrowdPlace {
+impl ConnectionPlace {
     /// Waits for the request. `None`: the place is needed for another connection.
     pub(super) async fn hear<T>(&mut self, request: impl Future<Output = T>) -> Option<T> {
         let heard = tokio::select! {
@@ -72,15 +72,15 @@ impl CrowdPlace {
     }
 
     fn forget(&self) {
-        self.crowd.silent.borrow_mut().retain(|(number, _)| *number != self.number);
+        self.limit.silent.borrow_mut().retain(|(number, _)| *number != self.number);
     }
 }
 
-impl Drop for CrowdPlace {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         self.forget();
-        self.crowd.count.set(self.crowd.count.get() - 1);
-        self.crowd.left.notify_one();
+        self.limit.count.set(self.limit.count.get() - 1);
+        self.limit.left.notify_one();
     }
 }
 
@@ -92,16 +92,16 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_silent_connection_gives_its_place_up() {
-        let crowd = Crowd::new(2);
-        let mut asking = crowd.enter().await;
+        let limit = ConnectionLimit::new(2);
+        let mut asking = limit.enter().await;
         assert_eq!(asking.hear(ready(1)).await, Some(1));
-        let mut silent = crowd.enter().await;
+        let mut silent = limit.enter().await;
         let ends = async {
             assert_eq!(silent.hear(pending::<()>()).await, None);
             drop(silent);
         };
-        let ((), last) = tokio::join!(ends, crowd.enter());
+        let ((), last) = tokio::join!(ends, limit.enter());
         drop((asking, last));
-        assert_eq!((crowd.0.count.get(), crowd.0.silent.borrow().len()), (0, 0));
+        assert_eq!((limit.0.count.get(), limit.0.silent.borrow().len()), (0, 0));
     }
 }

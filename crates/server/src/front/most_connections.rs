@@ -5,7 +5,7 @@ use std::cell::Cell;
 use howdah_sys::allocator;
 
 /// Connections whose memory is worth the milliseconds that it takes to give it back.
-const CROWD: usize = 500;
+const MANY: usize = 500;
 
 /// The most connections since memory was last given back to the kernel.
 #[derive(Debug, Default)]
@@ -14,18 +14,18 @@ pub(super) struct MostConnections {
 }
 
 impl MostConnections {
-    /// Notes how many connections there are. Gives memory back to the kernel after a crowd of them
-    /// has gone.
+    /// Notes how many connections there are. Gives memory back to the kernel after most of many
+    /// have gone.
     pub(super) fn note(&self, present: usize) {
         if self.has_gone(present) {
             allocator::give_back();
         }
     }
 
-    /// Whether most of a crowd has gone. Says so once.
+    /// Whether most of many connections have gone. Says so once.
     fn has_gone(&self, present: usize) -> bool {
         let most = self.most.get().max(present);
-        let has_gone = most >= CROWD && present <= most / 4;
+        let has_gone = most >= MANY && present <= most / 4;
         self.most.set(if has_gone { present } else { most });
         has_gone
     }
@@ -36,11 +36,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crowd_goes_once() {
-        let crowd = MostConnections::default();
+    fn many_connections_go_once() {
+        let connections = MostConnections::default();
         let looks = [(400, false), (10, false), (800, false), (201, false), (200, true)];
         for (present, gone) in looks.into_iter().chain([(0, false), (600, false), (3, true)]) {
-            assert_eq!(crowd.has_gone(present), gone, "{present}");
+            assert_eq!(connections.has_gone(present), gone, "{present}");
         }
     }
 }
