@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -74,17 +74,29 @@ impl OpenFile {
         }
     }
 
-    /// Returns whether the first or the last of these bytes is on the disk only, so that sending
-    /// them would wait. A short file that is in memory is asked about once a second.
+    /// Returns whether sending these bytes would wait: the first or the last of them is on the disk
+    /// only, or there are many and the file has holes. The kernel finds memory for each page of a
+    /// hole that is read, and may have to free some for that; a file of holes costs nothing and has
+    /// no end. A short file that is in memory is asked about once a second.
     pub fn is_cold(&self, part: &Range<u64>) -> bool {
         if self.warm.get().is_some_and(|found| found.elapsed() < ASKED_AGAIN) {
             return false;
         }
         let lacks = |offset| page_cache::lacks(self.file.as_fd(), offset);
-        let is_cold = lacks(part.start) || lacks(part.end.saturating_sub(1));
+        let is_cold = lacks(part.start)
+            || lacks(part.end.saturating_sub(1))
+            || part.end.saturating_sub(part.start) > FEW && self.has_holes();
         let is_whole = part.start == 0 && part.end >= self.size;
         self.warm.set((is_whole && !is_cold).then(Instant::now));
         is_cold
+    }
+
+    /// Returns whether the file takes less of the disk than its size. So does one that the file
+    /// system compresses.
+    fn has_holes(&self) -> bool {
+        let allocated =
+            |found: std::fs::Metadata| found.blocks().saturating_mul(BLOCK) < found.len();
+        self.file.metadata().is_ok_and(allocated)
     }
 
     /// Returns another handle of the file, for another thread.
@@ -136,6 +148,10 @@ impl OpenFile {
 
 /// The time for which a short file that was found in memory is believed to be there.
 const ASKED_AGAIN: Duration = Duration::from_secs(1);
+/// Bytes that are read at once even from holes: memory for these few pages is found quickly.
+const FEW: u64 = 64 * 1024;
+/// Bytes of a block in `stat(2)`.
+const BLOCK: u64 = 512;
 
 impl AsFd for OpenFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -146,5 +162,31 @@ impl AsFd for OpenFile {
 impl fmt::Debug for OpenFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.file.as_fd())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_bytes_of_a_file_with_holes_are_waited_for() {
+        let path = std::env::temp_dir().join(format!("howdah-holes-{}", std::process::id()));
+        let open = || {
+            let file = File::open(&path).unwrap();
+            let stat = Stat::of(file.as_fd()).unwrap();
+            OpenFile::new(file, &stat)
+        };
+        std::fs::write(&path, [7; 200_000]).unwrap();
+        File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+        let holes = open();
+        std::fs::remove_file(&path).unwrap();
+        // The bytes in memory are the same; and the first ones are no reason to wait.
+        assert!(!holes.is_cold(&(0..FEW)));
+        assert!(holes.is_cold(&(0..200_000)));
+        std::fs::write(&path, [7; 200_000]).unwrap();
+        let full = open();
+        std::fs::remove_file(&path).unwrap();
+        assert!(!full.is_cold(&(0..200_000)));
     }
 }
