@@ -1,6 +1,5 @@
 //! Clients that take more than their share: of connections, of requests, of time.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::site::{Options, Site, far_limits};
@@ -190,34 +189,4 @@ fn a_low_limit_of_open_files_is_said_and_kept() {
     assert!(answered >= 50, "{answered}");
     assert_eq!(Wire::connect(server.address()).get("/a.txt").text(), "content");
     assert!(!server.log().contains("cannot accept"), "{}", server.log());
-}
-
-#[test]
-fn a_front_without_free_descriptors_says_so_once_and_serves_those_who_have_waited() {
-    let site = site("threads = 4", "", "");
-    assert_eq!(site.get("/a.txt").text(), "content");
-    let front = site.server.front().number();
-    let limit_files = |soft: u32| {
-        let limits = [format!("--pid={front}"), format!("--nofile={soft}:")];
-        Command::new("prlimit")
-            .args(limits)
-            .status()
-            .is_ok_and(|status| status.success())
-    };
-    let began = Instant::now();
-    if !limit_files(10) {
-        return eprintln!("skipped: prlimit may not change the front's limit of open files");
-    }
-    let mut crowd: Vec<Wire> = (0..12).map(|_| site.connect()).collect();
-    crowd.iter_mut().for_each(|wire| wire.request("GET", "/a.txt", &[], b""));
-    site.server.wait_for_log("cannot accept connections on 127.0.0.1:");
-    // The threads try again many times meanwhile.
-    std::thread::sleep(Duration::from_millis(500));
-    assert!(limit_files(1024));
-    for wire in &mut crowd {
-        assert_eq!(wire.reply("GET").text(), "content");
-    }
-    let lines = site.log_lines("cannot accept connections");
-    assert!(lines.len() as u64 <= 1 + began.elapsed().as_secs() / 60, "{lines:?}");
-    assert!(lines[0].contains("Too many open files"), "{lines:?}");
 }
