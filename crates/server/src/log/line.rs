@@ -59,7 +59,7 @@ pub(super) fn line(microseconds: u64, level: Level, subject: Subject<'_>, what: 
     line
 }
 
-/// Formats a text of any length: as [`line`], and where that would cut it, as several lines.
+/// Formats a text of any length: as [`line()`], and where that would cut it, as several lines.
 pub(super) fn lines(
     microseconds: u64,
     level: Level,
