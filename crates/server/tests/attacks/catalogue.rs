@@ -48,6 +48,7 @@ attacks! {
     root_link: Attack::new("root-link", Script(1)).owning_home();
     costly_conditions: Attack::new("costly-conditions", Script(4));
     costly_files: Attack::new("costly-files", Script(4));
+    large_rules: Attack::new("large-rules", Script(3));
     costly_listing: Attack::new("costly-listing", Script(4));
     costly_filters: Attack::new("costly-filters", Script(4));
     distinct_names: Attack::new("distinct-names", Script(4));
