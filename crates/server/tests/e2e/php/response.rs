@@ -253,6 +253,7 @@ fn statuses_without_a_body_have_none() {
             continue; // May have content that the client ignores.
         }
         assert!(reply.body.is_empty());
+        assert_eq!(reply.field("content-type"), None, "{status}");
     }
     assert_eq!(wire.get("/?s=200").text(), "must not be seen");
 }
