@@ -33,7 +33,7 @@ pub(crate) struct PoolRetirement {
     progress: Mutex<RetirementProgress>,
 }
 
-/// What the first thread has seen and done.
+/// The state of the retirement, as the first thread has seen it and brought it about.
 #[derive(Debug, Default)]
 struct RetirementProgress {
     /// Since when only tunnels are left.

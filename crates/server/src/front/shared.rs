@@ -49,7 +49,7 @@ pub(crate) struct FrontShared {
     /// Threads beside the first that have not ended. The first, which speaks to supervisor and
     /// zygotes, is the last to end.
     pub(crate) others: AtomicUsize,
-    /// What a draining front still needs its pools for.
+    /// Whether a draining front still needs its pools.
     pub(super) retirement: PoolRetirement,
     pub(crate) log: Arc<ErrorLog>,
     pub(crate) access: SiteLogs<LogWriter>,
