@@ -155,6 +155,7 @@ impl ResponseWriter<'_> {
 
     /// Marks the response as complete although the script continues (`fastcgi_finish_request`).
     pub fn end(&mut self) {
+        // Before the end is seen: a complete response has all of its bytes.
         self.publish();
         self.shared.region.slot(self.slot).ended.store(1, Ordering::Release);
         self.tell();

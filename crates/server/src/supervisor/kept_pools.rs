@@ -3,10 +3,10 @@
 //!
 //! Such a pool goes on with the zygote that stood by in the former generation, in which PHP has
 //! started before: its settings are the former ones, and the front's are new. Where none stood by,
-//! the zygote that serves forks a twin for the new generation, so that any number
-//! of reloads leaves the site its PHP. Where there is no such zygote either, the pool is left out,
-//! and started again and again. A pool whose keys in the configuration have changed is not among
-//! these: the mistake may be the administrator's, and the reload is refused.
+//! the zygote that serves forks a twin for the new generation, so that any number of reloads leaves
+//! the site its PHP. Where there is no such zygote either, the pool is left out, and started again
+//! and again. A pool whose keys in the configuration have changed is not among these: the mistake
+//! may be the administrator's, and the reload is refused.
 
 use std::collections::HashSet;
 use std::mem::discriminant;
