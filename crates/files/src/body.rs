@@ -1,6 +1,7 @@
 //! The content of a response for a file.
 
 use std::cell::Cell;
+use std::cmp::Ordering;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -53,8 +54,8 @@ impl FileBody {
 /// [`read_at`](Self::read_at) return 0. The connection must then be closed at once (a reset stream
 /// in HTTP/2): padding would be taken for content, and the next response for the rest.
 ///
-/// A file can also be overwritten in place. [`has_changed`](Self::has_changed) tells, so that a
-/// response does not go on with the bytes of another state.
+/// A file can also be overwritten in place. [`change`](Self::change) tells, so that a response does
+/// not go on with the bytes of another state.
 pub struct OpenFile {
     file: File,
     /// When the file was opened.
@@ -72,6 +73,15 @@ impl OpenFile {
             modified: stat.modified,
             warm: Cell::new(None),
         }
+    }
+
+    /// Takes over an open file as it is now.
+    ///
+    /// # Errors
+    /// The error of `fstat(2)`.
+    pub fn of(file: File) -> io::Result<OpenFile> {
+        let stat = Stat::of(file.as_fd())?;
+        Ok(OpenFile::new(file, &stat))
     }
 
     /// Returns whether sending these bytes would wait: the first or the last of them is on the disk
@@ -107,13 +117,17 @@ impl OpenFile {
         self.file.try_clone()
     }
 
-    /// Returns whether the file has become shorter, or was written without becoming longer, since
-    /// it was opened. A file that grows, such as a log, is taken for one that was appended to.
-    pub fn has_changed(&self) -> bool {
-        let is_other = |stat: Stat| {
-            stat.size < self.size || (stat.size == self.size && stat.modified != self.modified)
-        };
-        Stat::of(self.file.as_fd()).is_ok_and(is_other)
+    /// Returns what has happened to the file since it was opened. A file that grows, such as a log,
+    /// is taken for one that was appended to: its first bytes are the same.
+    pub fn change(&self) -> Option<FileChange> {
+        let stat = Stat::of(self.file.as_fd()).ok()?;
+        match stat.size.cmp(&self.size) {
+            Ordering::Less => Some(FileChange::Cut),
+            Ordering::Equal if stat.modified != self.modified => {
+                Some(FileChange::Written(stat.modified))
+            }
+            _ => None,
+        }
     }
 
     /// Sends up to `count` bytes from `offset` on to a socket, without a copy through our memory.
@@ -146,6 +160,16 @@ impl OpenFile {
     }
 }
 
+/// What has happened to a file since it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileChange {
+    /// The file has become shorter.
+    Cut,
+    /// The file was last written at this time, and is as long as before. The kernel sets the time
+    /// before the length: for a moment, a file that is being appended to looks the same.
+    Written(FileTime),
+}
+
 /// The time for which a short file that was found in memory is believed to be there.
 const ASKED_AGAIN: Duration = Duration::from_secs(1);
 /// Bytes that are read at once even from holes: memory for these few pages is found quickly.
@@ -172,11 +196,7 @@ mod tests {
     #[test]
     fn many_bytes_of_a_file_with_holes_are_waited_for() {
         let path = std::env::temp_dir().join(format!("howdah-holes-{}", std::process::id()));
-        let open = || {
-            let file = File::open(&path).unwrap();
-            let stat = Stat::of(file.as_fd()).unwrap();
-            OpenFile::new(file, &stat)
-        };
+        let open = || OpenFile::of(File::open(&path).unwrap()).unwrap();
         std::fs::write(&path, [7; 200_000]).unwrap();
         File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
         let holes = open();

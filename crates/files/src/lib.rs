@@ -94,7 +94,7 @@ mod system_types;
 mod watches;
 
 pub use answer::{Answer, Manner, ScriptManner, Variant};
-pub use body::{FileBody, OpenFile};
+pub use body::{FileBody, FileChange, OpenFile};
 pub use directive_cache::{DirectiveCache, Flaw, ReportFlaw};
 pub use limits::StoreLimits;
 pub use media_type::media_type;

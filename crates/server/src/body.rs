@@ -7,6 +7,7 @@
 //! [`send`] is the only loop that moves a response's content, and [`carry`] the only one that moves
 //! the bytes of a tunnel.
 
+mod constancy;
 mod filtering;
 mod filters;
 mod pump;

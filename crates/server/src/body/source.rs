@@ -4,12 +4,13 @@ use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use howdah_files::{FileBody, OpenFile};
 use howdah_php::{Exchange, ExchangeError};
 
+use super::constancy::Constancy;
 use crate::net::Piece;
 use crate::respond::UpstreamError;
 
@@ -77,8 +78,7 @@ pub(crate) enum Body {
         file: Rc<OpenFile>,
         offset: u64,
         length: u64,
-        /// Other bytes of the file were sent before: it must not have changed since.
-        is_begun: bool,
+        constancy: Constancy,
     },
     /// Several bodies in memory or in files, the first one last.
     Parts(Vec<Body>),
@@ -136,11 +136,15 @@ impl Body {
         }
     }
 
-    /// Returns whether this is a file of which some bytes were sent, and which has changed since.
-    fn has_changed(&self) -> bool {
+    /// Waits until a file of which some bytes were sent is known to be as it was.
+    ///
+    /// # Errors
+    /// The file was changed.
+    #[inline]
+    fn poll_same(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SourceError>> {
         match self {
-            Body::File { file, length, is_begun: true, .. } => *length > 0 && file.has_changed(),
-            _ => false,
+            Body::File { file, length: 1.., constancy, .. } => constancy.poll(file, context),
+            _ => Poll::Ready(Ok(())),
         }
     }
 
@@ -178,16 +182,16 @@ impl Source for Body {
         Poll::Ready(Ok(match self {
             Body::Memory(_, range) | Body::Shared(_, range) => stored(range.len() as u64, true),
             Body::Buffer(bytes, sent) => stored((bytes.len() - *sent) as u64, true),
-            Body::File { .. } if self.has_changed() => {
-                return Poll::Ready(Err(SourceError::FileChanged));
+            Body::File { .. } => {
+                ready!(self.poll_same(context))?;
+                stored(self.length().unwrap_or(0), true)
             }
-            Body::File { length, .. } => stored(*length, true),
             Body::Parts(parts) => {
                 while parts.last().is_some_and(|part| part.length() == Some(0)) {
                     parts.pop();
                 }
-                if parts.last().is_some_and(Body::has_changed) {
-                    return Poll::Ready(Err(SourceError::FileChanged));
+                if let Some(part) = parts.last_mut() {
+                    ready!(part.poll_same(context))?;
                 }
                 let first = parts.last().and_then(Body::length);
                 stored(first.unwrap_or(0), parts.len() < 2)
@@ -220,8 +224,8 @@ impl Source for Body {
         match self {
             Body::Memory(_, range) | Body::Shared(_, range) => range.start += count,
             Body::Buffer(_, sent) => *sent += count,
-            Body::File { offset, length, is_begun, .. } => {
-                *is_begun = true;
+            Body::File { offset, length, constancy, .. } => {
+                constancy.begin();
                 *offset += count as u64;
                 *length -= count as u64;
             }
@@ -292,14 +296,17 @@ impl From<FileBody> for Body {
         match body {
             FileBody::None => Body::none(),
             FileBody::Memory(bytes, range) => Body::Memory(bytes, range),
-            FileBody::File { file, offset, length } => {
-                Body::File { file, offset, length, is_begun: false }
-            }
+            FileBody::File { file, offset, length } => Body::File {
+                file,
+                offset,
+                length,
+                constancy: Constancy::Any,
+            },
             FileBody::Multipart(parts) => {
                 let mut parts: Vec<Body> = parts.into_iter().rev().map(Body::from).collect();
                 for part in &mut parts {
-                    if let Body::File { is_begun, .. } = part {
-                        *is_begun = true;
+                    if let Body::File { constancy, .. } = part {
+                        constancy.begin();
                     }
                 }
                 Body::Parts(parts)

@@ -82,7 +82,8 @@ fn full_disks_for_state_and_logs_stop_no_site() {
     state.fill();
     logs.fill();
     works();
-    let write = "echo @file_put_contents('/tmp/a', 'x') ? 'written' : 'full';";
+    let write =
+        "echo @file_put_contents(ini_get('session.save_path') . '/a', 'x') ? 'written' : 'full';";
     assert_eq!((sites.run(write), sites.run_in("one", write)), ("full".into(), "written".into()));
     let zygotes = sites.server.zygotes();
     zygotes.iter().for_each(|zygote| zygote.signal(SIGKILL));
