@@ -1,4 +1,4 @@
-//! HTTP/3: requests and responses, streams beside each other, limits, the client's moves, reloads,
+//! HTTP/3: requests and responses, streams beside each other, priorities, limits, moves, reloads,
 //! and a foreign client.
 
 pub mod client;
@@ -7,6 +7,7 @@ mod early_data;
 mod foreign;
 mod life;
 mod limits;
+mod priorities;
 mod streams;
 
 use self::client::Http3;
