@@ -153,9 +153,9 @@ mod tests {
     use std::net::UdpSocket;
 
     use quinn::udp::{UdpSockRef, UdpSocketState};
-    use quinn::{Runtime, TokioRuntime};
     use quinn_proto::ConnectionIdGenerator;
 
+    use super::super::datagram_socket::DatagramSocket;
     use super::super::route::Ids;
     use super::super::start::{QuicListener, QuicSecret, QuicStart};
     use super::*;
@@ -193,7 +193,7 @@ mod tests {
         let address = socket.local_addr().unwrap();
         let exchange = exchange(address);
         let (own, other) = (exchange.route(0, 0), exchange.route(1, 0));
-        let sockets = vec![TokioRuntime.wrap_udp_socket(socket).unwrap()];
+        let sockets = vec![DatagramSocket::new(socket).unwrap().awaited().unwrap()];
         let endpoint = EndpointSocket::new(sockets, 1, own, Arc::clone(&exchange));
         assert!(endpoint.max_receive_segments() > 1 && endpoint.max_transmit_segments() > 1);
         let id = |own| Ids { routes: exchange.routes().clone(), own }.generate_cid();

@@ -1,6 +1,7 @@
 //! HTTP/3: requests and responses, streams beside each other, priorities, limits, moves, reloads,
 //! and a foreign client.
 
+mod bundles;
 pub mod client;
 mod client_certificates;
 mod early_data;
