@@ -54,7 +54,7 @@ use crate::body::{Storage, StorageLimits, StorageRefusal};
 use crate::crew::{Bounds, Crew};
 use crate::host::Passwords;
 use crate::log::{self, ErrorLog, Level, LogWriter, SiteLogs};
-use crate::net::{AcceptedConnection, Clients, Listener};
+use crate::net::{AcceptErrors, AcceptedConnection, Clients, Listener};
 #[cfg(test)]
 use crate::observe::Ledger;
 use crate::observe::{FrontCounters, RecentMessages};
@@ -254,7 +254,7 @@ fn share(
         challenges: Challenges::default(),
         cached_descriptors: room.cached,
         most_connections: room.connections,
-        accept_failed: Mutex::default(),
+        accept_errors: AcceptErrors::default(),
         crowded: (0..threads).map(|_| Notify::new()).collect(),
         sites,
         has_upstreams: config.sites.iter().any(|site| !site.upstreams.is_empty()),
