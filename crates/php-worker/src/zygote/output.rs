@@ -24,7 +24,7 @@ const LONGEST_TEXT: usize = log::LONGEST_LINE - LONGEST_LABEL;
 const LONGEST_LABEL: usize = 64;
 /// Most pipes of workers that have ended. Beyond it, what still writes to the oldest one gets
 /// SIGPIPE.
-const MOST_ORPHANED: usize = 64;
+const MOST_ORPHANED: usize = 16;
 /// Bytes that are read from a pipe before the zygote turns to its other sources.
 const READ: usize = 16 * 1024;
 /// Reads from a pipe that is closed while there may be something in it.

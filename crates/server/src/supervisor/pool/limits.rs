@@ -47,7 +47,7 @@ pub(super) fn descriptor_limit(plan: &PoolPlan, environment: &Environment) -> (u
     let (soft, hard) = environment.descriptor_limit;
     let ours = (plan.workers as u64)
         .saturating_mul(3)
-        .saturating_add(environment.processors as u64 + 128);
+        .saturating_add(environment.processors as u64 + 64);
     match plan.isolation.descriptors {
         Some(limit) => {
             let limit = limit.saturating_add(ours).min(hard);
