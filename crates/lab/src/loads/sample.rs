@@ -22,7 +22,7 @@ pub struct Answer {
 }
 
 /// Time-out of an answer.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The largest answer that is read, in bytes.
 pub(super) const LARGEST: u64 = 256 << 20;
 
@@ -45,9 +45,14 @@ pub fn check(question: &Question, port: u16, count: usize) -> Result<(), Wrong> 
 
 /// Sends one request on a new connection.
 pub fn ask(question: &Question, port: u16) -> Result<Answer, Wrong> {
-    let mut stream = TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), TIMEOUT)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
+    ask_within(TIMEOUT, question, port)
+}
+
+/// Sends one request on a new connection, and gives the answer up when nothing comes for so long.
+pub fn ask_within(timeout: Duration, question: &Question, port: u16) -> Result<Answer, Wrong> {
+    let mut stream = TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
     let bytes = match question.protocol {
         Protocol::Http => exchange(&mut stream, question, port)?,
         Protocol::Https => {
@@ -55,7 +60,7 @@ pub fn ask(question: &Question, port: u16) -> Result<Answer, Wrong> {
             let mut connection = connection.map_err(|error| Wrong(format!("TLS: {error}")))?;
             exchange(&mut rustls::Stream::new(&mut connection, &mut stream), question, port)?
         }
-        Protocol::Http2 => return http2::ask(question, stream),
+        Protocol::Http2 => return http2::ask(timeout, question, stream),
     };
     parse(&bytes).ok_or_else(|| {
         Wrong(format!(
