@@ -36,8 +36,8 @@ impl PhpFpm {
         let path = folder.path().display();
         let user = if is_root() { "user = nobody\n" } else { "" };
         let config = format!(
-            "[global]\nerror_log = {path}/log\ndaemonize = no\n[www]\n{user}listen = {path}/socket\n\
-             pm = static\npm.max_children = 2\npm.status_path = /fpm-status\n\
+            "[global]\nerror_log = {path}/log\ndaemonize = no\n[www]\n{user}\
+             listen = {path}/socket\npm = static\npm.max_children = 2\npm.status_path = /fpm-status\n\
              ping.path = /fpm-ping\n"
         );
         let file = folder.file("php-fpm.conf", config);
