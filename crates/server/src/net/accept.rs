@@ -26,8 +26,8 @@ use crate::log::Level;
 use crate::tls;
 use crate::{h1, h2};
 
-/// How long accepting pauses after an error, and at the limit of connections where no connection of
-/// the thread is idle.
+/// The time that accepting pauses after an error, and at the limit of connections where no
+/// connection of the thread is idle.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Time for which an error of accepting is not logged again.
 const COMPLAINTS: Duration = Duration::from_secs(60);
