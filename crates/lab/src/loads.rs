@@ -18,6 +18,7 @@ pub mod sample;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -57,9 +58,16 @@ impl std::error::Error for Wrong {}
 
 impl From<std::io::Error> for Wrong {
     fn from(error: std::io::Error) -> Wrong {
-        Wrong(error.to_string())
+        match error.kind() {
+            // The time-out of a socket that waits.
+            ErrorKind::WouldBlock => Wrong(NO_ANSWER.to_owned()),
+            _ => Wrong(error.to_string()),
+        }
     }
 }
+
+/// The time of an answer is over.
+const NO_ANSWER: &str = "no answer in time";
 
 static ABORTED: AtomicBool = AtomicBool::new(false);
 

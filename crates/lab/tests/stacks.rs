@@ -62,14 +62,15 @@ fn try_out(stack: &Rc<dyn Stack>, environment: &StackEnvironment, folder: &Path)
     };
     // A server with room for few connections may still hold those that asked whether it accepts,
     // and PHP may still be starting.
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_secs(120);
     let first = if stack.serves_php() {
         "/HelloWorld.php"
     } else {
         "/HelloWorld.txt"
     };
-    while let Err(wrong) = sample::ask(&question(first, None), port) {
-        assert!(Instant::now() < until, "{name}: {wrong}");
+    let ask = || sample::ask_within(Duration::from_secs(15), &question(first, None), port);
+    while let Err(wrong) = ask() {
+        assert!(Instant::now() < until, "{name}: {wrong}\n{}", logged(folder));
         std::thread::sleep(Duration::from_millis(50));
     }
     check("/HelloWorld.txt", Some(HELLO));
@@ -103,6 +104,17 @@ fn try_out(stack: &Rc<dyn Stack>, environment: &StackEnvironment, folder: &Path)
     assert!(!accepts(port), "{name} still listens");
     let left: Vec<u32> = processes.into_iter().filter(|pid| is_running(*pid)).collect();
     assert!(left.is_empty(), "{name} leaves {left:?}");
+}
+
+/// What the programs of a stack wrote.
+fn logged(folder: &Path) -> String {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let logs = files.filter(|file| file.file_name().as_encoded_bytes().ends_with(b".log"));
+    let tell = |file: std::fs::DirEntry| {
+        let text = std::fs::read(file.path()).unwrap_or_default();
+        format!("--- {}\n{}", file.path().display(), String::from_utf8_lossy(&text))
+    };
+    logs.map(tell).collect()
 }
 
 /// Whether a process runs. One that has ended and was not waited for does not.

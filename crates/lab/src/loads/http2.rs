@@ -1,21 +1,26 @@
 //! Single requests over HTTP/2, whose answers are compared byte for byte.
 
 use std::net::TcpStream;
+use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Request};
 use tokio_rustls::TlsConnector;
 
-use super::Wrong;
-use super::sample::{DecodedResponse, LARGEST, TIMEOUT, host};
+use super::sample::{DecodedResponse, LARGEST, host};
+use super::{NO_ANSWER, Wrong};
 use crate::load::Question;
 use crate::tls;
 
 /// Sends the request over TLS on this connection.
-pub(super) fn ask(question: &Question, stream: TcpStream) -> Result<DecodedResponse, Wrong> {
+pub(super) fn ask(
+    timeout: Duration,
+    question: &Question,
+    stream: TcpStream,
+) -> Result<DecodedResponse, Wrong> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let answer =
-        runtime.block_on(async { tokio::time::timeout(TIMEOUT, exchange(question, stream)).await });
-    answer.map_err(|_| Wrong("no answer in time".to_owned()))?
+        runtime.block_on(async { tokio::time::timeout(timeout, exchange(question, stream)).await });
+    answer.map_err(|_| Wrong(NO_ANSWER.to_owned()))?
 }
 
 async fn exchange(question: &Question, stream: TcpStream) -> Result<DecodedResponse, Wrong> {

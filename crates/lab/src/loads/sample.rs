@@ -22,7 +22,7 @@ pub struct DecodedResponse {
 }
 
 /// Time-out of an answer.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The largest answer that is read, in bytes.
 pub(super) const LARGEST: u64 = 256 << 20;
 
@@ -53,9 +53,22 @@ pub fn check(question: &Question, port: u16, count: usize) -> Result<(), Wrong> 
 ///
 /// The connection failed, or the answer is no HTTP.
 pub fn ask(question: &Question, port: u16) -> Result<DecodedResponse, Wrong> {
-    let mut stream = TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), TIMEOUT)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
+    ask_within(TIMEOUT, question, port)
+}
+
+/// Sends one request on a new connection, and gives the answer up when nothing comes for `timeout`.
+///
+/// # Errors
+///
+/// The connection failed or took too long, or the answer is no HTTP.
+pub fn ask_within(
+    timeout: Duration,
+    question: &Question,
+    port: u16,
+) -> Result<DecodedResponse, Wrong> {
+    let mut stream = TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
     let bytes = match question.protocol {
         LoadProtocol::Http => exchange(&mut stream, question, port)?,
         LoadProtocol::Https => {
@@ -63,7 +76,7 @@ pub fn ask(question: &Question, port: u16) -> Result<DecodedResponse, Wrong> {
             let mut connection = connection.map_err(|error| Wrong(format!("TLS: {error}")))?;
             exchange(&mut rustls::Stream::new(&mut connection, &mut stream), question, port)?
         }
-        LoadProtocol::Http2 => return http2::ask(question, stream),
+        LoadProtocol::Http2 => return http2::ask(timeout, question, stream),
     };
     parse(&bytes).ok_or_else(|| {
         Wrong(format!(
