@@ -75,20 +75,19 @@ impl Datagrams {
         let common = match (&self.common, groups.is_empty()) {
             (Some(common), _) => Some(Rc::clone(common)),
             (None, true) => None,
-            (None, false) => {
-                match Common::make() {
-                    Ok(common) => Some(Rc::new(common)),
-                    Err(why) => {
-                        missing.extend(groups.drain(..).map(|SocketGroup { address, .. }| MissingListener {
-                        address: address.to_string(),
+            (None, false) => match Common::make() {
+                Ok(common) => Some(Rc::new(common)),
+                Err(why) => {
+                    missing.extend(groups.drain(..).map(|group| MissingListener {
+                        address: group.address.to_string(),
                         reason: format!(
-                            "no HTTP/3 on {address}: {why}; HTTP/1 and HTTP/2 are served there"
+                            "no HTTP/3 on {}: {why}; HTTP/1 and HTTP/2 are served there",
+                            group.address
                         ),
                     }));
-                        None
-                    }
+                    None
                 }
-            }
+            },
         };
         (Datagrams { groups, common }, missing)
     }
