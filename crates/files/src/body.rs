@@ -27,9 +27,9 @@ pub enum FileBody {
         /// Shared with other responses, so it has no position of its own: every read names its
         /// offset.
         file: Rc<OpenFile>,
-        /// Where to begin.
+        /// The offset of the first byte.
         offset: u64,
-        /// How many bytes were promised in the head.
+        /// The number of bytes that were promised in the head.
         length: u64,
     },
     /// `multipart/byteranges`: these parts in this order. No part has parts itself.
@@ -58,7 +58,7 @@ impl FileBody {
 /// not go on with the bytes of another state.
 pub struct OpenFile {
     file: File,
-    /// When the file was opened.
+    /// The time when the file was opened.
     size: u64,
     modified: FileTime,
     /// The time at which all of a short file was last found in memory.
@@ -165,7 +165,7 @@ impl OpenFile {
     }
 }
 
-/// What has happened to a file since it was opened.
+/// The change of a file since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileChange {
     /// The file has become shorter.

@@ -8,8 +8,8 @@ use super::template::{fill, version};
 use crate::environment::own_ini;
 use crate::load::Question;
 use crate::loads::sample;
-use crate::process::{Program, StartFailed, accepts, find, free_port};
-use crate::stack::{Environment, Running, Stack};
+use crate::process::{StackProgram, StartFailed, accepts, find, free_port};
+use crate::stack::{Running, Stack, StackEnvironment};
 use crate::unit;
 
 /// nginx Unit with its PHP processes.
@@ -72,7 +72,7 @@ impl Stack for Unit {
         Vec::new()
     }
 
-    fn missing(&self, environment: &Environment) -> Option<String> {
+    fn missing(&self, environment: &StackEnvironment) -> Option<String> {
         if environment.tls.is_some() {
             return Some("is built without TLS".to_owned());
         }
@@ -81,12 +81,12 @@ impl Stack for Unit {
             .then(|| "Debian has no nginx Unit; `howdah-lab setup --unit` builds it".to_owned())
     }
 
-    fn version(&self, environment: &Environment) -> String {
+    fn version(&self, environment: &StackEnvironment) -> String {
         let unit = version(binary().as_deref(), "--version", "unit version: ");
         format!("{unit}, PHP {}", environment.php)
     }
 
-    fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed> {
+    fn start(&self, environment: &StackEnvironment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("unitd".to_owned(), error);
         let port = free_port().map_err(failed)?;
         let user = environment
@@ -125,7 +125,7 @@ impl Stack for Unit {
             // Its router and controller run as this user.
             command.args(["--user", user, "--group", user]);
         }
-        let mut program = Program::start(&mut command, &folder.join("unitd.log"))?;
+        let mut program = StackProgram::start(&mut command, &folder.join("unitd.log"))?;
         program.wait_until(|| accepts(port) && answers(port))?;
         Ok(Running {
             port,

@@ -26,8 +26,8 @@ use crate::log::{ErrorLog, Level};
 use crate::tls;
 use crate::{h1, h2};
 
-/// How long accepting pauses after an error, and at the limit of connections where no connection of
-/// the thread is idle.
+/// The time that accepting pauses after an error, and at the limit of connections where no
+/// connection of the thread is idle.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Time for which further errors of accepting are counted instead of logged.
 const COMPLAINTS: Duration = Duration::from_secs(60);
