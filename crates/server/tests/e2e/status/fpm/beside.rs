@@ -37,8 +37,8 @@ impl PhpFpm {
         let user = if is_root() { "user = nobody\n" } else { "" };
         let config = format!(
             "[global]\nerror_log = {path}/log\ndaemonize = no\n[www]\n{user}\
-             listen = {path}/socket\npm = static\npm.max_children = 2\npm.status_path = /fpm-status\n\
-             ping.path = /fpm-ping\n"
+             listen = {path}/socket\npm = static\npm.max_children = 2\n\
+             pm.status_path = /fpm-status\nping.path = /fpm-ping\n"
         );
         let file = folder.file("php-fpm.conf", config);
         let child = Command::new(PROGRAM)
