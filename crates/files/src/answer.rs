@@ -33,7 +33,8 @@ pub enum Answer {
         /// As in `Whole`.
         body: FileBody,
     },
-    /// Several parts: 206. The media type is that of the file until [`FileParts::settle`] is called.
+    /// Several parts: 206. The media type is that of the file until [`FileParts::settle`] is
+    /// called.
     Parts {
         /// Without framing, Date, Server and Connection. Content-Type is that of each part.
         head: ResponseHead,

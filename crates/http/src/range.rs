@@ -137,8 +137,8 @@ pub struct RangePart {
 
 impl Multipart {
     /// Plans a response for `spans` of a representation of `length` bytes and that media type;
-    /// `None` where a response with the whole would state none. `token` makes the boundary; the content should not contain it, so it should be a random
-    /// number.
+    /// `None` where a response with the whole would state none. `token` makes the boundary; the
+    /// content should not contain it, so it should be a random number.
     pub fn plan(spans: &[Span], length: u64, media_type: Option<&[u8]>, token: u64) -> Multipart {
         let mut boundary = Text::new();
         boundary.push(b"howdah-");

@@ -343,8 +343,8 @@ enum SentTag {
     Other(Option<Text>),
 }
 
-/// Adjusts a part, a 304, a 412, or an error with fields of its own. Several parts have no content yet,
-/// because their heads state the media type that the directives choose.
+/// Adjusts a part, a 304, a 412, or an error with fields of its own. Several parts have no content
+/// yet, because their heads state the media type that the directives choose.
 async fn composed(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
