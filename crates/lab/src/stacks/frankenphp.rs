@@ -8,8 +8,8 @@ use std::process::Command;
 
 use super::template::{fill, if_tls, version};
 use crate::environment::own_ini;
-use crate::process::{Program, StartFailed, accepts, find, free_port};
-use crate::stack::{Environment, Running, Stack};
+use crate::process::{StackProgram, StartFailed, accepts, find, free_port};
+use crate::stack::{Running, Stack};
 
 /// FrankenPHP without its worker mode: each request starts its script anew, as everywhere else.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ fn binary() -> Option<PathBuf> {
     find(&["frankenphp"])
 }
 
-fn configuration(environment: &Environment, port: u16) -> String {
+fn configuration(environment: &Running, port: u16) -> String {
     let is_encrypted = environment.tls.is_some();
     let values = [
         ("port", &*port.to_string()),
@@ -87,17 +87,17 @@ impl Stack for FrankenPhp {
         Vec::new()
     }
 
-    fn missing(&self, _environment: &Environment) -> Option<String> {
+    fn missing(&self, _environment: &Running) -> Option<String> {
         missing(binary().as_deref())
     }
 
-    fn version(&self, _environment: &Environment) -> String {
+    fn version(&self, _environment: &Running) -> String {
         let binary = binary();
         let version = |prefix: &str| version(binary.as_deref(), "version", prefix);
         format!("{}, {}", version("FrankenPHP "), version("PHP 8"))
     }
 
-    fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed> {
+    fn start(&self, environment: &Running, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("frankenphp".to_owned(), error);
         let port = free_port().map_err(failed)?;
         let text = configuration(environment, port);
@@ -111,7 +111,7 @@ impl Stack for FrankenPhp {
             .env("XDG_DATA_HOME", folder)
             .env("XDG_CONFIG_HOME", folder)
             .env("HOME", folder);
-        let mut program = Program::start(&mut command, &folder.join("frankenphp.log"))?;
+        let mut program = StackProgram::start(&mut command, &folder.join("frankenphp.log"))?;
         program.wait_until(|| accepts(port))?;
         Ok(Running {
             port,
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn the_configuration_has_as_many_threads_as_other_stacks_have_processes() {
-        let environment = Environment {
+        let environment = Running {
             root: "/srv/site".into(),
             ini: "/srv/php.ini".into(),
             php: "8.2".to_owned(),
