@@ -9,7 +9,7 @@ use std::process::Command;
 use super::template::{fill, if_tls, version};
 use crate::environment::own_ini;
 use crate::process::{StackProgram, StartFailed, accepts, find, free_port};
-use crate::stack::{Running, Stack};
+use crate::stack::{Running, Stack, StackEnvironment};
 
 /// FrankenPHP without its worker mode: each request starts its script anew, as everywhere else.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ fn binary() -> Option<PathBuf> {
     find(&["frankenphp"])
 }
 
-fn configuration(environment: &Running, port: u16) -> String {
+fn configuration(environment: &StackEnvironment, port: u16) -> String {
     let is_encrypted = environment.tls.is_some();
     let values = [
         ("port", &*port.to_string()),
@@ -87,17 +87,17 @@ impl Stack for FrankenPhp {
         Vec::new()
     }
 
-    fn missing(&self, _environment: &Running) -> Option<String> {
+    fn missing(&self, _environment: &StackEnvironment) -> Option<String> {
         missing(binary().as_deref())
     }
 
-    fn version(&self, _environment: &Running) -> String {
+    fn version(&self, _environment: &StackEnvironment) -> String {
         let binary = binary();
         let version = |prefix: &str| version(binary.as_deref(), "version", prefix);
         format!("{}, {}", version("FrankenPHP "), version("PHP 8"))
     }
 
-    fn start(&self, environment: &Running, folder: &Path) -> Result<Running, StartFailed> {
+    fn start(&self, environment: &StackEnvironment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("frankenphp".to_owned(), error);
         let port = free_port().map_err(failed)?;
         let text = configuration(environment, port);
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn the_configuration_has_as_many_threads_as_other_stacks_have_processes() {
-        let environment = Running {
+        let environment = StackEnvironment {
             root: "/srv/site".into(),
             ini: "/srv/php.ini".into(),
             php: "8.2".to_owned(),
