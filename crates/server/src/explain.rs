@@ -29,7 +29,7 @@ use howdah_site::{
 use crate::front::use_media_types;
 use crate::host::{Compared, FrontHost, Passwords};
 use crate::net::{Peer, forwarded};
-use crate::respond::{codings, set_content_type};
+use crate::respond::{codings, file, set_content_type};
 use crate::tls;
 
 pub(crate) use show::{json, text};
@@ -128,7 +128,7 @@ pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Expl
     let store = RefCell::new(Store::with_directives(StoreLimits::default(), Arc::new(directives)));
     let budget = || WorkBudget::new(config.limits.htaccess_work).with_jit(config.pcre_jit);
     let budgets = [budget(), budget()];
-    let mut bench = Bench {
+    let mut bench = ResolvingState {
         site,
         store,
         passwords: Passwords::start(password::fits, 1).map_err(|error| error.to_string())?,
@@ -155,7 +155,7 @@ const TO_HTTPS: &str = "over http the server redirects this request to https, as
     [site.tls] says; ask for the URL with https://";
 
 /// The state that resolving needs, as the server has it.
-struct Bench<'b> {
+struct ResolvingState<'b> {
     site: &'b Site,
     store: RefCell<Store>,
     passwords: Passwords,
@@ -166,7 +166,7 @@ struct Bench<'b> {
     budgets: &'b [WorkBudget; 2],
 }
 
-impl Bench<'_> {
+impl ResolvingState<'_> {
     fn run(&mut self) -> Explanation {
         let Resolved { resolution, ruled } = self.resolve();
         let mut explanation = Explanation {
@@ -241,7 +241,7 @@ impl Bench<'_> {
                 };
                 to.outcome = ExplainedOutcome::File(shown(&path));
                 to.head = self.file((&path, file, variant), rules);
-                about.is_error = !to.head.status.is_success();
+                about.is_error = file::is_error(to.head.status);
             }
             Resolution::Php(script) => {
                 let rules = ruled.as_deref().map(Rc::as_ref);
@@ -356,7 +356,7 @@ impl Bench<'_> {
         let mut host = front_host(self.site, &self.store, &self.passwords, &self.compared);
         let answer = host.store.answer_in_manner(self.client.request(), path, file, manner);
         let (document, tag) = match answer {
-            Answer::Composed { head, .. } => return head,
+            Answer::Composed { head, .. } | Answer::Parts { head, .. } => return head,
             Answer::Status(status) => return ResponseHead::new(status),
             Answer::Whole { representation, .. } => (representation, None),
             Answer::Retagged { representation, tag, .. } => (representation, Some(tag)),

@@ -57,8 +57,9 @@ pub(super) struct PoolProcesses {
     pub(super) due: Option<Instant>,
     /// The pool did not start, and its generation does without it for now.
     pub(super) is_left_out: bool,
-    /// Why PHP does not start with the settings of this generation; `None` if it has started.
-    pub(super) trouble: Option<String>,
+    /// The reason why PHP does not start with the settings of this generation; `None` if it has
+    /// started.
+    pub(super) start_failure: Option<String>,
 }
 
 /// A zygote that no front knows yet.
@@ -119,7 +120,7 @@ impl PoolProcesses {
             backoff: Backoff::default(),
             due: None,
             is_left_out: false,
-            trouble: None,
+            start_failure: None,
         };
         let front = match pool.launch(environment, list) {
             Ok(ReadyZygote { zygote, front }) => {
@@ -158,7 +159,7 @@ impl PoolProcesses {
             backoff: Backoff::default(),
             due: None,
             is_left_out: false,
-            trouble: None,
+            start_failure: None,
         };
         // From the group of the former generation into the new one's.
         let group = pool.place(zygote.pid);
@@ -204,7 +205,7 @@ impl PoolProcesses {
             backoff: Backoff::default(),
             due: None,
             is_left_out: false,
-            trouble: None,
+            start_failure: None,
         })
     }
 

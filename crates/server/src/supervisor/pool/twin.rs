@@ -143,8 +143,8 @@ impl Supervisor {
             Ok(false) => return,
             Ok(true) => self.tell_kept(number, position),
             Err(error) => {
-                let trouble = pool.trouble.take().unwrap_or_default();
-                let why = format!("{trouble}; the zygote of the former generation: {error}");
+                let failure = pool.start_failure.take().unwrap_or_default();
+                let why = format!("{failure}; the zygote of the former generation: {error}");
                 if !generation.leave_out(position, &why) {
                     return self.abort(number, &why);
                 }
