@@ -146,7 +146,7 @@ mod tests {
             }
         }
 
-        /// Writes as far as there is `room`, once its turn has come. Returns whether it has written.
+        /// Writes as far as there is `room`, if its turn has come. Returns whether it has written.
         fn run(&mut self, turns: &WriteTurns, room: &mut usize) -> bool {
             let is_turn = turns.is_turn_of(&self.place);
             let has_written = is_turn && *room > 0;
