@@ -14,7 +14,7 @@ BIN := $(DESTDIR)$(PREFIX)/bin
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 MAN5 := $(DESTDIR)$(PREFIX)/share/man/man5
 
-.PHONY: help serve build release lab test lint fuzz-check doc unit loom h2spec deny sanitize miri mutants attacks chaos certificates test-applications test-php deb test-packages test-container install uninstall bench clean
+.PHONY: help serve build release lab test lint fuzz-check doc unit loom h2spec deny sanitize miri minimum mutants attacks chaos certificates test-applications test-php deb test-packages test-container install uninstall bench clean
 
 help:
 	@echo 'make serve     build and serve the demo at http://$(LISTEN) and https://$(LISTEN_HTTPS)'
@@ -26,6 +26,7 @@ help:
 	@echo 'make doc       the documentation of every item, warnings as errors'
 	@echo 'make sanitize  the tests of shared memory and system calls under the address and thread sanitizers'
 	@echo 'make miri      the tests of the shared-memory protocol under Miri (nightly with miri)'
+	@echo 'make minimum   whether the oldest Rust that Cargo.toml names builds all of it; installs it with rustup'
 	@echo 'make mutants   whether tests notice changes of the code; hours; MUTANTS="-f crates/http/src/list.rs"'
 	@echo 'make attacks   every attack of tests/attacks, and the speed of the neighbouring site meanwhile; as root; ATTACK=fork for one'
 	@echo 'make chaos     visitors of all kinds while processes die, hang and starve, ten minutes; CHAOS_SECONDS=60 for less'
@@ -145,6 +146,12 @@ sanitize:
 miri:
 	MIRIFLAGS=-Zmiri-disable-isolation $(CARGO) +nightly miri test --locked --package howdah-ipc --lib \
 		--target-dir $(TARGET)/miri -- --skip properties
+
+# That the oldest Rust which Cargo.toml names can build all of it.
+MINIMUM_RUST := $(shell sed -n 's/^rust-version = "\([0-9.]*\)".*/\1/p' Cargo.toml)
+minimum:
+	rustup toolchain install --no-self-update --profile minimal $(MINIMUM_RUST)
+	$(CARGO) +$(MINIMUM_RUST) check --locked --workspace --target-dir $(TARGET)/minimum
 
 # All of it takes many hours; MUTANTS="--shard 1/10" or "-f FILE" takes a part.
 MUTANTS ?=

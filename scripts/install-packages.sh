@@ -33,7 +33,7 @@ packages_of() {
     case $1 in
     build) echo "gcc libc6-dev make pkg-config binutils python3 php$php-dev libphp$php-embed" ;;
     serve) echo "php$php-opcache php$php-sqlite3 php$php-gd php$php-mbstring php$php-xml php$php-curl php$php-intl php$php-zip php$php-mysql" ;;
-    test) echo "apache2 nginx-light haproxy caddy libapache2-mod-php$php mariadb-server wordpress wordpress-theme-twentytwentythree dokuwiki php-symfony-http-kernel php-symfony-routing curl nghttp2-client procps fail2ban prometheus openssl sslscan chromium" ;;
+    test) echo "apache2 nginx-light haproxy caddy libapache2-mod-php$php mariadb-server wordpress wordpress-theme-twentytwentythree dokuwiki php-symfony-http-kernel php-symfony-routing curl nghttp2-client procps fail2ban prometheus openssl sslscan chromium php$php-fpm" ;;
     applications) echo "dbconfig-no-thanks mediawiki phpmyadmin roundcube-core roundcube-sqlite3 dovecot-imapd shaarli simplesamlphp adminer tt-rss cacti" ;;
     packages) echo "dpkg-dev mmdebstrap" ;;
     bench) echo "apache2 libapache2-mod-php$php libapache2-mod-fcgid nginx-light lighttpd lighttpd-mod-openssl php$php-fpm php$php-cgi wrk h2o caddy apache2-utils nghttp2-client strace mariadb-server wordpress wordpress-theme-twentytwentythree" ;;

@@ -34,7 +34,7 @@ pub(crate) struct DemandedNames {
     known: HashMap<Rc<str>, usize>,
     questions: usize,
     /// The last reason why a question had no answer. The same one is logged once.
-    trouble: Option<String>,
+    failure: Option<String>,
     /// Whether the log says that there are too many names.
     is_full: bool,
 }
@@ -49,7 +49,7 @@ impl DemandedNames {
             incoming,
             known: HashMap::new(),
             questions: 0,
-            trouble: None,
+            failure: None,
             is_full: false,
         }
     }
@@ -91,23 +91,23 @@ impl Orders {
     /// Takes the answer of the `ask` URL.
     pub(crate) fn permitted(&mut self, name: &str, result: Result<bool, String>) {
         self.demands.questions -= 1;
-        let trouble = match result {
+        let failure = match result {
             Ok(is_allowed) => {
-                self.demands.trouble = None;
+                self.demands.failure = None;
                 if is_allowed {
                     self.allow(name);
                 }
                 return;
             }
-            Err(trouble) => trouble,
+            Err(failure) => failure,
         };
-        if self.demands.trouble.as_ref() != Some(&trouble) {
+        if self.demands.failure.as_ref() != Some(&failure) {
             let what = format!(
-                "{name} gets no certificate on demand: `acme.ask` gives no answer: {trouble}; the \
+                "{name} gets no certificate on demand: `acme.ask` gives no answer: {failure}; the \
                  next visit asks again"
             );
             self.presenter.log(true, what);
-            self.demands.trouble = Some(trouble);
+            self.demands.failure = Some(failure);
         }
     }
 

@@ -102,7 +102,7 @@ pub(crate) struct OrderState {
     validity: Option<Validity>,
     /// The name of the certificate in questions to its authority.
     id: Option<CertificateIdentifier<'static>>,
-    /// Why the last order has failed.
+    /// The reason why the last order has failed.
     failure: Option<String>,
     /// The text that the supervisor was told.
     told: String,

@@ -9,7 +9,7 @@ use crate::kinds::{
     AskUrl, AtLeast, Challenge, DirectoryUrl, Email, FilePath, Flag, List, Optional, Text,
 };
 use crate::section::section;
-use crate::settings::{Config, Site};
+use crate::settings::{Config, SiteSettings};
 use crate::values::{AcmeChallenge, CertificateSource, HostPattern, RootTemplate};
 
 /// The directory of Let's Encrypt.
@@ -78,7 +78,7 @@ section! {
 impl Acme {
     /// Whether certificates are ordered on demand for names of the site: the names that its
     /// wildcards stand for, unless the wildcards have certificates.
-    pub fn is_on_demand(&self, site: &Site) -> bool {
+    pub fn is_on_demand(&self, site: &SiteSettings) -> bool {
         let has_names = site.hosts.iter().any(|host| self.stands_for_names(host));
         let can_decide = self.ask.is_some() || matches!(site.root, RootTemplate::PerHost { .. });
         let is_ordered = site.tls.source == CertificateSource::Auto;

@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::{MistakeCollector, Position};
 use crate::listener::ListenerSettings;
-use crate::settings::{Config, FRONT_USER, POOL_USER, Site};
+use crate::settings::{Config, FRONT_USER, POOL_USER, SiteSettings};
 use crate::values::{AcmeChallenge, CertificateSource, ForwardedField, HostPattern, RootTemplate};
 
 /// Reports the mistakes of `config` as a whole. `documents` are the files that `config` was read
@@ -75,7 +75,7 @@ fn same_first_host(config: &Config, first: usize, second: usize) -> bool {
 }
 
 /// Whether there is a listener on which both sites answer.
-fn share_a_listener(first: &Site, second: &Site) -> bool {
+fn share_a_listener(first: &SiteSettings, second: &SiteSettings) -> bool {
     first.listen.is_empty()
         || second.listen.is_empty()
         || first.listen.iter().any(|address| second.listen.contains(address))
@@ -175,7 +175,7 @@ fn listeners(
     }
     for listener in &config.listen {
         let address = &listener.address;
-        let answers = |site: &Site| site.answers_on(listener);
+        let answers = |site: &SiteSettings| site.answers_on(listener);
         if !config.sites.iter().any(answers) {
             report.add_at(
                 places.top("listen"),
@@ -289,7 +289,7 @@ fn acme(config: &Config, places: &SettingPositions<'_, '_>, report: &mut Mistake
 }
 
 fn root(
-    site: &Site,
+    site: &SiteSettings,
     number: usize,
     places: &SettingPositions<'_, '_>,
     report: &mut MistakeCollector<'_>,

@@ -36,7 +36,7 @@ pub use log_format::{LogFormat, LogPart, LogValue};
 pub use section::Key;
 pub use settings::{
     ClientLimits, Config, FRONT_USER, FieldRule, Http2, Http3, Lane, Log, POOL_USER, Php,
-    ResourceLimits, Site, SiteTls,
+    ResourceLimits, SiteSettings, SiteTls,
 };
 pub use system_log::{LogDaemon, SystemLog};
 pub use values::{
@@ -127,7 +127,7 @@ impl Config {
             }
             php
         });
-        config.sites = vec![Site {
+        config.sites = vec![SiteSettings {
             name: "default".to_owned(),
             root: RootTemplate::fixed(directory),
             htaccess: options.htaccess,
@@ -141,7 +141,7 @@ impl Config {
                 false => SiteTls::default(),
             },
             php,
-            ..Site::default()
+            ..SiteSettings::default()
         }];
         config
     }
@@ -161,7 +161,7 @@ pub struct DirectoryOptions {
     pub php: bool,
     /// Whether `.htaccess` files are read.
     pub htaccess: bool,
-    /// Where the access log goes.
+    /// The destination of the access log.
     pub access_log: Option<AccessTarget>,
     /// Whether the site has a certificate of the local authority.
     pub tls_internal: bool,

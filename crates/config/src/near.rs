@@ -12,8 +12,8 @@ pub(crate) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
         .map(|(_, candidate)| candidate)
 }
 
-/// How many letters must be inserted, removed, replaced or swapped with their neighbour to turn `a`
-/// into `b` (the optimal string alignment distance).
+/// The number of letters that must be inserted, removed, replaced or swapped with their neighbour
+/// to turn `a` into `b` (the optimal string alignment distance).
 fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().collect();
     let b: Vec<char> = b.chars().collect();

@@ -6,7 +6,7 @@ use crate::acme::Acme;
 use crate::section::{ConfigTable, Key};
 use crate::settings::{
     ClientLimits, Config, FieldRule, Http2, Http3, Lane, ListenerTable, Log, Php, ResourceLimits,
-    Site, SiteTls,
+    SiteSettings, SiteTls,
 };
 
 /// The command that writes the manual.
@@ -18,7 +18,7 @@ const LISTENERS: &str = "Listeners";
 /// A section as the manual shows it.
 #[derive(Clone, Debug)]
 pub struct Chapter {
-    /// How the section is headed in the file; empty for the top.
+    /// The heading of the section in the file; empty for the top.
     pub heading: &'static str,
     /// The description.
     pub about: &'static str,
@@ -43,7 +43,7 @@ pub fn chapters() -> Vec<Chapter> {
         chapter::<Http3>("[http3]"),
         chapter::<Log>("[log]"),
         chapter::<Acme>("[acme]"),
-        chapter::<Site>("[[site]]"),
+        chapter::<SiteSettings>("[[site]]"),
         chapter::<FieldRule>("[[site.fields]]"),
         chapter::<SiteTls>("[site.tls]"),
         chapter::<Php>("[site.php]"),
@@ -52,7 +52,7 @@ pub fn chapters() -> Vec<Chapter> {
     ]
 }
 
-/// Where a key called `name` may stand, as in `belongs in [limits]`.
+/// The sections that may contain a key called `name`, as in `belongs in [limits]`.
 pub(crate) fn section_of(name: &str) -> Option<String> {
     let chapter = chapters()
         .into_iter()

@@ -5,7 +5,7 @@ use toml::de::DeTable;
 
 use crate::diagnostic::MistakeCollector;
 use crate::kinds::{Include, SiteTables, ValueKind};
-use crate::settings::{Config, Site};
+use crate::settings::{Config, SiteSettings};
 
 /// A table of the configuration file.
 pub(crate) trait ConfigTable: Default {
@@ -29,14 +29,17 @@ pub struct Key {
     pub kind: String,
     /// The default as it would be written, or a word such as `unset`.
     pub default: String,
-    /// Why that is the default.
+    /// The reason why that is the default.
     pub why: &'static str,
     /// The effect of the key.
     pub doc: &'static str,
 }
 
 /// Reads the sites of an included file, which holds nothing else but `include`.
-pub(crate) fn included_sites(table: &DeTable<'_>, report: &mut MistakeCollector<'_>) -> Vec<Site> {
+pub(crate) fn included_sites(
+    table: &DeTable<'_>,
+    report: &mut MistakeCollector<'_>,
+) -> Vec<SiteSettings> {
     for key in table.keys() {
         let name: &str = key.get_ref();
         if ["include", "site"].contains(&name) {

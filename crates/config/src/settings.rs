@@ -19,7 +19,7 @@ pub use self::lane::Lane;
 pub use self::limits::ClientLimits;
 pub use self::log::Log;
 pub use self::php::{Php, ResourceLimits};
-pub use self::site::{FieldRule, Site};
+pub use self::site::{FieldRule, SiteSettings};
 pub use self::tls::SiteTls;
 use crate::acme::Acme;
 use crate::kinds::{
@@ -112,11 +112,11 @@ section! {
         admin_hosts ("admin_hosts"): Vec<String> as List<PlainName> = Vec::new(),
             "A page of another site could otherwise reach `admin` through a visitor's browser, by \
              a name of its own.";
-        /// How long the configuration of a reload is on probation. If a site answers with server
-        /// errors (5xx) meanwhile, more than `probation_errors` of at least ten responses, and has
-        /// not done so before, the former configuration serves again, with the former php.ini where
-        /// `standby` is on. The files stay as they are. `howdah reload` waits for the end of a
-        /// probation of at most 30 seconds, and fails if the reload was undone.
+        /// The time that the configuration of a reload is on probation. If a site answers with
+        /// server errors (5xx) meanwhile, more than `probation_errors` of at least ten responses,
+        /// and has not done so before, the former configuration serves again, with the former
+        /// php.ini where `standby` is on. The files stay as they are. `howdah reload` waits for the
+        /// end of a probation of at most 30 seconds, and fails if the reload was undone.
         probation ("probation"): Option<Duration> as Optional<TimeSpan> = None,
             "Unset is no probation: a reload does what it is told. An application that fails by \
              itself at that moment, or a tenant's script that answers 500 on purpose, would undo \
@@ -175,14 +175,14 @@ section! {
         /// HTTP/3, and limits of its connections.
         http3 ("http3"): Http3 as Table<Http3> = Http3::default(),
             "See `[http3]` below.";
-        /// Where logs go.
+        /// The destination of logs.
         log ("log"): Log as Table<Log> = Log::default(),
             "See `[log]` below.";
         /// Certificates that the server orders by itself.
         acme ("acme"): Acme as Table<Acme> = Acme::default(),
             "See `[acme]` below.";
         /// The sites, one `[[site]]` each. There must be at least one.
-        sites ("site"): Vec<Site> as SiteTables = Vec::new(),
+        sites ("site"): Vec<SiteSettings> as SiteTables = Vec::new(),
             "A server without a site has nothing to serve, so it must be given.";
     }
 }
@@ -243,7 +243,7 @@ impl Config {
         listener.trusted.as_ref().unwrap_or(&self.trusted_proxies)
     }
 
-    /// Makes every relative path start at `folder`, except those of [sites](Site::anchor).
+    /// Makes every relative path start at `folder`, except those of [sites](SiteSettings::anchor).
     pub(crate) fn anchor(&mut self, folder: &Path) {
         let optional = |path: &mut Option<PathBuf>| {
             if let Some(path) = path {

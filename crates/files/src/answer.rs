@@ -42,7 +42,7 @@ pub enum Answer {
         length: u64,
         /// As long as `length`, or [`FileBody::None`].
         body: FileBody,
-        /// When the file was modified, in seconds since 1970.
+        /// The time when the file was modified, in seconds since 1970.
         modified: u64,
     },
     /// An error without fields of its own: 403, 404, 405, 412, 503. The caller makes the page.
@@ -70,7 +70,7 @@ impl Answer {
     }
 }
 
-/// How to answer for a file, as directives demand it.
+/// The form of the answer for a file, as directives demand it.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
     /// The form in which the file is sent.
@@ -93,8 +93,8 @@ pub enum Variant {
     Coded(ContentCoding),
 }
 
-/// How to answer with a file that a script has named. Each value that the script has set itself
-/// takes the place of the file's own.
+/// The form of the answer with a file that a script has named. Each value that the script has set
+/// itself takes the place of the file's own.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptManner<'s> {
     /// The file is sent whole, and the request's conditions and ranges do not count.

@@ -27,9 +27,9 @@ pub enum FileBody {
         /// Shared with other responses, so it has no position of its own: every read names its
         /// offset.
         file: Rc<OpenFile>,
-        /// Where to begin.
+        /// The offset of the first byte.
         offset: u64,
-        /// How many bytes were promised in the head.
+        /// The number of bytes that were promised in the head.
         length: u64,
     },
     /// `multipart/byteranges`: these parts in this order. No part has parts itself.
@@ -58,7 +58,7 @@ impl FileBody {
 /// not go on with the bytes of another state.
 pub struct OpenFile {
     file: File,
-    /// When the file was opened.
+    /// The time when the file was opened.
     size: u64,
     modified: FileTime,
     /// The time at which all of a short file was last found in memory.
@@ -67,6 +67,10 @@ pub struct OpenFile {
 
 impl OpenFile {
     pub(crate) fn new(file: File, stat: &Stat) -> OpenFile {
+        if stat.size > FEW {
+            // Where this fails, as with a file system that knows no advice, reads take longer.
+            let _ = page_cache::stop_reading_ahead(file.as_fd());
+        }
         OpenFile {
             file,
             size: stat.size,
@@ -84,16 +88,17 @@ impl OpenFile {
         Ok(OpenFile::new(file, &stat))
     }
 
-    /// Returns whether sending these bytes would wait: the first or the last of them is on the disk
-    /// only, or there are many and the file has holes. The kernel finds memory for each page of a
-    /// hole that is read, and may have to free some for that; a file of holes costs nothing and has
-    /// no end. A short file that is in memory is asked about once a second.
+    /// Returns whether sending these bytes would wait: some of them are on the disk only, as far as
+    /// looks at every 64 KiB and at the last one show, or there are many and the file has holes.
+    /// The kernel finds memory for each page of a hole that is read, and may have to free some for
+    /// that; a file of holes costs nothing and has no end. A short file that is in memory is asked
+    /// about once a second.
     pub fn is_cold(&self, part: &Range<u64>) -> bool {
         if self.warm.get().is_some_and(|found| found.elapsed() < ASKED_AGAIN) {
             return false;
         }
         let lacks = |offset| page_cache::lacks(self.file.as_fd(), offset);
-        let is_cold = lacks(part.start)
+        let is_cold = part.clone().step_by(FEW as usize).any(lacks)
             || lacks(part.end.saturating_sub(1))
             || part.end.saturating_sub(part.start) > FEW && self.has_holes();
         let is_whole = part.start == 0 && part.end >= self.size;
@@ -160,7 +165,7 @@ impl OpenFile {
     }
 }
 
-/// What has happened to a file since it was opened.
+/// The change of a file since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileChange {
     /// The file has become shorter.

@@ -13,7 +13,7 @@ use howdah_sys::open::Lookup;
 
 use crate::locate::Obstacle;
 
-/// How the disk is asked, and whether it would have had to be waited for.
+/// The way the disk is asked, and whether it would have had to be waited for.
 #[derive(Debug)]
 pub(crate) struct Disk {
     lookup: Lookup,

@@ -51,7 +51,7 @@ pub(crate) struct Folders {
     /// By the root's number, four bytes, and the path below it.
     known: HashMap<Box<[u8]>, Rc<FolderBelow>>,
     watches: Watches,
-    /// When room was last made.
+    /// The time when room was last made.
     swept: u64,
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Located {
 pub(crate) enum Obstacle {
     /// Nothing is there.
     Missing,
-    /// It may not be reached.
+    /// The path may not be reached.
     Forbidden,
     /// A failure: no descriptors left, a broken disk.
     Failed(io::Error),

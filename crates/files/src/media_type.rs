@@ -59,8 +59,8 @@ const UNKNOWN: &str = "application/octet-stream";
 /// none, since they are names of codings (AddEncoding), languages (AddLanguage) and handlers first.
 const NONE: &[&str] = &["cs", "in", "run", "z"];
 
-/// Where the table of `mime_guess` says something else than `/etc/mime.types`, to which directives
-/// such as ExpiresByType are written, or means something that no web site does.
+/// Extensions for which the table of `mime_guess` says something else than `/etc/mime.types`, to
+/// which directives such as ExpiresByType are written, or means something that no web site does.
 const OVERRIDES: &[(&str, &str)] = &[
     ("asc", "application/pgp-keys"),
     ("atom", "application/atom+xml"),

@@ -77,7 +77,7 @@ struct Walk {
     known: PathBuf,
     /// The links, with their owners.
     links: Vec<(PathBuf, u32)>,
-    /// Why the rest of the path is not known.
+    /// The reason why the rest of the path is not known.
     missing: Option<io::Error>,
 }
 

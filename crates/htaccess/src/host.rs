@@ -82,14 +82,14 @@ pub trait Host {
     }
 
     /// Returns how busy the server is (`%l`, `%i` and `%b` of Header).
-    fn load(&mut self, _: Unrepeatable) -> Load {
-        Load::default()
+    fn load(&mut self, _: Unrepeatable) -> ServerLoad {
+        ServerLoad::default()
     }
 }
 
-/// How busy the server is.
+/// The load of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Load {
+pub struct ServerLoad {
     /// The system's load averages over 1, 5 and 15 minutes.
     pub averages: [f64; 3],
     /// Workers that wait for a request, in percent of all.

@@ -125,7 +125,7 @@ const IFMODULE_INTRODUCTION: &str = "`<IfModule>` is decided when a file is \
 compiled. It holds for these modules, by file and by identifier, and for no others:
 ";
 
-/// Why `<IfModule>` finds modules.
+/// The reason why `<IfModule>` finds modules.
 const PRESENCES: [(Presence, &str); 4] = [
     (Presence::Debian, "On in Debian's Apache with mod_php"),
     (Presence::Hosts, "Off in Debian's Apache, but on at nearly every host"),

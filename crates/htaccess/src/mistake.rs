@@ -61,13 +61,13 @@ pub enum MistakeKind {
     Refused,
     /// Read, checked and without effect.
     Ignored,
-    /// It changes nothing, because of another directive.
+    /// The directive changes nothing, because of another directive.
     Redundant,
-    /// It can never act, because of another directive.
+    /// The directive can never act, because of another directive.
     Shadowed,
-    /// It works, and opens a security hole.
+    /// The directive works, and opens a security hole.
     Dangerous,
-    /// It works, but probably not as intended.
+    /// The directive works, but probably not as intended.
     Doubtful,
 }
 

@@ -21,12 +21,12 @@ struct V6 {
     mask: u128,
 }
 
-/// Why a text is no network.
+/// The reason why a text is no network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadSubnet {
-    /// It does not look like an address at all: it may be a host name.
+    /// The text does not look like an address at all: it may be a host name.
     NoAddress,
-    /// It looks like an address and is none.
+    /// The text looks like an address and is none.
     BadAddress,
     /// The mask is neither a number of bits nor an IPv4 mask.
     BadMask,

@@ -108,7 +108,7 @@ pub enum Found {
     Directory,
 }
 
-/// Why an access check stops a request.
+/// The reason why an access check stops a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
     /// The request is answered with this error.

@@ -59,7 +59,7 @@ impl WildcardReading {
         self.path && byte == b'/'
     }
 
-    /// Where the pattern goes on if what is at `at` takes `byte`.
+    /// The places where the pattern goes on if what is at `at` takes `byte`.
     fn one(self, pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
         let apart = self.is_apart(byte);
         match *pattern.get(at)? {

@@ -163,4 +163,29 @@ mod tests {
             assert!(into.is_empty());
         }
     }
+
+    #[test]
+    fn names_have_as_many_bytes_as_dns_allows() {
+        let (longest, rooted) = ("a".repeat(253), format!("{}.", "a".repeat(253)));
+        for (authority, host) in [(&longest, &longest), (&rooted, &longest)] {
+            let mut into = b"before ".to_vec();
+            assert_eq!(check_authority(authority.as_bytes(), &mut into), Ok(()));
+            assert_eq!(into, format!("before {host}").into_bytes());
+        }
+    }
+
+    #[test]
+    fn a_checked_authority_has_a_host_and_perhaps_a_port() {
+        let table = [
+            ("a.example", "a.example", None),
+            ("a.example:8080", "a.example", Some(8080)),
+            ("a.example:65535", "a.example", Some(65535)),
+            ("[::1]", "[::1]", None),
+            ("[::1]:443", "[::1]", Some(443)),
+            ("", "", None),
+        ];
+        for (authority, host, port) in table {
+            assert_eq!(split(authority.as_bytes()), (host.as_bytes(), port), "{authority}");
+        }
+    }
 }

@@ -34,7 +34,7 @@ pub const STAND_IN: &str = "connect-udp";
 #[derive(Debug, Default)]
 pub struct FirstHead {
     held: Vec<u8>,
-    /// Where the frame begins that is not complete.
+    /// The offset of the frame that is not complete.
     at: usize,
 }
 

@@ -161,7 +161,7 @@ pub enum FromZygote {
     },
     /// To the supervisor: PHP could not start.
     Failed {
-        /// Why, for a person.
+        /// The reason, for a person.
         reason: String,
     },
     /// To the front: a worker is alive.

@@ -64,7 +64,7 @@ pub enum CacheNumber {
     ApcuHits = 7,
     /// Entries that APCu did not have.
     ApcuMisses = 8,
-    /// How often APCu has thrown away entries because it was full.
+    /// The number of times that APCu has thrown away entries because it was full.
     ApcuExpunged = 9,
     /// Bytes that are free.
     ApcuFree = 10,

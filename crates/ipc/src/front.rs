@@ -24,7 +24,7 @@ use crate::queue::Producer;
 use crate::region::Region;
 use crate::sync::Ordering;
 
-pub use questions::Question;
+pub use questions::WorkerQuestion;
 pub use signs::SignsOfLife;
 
 /// The front's side of a region, shared by all of its threads.
@@ -132,7 +132,7 @@ pub struct SlotStatus {
     pub share: Option<u32>,
 }
 
-/// Why a request could not be submitted.
+/// The reason why a request could not be submitted.
 #[derive(Debug)]
 pub enum SubmitError {
     /// The request does not fit into a request area.

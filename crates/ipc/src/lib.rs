@@ -113,7 +113,9 @@
 // Under the model checker only the parts are built in which both sides meet.
 #![cfg_attr(loom, allow(dead_code))]
 
+pub mod doorbell;
 pub mod flow_control;
+pub mod idle_set;
 pub mod layout;
 pub mod queue;
 pub mod slot;

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The time limit that a script has set for itself, as with PHP's `set_time_limit()`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TimeGrant {
-    /// How often the script has set a limit; 0 for never. The count wraps.
+    /// The number of times that the script has set a limit; 0 for never. The count wraps.
     pub count: u32,
     /// The last limit in seconds; 0 for no limit.
     seconds: u32,

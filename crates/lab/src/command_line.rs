@@ -16,7 +16,7 @@ use crate::plan::{Effort, Plan};
 use crate::record::Run;
 use crate::runner::Runner;
 use crate::scenarios::{self, Facts, Scenario};
-use crate::stack::Environment;
+use crate::stack::StackEnvironment;
 use crate::terminal::{Terminal, duration};
 use crate::wordpress::WordPress;
 use crate::{machine, report, stacks};
@@ -29,7 +29,7 @@ const EXIT_INTERRUPTED: u8 = 130;
 /// Runs real PHP servers side by side on this machine and says which is better at what.
 #[derive(Debug, Parser)]
 #[command(name = "howdah-lab", version, disable_help_subcommand = true)]
-struct CommandLine {
+struct LabCommandLine {
     #[command(subcommand)]
     task: Task,
 }
@@ -37,7 +37,7 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Task {
     /// Install the servers and load generators from Debian's packages
-    Setup(setup::Arguments),
+    Setup(setup::SetupArguments),
     /// Say what is missing, what the kernel allows, and how noisy the machine is
     Doctor,
     /// List scenarios and stacks
@@ -118,7 +118,7 @@ struct RunArguments {
 
 /// Parses the command line and carries out its task.
 pub fn main() -> ExitCode {
-    let task = match CommandLine::try_parse() {
+    let task = match LabCommandLine::try_parse() {
         Ok(line) => line.task,
         Err(mistake) => {
             let _ = mistake.print();
@@ -153,11 +153,11 @@ fn done(text: &str) -> ExitCode {
 }
 
 /// The environment before there is a run: enough to say what is missing.
-fn local_environment() -> Result<Environment, Wrong> {
+fn local_environment() -> Result<StackEnvironment, Wrong> {
     let php = environment::php_version().ok_or_else(|| {
         Wrong("php is not installed; on Debian: apt-get install php-cli".to_owned())
     })?;
-    Ok(Environment {
+    Ok(StackEnvironment {
         root: PathBuf::new(),
         ini: PathBuf::new(),
         php,
@@ -252,7 +252,7 @@ impl RunArguments {
             .unwrap_or_else(|| format!("howdah-lab-{}", scenario.name).into());
         let mut run = self.begin(scenario, effort, &out)?;
         let howdah = self.howdah.clone().unwrap_or_else(|| beside("howdah"));
-        let environment = Environment {
+        let environment = StackEnvironment {
             root,
             ini,
             howdah,

@@ -12,7 +12,7 @@ use crate::loads::Wrong;
 use crate::php_facts;
 use crate::process::{StartFailed, find};
 use crate::rules;
-use crate::stack::Environment;
+use crate::stack::StackEnvironment;
 
 /// The 13 bytes of both HelloWorld files.
 pub const HELLO: &[u8] = b"Hello, World!";
@@ -97,7 +97,7 @@ pub fn php_version() -> Option<String> {
 }
 
 /// Changes the owner of a folder to the servers' user.
-pub fn give(folder: &Path, environment: &Environment) {
+pub fn give(folder: &Path, environment: &StackEnvironment) {
     if let Some((uid, gid)) = environment.user.as_deref().and_then(account) {
         // Fails only without root, and then there is no such user.
         let _ = chown(folder, Some(uid), Some(gid));
@@ -113,6 +113,10 @@ fn account(name: &str) -> Option<(Uid, Gid)> {
 }
 
 /// Writes the php.ini for runs with opcache, or without.
+///
+/// # Errors
+///
+/// The file cannot be written.
 pub fn write_ini(file: &Path, opcache: bool) -> io::Result<()> {
     let values = INI.iter().map(|(name, value)| format!("{name} = \"{value}\"\n"));
     let opcache = format!("opcache.enable = \"{}\"\n", u8::from(opcache));
@@ -120,7 +124,11 @@ pub fn write_ini(file: &Path, opcache: bool) -> io::Result<()> {
 }
 
 /// Writes a stack's php.ini into its folder: the common one, with a session folder of its own.
-pub fn own_ini(environment: &Environment, folder: &Path) -> Result<PathBuf, StartFailed> {
+///
+/// # Errors
+///
+/// The file or the folder cannot be written.
+pub fn own_ini(environment: &StackEnvironment, folder: &Path) -> Result<PathBuf, StartFailed> {
     let file = folder.join("php.ini");
     let sessions = folder.join("sessions");
     let write = || {
@@ -135,6 +143,10 @@ pub fn own_ini(environment: &Environment, folder: &Path) -> Result<PathBuf, Star
 }
 
 /// Writes the documents of all scenarios.
+///
+/// # Errors
+///
+/// A file or folder cannot be written.
 pub fn write_documents(root: &Path) -> io::Result<()> {
     fs::create_dir_all(root)?;
     let line = [&[b'x'; 1023][..], b"\n"].concat();
@@ -181,6 +193,10 @@ pub fn ruled_root(root: &Path, rules: &str) -> PathBuf {
 
 /// Writes `count` folders with a file and an `.htaccess` each, below the root of
 /// [`rules::FOLDERS`].
+///
+/// # Errors
+///
+/// A file or folder cannot be written.
 pub fn write_folders(root: &Path, count: usize) -> io::Result<()> {
     let root = ruled_root(root, rules::FOLDERS);
     for number in 0..count {
@@ -235,6 +251,10 @@ pub struct Temporary(PathBuf);
 
 impl Temporary {
     /// Creates a folder under a name that did not exist before.
+    ///
+    /// # Errors
+    ///
+    /// The system's folder for temporary files cannot be written to.
     pub fn new() -> Result<Temporary, Wrong> {
         let parent = std::env::temp_dir();
         for attempt in 0..100 {

@@ -7,8 +7,8 @@
 //! probes (CPU, PSS, switches, system calls) ───┘
 //! ```
 //!
-//! Every started program is a [`process::Program`] with a process group of its own, and ends with
-//! it. Every file is written below one temporary folder.
+//! Every started program is a [`process::StackProgram`] with a process group of its own, and ends
+//! with it. Every file is written below one temporary folder.
 
 #![forbid(unsafe_code)]
 

@@ -8,7 +8,7 @@ pub struct Question {
     /// Path and query.
     pub path: String,
     /// The protocol that the request is sent by.
-    pub protocol: Protocol,
+    pub protocol: LoadProtocol,
     /// The Host field; `None`: address and port, or [`tls::HOST`](crate::tls::HOST) over TLS.
     pub host: Option<String>,
     /// Further request fields.
@@ -23,7 +23,7 @@ pub struct Question {
 
 /// A protocol between client and server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Protocol {
+pub enum LoadProtocol {
     /// HTTP/1.1 in the clear.
     #[default]
     Http,
@@ -41,9 +41,9 @@ pub enum Load {
     /// h2load with this many requests at once on each connection: 1, or more over HTTP/2.
     H2load(Closed, usize),
     /// TLS handshakes, each on a new connection, with one request after it.
-    Handshakes(Closed, Handshake),
+    Handshakes(Closed, TlsHandshake),
     /// ApacheBench, as the studies used it.
-    Ab(Bench),
+    Ab(AbRun),
     /// A fixed rate that does not depend on the answers. Latency is counted from the moment at
     /// which a request was due, so that a stalled server cannot hide the waiting time.
     OpenLoop(Open),
@@ -73,7 +73,7 @@ pub struct Closed {
 
 /// `ab -n requests -c concurrency [-k]`.
 #[derive(Clone, Copy, Debug)]
-pub struct Bench {
+pub struct AbRun {
     /// Requests in all.
     pub requests: u64,
     /// Requests at once.
@@ -125,7 +125,7 @@ pub struct Ramp {
 
 /// A kind of TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Handshake {
+pub enum TlsHandshake {
     /// With the certificate and its signature.
     Full,
     /// With the ticket of an earlier connection.

@@ -18,6 +18,7 @@ pub mod sample;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ use crate::load::{Load, Question};
 use crate::probes::Sampler;
 use crate::process;
 use crate::record::Figure;
-use crate::stack::Target;
+use crate::stack::LoadTarget;
 
 /// Results of a load, without the figures of the probes.
 #[derive(Clone, Debug, Default)]
@@ -57,9 +58,16 @@ impl std::error::Error for Wrong {}
 
 impl From<std::io::Error> for Wrong {
     fn from(error: std::io::Error) -> Wrong {
-        Wrong(error.to_string())
+        match error.kind() {
+            // The time-out of a socket that waits.
+            ErrorKind::WouldBlock => Wrong(NO_ANSWER.to_owned()),
+            _ => Wrong(error.to_string()),
+        }
     }
 }
+
+/// The time of an answer is over.
+const NO_ANSWER: &str = "no answer in time";
 
 static ABORTED: AtomicBool = AtomicBool::new(false);
 
@@ -79,7 +87,11 @@ fn aborted() -> Wrong {
 
 /// Puts a load on a running stack and checks number, status and length of the answers. Comparing a
 /// sample byte for byte is left to the caller ([`sample::check`]).
-pub fn put(load: &Load, question: &Question, target: &Target) -> Result<Measured, Wrong> {
+///
+/// # Errors
+///
+/// An answer is not the expected one, or the program that makes the load fails.
+pub fn put(load: &Load, question: &Question, target: &LoadTarget) -> Result<Measured, Wrong> {
     let port = target.port;
     match load {
         Load::Wrk(closed) => external::wrk(*closed, question, port),
@@ -105,7 +117,7 @@ pub fn put(load: &Load, question: &Question, target: &Target) -> Result<Measured
 
 /// Runs one of our own loads, which leave enough CPU time to read the server's memory every second.
 fn watched(
-    target: &Target,
+    target: &LoadTarget,
     load: impl FnOnce() -> Result<Measured, Wrong>,
 ) -> Result<Measured, Wrong> {
     let sampler = Sampler::start(&target.roots);

@@ -9,7 +9,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::environment;
 use crate::process::find;
-use crate::stack::{Environment, Stack};
+use crate::stack::{Stack, StackEnvironment};
 
 /// Facts for readers of a run, in the order in which they are shown.
 pub fn facts() -> Vec<(String, String)> {
@@ -85,7 +85,7 @@ pub struct Finding {
 }
 
 /// Looks for obstacles to a run.
-pub fn doctor(environment: &Environment, stacks: &[std::rc::Rc<dyn Stack>]) -> Vec<Finding> {
+pub fn doctor(environment: &StackEnvironment, stacks: &[std::rc::Rc<dyn Stack>]) -> Vec<Finding> {
     let finding =
         |good: bool, what: &str, text: String| Finding { good, what: what.to_owned(), text };
     let mut found = vec![

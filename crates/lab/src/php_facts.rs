@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 use crate::environment::INI;
-use crate::load::{Protocol, Question};
+use crate::load::{LoadProtocol, Question};
 use crate::loads::sample;
 
 /// The script that reports them, in every document root of the laboratory.
@@ -37,19 +37,19 @@ pub struct PhpFacts {
     opcache: bool,
     extensions: BTreeSet<String>,
     /// `None` where PHP does not know the setting.
-    ini: BTreeMap<String, Option<Setting>>,
+    ini: BTreeMap<String, Option<IniValue>>,
 }
 
 /// `ini_get` answers `false` for settings that do not exist.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
-enum Setting {
+enum IniValue {
     Unknown(bool),
     Value(String),
 }
 
 /// Asks the stack on that port; `None` where it does not have the script or does not answer.
-pub fn of(port: u16, protocol: Protocol) -> Option<PhpFacts> {
+pub fn of(port: u16, protocol: LoadProtocol) -> Option<PhpFacts> {
     let keys: Vec<&str> = INI.iter().map(|(key, _)| *key).collect();
     let question = Question {
         path: format!("/facts.php?ini={}", keys.join(",")),

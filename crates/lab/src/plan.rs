@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::load::{Handshake, Load, Question};
+use crate::load::{Load, Question, TlsHandshake};
 use crate::loads::Wrong;
-use crate::record::{Figure, Target};
+use crate::record::{CellTarget, Figure};
 use crate::stack::Stack;
 use crate::tls::KeyKind;
 use crate::wordpress;
@@ -15,11 +15,11 @@ use crate::wordpress;
 #[derive(Debug, Default)]
 pub struct Plan {
     /// Groups of cells, measured one after the other. All stacks are stopped in between.
-    pub groups: Vec<Group>,
+    pub groups: Vec<CellGroup>,
     /// Notes for readers: differences to the study, and their reasons.
     pub notes: Vec<String>,
     /// The targets.
-    pub targets: Vec<Target>,
+    pub targets: Vec<CellTarget>,
     /// Whether the groups are visited once in each round: stacks that run alone take turns then.
     pub in_passes: bool,
     /// Number of folders with an `.htaccess` file each that the plan needs.
@@ -28,20 +28,20 @@ pub struct Plan {
 
 /// Cells that are measured on the same running stacks.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct CellGroup {
     /// Title for the terminal.
     pub title: String,
     /// The stacks, in the order of a round.
     pub stacks: Vec<Rc<dyn Stack>>,
     /// The conditions of the stacks.
-    pub conditions: Conditions,
+    pub conditions: GroupConditions,
     /// The cells.
     pub cells: Vec<PlannedCell>,
 }
 
 /// Conditions that all stacks of a group share.
 #[derive(Clone, Debug)]
-pub struct Conditions {
+pub struct GroupConditions {
     /// PHP processes of each stack.
     pub php_processes: usize,
     /// Upper limit of connections that are open at once.
@@ -62,14 +62,14 @@ pub struct Conditions {
     /// Settings of the study that replace the stacks' own.
     pub settings: BTreeMap<String, String>,
     /// Settings whose best values are searched for before cells are measured.
-    pub search: Option<Search>,
+    pub search: Option<SettingsSearch>,
 }
 
 /// Settings with unknown best values: the number of processes, and how long connections are kept.
 #[derive(Clone, Debug)]
-pub struct Search {
+pub struct SettingsSearch {
     /// The number of processes: key, as in
-    /// [`Environment::settings`](crate::stack::Environment::settings).
+    /// [`StackEnvironment::settings`](crate::stack::StackEnvironment::settings).
     pub processes: String,
     /// The largest number of processes.
     pub most: u32,
@@ -127,11 +127,11 @@ impl PlannedCell {
     }
 }
 
-impl Group {
+impl CellGroup {
     /// Whether the stack takes part in the cell: all serve files, those with PHP serve scripts,
     /// those that renew tickets can be resumed again and again.
     pub fn asks(&self, stack: &dyn Stack, planned: &PlannedCell) -> bool {
-        let resumes = matches!(planned.load, Load::Handshakes(_, Handshake::Resumed));
+        let resumes = matches!(planned.load, Load::Handshakes(_, TlsHandshake::Resumed));
         (stack.serves_php() || !planned.php) && (stack.renews_tickets() || !resumes)
     }
 
@@ -191,6 +191,10 @@ impl Plan {
     }
 
     /// Turns opcache off for all stacks.
+    ///
+    /// # Errors
+    ///
+    /// The plan compares stacks with and without opcache.
     pub fn without_opcache(&mut self) -> Result<(), Wrong> {
         let is_compared = self.groups.iter().any(|group| !group.conditions.opcache);
         if is_compared {

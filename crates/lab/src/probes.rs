@@ -13,7 +13,7 @@ use crate::record::Figure;
 
 /// Counters of a whole process tree at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Reading {
+pub struct ProcessCounters {
     /// CPU time in microseconds, with that of ended children.
     pub processor: f64,
     /// Context switches of every living process, by pid.
@@ -40,11 +40,11 @@ pub fn processor_time(pids: &[u32]) -> f64 {
 
 const MICROSECONDS_PER_TICK: f64 = 1e6 / TICKS_PER_SECOND;
 
-impl Reading {
+impl ProcessCounters {
     /// Reads the counters of all processes below `roots`.
-    pub fn take(roots: &[u32]) -> Reading {
+    pub fn take(roots: &[u32]) -> ProcessCounters {
         let pids = tree(roots);
-        Reading {
+        ProcessCounters {
             processor: processor_time(&pids),
             switches: pids.iter().map(|pid| (*pid, switches(*pid))).collect(),
             overflows: overflows(),
@@ -52,7 +52,7 @@ impl Reading {
     }
 
     /// Returns the difference to an earlier reading.
-    pub fn since(&self, earlier: &Reading) -> Used {
+    pub fn since(&self, earlier: &ProcessCounters) -> Used {
         let before = |pid: &u32| earlier.switches.get(pid).copied().unwrap_or(0);
         Used {
             processor: (self.processor - earlier.processor).max(0.0),
@@ -77,12 +77,12 @@ impl Sampler {
         let thread = std::thread::spawn(move || {
             let began = Instant::now();
             let (mut memory, mut processor) = (Vec::new(), Vec::new());
-            let mut before = Reading::take(&roots);
+            let mut before = ProcessCounters::take(&roots);
             while stopped
                 .recv_timeout(SAMPLE)
                 .is_err_and(|error| error == RecvTimeoutError::Timeout)
             {
-                let (at, now) = (began.elapsed().as_secs_f64(), Reading::take(&roots));
+                let (at, now) = (began.elapsed().as_secs_f64(), ProcessCounters::take(&roots));
                 processor.push((at, now.since(&before).processor / SAMPLE.as_micros() as f64));
                 memory.extend(pss(&roots).map(|kibibytes| (at, kibibytes as f64)));
                 before = now;
@@ -233,11 +233,11 @@ mod tests {
         let mut input = child.stdin.take().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let roots = [child.id()];
-        let before = Reading::take(&roots);
+        let before = ProcessCounters::take(&roots);
         let mut line = String::new();
         input.write_all(b"go\n").unwrap();
         output.read_line(&mut line).unwrap();
-        let used = Reading::take(&roots).since(&before);
+        let used = ProcessCounters::take(&roots).since(&before);
         drop(input);
         child.wait().unwrap();
         assert_eq!(line, "done\n");

@@ -16,13 +16,13 @@ use rustix::process::{Pid, Signal, kill_process};
 /// The program gets a process group of its own: Apache and lighttpd signal their whole group when
 /// they stop, which would include the laboratory.
 #[derive(Debug)]
-pub struct Program {
+pub struct StackProgram {
     child: Child,
     log: PathBuf,
     name: String,
 }
 
-/// Why a program could not be started.
+/// The reason why a program could not be started.
 #[derive(Debug)]
 pub enum StartFailed {
     /// Executing the program failed.
@@ -38,9 +38,13 @@ const START: Duration = Duration::from_secs(20);
 /// Lines of the log that an error message shows.
 const LOG_LINES: usize = 15;
 
-impl Program {
+impl StackProgram {
     /// Starts `command` and appends its output to `log`.
-    pub fn start(command: &mut Command, log: &Path) -> Result<Program, StartFailed> {
+    ///
+    /// # Errors
+    ///
+    /// The program cannot be run, or its log cannot be opened.
+    pub fn start(command: &mut Command, log: &Path) -> Result<StackProgram, StartFailed> {
         let name = command.get_program().to_string_lossy().into_owned();
         let open = || File::options().create(true).append(true).open(log);
         let outputs = open().and_then(|output| Ok((output.try_clone()?, output)));
@@ -53,7 +57,7 @@ impl Program {
             .process_group(0)
             .spawn()
             .map_err(|error| StartFailed::Execute(name.clone(), error))?;
-        Ok(Program { child, log: log.to_owned(), name })
+        Ok(StackProgram { child, log: log.to_owned(), name })
     }
 
     /// The id of the started process.
@@ -62,6 +66,10 @@ impl Program {
     }
 
     /// Waits until `ready` returns true.
+    ///
+    /// # Errors
+    ///
+    /// The program has ended, or is not ready in time. The end of its log is part of the error.
     pub fn wait_until(&mut self, mut ready: impl FnMut() -> bool) -> Result<(), StartFailed> {
         let deadline = Instant::now() + START;
         while !ready() {
@@ -92,10 +100,10 @@ impl Program {
 
     /// Sends SIGTERM to the program, then SIGKILL to each process of its tree that is left.
     pub fn stop(&mut self) {
-        let below: Vec<Identity> = tree(&[self.pid()])
+        let below: Vec<ProcessIdentity> = tree(&[self.pid()])
             .into_iter()
             .filter(|pid| *pid != self.pid())
-            .filter_map(Identity::of)
+            .filter_map(ProcessIdentity::of)
             .collect();
         if !self.has_ended() {
             signal(self.pid(), Signal::TERM);
@@ -110,7 +118,8 @@ impl Program {
         }
         let deadline = Instant::now() + STOP;
         while Instant::now() < deadline {
-            let left: Vec<&Identity> = below.iter().filter(|process| process.runs()).collect();
+            let left: Vec<&ProcessIdentity> =
+                below.iter().filter(|process| process.runs()).collect();
             if left.is_empty() {
                 return;
             }
@@ -120,7 +129,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for StackProgram {
     fn drop(&mut self) {
         self.stop();
     }
@@ -140,15 +149,15 @@ impl std::error::Error for StartFailed {}
 /// A process id with its start time, which distinguishes the process from a later one with the same
 /// id.
 #[derive(Clone, Copy, Debug)]
-struct Identity {
+struct ProcessIdentity {
     pid: u32,
     started: u64,
 }
 
-impl Identity {
-    fn of(pid: u32) -> Option<Identity> {
+impl ProcessIdentity {
+    fn of(pid: u32) -> Option<ProcessIdentity> {
         let started = stat(pid)?.started;
-        Some(Identity { pid, started })
+        Some(ProcessIdentity { pid, started })
     }
 
     /// Whether the process runs. One that has ended and was not waited for does not.
@@ -159,7 +168,7 @@ impl Identity {
 
 /// Fields of `/proc/PID/stat` (proc(5)).
 #[derive(Clone, Copy, Debug)]
-pub struct Stat {
+pub struct ProcessStat {
     /// The parent's pid.
     pub parent: u32,
     /// User and system time of the process and of its ended children that were waited for, in clock
@@ -174,12 +183,12 @@ pub struct Stat {
 }
 
 /// Reads `/proc/PID/stat`; `None` where there is no such process.
-pub fn stat(pid: u32) -> Option<Stat> {
+pub fn stat(pid: u32) -> Option<ProcessStat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = text[text.rfind(')')? + 2..].split(' ').collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
     let of_children = number(13)? + number(14)?;
-    Some(Stat {
+    Some(ProcessStat {
         parent: u32::try_from(number(1)?).ok()?,
         ticks: number(11)? + number(12)? + of_children,
         of_children,
@@ -223,6 +232,10 @@ pub fn signal(pid: u32, signal: Signal) {
 }
 
 /// A port of the loopback interface that is free at the moment.
+///
+/// # Errors
+///
+/// No port is free.
 pub fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
@@ -253,9 +266,11 @@ mod tests {
     #[test]
     fn a_program_ends_with_everything_below_it() {
         let log = log("tree");
-        let mut program =
-            Program::start(Command::new("sh").args(["-c", "sleep 60 & sleep 60 & wait"]), &log)
-                .unwrap();
+        let mut program = StackProgram::start(
+            Command::new("sh").args(["-c", "sleep 60 & sleep 60 & wait"]),
+            &log,
+        )
+        .unwrap();
         program.wait_until(|| true).unwrap();
         let deadline = Instant::now() + Duration::from_secs(90);
         while tree(&[program.pid()]).len() < 3 && Instant::now() < deadline {
@@ -263,7 +278,8 @@ mod tests {
         }
         let all = tree(&[program.pid()]);
         assert_eq!(all.len(), 3);
-        let before: Vec<Identity> = all.into_iter().filter_map(Identity::of).collect();
+        let before: Vec<ProcessIdentity> =
+            all.into_iter().filter_map(ProcessIdentity::of).collect();
         drop(program);
         assert_eq!(before.iter().filter(|process| process.runs()).count(), 0);
         fs::remove_file(log).unwrap();
@@ -273,7 +289,7 @@ mod tests {
     fn a_program_that_ends_at_once_says_why() {
         let log = log("ends");
         let mut program =
-            Program::start(Command::new("sh").args(["-c", "echo no such port; exit 3"]), &log)
+            StackProgram::start(Command::new("sh").args(["-c", "echo no such port; exit 3"]), &log)
                 .unwrap();
         let error = program.wait_until(|| false).unwrap_err().to_string();
         assert!(error.contains("exit status: 3") && error.contains("no such port"), "{error}");
@@ -282,7 +298,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_started_is_named() {
-        let error = Program::start(&mut Command::new("no-such-server"), &log("none"))
+        let error = StackProgram::start(&mut Command::new("no-such-server"), &log("none"))
             .unwrap_err()
             .to_string();
         assert!(error.contains("cannot start no-such-server"), "{error}");

@@ -34,7 +34,7 @@ pub struct Run {
     pub notes: Vec<String>,
     /// The targets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub targets: Vec<Target>,
+    pub targets: Vec<CellTarget>,
     /// Whether opcache was off for all stacks.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_opcache: bool,
@@ -45,7 +45,7 @@ pub struct Run {
 
 /// A target for one cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Target {
+pub struct CellTarget {
     /// Name of the cell.
     pub cell: String,
     /// The figure that counts.
@@ -105,7 +105,7 @@ pub struct Cell {
     /// The figure that the chart shows and that is compared with the study.
     pub figure: Figure,
     /// Results by the stack's name.
-    pub results: BTreeMap<String, Outcome>,
+    pub results: BTreeMap<String, StackOutcome>,
     /// The study's own figures, by what the study called its stacks.
     pub study: Vec<(String, f64)>,
     /// The stack that the others of the cell are compared with. `None`: Howdah is compared with
@@ -116,17 +116,17 @@ pub struct Cell {
 
 /// The results of one stack in one cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct StackOutcome {
     /// Rounds in order, with void ones.
     pub rounds: Vec<Round>,
-    /// Why the stack was not measured at all.
+    /// The reason why the stack was not measured at all.
     pub failure: Option<String>,
 }
 
 /// One load on one stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// Why the round does not count.
+    /// The reason why the round does not count.
     pub void: Option<String>,
     /// Whether the load generator used more than 90 % of its processor: then the load generator was
     /// the limit, not the server.
@@ -256,7 +256,7 @@ impl Figure {
     }
 }
 
-impl Outcome {
+impl StackOutcome {
     /// The rounds that are not void.
     pub fn valid(&self) -> impl Iterator<Item = &Round> {
         self.rounds.iter().filter(|round| round.void.is_none())

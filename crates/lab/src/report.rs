@@ -21,6 +21,10 @@ pub use text::{csv, diff_text, table};
 
 /// Writes `run.json` and all that is drawn from it into that folder; returns the path of
 /// `report.html`.
+///
+/// # Errors
+///
+/// A file cannot be written.
 pub fn write(folder: &Path, run: &Run) -> Result<PathBuf, Wrong> {
     write_run(folder, run)?;
     draw(folder, run)
@@ -41,11 +45,19 @@ fn draw(folder: &Path, run: &Run) -> Result<PathBuf, Wrong> {
 }
 
 /// Draws the report of a run from its `run.json`, which stays as it is.
+///
+/// # Errors
+///
+/// `run.json` cannot be read, or a drawing cannot be written.
 pub fn redraw(folder: &Path) -> Result<PathBuf, Wrong> {
     draw(folder, &read(folder)?)
 }
 
 /// Reads the run in that folder.
+///
+/// # Errors
+///
+/// There is no `run.json` that this version can read.
 pub fn read(folder: &Path) -> Result<Run, Wrong> {
     let file = folder.join("run.json");
     let text = std::fs::read_to_string(&file)
@@ -63,6 +75,10 @@ pub fn read(folder: &Path) -> Result<Run, Wrong> {
 }
 
 /// Compares two runs.
+///
+/// # Errors
+///
+/// One of the runs cannot be read.
 pub fn diff(before: &Path, after: &Path) -> Result<String, Wrong> {
     Ok(diff_text(&read(before)?, &read(after)?))
 }

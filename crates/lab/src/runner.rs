@@ -13,21 +13,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::loads::{self, Wrong, sample};
-use crate::plan::{Effort, Group, Plan, PlannedCell};
+use crate::plan::{CellGroup, Effort, Plan, PlannedCell};
 use crate::probes::calls;
 use crate::probes::cgroup::Limit;
-use crate::process::Program;
-use crate::record::{Cell, Figure, Outcome, Round, Run};
-use crate::stack::{Environment, Running, Stack};
+use crate::process::StackProgram;
+use crate::record::{Cell, Figure, Round, Run, StackOutcome};
+use crate::stack::{Running, Stack, StackEnvironment};
 use crate::wordpress::Database;
 
 pub use kept::write_run;
 use measure::{SAMPLE, measure, shortened};
 
 /// Receives the progress of a run.
-pub trait Progress {
+pub trait RunProgress {
     /// A group begins; `stacks` are those that have started.
-    fn group(&mut self, group: &Group, stacks: &[&str]);
+    fn group(&mut self, group: &CellGroup, stacks: &[&str]);
     /// A round has ended, number `done` of `all`.
     fn round(&mut self, cell: &PlannedCell, stack: &str, round: &Round, done: usize, all: usize);
     /// A note for readers of the run.
@@ -37,7 +37,7 @@ pub trait Progress {
 /// Carries out plans with one environment.
 pub struct Runner<'r> {
     /// The stacks' environment; the group's conditions replace parts of it.
-    pub environment: Environment,
+    pub environment: StackEnvironment,
     /// The php.ini for groups without opcache.
     pub ini_without_opcache: PathBuf,
     /// Parent of the stacks' folders.
@@ -51,23 +51,27 @@ pub struct Runner<'r> {
     /// Ends the run after the present round when it is set.
     pub interrupted: Arc<AtomicBool>,
     /// Receives the progress.
-    pub progress: &'r mut dyn Progress,
+    pub progress: &'r mut dyn RunProgress,
 }
 
 /// Stacks of a group that run at the same time.
-type Turn<'p> = (&'p Group, &'p [Rc<dyn Stack>]);
+type Turn<'p> = (&'p CellGroup, &'p [Rc<dyn Stack>]);
 
 /// A running stack of a group.
 struct Started {
     stack: Rc<dyn Stack>,
     running: Running,
     /// The database inside the stack's memory limit. It ends after the stack.
-    _database: Option<Program>,
+    _database: Option<StackProgram>,
 }
 
 impl Runner<'_> {
     /// Carries out the plan and adds the results to `run`, which may contain rounds from before an
     /// interruption. Returns whether the plan was completed.
+    ///
+    /// # Errors
+    ///
+    /// The run cannot be written, or what all stacks need cannot be prepared.
     pub fn carry_out(&mut self, plan: &Plan, run: &mut Run) -> Result<bool, Wrong> {
         for note in &plan.notes {
             self.note(run, note);
@@ -126,7 +130,7 @@ impl Runner<'_> {
     /// completed.
     fn turn(
         &mut self,
-        group: &Group,
+        group: &CellGroup,
         stacks: &[Rc<dyn Stack>],
         number: usize,
         run: &mut Run,
@@ -151,7 +155,7 @@ impl Runner<'_> {
         went_on
     }
 
-    fn rounds_of(&self, group: &Group, stacks: &[Rc<dyn Stack>]) -> usize {
+    fn rounds_of(&self, group: &CellGroup, stacks: &[Rc<dyn Stack>]) -> usize {
         let rounds = |stack: &Rc<dyn Stack>| -> usize {
             let asked = group.cells.iter().filter(|planned| group.asks(stack.as_ref(), planned));
             asked.map(|planned| planned.rounds(&self.effort) as usize).sum()
@@ -159,7 +163,7 @@ impl Runner<'_> {
         stacks.iter().map(rounds).sum()
     }
 
-    fn is_done(&self, group: &Group, stacks: &[Rc<dyn Stack>], run: &Run) -> bool {
+    fn is_done(&self, group: &CellGroup, stacks: &[Rc<dyn Stack>], run: &Run) -> bool {
         group.cells.iter().all(|planned| {
             stacks.iter().filter(|stack| group.asks(stack.as_ref(), planned)).all(|stack| {
                 let absent = run.absent.iter().any(|(name, _)| name == stack.name());
@@ -178,7 +182,7 @@ impl Runner<'_> {
     }
 
     /// Counts system calls for the cells that ask for it, and adds them to the last round.
-    fn count_calls(&mut self, group: &Group, started: &mut [Started], run: &mut Run) {
+    fn count_calls(&mut self, group: &CellGroup, started: &mut [Started], run: &mut Run) {
         for planned in group.cells.iter().filter(|planned| planned.counts_calls) {
             for one in started.iter_mut().filter(|one| group.asks(one.stack.as_ref(), planned)) {
                 if self.is_interrupted() {
@@ -200,7 +204,7 @@ impl Runner<'_> {
 
     /// Loads code into caches and starts processes that servers start late. A stack with a wrong
     /// answer is not measured.
-    fn warm_up(&mut self, group: &Group, started: &mut [Started], run: &mut Run) {
+    fn warm_up(&mut self, group: &CellGroup, started: &mut [Started], run: &mut Run) {
         let mut warmed: Vec<(String, String)> = Vec::new();
         for planned in &group.cells {
             for one in started.iter_mut().filter(|one| group.asks(one.stack.as_ref(), planned)) {
@@ -231,7 +235,7 @@ impl Runner<'_> {
     /// all rounds were completed.
     fn rounds(
         &mut self,
-        group: &Group,
+        group: &CellGroup,
         started: &mut [Started],
         run: &mut Run,
         done: &mut usize,
@@ -313,7 +317,7 @@ impl Runner<'_> {
 
 /// Adds the processes that the kernel has ended to the last round of each cell: where memory is
 /// limited, a stack is started for each cell.
-fn count_kills(limit: &Limit, group: &Group, stack: &str, run: &mut Run) {
+fn count_kills(limit: &Limit, group: &CellGroup, stack: &str, run: &mut Run) {
     let killed = limit.killed() as f64;
     for planned in &group.cells {
         if let Some(round) = outcome(run, planned, stack).rounds.last_mut() {
@@ -334,7 +338,7 @@ fn in_order_of(round: usize, started: &mut [Started]) -> Vec<&mut Started> {
 
 /// The group with the bodies that all stacks must agree in. Each is the second answer of the first
 /// stack, since the first answer may fill caches.
-fn agreed(group: &Group, started: &[Started]) -> Group {
+fn agreed(group: &CellGroup, started: &[Started]) -> CellGroup {
     let mut group = group.clone();
     let is_open = |cell: &PlannedCell| cell.question.is_agreed && cell.question.body.is_none();
     for at in 0..group.cells.len() {
@@ -355,7 +359,7 @@ fn find<'r>(run: &'r Run, planned: &PlannedCell) -> Option<&'r Cell> {
     run.cells.iter().find(|cell| cell.name == planned.name)
 }
 
-fn outcome<'r>(run: &'r mut Run, planned: &PlannedCell, stack: &str) -> &'r mut Outcome {
+fn outcome<'r>(run: &'r mut Run, planned: &PlannedCell, stack: &str) -> &'r mut StackOutcome {
     let at = match run.cells.iter().position(|cell| cell.name == planned.name) {
         Some(at) => at,
         None => {

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::environment::HELLO;
 use crate::load::{Load, Question};
-use crate::plan::{Conditions, Effort, Plan, PlannedCell};
+use crate::plan::{Effort, GroupConditions, Plan, PlannedCell};
 use crate::record::Figure;
 
 /// A scenario as the command line lists it.
@@ -41,6 +41,10 @@ pub struct Scenario {
 impl Scenario {
     /// Returns the plan with as much effort as the budget allows, and that effort. The effort stays
     /// as it is without a budget, or where a person has asked for a number of rounds (`rounds`).
+    ///
+    /// # Errors
+    ///
+    /// Even the smallest effort takes longer than the budget.
     pub fn within_budget(
         &self,
         facts: &Facts,
@@ -188,6 +192,10 @@ pub const ALL: &[Scenario] = &[
 ];
 
 /// Finds a scenario by name; the error lists the known ones.
+///
+/// # Errors
+///
+/// No scenario has this name.
 pub fn named(name: &str) -> Result<&'static Scenario, String> {
     let names = || ALL.iter().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ");
     ALL.iter()
@@ -258,8 +266,8 @@ fn cell(
 }
 
 /// Conditions in which all stacks of a group run at the same time.
-fn together(php_processes: usize, connections: usize) -> Conditions {
-    Conditions {
+fn together(php_processes: usize, connections: usize) -> GroupConditions {
+    GroupConditions {
         php_processes,
         connections,
         opcache: true,

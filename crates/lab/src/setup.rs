@@ -57,6 +57,10 @@ pub fn ask(question: &str) -> bool {
 }
 
 /// Installs the packages and returns those that are not available.
+///
+/// # Errors
+///
+/// A message for people: the user is not root, or apt-get failed.
 pub fn install(packages: &[String]) -> Result<Vec<String>, String> {
     if !geteuid().is_root() {
         return Err(format!(

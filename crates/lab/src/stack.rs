@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
 
-use crate::process::{Program, StartFailed};
-use crate::tls::Pair;
+use crate::process::{StackProgram, StartFailed};
+use crate::tls::PemFiles;
 
 /// One way of serving. Implementations write configurations and start programs, nothing else.
 pub trait Stack: fmt::Debug {
@@ -30,12 +30,12 @@ pub trait Stack: fmt::Debug {
     /// Debian's packages that the stack needs.
     fn packages(&self, php: &str) -> Vec<String>;
     /// The first missing part; `None` where the stack can be started.
-    fn missing(&self, environment: &Environment) -> Option<String>;
+    fn missing(&self, environment: &StackEnvironment) -> Option<String>;
     /// The versions of its programs.
-    fn version(&self, environment: &Environment) -> String;
+    fn version(&self, environment: &StackEnvironment) -> String;
     /// Starts the stack. `folder` is its own, below the run's temporary folder, and belongs to the
     /// servers' user.
-    fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed>;
+    fn start(&self, environment: &StackEnvironment, folder: &Path) -> Result<Running, StartFailed>;
 }
 
 /// The setting that says for how many seconds connections are kept; 0: not at all.
@@ -45,7 +45,7 @@ pub const AS_INSTALLED: &str = "as-installed";
 
 /// The environment that all stacks of a run share.
 #[derive(Clone, Debug)]
-pub struct Environment {
+pub struct StackEnvironment {
     /// The document root.
     pub root: PathBuf,
     /// The php.ini of all stacks.
@@ -65,7 +65,7 @@ pub struct Environment {
     /// Howdah's binary.
     pub howdah: PathBuf,
     /// The certificate for all connections; `None`: connections in the clear.
-    pub tls: Option<Pair>,
+    pub tls: Option<PemFiles>,
     /// Settings of the study that replace ours, by key, such as `MaxRequestWorkers`.
     pub settings: BTreeMap<String, String>,
 }
@@ -76,7 +76,7 @@ pub struct Running {
     /// Port on 127.0.0.1.
     pub port: u16,
     /// The started programs; all processes below them belong to the stack.
-    pub programs: Vec<Program>,
+    pub programs: Vec<StackProgram>,
     /// Configuration files as used, by name.
     pub configuration: BTreeMap<String, String>,
     /// The signal for reloading without dropping requests, for each of `programs`.
@@ -87,7 +87,7 @@ pub struct Running {
 
 /// The destination of a load.
 #[derive(Clone, Debug, Default)]
-pub struct Target {
+pub struct LoadTarget {
     /// Port on 127.0.0.1.
     pub port: u16,
     /// The started processes; all processes below them belong to the stack.
@@ -98,7 +98,7 @@ pub struct Target {
     pub http3: bool,
 }
 
-impl Environment {
+impl StackEnvironment {
     /// Whether the stack is to have the distribution's defaults.
     pub fn is_as_installed(&self) -> bool {
         self.settings.contains_key(AS_INSTALLED)
@@ -113,13 +113,13 @@ impl Environment {
 impl Running {
     /// The started processes; all processes below them belong to the stack.
     pub fn roots(&self) -> Vec<u32> {
-        self.programs.iter().map(Program::pid).collect()
+        self.programs.iter().map(StackProgram::pid).collect()
     }
 
     /// The stack as the destination of a load.
-    pub fn target(&self) -> Target {
+    pub fn target(&self) -> LoadTarget {
         let reload = self.programs.iter().zip(&self.reload);
-        Target {
+        LoadTarget {
             port: self.port,
             roots: self.roots(),
             reload: reload

@@ -38,6 +38,10 @@ pub fn all() -> Vec<Rc<dyn Stack>> {
 }
 
 /// Finds stacks by name, in that order; the error lists the known ones.
+///
+/// # Errors
+///
+/// No stack has one of the names.
 pub fn named(names: &[&str]) -> Result<Vec<Rc<dyn Stack>>, String> {
     let all = all();
     let find = |name: &&str| {

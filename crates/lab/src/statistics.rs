@@ -5,11 +5,11 @@
 //! percentile interval) gives the bounds in which that median would fall if the rounds were drawn
 //! again.
 
-use crate::record::{Figure, Outcome};
+use crate::record::{Figure, StackOutcome};
 
 /// The ratio of two stacks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Comparison {
+pub struct StackRatio {
     /// Median of the ratios of the rounds; above 1 the first is better, whatever the figure.
     pub ratio: f64,
     /// Lower end of the interval that holds 95 % of the bootstrap's medians.
@@ -20,7 +20,7 @@ pub struct Comparison {
     pub rounds: usize,
 }
 
-impl Comparison {
+impl StackRatio {
     /// Whether the interval contains 1: no difference can be shown.
     pub fn is_no_difference(&self) -> bool {
         self.low <= 1.0 && self.high >= 1.0
@@ -41,8 +41,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
 
 /// The ratios of all rounds, above 1 where `ours` is better. Rounds are matched by their number. A
 /// round does not count where it is void, lacks the figure or has 0 for either.
-pub fn ratios(ours: &Outcome, theirs: &Outcome, figure: Figure) -> Vec<f64> {
-    let value = |outcome: &Outcome, number: usize| {
+pub fn ratios(ours: &StackOutcome, theirs: &StackOutcome, figure: Figure) -> Vec<f64> {
+    let value = |outcome: &StackOutcome, number: usize| {
         let round = outcome.rounds.get(number).filter(|round| round.void.is_none())?;
         round.figures.get(&figure).copied().filter(|value| *value > 0.0)
     };
@@ -59,11 +59,11 @@ pub fn ratios(ours: &Outcome, theirs: &Outcome, figure: Figure) -> Vec<f64> {
 }
 
 /// Compares two stacks in one cell; `None` where no round counts for both.
-pub fn compare(ours: &Outcome, theirs: &Outcome, figure: Figure) -> Option<Comparison> {
+pub fn compare(ours: &StackOutcome, theirs: &StackOutcome, figure: Figure) -> Option<StackRatio> {
     let ratios = ratios(ours, theirs, figure);
     let ratio = median(&ratios)?;
     let (low, high) = interval(&ratios)?;
-    Some(Comparison { ratio, low, high, rounds: ratios.len() })
+    Some(StackRatio { ratio, low, high, rounds: ratios.len() })
 }
 
 /// The 95 % percentile interval of the bootstrap for the median. The same values always give the
@@ -72,7 +72,7 @@ pub fn interval(values: &[f64]) -> Option<(f64, f64)> {
     if values.is_empty() {
         return None;
     }
-    let mut random = Random(SEED);
+    let mut random = SplitMix(SEED);
     let mut medians: Vec<f64> = (0..RESAMPLES)
         .filter_map(|_| {
             let drawn: Vec<f64> =
@@ -86,9 +86,9 @@ pub fn interval(values: &[f64]) -> Option<(f64, f64)> {
 }
 
 /// Steele, Lea and Flood's SplitMix64: small, and good enough to draw rounds.
-struct Random(u64);
+struct SplitMix(u64);
 
-impl Random {
+impl SplitMix {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -110,13 +110,13 @@ mod tests {
     use super::*;
     use crate::record::Round;
 
-    fn outcome(values: &[Option<f64>]) -> Outcome {
+    fn outcome(values: &[Option<f64>]) -> StackOutcome {
         let round = |value: &Option<f64>| Round {
             void: value.is_none().then(|| "a wrong answer".to_owned()),
             figures: value.iter().map(|value| (Figure::RequestsPerSecond, *value)).collect(),
             ..Round::default()
         };
-        Outcome {
+        StackOutcome {
             rounds: values.iter().map(round).collect(),
             failure: None,
         }
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn less_is_better_for_costs() {
-        let cost = |value| Outcome {
+        let cost = |value| StackOutcome {
             rounds: vec![Round {
                 figures: [(Figure::CpuPerRequest, value)].into(),
                 ..Round::default()
@@ -173,7 +173,7 @@ mod tests {
     /// Of intervals for the median of a known distribution about 95 in 100 must hold it.
     #[test]
     fn the_interval_covers_what_it_says() {
-        let mut random = Random(7);
+        let mut random = SplitMix(7);
         let mut uniform = || (random.next() >> 11) as f64 / (1u64 << 53) as f64;
         let covered = (0..300)
             .filter(|_| {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
-use crate::plan::{Group, PlannedCell};
+use crate::plan::{CellGroup, PlannedCell};
 use crate::record::{Figure, Round};
-use crate::runner::Progress;
+use crate::runner::RunProgress;
 use crate::statistics::median;
 
 /// Prints a line for each round, and on a terminal a bar with the remaining time.
@@ -71,8 +71,8 @@ pub fn duration(seconds: u64) -> String {
     }
 }
 
-impl Progress for Terminal {
-    fn group(&mut self, group: &Group, stacks: &[&str]) {
+impl RunProgress for Terminal {
+    fn group(&mut self, group: &CellGroup, stacks: &[&str]) {
         self.line(&format!("{}: {}", group.title, stacks.join(", ")));
     }
 

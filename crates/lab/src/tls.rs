@@ -43,22 +43,26 @@ pub enum KeyKind {
 
 /// The files of a certificate and its key, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pair {
+pub struct PemFiles {
     /// The certificate.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
 }
 
-impl Pair {
+impl PemFiles {
     /// The pair with a key of that kind in this folder. It is made at the first call, signed by
     /// itself.
-    pub fn of(kind: KeyKind, folder: &Path) -> Result<Pair, Wrong> {
+    ///
+    /// # Errors
+    ///
+    /// The pair cannot be made or written.
+    pub fn of(kind: KeyKind, folder: &Path) -> Result<PemFiles, Wrong> {
         let name = match kind {
             KeyKind::EcdsaP256 => "ecdsa-p256",
             KeyKind::Rsa2048 => "rsa-2048",
         };
-        let pair = Pair {
+        let pair = PemFiles {
             certificate: folder.join(format!("{name}.pem")),
             key: folder.join(format!("{name}.key")),
         };
@@ -100,6 +104,10 @@ pub enum Signature {
 
 /// The settings of a client: one cipher, one key exchange, TLS 1.3 and 1.2, this ALPN name. The
 /// settings hold the tickets of earlier connections.
+///
+/// # Errors
+///
+/// The TLS library does not know the protocol versions.
 pub fn client(alpn: &str, signature: Signature) -> Result<ClientConfig, Wrong> {
     let wrong = |error: rustls::Error| Wrong(format!("TLS: {error}"));
     let mut config = ClientConfig::builder_with_provider(PROVIDER.clone())
@@ -127,7 +135,11 @@ pub(crate) fn server_name() -> Result<ServerName<'static>, Wrong> {
 
 /// Checks that the stack on this port has that certificate. Returns what was agreed on, such as
 /// `TLSv1_3 TLS13_AES_128_GCM_SHA256 X25519`.
-pub fn agreed(port: u16, pair: &Pair) -> Result<String, Wrong> {
+///
+/// # Errors
+///
+/// The handshake fails, or another certificate was shown.
+pub fn agreed(port: u16, pair: &PemFiles) -> Result<String, Wrong> {
     let wrong = |error: rustls::Error| Wrong(format!("TLS: {error}"));
     let mut connection =
         ClientConnection::new(plain_client("http/1.1")?, server_name()?).map_err(wrong)?;
@@ -233,7 +245,7 @@ mod tests {
     use crate::environment::Temporary;
 
     /// Answers one handshake with this pair, and reads until the client is gone.
-    fn serve(pair: &Pair) -> u16 {
+    fn serve(pair: &PemFiles) -> u16 {
         let certificate = CertificateDer::from_pem_file(&pair.certificate).unwrap();
         let key = PrivateKeyDer::from_pem_file(&pair.key).unwrap();
         let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
@@ -257,7 +269,7 @@ mod tests {
     #[test]
     fn the_certificate_and_what_is_agreed_on_are_checked() {
         let folder = Temporary::new().unwrap();
-        let pair = |kind| Pair::of(kind, folder.path()).unwrap();
+        let pair = |kind| PemFiles::of(kind, folder.path()).unwrap();
         let (ecdsa, rsa) = (pair(KeyKind::EcdsaP256), pair(KeyKind::Rsa2048));
         assert_eq!(pair(KeyKind::EcdsaP256), ecdsa, "made once");
         for own in [&ecdsa, &rsa] {

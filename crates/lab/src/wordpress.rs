@@ -9,7 +9,7 @@ use rustix::process::geteuid;
 
 use crate::load::Question;
 use crate::loads::Wrong;
-use crate::process::{Program, find};
+use crate::process::{StackProgram, find};
 use crate::stacks::fill;
 
 /// The Host field for every stack: links, and with them the bytes, are the same.
@@ -89,7 +89,7 @@ echo 'installed';
 #[derive(Debug)]
 pub struct WordPress {
     database: Database,
-    running: Option<Program>,
+    running: Option<StackProgram>,
 }
 
 /// A database with WordPress's tables, which can be started again and again.
@@ -106,7 +106,11 @@ impl Database {
 
     /// Starts the database with MariaDB's defaults, but for room for every PHP process, and waits
     /// until it accepts.
-    pub fn start(&self) -> Result<Program, Wrong> {
+    ///
+    /// # Errors
+    ///
+    /// The database or its client cannot be started, or does not accept in time.
+    pub fn start(&self) -> Result<StackProgram, Wrong> {
         let (folder, socket) = (&self.folder, self.socket());
         let failed = |error: crate::process::StartFailed| Wrong(format!("WordPress: {error}"));
         let mut command = Command::new(program("mariadbd")?);
@@ -119,7 +123,7 @@ impl Database {
             // Every PHP process of every stack may hold a connection.
             .args(["--skip-networking", "--max-connections=1000"]);
         let mut database =
-            Program::start(&mut command, &folder.join("mariadb.log")).map_err(failed)?;
+            StackProgram::start(&mut command, &folder.join("mariadb.log")).map_err(failed)?;
         database.wait_until(|| UnixStream::connect(&socket).is_ok()).map_err(failed)?;
         Ok(database)
     }
@@ -138,6 +142,10 @@ pub fn front_page() -> Question {
 
 impl WordPress {
     /// Starts the database in `folder` and installs WordPress below `root`.
+    ///
+    /// # Errors
+    ///
+    /// A package is missing, or the database or WordPress cannot be set up.
     pub fn start(root: &Path, folder: &Path) -> Result<WordPress, Wrong> {
         if !Path::new(SOURCE).join("wp-load.php").is_file() {
             return Err(Wrong("WordPress: the package wordpress is not installed".to_owned()));
@@ -160,7 +168,7 @@ fn program(name: &str) -> Result<PathBuf, Wrong> {
     })
 }
 
-fn create_database(folder: &Path) -> Result<(Database, Program), Wrong> {
+fn create_database(folder: &Path) -> Result<(Database, StackProgram), Wrong> {
     let (installer, client) = (program("mariadb-install-db")?, program("mariadb")?);
     let user = if geteuid().is_root() {
         "mysql".to_owned()

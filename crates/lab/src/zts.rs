@@ -49,6 +49,10 @@ pub fn built(php: &str) -> Option<(PathBuf, PathBuf)> {
 }
 
 /// Builds both. `say` receives each step, since the build takes minutes.
+///
+/// # Errors
+///
+/// A message for people: the step that failed, and where its output is.
 pub fn build(php: &str, mut say: impl FnMut(&str)) -> Result<(), String> {
     let folder =
         cache(php).ok_or("neither XDG_CACHE_HOME nor HOME says where to keep what is built")?;

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use howdah_lab::environment::Temporary;
 use howdah_lab::load::{Load, Question, Ramp};
-use howdah_lab::plan::{Conditions, Effort, Group, Plan, PlannedCell};
-use howdah_lab::process::{Program, StartFailed, accepts, find, free_port, tree};
+use howdah_lab::plan::{CellGroup, Effort, GroupConditions, Plan, PlannedCell};
+use howdah_lab::process::{StackProgram, StartFailed, accepts, find, free_port, tree};
 use howdah_lab::record::{Figure, Round, Run};
-use howdah_lab::runner::{Progress, Runner};
-use howdah_lab::stack::{Environment, Running, Stack};
+use howdah_lab::runner::{RunProgress, Runner};
+use howdah_lab::stack::{Running, Stack, StackEnvironment};
 
 /// A small server in Python that does what its name says.
 #[derive(Debug)]
@@ -58,19 +58,19 @@ impl Stack for Fake {
         Vec::new()
     }
 
-    fn missing(&self, _ground: &Environment) -> Option<String> {
+    fn missing(&self, _ground: &StackEnvironment) -> Option<String> {
         (self.0 == "absent").then(|| "it is not installed".to_owned())
     }
 
-    fn version(&self, _ground: &Environment) -> String {
+    fn version(&self, _ground: &StackEnvironment) -> String {
         "1".to_owned()
     }
 
-    fn start(&self, _ground: &Environment, folder: &Path) -> Result<Running, StartFailed> {
+    fn start(&self, _ground: &StackEnvironment, folder: &Path) -> Result<Running, StartFailed> {
         let port = free_port().unwrap();
         let mut command = Command::new("python3");
         command.args(["-c", SERVER]).arg(port.to_string()).arg(self.0);
-        let mut program = Program::start(&mut command, &folder.join("log"))?;
+        let mut program = StackProgram::start(&mut command, &folder.join("log"))?;
         // It is not enough that another server accepts there.
         program.wait_until(|| self.0 != "taken" && accepts(port))?;
         Ok(Running {
@@ -85,8 +85,8 @@ impl Stack for Fake {
 
 struct Silent;
 
-impl Progress for Silent {
-    fn group(&mut self, _group: &Group, _stacks: &[&str]) {}
+impl RunProgress for Silent {
+    fn group(&mut self, _group: &CellGroup, _stacks: &[&str]) {}
     fn round(
         &mut self,
         _cell: &PlannedCell,
@@ -127,7 +127,7 @@ fn plan(stacks: &[&'static str]) -> Plan {
         most_rounds: None,
         in_turns: false,
     };
-    let conditions = Conditions {
+    let conditions = GroupConditions {
         php_processes: 1,
         connections: 4,
         opcache: true,
@@ -141,7 +141,7 @@ fn plan(stacks: &[&'static str]) -> Plan {
     };
     let stacks = stacks.iter().map(|name| Rc::new(Fake(name)) as Rc<dyn Stack>).collect();
     Plan {
-        groups: vec![Group {
+        groups: vec![CellGroup {
             title: "fakes".to_owned(),
             stacks,
             conditions,
@@ -158,7 +158,7 @@ fn bad_stacks_are_told_from_good_ones() {
         return;
     }
     let temporary = Temporary::new().unwrap();
-    let environment = Environment {
+    let environment = StackEnvironment {
         root: temporary.path().into(),
         ini: "x".into(),
         php: "8.2".to_owned(),

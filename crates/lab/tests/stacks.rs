@@ -7,19 +7,19 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use howdah_lab::environment::{self, HELLO, Temporary};
-use howdah_lab::load::{Protocol, Question};
+use howdah_lab::load::{LoadProtocol, Question};
 use howdah_lab::loads::sample;
 use howdah_lab::probes::memory;
 use howdah_lab::process::{accepts, tree};
-use howdah_lab::stack::{Environment, Stack};
+use howdah_lab::stack::{Stack, StackEnvironment};
 use howdah_lab::stacks;
-use howdah_lab::tls::{self, KeyKind, Pair};
+use howdah_lab::tls::{self, KeyKind, PemFiles};
 
-fn environment(folder: &Path) -> Environment {
+fn environment(folder: &Path) -> StackEnvironment {
     let root = folder.join("root");
     environment::write_documents(&root).unwrap();
     environment::write_ini(&folder.join("php.ini"), true).unwrap();
-    Environment {
+    StackEnvironment {
         root,
         ini: folder.join("php.ini"),
         php: environment::php_version().unwrap_or_else(|| "8.2".to_owned()),
@@ -48,7 +48,7 @@ fn question(path: &str, body: Option<&[u8]>) -> Question {
     }
 }
 
-fn try_out(stack: &Rc<dyn Stack>, environment: &Environment, folder: &Path) {
+fn try_out(stack: &Rc<dyn Stack>, environment: &StackEnvironment, folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
     environment::give(folder, environment);
     let name = stack.name();
@@ -62,14 +62,15 @@ fn try_out(stack: &Rc<dyn Stack>, environment: &Environment, folder: &Path) {
     };
     // A server with room for few connections may still hold those that asked whether it accepts,
     // and PHP may still be starting.
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_secs(120);
     let first = if stack.serves_php() {
         "/HelloWorld.php"
     } else {
         "/HelloWorld.txt"
     };
-    while let Err(wrong) = sample::ask(&question(first, None), port) {
-        assert!(Instant::now() < until, "{name}: {wrong}");
+    let ask = || sample::ask_within(Duration::from_secs(15), &question(first, None), port);
+    while let Err(wrong) = ask() {
+        assert!(Instant::now() < until, "{name}: {wrong}\n{}", logged(folder));
         std::thread::sleep(Duration::from_millis(50));
     }
     check("/HelloWorld.txt", Some(HELLO));
@@ -105,6 +106,17 @@ fn try_out(stack: &Rc<dyn Stack>, environment: &Environment, folder: &Path) {
     assert!(left.is_empty(), "{name} leaves {left:?}");
 }
 
+/// What the programs of a stack wrote.
+fn logged(folder: &Path) -> String {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let logs = files.filter(|file| file.file_name().as_encoded_bytes().ends_with(b".log"));
+    let tell = |file: std::fs::DirEntry| {
+        let text = std::fs::read(file.path()).unwrap_or_default();
+        format!("--- {}\n{}", file.path().display(), String::from_utf8_lossy(&text))
+    };
+    logs.map(tell).collect()
+}
+
 /// Whether a process runs. One that has ended and was not waited for does not.
 fn is_running(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|text| !text.contains(") Z "))
@@ -117,8 +129,8 @@ const ENCRYPTED: [&str; 7] =
 #[test]
 fn stacks_answer_over_tls_with_the_certificate_that_they_were_given() {
     let temporary = Temporary::new().unwrap();
-    let pair = Pair::of(KeyKind::EcdsaP256, temporary.path()).unwrap();
-    let environment = Environment {
+    let pair = PemFiles::of(KeyKind::EcdsaP256, temporary.path()).unwrap();
+    let environment = StackEnvironment {
         tls: Some(pair.clone()),
         ..environment(temporary.path())
     };
@@ -143,7 +155,7 @@ fn stacks_answer_over_tls_with_the_certificate_that_they_were_given() {
             std::thread::sleep(Duration::from_millis(50));
         };
         assert!(found.ends_with("X25519") && found.contains("AES_128_GCM"), "{name}: {found}");
-        for protocol in [Protocol::Https, Protocol::Http2] {
+        for protocol in [LoadProtocol::Https, LoadProtocol::Http2] {
             let file = Question {
                 protocol,
                 ..question("/HelloWorld.txt", Some(HELLO))

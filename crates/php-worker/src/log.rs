@@ -1,12 +1,36 @@
-//! Writes lines to the pool's log, descriptor 2.
+//! Writes lines to the pool's log: descriptor 2 of the zygote, and a descriptor of its own in
+//! workers, whose descriptors 1 and 2 are for scripts ([`divert_standard_output`]).
 //!
 //! The log is a pipe that all workers of a pool share. A write of up to `PIPE_BUF` bytes (4096 on
 //! Linux) is atomic, therefore a longer message is written as several lines.
 
 use std::borrow::Cow;
-use std::io::Write;
+use std::io::{self, PipeWriter, Write};
+use std::os::fd::{AsFd, IntoRawFd, RawFd};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use howdah_sys::descriptor;
 
 use crate::decimal::decimal;
+
+/// The descriptor of the pool's log.
+static LOG: AtomicI32 = AtomicI32::new(libc::STDERR_FILENO);
+
+/// Lets standard output and standard error, of this process and of the programs that it starts,
+/// lead to `output`. The log stays where it is.
+///
+/// # Errors
+/// The process has no more descriptors.
+pub fn divert_standard_output(output: &PipeWriter) -> io::Result<()> {
+    let (stdout, stderr) = (io::stdout(), io::stderr());
+    let log: RawFd = stderr.as_fd().try_clone_to_owned()?.into_raw_fd();
+    LOG.store(log, Ordering::Relaxed);
+    for standard in [stdout.as_fd(), stderr.as_fd()] {
+        descriptor::replace(standard, output.as_fd())?;
+        descriptor::set_inheritable(standard, true)?;
+    }
+    Ok(())
+}
 
 /// Severity of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +56,18 @@ impl Level {
         }
     }
 
-    fn name(self) -> &'static str {
+    /// Splits the level from a line that begins with one, such as `error: text`. `None` if it does
+    /// not.
+    pub fn of_line(line: &[u8]) -> Option<(Level, &[u8])> {
+        let levels = [Level::Error, Level::Warning, Level::Notice, Level::Info];
+        levels.into_iter().find_map(|level| {
+            let text = line.strip_prefix(level.name().as_bytes())?.strip_prefix(b": ")?;
+            Some((level, text))
+        })
+    }
+
+    /// The name of the level in lines.
+    pub fn name(self) -> &'static str {
         match self {
             Level::Error => "error",
             Level::Warning => "warning",
@@ -57,15 +92,42 @@ pub struct LogContext<'r> {
 
 /// Writes a message. A write error is ignored.
 pub fn write(level: Level, message: &[u8], about: Option<LogContext<'_>>) {
-    let mut stderr = std::io::stderr().lock();
     for line in lines(level, message, about) {
-        let _ = stderr.write_all(&line);
+        put(&line);
+    }
+}
+
+/// Writes bytes to the log, up to `PIPE_BUF` of them as a whole. Signal handlers may call it. An
+/// error is ignored.
+fn put(bytes: &[u8]) {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let log = LOG.load(Ordering::Relaxed);
+        // SAFETY: `rest` is live.
+        let written = unsafe { libc::write(log, rest.as_ptr().cast(), rest.len()) };
+        match usize::try_from(written) {
+            Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+            Err(_) if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Writes whole lines, as many of them at once as the log takes as a whole. Each has its level, its
+/// line feed, and at most [`LONGEST_LINE`] bytes.
+pub fn write_lines(lines: &[u8]) {
+    let mut rest = lines;
+    while !rest.is_empty() {
+        let most = &rest[..rest.len().min(libc::PIPE_BUF)];
+        let end = most.iter().rposition(|&byte| byte == b'\n').map_or(most.len(), |end| end + 1);
+        put(&rest[..end]);
+        rest = &rest[end..];
     }
 }
 
 /// Bytes of a line. The server's log has lines of at most `PIPE_BUF` bytes, too, and adds the time
 /// and the site's name to each.
-const LONGEST_LINE: usize = 4096 - 512;
+pub const LONGEST_LINE: usize = 4096 - 512;
 /// Bytes of a message that are written. The remaining bytes are counted.
 const LONGEST_MESSAGE: usize = 64 * 1024;
 /// Bytes of a script's path, a host or a URL that are written.
@@ -206,9 +268,7 @@ impl LogLine {
 
     fn flush(&mut self) {
         self.append(b"\n");
-        let bytes = &self.bytes[..std::mem::take(&mut self.length)];
-        // SAFETY: `bytes` is live. The pipe takes a line of this length as a whole.
-        unsafe { libc::write(libc::STDERR_FILENO, bytes.as_ptr().cast(), bytes.len()) };
+        put(&self.bytes[..std::mem::take(&mut self.length)]);
     }
 }
 

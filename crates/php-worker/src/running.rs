@@ -37,12 +37,12 @@ pub static RUNNING: RunningRequest = RunningRequest {
     length: AtomicUsize::new(0),
 };
 
-/// Why a request is logged with its backtrace.
+/// The reason why a request is logged with its backtrace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// It has run for `slow_after`.
+    /// The script has run for `slow_after`.
     Slow,
-    /// It is ended, because it ran for longer than it may.
+    /// The script is ended, because it ran for longer than it may.
     TimedOut,
 }
 

@@ -120,7 +120,7 @@ pub mod raw {
     // SAFETY: the shim has one, which never changes.
     unsafe impl Sync for Layout {}
 
-    /// Where PHP keeps what is read while a script runs.
+    /// The places where PHP keeps what is read while a script runs.
     pub fn layout() -> &'static Layout {
         // SAFETY: as above.
         unsafe { &howdah_layout }
@@ -179,7 +179,7 @@ pub struct Engine {
     not_send: std::marker::PhantomData<*mut ()>,
 }
 
-/// How to start PHP, besides ini settings.
+/// The settings that PHP is started with, besides ini settings.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EngineOptions<'o> {
     /// Path of a `php.ini` file that replaces PHP's own choice.

@@ -35,7 +35,8 @@ pub struct SlowLog {
 
 /// Frames of a backtrace where no slow log says how many.
 const USUAL_DEPTH: usize = 20;
-/// How long a script has to come to a safe point. Scripts that compute come to one in microseconds.
+/// The time that a script has to come to a safe point. Scripts that compute come to one in
+/// microseconds.
 const SAFE_POINT: Duration = Duration::from_millis(20);
 /// Bytes of the thread's stack.
 const STACK: usize = 64 * 1024;

@@ -32,7 +32,7 @@ impl StartBackoff {
         Some(wait)
     }
 
-    /// How long no worker may be forked. `None` if one may be forked now.
+    /// The time that no worker may be forked. `None` if one may be forked now.
     pub fn wait(&self, now: Instant) -> Option<Duration> {
         let wait = self.until?.checked_duration_since(now)?;
         (!wait.is_zero()).then_some(wait)

@@ -5,6 +5,7 @@
 //! the memory pages that PHP wrote during its start.
 
 mod messages;
+mod output;
 mod twin;
 mod warmup;
 mod workers;
@@ -28,6 +29,7 @@ use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::{SIGCHLD, SIGKILL, SIGTERM, Signals};
 
 use self::messages::{receive, settings, unexpected};
+use self::output::WorkerOutputs;
 use self::workers::{Staffing, number};
 use crate::ini;
 use crate::log::{self, Level};
@@ -108,6 +110,7 @@ struct RunningZygote {
     region: RegionState,
     /// By place: the worker, and the time of its start.
     workers: Vec<Option<(RawPid, Instant)>>,
+    outputs: WorkerOutputs,
     /// The workers to keep alive.
     wanted: WorkerSet,
     /// The delay after deaths before the first request.
@@ -184,6 +187,7 @@ impl RunningZygote {
             uploads,
             region: RegionState::Awaited { descriptors: Vec::new() },
             workers: Vec::new(),
+            outputs: WorkerOutputs::default(),
             wanted: WorkerSet::default(),
             backoff: StartBackoff::default(),
             replaced: VecDeque::new(),
@@ -202,6 +206,7 @@ impl RunningZygote {
             self.reap()?;
             if self.ending && self.workers.iter().all(Option::is_none) {
                 process::end_orphans();
+                self.outputs.close();
                 self.engine.stop();
                 self.uploads.into_iter().for_each(UploadFolder::remove);
                 return Ok(());
@@ -209,16 +214,20 @@ impl RunningZygote {
             let wait = match self.staff()? {
                 Staffing::All => None,
                 Staffing::Later(wait) => Some(wait),
-                Staffing::Child { index, parent } => {
+                Staffing::Child { index, parent, output } => {
                     drop(supervisor); // It is not for scripts to find.
-                    self.become_worker(index, parent)
+                    self.become_worker(index, parent, output)
                 }
             };
+            let wait = [wait, self.outputs.wait(Instant::now())].into_iter().flatten().min();
             let mut sources = vec![self.signals.as_fd()];
             // A socket at its end would be readable forever.
             sources.extend(supervisor.as_ref().map(AsFd::as_fd));
             sources.extend(front_lives.then(|| self.front.as_fd()));
-            let readable = poll::readable(&sources, wait)?;
+            let first_output = sources.len();
+            sources.extend(self.outputs.sources());
+            let mut readable = poll::readable(&sources, wait)?;
+            self.outputs.forward(&readable.split_off(first_output), Instant::now());
             if readable[0] {
                 while let Some(arrived) = self.signals.take()? {
                     if arrived.signal == SIGTERM {

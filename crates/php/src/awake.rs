@@ -77,7 +77,7 @@ impl AwakeLimit {
         limit > 0 && awake >= limit
     }
 
-    /// How many workers more should be awake, where `awake` are.
+    /// The number of further workers that should be awake, where `awake` are.
     pub(crate) fn room(&self, awake: usize) -> usize {
         match self.limit.load(Ordering::Relaxed) {
             0 => usize::MAX,
@@ -85,8 +85,8 @@ impl AwakeLimit {
         }
     }
 
-    /// How long a request that was left to the workers awake may wait while none is taken from the
-    /// queue: the time of two scripts.
+    /// The time that a request that was left to the workers awake may wait while none is taken from
+    /// the queue: the time of two scripts.
     pub(crate) fn patience(&self) -> Duration {
         let wall = Duration::from_nanos(self.wall.load(Ordering::Relaxed).into());
         (2 * wall).clamp(LEAST_PATIENCE, MOST_PATIENCE)

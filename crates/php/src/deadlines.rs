@@ -9,11 +9,11 @@ use crate::pool::PoolLimits;
 /// The deadlines of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadlines {
-    /// When a worker must have begun the request.
+    /// The time by which a worker must have begun the request.
     begun_by: Instant,
-    /// When the script must have ended or given another sign of life.
+    /// The time by which the script must have ended or given another sign of life.
     alive_by: Instant,
-    /// When the script must have ended.
+    /// The time by which the script must have ended.
     done_by: Instant,
     /// The signs of life that `alive_by` counts in.
     signs: SignsOfLife,

@@ -55,7 +55,7 @@ pub struct ScriptRun {
 /// where no worker has begun the request.
 pub type RunReport = Rc<Cell<Option<ScriptRun>>>;
 
-/// Why a response does not come, or ends early.
+/// The reason why a response does not come, or ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExchangeError {
     /// The worker died; its `wait(2)` status.
@@ -78,7 +78,7 @@ pub enum ExchangeError {
     Malformed(Corrupt),
 }
 
-/// How much of a response has come.
+/// The part of a response that has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes in the ring that were not consumed.

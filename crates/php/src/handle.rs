@@ -18,7 +18,7 @@ use crate::pool::{DispatchError, Pool};
 use crate::waiters::Waiters;
 use crate::zygote::Zygote;
 
-/// How often the pool's unused memory is given back.
+/// The interval at which the pool's unused memory is given back.
 const TRIM: Duration = Duration::from_secs(5);
 
 /// One front thread's access to one pool: dispatches requests and wakes the exchanges that wait.

@@ -16,7 +16,7 @@ pub struct LaneLimits {
     pub workers: usize,
     /// Requests that may wait. Further ones are refused.
     pub queue: usize,
-    /// How long a request waits for a worker before it is refused.
+    /// The time that a request waits for a worker before it is refused.
     pub queue_timeout: Duration,
     /// Number of requests that the lane begins when it is its turn.
     pub weight: u64,

@@ -41,29 +41,29 @@ pub struct Pool {
 pub struct PoolLimits {
     /// Workers at most.
     pub workers: usize,
-    /// How the number of workers follows the load.
+    /// The way the number of workers follows the load.
     pub scaling: Scaling,
     /// Requests that may wait for a worker. Further ones are refused.
     pub queue: usize,
-    /// How long a request waits for a worker before it is refused.
+    /// The time that a request waits for a worker before it is refused.
     pub queue_timeout: Duration,
-    /// How long a script may run without a sign of life, in wall-clock time, even if the client
-    /// has gone. Output is a sign of life, and so is `set_time_limit()`.
+    /// The time that a script may run without a sign of life, in wall-clock time, even if the
+    /// client has gone. Output is a sign of life, and so is `set_time_limit()`.
     pub request_timeout: Duration,
-    /// How long a script may run, whatever its signs of life.
+    /// The time that a script may run, whatever its signs of life.
     pub request_terminate_timeout: Duration,
-    /// How long a script runs that is counted as slow.
+    /// The time that a script runs that is counted as slow.
     pub slow_after: Option<Duration>,
     /// Workers measure the processor time of each request.
     pub meters_processor: bool,
 }
 
-/// Why a request was not handed over. The answer is 503 unless a variant says otherwise.
+/// The reason why a request was not handed over. The answer is 503 unless a variant says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DispatchError {
     /// [`PoolLimits::queue`] requests wait already, or as many as may in its lane.
     QueueFull,
-    /// It waited for [`PoolLimits::queue_timeout`].
+    /// The request waited for [`PoolLimits::queue_timeout`].
     QueueTimeout,
     /// The request, without its body, is larger than a slot's request area. The answer is 431.
     TooLarge,
@@ -159,7 +159,7 @@ impl Pool {
         &self.lanes
     }
 
-    /// How long a request of a lane waits for a worker before it is refused.
+    /// The time that a request of a lane waits for a worker before it is refused.
     pub(crate) fn queue_timeout(&self, lane: usize) -> Duration {
         self.lanes
             .get(lane)

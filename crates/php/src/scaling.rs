@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::memory::{Footprint, MemoryFigures, MemorySum};
 
-/// How the number of a pool's workers follows its load.
+/// The way the number of a pool's workers follows its load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scaling {
     /// All workers are kept.
@@ -17,12 +17,12 @@ pub enum Scaling {
         least_spare: usize,
         /// Free workers at most.
         most_spare: usize,
-        /// How long further free workers sleep before they end; `None` for ever.
+        /// The time that further free workers sleep before they end; `None` for ever.
         idle_timeout: Option<Duration>,
     },
     /// Workers are started for requests, and end when there are none.
     OnDemand {
-        /// How long a worker sleeps before it ends.
+        /// The time that a worker sleeps before it ends.
         idle_timeout: Duration,
     },
     /// Workers are started for requests, as far as the memory has room for them. They end when they
@@ -30,7 +30,7 @@ pub enum Scaling {
     Auto {
         /// Workers at the start.
         start: usize,
-        /// How long a worker sleeps before it ends.
+        /// The time that a worker sleeps before it ends.
         idle_timeout: Duration,
         /// The part of all memory that the workers may use together, per cent.
         memory_share: u64,
@@ -138,7 +138,7 @@ impl Scaling {
         }
     }
 
-    /// How long a worker sleeps before it ends; `None` for ever.
+    /// The time that a worker sleeps before it ends; `None` for ever.
     pub(crate) fn idle_timeout(self) -> Option<Duration> {
         match self {
             Scaling::Static => None,

@@ -18,11 +18,11 @@ use crate::pool::PoolLimits;
 use crate::zygote::{Lease, Zygote};
 use crate::{Answers, Asker, ExchangeError, KILL_SIGNAL, SOFT_TIMEOUT_SIGNAL};
 
-/// How long after the soft time-out a worker is killed.
+/// The time between the soft time-out and the end of the worker by a signal.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long workers take nothing from the queue until the requests there that came while scripts
-/// were short wait in turn with those of other clients instead.
+/// The time that workers take nothing from the queue until the requests there that came while
+/// scripts were short wait in turn with those of other clients instead.
 const RECALL_AFTER: Duration = Duration::from_millis(10);
 
 /// Attempts to kill a worker. After them the zygote is given up: it does not do what it is told.
@@ -77,10 +77,10 @@ enum SlotWaiter {
     },
 }
 
-/// How long the request of a slot has waited for a worker.
+/// The time that the request of a slot has waited for a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Wait {
-    /// It does not wait.
+    /// The request does not wait.
     None,
     InTime,
     /// As long as it may.

@@ -40,10 +40,10 @@ pub(crate) struct Zygote {
     out: AtomicUsize,
     /// Number of requests whose scripts have ended, as the front has seen it.
     answered: AtomicUsize,
-    /// How many requests may wait for a worker, with a slot or without.
+    /// The number of requests that may wait for a worker, with a slot or without.
     most_waiting: usize,
-    /// How many of these may wait with a slot. The others wait in lanes, where a full queue still
-    /// has a place for another client.
+    /// The number of these that may wait with a slot. The others wait in lanes, where a full queue
+    /// still has a place for another client.
     most_behind: usize,
     /// The pool has lanes of its own: each request asks whether its lane has room.
     has_lanes: bool,
@@ -74,7 +74,7 @@ pub(crate) struct Zygote {
     replaced: AtomicBool,
     /// The zygote was told to end.
     stopped: AtomicBool,
-    /// Why the zygote was given up, if it was not for nonsense.
+    /// The reason why the zygote was given up, if it was not for nonsense.
     reason: OnceLock<&'static str>,
     state: Mutex<ZygoteState>,
 }
@@ -212,7 +212,7 @@ impl Zygote {
         self.replaced.load(Ordering::Acquire)
     }
 
-    /// Why the zygote was given up.
+    /// The reason why the zygote was given up.
     pub(crate) fn reason(&self) -> &'static str {
         self.reason.get().copied().unwrap_or(NONSENSE)
     }
@@ -273,7 +273,7 @@ impl Zygote {
         self.awake.note_long();
     }
 
-    /// How long a request that was held back may wait while none is taken from the queue.
+    /// The time that a request that was held back may wait while none is taken from the queue.
     pub(crate) fn patience(&self) -> Duration {
         self.awake.patience()
     }

@@ -35,7 +35,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(30);
 /// Pause after an error of accepting.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Where the questions of clients of the control socket go.
+/// The destination of questions of the control socket's clients.
 pub(crate) type ControlQuestions = mpsc::UnboundedSender<ControlQuestion>;
 
 /// A question of a client of the control socket.

@@ -128,7 +128,7 @@ pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Expl
     let store = RefCell::new(Store::with_directives(StoreLimits::default(), Arc::new(directives)));
     let budget = || WorkBudget::new(config.limits.htaccess_work).with_jit(config.pcre_jit);
     let budgets = [budget(), budget()];
-    let mut bench = Bench {
+    let mut bench = ResolvingState {
         site,
         store,
         passwords: Passwords::start(password::fits, 1).map_err(|error| error.to_string())?,
@@ -155,7 +155,7 @@ const TO_HTTPS: &str = "over http the server redirects this request to https, as
     [site.tls] says; ask for the URL with https://";
 
 /// The state that resolving needs, as the server has it.
-struct Bench<'b> {
+struct ResolvingState<'b> {
     site: &'b Site,
     store: RefCell<Store>,
     passwords: Passwords,
@@ -166,7 +166,7 @@ struct Bench<'b> {
     budgets: &'b [WorkBudget; 2],
 }
 
-impl Bench<'_> {
+impl ResolvingState<'_> {
     fn run(&mut self) -> Explanation {
         let Resolved { resolution, ruled } = self.resolve();
         let mut explanation = Explanation {

@@ -54,7 +54,7 @@ use crate::body::{Storage, StorageLimits, StorageRefusal};
 use crate::crew::{Bounds, Crew};
 use crate::host::Passwords;
 use crate::log::{self, ErrorLog, Level, LogWriter, SiteLogs};
-use crate::net::{AcceptedConnection, Clients, Listener};
+use crate::net::{AcceptErrors, AcceptedConnection, Clients, Listener};
 #[cfg(test)]
 use crate::observe::Ledger;
 use crate::observe::{FrontCounters, RecentMessages};
@@ -106,7 +106,7 @@ fn serve(
         config,
         listeners,
         channel,
-        pools: links,
+        pools: pool_channels,
         pulse,
         answers,
         admin,
@@ -129,12 +129,12 @@ fn serve(
     if modes.any(|mode| mode == PoolMode::Auto) {
         memory::follow(&memory)?;
     }
-    for link in &links {
-        users[link.site].clone_from(&link.user);
-        let Some(php) = &config.sites[link.site].php else {
+    for pool_channel in &pool_channels {
+        users[pool_channel.site].clone_from(&pool_channel.user);
+        let Some(php) = &config.sites[pool_channel.site].php else {
             continue;
         };
-        let format = config.log.format_of(&config.sites[link.site]).own();
+        let format = config.log.format_of(&config.sites[pool_channel.site]).own();
         let limits = PoolLimits {
             workers: php.worker_count(processors()),
             scaling: scaling::of(php, processors()),
@@ -145,8 +145,8 @@ fn serve(
             slow_after: php.slow_after(),
             meters_processor: php.status_path.is_some() || format.is_some_and(LogFormat::tells_cpu),
         };
-        pools[link.site] = Some(Pool::new(
-            link.name.clone(),
+        pools[pool_channel.site] = Some(Pool::new(
+            pool_channel.name.clone(),
             (limits, lanes::of(php, processors())),
             threads,
             memory.clone(),
@@ -192,7 +192,7 @@ fn serve(
         is_late: Cell::new(false),
     };
     let run = thread::run(control.shared.clone(), 0, listeners, own_inbox, stage, || {
-        Rc::new(control).run(links)
+        Rc::new(control).run(pool_channels)
     });
     let mut result = run;
     for other in others {
@@ -254,7 +254,7 @@ fn share(
         challenges: Challenges::default(),
         cached_descriptors: room.cached,
         most_connections: room.connections,
-        accept_failed: Mutex::default(),
+        accept_errors: AcceptErrors::default(),
         crowded: (0..threads).map(|_| Notify::new()).collect(),
         sites,
         has_upstreams: config.sites.iter().any(|site| !site.upstreams.is_empty()),

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use howdah_files::Store;
 use howdah_htaccess::Unrepeatable;
-use howdah_htaccess::host::{Load, LookedUp, Owners, Probe, Verified};
+use howdah_htaccess::host::{LookedUp, Owners, Probe, ServerLoad, Verified};
 use howdah_php::Pool;
 use howdah_site::{DocumentHost, DocumentPath, Host, Look, PathKind};
 use howdah_sys::zone;
@@ -114,7 +114,7 @@ impl<S: DerefMut<Target = Store>> Host for FrontHost<'_, S> {
         u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    fn load(&mut self, _: Unrepeatable) -> Load {
+    fn load(&mut self, _: Unrepeatable) -> ServerLoad {
         load::of(self.pool)
     }
 }

@@ -15,7 +15,7 @@ mod proxy_header;
 mod timed;
 mod transport;
 
-pub(crate) use self::accept::Counted;
+pub(crate) use self::accept::{AcceptErrors, Counted};
 pub(crate) use self::buffer::Buffer;
 pub(crate) use self::clients::{Clients, CountedConnection, TooManyTunnels};
 pub(crate) use self::deadline::{DeadlineWatches, SWEEP, Watch};

@@ -41,7 +41,7 @@ pub(crate) struct Served<'t> {
     pub(crate) site: Option<&'t Site>,
     /// The user who has authenticated.
     pub(crate) user: Option<Vec<u8>>,
-    /// How the request was resolved, where the site's access log tells so.
+    /// The way the request was resolved, where the site's access log tells so.
     pub(crate) notes: Option<Box<ResolutionNotes>>,
 }
 

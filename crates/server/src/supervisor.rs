@@ -121,7 +121,7 @@ struct Supervisor {
     probation: Option<Probation>,
     /// The plan that served before a probation that has failed.
     roll_back_to: Option<GenerationPlan>,
-    /// Why the last reload was undone.
+    /// The reason why the last reload was undone.
     rolled_back: Option<String>,
     /// The process that orders certificates.
     orders: CertificateOrders,

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use howdah_config::{Config, RootTemplate, Site as SiteConfig};
+use howdah_config::{Config, RootTemplate, SiteSettings};
 use howdah_htaccess::compile;
 use howdah_http::Request;
 use howdah_site::{
@@ -83,9 +83,9 @@ fn main() {
 
 fn measure(name: &str, text: &str, target: &str) {
     let sites = Sites::compile(&Config {
-        sites: vec![SiteConfig {
+        sites: vec![SiteSettings {
             root: RootTemplate::Fixed("/srv/www/example".into()),
-            ..SiteConfig::default()
+            ..SiteSettings::default()
         }],
         ..Config::default()
     });

@@ -4,11 +4,11 @@
 
 use std::fmt::Write;
 
-use howdah_config::{FieldRule, Site};
+use howdah_config::{FieldRule, SiteSettings};
 
 /// Returns the directives of a site's configuration: its `rules`, and those that its keys stand
 /// for. `None`: there are none.
-pub(crate) fn directives(site: &Site) -> Option<String> {
+pub(crate) fn directives(site: &SiteSettings) -> Option<String> {
     let mut text = site.rules.clone().unwrap_or_default();
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');

@@ -39,7 +39,7 @@ impl FileHandle {
 pub struct Look {
     /// The kind of the path.
     pub kind: PathKind,
-    /// Where the host keeps what is there.
+    /// The place where the host keeps what is there.
     pub file: FileHandle,
     /// The rules of the folder that the path is in; of the folder itself where the path is one;
     /// where nothing is there, of the last existing folder on the way. `None`: there are no

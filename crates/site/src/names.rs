@@ -2,7 +2,7 @@
 
 mod backups;
 
-use howdah_config::{Php, Site};
+use howdah_config::{Php, SiteSettings};
 use howdah_http::Status;
 
 /// The class of a file, by its name.
@@ -38,7 +38,7 @@ struct WildcardName {
 }
 
 impl Names {
-    pub(crate) fn new(site: &Site) -> Self {
+    pub(crate) fn new(site: &SiteSettings) -> Self {
         let extensions = site.php.as_ref().map_or(&[][..], |php: &Php| &php.extensions);
         Names {
             run: extensions.iter().map(|extension| extension.as_bytes().into()).collect(),
@@ -184,9 +184,12 @@ mod tests {
             ("", Plain),
             (".", Plain),
         ];
-        let with = Names::new(&Site::default());
-        let without = Names::new(&Site { php: None, ..Site::default() });
-        let allowing = Names::new(&Site { refuse_backups: false, ..Site::default() });
+        let with = Names::new(&SiteSettings::default());
+        let without = Names::new(&SiteSettings { php: None, ..SiteSettings::default() });
+        let allowing = Names::new(&SiteSettings {
+            refuse_backups: false,
+            ..SiteSettings::default()
+        });
         for (name, class) in rows {
             let allowed = if class == Backup { Plain } else { class };
             assert_eq!(allowing.class(name.as_bytes()), allowed, "{name} with back-ups");
@@ -216,7 +219,7 @@ mod tests {
             ("a/.b/c", Some((2, 404))),
             (".well-knownx", Some((0, 404))),
         ];
-        let names = Names::new(&Site::default());
+        let names = Names::new(&SiteSettings::default());
         for (relative, expected) in rows {
             let found =
                 names.refusal(relative.as_bytes(), true).map(|(at, status)| (at, status.code()));
@@ -226,9 +229,9 @@ mod tests {
 
     #[test]
     fn undotted_refusals_work_without_a_dotted_path() {
-        let names = Names::new(&Site {
+        let names = Names::new(&SiteSettings {
             refuse: vec!["vendor".into(), "secret*".into()],
-            ..Site::default()
+            ..SiteSettings::default()
         });
         for (relative, at) in
             [("vendor/x", Some(0)), ("a/secrets.txt", Some(2)), ("vendors", None), ("x", None)]

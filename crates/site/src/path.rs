@@ -123,7 +123,7 @@ impl DocumentPath {
         true
     }
 
-    /// Which symbolic links may be followed on the way below the root.
+    /// The symbolic links that may be followed on the way below the root.
     pub fn symlinks(&self) -> Symlinks {
         self.symlinks
     }

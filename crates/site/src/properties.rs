@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use howdah_config::{Config, HostPattern, RootTemplate, Site as SiteConfig, TryStep};
+use howdah_config::{Config, HostPattern, RootTemplate, SiteSettings, TryStep};
 use howdah_htaccess::Client;
 use howdah_http::{Method, Request};
 
@@ -59,7 +59,7 @@ pub fn resolution(data: &[u8]) {
 }
 
 fn one_root() -> Sites {
-    compile(SiteConfig {
+    compile(SiteSettings {
         root: RootTemplate::Fixed("/srv/www".into()),
         try_files: vec![
             TryStep::Uri,
@@ -67,22 +67,22 @@ fn one_root() -> Sites {
             TryStep::UriDirectory,
             TryStep::Path("/index.php".to_owned()),
         ],
-        ..SiteConfig::default()
+        ..SiteSettings::default()
     })
 }
 
 fn root_per_host() -> Sites {
-    compile(SiteConfig {
+    compile(SiteSettings {
         hosts: vec![HostPattern::Wildcard("example".to_owned()), HostPattern::Default],
         root: RootTemplate::PerHost {
             before: "/srv/".to_owned(),
             after: "/public".to_owned(),
         },
-        ..SiteConfig::default()
+        ..SiteSettings::default()
     })
 }
 
-fn compile(site: SiteConfig) -> Sites {
+fn compile(site: SiteSettings) -> Sites {
     Sites::compile(&Config { sites: vec![site], ..Config::default() })
 }
 

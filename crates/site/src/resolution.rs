@@ -85,7 +85,7 @@ pub enum Resolution {
     File {
         /// The file.
         path: DocumentPath,
-        /// Where the host keeps the file.
+        /// The place where the host keeps the file.
         file: FileHandle,
     },
     /// A script to run.

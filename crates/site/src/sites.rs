@@ -35,7 +35,7 @@ struct HostNames {
 pub struct Site {
     number: usize,
     scope: u32,
-    config: Arc<howdah_config::Site>,
+    config: Arc<howdah_config::SiteSettings>,
     root: SiteRoot,
     pub(crate) names: Names,
     /// The directives of the configuration itself.
@@ -114,7 +114,7 @@ fn by_listener(config: &Config) -> Vec<Arc<HostNames>> {
         return vec![everywhere; config.listen.len().max(1)];
     }
     let on = |listener: &howdah_config::ListenerSettings| {
-        let answers = |site: &howdah_config::Site| {
+        let answers = |site: &howdah_config::SiteSettings| {
             site.listen.is_empty() || site.listen.contains(&listener.address)
         };
         Arc::new(HostNames::new(config, answers))
@@ -124,7 +124,7 @@ fn by_listener(config: &Config) -> Vec<Arc<HostNames>> {
 
 impl HostNames {
     /// The names of the sites that answer.
-    fn new(config: &Config, answers: impl Fn(&howdah_config::Site) -> bool) -> HostNames {
+    fn new(config: &Config, answers: impl Fn(&howdah_config::SiteSettings) -> bool) -> HostNames {
         let mut names = HostNames::default();
         let all = config.sites.iter().enumerate();
         let mut first = None;
@@ -178,7 +178,7 @@ impl HostNames {
 }
 
 impl Site {
-    fn new(number: usize, config: &howdah_config::Site) -> Self {
+    fn new(number: usize, config: &howdah_config::SiteSettings) -> Self {
         let root = match &config.root {
             RootTemplate::Fixed(path) => {
                 let mut bytes = path.as_os_str().as_bytes();
@@ -225,7 +225,7 @@ impl Site {
     }
 
     /// Returns the configuration of the site.
-    pub fn config(&self) -> &howdah_config::Site {
+    pub fn config(&self) -> &howdah_config::SiteSettings {
         &self.config
     }
 

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use howdah_config::{Config, RootTemplate, Site as SiteConfig, TryStep};
+use howdah_config::{Config, RootTemplate, SiteSettings, TryStep};
 use howdah_http::{Limits, Request, h1};
 use howdah_site::{
     Client, DocumentHost, DocumentPath, Host, PathKind, Resolution, Scratch, Sites, resolve,
@@ -151,10 +151,10 @@ fn a_front_controller_sees_the_same() {
         return;
     };
     let root = apache.root("rewritten");
-    let sites = compile(SiteConfig {
+    let sites = compile(SiteSettings {
         root: RootTemplate::Fixed(root),
         try_files: vec![TryStep::Uri, TryStep::Path("/index.php".to_owned())],
-        ..SiteConfig::default()
+        ..SiteSettings::default()
     });
     let targets = [
         "/",
@@ -254,13 +254,13 @@ fn differences_on_purpose() {
 }
 
 fn plain_site(root: &Path) -> Sites {
-    compile(SiteConfig {
+    compile(SiteSettings {
         root: RootTemplate::fixed(root),
-        ..SiteConfig::default()
+        ..SiteSettings::default()
     })
 }
 
-fn compile(site: SiteConfig) -> Sites {
+fn compile(site: SiteSettings) -> Sites {
     Sites::compile(&Config { sites: vec![site], ..Config::default() })
 }
 

@@ -37,7 +37,7 @@ impl Access {
     }
 }
 
-/// How far a path is looked up.
+/// The extent to which a path is looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lookup {
     /// In the kernel's memory: `WouldBlock` where the disk has to be asked. As

@@ -1,6 +1,7 @@
 //! The page cache: reading the part of a file that is in memory, without waiting for the disk.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::check_size;
@@ -24,6 +25,26 @@ pub fn lacks(file: BorrowedFd<'_>, offset: u64) -> bool {
         .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
+/// Has the kernel read what this open file is asked for, and nothing ahead of it. Without this, a
+/// read of a few bytes in memory may find memory for megabytes behind them before it returns
+/// (`read_ahead_kb` of the disk).
+///
+/// # Errors
+/// The error of `posix_fadvise(2)`.
+pub fn stop_reading_ahead(file: BorrowedFd<'_>) -> io::Result<()> {
+    advise(file, 0, 0, libc::POSIX_FADV_RANDOM)
+}
+
+/// Begins to bring a part of the file into memory, without waiting for the disk.
+///
+/// # Errors
+/// The error of `posix_fadvise(2)`.
+pub fn read_ahead(file: BorrowedFd<'_>, part: &Range<u64>) -> io::Result<()> {
+    let number = |value| libc::off_t::try_from(value).map_err(|_| io::ErrorKind::InvalidInput);
+    let length = number(part.end.saturating_sub(part.start))?;
+    advise(file, number(part.start)?, length, libc::POSIX_FADV_WILLNEED)
+}
+
 /// Removes the file from memory, as far as its bytes are on the disk and nothing uses them. Tests
 /// make a file cold with this.
 ///
@@ -33,8 +54,17 @@ pub fn remove(file: BorrowedFd<'_>) -> io::Result<()> {
     let fd = file.as_raw_fd();
     // SAFETY: no memory arguments.
     crate::check(unsafe { libc::fsync(fd) })?;
+    advise(file, 0, 0, libc::POSIX_FADV_DONTNEED)
+}
+
+fn advise(
+    file: BorrowedFd<'_>,
+    offset: libc::off_t,
+    length: libc::off_t,
+    advice: libc::c_int,
+) -> io::Result<()> {
     // SAFETY: no memory arguments.
-    match unsafe { libc::posix_fadvise(fd, 0, 0, libc::POSIX_FADV_DONTNEED) } {
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, length, advice) } {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
     }
@@ -92,5 +122,32 @@ mod tests {
         }
         std::os::unix::fs::FileExt::read_exact_at(&file, &mut buffer, 50_000).unwrap();
         assert!(!lacks(file.as_fd(), 50_000));
+    }
+
+    #[test]
+    fn bytes_that_nobody_asked_for_stay_on_the_disk() {
+        const SIZE: usize = 16 << 20;
+        const LAST: u64 = SIZE as u64 - 1;
+        let path = std::env::temp_dir().join(format!("howdah-read-ahead-{}", std::process::id()));
+        std::fs::write(&path, vec![7; SIZE]).unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        stop_reading_ahead(file.as_fd()).unwrap();
+        remove(file.as_fd()).unwrap();
+        if !lacks(file.as_fd(), LAST) {
+            return; // A file system in memory.
+        }
+        let mut buffer = vec![0; 64 << 10];
+        for turn in 0..16 {
+            std::os::unix::fs::FileExt::read_exact_at(&file, &mut buffer, turn << 16).unwrap();
+        }
+        assert!(!lacks(file.as_fd(), 100));
+        assert!(lacks(file.as_fd(), 2 << 20));
+        read_ahead(file.as_fd(), &(LAST..LAST + 1)).unwrap();
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while lacks(file.as_fd(), LAST) {
+            assert!(std::time::Instant::now() < until, "it was asked for");
+            std::thread::yield_now();
+        }
     }
 }

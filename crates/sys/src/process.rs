@@ -65,7 +65,7 @@ fn gone_is_fine(result: io::Result<libc::c_int>) -> io::Result<()> {
     }
 }
 
-/// How a process ended.
+/// The way a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// By itself, with this exit status.

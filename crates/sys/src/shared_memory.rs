@@ -15,7 +15,7 @@ use crate::mounts::{FailedStep, Mounts, mount, try_in_child};
 use crate::process::Pid;
 use crate::{check, check_size};
 
-/// Where POSIX shared memory is.
+/// The place where POSIX shared memory is.
 const FOLDER: &CStr = c"/dev/shm";
 const PAGE: u64 = 4096;
 

@@ -15,7 +15,7 @@ use crate::state::{ShownServer, ShownSite, ShownTimes, ShownWorker};
 pub(crate) struct View {
     pub(crate) status: ShownServer,
     pub(crate) rates: Rates,
-    /// Why there is no newer state.
+    /// The reason why there is no newer state.
     pub(crate) problem: Option<String>,
     /// Number of the first worker that is shown.
     pub(crate) first: usize,

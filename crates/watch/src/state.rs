@@ -70,7 +70,7 @@ pub(crate) struct ShownWorker {
     pub(crate) cpu: f64,
 }
 
-/// How often which time was measured.
+/// The number of measurements, by time.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ShownTimes {

@@ -2,12 +2,12 @@
 
 use super::SettingPositions;
 use crate::diagnostic::MistakeCollector;
-use crate::settings::{Php, Site};
+use crate::settings::{Php, SiteSettings};
 use crate::values::{Count, PoolMode, Sandbox};
 
 /// Reports keys that only a sandbox can enforce, in a site without one.
 pub(super) fn sandbox(
-    site: &Site,
+    site: &SiteSettings,
     number: usize,
     places: &SettingPositions<'_, '_>,
     report: &mut MistakeCollector<'_>,
@@ -31,7 +31,7 @@ pub(super) fn sandbox(
 
 /// Reports numbers of workers that contradict each other, and those that the pool's mode ignores.
 pub(super) fn workers(
-    site: &Site,
+    site: &SiteSettings,
     number: usize,
     places: &SettingPositions<'_, '_>,
     report: &mut MistakeCollector<'_>,

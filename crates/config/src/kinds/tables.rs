@@ -11,15 +11,15 @@ use crate::acme::Acme;
 use crate::diagnostic::MistakeCollector;
 use crate::section::ConfigTable;
 use crate::settings::{
-    ClientLimits, FieldRule, Http2, Http3, Lane, ListenerTable, Log, Php, ResourceLimits, Site,
-    SiteTls,
+    ClientLimits, FieldRule, Http2, Http3, Lane, ListenerTable, Log, Php, ResourceLimits,
+    SiteSettings, SiteTls,
 };
 use crate::values::Includes;
 
 /// A `[section]` of the file.
 pub(crate) struct Table<S>(PhantomData<S>);
 
-/// How a section is headed in the file.
+/// The heading of a section in the file.
 pub(crate) trait Headed: ConfigTable {
     const HEADING: &'static str;
 }
@@ -48,7 +48,7 @@ impl Headed for ListenerTable {
     const HEADING: &'static str = "a table of `listen`";
 }
 
-impl Headed for Site {
+impl Headed for SiteSettings {
     const HEADING: &'static str = "[[site]]";
 }
 
@@ -98,24 +98,27 @@ impl<S: Headed> ValueKind for Table<S> {
 pub(crate) struct SiteTables;
 
 impl ValueKind for SiteTables {
-    type Value = Vec<Site>;
+    type Value = Vec<SiteSettings>;
 
     fn name() -> String {
         "tables `[[site]]`".to_owned()
     }
 
-    fn show(_: &Vec<Site>) -> String {
+    fn show(_: &Vec<SiteSettings>) -> String {
         "must be given".to_owned()
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<Vec<Site>> {
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<Vec<SiteSettings>> {
         let DeValue::Array(tables) = value.get_ref() else {
             let help = "begin each site with `[[site]]`, in two pairs of brackets";
             report.add(value.span(), "the sites are not a list of tables", Some(help.to_owned()));
             return None;
         };
         let sites = tables.iter().map(|table| {
-            let mut site = Table::<Site>::read(table, report)?;
+            let mut site = Table::<SiteSettings>::read(table, report)?;
             if table.get_ref().get("root").is_none() {
                 let help = "add `root = \"/path/to/its/public/folder\"`";
                 report.add(table.span(), "the site has no root", Some(help.to_owned()));

@@ -50,7 +50,8 @@ section! {
         /// count for the site's `queue`, too.
         queue ("queue"): Option<usize> as Optional<AtLeast<usize, 0>> = None,
             "Unset is the site's `queue`.";
-        /// How long a request of the lane may wait for a worker. Beyond it: 503 with Retry-After.
+        /// The time that a request of the lane may wait for a worker. Beyond it: 503 with
+        /// Retry-After.
         queue_timeout ("queue_timeout"): Option<Duration> as Optional<TimeSpan> = None,
             "Unset is the site's `queue_timeout`.";
         /// Number of requests that the lane begins when it is its turn. With 3, it gets three

@@ -78,8 +78,8 @@ section! {
         /// `send_timeout`; 0 is no limit. Beyond it the connection is closed.
         send_rate ("send_rate"): u64 as Size<u64> = 500,
             "A client that takes a byte now and then holds its memory and disk no longer.";
-        /// How long an idle connection is kept for the next request. Beyond it the connection is
-        /// closed.
+        /// The time that an idle connection is kept for the next request. Beyond it the connection
+        /// is closed.
         keep_alive_timeout ("keep_alive_timeout"): Duration as TimeSpan = Duration::from_secs(30),
             "An idle connection costs little, and the next click usually comes within half a \
              minute.";

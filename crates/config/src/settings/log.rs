@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use super::Site;
+use super::SiteSettings;
 use crate::kinds::{AccessLogTarget, ErrorLogTarget, FilePath, Format, LevelName};
 use crate::section::section;
 use crate::system_log::{LogDaemon, SystemLog};
 use crate::values::{AccessFormat, AccessTarget, ErrorTarget, LogLevel};
 
 section! {
-    /// Where logs go.
+    /// The destination of logs.
     pub struct Log {
         /// The access log: `"off"`, `"-"` for standard output, a file that lines are added to, or
         /// the system's log. `"syslog:FACILITY:TAG"` sends the lines to `/dev/log`,
@@ -19,13 +19,13 @@ section! {
         access ("access"): AccessTarget as AccessLogTarget = AccessTarget::Stdout,
             "journald and Docker collect standard output, and a server without a log is hard to \
              operate.";
-        /// How a line of the access log looks: the name of a format, or a format of your own in the
-        /// words of Apache's `LogFormat`: `'%h %l %u %t "%r" %>s %b %D'`. `%{c}a` is the address of
-        /// the proxy, `%v` the site. `%b` and `%B` are bytes of content; `%I` and `%O` are all
-        /// bytes of the request and of the response. Of a script, `%^pt` is the time that it ran,
-        /// `%^pq` the time that its request waited for a worker and `%^pc` its time on a processor,
-        /// all in microseconds, `%^pm` the most bytes of memory that PHP had for it, and `%^pw` the
-        /// process of its worker; each is `-` where no script answered.
+        /// The form of a line of the access log: the name of a format, or a format of your own in
+        /// the words of Apache's `LogFormat`: `'%h %l %u %t "%r" %>s %b %D'`. `%{c}a` is the
+        /// address of the proxy, `%v` the site. `%b` and `%B` are bytes of content; `%I` and `%O`
+        /// are all bytes of the request and of the response. Of a script, `%^pt` is the time that
+        /// it ran, `%^pq` the time that its request waited for a worker and `%^pc` its time on a
+        /// processor, all in microseconds, `%^pm` the most bytes of memory that PHP had for it, and
+        /// `%^pw` the process of its worker; each is `-` where no script answered.
         format ("format"): AccessFormat as Format = AccessFormat::Combined,
             "The format that all log analysers read.";
         /// The error log: `"-"` for standard error, a file that lines are added to, or the system's
@@ -51,7 +51,7 @@ section! {
 
 impl Log {
     /// Returns the format of a site's access log.
-    pub fn format_of<'l>(&'l self, site: &'l Site) -> &'l AccessFormat {
+    pub fn format_of<'l>(&'l self, site: &'l SiteSettings) -> &'l AccessFormat {
         site.access_log_format.as_ref().unwrap_or(&self.format)
     }
 
@@ -67,7 +67,7 @@ impl Log {
     /// daemon's socket.
     pub fn daemon_sockets<'l>(
         &'l self,
-        sites: &'l [Site],
+        sites: &'l [SiteSettings],
     ) -> impl Iterator<Item = (&'l SystemLog, PathBuf)> {
         let access = sites.iter().filter_map(|site| site.access_log.as_ref());
         let access = access.chain([&self.access]).filter_map(|target| match target {

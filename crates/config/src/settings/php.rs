@@ -28,13 +28,13 @@ section! {
         ini_file ("ini_file"): Option<PathBuf> as Optional<FilePath> = None,
             "Unset is the one that `howdah-php` finds for itself, with the distribution's \
                 extensions.";
-        /// How many PHP processes the pool keeps. `"auto"` starts them for requests that find no
-        /// free one, as far as the memory has room for them, and ends those that have nothing to do
-        /// for `idle_timeout` or that memory is too short for; one stays. `"static"` keeps all
-        /// `workers`. `"dynamic"` keeps as many as are busy, and between `min_spare_workers` and
-        /// `max_spare_workers` that are free. `"ondemand"` starts with none; a request that finds
-        /// no free worker has one started, and a worker that has nothing to do for `idle_timeout`
-        /// ends. [pools.md](pools.md) says more.
+        /// The number of PHP processes that the pool keeps. `"auto"` starts them for requests that
+        /// find no free one, as far as the memory has room for them, and ends those that have
+        /// nothing to do for `idle_timeout` or that memory is too short for; one stays. `"static"`
+        /// keeps all `workers`. `"dynamic"` keeps as many as are busy, and between
+        /// `min_spare_workers` and `max_spare_workers` that are free. `"ondemand"` starts with
+        /// none; a request that finds no free worker has one started, and a worker that has nothing
+        /// to do for `idle_timeout` ends. [pools.md](pools.md) says more.
         mode ("mode"): PoolMode as ModeName = PoolMode::Auto,
             "Fits any machine, and memory that is short does not bring the server down.";
         /// PHP processes at most, each of which runs one request at a time.
@@ -53,7 +53,7 @@ section! {
         max_spare_workers ("max_spare_workers"):
             Option<usize> as Optional<AtLeast<usize, 1>> = None,
             "Unset is three quarters of `workers`.";
-        /// How long a worker has nothing to do before it ends, with `mode = "auto"` or
+        /// The time that a worker has nothing to do before it ends, with `mode = "auto"` or
         /// `"ondemand"`. With `mode = "dynamic"`, free workers between `min_spare_workers` and
         /// `max_spare_workers` end after that time.
         idle_timeout ("idle_timeout"): Option<Duration> as Optional<TimeSpan> = None,
@@ -68,7 +68,7 @@ section! {
         /// Requests that may wait for a free worker. Beyond it: 503 with Retry-After.
         queue ("queue"): usize as AtLeast<usize, 0> = 1024,
             "Takes a burst; a longer queue would only be answered after its visitors have left.";
-        /// How long a request may wait for a free worker. Beyond it: 503 with Retry-After.
+        /// The time that a request may wait for a free worker. Beyond it: 503 with Retry-After.
         queue_timeout ("queue_timeout"): Duration as TimeSpan = Duration::from_secs(15),
             "Few visitors wait longer, and what they no longer want is not worth running.";
         /// Lanes for requests that wait apart from the others. See `[[site.php.lane]]` below. In
@@ -93,16 +93,16 @@ section! {
         status_allow ("status_allow"): TrustedProxies as Proxies = loopback(),
             "The page shows the visitors' URLs. php-fpm leaves its protection to the web server, \
                 which is often forgotten.";
-        /// How long a script may run without a sign of life, in wall-clock time. Output that leaves
-        /// PHP's buffers is a sign of life. So is `set_time_limit()`, which gives the script the
-        /// time that it names if that is longer. Beyond it the script ends with a fatal error, or
-        /// with its worker, which is killed two seconds later: 504. A `max_execution_time` in a
+        /// The time that a script may run without a sign of life, in wall-clock time. Output that
+        /// leaves PHP's buffers is a sign of life. So is `set_time_limit()`, which gives the script
+        /// the time that it names if that is longer. Beyond it the script ends with a fatal error,
+        /// or with its worker, which is killed two seconds later: 504. A `max_execution_time` in a
         /// `.htaccess` or `.user.ini` file counts as if the script had set it at its start; that of
         /// `ini` and php.ini does not.
         request_timeout ("request_timeout"): Duration as TimeSpan = Duration::from_secs(60),
             "nginx's fastcgi_read_timeout. PHP's `max_execution_time` counts only processor time \
                 and ends earlier.";
-        /// How long a script may run, whatever its signs of life. Beyond it the script ends as
+        /// The time that a script may run, whatever its signs of life. Beyond it the script ends as
         /// after `request_timeout`: 504, or an end of the output that the client notices.
         request_terminate_timeout ("request_terminate_timeout"):
             Option<Duration> as Optional<TimeSpan> = None,
@@ -220,7 +220,7 @@ section! {
         disable_functions ("disable_functions"): Vec<String> as List<FunctionName> = Vec::new(),
             "php.ini decides. The sandbox does not depend on this list: it also binds the \
                 programs that scripts execute.";
-        /// How much of the machine the pool is kept from, beside its user's permissions.
+        /// The part of the machine that the pool is kept from, beside its user's permissions.
         /// `"standard"` hides other sites' files and processes and refuses system calls that serve
         /// attacks. `"strict"` also refuses all files but the site's and the system's, TCP
         /// listening, and signals to other workers. [security.md](security.md) has the table of
@@ -308,7 +308,7 @@ section! {
 }
 
 impl Php {
-    /// How long a script may run, whatever its signs of life.
+    /// The time that a script may run, whatever its signs of life.
     pub fn longest_request(&self) -> Duration {
         let usual = Duration::from_secs(3600).max(self.request_timeout);
         self.request_terminate_timeout.unwrap_or(usual)
@@ -334,7 +334,7 @@ impl Php {
         self.start_workers.unwrap_or(least + (most - least) / 2).clamp(1, workers)
     }
 
-    /// How many workers `auto` means on a machine with this many processors.
+    /// The number of workers that `auto` means on a machine with this many processors.
     pub fn worker_count(&self, processors: usize) -> usize {
         self.workers.resolve(processors.saturating_mul(4))
     }

@@ -19,7 +19,7 @@ use crate::values::{
 
 section! {
     /// A site: the names it answers for and what it serves. Each `[[site]]` begins another.
-    pub struct Site {
+    pub struct SiteSettings {
         /// The name in logs and metrics, and of the PHP pool: letters, digits, `.`, `_` and `-`.
         name ("name"): String as PlainName = String::new(),
             "Unset is the first host without its `*.`, or `default` for `*`.";
@@ -54,7 +54,7 @@ section! {
         /// string; `=404` (last) is that status. The last step is final.
         try_files ("try"): Vec<TryStep> as Try = vec![TryStep::Uri],
             "A path that does not exist is 404. Frameworks need `[\"$uri\", \"/index.php\"]`.";
-        /// Which symbolic links below the root are followed: `"owner"` (link and target have the
+        /// The symbolic links below the root that are followed: `"owner"` (link and target have the
         /// same owner), `"inside"` (the target is inside the root) or `"follow"` (all).
         /// Links in the path of the root itself must belong to root, to the user of the front or to
         /// the owner of the folder that they lead to, unless it is `"follow"`.
@@ -107,13 +107,13 @@ section! {
         /// [upstreams.md](upstreams.md).
         upstreams ("upstreams"): Vec<Upstream> as List<UpstreamUrl> = Vec::new(),
             "A `.htaccess` file must not be able to make the server send requests to any machine.";
-        /// How long a connection to an upstream may take to be made. Beyond it: 503.
+        /// The time that a connection to an upstream may take to be made. Beyond it: 503.
         upstream_connect_timeout ("upstream_connect_timeout"): Duration as TimeSpan =
             Duration::from_secs(10),
             "A server that lives answers after one round trip, and one that is gone should be \
                 noticed before the visitor leaves.";
-        /// How often the names of upstreams are looked up again. Threads of their own do that;
-        /// requests use the addresses that were found last.
+        /// The interval at which the names of upstreams are looked up again. Threads of their own
+        /// do that; requests use the addresses that were found last.
         upstream_resolve ("upstream_resolve"): Duration as TimeSpan = Duration::from_secs(30),
             "The system's resolver does not tell how long an answer holds; half a minute is what \
                 most changing names have.";
@@ -125,8 +125,8 @@ section! {
         /// the handshake (SNI).
         upstream_tls_name ("upstream_tls_name"): Option<String> as Optional<PlainName> = None,
             "Unset is the host of the upstream's URL.";
-        /// How long an upstream may take to take more of a request or to send more of its response.
-        /// Beyond it: 504, or where the response is on its way, its end.
+        /// The time that an upstream may take to take more of a request or to send more of its
+        /// response. Beyond it: 504, or where the response is on its way, its end.
         upstream_timeout ("upstream_timeout"): Duration as TimeSpan = Duration::from_secs(60),
             "Apache's own for proxied requests, its Timeout.";
         /// The connections to each upstream that each thread keeps for further requests; 0 keeps
@@ -134,14 +134,14 @@ section! {
         upstream_kept ("upstream_kept"): usize as AtLeast<usize, 0> = 8,
             "A request over a kept connection saves a round trip, with TLS two or three. More \
                 wait only after a rush.";
-        /// How long such a connection is kept. A request that was sent when the upstream closed it
-        /// is sent again over a new one, if it is idempotent (GET, HEAD, PUT, DELETE, OPTIONS);
-        /// others get 502.
+        /// The time that such a connection is kept. A request that was sent when the upstream
+        /// closed it is sent again over a new one, if it is idempotent (GET, HEAD, PUT, DELETE,
+        /// OPTIONS); others get 502.
         upstream_kept_timeout ("upstream_kept_timeout"): Duration as TimeSpan
             = Duration::from_secs(4),
             "Node.js, the most common upstream, closes its side after five seconds.";
-        /// How long an upstream that could not be reached is left alone. Until then its requests
-        /// get 503 at once.
+        /// The time that an upstream that could not be reached is left alone. Until then its
+        /// requests get 503 at once.
         upstream_retry ("upstream_retry"): Duration as TimeSpan = Duration::from_secs(1),
             "A server that restarts is found again at once, and one that is gone keeps no request \
                 waiting.";
@@ -154,7 +154,7 @@ section! {
         /// The tunnels of the site that one client may have at once. Beyond it: 429.
         client_tunnels ("client_tunnels"): usize as AtLeast<usize, 0> = 256,
             "An office behind one address has a hundred open pages; one visitor has a few.";
-        /// How long no byte may pass a tunnel in either direction. Beyond it the tunnel ends.
+        /// The time that no byte may pass a tunnel in either direction. Beyond it the tunnel ends.
         tunnel_timeout ("tunnel_timeout"): Duration as TimeSpan = Duration::from_secs(60),
             "Apache's and nginx's own. Most WebSocket servers send a ping more often.";
         /// The pages for errors, by status: paths of the site, as
@@ -241,7 +241,7 @@ section! {
         /// to the owner of the place that it leads to.
         access_log ("access_log"): Option<AccessTarget> as Optional<AccessLogTarget> = None,
             "Unset is the server's access log.";
-        /// How a line of the site's access log looks, as `format` of `[log]`.
+        /// The form of a line of the site's access log, as `format` of `[log]`.
         access_log_format ("access_log_format"): Option<AccessFormat> as Optional<Format> = None,
             "Unset is the format of `[log]`.";
         /// PHP: `false` for none, or a `[site.php]` table.
@@ -273,7 +273,7 @@ section! {
     }
 }
 
-impl Site {
+impl SiteSettings {
     /// Makes every relative path of the site start at `folder`, except those of listeners.
     pub(crate) fn anchor(&mut self, folder: &Path) {
         self.root.anchor(folder);
@@ -298,9 +298,9 @@ impl Site {
         self.listen.is_empty() || self.listen.contains(&listener.address)
     }
 
-    /// Where the site's pool keeps its state: the folder configured, or the usual place for who
-    /// runs the server. The caller makes it, for its owner alone, and must not trust one that it
-    /// finds with another owner.
+    /// The place where the site's pool keeps its state: the folder configured, or the usual place
+    /// for who runs the server. The caller makes it, for its owner alone, and must not trust one
+    /// that it finds with another owner.
     pub fn state_dir(&self, as_root: bool, uid: u32, temporary: &Path) -> PathBuf {
         match self.php.as_ref().and_then(|php| php.state_dir.as_ref()) {
             Some(path) => path.clone(),

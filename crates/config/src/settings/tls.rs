@@ -11,7 +11,7 @@ use crate::values::{CertificateSource, CipherPolicy, ClientVerify, TlsVersion};
 section! {
     /// A site's certificates, and what the site demands of encrypted connections.
     pub struct SiteTls {
-        /// Where the certificates come from: `"files"` are those of `cert` and `key`; `"auto"` are
+        /// The origin of the certificates: `"files"` are those of `cert` and `key`; `"auto"` are
         /// ordered from the authorities of `[acme]`; `"internal"` is the local authority, which
         /// makes certificates for development. `tls = "auto"` is short for
         /// `tls = { from = "auto" }`.

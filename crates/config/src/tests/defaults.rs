@@ -6,10 +6,10 @@ use super::*;
 fn what_is_left_out_has_its_default() {
     let config = parse("[[site]]\nroot = \"/srv\"");
     let expected = Config {
-        sites: vec![Site {
+        sites: vec![SiteSettings {
             name: "default".into(),
             root: RootTemplate::Fixed("/srv".into()),
-            ..Site::default()
+            ..SiteSettings::default()
         }],
         ..Config::default()
     };

@@ -389,7 +389,7 @@ fn every_key_reaches_its_field() {
             cpu: Some(seconds(240)),
         },
     };
-    let site = Site {
+    let site = SiteSettings {
         name: "one".into(),
         listen: Vec::new(),
         tls: SiteTls {

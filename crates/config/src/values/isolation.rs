@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// How much of the machine a pool is kept from, beside its user's permissions.
+/// The part of the machine that a pool is kept from, beside its user's permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sandbox {
     /// Nothing.

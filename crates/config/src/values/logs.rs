@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::log_format::LogFormat;
 use crate::system_log::SystemLog;
 
-/// Where the access log goes.
+/// The destination of the access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessTarget {
     /// Nowhere.
@@ -18,7 +18,7 @@ pub enum AccessTarget {
     System(SystemLog),
 }
 
-/// How a line of the access log looks.
+/// The form of a line of the access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessFormat {
     /// Apache's and nginx's `combined`.
@@ -39,7 +39,7 @@ impl AccessFormat {
     }
 }
 
-/// Where the error log goes.
+/// The destination of the error log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ErrorTarget {
     /// Standard error.
@@ -50,7 +50,7 @@ pub enum ErrorTarget {
     System(SystemLog),
 }
 
-/// How serious a line of the error log is, the most serious first.
+/// The severity of a line of the error log, the most serious first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogLevel {
     /// A request, a process or a whole site failed.

@@ -53,7 +53,7 @@ impl fmt::Display for RootTemplate {
     }
 }
 
-/// Which symbolic links below a document root are followed.
+/// The symbolic links below a document root that are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Symlinks {
     /// Those whose target has the same owner as the link, as Apache's `SymLinksIfOwnerMatch`.

@@ -1,6 +1,6 @@
 //! Pools of PHP processes.
 
-/// How many workers a pool keeps.
+/// The number of workers that a pool keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolMode {
     /// As many as requests need and the memory has room for.

@@ -35,7 +35,7 @@ pub enum TlsVersion {
     Tls13,
 }
 
-/// Where a site's certificates come from.
+/// The origin of a site's certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateSource {
     /// From files; without any, the site has no certificate.

@@ -27,7 +27,7 @@ pub enum Presence {
     /// Always: Debian's Apache has it off, but a section that is skipped could have kept people
     /// out.
     Protects,
-    /// If the site's configuration names it: Debian's Apache has it off.
+    /// Only where the site's configuration names it: Debian's Apache has it off.
     Chosen,
 }
 

@@ -20,7 +20,7 @@ pub struct LogicalLine<'s> {
     /// The bytes that Apache's buffer needs for the line, with the white space and the line's end.
     pub length: usize,
     /// Whether a NUL hides the rest of the line.
-    pub cut: bool,
+    pub has_nul: bool,
 }
 
 /// The lines of a file.
@@ -36,7 +36,7 @@ struct Physical<'s> {
     text: &'s [u8],
     next: usize,
     continued: bool,
-    cut: bool,
+    has_nul: bool,
 }
 
 impl<'s> Lines<'s> {
@@ -55,17 +55,17 @@ impl<'s> Iterator for Lines<'s> {
         }
         let (start, number) = (self.at, self.number);
         let first = physical(self.source, self.at);
-        let (mut joined, mut cut) = (Cow::Borrowed(first.text), first.cut);
+        let (mut joined, mut has_nul) = (Cow::Borrowed(first.text), first.has_nul);
         let mut continued = first.continued;
         (self.at, self.number) = (first.next, self.number + 1);
         while continued && self.at < self.source.len() {
             let more = physical(self.source, self.at);
             joined.to_mut().extend_from_slice(more.text);
-            (continued, cut) = (more.continued, more.cut);
+            (continued, has_nul) = (more.continued, more.has_nul);
             (self.at, self.number) = (more.next, self.number + 1);
         }
         let lead = joined.iter().take_while(|&&byte| is_space(byte)).count();
-        let ended = !cut && self.source[..self.at].ends_with(b"\n");
+        let ended = !has_nul && self.source[..self.at].ends_with(b"\n");
         let length = joined.len() + usize::from(ended);
         Some(LogicalLine {
             text: trimmed(joined, lead),
@@ -73,7 +73,7 @@ impl<'s> Iterator for Lines<'s> {
             number,
             lead,
             length,
-            cut,
+            has_nul,
         })
     }
 }
@@ -105,18 +105,23 @@ fn physical(source: &[u8], at: usize) -> Physical<'_> {
             text: &line[..end],
             next,
             continued: false,
-            cut: true,
+            has_nul: true,
         };
     }
     let ended = source.get(next.wrapping_sub(1)) == Some(&b'\n') && next > at + line.len();
     let before = line.strip_suffix(b"\r").unwrap_or(line);
     match before.strip_suffix(b"\\") {
-        Some(text) if ended => Physical { text, next, continued: true, cut: false },
+        Some(text) if ended => Physical {
+            text,
+            next,
+            continued: true,
+            has_nul: false,
+        },
         _ => Physical {
             text: line,
             next,
             continued: false,
-            cut: false,
+            has_nul: false,
         },
     }
 }

@@ -80,7 +80,7 @@ impl<'p> Parser<'p> {
             );
             self.fault(&line, 0, message);
         }
-        if line.cut {
+        if line.has_nul {
             let (number, column) = locate(self.source, (line.start, line.number), usize::MAX);
             let message = "a NUL byte, which hides the rest of its line".to_owned();
             self.doubts.push(Fault {

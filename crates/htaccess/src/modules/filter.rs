@@ -68,10 +68,10 @@ struct SmartFilter {
 struct Provider {
     kind: FilterKind,
     when: When,
-    protocol: Protocol,
+    protocol: FilterProtocol,
 }
 
-/// When a provider acts.
+/// The condition under which a provider acts.
 #[derive(Clone, Debug)]
 enum When {
     /// For these media types.
@@ -82,7 +82,7 @@ enum When {
 
 /// The effects of a filter on a response, by FilterProtocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Protocol {
+struct FilterProtocol {
     /// The filter changes the content.
     change: bool,
     /// The filter changes the content's length.

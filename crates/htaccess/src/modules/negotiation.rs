@@ -29,9 +29,9 @@ pub struct Config {
 /// ForceLanguagePriority; with neither it is `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ForcePriority {
-    /// Where several languages are as good, LanguagePriority decides.
+    /// Among languages that are equally good, LanguagePriority decides.
     prefer: bool,
-    /// Where none is acceptable, LanguagePriority decides, and there is no 406.
+    /// If none is acceptable, LanguagePriority decides, and there is no 406.
     fallback: bool,
 }
 

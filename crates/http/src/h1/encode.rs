@@ -2,7 +2,7 @@
 
 use crate::{Method, ResponseHead, Status, Version, scan, text};
 
-/// How the content of a response is delimited (RFC 9112 §6.3).
+/// The way the end of a response's content is told (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// No content follows, whatever the head says: 1xx, 204, 304, or the answer to HEAD. The head's

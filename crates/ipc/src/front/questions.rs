@@ -6,7 +6,7 @@ use crate::sync::Ordering;
 
 /// A question that a worker waits for the answer of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
+pub struct WorkerQuestion {
     /// Names the question in [`Front::answer`].
     pub number: u32,
     /// The worker's words, which nothing has checked; empty if there were too many.
@@ -22,14 +22,14 @@ impl Front {
 
     /// Returns the question that the worker of a slot asks. `None` if there is none, or it was
     /// returned before. Call it after a [`Front::slot_status`] that says Taken.
-    pub fn question(&self, slot: &mut Slot) -> Option<Question> {
+    pub fn question(&self, slot: &mut Slot) -> Option<WorkerQuestion> {
         let number = self.region.slot(slot.index()).asked.load(Ordering::Acquire);
         if number == slot.asked {
             return None;
         }
         slot.asked = number;
         let text = self.region.read_text(slot.index(), LONGEST_QUESTION).unwrap_or_default();
-        Some(Question { number, text })
+        Some(WorkerQuestion { number, text })
     }
 
     /// Answers a question, and wakes the worker. An answer that does not fit is an empty one.

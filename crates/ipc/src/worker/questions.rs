@@ -43,6 +43,6 @@ impl ResponseWriter<'_> {
     }
 }
 
-/// How long a worker waits for an answer. The front answers at once, unless the answer takes much
-/// work or nobody reads the response.
+/// The time that a worker waits for an answer. The front answers at once, unless the answer takes
+/// much work or nobody reads the response.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,6 +1,6 @@
 //! A front thread that sleeps, and the workers that have news for it.
 
-use howdah_ipc::queue::Doorbell;
+use howdah_ipc::doorbell::Doorbell;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;

@@ -3,8 +3,9 @@
 
 use std::convert::Infallible;
 
+use howdah_ipc::idle_set::IdleSet;
 use howdah_ipc::layout::{SlotPhase, SlotState};
-use howdah_ipc::queue::{IdleSet, Producer, Queue};
+use howdah_ipc::queue::{Producer, Queue};
 use howdah_ipc::slot::StateWord;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;

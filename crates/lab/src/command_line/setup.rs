@@ -10,7 +10,7 @@ use crate::loads::Wrong;
 use crate::{environment, setup, stacks, unit, zts};
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct SetupArguments {
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -26,7 +26,7 @@ pub(super) struct Arguments {
     unit_source: String,
 }
 
-impl Arguments {
+impl SetupArguments {
     /// Installs packages and builds what was asked for.
     pub(super) fn install(self) -> Result<ExitCode, Wrong> {
         let php = environment::php_version().unwrap_or_else(|| "8.2".to_owned());

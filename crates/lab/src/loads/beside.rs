@@ -3,7 +3,7 @@
 
 use tokio::time::{Duration, sleep};
 
-use super::client::{Client, Prepared, Reply};
+use super::client::{LoadClient, PreparedRequest, RequestResult};
 use super::{Measured, Wrong, on_a_loop, open_loop};
 use crate::load::{Busy, Open, PAUSE, Question};
 use crate::record::Figure;
@@ -21,7 +21,7 @@ pub(super) fn put(
 ) -> Result<Measured, Wrong> {
     on_a_loop(async move {
         let idle = open_loop::run(open, question, port).await?;
-        let prepared = Prepared::new(&busy.question, port, true)?;
+        let prepared = PreparedRequest::new(&busy.question, port, true)?;
         let crowd: Vec<_> = (0..busy.connections)
             .map(|_| tokio::task::spawn_local(ask_always(prepared.clone())))
             .collect();
@@ -50,13 +50,13 @@ pub(super) fn put(
 }
 
 /// Keeps PHP busy; returns only after a wrong answer.
-async fn ask_always(prepared: Prepared) {
-    while let Ok(mut client) = Client::connect(&prepared).await {
+async fn ask_always(prepared: PreparedRequest) {
+    while let Ok(mut client) = LoadClient::connect(&prepared).await {
         loop {
             match client.ask(&prepared, LIMIT).await {
-                Reply::Hit => {}
-                Reply::Error if client.got_nothing() => break,
-                Reply::Error | Reply::Timeout => return,
+                RequestResult::Hit => {}
+                RequestResult::Error if client.got_nothing() => break,
+                RequestResult::Error | RequestResult::Timeout => return,
             }
         }
     }

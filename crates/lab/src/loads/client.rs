@@ -12,27 +12,27 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::{Wrong, sample};
-use crate::load::{Protocol, Question};
+use crate::load::{LoadProtocol, Question};
 use crate::tls;
 
 /// A connection to the server.
-pub(super) struct Client {
-    stream: Stream,
+pub(super) struct LoadClient {
+    stream: LoadStream,
     buffer: Vec<u8>,
 }
 
-enum Stream {
+enum LoadStream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
 /// The bytes between a client and a server, encrypted or not.
-pub(super) trait Duplex: AsyncRead + AsyncWrite + Unpin {}
-impl<S: AsyncRead + AsyncWrite + Unpin> Duplex for S {}
+pub(super) trait LoadTransport: AsyncRead + AsyncWrite + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Unpin> LoadTransport for S {}
 
 /// The result of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(super) enum RequestResult {
     /// The right answer.
     Hit,
     /// A wrong status or body, or a connection that failed.
@@ -43,7 +43,7 @@ pub(super) enum Reply {
 
 /// A request in bytes, and the expected answer.
 #[derive(Clone, Debug)]
-pub(super) struct Prepared {
+pub(super) struct PreparedRequest {
     pub(super) request: Vec<u8>,
     pub(super) body: Option<Vec<u8>>,
     pub(super) port: u16,
@@ -51,13 +51,17 @@ pub(super) struct Prepared {
     tls: Option<Arc<ClientConfig>>,
 }
 
-impl Prepared {
-    pub(super) fn new(question: &Question, port: u16, keep_alive: bool) -> Result<Prepared, Wrong> {
+impl PreparedRequest {
+    pub(super) fn new(
+        question: &Question,
+        port: u16,
+        keep_alive: bool,
+    ) -> Result<PreparedRequest, Wrong> {
         let tls = match question.protocol {
-            Protocol::Http => None,
-            Protocol::Https | Protocol::Http2 => Some(tls::plain_client("http/1.1")?),
+            LoadProtocol::Http => None,
+            LoadProtocol::Https | LoadProtocol::Http2 => Some(tls::plain_client("http/1.1")?),
         };
-        Ok(Prepared {
+        Ok(PreparedRequest {
             request: sample::request(question, port, keep_alive),
             body: question.body.clone(),
             port,
@@ -66,24 +70,24 @@ impl Prepared {
     }
 
     /// The same over TLS with these settings.
-    pub(super) fn with_tls(self, tls: Arc<ClientConfig>) -> Prepared {
-        Prepared { tls: Some(tls), ..self }
+    pub(super) fn with_tls(self, tls: Arc<ClientConfig>) -> PreparedRequest {
+        PreparedRequest { tls: Some(tls), ..self }
     }
 }
 
-impl Client {
-    pub(super) async fn connect(prepared: &Prepared) -> io::Result<Client> {
+impl LoadClient {
+    pub(super) async fn connect(prepared: &PreparedRequest) -> io::Result<LoadClient> {
         let stream = TcpStream::connect(("127.0.0.1", prepared.port)).await?;
         stream.set_nodelay(true)?;
         let stream = match &prepared.tls {
-            None => Stream::Plain(stream),
+            None => LoadStream::Plain(stream),
             Some(config) => {
                 let name = tls::server_name().map_err(io::Error::other)?;
                 let connector = TlsConnector::from(config.clone());
-                Stream::Tls(Box::new(connector.connect(name, stream).await?))
+                LoadStream::Tls(Box::new(connector.connect(name, stream).await?))
             }
         };
-        Ok(Client {
+        Ok(LoadClient {
             stream,
             buffer: Vec::with_capacity(64 * 1024),
         })
@@ -92,8 +96,8 @@ impl Client {
     /// The kind of the TLS handshake; `None` without TLS.
     pub(super) fn handshake(&self) -> Option<HandshakeKind> {
         match &self.stream {
-            Stream::Plain(_) => None,
-            Stream::Tls(stream) => stream.get_ref().1.handshake_kind(),
+            LoadStream::Plain(_) => None,
+            LoadStream::Tls(stream) => stream.get_ref().1.handshake_kind(),
         }
     }
 
@@ -109,28 +113,32 @@ impl Client {
     }
 
     /// The connection, for slow clients.
-    pub(super) fn stream(&mut self) -> &mut dyn Duplex {
+    pub(super) fn stream(&mut self) -> &mut dyn LoadTransport {
         match &mut self.stream {
-            Stream::Plain(stream) => stream,
-            Stream::Tls(stream) => stream.as_mut(),
+            LoadStream::Plain(stream) => stream,
+            LoadStream::Tls(stream) => stream.as_mut(),
         }
     }
 
     /// Sends the request and reads the whole answer. The connection can be used again only after a
     /// hit.
-    pub(super) async fn ask(&mut self, prepared: &Prepared, limit: Duration) -> Reply {
+    pub(super) async fn ask(
+        &mut self,
+        prepared: &PreparedRequest,
+        limit: Duration,
+    ) -> RequestResult {
         match timeout(limit, self.exchange(prepared)).await {
-            Ok(Ok(true)) => Reply::Hit,
-            Ok(_) => Reply::Error,
-            Err(_) => Reply::Timeout,
+            Ok(Ok(true)) => RequestResult::Hit,
+            Ok(_) => RequestResult::Error,
+            Err(_) => RequestResult::Timeout,
         }
     }
 
     /// Reads some bytes; 0 is the end, also where TLS does not announce it.
     async fn read(&mut self) -> io::Result<usize> {
         let read = match &mut self.stream {
-            Stream::Plain(stream) => stream.read_buf(&mut self.buffer).await,
-            Stream::Tls(stream) => stream.read_buf(&mut self.buffer).await,
+            LoadStream::Plain(stream) => stream.read_buf(&mut self.buffer).await,
+            LoadStream::Tls(stream) => stream.read_buf(&mut self.buffer).await,
         };
         match read {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
@@ -138,21 +146,21 @@ impl Client {
         }
     }
 
-    async fn exchange(&mut self, prepared: &Prepared) -> io::Result<bool> {
+    async fn exchange(&mut self, prepared: &PreparedRequest) -> io::Result<bool> {
         self.buffer.clear();
         self.stream().write_all(&prepared.request).await?;
         self.stream().flush().await?;
         loop {
-            if let Some(answer) = Received::parse(&self.buffer) {
+            if let Some(answer) = AnswerPositions::parse(&self.buffer) {
                 let right =
                     prepared.body.as_ref().is_none_or(|body| answer.has(&self.buffer, body));
                 return Ok(answer.status == 200 && right);
             }
             if self.read().await? == 0 {
                 // An answer without a length ends when the connection closes.
-                let answer = Received::parse_head(&self.buffer)
-                    .filter(|answer| answer.framing == Framing::Close);
-                let right = |answer: Received| {
+                let answer = AnswerPositions::parse_head(&self.buffer)
+                    .filter(|answer| answer.framing == AnswerFraming::Close);
+                let right = |answer: AnswerPositions| {
                     answer.status == 200
                         && prepared
                             .body
@@ -167,45 +175,47 @@ impl Client {
 
 /// Positions of an answer's parts in the received bytes.
 #[derive(Clone, Copy, Debug)]
-struct Received {
+struct AnswerPositions {
     status: u16,
     start: usize,
-    framing: Framing,
+    framing: AnswerFraming,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Framing {
+enum AnswerFraming {
     Length(usize),
     Chunked,
     Close,
 }
 
-impl Received {
+impl AnswerPositions {
     /// Parses an answer; `None` while it is incomplete.
-    fn parse(bytes: &[u8]) -> Option<Received> {
-        let answer = Received::parse_head(bytes)?;
+    fn parse(bytes: &[u8]) -> Option<AnswerPositions> {
+        let answer = AnswerPositions::parse_head(bytes)?;
         let body = &bytes[answer.start..];
         let whole = match answer.framing {
-            Framing::Length(length) => body.len() >= length,
-            Framing::Chunked => body.ends_with(b"0\r\n\r\n") && sample::unchunk(body).is_some(),
-            Framing::Close => false,
+            AnswerFraming::Length(length) => body.len() >= length,
+            AnswerFraming::Chunked => {
+                body.ends_with(b"0\r\n\r\n") && sample::unchunk(body).is_some()
+            }
+            AnswerFraming::Close => false,
         };
         whole.then_some(answer)
     }
 
-    fn parse_head(bytes: &[u8]) -> Option<Received> {
+    fn parse_head(bytes: &[u8]) -> Option<AnswerPositions> {
         let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
         let head = std::str::from_utf8(&bytes[..end]).ok()?;
-        let mut framing = Framing::Close;
+        let mut framing = AnswerFraming::Close;
         for line in head.split("\r\n").skip(1) {
             let (name, value) = line.split_once(':')?;
             if name.eq_ignore_ascii_case("content-length") {
-                framing = Framing::Length(value.trim().parse().ok()?);
+                framing = AnswerFraming::Length(value.trim().parse().ok()?);
             } else if name.eq_ignore_ascii_case("transfer-encoding") {
-                framing = Framing::Chunked;
+                framing = AnswerFraming::Chunked;
             }
         }
-        Some(Received {
+        Some(AnswerPositions {
             status: head.split(' ').nth(1)?.parse().ok()?,
             start: end + 4,
             framing,
@@ -215,9 +225,9 @@ impl Received {
     fn has(&self, bytes: &[u8], body: &[u8]) -> bool {
         let found = &bytes[self.start..];
         match self.framing {
-            Framing::Length(length) => found[..length] == *body,
-            Framing::Chunked => sample::unchunk(found).is_some_and(|found| found == body),
-            Framing::Close => false,
+            AnswerFraming::Length(length) => found[..length] == *body,
+            AnswerFraming::Chunked => sample::unchunk(found).is_some_and(|found| found == body),
+            AnswerFraming::Close => false,
         }
     }
 }

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use super::client::{Client, Prepared, Reply};
+use super::client::{LoadClient, PreparedRequest, RequestResult};
 use super::{Measured, Wrong, on_a_loop};
 use crate::load::{Closed, Question, Slow};
 use crate::probes::memory;
 use crate::process;
 use crate::record::Figure;
-use crate::stack::Target;
+use crate::stack::LoadTarget;
 
 /// Time-out of an answer.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -31,13 +32,13 @@ pub(super) fn idle(
     roots: &[u32],
 ) -> Result<Measured, Wrong> {
     on_a_loop(async move {
-        let prepared = Prepared::new(question, port, true)?;
+        let prepared = PreparedRequest::new(question, port, true)?;
         let (mut crowd, mut errors) = (Vec::with_capacity(closed.connections), 0u64);
         for _ in 0..closed.connections {
-            let mut client = Client::connect(&prepared).await?;
+            let mut client = LoadClient::connect(&prepared).await?;
             match client.ask(&prepared, LIMIT).await {
-                Reply::Hit => crowd.push(client),
-                Reply::Error | Reply::Timeout => errors += 1,
+                RequestResult::Hit => crowd.push(client),
+                RequestResult::Error | RequestResult::Timeout => errors += 1,
             }
         }
         sleep(closed.time).await;
@@ -45,8 +46,8 @@ pub(super) fn idle(
         let mut hits = 0u64;
         for client in &mut crowd {
             match client.ask(&prepared, LIMIT).await {
-                Reply::Hit => hits += 1,
-                Reply::Error | Reply::Timeout => errors += 1,
+                RequestResult::Hit => hits += 1,
+                RequestResult::Error | RequestResult::Timeout => errors += 1,
             }
         }
         let mut figures = vec![(Figure::Hits, hits as f64), (Figure::Errors, errors as f64)];
@@ -75,30 +76,14 @@ pub(super) fn slow(
 ) -> Result<Measured, Wrong> {
     on_a_loop(async move {
         let end = Instant::now() + closed.time;
-        let prepared = Prepared::new(question, port, true)?;
+        let prepared = PreparedRequest::new(question, port, true)?;
         for _ in 0..closed.connections {
             tokio::task::spawn_local(dawdle(kind, prepared.clone(), end));
         }
         let tasks: Vec<_> = (0..BESIDE)
             .map(|_| tokio::task::spawn_local(behave(prepared.clone(), end)))
             .collect();
-        let (mut hits, mut errors) = (0u64, 0u64);
-        for task in tasks {
-            let counts = task.await.map_err(|error| Wrong(error.to_string()))?;
-            (hits, errors) = (hits + counts.0, errors + counts.1);
-        }
-        let seconds = closed.time.as_secs_f64();
-        Ok(Measured {
-            requests: hits,
-            seconds,
-            figures: [
-                (Figure::RequestsPerSecond, hits as f64 / seconds),
-                (Figure::Hits, hits as f64),
-                (Figure::Errors, errors as f64),
-            ]
-            .into(),
-            ..Measured::default()
-        })
+        count(tasks, closed.time).await
     })
 }
 
@@ -107,7 +92,7 @@ pub(super) fn slow(
 pub(super) fn reload(
     closed: Closed,
     question: &Question,
-    target: &Target,
+    target: &LoadTarget,
 ) -> Result<Measured, Wrong> {
     if target.reload.is_empty() {
         return Err(Wrong("this stack cannot reload by a signal".to_owned()));
@@ -115,8 +100,8 @@ pub(super) fn reload(
     let signals = target.reload.clone();
     on_a_loop(async move {
         let end = Instant::now() + closed.time;
-        let kept = Prepared::new(question, target.port, true)?;
-        let closing = Prepared::new(question, target.port, false)?;
+        let kept = PreparedRequest::new(question, target.port, true)?;
+        let closing = PreparedRequest::new(question, target.port, false)?;
         let tasks: Vec<_> = (0..closed.connections)
             .map(|number| {
                 let keeps = number.is_multiple_of(2);
@@ -128,35 +113,40 @@ pub(super) fn reload(
             sleep(RELOAD).await;
             signals.iter().for_each(|(pid, signal)| process::signal(*pid, *signal));
         }
-        let (mut hits, mut errors) = (0u64, 0u64);
-        for task in tasks {
-            let counts = task.await.map_err(|error| Wrong(error.to_string()))?;
-            (hits, errors) = (hits + counts.0, errors + counts.1);
-        }
-        let seconds = closed.time.as_secs_f64();
-        Ok(Measured {
-            requests: hits,
-            seconds,
-            figures: [
-                (Figure::RequestsPerSecond, hits as f64 / seconds),
-                (Figure::Hits, hits as f64),
-                (Figure::Errors, errors as f64),
-            ]
-            .into(),
-            ..Measured::default()
-        })
+        count(tasks, closed.time).await
+    })
+}
+
+/// The figures of clients that return their right and wrong answers, after `time`.
+async fn count(tasks: Vec<JoinHandle<(u64, u64)>>, time: Duration) -> Result<Measured, Wrong> {
+    let (mut hits, mut errors) = (0u64, 0u64);
+    for task in tasks {
+        let counts = task.await.map_err(|error| Wrong(error.to_string()))?;
+        (hits, errors) = (hits + counts.0, errors + counts.1);
+    }
+    let seconds = time.as_secs_f64();
+    Ok(Measured {
+        requests: hits,
+        seconds,
+        figures: [
+            (Figure::RequestsPerSecond, hits as f64 / seconds),
+            (Figure::Hits, hits as f64),
+            (Figure::Errors, errors as f64),
+        ]
+        .into(),
+        ..Measured::default()
     })
 }
 
 /// Asks, and once more on a new connection where the server has closed a kept one between two
 /// requests, as a browser does.
-async fn behave_or_come_anew(prepared: Prepared, keeps: bool, end: Instant) -> (u64, u64) {
+async fn behave_or_come_anew(prepared: PreparedRequest, keeps: bool, end: Instant) -> (u64, u64) {
     let (mut hits, mut errors, mut client) = (0, 0, None);
     while Instant::now() < end {
         let was_kept = client.is_some();
         let connection = match client.take() {
             Some(connection) => Ok(connection),
-            None => Client::connect(&prepared).await,
+            None => LoadClient::connect(&prepared).await,
         };
         let Ok(mut connection) = connection else {
             errors += 1;
@@ -164,24 +154,24 @@ async fn behave_or_come_anew(prepared: Prepared, keeps: bool, end: Instant) -> (
             continue;
         };
         match connection.ask(&prepared, LIMIT).await {
-            Reply::Hit => {
+            RequestResult::Hit => {
                 hits += 1;
                 client = keeps.then_some(connection);
             }
-            Reply::Error if was_kept && connection.got_nothing() => {}
-            Reply::Error | Reply::Timeout => errors += 1,
+            RequestResult::Error if was_kept && connection.got_nothing() => {}
+            RequestResult::Error | RequestResult::Timeout => errors += 1,
         }
     }
     (hits, errors)
 }
 
-async fn behave(prepared: Prepared, end: Instant) -> (u64, u64) {
+async fn behave(prepared: PreparedRequest, end: Instant) -> (u64, u64) {
     let (mut hits, mut errors, mut client) = (0, 0, None);
     while Instant::now() < end {
         let left = end.saturating_duration_since(Instant::now());
         let mut connection = match client.take() {
             Some(connection) => connection,
-            None => match tokio::time::timeout(left, Client::connect(&prepared)).await {
+            None => match tokio::time::timeout(left, LoadClient::connect(&prepared)).await {
                 Ok(Ok(connection)) => connection,
                 Ok(Err(_)) => {
                     errors += 1;
@@ -192,23 +182,23 @@ async fn behave(prepared: Prepared, end: Instant) -> (u64, u64) {
             },
         };
         match connection.ask(&prepared, left).await {
-            Reply::Hit => {
+            RequestResult::Hit => {
                 hits += 1;
                 client = Some(connection);
             }
             // The load has ended before the answer.
-            Reply::Timeout => break,
-            Reply::Error => errors += 1,
+            RequestResult::Timeout => break,
+            RequestResult::Error => errors += 1,
         }
     }
     (hits, errors)
 }
 
 /// Repeats a slow client until the end: servers may close its connection.
-async fn dawdle(kind: Slow, prepared: Prepared, end: Instant) {
+async fn dawdle(kind: Slow, prepared: PreparedRequest, end: Instant) {
     let request = &prepared.request;
     while Instant::now() < end {
-        if let Ok(mut client) = Client::connect(&prepared).await {
+        if let Ok(mut client) = LoadClient::connect(&prepared).await {
             // The server decides about the answer.
             let _ = match kind {
                 Slow::Head => slow_head(&mut client, request, end).await,
@@ -220,7 +210,7 @@ async fn dawdle(kind: Slow, prepared: Prepared, end: Instant) {
     }
 }
 
-async fn slow_head(client: &mut Client, request: &[u8], end: Instant) -> std::io::Result<()> {
+async fn slow_head(client: &mut LoadClient, request: &[u8], end: Instant) -> std::io::Result<()> {
     for byte in request {
         if Instant::now() >= end {
             break;
@@ -231,7 +221,7 @@ async fn slow_head(client: &mut Client, request: &[u8], end: Instant) -> std::io
     Ok(())
 }
 
-async fn slow_body(client: &mut Client, request: &[u8], end: Instant) -> std::io::Result<()> {
+async fn slow_body(client: &mut LoadClient, request: &[u8], end: Instant) -> std::io::Result<()> {
     let head = String::from_utf8_lossy(request).replacen("GET ", "POST ", 1);
     let head = head.trim_end().to_owned()
         + "\r\nContent-Type: text/plain\r\nContent-Length: 100000\r\n\r\n";
@@ -243,7 +233,7 @@ async fn slow_body(client: &mut Client, request: &[u8], end: Instant) -> std::io
     Ok(())
 }
 
-async fn slow_reader(client: &mut Client, request: &[u8], end: Instant) -> std::io::Result<()> {
+async fn slow_reader(client: &mut LoadClient, request: &[u8], end: Instant) -> std::io::Result<()> {
     client.stream().write_all(request).await?;
     let mut some = [0; 512];
     while Instant::now() < end && client.stream().read(&mut some).await? > 0 {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{Measured, Wrong, aborted, is_aborted};
 use crate::environment::Temporary;
-use crate::load::{Bench, Closed, Protocol, Question};
+use crate::load::{AbRun, Closed, LoadProtocol, Question};
 use crate::process::{TICKS_PER_SECOND, find, own_ticks};
 use crate::record::Figure;
 use crate::tls;
@@ -92,7 +92,7 @@ pub(crate) fn wrk_measured(
 
 /// Runs ab. `-l` accepts answers of different lengths, since a page may contain its own duration;
 /// the sample checks the length.
-pub(super) fn ab(bench: Bench, question: &Question, port: u16) -> Result<Measured, Wrong> {
+pub(super) fn ab(bench: AbRun, question: &Question, port: u16) -> Result<Measured, Wrong> {
     let mut command = program("ab")?;
     // `-t` sets `-n` as well, so it must come first.
     command.args(["-q", "-l", "-s", "30"]);
@@ -153,10 +153,10 @@ pub(super) fn h2load(
         .arg(format!("--ciphers={}", tls::CIPHERS_OF_1_2))
         .arg(format!("--groups={}", tls::GROUP));
     match question.protocol {
-        Protocol::Http | Protocol::Https => command.arg("--h1"),
-        Protocol::Http2 => command.arg("--npn-list=h2"),
+        LoadProtocol::Http | LoadProtocol::Https => command.arg("--h1"),
+        LoadProtocol::Http2 => command.arg("--npn-list=h2"),
     };
-    if question.protocol != Protocol::Http {
+    if question.protocol != LoadProtocol::Http {
         command.arg(format!("--connect-to=127.0.0.1:{port}"));
     }
     add_fields(&mut command, question);
@@ -171,7 +171,7 @@ pub(super) fn h2load(
             return Err(Wrong(format!("{} {label}", count_of(counts, label))));
         }
     }
-    if question.protocol == Protocol::Http2
+    if question.protocol == LoadProtocol::Http2
         && line_of(&ran.output, "Application protocol: ") != "h2"
     {
         return Err(Wrong("the server does not speak HTTP/2".to_owned()));
@@ -300,8 +300,8 @@ fn run(command: &mut Command) -> Result<Ran, Wrong> {
 
 fn url(question: &Question, port: u16) -> String {
     match question.protocol {
-        Protocol::Http => format!("http://127.0.0.1:{port}{}", question.path),
-        Protocol::Https | Protocol::Http2 => {
+        LoadProtocol::Http => format!("http://127.0.0.1:{port}{}", question.path),
+        LoadProtocol::Https | LoadProtocol::Http2 => {
             format!("https://{}:{port}{}", tls::HOST, question.path)
         }
     }

@@ -3,23 +3,27 @@
 
 use std::time::{Duration, Instant};
 
-use super::client::{Client, Prepared, Reply};
+use super::client::{LoadClient, PreparedRequest, RequestResult};
 use super::{Measured, Wrong, on_a_loop};
 use crate::environment::{FOLDER_FILE, folder_path};
 use crate::load::Question;
 use crate::probes::pss;
 use crate::record::Figure;
-use crate::stack::Target;
+use crate::stack::LoadTarget;
 
-/// How long an answer may take.
+/// The time that an answer may take.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Asks for the file in each of `count` folders over one connection, twice.
-pub(super) fn put(count: usize, question: &Question, target: &Target) -> Result<Measured, Wrong> {
+pub(super) fn put(
+    count: usize,
+    question: &Question,
+    target: &LoadTarget,
+) -> Result<Measured, Wrong> {
     let port = target.port;
     let before = pss(&target.roots);
     let mut measured = on_a_loop(async move {
-        let mut client = Client::connect(&Prepared::new(question, port, true)?).await?;
+        let mut client = LoadClient::connect(&PreparedRequest::new(question, port, true)?).await?;
         let began = Instant::now();
         let first = visit(&mut client, count, question, port).await?;
         let second = visit(&mut client, count, question, port).await?;
@@ -43,18 +47,18 @@ pub(super) fn put(count: usize, question: &Question, target: &Target) -> Result<
 }
 
 /// One pass over all folders.
-struct Pass {
+struct FolderPass {
     /// Microseconds of a request.
     mean: f64,
     longest: Duration,
 }
 
 async fn visit(
-    client: &mut Client,
+    client: &mut LoadClient,
     count: usize,
     question: &Question,
     port: u16,
-) -> Result<Pass, Wrong> {
+) -> Result<FolderPass, Wrong> {
     let (began, mut longest) = (Instant::now(), Duration::ZERO);
     for number in 0..count {
         let question = Question {
@@ -63,13 +67,17 @@ async fn visit(
             ..question.clone()
         };
         let asked = Instant::now();
-        match client.ask(&Prepared::new(&question, port, true)?, LIMIT).await {
-            Reply::Hit => longest = longest.max(asked.elapsed()),
-            Reply::Error => return Err(Wrong(format!("{}: a wrong answer", question.path))),
-            Reply::Timeout => return Err(Wrong(format!("{}: no answer in time", question.path))),
+        match client.ask(&PreparedRequest::new(&question, port, true)?, LIMIT).await {
+            RequestResult::Hit => longest = longest.max(asked.elapsed()),
+            RequestResult::Error => {
+                return Err(Wrong(format!("{}: a wrong answer", question.path)));
+            }
+            RequestResult::Timeout => {
+                return Err(Wrong(format!("{}: no answer in time", question.path)));
+            }
         }
     }
-    Ok(Pass {
+    Ok(FolderPass {
         mean: began.elapsed().as_secs_f64() * 1e6 / count.max(1) as f64,
         longest,
     })

@@ -7,9 +7,9 @@ use rustls::HandshakeKind;
 use rustls::client::Resumption;
 use tokio::time::{Instant, timeout};
 
-use super::client::{Client, Prepared, Reply};
+use super::client::{LoadClient, PreparedRequest, RequestResult};
 use super::{Measured, Wrong, on_a_loop};
-use crate::load::{Closed, Handshake, Question};
+use crate::load::{Closed, Question, TlsHandshake};
 use crate::record::Figure;
 use crate::tls::{self, Signature};
 
@@ -20,14 +20,14 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// be of the wanted kind.
 pub(super) fn put(
     closed: Closed,
-    kind: Handshake,
+    kind: TlsHandshake,
     question: &Question,
     port: u16,
 ) -> Result<Measured, Wrong> {
     on_a_loop(async move {
         let began = Instant::now();
         let end = began + closed.time;
-        let prepared = Prepared::new(question, port, false)?;
+        let prepared = PreparedRequest::new(question, port, false)?;
         let clients: Result<Vec<_>, Wrong> =
             (0..closed.connections).map(|_| with_tickets_for(kind, &prepared)).collect();
         let tasks: Vec<_> = clients?
@@ -50,17 +50,24 @@ pub(super) fn put(
 
 /// A client with a store of tickets for itself where connections are resumed: no other client uses
 /// up its tickets.
-fn with_tickets_for(kind: Handshake, prepared: &Prepared) -> Result<Prepared, Wrong> {
+fn with_tickets_for(
+    kind: TlsHandshake,
+    prepared: &PreparedRequest,
+) -> Result<PreparedRequest, Wrong> {
     let mut config = tls::client("http/1.1", Signature::Ignored)?;
-    if kind == Handshake::Full {
+    if kind == TlsHandshake::Full {
         config.resumption = Resumption::disabled();
     }
     Ok(prepared.clone().with_tls(Arc::new(config)))
 }
 
 /// Connects again and again; returns the number of connections of the wanted kind.
-async fn shake_hands(prepared: Prepared, kind: Handshake, end: Instant) -> Result<u64, Wrong> {
-    if kind == Handshake::Resumed {
+async fn shake_hands(
+    prepared: PreparedRequest,
+    kind: TlsHandshake,
+    end: Instant,
+) -> Result<u64, Wrong> {
+    if kind == TlsHandshake::Resumed {
         // The first connection brings the ticket for the second.
         connect(&prepared).await?;
     }
@@ -68,8 +75,8 @@ async fn shake_hands(prepared: Prepared, kind: Handshake, end: Instant) -> Resul
     while Instant::now() < end {
         let found = connect(&prepared).await?;
         let is_wanted = match kind {
-            Handshake::Full => found == Some(HandshakeKind::Full),
-            Handshake::Resumed => found == Some(HandshakeKind::Resumed),
+            TlsHandshake::Full => found == Some(HandshakeKind::Full),
+            TlsHandshake::Resumed => found == Some(HandshakeKind::Resumed),
         };
         if !is_wanted {
             return Err(Wrong(format!("a handshake of kind {found:?} instead of {kind:?}")));
@@ -79,13 +86,15 @@ async fn shake_hands(prepared: Prepared, kind: Handshake, end: Instant) -> Resul
     Ok(count)
 }
 
-async fn connect(prepared: &Prepared) -> Result<Option<HandshakeKind>, Wrong> {
-    let connected = timeout(LIMIT, Client::connect(prepared)).await;
+async fn connect(prepared: &PreparedRequest) -> Result<Option<HandshakeKind>, Wrong> {
+    let connected = timeout(LIMIT, LoadClient::connect(prepared)).await;
     let mut client = connected.map_err(|_| Wrong("no handshake in time".to_owned()))??;
     match client.ask(prepared, LIMIT).await {
-        Reply::Hit => {}
-        Reply::Error => return Err(Wrong("a wrong answer after a handshake".to_owned())),
-        Reply::Timeout => return Err(Wrong("no answer in time after a handshake".to_owned())),
+        RequestResult::Hit => {}
+        RequestResult::Error => return Err(Wrong("a wrong answer after a handshake".to_owned())),
+        RequestResult::Timeout => {
+            return Err(Wrong("no answer in time after a handshake".to_owned()));
+        }
     }
     let kind = client.handshake();
     // The server closes first, so that its port and not ours waits (TIME_WAIT).

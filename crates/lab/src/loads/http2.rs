@@ -1,24 +1,29 @@
 //! Single requests over HTTP/2, whose answers are compared byte for byte.
 
 use std::net::TcpStream;
+use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Request};
 use tokio_rustls::TlsConnector;
 
-use super::Wrong;
-use super::sample::{Answer, LARGEST, TIMEOUT, host};
+use super::sample::{DecodedResponse, LARGEST, host};
+use super::{NO_ANSWER, Wrong};
 use crate::load::Question;
 use crate::tls;
 
 /// Sends the request over TLS on this connection.
-pub(super) fn ask(question: &Question, stream: TcpStream) -> Result<Answer, Wrong> {
+pub(super) fn ask(
+    timeout: Duration,
+    question: &Question,
+    stream: TcpStream,
+) -> Result<DecodedResponse, Wrong> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let answer =
-        runtime.block_on(async { tokio::time::timeout(TIMEOUT, exchange(question, stream)).await });
-    answer.map_err(|_| Wrong("no answer in time".to_owned()))?
+        runtime.block_on(async { tokio::time::timeout(timeout, exchange(question, stream)).await });
+    answer.map_err(|_| Wrong(NO_ANSWER.to_owned()))?
 }
 
-async fn exchange(question: &Question, stream: TcpStream) -> Result<Answer, Wrong> {
+async fn exchange(question: &Question, stream: TcpStream) -> Result<DecodedResponse, Wrong> {
     let port = stream.peer_addr()?.port();
     stream.set_nonblocking(true)?;
     let stream = tokio::net::TcpStream::from_std(stream)?;
@@ -45,7 +50,7 @@ async fn exchange(question: &Question, stream: TcpStream) -> Result<Answer, Wron
     let fields = head.headers.iter().map(|(name, value)| {
         (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
     });
-    Ok(Answer {
+    Ok(DecodedResponse {
         status: head.status.as_u16(),
         fields: fields.collect(),
         body,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use tokio::time::{Instant, sleep_until};
 
-use super::client::{Client, Prepared, Reply};
+use super::client::{LoadClient, PreparedRequest, RequestResult};
 use super::{Measured, Wrong, on_a_loop};
 use crate::load::{Open, Question};
 use crate::record::Figure;
@@ -23,9 +23,9 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// The histogram's largest value, in microseconds. Longer waits count as this.
 const LONGEST: u64 = 600_000_000;
 
-struct Shared {
+struct OpenLoopState {
     open: Open,
-    prepared: Prepared,
+    prepared: PreparedRequest,
     began: Instant,
     next: Cell<u64>,
     hits: Cell<u64>,
@@ -42,9 +42,9 @@ pub(super) fn put(open: Open, question: &Question, port: u16) -> Result<Measured
 /// Runs the load on the present event loop.
 pub(super) async fn run(open: Open, question: &Question, port: u16) -> Result<Measured, Wrong> {
     let latency = Histogram::new_with_max(LONGEST, 3).map_err(|error| Wrong(error.to_string()))?;
-    let shared = Rc::new(Shared {
+    let shared = Rc::new(OpenLoopState {
         open,
-        prepared: Prepared::new(question, port, true)?,
+        prepared: PreparedRequest::new(question, port, true)?,
         began: Instant::now(),
         next: Cell::new(0),
         hits: Cell::new(0),
@@ -78,7 +78,7 @@ pub(super) async fn run(open: Open, question: &Question, port: u16) -> Result<Me
     })
 }
 
-async fn ask_in_turn(shared: Rc<Shared>) {
+async fn ask_in_turn(shared: Rc<OpenLoopState>) {
     let mut client = None;
     loop {
         let number = shared.next.replace(shared.next.get() + 1);
@@ -90,7 +90,7 @@ async fn ask_in_turn(shared: Rc<Shared>) {
         sleep_until(due).await;
         let mut connection = match client.take() {
             Some(connection) => connection,
-            None => match Client::connect(&shared.prepared).await {
+            None => match LoadClient::connect(&shared.prepared).await {
                 Ok(connection) => connection,
                 Err(_) => {
                     shared.errors.set(shared.errors.get() + 1);
@@ -101,12 +101,12 @@ async fn ask_in_turn(shared: Rc<Shared>) {
         let reply = connection.ask(&shared.prepared, LIMIT).await;
         let waited = due.elapsed();
         let counter = match reply {
-            Reply::Hit => &shared.hits,
-            Reply::Error => &shared.errors,
-            Reply::Timeout => &shared.timeouts,
+            RequestResult::Hit => &shared.hits,
+            RequestResult::Error => &shared.errors,
+            RequestResult::Timeout => &shared.timeouts,
         };
         counter.set(counter.get() + 1);
-        if reply == Reply::Hit {
+        if reply == RequestResult::Hit {
             client = Some(connection);
         }
         // A request without an answer counts with the time for which it waited.

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::client::{Client, Prepared, Reply};
+use super::client::{LoadClient, PreparedRequest, RequestResult};
 use super::{Measured, Wrong, on_a_loop};
 use crate::load::{Question, Ramp};
 use crate::record::Figure;
 
-struct Shared {
+struct RampState {
     ramp: Ramp,
-    prepared: Prepared,
+    prepared: PreparedRequest,
     began: Instant,
     counts: [Cell<u64>; 3],
     /// Second by second: hits, errors, time-outs.
@@ -23,9 +23,9 @@ struct Shared {
 
 pub(super) fn put(ramp: Ramp, question: &Question, port: u16) -> Result<Measured, Wrong> {
     on_a_loop(async move {
-        let shared = Rc::new(Shared {
+        let shared = Rc::new(RampState {
             ramp,
-            prepared: Prepared::new(question, port, ramp.keeps)?,
+            prepared: PreparedRequest::new(question, port, ramp.keeps)?,
             began: Instant::now(),
             counts: Default::default(),
             seconds: RefCell::default(),
@@ -75,7 +75,7 @@ pub(super) fn put(ramp: Ramp, question: &Question, port: u16) -> Result<Measured
     })
 }
 
-impl Shared {
+impl RampState {
     fn count(&self, at: usize) {
         self.counts[at].set(self.counts[at].get() + 1);
         let mut seconds = self.seconds.borrow_mut();
@@ -95,7 +95,7 @@ fn clients_at(ramp: &Ramp, seconds: f64) -> f64 {
 
 /// Runs one client from the moment at which the ramp reaches its number until the end. A request
 /// without an answer by then is not counted, unless its own time-out has passed.
-async fn come_and_stay(shared: Rc<Shared>, number: usize) {
+async fn come_and_stay(shared: Rc<RampState>, number: usize) {
     let ramp = &shared.ramp;
     let share = number as f64 / (ramp.clients.saturating_sub(1).max(1)) as f64;
     sleep_until(shared.began + ramp.time.mul_f64(share)).await;
@@ -108,37 +108,37 @@ async fn come_and_stay(shared: Rc<Shared>, number: usize) {
         // The server has closed a kept connection between two requests.
         let Some(reply) = reply else { continue };
         let at = match reply {
-            Reply::Hit => 0,
-            Reply::Error => 1,
-            Reply::Timeout => 2,
+            RequestResult::Hit => 0,
+            RequestResult::Error => 1,
+            RequestResult::Timeout => 2,
         };
         shared.count(at);
         match reply {
-            Reply::Hit => tokio::time::sleep(ramp.reads).await,
+            RequestResult::Hit => tokio::time::sleep(ramp.reads).await,
             // A refused connection is not retried at once.
-            Reply::Error => tokio::time::sleep(PAUSE).await,
-            Reply::Timeout => {}
+            RequestResult::Error => tokio::time::sleep(PAUSE).await,
+            RequestResult::Timeout => {}
         }
     }
 }
 
 /// Asks once, on the kept connection if there is one. `None` where that one was closed.
-async fn ask(shared: &Shared, kept: &mut Option<Client>) -> Option<Reply> {
+async fn ask(shared: &RampState, kept: &mut Option<LoadClient>) -> Option<RequestResult> {
     let limit = shared.ramp.timeout;
     let was_kept = kept.is_some();
     let mut client = match kept.take() {
         Some(client) => client,
-        None => match timeout(limit, Client::connect(&shared.prepared)).await {
+        None => match timeout(limit, LoadClient::connect(&shared.prepared)).await {
             Ok(Ok(client)) => client,
-            Ok(Err(_)) => return Some(Reply::Error),
-            Err(_) => return Some(Reply::Timeout),
+            Ok(Err(_)) => return Some(RequestResult::Error),
+            Err(_) => return Some(RequestResult::Timeout),
         },
     };
     let reply = client.ask(&shared.prepared, limit).await;
-    if reply == Reply::Error && was_kept && client.got_nothing() {
+    if reply == RequestResult::Error && was_kept && client.got_nothing() {
         return None;
     }
-    *kept = Some(client).filter(|_| shared.ramp.keeps && reply == Reply::Hit);
+    *kept = Some(client).filter(|_| shared.ramp.keeps && reply == RequestResult::Hit);
     Some(reply)
 }
 
@@ -148,17 +148,17 @@ async fn recover(ramp: Ramp, question: &Question, port: u16) -> Result<Option<Du
     if ramp.recovery.is_zero() {
         return Ok(None);
     }
-    let prepared = Prepared::new(question, port, false)?;
+    let prepared = PreparedRequest::new(question, port, false)?;
     let began = Instant::now();
     let (mut good, mut since) = (0, Duration::ZERO);
     while began.elapsed() < ramp.recovery {
         let asked = began.elapsed();
         let left = ramp.recovery.saturating_sub(asked).max(PAUSE);
         let answered = timeout(left, async {
-            let mut client = Client::connect(&prepared).await.ok()?;
+            let mut client = LoadClient::connect(&prepared).await.ok()?;
             Some(client.ask(&prepared, left).await)
         });
-        if answered.await == Ok(Some(Reply::Hit)) {
+        if answered.await == Ok(Some(RequestResult::Hit)) {
             since = if good == 0 { began.elapsed() } else { since };
             good += 1;
         } else {

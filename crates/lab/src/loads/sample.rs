@@ -7,12 +7,12 @@ use std::time::Duration;
 use rustls::ClientConnection;
 
 use super::{Wrong, http2};
-use crate::load::{Protocol, Question};
+use crate::load::{LoadProtocol, Question};
 use crate::tls::{self, plain_client, server_name};
 
 /// A response with its transfer coding removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct DecodedResponse {
     /// The status code.
     pub status: u16,
     /// Field lines: names in lower case, values.
@@ -22,12 +22,16 @@ pub struct Answer {
 }
 
 /// Time-out of an answer.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The largest answer that is read, in bytes.
 pub(super) const LARGEST: u64 = 256 << 20;
 
 /// Sends `count` requests, each on a new connection. Every status must be 200, every body as
 /// expected.
+///
+/// # Errors
+///
+/// The first answer that differs, or a connection that failed.
 pub fn check(question: &Question, port: u16, count: usize) -> Result<(), Wrong> {
     for _ in 0..count {
         let answer = ask(question, port)?;
@@ -44,18 +48,35 @@ pub fn check(question: &Question, port: u16, count: usize) -> Result<(), Wrong> 
 }
 
 /// Sends one request on a new connection.
-pub fn ask(question: &Question, port: u16) -> Result<Answer, Wrong> {
-    let mut stream = TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), TIMEOUT)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
+///
+/// # Errors
+///
+/// The connection failed, or the answer is no HTTP.
+pub fn ask(question: &Question, port: u16) -> Result<DecodedResponse, Wrong> {
+    ask_within(TIMEOUT, question, port)
+}
+
+/// Sends one request on a new connection, and gives the answer up when nothing comes for `timeout`.
+///
+/// # Errors
+///
+/// The connection failed or took too long, or the answer is no HTTP.
+pub fn ask_within(
+    timeout: Duration,
+    question: &Question,
+    port: u16,
+) -> Result<DecodedResponse, Wrong> {
+    let mut stream = TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
     let bytes = match question.protocol {
-        Protocol::Http => exchange(&mut stream, question, port)?,
-        Protocol::Https => {
+        LoadProtocol::Http => exchange(&mut stream, question, port)?,
+        LoadProtocol::Https => {
             let connection = ClientConnection::new(plain_client("http/1.1")?, server_name()?);
             let mut connection = connection.map_err(|error| Wrong(format!("TLS: {error}")))?;
             exchange(&mut rustls::Stream::new(&mut connection, &mut stream), question, port)?
         }
-        Protocol::Http2 => return http2::ask(question, stream),
+        LoadProtocol::Http2 => return http2::ask(timeout, question, stream),
     };
     parse(&bytes).ok_or_else(|| {
         Wrong(format!(
@@ -83,8 +104,8 @@ fn exchange(
 /// The Host field.
 pub(super) fn host(question: &Question, port: u16) -> String {
     question.host.clone().unwrap_or_else(|| match question.protocol {
-        Protocol::Http => format!("127.0.0.1:{port}"),
-        Protocol::Https | Protocol::Http2 => format!("{}:{port}", tls::HOST),
+        LoadProtocol::Http => format!("127.0.0.1:{port}"),
+        LoadProtocol::Https | LoadProtocol::Http2 => format!("{}:{port}", tls::HOST),
     })
 }
 
@@ -106,7 +127,7 @@ pub fn request(question: &Question, port: u16, keep_alive: bool) -> Vec<u8> {
     text.into_bytes()
 }
 
-fn parse(bytes: &[u8]) -> Option<Answer> {
+fn parse(bytes: &[u8]) -> Option<DecodedResponse> {
     let end = find(bytes, b"\r\n\r\n")?;
     let head = std::str::from_utf8(&bytes[..end]).ok()?;
     let mut lines = head.split("\r\n");
@@ -124,7 +145,7 @@ fn parse(bytes: &[u8]) -> Option<Answer> {
         (_, Some(length)) => rest.get(..length.parse().ok()?)?.to_vec(),
         _ => rest.to_vec(),
     };
-    Some(Answer { status, fields, body })
+    Some(DecodedResponse { status, fields, body })
 }
 
 /// Decodes a chunked body (RFC 9112 §7.1); `None` where it is incomplete.

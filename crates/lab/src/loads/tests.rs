@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::load::{Bench, Busy, Closed, Open, Ramp, Slow};
+use crate::load::{AbRun, Busy, Closed, Open, Ramp, Slow};
 
 /// A server that takes `delay(n)` for its n-th answer, a thread for each connection.
 struct Server {
@@ -61,8 +61,8 @@ fn question() -> Question {
     }
 }
 
-fn target(port: u16) -> Target {
-    Target { port, ..Target::default() }
+fn target(port: u16) -> LoadTarget {
+    LoadTarget { port, ..LoadTarget::default() }
 }
 
 /// Repeats a test of measurements, because a busy machine may spoil any of them. The test fails if
@@ -124,7 +124,7 @@ fn a_bench_ends_in_time() {
     }
     measure(|| {
         let server = server(|_| Duration::from_millis(20));
-        let bench = Bench {
+        let bench = AbRun {
             requests: 100_000,
             concurrency: 2,
             keep_alive: true,
@@ -263,7 +263,7 @@ fn idle_connections_stay_good() {
         let measured = put(
             &Load::Idle(closed),
             &question(),
-            &Target {
+            &LoadTarget {
                 roots: vec![std::process::id()],
                 ..target(server.port)
             },
@@ -306,7 +306,7 @@ fn reloading_is_watched_by_kept_and_new_connections() {
         let nobody = put(&Load::Reload(closed), &question(), &target(server.port));
         assert!(nobody.unwrap_err().to_string().contains("cannot reload"));
         // The test's own process takes no notice of SIGURG, so nothing may go wrong.
-        let reloading = Target {
+        let reloading = LoadTarget {
             reload: vec![(std::process::id(), rustix::process::Signal::URG)],
             ..target(server.port)
         };

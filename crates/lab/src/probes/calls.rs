@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::load::{Bench, Load, Question};
+use crate::load::{AbRun, Load, Question};
 use crate::loads::{self, Wrong};
 use crate::process::{find, tree};
-use crate::stack::Target;
+use crate::stack::LoadTarget;
 
 /// Requests while strace counts. Traced servers are slow, and the counts hardly vary.
 const REQUESTS: u64 = 500;
@@ -17,7 +17,11 @@ const REQUESTS: u64 = 500;
 const SETTLE: Duration = Duration::from_millis(700);
 
 /// Counts calls per request by name, over all processes of the target.
-pub fn count(question: &Question, target: &Target) -> Result<BTreeMap<String, f64>, Wrong> {
+///
+/// # Errors
+///
+/// strace is not installed or cannot attach, or an answer is wrong.
+pub fn count(question: &Question, target: &LoadTarget) -> Result<BTreeMap<String, f64>, Wrong> {
     let strace = find(&["strace"]).ok_or_else(|| {
         Wrong("strace is not installed, so system calls are not counted".to_owned())
     })?;
@@ -32,7 +36,7 @@ pub fn count(question: &Question, target: &Target) -> Result<BTreeMap<String, f6
         .stderr(Stdio::piped())
         .spawn()?;
     std::thread::sleep(SETTLE);
-    let bench = Bench {
+    let bench = AbRun {
         requests: REQUESTS,
         concurrency: 4,
         keep_alive: true,

@@ -24,6 +24,10 @@ const V1: &str = "/sys/fs/cgroup/memory";
 impl Limit {
     /// Creates a group with a limit in bytes, and so many bytes of swap besides where the kernel
     /// counts it. The error is a message for people.
+    ///
+    /// # Errors
+    ///
+    /// A message for people: there are no control groups, or this user may not make one.
     pub fn new(bytes: u64, swap: u64) -> Result<Limit, String> {
         let (version, top) = match available() {
             Some(found) => found,
@@ -68,6 +72,10 @@ impl Limit {
 
     /// Moves this process into the group while `start` runs, so that all started programs are
     /// limited from their first byte.
+    ///
+    /// # Errors
+    ///
+    /// A message for people: this process cannot enter or leave the group.
     pub fn within<T>(&self, start: impl FnOnce() -> T) -> Result<T, String> {
         let enter =
             |folder: &Path| fs::write(folder.join("cgroup.procs"), std::process::id().to_string());

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::text::{number, remarks, title, with_unit};
-use crate::record::{Cell, Figure, Outcome, Run};
+use crate::record::{Cell, Figure, Run, StackOutcome};
 use crate::statistics::{compare, median, ratios};
 
 /// The ratios of two stacks in all rounds.
@@ -22,7 +22,7 @@ const LEAST_ROUNDS: usize = 6;
 
 impl Ratio {
     /// `None` where no round counts for both stacks.
-    fn of(outcome: &Outcome, base: &Outcome, figure: Figure) -> Option<Ratio> {
+    fn of(outcome: &StackOutcome, base: &StackOutcome, figure: Figure) -> Option<Ratio> {
         let found = compare(outcome, base, figure)?;
         let rounds = ratios(outcome, base, figure);
         let least = rounds.iter().copied().fold(f64::INFINITY, f64::min);

@@ -6,7 +6,7 @@ use super::chart::{escape, short};
 use super::charts::colour;
 use super::text::shown;
 use super::verdict::charts;
-use crate::record::{Cell, Figure, Outcome, Run};
+use crate::record::{Cell, Figure, Run, StackOutcome};
 use crate::statistics::median;
 
 /// Panels side by side.
@@ -182,7 +182,7 @@ fn cut(title: &str) -> String {
     title.chars().take(MOST - 1).chain(['…']).collect()
 }
 
-impl Outcome {
+impl StackOutcome {
     /// Whether the load generator was the limit in most of the rounds that count.
     pub(super) fn is_loader_bound(&self) -> bool {
         let bound = self.valid().filter(|round| round.loader_bound).count();

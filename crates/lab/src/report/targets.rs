@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use super::chart::escape;
 use super::text::{BASE, title};
-use crate::record::{Bound, Cell, Run, Target};
-use crate::statistics::{Comparison, compare, interval, median};
+use crate::record::{Bound, Cell, CellTarget, Run};
+use crate::statistics::{StackRatio, compare, interval, median};
 
 /// The state of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Standing {
     }
 }
 
-struct Row {
+struct TargetRow {
     what: String,
     against: String,
     bound: String,
@@ -45,14 +45,14 @@ struct Row {
 }
 
 /// The best of the compared stacks, and the ratio in the direction of the bound.
-fn measure<'r>(cell: &'r Cell, target: &Target) -> Option<(Option<&'r str>, Comparison)> {
+fn measure<'r>(cell: &'r Cell, target: &CellTarget) -> Option<(Option<&'r str>, StackRatio)> {
     let ours = cell.results.get(&target.ours)?;
     if target.against.is_empty() {
         let values = ours.values(target.figure);
         let (low, high) = interval(&values)?;
         let ratio = median(&values)?;
         let rounds = values.len();
-        return Some((None, Comparison { ratio, low, high, rounds }));
+        return Some((None, StackRatio { ratio, low, high, rounds }));
     }
     let others = cell.results.iter().filter(|(name, _)| target.against.contains(name));
     let medians = others.filter_map(|(name, outcome)| {
@@ -64,7 +64,7 @@ fn measure<'r>(cell: &'r Cell, target: &Target) -> Option<(Option<&'r str>, Comp
     let found = compare(ours, best, target.figure)?;
     let turned = match target.bound {
         Bound::AtLeast(_) => found,
-        Bound::AtMost(_) => Comparison {
+        Bound::AtMost(_) => StackRatio {
             ratio: 1.0 / found.ratio,
             low: 1.0 / found.high,
             high: 1.0 / found.low,
@@ -74,7 +74,7 @@ fn measure<'r>(cell: &'r Cell, target: &Target) -> Option<(Option<&'r str>, Comp
     Some((Some(name), turned))
 }
 
-fn standing(bound: Bound, found: &Comparison) -> Standing {
+fn standing(bound: Bound, found: &StackRatio) -> Standing {
     let (all_good, all_bad) = match bound {
         Bound::AtLeast(least) => (found.low >= least, found.high < least),
         Bound::AtMost(most) => (found.high <= most, found.low > most),
@@ -89,7 +89,7 @@ fn standing(bound: Bound, found: &Comparison) -> Standing {
     }
 }
 
-fn row(run: &Run, target: &Target) -> Row {
+fn row(run: &Run, target: &CellTarget) -> TargetRow {
     let cell = run.cells.iter().find(|cell| cell.name == target.cell);
     let found = cell.and_then(|cell| measure(cell, target));
     let is_variant = target.ours != BASE;
@@ -106,7 +106,7 @@ fn row(run: &Run, target: &Target) -> Row {
         titles.collect::<Vec<_>>().join(", ")
     };
     let best = found.and_then(|(best, _)| best).map(|best| title(run, best));
-    Row {
+    TargetRow {
         what,
         against: match best {
             _ if is_with_itself => "itself".to_owned(),
@@ -125,11 +125,11 @@ fn row(run: &Run, target: &Target) -> Row {
     }
 }
 
-fn rows(run: &Run) -> Vec<Row> {
+fn rows(run: &Run) -> Vec<TargetRow> {
     run.targets.iter().map(|target| row(run, target)).collect()
 }
 
-fn summary(rows: &[Row]) -> String {
+fn summary(rows: &[TargetRow]) -> String {
     let count = |standing| rows.iter().filter(|row| row.standing == standing).count();
     let mut text = format!(
         "{} of {} reached, {} within the noise, {} not reached",
@@ -205,8 +205,8 @@ mod tests {
     use super::*;
     use crate::record::Figure;
 
-    fn target(against: &[&str], bound: Bound) -> Target {
-        Target {
+    fn target(against: &[&str], bound: Bound) -> CellTarget {
+        CellTarget {
             cell: "HelloWorld.php".to_owned(),
             figure: Figure::RequestsPerSecond,
             ours: "howdah".to_owned(),
@@ -243,7 +243,7 @@ mod tests {
                 round.figures.insert(Figure::Pss, value);
             }
         }
-        let memory = |bound| Target {
+        let memory = |bound| CellTarget {
             figure: Figure::Pss,
             ..target(&["nginx-fpm"], bound)
         };

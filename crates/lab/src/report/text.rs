@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::record::{Cell, Figure, Outcome, Run};
-use crate::statistics::{Comparison, compare, median};
+use crate::record::{Cell, Figure, Run, StackOutcome};
+use crate::statistics::{StackRatio, compare, median};
 
 use super::beside;
 use super::ramp;
@@ -23,7 +23,7 @@ pub(super) fn best_other(cell: &Cell) -> Option<(&str, f64)> {
 }
 
 /// Compares Howdah with another stack.
-pub(super) fn comparison(cell: &Cell, other: &str) -> Option<Comparison> {
+pub(super) fn comparison(cell: &Cell, other: &str) -> Option<StackRatio> {
     compare(cell.results.get(BASE)?, cell.results.get(other)?, cell.figure)
 }
 
@@ -36,7 +36,7 @@ pub(super) fn title<'r>(run: &'r Run, name: &'r str) -> &'r str {
 }
 
 /// A ratio in words: `1.32 (1.25–1.40)`, or that there is no difference.
-pub(super) fn ratio_text(found: Option<Comparison>) -> String {
+pub(super) fn ratio_text(found: Option<StackRatio>) -> String {
     match found {
         None => "–".to_owned(),
         Some(found) if found.rounds < 2 => format!("{:.2} (one round)", found.ratio),
@@ -81,7 +81,7 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// Numbers of void and of loader-bound rounds in words; empty where there are none.
-pub(super) fn remarks(outcome: &Outcome) -> String {
+pub(super) fn remarks(outcome: &StackOutcome) -> String {
     let void = outcome.rounds.iter().filter(|round| round.void.is_some()).count();
     let mut words = Vec::new();
     if let Some(failure) = &outcome.failure {
@@ -242,12 +242,12 @@ pub(super) mod tests {
     use super::*;
     use crate::record::{Round, StackFacts};
 
-    fn outcome(values: &[f64]) -> Outcome {
+    fn outcome(values: &[f64]) -> StackOutcome {
         let round = |value: &f64| Round {
             figures: [(Figure::RequestsPerSecond, *value)].into(),
             ..Round::default()
         };
-        Outcome {
+        StackOutcome {
             rounds: values.iter().map(round).collect(),
             failure: None,
         }

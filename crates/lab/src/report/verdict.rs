@@ -1,7 +1,7 @@
 //! The first sentence of the report: the best stack for each purpose, and its lead.
 
 use super::text::{BASE, title};
-use crate::record::{Cell, Outcome, Run};
+use crate::record::{Cell, Run, StackOutcome};
 use crate::statistics::{compare, median};
 
 /// Number of charts that are named for each stack; the others are counted.
@@ -146,7 +146,7 @@ fn finding<'r>(chart: &'r str, cells: &[&'r Cell]) -> Option<Lead<'r>> {
     let mut leads = Vec::new();
     let mut even = 0;
     for (_, second, cell) in places.iter().filter(|(first, ..)| *first == winner) {
-        let result = |name: &str| -> Option<&Outcome> { cell.results.get(name) };
+        let result = |name: &str| -> Option<&StackOutcome> { cell.results.get(name) };
         let Some(found) = compare(result(winner)?, result(second)?, cell.figure) else {
             continue;
         };

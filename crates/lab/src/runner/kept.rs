@@ -6,6 +6,10 @@ use crate::loads::Wrong;
 use crate::record::Run;
 
 /// Writes `run.json` into that folder, completely or not at all.
+///
+/// # Errors
+///
+/// The folder or the file cannot be written.
 pub fn write_run(folder: &Path, run: &Run) -> Result<(), Wrong> {
     std::fs::create_dir_all(folder)?;
     let text = as_lines(run).map_err(|error| Wrong(error.to_string()))?;

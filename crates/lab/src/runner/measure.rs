@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::load::{Bench, Closed, Load};
+use crate::load::{AbRun, Closed, Load};
 use crate::loads::{self, Measured, sample};
 use crate::plan::PlannedCell;
-use crate::probes::{Reading, Used, memory};
+use crate::probes::{ProcessCounters, Used, memory};
 use crate::record::{Figure, Round};
 use crate::stack::Running;
 
@@ -22,12 +22,12 @@ pub(super) fn measure(planned: &PlannedCell, running: &mut Running) -> Round {
     let mut round = Round::default();
     let port = running.port;
     let roots = running.roots();
-    let before = Reading::take(&roots);
+    let before = ProcessCounters::take(&roots);
     let result = sample::check(&planned.question, port, SAMPLE)
         .and_then(|()| loads::put(&planned.load, &planned.question, &running.target()))
         .and_then(|measured| {
             std::thread::sleep(SETTLE);
-            let used = Reading::take(&roots).since(&before);
+            let used = ProcessCounters::take(&roots).since(&before);
             round.figures.extend(memory_of(&roots));
             fill(&mut round, &measured, used);
             if planned.figure == Figure::PerCpuSecond {
@@ -89,7 +89,7 @@ pub(super) fn shortened(load: &Load, time: Duration) -> Option<Load> {
         Load::Wrk(closed) => Load::Wrk(Closed { time, ..*closed }),
         Load::H2load(closed, streams) => Load::H2load(Closed { time, ..*closed }, *streams),
         Load::Handshakes(closed, kind) => Load::Handshakes(Closed { time, ..*closed }, *kind),
-        Load::Ab(bench) => Load::Ab(Bench {
+        Load::Ab(bench) => Load::Ab(AbRun {
             requests: (bench.requests / 10).clamp(20, 2000),
             at_most: time,
             ..*bench

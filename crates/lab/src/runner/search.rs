@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::Runner;
 use super::measure::SAMPLE;
 use crate::loads::{self, Wrong, sample};
-use crate::plan::{Group, Search};
+use crate::plan::{CellGroup, SettingsSearch};
 use crate::record::{Figure, Run};
 use crate::stack::{KEEP_ALIVE, Stack};
 
@@ -82,7 +82,7 @@ impl Runner<'_> {
     /// The group's settings with the best values of the searched ones.
     pub(super) fn search(
         &mut self,
-        group: &Group,
+        group: &CellGroup,
         stacks: &[Rc<dyn Stack>],
         folder: &Path,
         run: &mut Run,
@@ -134,8 +134,8 @@ impl Runner<'_> {
     /// Hits and kills of a stack with these settings; `None` where it cannot be started.
     fn ask(
         &mut self,
-        group: &Group,
-        search: &Search,
+        group: &CellGroup,
+        search: &SettingsSearch,
         stacks: &[Rc<dyn Stack>],
         settings: &BTreeMap<String, String>,
         folder: &Path,
@@ -157,7 +157,7 @@ impl Runner<'_> {
 
 fn with(
     settings: &BTreeMap<String, String>,
-    search: &Search,
+    search: &SettingsSearch,
     processes: u32,
     keep_alive: u32,
 ) -> BTreeMap<String, String> {

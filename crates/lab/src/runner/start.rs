@@ -6,19 +6,19 @@ use std::rc::Rc;
 
 use super::{Runner, Started};
 use crate::environment::give;
-use crate::load::Protocol;
+use crate::load::LoadProtocol;
 use crate::loads::Wrong;
 use crate::php_facts::{self, PhpFacts};
-use crate::plan::Group;
+use crate::plan::CellGroup;
 use crate::probes::cgroup::Limit;
 use crate::probes::pss;
-use crate::process::Program;
+use crate::process::StackProgram;
 use crate::record::{Run, StackFacts};
-use crate::stack::{Environment, Running, Stack};
-use crate::tls::{self, Pair};
+use crate::stack::{Running, Stack, StackEnvironment};
+use crate::tls::{self, PemFiles};
 
 impl Runner<'_> {
-    pub(super) fn limit(&mut self, group: &Group, run: &mut Run) -> Option<Limit> {
+    pub(super) fn limit(&mut self, group: &CellGroup, run: &mut Run) -> Option<Limit> {
         let limit = Limit::new(group.conditions.memory?, group.conditions.swap);
         limit.map_err(|why| self.note(run, &why)).ok()
     }
@@ -26,14 +26,14 @@ impl Runner<'_> {
     /// Starts the stacks with the group's conditions. Those that cannot be started are noted.
     pub(super) fn start(
         &mut self,
-        group: &Group,
+        group: &CellGroup,
         settings: &BTreeMap<String, String>,
         stacks: &[Rc<dyn Stack>],
         folder: &Path,
         limit: Option<&Limit>,
         run: &mut Run,
     ) -> Result<Vec<Started>, Wrong> {
-        let environment = Environment {
+        let environment = StackEnvironment {
             php_processes: group.conditions.php_processes,
             connections: group.conditions.connections,
             opcache: group.conditions.opcache,
@@ -81,9 +81,9 @@ impl Runner<'_> {
     /// Starts the database inside the limit, where the group wants it there.
     fn start_database(
         &self,
-        group: &Group,
+        group: &CellGroup,
         limit: Option<&Limit>,
-    ) -> Result<Option<Program>, String> {
+    ) -> Result<Option<StackProgram>, String> {
         let Some(database) = self.database.as_ref().filter(|_| group.conditions.database) else {
             return Ok(None);
         };
@@ -96,13 +96,13 @@ impl Runner<'_> {
     }
 
     /// The certificate of the group's stacks.
-    fn pair(&self, group: &Group) -> Result<Option<Pair>, Wrong> {
+    fn pair(&self, group: &CellGroup) -> Result<Option<PemFiles>, Wrong> {
         let Some(kind) = group.conditions.tls else {
             return Ok(None);
         };
         let folder = self.folder.join("tls");
         std::fs::create_dir_all(&folder)?;
-        Pair::of(kind, &folder).map(Some)
+        PemFiles::of(kind, &folder).map(Some)
     }
 
     fn remember(
@@ -110,7 +110,7 @@ impl Runner<'_> {
         run: &mut Run,
         stack: &dyn Stack,
         running: &Running,
-        environment: &Environment,
+        environment: &StackEnvironment,
     ) {
         if run.stacks.iter().any(|known| known.name == stack.name()) {
             return;
@@ -132,10 +132,10 @@ impl Runner<'_> {
     }
 
     /// Notes differences between the stacks' PHP, where they serve the laboratory's documents.
-    pub(super) fn note_php(&mut self, group: &Group, started: &[Started], run: &mut Run) {
+    pub(super) fn note_php(&mut self, group: &CellGroup, started: &[Started], run: &mut Run) {
         let protocol = match group.conditions.tls {
-            None => Protocol::Http,
-            Some(_) => Protocol::Https,
+            None => LoadProtocol::Http,
+            Some(_) => LoadProtocol::Https,
         };
         let facts = |one: &Started| {
             // The first request starts processes that a server starts late.
@@ -153,7 +153,7 @@ impl Runner<'_> {
     }
 
     /// Notes what each stack has agreed on with the client, where it is not what the first has.
-    pub(super) fn note_tls(&mut self, group: &Group, started: &[Started], run: &mut Run) {
+    pub(super) fn note_tls(&mut self, group: &CellGroup, started: &[Started], run: &mut Run) {
         let Ok(Some(pair)) = self.pair(group) else {
             return;
         };
@@ -178,7 +178,7 @@ impl Runner<'_> {
 /// Starts a stack in its folder, inside a memory limit if there is one.
 fn start_one(
     stack: &dyn Stack,
-    environment: &Environment,
+    environment: &StackEnvironment,
     folder: &Path,
     limit: Option<&Limit>,
 ) -> Result<Running, String> {

@@ -2,8 +2,8 @@
 //! concurrency.
 
 use super::{Facts, cell, page, together};
-use crate::load::{Bench, Load, Question};
-use crate::plan::{Group, Plan};
+use crate::load::{AbRun, Load, Question};
+use crate::plan::{CellGroup, Plan};
 use crate::record::Figure;
 use crate::wordpress::front_page;
 
@@ -24,7 +24,7 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
             }
             let chart = format!("{title}, keep-alive {}", if keep_alive { "on" } else { "off" });
             for &concurrency in sweep {
-                let bench = Bench {
+                let bench = AbRun {
                     requests: facts.effort.requests(requests),
                     concurrency,
                     keep_alive,
@@ -42,7 +42,7 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
         }
     }
     let most = sweep.last().copied().unwrap_or(1);
-    let group = Group {
+    let group = CellGroup {
         title: "Škufca's sweep".to_owned(),
         stacks,
         // The study had 16 children, which its readers doubted: prefork has a process for every

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Facts, cell, page, together};
 use crate::load::{Closed, Load};
-use crate::plan::{Effort, Group, Plan, PlannedCell};
+use crate::plan::{CellGroup, Effort, Plan, PlannedCell};
 use crate::record::Figure;
 use crate::stack::Stack;
 use crate::stacks::howdah_binary;
@@ -58,7 +58,7 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
         cell.in_turns = facts.turns && cell.name.starts_with("HelloWorld");
     }
     Ok(Plan {
-        groups: vec![Group {
+        groups: vec![CellGroup {
             title: "before and after".to_owned(),
             stacks,
             conditions: together(CONNECTIONS, CONNECTIONS),

@@ -1,8 +1,8 @@
 //! The cost of `.htaccess` look-ups in Apache.
 
 use super::{Facts, cell, page, together};
-use crate::load::{Bench, Load};
-use crate::plan::{Group, Plan};
+use crate::load::{AbRun, Load};
+use crate::plan::{CellGroup, Plan};
 use crate::record::Figure;
 
 pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
@@ -16,7 +16,7 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     ])?;
     let requests = if facts.effort.quick { 5_000 } else { 30_000 };
     let ab = |requests| {
-        Load::Ab(Bench {
+        Load::Ab(AbRun {
             requests,
             concurrency: 10,
             keep_alive: false,
@@ -58,7 +58,7 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     );
     file.counts_calls = true;
     Ok(Plan {
-        groups: vec![Group {
+        groups: vec![CellGroup {
             title: "with .htaccess and without".to_owned(),
             stacks,
             conditions: together(16, 10),

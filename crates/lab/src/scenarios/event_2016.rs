@@ -1,8 +1,8 @@
 //! Three reports of one article of 2016: is Apache 2.4 as good as nginx?
 
 use super::{Facts, cell, page, together};
-use crate::load::{Bench, Closed, Load};
-use crate::plan::{Group, Plan, PlannedCell};
+use crate::load::{AbRun, Closed, Load};
+use crate::plan::{CellGroup, Plan, PlannedCell};
 use crate::record::Figure;
 
 pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
@@ -12,7 +12,7 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     cells.push(dynamic(facts));
     cells.extend(peak(facts));
     cells.extend(steady(facts));
-    let group = Group {
+    let group = CellGroup {
         title: "event against nginx".to_owned(),
         stacks,
         conditions: together(128, 1000),
@@ -48,7 +48,7 @@ fn picture(facts: &Facts) -> Vec<PlannedCell> {
         &[1, 10, 50, 100, 200, 500]
     };
     let row = |&concurrency: &usize| {
-        let load = Load::Ab(Bench {
+        let load = Load::Ab(AbRun {
             requests: facts.effort.requests(100_000),
             concurrency,
             keep_alive: true,
@@ -73,7 +73,7 @@ fn picture(facts: &Facts) -> Vec<PlannedCell> {
 
 /// (a): a dynamic site, with enough clients to keep every processor busy.
 fn dynamic(facts: &Facts) -> PlannedCell {
-    let load = Load::Ab(Bench {
+    let load = Load::Ab(AbRun {
         requests: facts.effort.requests(10_000),
         concurrency: 10,
         keep_alive: true,
@@ -100,7 +100,7 @@ fn peak(facts: &Facts) -> Vec<PlannedCell> {
         &[1, 10, 25, 50, 100, 1000]
     };
     let row = |&concurrency: &usize| {
-        let load = Load::Ab(Bench {
+        let load = Load::Ab(AbRun {
             requests: facts.effort.requests(200_000).max(concurrency as u64),
             concurrency,
             keep_alive: false,
@@ -125,8 +125,8 @@ fn peak(facts: &Facts) -> Vec<PlannedCell> {
 
 /// (c): the steady state.
 fn steady(facts: &Facts) -> Vec<PlannedCell> {
-    type Row = (&'static str, &'static str, [(&'static str, f64); 3]);
-    let rows: [Row; 4] = [
+    type ChartRow = (&'static str, &'static str, [(&'static str, f64); 3]);
+    let rows: [ChartRow; 4] = [
         (
             "(c) 21 KB of text",
             "/21KB.txt",
@@ -148,7 +148,7 @@ fn steady(facts: &Facts) -> Vec<PlannedCell> {
             [("prefork 2.2", 525.0), ("prefork 2.4", 575.0), ("nginx", 450.0)],
         ),
     ];
-    let row = |(chart, path, study): Row| {
+    let row = |(chart, path, study): ChartRow| {
         let load = Load::Wrk(Closed { connections: 50, time: facts.effort.time });
         let mut cell = cell(chart, None, Figure::RequestsPerSecond, page(path), load);
         cell.study = study.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();

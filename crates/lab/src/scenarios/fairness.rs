@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{Facts, cell, page, together};
 use crate::load::{Busy, Load, Open};
-use crate::plan::{Effort, Group, Plan, PlannedCell};
-use crate::record::{Bound, Figure, Target};
+use crate::plan::{CellGroup, Effort, Plan, PlannedCell};
+use crate::record::{Bound, CellTarget, Figure};
 
 /// Requests per second for the fast page: so few that they neither keep PHP busy themselves, nor
 /// wait for a free connection where each waits for all slow pages before it.
@@ -42,7 +42,7 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     let names: Vec<&str> = stacks.iter().map(|stack| stack.name()).collect();
     let targets = targets(&names);
     Ok(Plan {
-        groups: vec![Group {
+        groups: vec![CellGroup {
             title: "a fast page beside a slow one".to_owned(),
             conditions: together(PROCESSES, FLOOD + CONNECTIONS),
             cells: SLOW.iter().map(|(what, path)| beside(facts, what, path)).collect(),
@@ -70,7 +70,7 @@ fn beside(facts: &Facts, what: &str, path: &str) -> PlannedCell {
 }
 
 /// Lanes are for this, so the fast page waits less than on a server with one queue.
-fn targets(stacks: &[&str]) -> Vec<Target> {
+fn targets(stacks: &[&str]) -> Vec<CellTarget> {
     let (ours, peers) = ("howdah-lanes", ["nginx-fpm", "apache-event-fpm", "lighttpd-fpm"]);
     let against: Vec<String> = peers
         .iter()
@@ -80,7 +80,7 @@ fn targets(stacks: &[&str]) -> Vec<Target> {
     if !stacks.contains(&ours) || against.is_empty() {
         return Vec::new();
     }
-    let target = |(what, _): &(&str, &str)| Target {
+    let target = |(what, _): &(&str, &str)| CellTarget {
         cell: cell_name(what),
         figure: Figure::Latency99,
         ours: ours.to_owned(),

@@ -1,8 +1,8 @@
 //! mod_php, lighttpd and FastCGI with and without an opcode cache (2006).
 
 use super::{Facts, cell, page, together};
-use crate::load::{Bench, Load};
-use crate::plan::{Conditions, Group, Plan};
+use crate::load::{AbRun, Load};
+use crate::plan::{CellGroup, GroupConditions, Plan};
 use crate::record::Figure;
 
 pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
@@ -21,7 +21,7 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
         };
         // Enough requests for one second, or ten, after which a round of ab ends in any case.
         let requests = if opcache { 50_000 } else { 2_000 };
-        let load = Load::Ab(Bench {
+        let load = Load::Ab(AbRun {
             requests: if facts.effort.quick { requests / 10 } else { requests },
             concurrency: 5,
             keep_alive: false,
@@ -37,10 +37,10 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
         let names =
             ["prefork + mod_php", "prefork + FastCGI", "worker + FastCGI", "lighttpd + FastCGI"];
         cell.study = names.iter().map(|name| (*name).to_owned()).zip(figures).collect();
-        Group {
+        CellGroup {
             title: chart.to_owned(),
             stacks: stacks.clone(),
-            conditions: Conditions { opcache, ..together(5, 5) },
+            conditions: GroupConditions { opcache, ..together(5, 5) },
             cells: vec![cell],
         }
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Facts, cell, page, together};
 use crate::environment::{FOLDER_FILE, folder_path};
 use crate::load::{Closed, Load, Question};
-use crate::plan::{Effort, Group, Plan, PlannedCell};
+use crate::plan::{CellGroup, Effort, Plan, PlannedCell};
 use crate::record::Figure;
 use crate::rules::BROWSER;
 use crate::stacks;
@@ -21,14 +21,14 @@ pub(super) const EFFORT: Effort = Effort {
 };
 
 /// Stacks of one server, the one without a file first.
-struct Server {
+struct ServerStacks {
     title: &'static str,
     stacks: [&'static str; 6],
     folders: &'static str,
 }
 
-const SERVERS: [Server; 2] = [
-    Server {
+const SERVERS: [ServerStacks; 2] = [
+    ServerStacks {
         title: "Howdah",
         stacks: [
             "howdah-plain",
@@ -40,7 +40,7 @@ const SERVERS: [Server; 2] = [
         ],
         folders: "howdah-folders",
     },
-    Server {
+    ServerStacks {
         title: "Apache",
         stacks: [
             "apache-plain",
@@ -63,7 +63,7 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
         let chosen: Vec<&str> = server.stacks.into_iter().filter(is_asked_for).collect();
         if let [base, _, ..] = chosen.as_slice() {
             let cells = ["/HelloWorld.txt", "/HelloWorld.php"];
-            groups.push(Group {
+            groups.push(CellGroup {
                 title: format!("{} with .htaccess and without", server.title),
                 stacks: stacks::named(&chosen)?,
                 conditions: together(CONNECTIONS, CONNECTIONS),
@@ -71,7 +71,7 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
             });
         }
         if is_asked_for(&server.folders) {
-            groups.push(Group {
+            groups.push(CellGroup {
                 title: format!("{} with {folders} folders", server.title),
                 stacks: stacks::named(&[server.folders])?,
                 conditions: together(CONNECTIONS, CONNECTIONS),

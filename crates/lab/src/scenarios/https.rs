@@ -5,9 +5,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::{Facts, cell, page, together};
-use crate::load::{Closed, Handshake, Load, Protocol, Question};
-use crate::plan::{Conditions, Effort, Group, Plan, PlannedCell};
-use crate::record::{Bound, Figure, Target};
+use crate::load::{Closed, Load, LoadProtocol, Question, TlsHandshake};
+use crate::plan::{CellGroup, Effort, GroupConditions, Plan, PlannedCell};
+use crate::record::{Bound, CellTarget, Figure};
 use crate::stack::Stack;
 use crate::stacks;
 use crate::tls::KeyKind;
@@ -75,12 +75,12 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     })
 }
 
-fn encrypted(conditions: Conditions, kind: KeyKind) -> Conditions {
-    Conditions { tls: Some(kind), ..conditions }
+fn encrypted(conditions: GroupConditions, kind: KeyKind) -> GroupConditions {
+    GroupConditions { tls: Some(kind), ..conditions }
 }
 
 /// A document over that protocol.
-fn over(protocol: Protocol, path: &str) -> Question {
+fn over(protocol: LoadProtocol, path: &str) -> Question {
     Question { protocol, ..page(path) }
 }
 
@@ -91,30 +91,30 @@ fn key_name(kind: KeyKind) -> &'static str {
     }
 }
 
-fn handshake_cell(kind: KeyKind, handshake: Handshake) -> String {
+fn handshake_cell(kind: KeyKind, handshake: TlsHandshake) -> String {
     let what = match handshake {
-        Handshake::Full => "full handshakes",
-        Handshake::Resumed => "resumed handshakes",
+        TlsHandshake::Full => "full handshakes",
+        TlsHandshake::Resumed => "resumed handshakes",
     };
     format!("{what} with {}", key_name(kind))
 }
 
-fn handshakes(facts: &Facts, chosen: &[Rc<dyn Stack>], kind: KeyKind) -> Group {
+fn handshakes(facts: &Facts, chosen: &[Rc<dyn Stack>], kind: KeyKind) -> CellGroup {
     let closed = Closed {
         connections: CLIENTS,
         time: facts.effort.time,
     };
-    let kinds: &[Handshake] = if facts.effort.quick && kind == KeyKind::Rsa2048 {
-        &[Handshake::Full]
+    let kinds: &[TlsHandshake] = if facts.effort.quick && kind == KeyKind::Rsa2048 {
+        &[TlsHandshake::Full]
     } else {
-        &[Handshake::Full, Handshake::Resumed]
+        &[TlsHandshake::Full, TlsHandshake::Resumed]
     };
     let cells = kinds.iter().map(|handshake| {
         let name = handshake_cell(kind, *handshake);
         let load = Load::Handshakes(closed, *handshake);
-        cell(&name, None, Figure::PerCpuSecond, over(Protocol::Https, "/2B.txt"), load)
+        cell(&name, None, Figure::PerCpuSecond, over(LoadProtocol::Https, "/2B.txt"), load)
     });
-    Group {
+    CellGroup {
         title: format!("handshakes, {}", key_name(kind)),
         stacks: chosen.to_vec(),
         conditions: encrypted(together(FEW, CONNECTIONS), kind),
@@ -125,20 +125,20 @@ fn handshakes(facts: &Facts, chosen: &[Rc<dyn Stack>], kind: KeyKind) -> Group {
 /// A protocol with its streams, as a cell is named after it.
 #[derive(Clone, Copy)]
 struct Way {
-    protocol: Protocol,
+    protocol: LoadProtocol,
     connections: usize,
     streams: usize,
     name: &'static str,
 }
 
 const HTTP1: Way = Way {
-    protocol: Protocol::Https,
+    protocol: LoadProtocol::Https,
     connections: CONNECTIONS,
     streams: 1,
     name: "HTTP/1.1",
 };
 const HTTP2: Way = Way {
-    protocol: Protocol::Http2,
+    protocol: LoadProtocol::Http2,
     name: "HTTP/2",
     ..HTTP1
 };
@@ -173,13 +173,13 @@ fn ways(facts: &Facts) -> &'static [Way] {
     }
 }
 
-fn throughput(facts: &Facts, chosen: &[Rc<dyn Stack>]) -> Group {
+fn throughput(facts: &Facts, chosen: &[Rc<dyn Stack>]) -> CellGroup {
     let (time, figure) = (facts.effort.time, Figure::RequestsPerSecond);
     let small = [PHP, SMALL]
         .into_iter()
         .flat_map(|path| ways(facts).iter().map(move |way| way.cell(path, figure, time)));
     let large = LARGE.map(|path| HTTP2.cell(path, figure, time));
-    Group {
+    CellGroup {
         title: "pages and files over TLS".to_owned(),
         stacks: chosen.to_vec(),
         conditions: encrypted(together(CONNECTIONS, SHARED * STREAMS), KeyKind::EcdsaP256),
@@ -192,7 +192,7 @@ fn http3_cell(path: &str) -> String {
     format!("{} over HTTP/3 and HTTP/2", path.trim_start_matches('/'))
 }
 
-fn http3(facts: &Facts) -> Result<Group, String> {
+fn http3(facts: &Facts) -> Result<CellGroup, String> {
     let paths: &[&str] = if facts.effort.quick {
         &[PHP, SMALL]
     } else {
@@ -204,7 +204,7 @@ fn http3(facts: &Facts) -> Result<Group, String> {
         let name = http3_cell(path);
         PlannedCell { chart: name.clone(), name, ..cell }
     });
-    Ok(Group {
+    Ok(CellGroup {
         title: "HTTP/3 beside HTTP/2".to_owned(),
         stacks: stacks::named(&[OURS, OURS_OVER_HTTP3])?,
         conditions: encrypted(together(CONNECTIONS, SHARED * STREAMS), KeyKind::EcdsaP256),
@@ -212,17 +212,17 @@ fn http3(facts: &Facts) -> Result<Group, String> {
     })
 }
 
-fn crowd(chosen: &[Rc<dyn Stack>]) -> Group {
+fn crowd(chosen: &[Rc<dyn Stack>]) -> CellGroup {
     let idle = Load::Idle(Closed {
         connections: CROWD,
         time: Duration::from_secs(1),
     });
-    let cell = cell(CROWD_CELL, None, Figure::PeakPss, over(Protocol::Https, "/2B.txt"), idle);
+    let cell = cell(CROWD_CELL, None, Figure::PeakPss, over(LoadProtocol::Https, "/2B.txt"), idle);
     let is_crowded = |stack: &&Rc<dyn Stack>| CROWDED.contains(&stack.name());
-    Group {
+    CellGroup {
         title: "idle TLS connections".to_owned(),
         stacks: chosen.iter().filter(is_crowded).cloned().collect(),
-        conditions: Conditions {
+        conditions: GroupConditions {
             alone: true,
             ..encrypted(together(FEW, CROWD), KeyKind::EcdsaP256)
         },
@@ -230,9 +230,9 @@ fn crowd(chosen: &[Rc<dyn Stack>]) -> Group {
     }
 }
 
-fn targets(groups: &[Group]) -> Vec<Target> {
+fn targets(groups: &[CellGroup]) -> Vec<CellTarget> {
     let peers: Vec<&str> = USUAL.iter().copied().filter(|name| *name != OURS).collect();
-    let target = |cell: String, figure, ours: &str, against: &[&str], bound| Target {
+    let target = |cell: String, figure, ours: &str, against: &[&str], bound| CellTarget {
         cell,
         figure,
         ours: ours.to_owned(),
@@ -241,7 +241,7 @@ fn targets(groups: &[Group]) -> Vec<Target> {
     };
     let mut targets = Vec::new();
     for kind in [KeyKind::EcdsaP256, KeyKind::Rsa2048] {
-        for handshake in [Handshake::Full, Handshake::Resumed] {
+        for handshake in [TlsHandshake::Full, TlsHandshake::Resumed] {
             let (name, figure) = (handshake_cell(kind, handshake), Figure::PerCpuSecond);
             targets.push(target(name, figure, OURS, &peers, Bound::AtLeast(1.0)));
         }
@@ -272,8 +272,8 @@ fn targets(groups: &[Group]) -> Vec<Target> {
 }
 
 /// Whether the cell is planned for our stack and for one of the others.
-fn is_asked(groups: &[Group], target: &Target) -> bool {
-    let has_cell = |group: &&Group| group.cells.iter().any(|cell| cell.name == target.cell);
+fn is_asked(groups: &[CellGroup], target: &CellTarget) -> bool {
+    let has_cell = |group: &&CellGroup| group.cells.iter().any(|cell| cell.name == target.cell);
     groups.iter().find(has_cell).is_some_and(|group| {
         let has = |name: &String| group.stacks.iter().any(|stack| stack.name() == name);
         has(&target.ours) && target.against.iter().any(has)

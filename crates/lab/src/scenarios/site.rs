@@ -2,7 +2,7 @@
 
 use super::{Facts, cell, together};
 use crate::load::{Closed, Load, Question};
-use crate::plan::{Group, Plan};
+use crate::plan::{CellGroup, Plan};
 use crate::record::Figure;
 
 /// Number of measured URLs, the most frequent ones; more would take hours.
@@ -36,7 +36,7 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     // The warm-up shows which stacks can answer which URL.
     let cells = cells.map(|cell| crate::plan::PlannedCell { php: true, ..cell }).collect();
     Ok(Plan {
-        groups: vec![Group {
+        groups: vec![CellGroup {
             title: "your site".to_owned(),
             stacks: facts.stacks(&[
                 "howdah",

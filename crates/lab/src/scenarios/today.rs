@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Facts, cell, page, together};
 use crate::load::{Busy, Closed, Load, Open, Slow};
-use crate::plan::{Conditions, Group, Plan, PlannedCell};
+use crate::plan::{CellGroup, GroupConditions, Plan, PlannedCell};
 use crate::record::Figure;
 use crate::stack::Stack;
 use crate::wordpress::front_page;
@@ -25,7 +25,7 @@ const CROWD_CELL: &str = "memory with 10,000 idle connections";
 pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     let stacks = facts.stacks(if facts.effort.quick { QUICK } else { USUAL })?;
     let mut groups = vec![
-        Group {
+        CellGroup {
             title: "32 connections".to_owned(),
             stacks: stacks.clone(),
             conditions: together(CONNECTIONS, CONNECTIONS),
@@ -92,7 +92,7 @@ fn throughput(facts: &Facts) -> Vec<PlannedCell> {
 }
 
 /// The cost of an application's `.htaccess`: Howdah with and without the file.
-fn ruled(facts: &Facts) -> Result<Group, String> {
+fn ruled(facts: &Facts) -> Result<CellGroup, String> {
     let names = ["howdah", "howdah-wordpress-rules", "howdah-drupal-rules"];
     let stacks = crate::stacks::named(&names)?;
     let ours = facts.stacks.is_empty() || facts.stacks.iter().any(|name| name == "howdah");
@@ -104,7 +104,7 @@ fn ruled(facts: &Facts) -> Result<Group, String> {
         let name = format!("{} beside an .htaccess", path.trim_start_matches('/'));
         cell(&name, None, Figure::RequestsPerSecond, page(path), wrk(facts.effort.time))
     });
-    Ok(Group {
+    Ok(CellGroup {
         title: "an application's .htaccess".to_owned(),
         stacks: if ours { stacks } else { Vec::new() },
         conditions: together(CONNECTIONS, CONNECTIONS),
@@ -113,7 +113,7 @@ fn ruled(facts: &Facts) -> Result<Group, String> {
 }
 
 /// Latency of files while PHP is busy.
-fn beside(facts: &Facts, stacks: &[Rc<dyn Stack>]) -> Group {
+fn beside(facts: &Facts, stacks: &[Rc<dyn Stack>]) -> CellGroup {
     let kinds: [(&str, &str); 2] = [("waiting", "/wait.php"), ("computing", "/compute.php")];
     let cells = kinds.map(|(what, path)| {
         let open = Open {
@@ -138,7 +138,7 @@ fn beside(facts: &Facts, stacks: &[Rc<dyn Stack>]) -> Group {
     });
     let quick: &[&str] = &["howdah", "nginx-fpm"];
     let full: &[&str] = &["howdah", "nginx-fpm", "apache-event-fpm", "lighttpd-fpm"];
-    Group {
+    CellGroup {
         title: "files beside busy PHP".to_owned(),
         stacks: among(stacks, if facts.effort.quick { quick } else { full }),
         conditions: together(FEW, 4 * CONNECTIONS),
@@ -146,13 +146,13 @@ fn beside(facts: &Facts, stacks: &[Rc<dyn Stack>]) -> Group {
     }
 }
 
-fn crowd(facts: &Facts, stacks: &[Rc<dyn Stack>]) -> Group {
+fn crowd(facts: &Facts, stacks: &[Rc<dyn Stack>]) -> CellGroup {
     let idle = Load::Idle(Closed {
         connections: CROWD,
         time: Duration::from_secs(1),
     });
     let cell = cell(CROWD_CELL, None, Figure::PeakPss, page("/HelloWorld.txt"), idle);
-    Group {
+    CellGroup {
         title: "idle connections".to_owned(),
         // Apache needs a process or a thread for each connection, or closes it.
         stacks: among(
@@ -163,12 +163,12 @@ fn crowd(facts: &Facts, stacks: &[Rc<dyn Stack>]) -> Group {
                 &["howdah", "nginx-fpm", "lighttpd-fpm", "h2o", "caddy"]
             },
         ),
-        conditions: Conditions { alone: true, ..together(FEW, CROWD) },
+        conditions: GroupConditions { alone: true, ..together(FEW, CROWD) },
         cells: vec![PlannedCell { most_rounds: Some(2), ..cell }],
     }
 }
 
-fn reload_and_slow(facts: &Facts, stacks: &[Rc<dyn Stack>]) -> Group {
+fn reload_and_slow(facts: &Facts, stacks: &[Rc<dyn Stack>]) -> CellGroup {
     let seldom = |cell: PlannedCell| PlannedCell { most_rounds: Some(2), ..cell };
     let slow = |kind, name: &str| {
         let crowd = Closed { connections: 50, time: facts.effort.time };
@@ -187,7 +187,7 @@ fn reload_and_slow(facts: &Facts, stacks: &[Rc<dyn Stack>]) -> Group {
         page("/HelloWorld.php"),
         reload,
     );
-    Group {
+    CellGroup {
         title: "reloads and slow clients".to_owned(),
         stacks: stacks.iter().filter(|stack| stack.serves_php()).cloned().collect(),
         conditions: together(CONNECTIONS, 100),

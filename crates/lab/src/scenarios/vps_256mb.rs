@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::{Facts, cell, together};
 use crate::load::{Load, Ramp};
-use crate::plan::{Conditions, Group, Plan, PlannedCell, Search};
-use crate::record::{Bound, Figure, Target};
+use crate::plan::{CellGroup, GroupConditions, Plan, PlannedCell, SettingsSearch};
+use crate::record::{Bound, CellTarget, Figure};
 use crate::stack::Stack;
 use crate::stacks::{as_installed, named, tuned};
 use crate::wordpress::front_page;
@@ -28,10 +28,10 @@ const QUICK: &[&str] = &[OURS, "apache-prefork-mod_php", "nginx-fpm"];
 const OURS: &str = "howdah";
 
 /// Clients at the end of the ramp, and the study's hits.
-type Row = (usize, &'static [(&'static str, f64)]);
+type RampRow = (usize, &'static [(&'static str, f64)]);
 
 /// The upper end where the study gives a range.
-const RAMPS: &[Row] = &[
+const RAMPS: &[RampRow] = &[
     (
         20,
         &[
@@ -147,13 +147,13 @@ fn tuned_name(name: &str) -> String {
 fn group(
     stack: impl Stack + 'static,
     swap: u64,
-    search: Option<Search>,
+    search: Option<SettingsSearch>,
     cell: &PlannedCell,
-) -> Group {
-    Group {
+) -> CellGroup {
+    CellGroup {
         title: format!("{} in 256 MB, {}", stack.title(), cell.name),
         stacks: vec![Rc::new(stack)],
-        conditions: Conditions {
+        conditions: GroupConditions {
             alone: true,
             memory: Some(MEMORY),
             swap,
@@ -182,7 +182,7 @@ fn ramp(clients: usize, time: Duration) -> Ramp {
     }
 }
 
-fn rows(facts: &Facts) -> impl Iterator<Item = &'static Row> {
+fn rows(facts: &Facts) -> impl Iterator<Item = &'static RampRow> {
     let quick = facts.effort.quick;
     RAMPS.iter().filter(move |(clients, _)| !quick || *clients == QUICK_RAMP)
 }
@@ -196,7 +196,7 @@ fn chart(swap: u64) -> &'static str {
 
 fn cells(facts: &Facts, swap: u64) -> Vec<PlannedCell> {
     let time = length(facts);
-    let cell = |(clients, study): &Row| {
+    let cell = |(clients, study): &RampRow| {
         let at = Some((*clients as f64, "clients at the end of the ramp"));
         let load = Load::Ramp(ramp(*clients, time));
         let mut cell = cell(chart(swap), at, Figure::Hits, front_page(), load);
@@ -206,13 +206,13 @@ fn cells(facts: &Facts, swap: u64) -> Vec<PlannedCell> {
     rows(facts).map(cell).collect()
 }
 
-fn search(facts: &Facts, processes: &str) -> Search {
+fn search(facts: &Facts, processes: &str) -> SettingsSearch {
     let time = length(facts) / 2;
     let load = Load::Ramp(Ramp {
         recovery: Duration::ZERO,
         ..ramp(QUICK_RAMP, time)
     });
-    Search {
+    SettingsSearch {
         processes: processes.to_owned(),
         most: MOST,
         keep_alive: KEPT.to_vec(),
@@ -223,7 +223,7 @@ fn search(facts: &Facts, processes: &str) -> Search {
 
 /// Howdah without any setting beside its own best setting and beside the tuned peers, and never
 /// killed.
-fn targets(facts: &Facts, names: &[&str], swaps: &[u64]) -> Vec<Target> {
+fn targets(facts: &Facts, names: &[&str], swaps: &[u64]) -> Vec<CellTarget> {
     let peers: Vec<String> = names
         .iter()
         .filter(|name| **name != OURS)
@@ -234,7 +234,7 @@ fn targets(facts: &Facts, names: &[&str], swaps: &[u64]) -> Vec<Target> {
         return targets;
     }
     for cell in swaps.iter().flat_map(|swap| cells(facts, *swap)) {
-        let target = |figure, against: Vec<String>, bound| Target {
+        let target = |figure, against: Vec<String>, bound| CellTarget {
             cell: cell.name.clone(),
             figure,
             ours: OURS.to_owned(),

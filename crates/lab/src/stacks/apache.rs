@@ -5,14 +5,14 @@ mod templates;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::fpm::{self, Transport};
+use super::fpm::{self, FpmSocket};
 use super::template::{fill, if_tls, keep_alive, only_if, version};
 use rustix::process::Signal;
 
 use crate::environment::{own_ini, ruled_root};
-use crate::process::{Program, StartFailed, accepts, find, free_port};
+use crate::process::{StackProgram, StartFailed, accepts, find, free_port};
 use crate::rules;
-use crate::stack::{Environment, Running, Stack};
+use crate::stack::{Running, Stack, StackEnvironment};
 use crate::zts;
 
 use templates::{
@@ -27,7 +27,7 @@ pub(super) struct Apache {
     title: &'static str,
     unequal: Option<&'static str>,
     mpm: &'static str,
-    php: Php,
+    php: PhpConnection,
     /// Whether `AllowOverride` is All rather than None.
     overrides: bool,
     /// Rules in the document root; the modules that they need are loaded then.
@@ -36,13 +36,13 @@ pub(super) struct Apache {
 
 /// The connection to PHP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Php {
+enum PhpConnection {
     /// mod_php.
     Inside,
     /// mod_php of the thread-safe PHP that `howdah-lab setup --zts` builds.
     InsideThreads,
     /// mod_proxy_fcgi and php-fpm.
-    Fpm(Transport),
+    Fpm(FpmSocket),
     /// mod_fcgid.
     Fcgid,
 }
@@ -54,7 +54,7 @@ pub(super) fn prefork() -> Apache {
         title: "Apache prefork + mod_php",
         unequal: None,
         mpm: "prefork",
-        php: Php::Inside,
+        php: PhpConnection::Inside,
         overrides: false,
         rules: None,
     }
@@ -77,7 +77,7 @@ pub(super) fn all() -> Vec<Apache> {
         name,
         title,
         mpm,
-        php: Php::Fpm(transport),
+        php: PhpConnection::Fpm(transport),
         ..prefork()
     };
     vec![
@@ -110,25 +110,25 @@ pub(super) fn all() -> Vec<Apache> {
             title: "Apache worker + mod_php (thread-safe PHP)",
             unequal: Some("PHP is built by the laboratory, thread-safe and with fewer extensions"),
             mpm: "worker",
-            php: Php::InsideThreads,
+            php: PhpConnection::InsideThreads,
             ..prefork()
         },
-        fpm("apache-prefork-fpm", "Apache prefork + php-fpm", "prefork", Transport::Unix),
+        fpm("apache-prefork-fpm", "Apache prefork + php-fpm", "prefork", FpmSocket::Unix),
         fpm(
             "apache-prefork-fpm-tcp",
             "Apache prefork + php-fpm over TCP",
             "prefork",
-            Transport::Tcp,
+            FpmSocket::Tcp,
         ),
-        fpm("apache-worker-fpm", "Apache worker + php-fpm", "worker", Transport::Unix),
-        fpm("apache-worker-fpm-tcp", "Apache worker + php-fpm over TCP", "worker", Transport::Tcp),
-        fpm("apache-event-fpm", "Apache event + php-fpm", "event", Transport::Unix),
-        fpm("apache-event-fpm-tcp", "Apache event + php-fpm over TCP", "event", Transport::Tcp),
+        fpm("apache-worker-fpm", "Apache worker + php-fpm", "worker", FpmSocket::Unix),
+        fpm("apache-worker-fpm-tcp", "Apache worker + php-fpm over TCP", "worker", FpmSocket::Tcp),
+        fpm("apache-event-fpm", "Apache event + php-fpm", "event", FpmSocket::Unix),
+        fpm("apache-event-fpm-tcp", "Apache event + php-fpm over TCP", "event", FpmSocket::Tcp),
         Apache {
             name: "apache-prefork-fcgid",
             title: "Apache prefork + mod_fcgid",
             unequal: Some(FCGID_UNEQUAL),
-            php: Php::Fcgid,
+            php: PhpConnection::Fcgid,
             ..prefork()
         },
         Apache {
@@ -136,7 +136,7 @@ pub(super) fn all() -> Vec<Apache> {
             title: "Apache worker + mod_fcgid",
             unequal: Some(FCGID_UNEQUAL),
             mpm: "worker",
-            php: Php::Fcgid,
+            php: PhpConnection::Fcgid,
             ..prefork()
         },
     ]
@@ -160,12 +160,12 @@ const RULE_MODULES: &[&str] = &[
 ];
 
 impl Apache {
-    fn php_modules(&self, environment: &Environment) -> Vec<String> {
+    fn php_modules(&self, environment: &StackEnvironment) -> Vec<String> {
         match self.php {
-            Php::Inside => vec![format!("libphp{}.so", environment.php)],
-            Php::InsideThreads => Vec::new(),
-            Php::Fpm(_) => vec!["mod_proxy_fcgi.so".to_owned()],
-            Php::Fcgid => vec!["mod_fcgid.so".to_owned()],
+            PhpConnection::Inside => vec![format!("libphp{}.so", environment.php)],
+            PhpConnection::InsideThreads => Vec::new(),
+            PhpConnection::Fpm(_) => vec!["mod_proxy_fcgi.so".to_owned()],
+            PhpConnection::Fcgid => vec!["mod_fcgid.so".to_owned()],
         }
     }
 
@@ -185,14 +185,14 @@ impl Apache {
         modules.iter().map(load).collect()
     }
 
-    fn root(&self, environment: &Environment) -> PathBuf {
+    fn root(&self, environment: &StackEnvironment) -> PathBuf {
         let ruled = |rules| ruled_root(&environment.root, rules);
         self.rules.map_or_else(|| environment.root.clone(), ruled)
     }
 
     /// Settings of the process model. Prefork has a process for each connection: with fewer,
     /// connections would starve.
-    fn mpm_settings(&self, environment: &Environment) -> String {
+    fn mpm_settings(&self, environment: &StackEnvironment) -> String {
         let setting = |name: &str, otherwise: usize| {
             environment.settings.get(name).cloned().unwrap_or_else(|| otherwise.to_string())
         };
@@ -206,7 +206,7 @@ impl Apache {
             return settings.to_owned();
         }
         if is_prefork {
-            let inside = self.php == Php::Inside;
+            let inside = self.php == PhpConnection::Inside;
             let workers = if inside {
                 environment.php_processes
             } else {
@@ -225,18 +225,18 @@ impl Apache {
 
     fn php_settings(
         &self,
-        environment: &Environment,
+        environment: &StackEnvironment,
         folder: &Path,
         running: &mut Running,
     ) -> Result<String, StartFailed> {
         Ok(match self.php {
-            Php::Inside => format!(
+            PhpConnection::Inside => format!(
                 "LoadModule php_module {MODULES}/libphp{}.so\nPHPIniDir \"{}\"\n\
                  <FilesMatch \"[.]php$\">\n    SetHandler application/x-httpd-php\n</FilesMatch>",
                 environment.php,
                 own_ini(environment, folder)?.display()
             ),
-            Php::InsideThreads => {
+            PhpConnection::InsideThreads => {
                 let (module, opcache) = zts::built(&environment.php).unwrap_or_default();
                 let ini = own_ini(environment, folder)?;
                 // The module has no conf.d that loads opcache.
@@ -257,14 +257,14 @@ impl Apache {
                     ],
                 )
             }
-            Php::Fpm(transport) => {
+            PhpConnection::Fpm(transport) => {
                 let pool = fpm::start(environment, folder, transport, environment.php_processes)?;
                 running.programs.push(pool.program);
                 running.reload.push(Some(Signal::USR2));
                 running.configuration.insert("fpm.conf".to_owned(), pool.configuration);
                 let handler = match transport {
-                    Transport::Unix => format!("proxy:{}|fcgi://php-fpm", pool.address),
-                    Transport::Tcp => format!("proxy:fcgi://{}", pool.address),
+                    FpmSocket::Unix => format!("proxy:{}|fcgi://php-fpm", pool.address),
+                    FpmSocket::Tcp => format!("proxy:fcgi://{}", pool.address),
                 };
                 format!(
                     "LoadModule proxy_module {MODULES}/mod_proxy.so\nLoadModule proxy_fcgi_module \
@@ -272,7 +272,7 @@ impl Apache {
                      \"{handler}\"\n</FilesMatch>"
                 )
             }
-            Php::Fcgid => {
+            PhpConnection::Fcgid => {
                 let sockets = folder.join("fcgid");
                 std::fs::create_dir_all(&sockets)
                     .map_err(|error| StartFailed::Execute(sockets.display().to_string(), error))?;
@@ -292,7 +292,7 @@ impl Apache {
     }
 }
 
-fn cgi(environment: &Environment) -> Option<PathBuf> {
+fn cgi(environment: &StackEnvironment) -> Option<PathBuf> {
     find(&[&format!("php-cgi{}", environment.php), "php-cgi"])
 }
 
@@ -316,17 +316,19 @@ impl Stack for Apache {
     fn packages(&self, php: &str) -> Vec<String> {
         let mut packages = vec!["apache2".to_owned()];
         packages.extend(match self.php {
-            Php::Inside => vec![format!("libapache2-mod-php{php}")],
+            PhpConnection::Inside => vec![format!("libapache2-mod-php{php}")],
             // `setup --zts` builds it and has packages of its own.
-            Php::InsideThreads => Vec::new(),
-            Php::Fpm(_) => vec![format!("php{php}-fpm")],
-            Php::Fcgid => vec!["libapache2-mod-fcgid".to_owned(), format!("php{php}-cgi")],
+            PhpConnection::InsideThreads => Vec::new(),
+            PhpConnection::Fpm(_) => vec![format!("php{php}-fpm")],
+            PhpConnection::Fcgid => {
+                vec!["libapache2-mod-fcgid".to_owned(), format!("php{php}-cgi")]
+            }
         });
         packages.extend((self.mpm == "itk").then(|| "libapache2-mpm-itk".to_owned()));
         packages
     }
 
-    fn missing(&self, environment: &Environment) -> Option<String> {
+    fn missing(&self, environment: &StackEnvironment) -> Option<String> {
         if binary().is_none() {
             return Some("apache2 is not installed".to_owned());
         }
@@ -351,28 +353,28 @@ impl Stack for Apache {
             return Some("Apache ITK must be started by root, to become other users".to_owned());
         }
         match self.php {
-            Php::Inside => None,
-            Php::InsideThreads => zts::built(&environment.php).is_none().then(|| {
+            PhpConnection::Inside => None,
+            PhpConnection::InsideThreads => zts::built(&environment.php).is_none().then(|| {
                 "needs a thread-safe PHP, which `howdah-lab setup --zts` builds".to_owned()
             }),
-            Php::Fpm(_) => fpm::missing(environment),
-            Php::Fcgid => cgi(environment)
+            PhpConnection::Fpm(_) => fpm::missing(environment),
+            PhpConnection::Fcgid => cgi(environment)
                 .is_none()
                 .then(|| format!("php{}-cgi is not installed", environment.php)),
         }
     }
 
-    fn version(&self, environment: &Environment) -> String {
+    fn version(&self, environment: &StackEnvironment) -> String {
         let php = match self.php {
-            Php::Inside => format!("PHP {}", environment.php),
-            Php::InsideThreads => format!("PHP {}, thread-safe", environment.php),
-            Php::Fpm(_) => fpm::version_of(environment),
-            Php::Fcgid => version(cgi(environment).as_deref(), "-v", "PHP "),
+            PhpConnection::Inside => format!("PHP {}", environment.php),
+            PhpConnection::InsideThreads => format!("PHP {}, thread-safe", environment.php),
+            PhpConnection::Fpm(_) => fpm::version_of(environment),
+            PhpConnection::Fcgid => version(cgi(environment).as_deref(), "-v", "PHP "),
         };
         version(binary().as_deref(), "-v", "Apache/") + ", " + &php
     }
 
-    fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed> {
+    fn start(&self, environment: &StackEnvironment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("apache2".to_owned(), error);
         let port = free_port().map_err(failed)?;
         let mut running = Running {
@@ -415,7 +417,7 @@ impl Stack for Apache {
         let file = folder.join("httpd.conf");
         std::fs::write(&file, &text).map_err(failed)?;
         let mut command = Command::new(binary().unwrap_or_else(|| "apache2".into()));
-        let mut program = Program::start(
+        let mut program = StackProgram::start(
             command.args(["-D", "FOREGROUND", "-f"]).arg(&file),
             &folder.join("httpd.log"),
         )?;

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 use super::template::{fill, if_tls, version};
-use crate::process::{Program, StartFailed, accepts, find, free_port};
-use crate::stack::{Environment, Running, Stack};
+use crate::process::{StackProgram, StartFailed, accepts, find, free_port};
+use crate::stack::{Running, Stack, StackEnvironment};
 
 /// Caddy, for files only.
 #[derive(Debug)]
@@ -51,15 +51,15 @@ impl Stack for Caddy {
         vec!["caddy".to_owned()]
     }
 
-    fn missing(&self, _ground: &Environment) -> Option<String> {
+    fn missing(&self, _ground: &StackEnvironment) -> Option<String> {
         find(&["caddy"]).is_none().then(|| "caddy is not installed".to_owned())
     }
 
-    fn version(&self, _ground: &Environment) -> String {
+    fn version(&self, _ground: &StackEnvironment) -> String {
         "Caddy ".to_owned() + &version(find(&["caddy"]).as_deref(), "version", "v")
     }
 
-    fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed> {
+    fn start(&self, environment: &StackEnvironment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("caddy".to_owned(), error);
         let port = free_port().map_err(failed)?;
         let text = fill(
@@ -80,7 +80,7 @@ impl Stack for Caddy {
             .env("XDG_DATA_HOME", folder)
             .env("XDG_CONFIG_HOME", folder)
             .env("HOME", folder);
-        let mut program = Program::start(&mut command, &folder.join("caddy.log"))?;
+        let mut program = StackProgram::start(&mut command, &folder.join("caddy.log"))?;
         program.wait_until(|| accepts(port))?;
         Ok(Running {
             port,

@@ -6,12 +6,12 @@ use std::process::Command;
 
 use super::template::{fill, only_if, version};
 use crate::environment::own_ini;
-use crate::process::{Program, StartFailed, accepts, find, free_port};
-use crate::stack::Environment;
+use crate::process::{StackProgram, StartFailed, accepts, find, free_port};
+use crate::stack::StackEnvironment;
 
 /// The socket between server and pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Transport {
+pub(super) enum FpmSocket {
     /// A unix socket.
     Unix,
     /// A port of the loopback interface.
@@ -19,8 +19,8 @@ pub(super) enum Transport {
 }
 
 /// A started pool.
-pub(super) struct Pool {
-    pub(super) program: Program,
+pub(super) struct FpmPool {
+    pub(super) program: StackProgram,
     /// The configuration as written.
     pub(super) configuration: String,
     /// The address in nginx's form: `unix:/path` or `127.0.0.1:9000`.
@@ -52,33 +52,33 @@ catch_workers_output = no
 /// `pm.max_children` of Debian's www.conf, whose `pm` is dynamic.
 const DEBIAN_CHILDREN: usize = 5;
 
-pub(super) fn binary(environment: &Environment) -> Option<PathBuf> {
+pub(super) fn binary(environment: &StackEnvironment) -> Option<PathBuf> {
     find(&[&format!("php-fpm{}", environment.php), "php-fpm"])
 }
 
-pub(super) fn missing(environment: &Environment) -> Option<String> {
+pub(super) fn missing(environment: &StackEnvironment) -> Option<String> {
     binary(environment)
         .is_none()
         .then(|| format!("php{}-fpm is not installed", environment.php))
 }
 
-pub(super) fn version_of(environment: &Environment) -> String {
+pub(super) fn version_of(environment: &StackEnvironment) -> String {
     version(binary(environment).as_deref(), "-v", "PHP ")
 }
 
 /// Starts a pool of `children` processes and waits until it accepts.
 pub(super) fn start(
-    environment: &Environment,
+    environment: &StackEnvironment,
     folder: &Path,
-    transport: Transport,
+    transport: FpmSocket,
     children: usize,
-) -> Result<Pool, StartFailed> {
+) -> Result<FpmPool, StartFailed> {
     let binary = binary(environment).unwrap_or_else(|| "php-fpm".into());
     let socket = folder.join("fpm.sock");
     let port = free_port().map_err(|error| StartFailed::Execute("php-fpm".to_owned(), error))?;
     let (listen, address) = match transport {
-        Transport::Unix => (socket.display().to_string(), format!("unix:{}", socket.display())),
-        Transport::Tcp => (format!("127.0.0.1:{port}"), format!("127.0.0.1:{port}")),
+        FpmSocket::Unix => (socket.display().to_string(), format!("unix:{}", socket.display())),
+        FpmSocket::Tcp => (format!("127.0.0.1:{port}"), format!("127.0.0.1:{port}")),
     };
     let identity = environment.user.as_ref().map_or(String::new(), |user| {
         format!("user = {user}\ngroup = {user}\nlisten.owner = {user}\nlisten.group = {user}")
@@ -115,10 +115,10 @@ pub(super) fn start(
         .arg(own_ini(environment, folder)?)
         .arg("-y")
         .arg(&file);
-    let mut program = Program::start(&mut command, &folder.join("fpm.log"))?;
+    let mut program = StackProgram::start(&mut command, &folder.join("fpm.log"))?;
     program.wait_until(|| match transport {
-        Transport::Unix => UnixStream::connect(&socket).is_ok(),
-        Transport::Tcp => accepts(port),
+        FpmSocket::Unix => UnixStream::connect(&socket).is_ok(),
+        FpmSocket::Tcp => accepts(port),
     })?;
-    Ok(Pool { program, configuration, address })
+    Ok(FpmPool { program, configuration, address })
 }

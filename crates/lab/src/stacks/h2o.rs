@@ -6,8 +6,8 @@ use std::process::Command;
 use super::template::{fill, if_tls, places, version};
 use rustix::process::Signal;
 
-use crate::process::{Program, StartFailed, accepts, find, free_port};
-use crate::stack::{Environment, Running, Stack};
+use crate::process::{StackProgram, StartFailed, accepts, find, free_port};
+use crate::stack::{Running, Stack, StackEnvironment};
 
 /// h2o, for files only.
 #[derive(Debug)]
@@ -66,15 +66,15 @@ impl Stack for H2o {
         vec!["h2o".to_owned()]
     }
 
-    fn missing(&self, _ground: &Environment) -> Option<String> {
+    fn missing(&self, _ground: &StackEnvironment) -> Option<String> {
         find(&["h2o"]).is_none().then(|| "h2o is not installed".to_owned())
     }
 
-    fn version(&self, _ground: &Environment) -> String {
+    fn version(&self, _ground: &StackEnvironment) -> String {
         version(find(&["h2o"]).as_deref(), "-v", "h2o version ")
     }
 
-    fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed> {
+    fn start(&self, environment: &StackEnvironment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("h2o".to_owned(), error);
         let port = free_port().map_err(failed)?;
         let text = fill(
@@ -98,7 +98,7 @@ impl Stack for H2o {
         let file = folder.join("h2o.conf");
         std::fs::write(&file, &text).map_err(failed)?;
         let mut command = Command::new(find(&["h2o"]).unwrap_or_else(|| "h2o".into()));
-        let mut program = Program::start(
+        let mut program = StackProgram::start(
             command.args(["-m", "worker", "-c"]).arg(&file),
             &folder.join("h2o.log"),
         )?;

@@ -7,9 +7,9 @@ use super::template::{fill, if_tls, keep_alive, version};
 use rustix::process::Signal;
 
 use crate::environment::ruled_root;
-use crate::process::{Program, StartFailed, accepts, free_port};
+use crate::process::{StackProgram, StartFailed, accepts, free_port};
 use crate::rules;
-use crate::stack::{Environment, Running, Stack};
+use crate::stack::{Running, Stack, StackEnvironment};
 
 /// Howdah with `.htaccess` files read (the default), not read, or with a set of rules in the
 /// document root.
@@ -145,11 +145,11 @@ state_dir = \"@folder@/state\"
 const TLS: &str = "tls = { cert = \"@certificate@\", key = \"@key@\" }\n";
 
 impl Howdah {
-    fn binary<'a>(&'a self, environment: &'a Environment) -> &'a Path {
+    fn binary<'a>(&'a self, environment: &'a StackEnvironment) -> &'a Path {
         self.binary.as_deref().unwrap_or(&environment.howdah)
     }
 
-    fn root(&self, environment: &Environment) -> PathBuf {
+    fn root(&self, environment: &StackEnvironment) -> PathBuf {
         self.rules
             .map_or_else(|| environment.root.clone(), |rules| ruled_root(&environment.root, rules))
     }
@@ -168,7 +168,7 @@ impl Stack for Howdah {
         vec![format!("libphp{php}-embed")]
     }
 
-    fn missing(&self, environment: &Environment) -> Option<String> {
+    fn missing(&self, environment: &StackEnvironment) -> Option<String> {
         let binary = self.binary(environment);
         for file in [binary, &binary.with_file_name("howdah-php")] {
             if !file.is_file() {
@@ -185,7 +185,7 @@ impl Stack for Howdah {
         (!is_prepared).then(|| "serves the laboratory's own documents only".to_owned())
     }
 
-    fn version(&self, environment: &Environment) -> String {
+    fn version(&self, environment: &StackEnvironment) -> String {
         let version = version(Some(self.binary(environment)), "--version", "howdah ");
         // The version does not distinguish two builds; their checksums do.
         let Some(binary) = &self.binary else {
@@ -199,7 +199,7 @@ impl Stack for Howdah {
         format!("{version}; SHA-256 of howdah and howdah-php: {}", sums.join(", "))
     }
 
-    fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed> {
+    fn start(&self, environment: &StackEnvironment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("howdah".to_owned(), error);
         let port = free_port().map_err(failed)?;
         let workers = environment
@@ -251,7 +251,7 @@ impl Stack for Howdah {
         let file = folder.join("howdah.toml");
         std::fs::write(&file, &text).map_err(failed)?;
         let mut command = Command::new(self.binary(environment));
-        let mut program = Program::start(
+        let mut program = StackProgram::start(
             command.args(["serve", "--config"]).arg(&file),
             &folder.join("howdah.log"),
         )?;

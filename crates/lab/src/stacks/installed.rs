@@ -5,11 +5,11 @@ use std::path::Path;
 use std::rc::Rc;
 
 use crate::process::StartFailed;
-use crate::stack::{AS_INSTALLED, Environment, Running, Stack};
+use crate::stack::{AS_INSTALLED, Running, Stack, StackEnvironment};
 
 /// A stack under another name, with or without the distribution's defaults.
 #[derive(Debug)]
-pub struct Variant {
+pub struct RenamedStack {
     name: String,
     title: String,
     is_as_installed: bool,
@@ -17,8 +17,8 @@ pub struct Variant {
 }
 
 /// The stack with the distribution's defaults.
-pub fn as_installed(name: &str, inner: Rc<dyn Stack>) -> Variant {
-    Variant {
+pub fn as_installed(name: &str, inner: Rc<dyn Stack>) -> RenamedStack {
+    RenamedStack {
         name: name.to_owned(),
         title: format!("{}, as installed", inner.title()),
         is_as_installed: true,
@@ -27,8 +27,8 @@ pub fn as_installed(name: &str, inner: Rc<dyn Stack>) -> Variant {
 }
 
 /// The stack with settings that were searched for.
-pub fn tuned(name: &str, inner: Rc<dyn Stack>) -> Variant {
-    Variant {
+pub fn tuned(name: &str, inner: Rc<dyn Stack>) -> RenamedStack {
+    RenamedStack {
         name: name.to_owned(),
         title: format!("{}, tuned", inner.title()),
         is_as_installed: false,
@@ -36,7 +36,7 @@ pub fn tuned(name: &str, inner: Rc<dyn Stack>) -> Variant {
     }
 }
 
-impl Stack for Variant {
+impl Stack for RenamedStack {
     fn name(&self) -> &str {
         &self.name
     }
@@ -57,15 +57,15 @@ impl Stack for Variant {
         self.inner.packages(php)
     }
 
-    fn missing(&self, environment: &Environment) -> Option<String> {
+    fn missing(&self, environment: &StackEnvironment) -> Option<String> {
         self.inner.missing(environment)
     }
 
-    fn version(&self, environment: &Environment) -> String {
+    fn version(&self, environment: &StackEnvironment) -> String {
         self.inner.version(environment)
     }
 
-    fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed> {
+    fn start(&self, environment: &StackEnvironment, folder: &Path) -> Result<Running, StartFailed> {
         let mut environment = environment.clone();
         if self.is_as_installed {
             environment.settings.insert(AS_INSTALLED.to_owned(), String::new());

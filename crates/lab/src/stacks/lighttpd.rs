@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::fpm::{self, Transport};
+use super::fpm::{self, FpmSocket};
 use super::template::{fill, if_tls, keep_alive, places, version};
 use rustix::process::Signal;
 
 use crate::environment::own_ini;
-use crate::process::{Program, StartFailed, accepts, find, free_port};
-use crate::stack::{Environment, Running, Stack};
+use crate::process::{StackProgram, StartFailed, accepts, find, free_port};
+use crate::stack::{Running, Stack, StackEnvironment};
 
 /// lighttpd with PHP behind it.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ ssl.privkey = \"@key@\"
 ssl.openssl.ssl-conf-cmd = ( \"MinProtocol\" => \"TLSv1.2\", \"Options\" => \"+SessionTicket\" )
 ";
 
-fn cgi(environment: &Environment) -> Option<std::path::PathBuf> {
+fn cgi(environment: &StackEnvironment) -> Option<std::path::PathBuf> {
     find(&[&format!("php-cgi{}", environment.php), "php-cgi"])
 }
 
@@ -105,7 +105,7 @@ impl Stack for Lighttpd {
         ]
     }
 
-    fn missing(&self, environment: &Environment) -> Option<String> {
+    fn missing(&self, environment: &StackEnvironment) -> Option<String> {
         if find(&["lighttpd"]).is_none() {
             return Some("lighttpd is not installed".to_owned());
         }
@@ -120,7 +120,7 @@ impl Stack for Lighttpd {
             .then(|| format!("php{}-cgi is not installed", environment.php))
     }
 
-    fn version(&self, environment: &Environment) -> String {
+    fn version(&self, environment: &StackEnvironment) -> String {
         let php = if self.spawns {
             version(cgi(environment).as_deref(), "-v", "PHP ")
         } else {
@@ -129,7 +129,7 @@ impl Stack for Lighttpd {
         version(find(&["lighttpd"]).as_deref(), "-v", "lighttpd/") + ", " + &php
     }
 
-    fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed> {
+    fn start(&self, environment: &StackEnvironment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("lighttpd".to_owned(), error);
         let port = free_port().map_err(failed)?;
         let mut running = Running {
@@ -151,7 +151,7 @@ impl Stack for Lighttpd {
                 environment.php_processes
             )
         } else {
-            let pool = fpm::start(environment, folder, Transport::Unix, environment.php_processes)?;
+            let pool = fpm::start(environment, folder, FpmSocket::Unix, environment.php_processes)?;
             running.programs.push(pool.program);
             running.reload.push(Some(Signal::USR2));
             running.configuration.insert("fpm.conf".to_owned(), pool.configuration);
@@ -187,8 +187,10 @@ impl Stack for Lighttpd {
         let file = folder.join("lighttpd.conf");
         std::fs::write(&file, &text).map_err(failed)?;
         let mut command = Command::new(find(&["lighttpd"]).unwrap_or_else(|| "lighttpd".into()));
-        let mut program =
-            Program::start(command.arg("-D").arg("-f").arg(&file), &folder.join("lighttpd.log"))?;
+        let mut program = StackProgram::start(
+            command.arg("-D").arg("-f").arg(&file),
+            &folder.join("lighttpd.log"),
+        )?;
         program.wait_until(|| accepts(port))?;
         running.programs.push(program);
         running.reload.push(Some(Signal::USR1));

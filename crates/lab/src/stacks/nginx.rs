@@ -4,17 +4,17 @@ use std::path::Path;
 use std::process::Command;
 
 use super::apache;
-use super::fpm::{self, Transport};
+use super::fpm::{self, FpmSocket};
 use super::template::{fill, if_tls, keep_alive, only_if, places, version};
 use rustix::process::Signal;
 
-use crate::process::{Program, StartFailed, accepts, find, free_port};
-use crate::stack::{Environment, Running, Stack};
+use crate::process::{StackProgram, StartFailed, accepts, find, free_port};
+use crate::stack::{Running, Stack, StackEnvironment};
 
 /// The server behind nginx.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behind {
-    Fpm { transport: Transport, kept: bool },
+    Fpm { transport: FpmSocket, kept: bool },
     Apache,
 }
 
@@ -34,13 +34,13 @@ pub(super) fn all() -> Vec<Nginx> {
             name: "nginx-fpm",
             title: "nginx + php-fpm",
             unequal: None,
-            behind: fpm(Transport::Unix, false),
+            behind: fpm(FpmSocket::Unix, false),
         },
         Nginx {
             name: "nginx-fpm-tcp",
             title: "nginx + php-fpm over TCP",
             unequal: None,
-            behind: fpm(Transport::Tcp, false),
+            behind: fpm(FpmSocket::Tcp, false),
         },
         Nginx {
             name: "nginx-fpm-keepalive",
@@ -49,7 +49,7 @@ pub(super) fn all() -> Vec<Nginx> {
                 "a larger pool: php-fpm pins a child to each kept connection, so it has \
                  (connections × nginx workers) children",
             ),
-            behind: fpm(Transport::Unix, true),
+            behind: fpm(FpmSocket::Unix, true),
         },
         Nginx {
             name: "nginx-apache",
@@ -158,7 +158,7 @@ impl Stack for Nginx {
         [vec!["nginx-light".to_owned()], behind].concat()
     }
 
-    fn missing(&self, environment: &Environment) -> Option<String> {
+    fn missing(&self, environment: &StackEnvironment) -> Option<String> {
         if find(&["nginx"]).is_none() {
             return Some("nginx is not installed".to_owned());
         }
@@ -168,7 +168,7 @@ impl Stack for Nginx {
         }
     }
 
-    fn version(&self, environment: &Environment) -> String {
+    fn version(&self, environment: &StackEnvironment) -> String {
         let behind = match self.behind {
             Behind::Fpm { .. } => fpm::version_of(environment),
             Behind::Apache => apache::prefork().version(environment),
@@ -176,7 +176,7 @@ impl Stack for Nginx {
         version(find(&["nginx"]).as_deref(), "-v", "nginx/") + ", " + &behind
     }
 
-    fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed> {
+    fn start(&self, environment: &StackEnvironment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("nginx".to_owned(), error);
         let port = free_port().map_err(failed)?;
         let (mut behind, address, kept) = match self.behind {
@@ -252,7 +252,7 @@ impl Stack for Nginx {
         std::fs::write(&file, &text).map_err(failed)?;
         let mut command = Command::new(find(&["nginx"]).unwrap_or_else(|| "nginx".into()));
         command.arg("-p").arg(folder).arg("-c").arg(&file);
-        let mut program = Program::start(&mut command, &folder.join("nginx.log"))?;
+        let mut program = StackProgram::start(&mut command, &folder.join("nginx.log"))?;
         program.wait_until(|| accepts(port))?;
         behind.programs.push(program);
         behind.reload.push(Some(Signal::HUP));

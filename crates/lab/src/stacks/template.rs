@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::stack::Environment;
+use crate::stack::StackEnvironment;
 
 /// Replaces `@name@` with values. Most configurations use `$` and braces themselves.
 pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
@@ -16,7 +16,7 @@ pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
 
 /// Connections that one worker must have room for: it may get most of the clients, and each may
 /// need a second connection to PHP.
-pub(super) fn places(environment: &Environment) -> usize {
+pub(super) fn places(environment: &StackEnvironment) -> usize {
     (environment.connections + environment.connections / 4).max(4096)
 }
 
@@ -27,7 +27,7 @@ pub(super) fn only_if(condition: bool, text: String) -> String {
 
 /// Seconds for which connections are kept: as the setting says, the distribution's default for a
 /// stack as installed, otherwise the laboratory's value.
-pub(super) fn keep_alive(environment: &Environment, usual: u32, installed: u32) -> u32 {
+pub(super) fn keep_alive(environment: &StackEnvironment, usual: u32, installed: u32) -> u32 {
     let default = if environment.is_as_installed() {
         installed
     } else {
@@ -37,7 +37,7 @@ pub(super) fn keep_alive(environment: &Environment, usual: u32, installed: u32) 
 }
 
 /// Fills the part of a configuration that is for encrypted connections; nothing without TLS.
-pub(super) fn if_tls(environment: &Environment, template: &str) -> String {
+pub(super) fn if_tls(environment: &StackEnvironment, template: &str) -> String {
     environment.tls.as_ref().map_or(String::new(), |pair| {
         let (certificate, key) = (pair.certificate.display(), pair.key.display());
         fill(template, &[("certificate", &certificate.to_string()), ("key", &key.to_string())])

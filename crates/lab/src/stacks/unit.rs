@@ -2,11 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use super::template::{fill, version};
 use crate::environment::own_ini;
-use crate::process::{Program, StartFailed, accepts, find, free_port};
-use crate::stack::{Environment, Running, Stack};
+use crate::load::Question;
+use crate::loads::sample;
+use crate::process::{StackProgram, StartFailed, accepts, find, free_port};
+use crate::stack::{Running, Stack, StackEnvironment};
 use crate::unit;
 
 /// nginx Unit with its PHP processes.
@@ -40,6 +43,17 @@ fn binary() -> Option<PathBuf> {
     unit::built().or_else(|| find(&["unitd"]))
 }
 
+/// Whether PHP answers. Now and then, Unit leaves its first request to PHP without an answer and
+/// logs "get_port_handler: port not found" (4 of 300 starts on a busy machine). It answers the
+/// next one.
+fn answers(port: u16) -> bool {
+    let question = Question {
+        path: "/no-such-script.php".to_owned(),
+        ..Question::default()
+    };
+    sample::ask_within(Duration::from_secs(5), &question, port).is_ok()
+}
+
 impl Stack for Unit {
     fn name(&self) -> &str {
         "nginx-unit"
@@ -58,7 +72,7 @@ impl Stack for Unit {
         Vec::new()
     }
 
-    fn missing(&self, environment: &Environment) -> Option<String> {
+    fn missing(&self, environment: &StackEnvironment) -> Option<String> {
         if environment.tls.is_some() {
             return Some("is built without TLS".to_owned());
         }
@@ -67,12 +81,12 @@ impl Stack for Unit {
             .then(|| "Debian has no nginx Unit; `howdah-lab setup --unit` builds it".to_owned())
     }
 
-    fn version(&self, environment: &Environment) -> String {
+    fn version(&self, environment: &StackEnvironment) -> String {
         let unit = version(binary().as_deref(), "--version", "unit version: ");
         format!("{unit}, PHP {}", environment.php)
     }
 
-    fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed> {
+    fn start(&self, environment: &StackEnvironment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("unitd".to_owned(), error);
         let port = free_port().map_err(failed)?;
         let user = environment
@@ -111,8 +125,8 @@ impl Stack for Unit {
             // Its router and controller run as this user.
             command.args(["--user", user, "--group", user]);
         }
-        let mut program = Program::start(&mut command, &folder.join("unitd.log"))?;
-        program.wait_until(|| accepts(port))?;
+        let mut program = StackProgram::start(&mut command, &folder.join("unitd.log"))?;
+        program.wait_until(|| accepts(port) && answers(port))?;
         Ok(Running {
             port,
             programs: vec![program],

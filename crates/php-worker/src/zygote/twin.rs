@@ -13,6 +13,7 @@ use howdah_ipc::worker_set::WorkerSet;
 use howdah_sys::process::{adopt_orphans, set_name};
 use howdah_sys::seqpacket::SeqPacket;
 
+use super::output::WorkerOutputs;
 use super::{RegionState, RunningZygote, STANDBY};
 use crate::log::{self, Level};
 use crate::process;
@@ -53,6 +54,7 @@ impl RunningZygote {
         self.front = front;
         self.region = RegionState::Awaited { descriptors: Vec::new() };
         self.workers.clear();
+        self.outputs = WorkerOutputs::default();
         self.wanted = WorkerSet::default();
         self.backoff = StartBackoff::default();
         self.replaced.clear();

@@ -1,13 +1,14 @@
 //! The workers of a zygote: forks them, records their ends, and dismisses them.
 
 use std::ffi::CStr;
-use std::io;
+use std::io::{self, PipeWriter};
 use std::time::{Duration, Instant};
 
 use howdah_ipc::control::FromZygote;
 use howdah_sys::process::set_name;
 use howdah_sys::signal::{SIGKILL, SIGTERM};
 
+use super::output;
 use super::{RegionState, RunningZygote};
 use crate::log::{self, Level};
 use crate::process::{self, Fork, RawPid};
@@ -30,8 +31,13 @@ pub(super) enum Staffing {
     All,
     /// Some workers can be forked only after this time.
     Later(Duration),
-    /// This process is the child that becomes worker `index`.
-    Child { index: usize, parent: RawPid },
+    /// This process is the child that becomes worker `index`. `output` is for its standard output;
+    /// `None` where there is only the pool's log.
+    Child {
+        index: usize,
+        parent: RawPid,
+        output: Option<PipeWriter>,
+    },
 }
 
 impl RunningZygote {
@@ -67,6 +73,13 @@ impl RunningZygote {
             if let RegionState::Attached(attachment) = &self.region {
                 attachment.prepare(index);
             }
+            let pipe = output::pipe().inspect_err(|error| {
+                let what = format!(
+                    "what a worker writes to its standard error will come without the worker's \
+                     number: {error}; check `rlimits.nofile`"
+                );
+                log::write(Level::Warning, what.as_bytes(), None);
+            });
             match process::fork() {
                 Err(error) => {
                     log::write(
@@ -76,8 +89,14 @@ impl RunningZygote {
                     );
                     return Ok(Staffing::Later(FORK_AGAIN));
                 }
-                Ok(Fork::Child) => return Ok(Staffing::Child { index, parent }),
+                Ok(Fork::Child) => {
+                    let output = pipe.ok().map(|(_, writer)| writer);
+                    return Ok(Staffing::Child { index, parent, output });
+                }
                 Ok(Fork::Parent(child)) => {
+                    if let Ok((reader, _)) = pipe {
+                        self.outputs.add(child, reader);
+                    }
                     self.workers[index] = Some((child, now));
                     self.tell(&FromZygote::Started { worker: index as u64, pid: number(child) })?;
                 }
@@ -88,11 +107,17 @@ impl RunningZygote {
 
     /// Turns the child into a worker: keeps the descriptors and memory that a worker needs, and
     /// drops everything that a script could use against the pool.
-    pub(super) fn become_worker(self, index: usize, parent: RawPid) -> ! {
+    pub(super) fn become_worker(
+        self,
+        index: usize,
+        parent: RawPid,
+        output: Option<PipeWriter>,
+    ) -> ! {
         let RunningZygote {
             engine,
             front,
             signals,
+            outputs,
             pool,
             max_requests,
             max_memory,
@@ -110,6 +135,10 @@ impl RunningZygote {
         set_name(WORKER);
         drop(front);
         drop(signals);
+        drop(outputs);
+        // Without it, standard output leads to the pool's log, as in the zygote.
+        let _ = output.as_ref().map(log::divert_standard_output);
+        drop(output);
         let RegionState::Attached(attachment) = region else {
             process::exit_now(1)
         };
@@ -147,6 +176,7 @@ impl RunningZygote {
                 continue;
             };
             let started = self.workers[index].take().map(|(_, started)| started);
+            self.outputs.worker_ended(child);
             if let RegionState::Attached(attachment) = &self.region {
                 attachment.record_death(index);
             }

@@ -130,8 +130,8 @@ impl Zygote {
         }
     }
 
-    /// How many requests may have a slot and wait for a worker. They are begun in the order in
-    /// which they came, so there are more of them only where scripts are short.
+    /// The number of requests that may have a slot and wait for a worker. They are begun in the
+    /// order in which they came, so there are more of them only where scripts are short.
     fn most_behind(&self) -> usize {
         let Geometry { slots, workers, .. } = *self.front.geometry();
         let most = match self.awake.is_short() {
@@ -222,8 +222,8 @@ impl Zygote {
     }
 }
 
-/// How many requests may have a slot and wait for one of the workers where scripts are not short:
-/// as many as there are workers. With few workers, as many as make eight slots in all.
+/// The number of requests that may have a slot and wait for one of the workers where scripts are
+/// not short: as many as there are workers. With few workers, as many as make eight slots in all.
 fn behind_long_scripts(workers: usize) -> usize {
     const FEW_SLOTS: usize = 8;
     workers.max(FEW_SLOTS.saturating_sub(workers))

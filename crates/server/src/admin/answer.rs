@@ -99,7 +99,7 @@ fn ready(admin: &Admin, request: &Request) -> AdminAnswer {
     }
 }
 
-/// Why visitors of a site do not get answers; `None` if they do.
+/// The reason why visitors of a site do not get answers; `None` if they do.
 fn fault(shared: &FrontShared, site: usize) -> Option<String> {
     let name = &shared.config.sites.get(site)?.name;
     let has_worker = shared.pools.get(site)?.as_ref().is_none_or(|pool| pool.is_ready());

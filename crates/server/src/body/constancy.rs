@@ -118,7 +118,8 @@ mod tests {
         (file, body, folder)
     }
 
-    /// Sets the file's time to one that no former write had, as the kernel does when a write begins.
+    /// Sets the file's time to one that no former write had, as the kernel does when a write
+    /// begins.
     fn touch(file: &File, seconds: u64) {
         let time = SystemTime::now() + Duration::from_secs(seconds);
         file.set_modified(time).unwrap();

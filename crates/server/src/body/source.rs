@@ -43,7 +43,7 @@ pub(crate) trait Source: fmt::Debug {
     fn discard(&mut self) {}
 }
 
-/// How much content can be taken.
+/// The amount of content that can be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Available {
     /// Bytes that wait to be taken.
@@ -315,7 +315,7 @@ impl From<FileBody> for Body {
     }
 }
 
-/// How long a script may pause before its filters are flushed, which makes them compress less.
+/// The time that a script may pause before its filters are flushed, which makes them compress less.
 pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 
 #[cfg(test)]

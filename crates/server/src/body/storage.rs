@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use howdah_files::OpenFile;
-use howdah_sys::open;
+use howdah_sys::{open, page_cache};
 use tokio::sync::oneshot;
 
 use self::budget::Budget;
@@ -121,6 +121,9 @@ impl Storage {
         let (result, job) = oneshot::channel::<()>();
         let (file, mut part) = (document.share().ok()?, part.clone());
         let read = move || {
+            // The next parts come while this one is sent. Without the advice they come later.
+            let ahead = part.start..part.end.saturating_add(AHEAD);
+            let _ = page_cache::read_ahead(file.as_fd(), &ahead);
             let mut buffer = vec![0; FETCHED];
             while !result.is_closed() && part.start < part.end {
                 let most = usize::try_from(part.end - part.start).unwrap_or(FETCHED).min(FETCHED);
@@ -175,6 +178,8 @@ pub(crate) type ReadBack = io::Result<Vec<u8>>;
 
 /// Bytes of a document that are read at a time.
 const FETCHED: usize = 128 * 1024;
+/// Bytes behind the part that is read, which the disk is asked for at the same time.
+const AHEAD: u64 = 1 << 20;
 
 /// A call that a thread of the storage makes.
 pub(crate) type StorageCall<T> = oneshot::Receiver<T>;

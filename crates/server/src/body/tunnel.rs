@@ -391,9 +391,9 @@ enum Over {
 struct TimeLimits<'t> {
     thread: &'t Thread,
     idle_timeout: Duration,
-    /// When the last byte moved.
+    /// The time when the last byte moved.
     moved: Instant,
-    /// When the tunnel ends because the front does; `None` while the front serves.
+    /// The time when the tunnel ends because the front does; `None` while the front serves.
     end: Option<Instant>,
     /// The front has ended the tunnel.
     is_closed: bool,
@@ -462,7 +462,7 @@ const READ_AT_ONCE: usize = 32 * 1024;
 const MOST_ROUNDS: usize = 32;
 /// The most of `drain_timeout` that is kept for ending tunnels in order, before the front is ended.
 const MOST_RESERVE: Duration = Duration::from_secs(5);
-/// How long both sides have to take what was read, when the front ends.
+/// The time that both sides have to take what was read, when the front ends.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 thread_local! {

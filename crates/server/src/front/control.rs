@@ -24,10 +24,10 @@ pub(super) struct Control {
     pub(super) channel: Rc<SeqPacket>,
     pub(super) pools: Vec<Option<Arc<Pool>>>,
     pub(super) shared: Arc<FrontShared>,
-    /// Where the questions go that the admin listener's thread answers.
+    /// The destination of questions that the admin listener's thread answers.
     pub(super) questions: ControlQuestions,
     pub(super) stages: watch::Sender<Stage>,
-    /// By link.
+    /// By channel.
     pub(super) starts: RefCell<Vec<PoolStart>>,
     /// Whether the supervisor was told that the pools are complete.
     pub(super) told: Cell<bool>,
@@ -46,24 +46,24 @@ pub(super) struct PoolStart {
 
 impl Control {
     /// Follows the supervisor and the zygotes until the front ends.
-    pub(super) async fn run(self: Rc<Self>, links: Vec<PoolChannel>) {
+    pub(super) async fn run(self: Rc<Self>, channels: Vec<PoolChannel>) {
         for id in self.shared.challenges.numbers() {
             self.tell(&FromFront::Presented { id });
         }
-        *self.starts.borrow_mut() = links
+        *self.starts.borrow_mut() = channels
             .iter()
-            .map(|link| PoolStart {
-                name: link.name.clone(),
-                is_complete: link.zygote.is_none(),
+            .map(|channel| PoolStart {
+                name: channel.name.clone(),
+                is_complete: channel.zygote.is_none(),
                 ..PoolStart::default()
             })
             .collect();
-        let sites: Vec<usize> = links.iter().map(|link| link.site).collect();
+        let sites: Vec<usize> = channels.iter().map(|channel| channel.site).collect();
         // Where there are no pools to wait for.
         self.tell_ready();
-        for (position, link) in links.into_iter().enumerate() {
-            if let Some(zygote) = link.zygote {
-                tokio::task::spawn_local(self.clone().follow(position, link.site, zygote));
+        for (position, channel) in channels.into_iter().enumerate() {
+            if let Some(zygote) = channel.zygote {
+                tokio::task::spawn_local(self.clone().follow(position, channel.site, zygote));
             }
         }
         tokio::task::spawn_local(self.clone().wait_no_longer());

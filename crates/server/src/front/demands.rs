@@ -28,7 +28,7 @@ const MOST_REMEMBERED: usize = 50_000;
 /// think of any number of names.
 const ASK_PAUSE: Duration = Duration::from_millis(50);
 
-/// Where names go that visitors ask for.
+/// The destination of names that visitors ask for.
 #[derive(Debug)]
 pub(crate) struct Demands {
     /// By site, whether its certificates are ordered on demand.

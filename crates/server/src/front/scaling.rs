@@ -5,8 +5,8 @@ use std::time::Duration;
 use howdah_config::{Php, PoolMode};
 use howdah_php::Scaling;
 
-/// How long a worker that was started on demand sleeps before it ends, unless the configuration
-/// says otherwise; the default of php-fpm's `pm.process_idle_timeout`.
+/// The time that a worker that was started on demand sleeps before it ends, unless the
+/// configuration says otherwise; the default of php-fpm's `pm.process_idle_timeout`.
 const IDLE_ON_DEMAND: Duration = Duration::from_secs(10);
 /// As [`IDLE_ON_DEMAND`], where memory that is short ends workers as well.
 const IDLE_AUTO: Duration = Duration::from_secs(300);

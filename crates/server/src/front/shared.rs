@@ -2,7 +2,6 @@
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use howdah_config::Config;
 use howdah_files::{CompressedCache, DirectiveCache, Store};
@@ -18,7 +17,7 @@ use crate::body::Storage;
 use crate::crew::Crew;
 use crate::host::Passwords;
 use crate::log::{ErrorLog, LogWriter, SiteLogs};
-use crate::net::{AcceptedConnection, Clients};
+use crate::net::{AcceptErrors, AcceptedConnection, Clients};
 use crate::observe::{FrontCounters, RecentMessages};
 use crate::quic::PacketExchange;
 use crate::respond::UpstreamNames;
@@ -61,8 +60,8 @@ pub(crate) struct FrontShared {
     pub(crate) cached_descriptors: usize,
     /// Connections that may be open at once.
     pub(crate) most_connections: usize,
-    /// When an error of accepting was last logged.
-    pub(crate) accept_failed: Mutex<Option<Instant>>,
+    /// The errors of accepting connections.
+    pub(crate) accept_errors: AcceptErrors,
     /// By thread: told that another one needs room for a connection.
     pub(crate) crowded: Vec<Notify>,
     /// Connections by thread.

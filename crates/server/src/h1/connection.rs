@@ -31,7 +31,8 @@ use crate::net::{ConnectionError, Peer, Timed, Transport, forwarded};
 use crate::observe::{ConnectionFacts, Phase, RecordedResponse, RequestError, Situation};
 use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, Served};
 
-/// How long a connection stays ready for the next request before its buffers are taken from it.
+/// The time that a connection stays ready for the next request before its buffers are taken from
+/// it.
 const GRACE: Duration = Duration::from_secs(1);
 /// Requests that a client has sent together, and that are answered before other connections have
 /// their turn.
@@ -56,13 +57,13 @@ pub(super) struct H1Connection<T> {
 /// The state of the connection after a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum After {
-    /// It goes on with the next request.
+    /// The connection goes on with the next request.
     Next,
-    /// It is closed.
+    /// The connection is closed.
     Close,
-    /// It is closed. Before that, unread content is read for a while.
+    /// The connection is closed. Before that, unread content is read for a while.
     Linger,
-    /// It is one of HTTP/2. These bytes were received.
+    /// The connection is one of HTTP/2. These bytes were received.
     Http2(Vec<u8>),
 }
 

@@ -17,8 +17,8 @@ use crate::net::{ConnectionError, Piece, SendError, Timed, Transport};
 
 /// Bytes of frames that wait for the transport before further ones wait in the crate.
 const ROOM: usize = 64 * 1024;
-/// How long a connection that ends waits for the client to close it, so that the last frames are
-/// not lost (RFC 9113 §6.8).
+/// The time that a connection that ends waits for the client to close it, so that the last frames
+/// are not lost (RFC 9113 §6.8).
 pub(super) const LINGER: Duration = Duration::from_secs(2);
 /// The most bytes that are read and discarded meanwhile.
 const LINGER_BYTES: usize = 1 << 20;

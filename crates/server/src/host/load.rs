@@ -1,15 +1,15 @@
 //! The load of the server (`Header set X-Load "%l %i %b"`).
 
-use howdah_htaccess::host::Load;
+use howdah_htaccess::host::ServerLoad;
 use howdah_php::Pool;
 
 /// Returns the machine's load averages, and the shares of a site's PHP workers that are idle and
 /// busy.
-pub(super) fn of(pool: Option<&Pool>) -> Load {
+pub(super) fn of(pool: Option<&Pool>) -> ServerLoad {
     let averages = std::fs::read(AVERAGES).unwrap_or_default();
     let (idle, all) = pool.map_or((0, 0), |pool| (pool.load().0, pool.worker_count()));
     let (idle, busy) = percent(idle, all);
-    Load {
+    ServerLoad {
         averages: read_averages(&averages),
         idle,
         busy,

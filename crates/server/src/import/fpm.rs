@@ -79,7 +79,7 @@ pub(crate) fn import(files: &[FpmFile]) -> Imported {
             let place = format!("{file}:{number}");
             match line {
                 IniLine::Section(name) => section = name,
-                IniLine::Value(key, value) if section == GLOBAL => {
+                IniLine::Value(key, value) if section == GLOBAL || key == "include" => {
                     imported.remarks.push(format!("{place}: {}", of_the_server(&key, &value)));
                 }
                 IniLine::Value(key, value) => {

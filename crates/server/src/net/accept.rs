@@ -9,8 +9,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use howdah_config::ListenAddress;
@@ -22,15 +22,66 @@ use tokio::task::JoinHandle;
 
 use super::{AcceptedConnection, AcceptedStream, Listener, Peer, Transport, proxy_header};
 use crate::front::Thread;
-use crate::log::Level;
+use crate::log::{ErrorLog, Level};
 use crate::tls;
 use crate::{h1, h2};
 
-/// How long accepting pauses after an error, and at the limit of connections where no connection of
-/// the thread is idle.
+/// The time that accepting pauses after an error, and at the limit of connections where no
+/// connection of the thread is idle.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Time for which an error of accepting is not logged again.
+/// Time for which further errors of accepting are counted instead of logged.
 const COMPLAINTS: Duration = Duration::from_secs(60);
+
+/// The errors of accepting connections of all threads. The first one is logged, those of the minute
+/// after it are counted.
+#[derive(Debug, Default)]
+pub(crate) struct AcceptErrors(Mutex<ErrorCount>);
+
+#[derive(Debug, Default)]
+struct ErrorCount {
+    /// The time of the error that was logged; `None` if its minute is over.
+    logged: Option<Instant>,
+    counted: u64,
+}
+
+impl AcceptErrors {
+    /// Returns whether an error is logged. Otherwise the error is counted.
+    fn admits(&self, now: Instant) -> bool {
+        let mut count = self.lock();
+        let is_logged = count.logged.is_none();
+        match is_logged {
+            true => count.logged = Some(now),
+            false => count.counted += 1,
+        }
+        is_logged
+    }
+
+    /// Returns the number of errors that were counted in a minute that is over; `None` without any.
+    fn take_count(&self, now: Instant) -> Option<u64> {
+        let mut count = self.lock();
+        if count.logged.is_none_or(|logged| now < logged + COMPLAINTS) {
+            return None;
+        }
+        let counted = std::mem::take(&mut *count).counted;
+        (counted > 0).then_some(counted)
+    }
+
+    /// Logs the number of errors that were counted, once their minute is over. To be called about
+    /// once a second.
+    pub(crate) fn report(&self, log: &ErrorLog, now: Instant) {
+        if let Some(counted) = self.take_count(now) {
+            let what = format!(
+                "connections could not be accepted {counted} more times within a minute, for the \
+                 reason above"
+            );
+            log.say(Level::Error, None, &what);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ErrorCount> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Thread {
     /// Ends the accepting tasks, serves the connections that wait in the listeners' queues, and
@@ -100,18 +151,13 @@ impl Thread {
 
     /// Logs an error of accepting, unless a thread has done so lately.
     fn complain(&self, address: &ListenAddress, error: &io::Error) {
-        let now = Instant::now();
-        let mut last = self.shared.accept_failed.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.is_some_and(|last| now < last + COMPLAINTS) {
-            return;
+        if self.shared.accept_errors.admits(Instant::now()) {
+            let what = format!(
+                "cannot accept connections on {address}: {error}; trying again; further errors of \
+                 a minute are counted"
+            );
+            self.shared.log.say(Level::Error, None, &what);
         }
-        *last = Some(now);
-        drop(last);
-        let what = format!(
-            "cannot accept connections on {address}: {error}; trying again, and telling again in \
-             a minute"
-        );
-        self.shared.log.say(Level::Error, None, &what);
     }
 
     fn place(self: &Rc<Self>, accepted: AcceptedConnection) {
@@ -236,5 +282,27 @@ pub(crate) struct Counted(pub(crate) Rc<Thread>);
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.load().fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_errors_of_all_threads_one_is_logged_in_a_minute_and_the_others_are_counted() {
+        let (errors, start) = (AcceptErrors::default(), Instant::now());
+        let tried = |number: u32| start + COMPLAINTS / 1000 * number;
+        let logged: usize = std::thread::scope(|scope| {
+            let of_thread = || (0..1000).filter(|&number| errors.admits(tried(number))).count();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(of_thread)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(logged, 1);
+        assert_eq!(errors.take_count(start), None, "the minute is not over");
+        assert_eq!(errors.take_count(tried(2000)), Some(3999));
+        assert_eq!(errors.take_count(tried(4000)), None);
+        assert!(errors.admits(tried(4000)), "the next one is told at once");
+        assert_eq!(errors.take_count(tried(6000)), None, "there was only one");
     }
 }

@@ -73,7 +73,7 @@ struct Shard {
     requests: HashMap<(NetworkKey, u32), u64>,
     /// Tunnels by client and site.
     tunnels: HashMap<(NetworkKey, usize), usize>,
-    /// When a full shard was last searched.
+    /// The time when a full shard was last searched.
     searched: u64,
 }
 

@@ -17,17 +17,17 @@ use super::transport::{Piece, SHORT_FILE, Transport};
 pub(crate) struct Timed<T> {
     pub(crate) transport: T,
     pub(crate) watch: Rc<Watch>,
-    /// How slowly the client may take a response.
+    /// The slowest pace at which the client may take a response.
     patience: Patience,
     /// Bytes of the present response that the client has taken.
     taken: u64,
-    /// How long the present response has waited for the client.
+    /// The time that the present response has waited for the client.
     waited: Duration,
     /// The time since which it waits; `None` while it does not.
     waits_since: Option<Instant>,
 }
 
-/// How slowly a client may send or take content.
+/// The slowest pace at which a client may send or take content.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
     /// The longest time without a byte.
@@ -268,7 +268,7 @@ impl<T: Transport> Timed<T> {
     }
 }
 
-/// How long the rest of an unread request is read and discarded.
+/// The time that the rest of an unread request is read and discarded.
 const LINGER: Duration = Duration::from_secs(2);
 /// The most bytes of it that are read.
 const LINGER_BYTES: usize = 1 << 20;

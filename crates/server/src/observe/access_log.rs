@@ -48,7 +48,7 @@ pub(crate) struct RecordedResponse<'r> {
     pub(crate) notes: Option<&'r ResolutionNotes>,
 }
 
-/// How a request was resolved, for formats that tell so.
+/// The way a request was resolved, for formats that tell so.
 #[derive(Debug, Default)]
 pub(crate) struct ResolutionNotes {
     /// The file that was found; empty for none.

@@ -371,7 +371,7 @@ impl<'t> SiteTotals<'t> {
     }
 }
 
-/// How often which time was measured.
+/// The number of measurements, by time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Histogram {
     /// For each bound, in seconds: the number of times up to it.

@@ -38,7 +38,7 @@ impl RecentMessages {
     }
 }
 
-/// How long a message is not repeated.
+/// The time that a message is not repeated.
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The most messages that are kept. At this bound all are dropped.

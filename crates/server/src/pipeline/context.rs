@@ -39,7 +39,7 @@ pub(crate) struct RequestContext<'t, 'c> {
     pub(crate) is_content_discarded: bool,
     /// Gets the script's run, where the site's access log tells it.
     pub(crate) run: Option<RunReport>,
-    /// How long the request waited for a worker, and how long its script took to begin the
+    /// The time that the request waited for a worker, and how long its script took to begin the
     /// response, where the response tells it.
     pub(crate) script_times: Option<(Duration, Duration)>,
     /// Variables that the script has set; `None` where it has set none.
@@ -57,7 +57,7 @@ pub(crate) struct Arrival {
 /// their own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequestDeadlines {
-    /// How slowly the content may be received.
+    /// The slowest pace at which the content may be received.
     pub(crate) body: Patience,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Response {
     pub(crate) filters: Vec<Filter>,
     /// The file whose content this is. Compressed content can be kept with the file.
     pub(crate) representation: Option<Rc<Representation>>,
-    /// When the file was modified, in microseconds since 1970.
+    /// The time when the file was modified, in microseconds since 1970.
     pub(crate) modified: Option<i64>,
     /// Length of the content in bytes for the filters, where the body does not know its length.
     pub(crate) length_hint: Option<u64>,

@@ -15,7 +15,7 @@ use super::start::{Mailbox, QuicListener, QuicSecret, QuicStart, slot};
 
 /// Packets that wait for an endpoint. Further ones are dropped, and their senders repeat them.
 const MOST_FORWARDED: usize = 4096;
-/// How long clients may remember that a listener has HTTP/3.
+/// The time that clients may remember that a listener has HTTP/3.
 const OFFER_SECONDS: u32 = 24 * 60 * 60;
 /// Bytes of the longest forwarded packet: its head, and the longest packet of UDP.
 const LONGEST_FORWARDED: usize = 1 << 16;

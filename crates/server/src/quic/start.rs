@@ -40,7 +40,7 @@ pub(crate) struct QuicListener {
     pub(crate) sockets: Vec<UdpSocket>,
 }
 
-/// Where other generations leave packets for one.
+/// The mailbox where other generations leave packets for one.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     pub(crate) reader: SeqPacket,

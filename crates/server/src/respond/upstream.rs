@@ -202,10 +202,10 @@ struct ForwardedRequest {
 /// The request's statements about its connection.
 #[derive(Debug, Clone, Copy)]
 enum ConnectionOptions<'k> {
-    /// It is kept for the next request.
+    /// The connection is kept for the next request.
     Persist,
     Close,
-    /// It becomes a WebSocket, with this key where the client has none.
+    /// The connection becomes a WebSocket, with this key where the client has none.
     Upgrade(Option<&'k WebsocketKey>),
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct ApcuUse {
     pub(crate) misses: u64,
     /// The share of hits; `null` before the first question.
     pub(crate) hit_rate: Option<f64>,
-    /// How often entries were thrown away because the cache was full.
+    /// The number of times that entries were thrown away because the cache was full.
     pub(crate) expunged: u64,
     pub(crate) free: u64,
     pub(crate) size: u64,

@@ -28,6 +28,6 @@ pub(crate) struct ServerFacts {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MissingListener {
     pub(crate) address: String,
-    /// Why, for the operator.
+    /// The reason, for the operator.
     pub(crate) reason: String,
 }

@@ -68,11 +68,11 @@ pub(crate) fn page(name: &str, pool: &PoolSnapshot, query: FpmQuery, now: f64) -
 }
 
 /// Names and values in php-fpm's order.
-type Figures = Vec<(&'static str, Figure)>;
+type Figures = Vec<(&'static str, FpmFigure)>;
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
-enum Figure {
+enum FpmFigure {
     Text(String),
     Number(u64),
     /// A share in per cent.
@@ -82,13 +82,13 @@ enum Figure {
 }
 
 fn pool_figures(name: &str, pool: &PoolSnapshot, now: f64) -> Figures {
-    let number = |number: usize| Figure::Number(number as u64);
+    let number = |number: usize| FpmFigure::Number(number as u64);
     vec![
-        ("pool", Figure::Text(name.to_owned())),
-        ("process manager", Figure::Text(process_manager(pool).to_owned())),
-        ("start time", Figure::Time(pool.started as u64)),
-        ("start since", Figure::Number(since(pool.started, now))),
-        ("accepted conn", Figure::Number(pool.requests)),
+        ("pool", FpmFigure::Text(name.to_owned())),
+        ("process manager", FpmFigure::Text(process_manager(pool).to_owned())),
+        ("start time", FpmFigure::Time(pool.started as u64)),
+        ("start since", FpmFigure::Number(since(pool.started, now))),
+        ("accepted conn", FpmFigure::Number(pool.requests)),
         ("listen queue", number(pool.queue)),
         ("max listen queue", number(pool.most_queued)),
         ("listen queue len", number(pool.queue_limit)),
@@ -96,8 +96,8 @@ fn pool_figures(name: &str, pool: &PoolSnapshot, now: f64) -> Figures {
         ("active processes", number(pool.active)),
         ("total processes", number(pool.workers.len())),
         ("max active processes", number(pool.most_active)),
-        ("max children reached", Figure::Number(pool.exhausted)),
-        ("slow requests", Figure::Number(pool.slow)),
+        ("max children reached", FpmFigure::Number(pool.exhausted)),
+        ("slow requests", FpmFigure::Number(pool.slow)),
     ]
 }
 
@@ -113,7 +113,7 @@ fn process_manager(pool: &PoolSnapshot) -> &str {
 
 fn worker_figures(worker: &WorkerSnapshot, now: f64) -> Figures {
     let text = |text: &Option<String>| {
-        Figure::Text(text.clone().filter(|text| !text.is_empty()).unwrap_or("-".to_owned()))
+        FpmFigure::Text(text.clone().filter(|text| !text.is_empty()).unwrap_or("-".to_owned()))
     };
     let is_idle = worker.state == WorkerState::Idle;
     let share = match worker.last_cpu {
@@ -121,19 +121,19 @@ fn worker_figures(worker: &WorkerSnapshot, now: f64) -> Figures {
         _ => 0.0,
     };
     vec![
-        ("pid", Figure::Number(worker.pid)),
-        ("state", Figure::Text(if is_idle { "Idle" } else { "Running" }.to_owned())),
-        ("start time", Figure::Time(worker.started as u64)),
-        ("start since", Figure::Number(since(worker.started, now))),
-        ("requests", Figure::Number(worker.requests + u64::from(!is_idle))),
-        ("request duration", Figure::Number((worker.time * 1e6) as u64)),
+        ("pid", FpmFigure::Number(worker.pid)),
+        ("state", FpmFigure::Text(if is_idle { "Idle" } else { "Running" }.to_owned())),
+        ("start time", FpmFigure::Time(worker.started as u64)),
+        ("start since", FpmFigure::Number(since(worker.started, now))),
+        ("requests", FpmFigure::Number(worker.requests + u64::from(!is_idle))),
+        ("request duration", FpmFigure::Number((worker.time * 1e6) as u64)),
         ("request method", text(&worker.method)),
         ("request uri", text(&worker.url)),
-        ("content length", Figure::Number(worker.content_length)),
-        ("user", Figure::Text("-".to_owned())),
+        ("content length", FpmFigure::Number(worker.content_length)),
+        ("user", FpmFigure::Text("-".to_owned())),
         ("script", text(&worker.script)),
-        ("last request cpu", Figure::Share(share)),
-        ("last request memory", Figure::Number(if is_idle { worker.last_peak } else { 0 })),
+        ("last request cpu", FpmFigure::Share(share)),
+        ("last request memory", FpmFigure::Number(if is_idle { worker.last_peak } else { 0 })),
     ]
 }
 
@@ -144,14 +144,14 @@ fn since(started: f64, now: f64) -> u64 {
     }
 }
 
-impl Figure {
+impl FpmFigure {
     /// The value in the text, HTML and XML pages, before it is escaped.
     fn plain(&self) -> String {
         match self {
-            Figure::Text(text) => text.clone(),
-            Figure::Number(number) => number.to_string(),
-            Figure::Share(share) => format!("{share:.2}"),
-            Figure::Time(seconds) => {
+            FpmFigure::Text(text) => text.clone(),
+            FpmFigure::Number(number) => number.to_string(),
+            FpmFigure::Share(share) => format!("{share:.2}"),
+            FpmFigure::Time(seconds) => {
                 let date = date::format(*seconds);
                 let part = |range| String::from_utf8_lossy(&date[range]).into_owned();
                 let [day, month, year, time] = [5..7, 8..11, 12..16, 17..25].map(part);
@@ -162,8 +162,8 @@ impl Figure {
 
     fn json(&self) -> String {
         match self {
-            Figure::Text(text) => serde_json::Value::from(text.as_str()).to_string(),
-            Figure::Time(seconds) => seconds.to_string(),
+            FpmFigure::Text(text) => serde_json::Value::from(text.as_str()).to_string(),
+            FpmFigure::Time(seconds) => seconds.to_string(),
             other => other.plain(),
         }
     }
@@ -235,11 +235,11 @@ fn html(figures: &Figures, workers: &[Figures]) -> String {
 
 fn xml(figures: &Figures, workers: &[Figures], is_full: bool) -> String {
     let mut page = String::from("<?xml version=\"1.0\" ?>\n<status>\n");
-    let element = |(name, value): &(&'static str, Figure)| {
+    let element = |(name, value): &(&'static str, FpmFigure)| {
         let name = name.replace(' ', "-");
         // php-fpm gives a time as a number here.
         let value = match value {
-            Figure::Time(seconds) => seconds.to_string(),
+            FpmFigure::Time(seconds) => seconds.to_string(),
             other => escaped(&other.plain()),
         };
         format!("<{name}>{value}</{name}>")

@@ -46,7 +46,7 @@ pub(crate) struct Snapshot {
     /// Bytes of content that clients took.
     pub(crate) bytes: u64,
     pub(crate) temporary_files: TemporaryFiles,
-    /// How often clients have met which limits of HTTP/2 and HTTP/3.
+    /// The number of times that clients have met limits of HTTP/2 and HTTP/3.
     #[serde(default)]
     pub(crate) limits_met: LimitCounts,
     #[serde(default)]
@@ -104,8 +104,8 @@ pub(crate) struct SiteSnapshot {
     /// Connections to upstreams.
     #[serde(default)]
     pub(crate) upstreams: UpstreamCounts,
-    /// Why the files of the site's certificates cannot be used; `null` if they can be, or if there
-    /// are none.
+    /// The reason why the files of the site's certificates cannot be used; `null` if they can be,
+    /// or if there are none.
     #[serde(default)]
     pub(crate) certificate_error: Option<String>,
     /// The certificates that are in use.
@@ -227,7 +227,7 @@ pub(crate) struct LaneSnapshot {
     pub(crate) queue_wait: Histogram,
 }
 
-/// How many workers the memory has room for. Sizes are in bytes.
+/// The number of workers that the memory has room for. Sizes are in bytes.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct MemorySumSnapshot {
     /// Memory that is available now.

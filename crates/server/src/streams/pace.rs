@@ -10,11 +10,11 @@ use crate::net::{Patience, Watch};
 /// The pace at which a client takes a response, and the time limit of the present wait.
 pub(crate) struct Pace<'s> {
     thread: &'s Thread,
-    /// How slowly the client may take the response.
+    /// The slowest pace at which the client may take the response.
     patience: Patience,
     /// Bytes handed over.
     taken: u64,
-    /// How long the response has waited for the client.
+    /// The time that the response has waited for the client.
     waited: Duration,
     /// The begin of the present wait for the client.
     since: Option<Instant>,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use howdah_config::{CertificateSource, Config, Site};
+use howdah_config::{CertificateSource, Config, SiteSettings};
 
 use super::Supervisor;
 use super::front_protocol::{self, ToFront};
@@ -51,7 +51,8 @@ impl CertificateFiles {
     /// The files that `config` names, as they are now. Those of closed sites are read at the next
     /// look, since they may have changed after they were read. `closed` is by site.
     pub(super) fn of(config: &Config, closed: &[Option<String>]) -> CertificateFiles {
-        let has_files = |site: &Site| !site.tls.cert.is_empty() || site.tls.client_ca.is_some();
+        let has_files =
+            |site: &SiteSettings| !site.tls.cert.is_empty() || site.tls.client_ca.is_some();
         let with_files = config.sites.iter().enumerate().filter(|(_, site)| has_files(site));
         let sites: Vec<SiteFiles> = with_files
             .map(|(number, site)| {
@@ -245,7 +246,7 @@ impl Supervisor {
     /// The authority's files cannot be read or made.
     pub(super) fn certify(&self, generation_plan: &mut GenerationPlan) -> Result<(), String> {
         let config = Arc::clone(&generation_plan.config);
-        let is_internal = |site: &Site| site.tls.source == CertificateSource::Internal;
+        let is_internal = |site: &SiteSettings| site.tls.source == CertificateSource::Internal;
         if !config.sites.iter().any(is_internal) {
             return Ok(());
         }
@@ -279,7 +280,7 @@ struct UnusableFile {
 }
 
 impl TlsFiles {
-    fn read(site: &Site) -> Result<TlsFiles, UnusableFile> {
+    fn read(site: &SiteSettings) -> Result<TlsFiles, UnusableFile> {
         let unusable = |kept| move |why| UnusableFile { kept, why };
         let pairs = read_pairs(site).map_err(unusable("the former certificate stays"))?;
         let (pairs, mut remarks) = pairs;
@@ -309,7 +310,7 @@ impl TlsFiles {
 ///
 /// # Errors
 /// The first mistake.
-pub(super) fn read_pairs(site: &Site) -> Result<WithRemarks<Vec<PairText>>, String> {
+pub(super) fn read_pairs(site: &SiteSettings) -> Result<WithRemarks<Vec<PairText>>, String> {
     let (mut texts, mut pairs, mut remarks) = (Vec::new(), Vec::new(), Vec::new());
     for (certificate, key) in site.tls.pairs() {
         let text = PairText::read(certificate, key)?;
@@ -324,7 +325,9 @@ pub(super) fn read_pairs(site: &Site) -> Result<WithRemarks<Vec<PairText>>, Stri
 
 /// Reads the authorities of a site's clients. Returns them with remarks about them; `None` where
 /// clients are asked for nothing.
-pub(super) fn read_authorities(site: &Site) -> Option<Result<WithRemarks<Vec<u8>>, String>> {
+pub(super) fn read_authorities(
+    site: &SiteSettings,
+) -> Option<Result<WithRemarks<Vec<u8>>, String>> {
     let (path, name) = (site.tls.client_ca.as_deref()?, &site.name);
     let shown = path.display();
     Some(tls::read(path).and_then(|text| match tls::clients(&text, site.tls.client_verify) {

@@ -70,7 +70,7 @@ impl Supervisor {
             );
         }
         if is_ready && !was_ready {
-            pool.trouble = None;
+            pool.start_failure = None;
             match serving {
                 true => {
                     self.say_of(Level::Notice, &name, &format!("its new zygote {pid} is ready"))
@@ -210,7 +210,7 @@ impl Supervisor {
             GenerationPhase::Serving if pool.can_start() => {
                 let wait = pool.due.map_or(Duration::ZERO, |due| due - now);
                 if failed.is_some() {
-                    pool.trouble =
+                    pool.start_failure =
                         failed.clone().map(|reason| format!("PHP does not start: {reason}"));
                 }
                 let what = match failed {
@@ -259,12 +259,12 @@ impl Supervisor {
                 pool.kill();
                 pool.start_failed(now);
                 let what = format!("its zygote cannot be started: {error}");
-                pool.trouble = Some(what.clone());
+                pool.start_failure = Some(what.clone());
                 errors.push((pool.name.clone(), what));
             } else if let Some(pid) = stood_by
                 && pool.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some())
             {
-                pool.trouble = None;
+                pool.start_failure = None;
                 ready.push((pool.name.clone(), format!("its new zygote {pid} is ready")));
             }
         }

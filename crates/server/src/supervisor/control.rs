@@ -347,7 +347,7 @@ impl ControlClient {
     }
 }
 
-/// Why a member of the group gets no reload and no stop.
+/// The reason why a member of the group gets no reload and no stop.
 const NOT_ALLOWED: &str = "only root and the user that runs the server may do that";
 
 impl AsFd for ControlSocket {

@@ -22,14 +22,14 @@ const MOST_SOCKETS: usize = 64;
 /// Sockets, mailboxes and keys. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Datagrams {
-    groups: Vec<Group>,
+    groups: Vec<SocketGroup>,
     /// The state that all generations share; `None` as long as none has had HTTP/3.
     common: Option<Rc<Common>>,
 }
 
 /// The sockets of one address.
 #[derive(Debug, Clone)]
-struct Group {
+struct SocketGroup {
     address: SocketAddr,
     /// The number of the listener in the configuration.
     number: usize,
@@ -53,7 +53,7 @@ impl Datagrams {
         threads: usize,
     ) -> (Datagrams, Vec<MissingListener>) {
         let mut missing = Vec::new();
-        let mut groups: Vec<Group> = Vec::new();
+        let mut groups: Vec<SocketGroup> = Vec::new();
         for listener in listeners.iter().filter(|listener| listener.has_http3(config)) {
             let ListenAddress::Tcp(address) = listener.actual else {
                 continue;
@@ -65,7 +65,7 @@ impl Datagrams {
                 None => datagram::bind_group(address, threads.clamp(1, MOST_SOCKETS)).map(Rc::new),
             };
             match sockets {
-                Ok(sockets) => groups.push(Group { address, number, sockets }),
+                Ok(sockets) => groups.push(SocketGroup { address, number, sockets }),
                 Err(error) => missing.push(MissingListener {
                     address: address.to_string(),
                     reason: refusal(address, &error),
@@ -78,10 +78,11 @@ impl Datagrams {
             (None, false) => match Common::make() {
                 Ok(common) => Some(Rc::new(common)),
                 Err(why) => {
-                    missing.extend(groups.drain(..).map(|Group { address, .. }| MissingListener {
-                        address: address.to_string(),
+                    missing.extend(groups.drain(..).map(|group| MissingListener {
+                        address: group.address.to_string(),
                         reason: format!(
-                            "no HTTP/3 on {address}: {why}; HTTP/1 and HTTP/2 are served there"
+                            "no HTTP/3 on {}: {why}; HTTP/1 and HTTP/2 are served there",
+                            group.address
                         ),
                     }));
                     None
@@ -99,7 +100,7 @@ impl Datagrams {
         let Some(common) = self.common.as_ref().filter(|_| !self.groups.is_empty()) else {
             return Ok(None);
         };
-        let listener = |group: &Group| {
+        let listener = |group: &SocketGroup| {
             Ok(QuicListener {
                 number: group.number,
                 address: group.address,
@@ -185,7 +186,7 @@ impl Datagrams {
                 None => groups.push((address, vec![socket])),
             }
         }
-        let group = |(address, sockets)| Group {
+        let group = |(address, sockets)| SocketGroup {
             address,
             number: 0,
             sockets: Rc::new(sockets),

@@ -50,7 +50,7 @@ pub(super) struct Generation {
     pub(super) front: Option<FrontProcess>,
     pub(super) pools: Vec<PoolProcesses>,
     /// The zygotes' channels for the front, which is not forked yet.
-    pub(super) links: Vec<PoolChannel>,
+    pub(super) channels: Vec<PoolChannel>,
     pub(super) phase: GenerationPhase,
     /// The counters of the front, from its start on.
     pub(super) counters: Option<Arc<FrontCounters>>,
@@ -108,7 +108,7 @@ impl Generation {
             logs: Some((log.clone(), access)),
             front: None,
             pools: Vec::new(),
-            links: Vec::with_capacity(generation_plan.pools.len()),
+            channels: Vec::with_capacity(generation_plan.pools.len()),
             phase: GenerationPhase::Starting { until: Instant::now() + START_TIMEOUT },
             counters: None,
             keeps_standbys: false,
@@ -149,7 +149,7 @@ impl Generation {
             Ok(zygote) => (Some(zygote), None),
             Err(error) => (None, Some(error)),
         };
-        self.links.push(PoolChannel {
+        self.channels.push(PoolChannel {
             site: plan.site,
             name: pool.name.clone(),
             zygote,
@@ -162,18 +162,18 @@ impl Generation {
         }
     }
 
-    /// Leaves a pool out whose zygote has ended or was not started, because of `trouble`. Returns
+    /// Leaves a pool out whose zygote has ended or was not started, because of `reason`. Returns
     /// `false` if the generation cannot do without it: then its start has failed. At least one pool
     /// has to start anew.
-    pub(super) fn leave_out(&mut self, position: usize, trouble: &str) -> bool {
+    pub(super) fn leave_out(&mut self, position: usize, reason: &str) -> bool {
         let others = self.pools.iter().enumerate().filter(|(other, _)| *other != position);
-        let missing = others.filter(|(_, pool)| pool.trouble.is_some()).count();
+        let missing = others.filter(|(_, pool)| pool.start_failure.is_some()).count();
         let may = self.may_do_without(position) && missing + 1 < self.planned;
         if may && let Some(pool) = self.pools.get_mut(position) {
             pool.is_left_out = true;
-            pool.trouble = Some(trouble.to_owned());
+            pool.start_failure = Some(reason.to_owned());
             pool.due = None;
-            self.links[position].zygote = None;
+            self.channels[position].zygote = None;
         }
         may
     }
@@ -186,9 +186,9 @@ impl Generation {
             pool.is_left_out = true;
             pool.due = None;
         }
-        // The front has the others already.
-        if let Some(link) = self.links.get_mut(position) {
-            link.zygote = None;
+        // A front that has started has taken all of them.
+        if let Some(channel) = self.channels.get_mut(position) {
+            channel.zygote = None;
         }
     }
 
@@ -261,7 +261,7 @@ impl Generation {
             listeners: copies(&sockets.listeners)?,
             admin: copies(&sockets.admin)?,
             channel: theirs,
-            pools: std::mem::take(&mut self.links),
+            pools: std::mem::take(&mut self.channels),
             answers,
             log: log.clone(),
             access: access.clone(),

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use howdah_config::{Config, ListenAddress, Site};
+use howdah_config::{Config, ListenAddress, SiteSettings};
 use howdah_sys::credentials::Identity;
 
 use super::environment::Environment;
@@ -185,7 +185,7 @@ impl PlanFinder<'_> {
     }
 
     /// Makes the settings of TLS to a site's upstreams.
-    fn upstream_tls(&mut self, site: &Site) -> Option<Arc<rustls::ClientConfig>> {
+    fn upstream_tls(&mut self, site: &SiteSettings) -> Option<Arc<rustls::ClientConfig>> {
         let made = tls::upstream_settings(site)?;
         made.map_err(|why| self.errors.push(format!("site {}: {why}", site.name))).ok()
     }

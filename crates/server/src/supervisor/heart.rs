@@ -49,15 +49,15 @@ struct ThreadWatch {
 enum Silence {
     /// SIGSTOP, or another stopping signal.
     Stopped,
-    /// It uses the processor all the time.
+    /// The thread uses the processor all the time.
     Loops,
-    /// It waits in a system call that does not return.
+    /// The thread waits in a system call that does not return.
     Blocked,
-    /// It waits for a disk; the kernel does not even end such a process.
+    /// The thread waits for a disk; the kernel does not even end such a process.
     Disk,
     /// A debugger holds it.
     Debugged,
-    /// It wants to run, but others have the processors.
+    /// The thread wants to run, but others have the processors.
     Starved,
 }
 

@@ -21,7 +21,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use howdah_config::{Config, Destination, Php, RootTemplate, Sandbox, Site};
+use howdah_config::{Config, Destination, Php, RootTemplate, Sandbox, SiteSettings};
 use howdah_sys::confinement::{Confinement, Resource};
 use howdah_sys::credentials::Identity;
 use howdah_sys::folder;
@@ -339,7 +339,12 @@ pub(crate) struct PoolPaths<'p> {
 }
 
 /// Says where `connect` is enforced less than it reads.
-fn connect_notices(site: &Site, php: &Php, landlock: Option<Landlock>, notices: &mut Vec<String>) {
+fn connect_notices(
+    site: &SiteSettings,
+    php: &Php,
+    landlock: Option<Landlock>,
+    notices: &mut Vec<String>,
+) {
     let Some(destinations) = &php.connect else {
         return;
     };
@@ -366,7 +371,7 @@ fn connect_notices(site: &Site, php: &Php, landlock: Option<Landlock>, notices: 
 
 /// Returns whether the pool needs nothing below the shared folders for temporary files.
 fn names_nothing_temporary(
-    site: &Site,
+    site: &SiteSettings,
     php: &Php,
     paths: &PoolPaths<'_>,
     notices: &mut Vec<String>,

@@ -117,7 +117,7 @@ impl Supervisor {
         let Some(pool) = generation.pools.get(position) else {
             return;
         };
-        let told = format!("{}; {what}", pool.trouble.as_deref().unwrap_or_default());
+        let told = format!("{}; {what}", pool.start_failure.as_deref().unwrap_or_default());
         self.say_of(Level::Error, &pool.name, &told);
         // At the start of a program, messages go to the terminal until the generation serves.
         let place = |log: &ErrorLog| {
@@ -136,19 +136,20 @@ impl Generation {
     /// Lets a pool that was left out go on with the zygote that stood by in the former generation.
     /// Returns whether that is possible.
     fn keep_zygote(&mut self, position: usize, spare: SpareZygote, log: &ErrorLog) -> bool {
-        let (Some(pool), Some(link)) = (self.pools.get_mut(position), self.links.get_mut(position))
+        let (Some(pool), Some(channel)) =
+            (self.pools.get_mut(position), self.channels.get_mut(position))
         else {
             return false;
         };
-        link.zygote = pool.go_on_with(spare, log).ok();
-        link.zygote.is_some()
+        channel.zygote = pool.go_on_with(spare, log).ok();
+        channel.zygote.is_some()
     }
 
     /// Lets a pool that was left out wait for the twin of the former generation's zygote.
     fn await_twin(&mut self, position: usize, twin: LentTwin, log: &ErrorLog) {
-        let (pool, link) = (self.pools.get_mut(position), self.links.get_mut(position));
-        if let (Some(pool), Some(link)) = (pool, link) {
-            link.zygote = Some(pool.await_twin(twin, log));
+        let (pool, channel) = (self.pools.get_mut(position), self.channels.get_mut(position));
+        if let (Some(pool), Some(channel)) = (pool, channel) {
+            channel.zygote = Some(pool.await_twin(twin, log));
         }
     }
 }
@@ -166,15 +167,15 @@ fn has_same_pool(former: &GenerationPlan, plan: &GenerationPlan, name: &str) -> 
 impl PoolProcesses {
     /// Says for the operator what is wrong with the pool: PHP does not start with the present
     /// settings.
-    pub(super) fn describe_trouble(&self) -> Option<String> {
-        let trouble = self.trouble.as_ref()?;
+    pub(super) fn describe_start_failure(&self) -> Option<String> {
+        let failure = self.start_failure.as_ref()?;
         let goes_on = self.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some());
         let state = match goes_on {
             true => "has the PHP of the former configuration",
             false => "has no PHP",
         };
         let site = format!("site {}: ", self.name);
-        let trouble = trouble.strip_prefix(&site).unwrap_or(trouble);
-        Some(format!("{site}{state}: {trouble}"))
+        let failure = failure.strip_prefix(&site).unwrap_or(failure);
+        Some(format!("{site}{state}: {failure}"))
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct CertificateOrders {
     /// `None` if no name needs a certificate.
     plan: Option<OrderPlan>,
     process: Option<OrderProcess>,
-    /// When the process is started.
+    /// The time when the process is started.
     due: Option<Instant>,
     backoff: Backoff,
     challenges: BTreeMap<u64, OpenChallenge>,

@@ -51,7 +51,7 @@ pub(super) struct PoolProcesses {
     pub(super) standby: Standby,
     /// The zygote that the former generation's zygote is forking for this pool.
     twin: Option<AwaitedTwin>,
-    /// There was such a zygote. Scripts may end one after the other: there is no second one.
+    /// There was such a zygote. Scripts may end one: there is no second one.
     pub(super) has_had_twin: bool,
     hot_list: HotList,
     /// `None` without control groups.
@@ -61,8 +61,9 @@ pub(super) struct PoolProcesses {
     pub(super) due: Option<Instant>,
     /// The pool did not start, and its generation does without it for now.
     pub(super) is_left_out: bool,
-    /// Why PHP does not start with the settings of this generation; `None` if it has started.
-    pub(super) trouble: Option<String>,
+    /// The reason why PHP does not start with the settings of this generation; `None` if it has
+    /// started.
+    pub(super) start_failure: Option<String>,
 }
 
 /// A zygote that no front knows yet.
@@ -201,7 +202,7 @@ impl PoolProcesses {
             backoff: Backoff::default(),
             due: None,
             is_left_out: false,
-            trouble: None,
+            start_failure: None,
         }
     }
 

@@ -43,7 +43,7 @@ struct Release {
     pace: ReleasePace,
 }
 
-/// How often the releases of a site follow each other.
+/// The shortest time between two releases of a site.
 #[derive(Debug, Clone, Copy, Default)]
 struct ReleasePace {
     /// The time of the last release, and the pause after it.
@@ -69,7 +69,7 @@ impl ReleasePace {
 impl Releases {
     /// The document roots of `config` whose paths have links, as they are now.
     pub(super) fn of(config: &Config) -> Releases {
-        let release = |site: &howdah_config::Site| {
+        let release = |site: &howdah_config::SiteSettings| {
             let RootTemplate::Fixed(root) = &site.root else {
                 return None;
             };

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use howdah_config::{PoolMode, Site};
+use howdah_config::{PoolMode, SiteSettings};
 use howdah_sys::credentials;
 use howdah_sys::process::{self, Pid};
 
@@ -108,9 +108,9 @@ impl Supervisor {
         let mut text = format!("generation {number} serves {}", self.plan.source);
         let generation = self.generations.iter().find(|one| one.number == number);
         for pool in generation.into_iter().flat_map(|generation| &generation.pools) {
-            if let Some(trouble) = pool.describe_trouble() {
+            if let Some(failure) = pool.describe_start_failure() {
                 // Writing to a String cannot fail.
-                let _ = write!(text, "\n{trouble}");
+                let _ = write!(text, "\n{failure}");
             }
         }
         text
@@ -179,10 +179,11 @@ impl Supervisor {
             let _ = writeln!(text, "{told}");
         }
         let serving = self.generations.iter().filter(|one| one.phase == GenerationPhase::Serving);
-        for trouble in
-            serving.flat_map(|one| &one.pools).filter_map(PoolProcesses::describe_trouble)
+        for failure in serving
+            .flat_map(|one| &one.pools)
+            .filter_map(PoolProcesses::describe_start_failure)
         {
-            let _ = writeln!(text, "{trouble}");
+            let _ = writeln!(text, "{failure}");
         }
         for closed in self.current.iter().flat_map(GenerationPlan::closed_sites) {
             let _ = writeln!(text, "{closed}");
@@ -262,14 +263,14 @@ fn opcache(facts: &PoolFacts) -> String {
 }
 
 /// The number of a pool's workers.
-fn workers_of(site: &Site, workers: usize) -> String {
+fn workers_of(site: &SiteSettings, workers: usize) -> String {
     match site.php.as_ref().map(|php| php.mode) {
         None | Some(PoolMode::Static) => format!("{workers} workers"),
         Some(mode) => format!("at most {workers} workers ({})", mode.name()),
     }
 }
 
-fn hosts(site: &Site) -> String {
+fn hosts(site: &SiteSettings) -> String {
     let named: Vec<String> = site.hosts.iter().take(5).map(ToString::to_string).collect();
     match site.hosts.len() {
         more @ 6.. => format!("{} and {} more names", named.join(", "), more - 5),

@@ -349,7 +349,7 @@ impl InheritedGeneration {
             front: self.front.map(|(pid, channel)| FrontProcess::adopt(pid, channel)),
             planned: pools.len(),
             pools,
-            links: Vec::new(),
+            channels: Vec::new(),
             phase: if self.serving {
                 GenerationPhase::Serving
             } else {

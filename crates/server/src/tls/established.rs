@@ -62,7 +62,7 @@ fn meets(facts: &howdah_http::Tls, wanted: &SiteTls) -> bool {
         && (wanted.ciphers == CipherPolicy::Intermediate || is_modern)
 }
 
-/// Where requests in the clear are sent to: the port for https of each site.
+/// The destination of redirects of requests in the clear: the port for https of each site.
 #[derive(Debug, Default)]
 pub(crate) struct HttpsPorts(Vec<HttpsPort>);
 
@@ -79,9 +79,10 @@ enum HttpsPort {
 /// The answer to a request in the clear for a site with https.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum InTheClear {
-    /// It goes to this URL.
+    /// The client is redirected to this URL.
     Redirected(Vec<u8>),
-    /// It would be redirected, but there is no https at this time. It is not answered in the clear.
+    /// The client would be redirected, but there is no https at this time. The request is not
+    /// answered in the clear.
     Refused,
 }
 
@@ -89,7 +90,7 @@ impl HttpsPorts {
     /// Finds the port of each site that redirects to https: 443, if the site answers there, else
     /// the first of its listeners with TLS. `ports` are the actual ports of the listeners.
     pub(crate) fn of(config: &howdah_config::Config, ports: &[Option<u16>]) -> HttpsPorts {
-        let of_site = |site: &howdah_config::Site| {
+        let of_site = |site: &howdah_config::SiteSettings| {
             let listeners = config.listen.iter().zip(ports);
             let encrypted: Vec<Option<u16>> = listeners
                 .filter(|(listener, _)| listener.tls && site.answers_on(listener))

@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use howdah_config::{Config, HostPattern, ListenAddress, Site};
+use howdah_config::{Config, HostPattern, ListenAddress, SiteSettings};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -31,9 +31,9 @@ const NAME: &str = "Howdah's local authority";
 /// The file of the authority's certificate.
 const CERTIFICATE: &str = "authority.pem";
 const KEY: &str = "authority.key";
-/// How long the authority is valid. Its key is in nobody's hands but its user's.
+/// The time that the authority is valid. Its key is in nobody's hands but its user's.
 const AUTHORITY_DAYS: u64 = 3650;
-/// How long a certificate is valid. A new one is made with each start and reload.
+/// The time that a certificate is valid. A new one is made with each start and reload.
 const DAYS: u64 = 397;
 /// Before the present time: clocks of other machines may be late.
 const SLACK: Duration = Duration::from_secs(24 * 60 * 60);
@@ -76,7 +76,7 @@ impl LocalAuthority {
     ///
     /// # Errors
     /// A name cannot stand in a certificate.
-    pub(crate) fn certify(&self, config: &Config, site: &Site) -> Result<PairText, String> {
+    pub(crate) fn certify(&self, config: &Config, site: &SiteSettings) -> Result<PairText, String> {
         let failed = |error: rcgen::Error| format!("the local authority: {error}");
         let key = KeyPair::generate().map_err(failed)?;
         let mut params = CertificateParams::new(names(config, site)).map_err(failed)?;
@@ -128,7 +128,7 @@ fn authority(now: SystemTime) -> CertificateParams {
 
 /// The names and addresses that a site is reached by: its hosts, or where it answers for all, those
 /// of this machine.
-fn names(config: &Config, site: &Site) -> Vec<String> {
+fn names(config: &Config, site: &SiteSettings) -> Vec<String> {
     let mut names = Vec::new();
     for host in &site.hosts {
         match host {
@@ -142,7 +142,7 @@ fn names(config: &Config, site: &Site) -> Vec<String> {
     names
 }
 
-fn of_machine(config: &Config, site: &Site) -> Vec<String> {
+fn of_machine(config: &Config, site: &SiteSettings) -> Vec<String> {
     let mut addresses: Vec<IpAddr> = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     for listener in config.listen.iter().filter(|listener| site.answers_on(listener)) {
         if let ListenAddress::Tcp(address) = &listener.address {

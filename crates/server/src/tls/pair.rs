@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use howdah_config::{HostPattern, Site};
+use howdah_config::{HostPattern, SiteSettings};
 use howdah_http::{CertificateVariables, date};
 use howdah_sys::open;
 use rustls::pki_types::pem::{self, PemObject};
@@ -113,7 +113,7 @@ impl PairText {
 
 impl CertificatePair {
     /// Returns what is wrong with the certificate for `site` at `now`: browsers will refuse it.
-    pub(crate) fn remarks(&self, site: &Site, now: SystemTime) -> Vec<String> {
+    pub(crate) fn remarks(&self, site: &SiteSettings, now: SystemTime) -> Vec<String> {
         let (name, facts) = (&site.name, &self.facts);
         let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
         let mut remarks = Vec::new();
@@ -159,7 +159,7 @@ impl CertificatePair {
 
 /// Returns what is wrong with the certificates of `site` together: browsers will refuse them for
 /// some of its names. `None`: nothing is, or each certificate has a remark of its own.
-pub(crate) fn names_left_out(site: &Site, pairs: &[CertificatePair]) -> Option<String> {
+pub(crate) fn names_left_out(site: &SiteSettings, pairs: &[CertificatePair]) -> Option<String> {
     let is_covered = |host: &&HostPattern| pairs.iter().any(|pair| pair.is_for(host));
     let (covered, left_out): (Vec<_>, Vec<_>) = site.hosts.iter().partition(is_covered);
     (!covered.is_empty() && !left_out.is_empty() && !pairs.is_empty()).then(|| {

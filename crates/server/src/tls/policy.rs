@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use howdah_config::{CipherPolicy, Config, Site as SiteSettings, TlsVersion};
+use howdah_config::{CipherPolicy, Config, SiteSettings, TlsVersion};
 use howdah_http::CertificateVariables;
 use howdah_site::Site;
 use rustls::crypto::{CryptoProvider, GetRandomFailed, aws_lc_rs};
@@ -44,7 +44,7 @@ pub(crate) struct TlsPolicy {
     pub(crate) certificates: Arc<Certificates>,
     pub(crate) tickets: Arc<Tickets>,
     pub(crate) https_ports: HttpsPorts,
-    /// Where names go that visitors ask for; `None`: no certificate is ordered on demand.
+    /// The destination of names that visitors ask for; `None`: no certificate is ordered on demand.
     pub(crate) demands: Option<Demands>,
     /// By site, why its files cannot be used; `None` where they can be.
     closed: RwLock<Vec<Option<String>>>,

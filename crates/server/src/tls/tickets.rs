@@ -14,7 +14,7 @@ use rustls::server::ProducesTickets;
 
 use super::policy::{fill_random, provider};
 
-/// How long a ticket can be used, and a key makes tickets.
+/// The time that a ticket can be used, and a key makes tickets.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
 /// Bytes of a key's name.
 const NAME: usize = 16;

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use howdah_config::{Site, Upstream};
+use howdah_config::{SiteSettings, Upstream};
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, ClientConfig, InvalidMessage, RootCertStore};
 
@@ -17,7 +17,7 @@ pub(crate) type UpstreamSettings = Vec<Option<Arc<ClientConfig>>>;
 ///
 /// # Errors
 /// The authorities cannot be read, or an upstream has a name that no certificate can have.
-pub(crate) fn upstream_settings(site: &Site) -> Option<Result<Arc<ClientConfig>, String>> {
+pub(crate) fn upstream_settings(site: &SiteSettings) -> Option<Result<Arc<ClientConfig>, String>> {
     let mut encrypted = site.upstreams.iter().filter(|upstream| upstream.scheme.is_tls());
     let first = encrypted.next()?;
     let mut all = [first].into_iter().chain(encrypted);
@@ -42,7 +42,10 @@ pub(crate) fn upstream_settings(site: &Site) -> Option<Result<Arc<ClientConfig>,
 ///
 /// # Errors
 /// No certificate can have the name.
-pub(crate) fn server_name(site: &Site, upstream: &Upstream) -> Result<ServerName<'static>, String> {
+pub(crate) fn server_name(
+    site: &SiteSettings,
+    upstream: &Upstream,
+) -> Result<ServerName<'static>, String> {
     let host = upstream.host.trim_matches(['[', ']']);
     let name = site.upstream_tls_name.as_deref().unwrap_or(host);
     ServerName::try_from(name.to_owned()).map_err(|_| {
@@ -54,7 +57,7 @@ pub(crate) fn server_name(site: &Site, upstream: &Upstream) -> Result<ServerName
 }
 
 /// The authorities that a site's upstreams may have their certificates from.
-fn roots(site: &Site) -> Result<RootCertStore, String> {
+fn roots(site: &SiteSettings) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     let Some(path) = &site.upstream_ca_file else {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -58,6 +58,9 @@ fn every_attack_leaves_the_neighbour_its_answers_and_its_speed() {
         };
         let outcome = scene.run(time, time);
         println!("{}", table::line(attack, &outcome));
+        if outcome.is_too_slow() {
+            println!("    slowest, in ms: {}", outcome.during.slowest());
+        }
         outcome.failures.iter().for_each(|failure| println!("    {failure}"));
         if !outcome.failures.is_empty() {
             println!("--- log\n{}---", outcome.log);

@@ -41,6 +41,9 @@ pub const FILES: [(&str, &str); 5] = [
     ("shared.php", SHARED),
 ];
 
+/// What a visitor asks for, by the number of the request.
+const PATHS: [&str; 5] = ["/file.txt", "/hello.php", "/large.php", "/echo.php", "/session.php"];
+
 /// Makes one of each kind of shared memory that nobody else must have made, and removes it.
 const SHARED: &str = "<?php
     $number = (int) $_GET['n'];
@@ -79,7 +82,8 @@ pub struct Seen {
     pub wrong: Vec<String>,
     /// Descriptions of missing answers, and of answers that report a failure.
     pub lost: Vec<String>,
-    latencies: Vec<Duration>,
+    /// Each request's latency, and its number among those of its visitor.
+    latencies: Vec<(Duration, u32)>,
 }
 
 impl Visitors {
@@ -126,7 +130,23 @@ impl Seen {
     /// The latency that 99 of 100 requests do not exceed.
     pub fn p99(&self) -> Duration {
         let rank = (self.latencies.len() * 99).div_ceil(100);
-        self.latencies.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+        self.latencies
+            .get(rank.saturating_sub(1))
+            .map_or(Duration::ZERO, |found| found.0)
+    }
+
+    /// Tells the slowest requests: milliseconds and path.
+    pub fn slowest(&self) -> String {
+        let tell = |(latency, turn): &(Duration, u32)| {
+            format!("{:.1} {}", latency.as_secs_f64() * 1000.0, PATHS[*turn as usize % 5])
+        };
+        self.latencies
+            .iter()
+            .rev()
+            .take(8)
+            .map(tell)
+            .collect::<Vec<String>>()
+            .join(", ")
     }
 }
 
@@ -152,7 +172,7 @@ fn visit(mut visitor: Visitor, number: u32, mut due: Instant, over: &AtomicBool)
                 seen.lost.push(what);
             }
         }
-        seen.latencies.push(due.elapsed());
+        seen.latencies.push((due.elapsed(), turn));
         due += PAUSE;
     }
     seen

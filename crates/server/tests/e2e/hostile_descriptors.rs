@@ -131,8 +131,9 @@ fn a_worker_has_only_the_descriptors_that_it_needs() {
     let mut kinds: Vec<&str> = reply.text().lines().filter(|kind| !kind.is_empty()).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    // The sockets are those of request bodies, the eventfds the doorbells.
-    let allowed = ["anon_inode:[eventfd]", "socket:[N]", "/proc/N/schedstat", "/dev/null"];
+    // The sockets are those of request bodies, the eventfds the doorbells, the pipe is the log.
+    let allowed =
+        ["anon_inode:[eventfd]", "socket:[N]", "pipe:[N]", "/proc/N/schedstat", "/dev/null"];
     // The lock of opcache's memory and the folder of uploads belong to the pool.
     let own = ["/public", "/.ZendSem.", "/uploads/zygote-"];
     let known = |kind: &str| allowed.contains(&kind) || own.iter().any(|part| kind.contains(part));

@@ -5,6 +5,7 @@ mod failures;
 mod figures;
 mod functions;
 mod headers;
+mod output;
 mod ranges;
 mod releases;
 mod request;

@@ -29,6 +29,18 @@ fn site(files: &[(&str, &str)], more: &str) -> (Site, Authority) {
     (site, authority)
 }
 
+/// A site `a.example` with the file `a.txt`, and the certificate `a.pem` of `folder`.
+fn file_with_certificate(folder: &Folder) -> Site {
+    Site::configured(
+        &[("a.txt", "x")],
+        &format!(
+            "{LISTEN}[[site]]\nhosts = [\"a.example\"]\nroot = \"public\"\nphp = false\n\
+             tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\" }}\n",
+            folder.path().display()
+        ),
+    )
+}
+
 /// As [`site`], with further keys of `tls`. The last one is the folder of the certificate.
 fn site_with_tls(files: &[(&str, &str)], tls: &str, more: &str) -> (Site, Authority, Folder) {
     let authority = Authority::new();

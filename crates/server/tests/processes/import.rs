@@ -1,5 +1,7 @@
 //! `howdah import`.
 
+use std::process::Command;
+
 use crate::support::{Folder, Setup};
 
 #[test]
@@ -40,4 +42,131 @@ fn a_file_that_is_not_there_is_an_error() {
     let (code, _, told) = Setup::with(&["import", "fpm", "/no/such/file.conf"]).run();
     assert_eq!(code, Some(1));
     assert!(told.starts_with("howdah: /no/such/file.conf: "), "{told}");
+}
+
+/// The php-fpm that says whether the directives below are its own.
+const PHP_FPM: &str = "/usr/sbin/php-fpm8.2";
+
+/// Every directive of php-fpm 8.2 as a whole, of which each has a remark.
+const OF_THE_SERVER: &[&str] = &[
+    "pid = /run/fpm.pid",
+    "error_log = /dev/null",
+    "syslog.facility = daemon",
+    "syslog.ident = php-fpm",
+    "log_level = notice",
+    "log_limit = 4096",
+    "log_buffering = no",
+    "emergency_restart_threshold = 3",
+    "emergency_restart_interval = 60s",
+    "process_control_timeout = 10s",
+    "process.max = 128",
+    "process.priority = 0",
+    "daemonize = no",
+    "rlimit_files = 1024",
+    "rlimit_core = 0",
+    "events.mechanism = epoll",
+    "systemd_interval = 10",
+];
+
+/// Every directive of its pools, with the line that it becomes; one without a line has a remark.
+const OF_A_POOL: &[(&str, &str)] = &[
+    ("prefix = /var", ""),
+    ("user = nobody", "user = \"nobody\""),
+    ("group = nogroup", "group = \"nogroup\""),
+    ("listen = 127.0.0.1:9", ""),
+    ("listen.backlog = 511", ""),
+    ("listen.owner = nobody", ""),
+    ("listen.group = nogroup", ""),
+    ("listen.mode = 0660", ""),
+    ("listen.acl_users = nobody", ""),
+    ("listen.acl_groups = nogroup", ""),
+    ("listen.allowed_clients = 127.0.0.1", ""),
+    ("process.priority = -1", "nice = -1"),
+    ("process.dumpable = yes", ""),
+    ("pm = dynamic", "mode = \"dynamic\""),
+    ("pm.max_children = 5", "workers = 5"),
+    ("pm.start_servers = 2", "start_workers = 2"),
+    ("pm.min_spare_servers = 1", "min_spare_workers = 1"),
+    ("pm.max_spare_servers = 3", "max_spare_workers = 3"),
+    ("pm.max_spawn_rate = 32", ""),
+    ("pm.max_requests = 500", "max_requests = 500"),
+    ("pm.status_path = /status", "status_path = \"/status\""),
+    ("pm.status_listen = 127.0.0.1:10", ""),
+    ("ping.path = /ping", "ping_path = \"/ping\""),
+    ("ping.response = pong", "ping_response = \"pong\""),
+    ("access.log = /dev/null", ""),
+    ("access.format = \"%R\"", ""),
+    ("access.suppress_path[] = /ping", ""),
+    ("slowlog = /dev/null", ""),
+    ("request_slowlog_timeout = 5s", "slow_after = \"5s\""),
+    ("request_slowlog_trace_depth = 20", "slow_trace_depth = 20"),
+    ("request_terminate_timeout = 90s", "request_terminate_timeout = \"90s\""),
+    ("request_terminate_timeout_track_finished = no", ""),
+    ("rlimit_files = 2048", "nofile = 2048"),
+    ("rlimit_core = 0", "core = 0"),
+    ("chroot = /srv", ""),
+    ("chdir = /", "chdir = \"/srv/\""),
+    ("catch_workers_output = no", ""),
+    ("decorate_workers_output = no", ""),
+    ("clear_env = no", ""),
+    ("security.limit_extensions = .php .phtml", "extensions = [\".php\", \".phtml\"]"),
+    ("apparmor_hat = pool", ""),
+    ("env[TMP] = /tmp", "TMP = \"/tmp\""),
+    ("php_value[memory_limit] = 64M", "memory_limit = \"64M\""),
+    ("php_flag[display_errors] = off", "display_errors = \"0\""),
+    ("php_admin_value[sendmail_path] = /bin/true", "sendmail_path = \"/bin/true\""),
+    ("php_admin_flag[log_errors] = on", "log_errors = \"1\""),
+    ("include = /none/*.conf", ""),
+];
+
+#[test]
+fn every_directive_of_php_fpm_has_an_equal_or_a_remark() {
+    let folder = Folder::new();
+    let pool: Vec<&str> = OF_A_POOL.iter().map(|(line, _)| *line).collect();
+    let lines = [&["[global]"], OF_THE_SERVER, &["[pool]"], &pool].concat();
+    let file = folder.file("php-fpm.conf", lines.join("\n"));
+    let path = file.to_str().unwrap();
+    let (code, config, remarks) = Setup::with(&["import", "fpm", path]).run();
+    assert_eq!(code, Some(0), "{remarks}");
+    let plain = |text: &str| text.replace(['"', '[', ']'], "");
+    let remarks_about = |line: &str| {
+        let number = 1 + lines.iter().rposition(|known| *known == line).unwrap();
+        let place = plain(&format!("howdah: {path}:{number}: `{line}` "));
+        remarks.lines().filter(|remark| plain(remark).starts_with(&place)).count()
+    };
+    for line in OF_THE_SERVER {
+        assert!(remarks.contains(&format!(": `{line}` ")), "{line} in {remarks}");
+    }
+    for (line, equal) in OF_A_POOL {
+        assert_eq!(remarks_about(line), usize::from(equal.is_empty()), "{line} in {remarks}");
+        assert!(equal.is_empty() || config.lines().any(|found| found == *equal), "{config}");
+    }
+    assert!(!remarks.contains("is not known"), "{remarks}");
+    // php-fpm itself knows these directives.
+    let Ok(known) = Command::new(PHP_FPM).args(["-n", "-t", "-y", path]).output() else {
+        return eprintln!("skipped: no {PHP_FPM}; scripts/install-packages.sh test installs it");
+    };
+    let said = String::from_utf8_lossy(&known.stderr);
+    assert!(!said.contains("unknown entry"), "{said}");
+}
+
+#[test]
+fn the_pool_that_debian_installs_becomes_one_that_howdah_serves() {
+    let debian = "/etc/php/8.2/fpm/pool.d/www.conf";
+    if !std::path::Path::new(debian).exists() {
+        return eprintln!("skipped: no {debian}; scripts/install-packages.sh test installs it");
+    }
+    let (code, config, remarks) = Setup::with(&["import", "fpm", debian]).run();
+    assert_eq!(code, Some(0), "{remarks}");
+    for line in ["user = \"www-data\"", "mode = \"dynamic\"", "workers = 5", "start_workers = 2"] {
+        assert!(config.lines().any(|found| found == line), "{line} in {config}");
+    }
+    assert!(!remarks.contains("is not known") && !remarks.contains("no setting"), "{remarks}");
+    let folder = Folder::new();
+    let root = folder.folder("public");
+    let config = config.replace("/var/www/html", root.to_str().unwrap());
+    let config = config.replace("sapi =", "state_dir = \"state\"\nsapi =");
+    let file = folder.file("howdah.toml", config);
+    let (code, told, errors) = Setup::with(&["check", "--config", file.to_str().unwrap()]).run();
+    assert_eq!(code, Some(0), "{told}{errors}");
 }

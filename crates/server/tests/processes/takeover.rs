@@ -24,6 +24,12 @@ fn install(folder: &Folder) -> PathBuf {
     bin.join("howdah")
 }
 
+/// Installs into `programs`, and configures the site in `folder` with the lines `php`. Returns the
+/// program and the file of the configuration.
+fn install_with(programs: &Folder, folder: &Folder, php: &str) -> (PathBuf, PathBuf) {
+    (install(programs), config(folder, "", php))
+}
+
 /// Puts a fresh file in the place of another, as package managers do it.
 fn replace(path: &Path, write: impl FnOnce(&Path)) {
     let fresh = path.with_extension("new");
@@ -45,10 +51,9 @@ fn a_new_program_takes_over_and_no_request_is_lost() {
         return;
     }
     let (folder, programs) = (Folder::with_script(WHO), Folder::new());
-    let program = install(&programs);
-    let server = Setup::config(&config(&folder, "", "[site.php]\nworkers = 2\nstandby = false"))
-        .program(&program)
-        .start();
+    let (program, file) =
+        install_with(&programs, &folder, "[site.php]\nworkers = 2\nstandby = false");
+    let server = Setup::config(&file).program(&program).start();
     let load = Load::start(server.address(), 4, "/", is_who);
     for _ in 0..3 {
         load.go_on(50);
@@ -124,8 +129,7 @@ fn the_former_generation_goes_on_if_the_new_one_does_not_start() {
         return;
     }
     let (folder, programs) = (Folder::with_script(WHO), Folder::new());
-    let program = install(&programs);
-    let file = config(&folder, "", "[site.php]\nworkers = 1");
+    let (program, file) = install_with(&programs, &folder, "[site.php]\nworkers = 1");
     let server = Setup::config(&file).program(&program).start();
     let children = server.supervisor().children();
     let load = Load::start(server.address(), 2, "/", is_who);
@@ -156,8 +160,7 @@ fn a_pool_that_does_not_start_keeps_no_other_site_from_a_new_program() {
         return;
     }
     let (folder, programs) = (Folder::with_script(WHO), Folder::new());
-    let program = install(&programs);
-    let file = config(&folder, "", "[site.php]\nworkers = 1");
+    let (program, file) = install_with(&programs, &folder, "[site.php]\nworkers = 1");
     folder.file("broken/index.php", format!("<?php {WHO}"));
     let text = fs::read_to_string(&file).unwrap();
     let text = text.replace("[log]\n", "[log]\nerror = \"error.log\"\n");
@@ -204,10 +207,8 @@ fn no_request_is_lost_in_a_storm_of_signals() {
         return;
     }
     let (folder, programs) = (Folder::with_script(WHO), Folder::new());
-    let program = install(&programs);
-    let server = Setup::config(&config(&folder, "", "[site.php]\nworkers = 2"))
-        .program(&program)
-        .start();
+    let (program, file) = install_with(&programs, &folder, "[site.php]\nworkers = 2");
+    let server = Setup::config(&file).program(&program).start();
     let load = Load::start(server.address(), 4, "/", is_who);
     for round in 0..12 {
         for signal in [SIGHUP, SIGUSR2, SIGUSR1, SIGHUP] {

@@ -33,7 +33,7 @@ pub(crate) struct PhaseRequest<'r> {
     pub(super) dotted: bool,
     /// The kind of `path`; never [`PathKind::Forbidden`].
     pub(super) kind: PathKind,
-    /// Where the host keeps what is at `path`.
+    /// The place where the host keeps what is at `path`.
     pub(super) file: FileHandle,
     /// The host's answer about `path`, where that is known before the phases begin.
     pub(super) look: Option<Look>,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::*;
 use crate::sites::Sites;
-use howdah_config::{Config, RootTemplate, Site as SiteConfig};
+use howdah_config::{Config, RootTemplate, SiteSettings};
 use tree::{Tree, shown};
 
 const TREE: [&str; 28] = [
@@ -38,10 +38,10 @@ const TREE: [&str; 28] = [
     "page.html",
 ];
 
-fn site(change: impl FnOnce(&mut SiteConfig)) -> Sites {
-    let mut site = SiteConfig {
+fn site(change: impl FnOnce(&mut SiteSettings)) -> Sites {
+    let mut site = SiteSettings {
         root: RootTemplate::Fixed("/srv".into()),
-        ..SiteConfig::default()
+        ..SiteSettings::default()
     };
     change(&mut site);
     Sites::compile(&Config { sites: vec![site], ..Config::default() })

@@ -1,5 +1,5 @@
 use super::*;
-use howdah_config::Site as SiteConfig;
+use howdah_config::SiteSettings as SiteConfig;
 
 fn sites(hosts: &[&[&str]]) -> Sites {
     let pattern = |text: &&str| match text.strip_prefix('*') {

@@ -6,7 +6,7 @@ use crate::documents::{DocumentHost, PathKind};
 use crate::path::{DocumentPath, Scratch};
 use crate::resolution::Resolution;
 use crate::sites::Sites;
-use howdah_config::{Config, RootTemplate, Site as SiteConfig, TryStep};
+use howdah_config::{Config, RootTemplate, SiteSettings, TryStep};
 use howdah_http::Method;
 
 struct OnlyScripts;
@@ -24,10 +24,10 @@ impl DocumentHost for OnlyScripts {
 }
 
 fn variables(root: &str, request: &Request) -> BTreeMap<String, String> {
-    let site = SiteConfig {
+    let site = SiteSettings {
         root: RootTemplate::Fixed(root.into()),
         try_files: vec![TryStep::Uri, TryStep::Path("/index.php".into())],
-        ..SiteConfig::default()
+        ..SiteSettings::default()
     };
     let sites = Sites::compile(&Config { sites: vec![site], ..Config::default() });
     let client = Client::new(

@@ -35,7 +35,7 @@ pub(super) struct RequireGroup {
     pub members: Vec<Arc<RequireSection>>,
 }
 
-/// How the results of a container's members are combined.
+/// The rule that combines the results of a container's members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Logic {
     /// `<RequireAll>`, `AuthMerging And`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use howdah_http::{Fields, ResponseHead};
 
 use super::accept::accepts;
-use super::{Config, Filter, FilterKind, Protocol, Provider, SmartFilter, When};
+use super::{Config, Filter, FilterKind, FilterProtocol, Provider, SmartFilter, When};
 use crate::evaluation_context::EvaluationContext;
 use crate::fields::{append, token};
 use crate::pattern::Captures;
@@ -174,7 +174,7 @@ fn provider<'s>(
 }
 
 /// Changes the head as FilterProtocol says.
-fn announce(protocol: Protocol, fields: &mut Fields) {
+fn announce(protocol: FilterProtocol, fields: &mut Fields) {
     if protocol.change {
         fields.remove(b"Content-MD5");
         fields.remove(b"ETag");

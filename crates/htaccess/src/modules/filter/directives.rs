@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Config, FilterKind, Protocol, Provider, RESOURCE, SmartFilter, When};
+use super::{Config, FilterKind, FilterProtocol, Provider, RESOURCE, SmartFilter, When};
 use crate::directive::{Apply, Arguments, Call, Directive, DirectiveResult, Overrides, Support};
 use crate::expression::Expression;
 use crate::merge::{Shared, edit};
@@ -103,8 +103,8 @@ fn filter_protocol(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveRes
     }
 }
 
-fn protocol(flags: &[u8]) -> Protocol {
-    let mut protocol = Protocol::default();
+fn protocol(flags: &[u8]) -> FilterProtocol {
+    let mut protocol = FilterProtocol::default();
     for flag in flags.split(|byte| b";, \t".contains(byte)) {
         match flag.to_ascii_lowercase().as_slice() {
             b"change=yes" => (protocol.change, protocol.change_length) = (true, true),
@@ -148,7 +148,7 @@ fn add_provider(
         Arc::make_mut(smart).providers.push(Provider {
             kind,
             when,
-            protocol: Protocol::default(),
+            protocol: FilterProtocol::default(),
         });
     }
     Ok(())

@@ -63,11 +63,11 @@ pub(super) enum RulesOutcome {
 enum Applied {
     /// Pattern or conditions do not hold.
     Not,
-    /// They hold, and the URL stays.
+    /// Pattern and conditions hold, and the URL stays.
     Kept,
-    /// They hold, and the URL is another.
+    /// Pattern and conditions hold, and the URL is another.
     Changed,
-    /// They hold, but the resulting URL is refused.
+    /// Pattern and conditions hold, but the resulting URL is refused.
     Refused,
 }
 
@@ -254,7 +254,7 @@ impl<'a, 'r> RewriteRun<'a, 'r> {
         Ok(())
     }
 
-    /// Where the file name has changed: appends PATH_INFO, since rules are matched against both,
+    /// Appends PATH_INFO where the file name has changed, since rules are matched against both,
     /// and looks up the rules that may match.
     fn join(&mut self, index: Option<&RuleIndex>) {
         if !self.is_stale {

@@ -1,11 +1,11 @@
 //! Howdah's targets.
 
 use super::{CROWD_CELL, FRONT_PAGE};
-use crate::plan::Group;
-use crate::record::{Bound, Figure, Target};
+use crate::plan::CellGroup;
+use crate::record::{Bound, CellTarget, Figure};
 
 /// The targets of cells and stacks that the run has.
-pub(super) fn all(groups: &[Group]) -> Vec<Target> {
+pub(super) fn all(groups: &[CellGroup]) -> Vec<CellTarget> {
     let mut targets = throughput();
     targets.extend(ruled(groups));
     targets.extend(latency());
@@ -14,7 +14,7 @@ pub(super) fn all(groups: &[Group]) -> Vec<Target> {
     targets
 }
 
-fn is_asked(groups: &[Group], target: &Target) -> bool {
+fn is_asked(groups: &[CellGroup], target: &CellTarget) -> bool {
     let group = groups
         .iter()
         .find(|group| group.cells.iter().any(|cell| cell.name == target.cell));
@@ -53,8 +53,8 @@ const PHP_PEERS: &[&str] = &[
     "nginx-unit",
 ];
 
-fn target(cell: &str, figure: Figure, against: &[&str], bound: Bound) -> Target {
-    Target {
+fn target(cell: &str, figure: Figure, against: &[&str], bound: Bound) -> CellTarget {
+    CellTarget {
         cell: cell.to_owned(),
         figure,
         ours: "howdah".to_owned(),
@@ -63,7 +63,7 @@ fn target(cell: &str, figure: Figure, against: &[&str], bound: Bound) -> Target 
     }
 }
 
-fn throughput() -> Vec<Target> {
+fn throughput() -> Vec<CellTarget> {
     let both = |(cell, against, ratio): &(&str, &[&str], f64)| {
         [Figure::RequestsPerSecond, Figure::CpuPerRequest]
             .map(|figure| target(cell, figure, against, Bound::AtLeast(*ratio)))
@@ -71,11 +71,11 @@ fn throughput() -> Vec<Target> {
     THROUGHPUT.iter().flat_map(both).collect()
 }
 
-fn ruled(groups: &[Group]) -> Vec<Target> {
+fn ruled(groups: &[CellGroup]) -> Vec<CellTarget> {
     let cells = groups.iter().flat_map(|group| &group.cells);
     let ruled = cells.filter(|cell| cell.name.ends_with(" beside an .htaccess"));
     let both = |cell: &crate::plan::PlannedCell| {
-        ["howdah-wordpress-rules", "howdah-drupal-rules"].map(|ours| Target {
+        ["howdah-wordpress-rules", "howdah-drupal-rules"].map(|ours| CellTarget {
             ours: ours.to_owned(),
             ..target(&cell.name, Figure::RequestsPerSecond, &["howdah"], Bound::AtLeast(0.99))
         })
@@ -83,7 +83,7 @@ fn ruled(groups: &[Group]) -> Vec<Target> {
     ruled.flat_map(both).collect()
 }
 
-fn latency() -> Vec<Target> {
+fn latency() -> Vec<CellTarget> {
     ["waiting", "computing"]
         .map(|what| {
             let cell = format!("latency of files beside {what} PHP");
@@ -92,7 +92,7 @@ fn latency() -> Vec<Target> {
         .to_vec()
 }
 
-fn memory() -> Vec<Target> {
+fn memory() -> Vec<CellTarget> {
     let most = Bound::AtMost(1.0);
     vec![
         target(CROWD_CELL, Figure::PeakPss, &["nginx-fpm"], most),

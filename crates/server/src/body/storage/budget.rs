@@ -9,7 +9,7 @@ use super::StorageLimits;
 /// Returns the free bytes of the file system; `None` if it does not tell.
 pub(super) type FreeSpace = Box<dyn Fn() -> Option<u64> + Send + Sync>;
 
-/// How long a measured free space is used.
+/// The time that a measured free space is used.
 const MEASURED: Duration = Duration::from_secs(1);
 
 /// The bytes that are counted, and their limits. All threads count with atomic additions.

@@ -22,6 +22,7 @@ impl Thread {
         self.kept.sweep(now, self.is_draining());
         if self.number == 0 {
             self.shared.log.report_repeats(now);
+            self.shared.accept_errors.report(&self.shared.log, now);
             self.end_unused_pools(now);
             let loads = self.shared.loads.iter();
             self.most_connections.note(loads.map(|load| load.load(Ordering::Relaxed)).sum());

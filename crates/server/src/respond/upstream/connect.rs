@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use howdah_config::{Site, Upstream};
+use howdah_config::{SiteSettings, Upstream};
 use rustls::ClientConfig;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -61,7 +61,7 @@ fn peeked(socket: BorrowedFd<'_>) -> Option<io::Result<usize>> {
 /// # Errors
 /// There is no connection.
 pub(super) async fn connect(
-    site: &Site,
+    site: &SiteSettings,
     upstream: &Upstream,
     tls: Option<&Arc<ClientConfig>>,
     names: &UpstreamNames,
@@ -74,7 +74,7 @@ pub(super) async fn connect(
 }
 
 async fn open(
-    site: &Site,
+    site: &SiteSettings,
     upstream: &Upstream,
     tls: Option<&Arc<ClientConfig>>,
     names: &UpstreamNames,
@@ -90,7 +90,11 @@ async fn open(
 }
 
 /// Tries the addresses of the upstream in turn. Each one has its share of the time.
-async fn tcp(site: &Site, upstream: &Upstream, names: &UpstreamNames) -> io::Result<TcpStream> {
+async fn tcp(
+    site: &SiteSettings,
+    upstream: &Upstream,
+    names: &UpstreamNames,
+) -> io::Result<TcpStream> {
     let found;
     let addresses: &[IpAddr] = match (upstream.name(), upstream.host.trim_matches(['[', ']'])) {
         (Some(name), _) => {
@@ -114,7 +118,7 @@ async fn tcp(site: &Site, upstream: &Upstream, names: &UpstreamNames) -> io::Res
 
 /// Makes the handshake of TLS, where the upstream is one over TLS.
 async fn encrypt<S: Duplex + AsFd + 'static>(
-    site: &Site,
+    site: &SiteSettings,
     upstream: &Upstream,
     tls: Option<&Arc<ClientConfig>>,
     stream: S,

@@ -93,7 +93,7 @@ impl fmt::Debug for WaitingConnection {
     }
 }
 
-/// Where a connection goes when its response was read.
+/// The destination of a connection when its response was read.
 #[derive(Debug)]
 pub(super) struct Home {
     pub(super) thread: Rc<Thread>,

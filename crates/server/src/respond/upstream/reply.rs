@@ -107,7 +107,7 @@ pub(super) struct Reply {
     name: String,
     /// `None` after the end of a response whose connection is kept.
     stream: Option<Box<dyn Duplex>>,
-    /// Where the connection goes at the end of the response; `None`: it is closed.
+    /// The destination of the connection at the end of the response; `None`: it is closed.
     home: Option<Home>,
     input: Buffer,
     /// Something was received.

@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use howdah_config::{ClientVerify, Config, Site};
+use howdah_config::{ClientVerify, Config, SiteSettings};
 
 use super::{GenerationPlan, PlanFinder};
 use crate::supervisor::certificates;
@@ -39,7 +39,7 @@ pub(crate) struct FormerFiles {
 
 impl FormerFiles {
     /// Returns the pairs that are in use of the files of `site`; `None` if one of them is not.
-    fn pairs_of(&self, site: &Site) -> Option<Vec<PairText>> {
+    fn pairs_of(&self, site: &SiteSettings) -> Option<Vec<PairText>> {
         let find = |(certificate, key): (&Path, &Path)| {
             let is_it = |pair: &&PairText| pair.is_of(certificate, key);
             self.pairs.iter().find(is_it).cloned()
@@ -50,7 +50,7 @@ impl FormerFiles {
 
 impl PlanFinder<'_> {
     /// Reads the certificates of the site with this number, and tries them.
-    pub(super) fn pairs(&mut self, number: usize, site: &Site) -> Vec<PairText> {
+    pub(super) fn pairs(&mut self, number: usize, site: &SiteSettings) -> Vec<PairText> {
         let why = match certificates::read_pairs(site) {
             Ok((pairs, remarks)) => {
                 self.warnings.extend(remarks);
@@ -82,7 +82,7 @@ impl PlanFinder<'_> {
     /// Reads the authorities of the clients of the site with this number, and tries them. Where
     /// they cannot be used, the site keeps the former ones of the same file, or is closed: the
     /// configuration is refused by `howdah check` alone.
-    pub(super) fn authorities(&mut self, number: usize, site: &Site) -> Option<Vec<u8>> {
+    pub(super) fn authorities(&mut self, number: usize, site: &SiteSettings) -> Option<Vec<u8>> {
         let why = match certificates::read_authorities(site)? {
             Ok((text, remarks)) => {
                 self.warnings.extend(remarks);
@@ -116,7 +116,7 @@ impl PlanFinder<'_> {
     /// Refuses a plan without a site that is served, unless a site waits for the authorities of
     /// its clients.
     pub(super) fn look_for_a_site(&mut self, config: &Config) {
-        let is_served = |(site, why): (&Site, &Option<String>)| {
+        let is_served = |(site, why): (&SiteSettings, &Option<String>)| {
             why.is_none() || is_served_in_the_clear(config, site)
         };
         if self.closes_to_clients || config.sites.iter().zip(&self.closed).any(is_served) {
@@ -166,7 +166,7 @@ impl GenerationPlan {
 }
 
 /// Whether the site has a listener without TLS, and neither redirects nor refuses requests there.
-fn is_served_in_the_clear(config: &Config, site: &Site) -> bool {
+fn is_served_in_the_clear(config: &Config, site: &SiteSettings) -> bool {
     let mut listeners = config.listen.iter();
     let tls = &site.tls;
     let refuses = tls.client_ca.is_some() && tls.client_verify == ClientVerify::Require;

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use howdah_config::{Config, Php, Site};
+use howdah_config::{Config, Php, SiteSettings};
 use howdah_ipc::control::PoolSettings;
 use howdah_sys::credentials::Identity;
 
@@ -39,7 +39,7 @@ impl PlanFinder<'_> {
     pub(super) fn pool(
         &mut self,
         number: usize,
-        site: &Site,
+        site: &SiteSettings,
         php: &Php,
         config: &Config,
         front: Option<&Identity>,
@@ -127,7 +127,7 @@ impl PlanFinder<'_> {
     /// Refuses limits with which PHP could not even start.
     fn look_at_limits(
         &mut self,
-        site: &Site,
+        site: &SiteSettings,
         (workers, has_slow_log): (usize, bool),
         limits: GroupLimits,
     ) {
@@ -150,7 +150,7 @@ impl PlanFinder<'_> {
     }
 
     /// Refuses a priority that only root may give.
-    fn look_at_priority(&mut self, site: &Site, php: &Php) {
+    fn look_at_priority(&mut self, site: &SiteSettings, php: &Php) {
         if let Some(nice) = php.nice.filter(|nice| *nice < 0)
             && !self.environment.identity.is_root()
         {
@@ -162,7 +162,7 @@ impl PlanFinder<'_> {
         }
     }
 
-    fn program(&mut self, site: &Site, php: &Php) -> Option<PathBuf> {
+    fn program(&mut self, site: &SiteSettings, php: &Php) -> Option<PathBuf> {
         let name = &site.name;
         if let Some(program) = &php.program {
             if is_program(program) {
@@ -179,7 +179,7 @@ impl PlanFinder<'_> {
         found.map_err(|error| self.errors.push(format!("site {name}: {error}"))).ok()
     }
 
-    fn text(&mut self, site: &Site, key: &str, path: &Path) -> Option<String> {
+    fn text(&mut self, site: &SiteSettings, key: &str, path: &Path) -> Option<String> {
         let text = path.to_str().map(str::to_owned);
         if text.is_none() {
             let error = format!("site {}: `php.{key}`: {} is not UTF-8", site.name, path.display());
@@ -191,7 +191,7 @@ impl PlanFinder<'_> {
 
 /// The folder of each site's pool for its state; `None` for a site without PHP.
 pub(super) fn state_folders(config: &Config, environment: &Environment) -> Vec<Option<PathBuf>> {
-    let of_site = |site: &Site| {
+    let of_site = |site: &SiteSettings| {
         let php = site.php.as_ref()?;
         Some(match &environment.state {
             Some(folder) if php.state_dir.is_none() => folder.join(&site.name),

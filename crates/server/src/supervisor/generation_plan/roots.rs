@@ -1,6 +1,6 @@
 //! The document roots of a plan.
 
-use howdah_config::{RootTemplate, Site, Symlinks};
+use howdah_config::{RootTemplate, SiteSettings, Symlinks};
 use howdah_sys::credentials::Identity;
 
 use super::{PlanFinder, may_enter};
@@ -8,7 +8,7 @@ use super::{PlanFinder, may_enter};
 impl PlanFinder<'_> {
     /// Warns about a root that is missing or that the front may not enter. Such a site answers with
     /// 404 or 403.
-    pub(super) fn look_at_root(&mut self, site: &Site, front: Option<&Identity>) {
+    pub(super) fn look_at_root(&mut self, site: &SiteSettings, front: Option<&Identity>) {
         let RootTemplate::Fixed(root) = &site.root else {
             return;
         };

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use howdah_config::{Config, FRONT_USER, POOL_USER, Php, Site};
+use howdah_config::{Config, FRONT_USER, POOL_USER, Php, SiteSettings};
 use howdah_sys::credentials::{self, Identity};
 
 use super::PlanFinder;
@@ -70,7 +70,7 @@ impl PlanFinder<'_> {
 
     pub(super) fn pool_identity(
         &mut self,
-        site: &Site,
+        site: &SiteSettings,
         php: &Php,
         config: &Config,
         front: &Identity,
@@ -107,7 +107,7 @@ impl PlanFinder<'_> {
     /// The check of the names in the configuration does not find two names of one user number.
     pub(super) fn refuse_user_of_front(
         &mut self,
-        site: &Site,
+        site: &SiteSettings,
         php: &Php,
         config: &Config,
         pool: &Identity,

@@ -5,7 +5,7 @@ use std::fs::DirEntry;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use howdah_config::{Config, Php, RootTemplate, Sandbox, Site, Symlinks};
+use howdah_config::{Config, Php, RootTemplate, Sandbox, SiteSettings, Symlinks};
 use howdah_files::LinkedPath;
 use howdah_sys::landlock::{FileRights, Ruleset};
 
@@ -85,7 +85,7 @@ pub(super) struct Reach {
     /// Those that are inside the folder of a root with `{host}`, which the site has as a whole:
     /// folders of further hosts come at any time, and Landlock knows no exceptions.
     inside: Vec<PathBuf>,
-    /// Where a strict pool may write.
+    /// The folders where a strict pool may write.
     written: Vec<PathBuf>,
     /// The program, and what PHP reads when it starts.
     php: Vec<PathBuf>,
@@ -182,7 +182,7 @@ impl Reach {
 /// `None` if somebody's link leads the path to a folder of another user: the link's owner could
 /// open any folder to the own pool, and close it to those of other sites. With
 /// `symlinks = "follow"` such a root counts, unless the folder is root's.
-fn root_of(site: &Site) -> Option<PathBuf> {
+fn root_of(site: &SiteSettings) -> Option<PathBuf> {
     let found = LinkedPath::of(written_root(site)).ok()?;
     let is_vouched_for = site.symlinks == Symlinks::Follow && found.owner != 0;
     (found.foreign_link.is_none() || is_vouched_for).then_some(found.real)
@@ -191,7 +191,7 @@ fn root_of(site: &Site) -> Option<PathBuf> {
 /// Those of `foreign` that are inside the folder with the roots of the site's hosts, and hold
 /// nothing that the site needs.
 fn inside(
-    site: &Site,
+    site: &SiteSettings,
     root: Option<&Path>,
     foreign: &BTreeSet<PathBuf>,
     needed: &[PathBuf],
@@ -212,7 +212,7 @@ fn inside(
 }
 
 /// The path of [`root_of`] as the configuration has it.
-fn written_root(site: &Site) -> &Path {
+fn written_root(site: &SiteSettings) -> &Path {
     match &site.root {
         RootTemplate::Fixed(path) => path,
         RootTemplate::PerHost { before, .. } => Path::new(before),
@@ -226,7 +226,7 @@ fn trusted(path: &Path) -> Option<PathBuf> {
 }
 
 /// Describes the paths of `site` that the sandbox leaves out because of somebody's links.
-pub(super) fn left_out(site: &Site, php: &Php, state: &Path) -> Vec<String> {
+pub(super) fn left_out(site: &SiteSettings, php: &Php, state: &Path) -> Vec<String> {
     let root = root_of(site).is_none().then(|| written_root(site));
     let named = php.readable.iter().chain(&php.writable).chain(&php.ini_file);
     let paths = named.map(PathBuf::as_path).chain([state]).chain(root);

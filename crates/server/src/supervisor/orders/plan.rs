@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use howdah_acme::storage::StateFolder;
 use howdah_acme::{AcmeSettings, ChallengeKind, names};
-use howdah_config::{Acme, AcmeChallenge, CertificateSource, Config, HostPattern, Site};
+use howdah_config::{Acme, AcmeChallenge, CertificateSource, Config, HostPattern, SiteSettings};
 use howdah_sys::credentials::Identity;
 
 use crate::supervisor::environment::Environment;
@@ -43,7 +43,8 @@ impl OrderPlan {
         environment: &Environment,
         front: Option<&Identity>,
     ) -> Result<Option<OrderPlan>, String> {
-        let sites: Vec<&Site> = config.sites.iter().filter(|site| is_ordered(site)).collect();
+        let sites: Vec<&SiteSettings> =
+            config.sites.iter().filter(|site| is_ordered(site)).collect();
         if sites.is_empty() {
             return Ok(None);
         }
@@ -91,7 +92,11 @@ impl OrderPlan {
     }
 
     /// Returns the stored certificates of a site, and what is wrong with the others.
-    pub(crate) fn stored(&self, config: &Config, site: &Site) -> (Vec<PairText>, Vec<String>) {
+    pub(crate) fn stored(
+        &self,
+        config: &Config,
+        site: &SiteSettings,
+    ) -> (Vec<PairText>, Vec<String>) {
         let (mut pairs, mut mistakes) = (Vec::new(), Vec::new());
         let wanted = |name: &String| self.settings.names.contains(name);
         let mut names: Vec<String> =
@@ -139,13 +144,13 @@ impl OrderPlan {
     }
 
     /// Whether the site uses the certificate of `name`.
-    pub(crate) fn is_for(&self, config: &Config, site: &Site, name: &str) -> bool {
+    pub(crate) fn is_for(&self, config: &Config, site: &SiteSettings, name: &str) -> bool {
         site.hosts.iter().any(|host| host.to_string() == name)
             || self.is_for_on_demand(config, site, name)
     }
 
     /// Whether the site uses the certificate of `name`, which is in no configuration.
-    fn is_for_on_demand(&self, config: &Config, site: &Site, name: &str) -> bool {
+    fn is_for_on_demand(&self, config: &Config, site: &SiteSettings, name: &str) -> bool {
         let is_its = |host: &HostPattern| {
             let is_listed = *host == HostPattern::Default || host.lists(name);
             is_listed && config.acme.stands_for_names(host)
@@ -156,7 +161,7 @@ impl OrderPlan {
             && !self.settings.names.iter().any(|own| own == name)
     }
 
-    /// How names get their certificates on demand, for a person.
+    /// The way names get their certificates on demand, for a person.
     pub(crate) fn about_demand(&self) -> String {
         let condition = match self.settings.ask {
             Some(_) => "if its folder exists or `ask` allows the name",
@@ -171,13 +176,13 @@ impl OrderPlan {
 }
 
 /// Whether certificates are ordered for the site.
-pub(crate) fn is_ordered(site: &Site) -> bool {
+pub(crate) fn is_ordered(site: &SiteSettings) -> bool {
     site.tls.source == CertificateSource::Auto
 }
 
 /// Returns the names of the sites that certificates are ordered for, and the other names with the
 /// reasons.
-fn names_of(sites: &[&Site], acme: &Acme) -> (Vec<String>, Vec<(String, String)>) {
+fn names_of(sites: &[&SiteSettings], acme: &Acme) -> (Vec<String>, Vec<(String, String)>) {
     let (mut wanted, mut left_out) = (BTreeSet::new(), BTreeSet::new());
     let all = sites.iter().flat_map(|site| site.hosts.iter().map(move |host| (site, host)));
     for (site, pattern) in all {
@@ -202,7 +207,7 @@ fn names_of(sites: &[&Site], acme: &Acme) -> (Vec<String>, Vec<(String, String)>
 }
 
 /// Returns the hosts of the sites whose names get certificates on demand.
-fn on_demand(sites: &[&Site], acme: &Acme) -> Vec<String> {
+fn on_demand(sites: &[&SiteSettings], acme: &Acme) -> Vec<String> {
     let hosts = sites.iter().filter(|site| acme.is_on_demand(site)).flat_map(|site| &site.hosts);
     let hosts: BTreeSet<String> = hosts
         .filter(|host| acme.stands_for_names(host))

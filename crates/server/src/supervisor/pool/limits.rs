@@ -41,12 +41,12 @@ pub(super) fn group(
     }
 }
 
-/// The limit of open descriptors for a zygote: those of the pool's doorbells and sockets, and those
-/// that PHP opens.
+/// The limit of open descriptors for a zygote: those of the pool's doorbells and sockets, of the
+/// pipes of its workers, and those that PHP opens.
 pub(super) fn descriptor_limit(plan: &PoolPlan, environment: &Environment) -> (u64, u64) {
     let (soft, hard) = environment.descriptor_limit;
     let ours = (plan.workers as u64)
-        .saturating_mul(2)
+        .saturating_mul(3)
         .saturating_add(environment.processors as u64 + 64);
     match plan.isolation.descriptors {
         Some(limit) => {

@@ -13,7 +13,7 @@ use super::super::Supervisor;
 use super::{PoolProcesses, ZygoteProcess};
 use crate::log::Level;
 
-/// How long a zygote stays stopped after that was seen. A script that stops it again and again
+/// The time that a zygote stays stopped after that was seen. A script that stops it again and again
 /// costs the supervisor no more than one signal in this time.
 const PATIENCE: Duration = Duration::from_secs(1);
 

@@ -194,9 +194,9 @@ impl Supervisor {
         let Some(generation) = self.generation(number) else {
             return;
         };
-        let trouble = generation.pools.get_mut(position).and_then(|pool| pool.trouble.take());
-        let trouble = trouble.unwrap_or_default();
-        let why = format!("{trouble}; the zygote of the former generation: {error}");
+        let failure = generation.pools.get_mut(position).and_then(|pool| pool.start_failure.take());
+        let failure = failure.unwrap_or_default();
+        let why = format!("{failure}; the zygote of the former generation: {error}");
         match generation.leave_out(position, &why) {
             true => self.tell_left_out(number, position),
             false => self.abort(number, &why),

@@ -2,11 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use howdah_sys::signal::SIGKILL;
+
 use crate::site::{AWAIT, HELD, Site};
 use crate::support::{has_php, wait_until};
 use crate::wire::Wire;
 
 const OK: (&str, &str) = ("ok.php", "<?php echo 'ok ', getmypid();");
+/// `SIGSTOP` of Linux.
+const SIGSTOP: i32 = 19;
 const QUIET: &str = "ini = { display_errors = \"0\", log_errors = \"1\", html_errors = \"0\" }";
 
 /// Waits until the site of [`OK`] answers. With a short `request_timeout`, a busy machine may take
@@ -381,11 +385,34 @@ fn a_request_that_no_worker_had_begun_is_given_to_another() {
     let mut waiting: Vec<Wire> = (0..5).map(|_| site.connect()).collect();
     waiting.iter_mut().for_each(|wire| wire.request("GET", "/ok.php", &[], b""));
     std::thread::sleep(Duration::from_millis(100));
-    site.server.workers()[0].signal(howdah_sys::signal::SIGKILL);
+    site.server.workers()[0].signal(SIGKILL);
     assert_eq!(first.reply("GET").status, 502);
     for wire in &mut waiting {
         assert!(wire.reply("GET").text().starts_with("ok"));
     }
+}
+
+#[test]
+fn a_request_that_a_worker_was_woken_for_is_given_to_another_where_that_one_dies() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(&[OK], "workers = 2\nmode = \"static\"");
+    wait_until("both workers are there", || site.server.workers().len() == 2);
+    let former = site.server.workers();
+    // They are woken for the request, and do not begin it.
+    former.iter().for_each(|worker| worker.signal(SIGSTOP));
+    let mut wire = site.connect();
+    wire.request("GET", "/ok.php", &[], b"");
+    wait_until("the pool has the request", || {
+        let status = site.try_status(&["--json"]).unwrap_or_default();
+        let status = serde_json::from_str(&status).unwrap_or(serde_json::Value::Null);
+        status["sites"][0]["pool"]["requests"] == 1
+    });
+    former.iter().for_each(|worker| worker.signal(SIGKILL));
+    let reply = wire.reply("GET");
+    let by = reply.text().strip_prefix("ok ").unwrap_or_else(|| panic!("{reply:?}"));
+    assert!(former.iter().all(|worker| worker.number().to_string() != by), "{by}");
 }
 
 #[test]
@@ -395,7 +422,7 @@ fn a_killed_zygote_comes_back_with_its_pool() {
     }
     let site = Site::with_php(&[HELD, OK], "workers = 2");
     let mut busy = site.hold_worker();
-    site.server.zygote().signal(howdah_sys::signal::SIGKILL);
+    site.server.zygote().signal(SIGKILL);
     // The front knows then.
     assert_eq!(busy.reply("GET").status, 502);
     assert!(

@@ -1,5 +1,7 @@
 //! php-fpm's status page and ping.
 
+mod beside;
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::client::{Authority, Trust};
-use super::{LISTEN, client, site};
+use super::{LISTEN, client, file_with_certificate, site};
 use crate::site::Site;
 use crate::support::{Folder, PATIENCE, wait_until};
 use crate::wire::Wire;
@@ -201,14 +201,7 @@ fn a_scanner_finds_nothing_unsafe() {
     let authority = Authority::new();
     let pair = authority.certify_rsa(&["a.example"]);
     let folder = client::files(&[("a", &pair)]);
-    let site = Site::configured(
-        &[("a.txt", "x")],
-        &format!(
-            "{LISTEN}[[site]]\nhosts = [\"a.example\"]\nroot = \"public\"\nphp = false\n\
-             tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\" }}\n",
-            folder.path().display()
-        ),
-    );
+    let site = file_with_certificate(&folder);
     let output = Command::new("sslscan")
         .args(["--no-colour", "--sni-name=a.example", "--connect-timeout=60", "--timeout=60"])
         // It begins a handshake for each group, and waits for the server to give them up.

@@ -5,9 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use howdah_sys::signal::{SIGHUP, SIGUSR2};
 
-use super::LISTEN;
 use super::client::{Authority, Certified, Trust};
-use crate::site::Site;
+use super::file_with_certificate;
 use crate::support::{Folder, is_root, wait_until};
 
 /// Writes a pair to files that only their owner may read.
@@ -30,14 +29,7 @@ fn keys_that_root_alone_may_read_are_used_renewed_and_kept() {
     let folder = Folder::new();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
     write(&folder, &pairs[0]);
-    let site = Site::configured(
-        &[("a.txt", "x")],
-        &format!(
-            "{LISTEN}[[site]]\nhosts = [\"a.example\"]\nroot = \"public\"\nphp = false\n\
-             tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\" }}\n",
-            folder.path().display()
-        ),
-    );
+    let site = file_with_certificate(&folder);
     assert_ne!(site.server.front().uid(), 0, "the front may not read the files");
     let shown = || {
         let address = site.server.addresses()[1];

@@ -9,7 +9,7 @@ use super::LISTEN;
 use super::client::{self, Authority, TlsClient, Trust};
 use crate::apache::Apache;
 use crate::site::Site;
-use crate::support::has_php;
+use crate::support::{Folder, has_php};
 
 const SCRIPT: &str = "<?php foreach ($_SERVER as $name => $value) \
     if (str_starts_with($name, 'SSL_')) echo \"$name=\", strtr($value, \"\\n\", '~'), \"\\n\";";
@@ -35,6 +35,31 @@ fn told(
     (all, vec![field("x-told"), field("x-seen")])
 }
 
+/// The same files on Howdah and on Apache, with the certificates in `folder`. `verify` says
+/// whether clients have to show one, in the word of both configurations.
+fn both(folder: &Folder, verify: &str, files: &[(&str, &str)]) -> (Site, Apache) {
+    let at = folder.path().display();
+    let site = Site::configured(
+        files,
+        &format!(
+            "{LISTEN}[[site]]\nname = \"a\"\nhosts = [\"a.example\"]\nroot = \"public\"\n\
+             tls = {{ cert = \"{at}/a.pem\", key = \"{at}/a.key\", client_ca = \"{at}/ca.pem\", \
+             client_verify = \"{verify}\" }}\n\
+             [site.php]\nworkers = 1\nstate_dir = \"state\"\n"
+        ),
+    );
+    let apache = Apache::with(
+        &site.path().join("apache"),
+        &site.path().join("public"),
+        &["socache_shmcb", "ssl"],
+        &format!(
+            "SSLEngine on\nSSLCertificateFile {at}/a.pem\nSSLCertificateKeyFile {at}/a.key\n\
+             SSLCACertificateFile {at}/ca.pem\nSSLVerifyClient {verify}\n"
+        ),
+    );
+    (site, apache)
+}
+
 #[test]
 fn scripts_see_the_variables_that_mod_ssl_gives() {
     if !has_php() || !Apache::is_here() {
@@ -45,13 +70,9 @@ fn scripts_see_the_variables_that_mod_ssl_gives() {
     let pair = authority.certify_detailed(&["a.example", "*.a.example"], rsa);
     let folder = client::files(&[("a", &pair)]);
     folder.file("ca.pem", authority.pem());
-    let at = folder.path().display();
-    let config = format!(
-        "{LISTEN}[[site]]\nname = \"a\"\nhosts = [\"a.example\"]\nroot = \"public\"\n\
-         tls = {{ cert = \"{at}/a.pem\", key = \"{at}/a.key\", client_ca = \"{at}/ca.pem\" }}\n\
-         [site.php]\nworkers = 1\nstate_dir = \"state\"\n"
-    );
-    let site = Site::configured(
+    let (site, apache) = both(
+        &folder,
+        "require",
         &[
             (".htaccess", RULES),
             ("all/all.php", SCRIPT),
@@ -60,16 +81,6 @@ fn scripts_see_the_variables_that_mod_ssl_gives() {
             ("none/.htaccess", "SSLOptions -StdEnvVars\n"),
             ("plain/all.php", SCRIPT),
         ],
-        &config,
-    );
-    let apache = Apache::with(
-        &site.path().join("apache"),
-        &site.path().join("public"),
-        &["socache_shmcb", "ssl"],
-        &format!(
-            "SSLEngine on\nSSLCertificateFile {at}/a.pem\nSSLCertificateKeyFile {at}/a.key\n\
-             SSLCACertificateFile {at}/ca.pem\nSSLVerifyClient require\n"
-        ),
     );
     let addresses = [site.server.addresses()[1], apache.address()];
     let visitor = authority.certify_detailed(&["visitor.example"], KeyPair::generate().unwrap());
@@ -108,13 +119,6 @@ fn scripts_get_whole_certificates_where_a_directive_says_so() {
     let pair = authority.certify_rsa(&["a.example"]);
     let folder = client::files(&[("a", &pair)]);
     folder.file("ca.pem", authority.pem());
-    let at = folder.path().display();
-    let config = format!(
-        "{LISTEN}[[site]]\nname = \"a\"\nhosts = [\"a.example\"]\nroot = \"public\"\n\
-         tls = {{ cert = \"{at}/a.pem\", key = \"{at}/a.key\", client_ca = \"{at}/ca.pem\", \
-         client_verify = \"optional\" }}\n\
-         [site.php]\nworkers = 1\nstate_dir = \"state\"\n"
-    );
     // An option without a sign takes the place of the others. Rules see the certificates always.
     let rules = "Header set X-Told \"%{SSL_SERVER_CERT}s\"\n\
         Header set X-Seen \"%{SSL_CLIENT_CERT}s\"\n";
@@ -131,16 +135,7 @@ fn scripts_get_whole_certificates_where_a_directive_says_so() {
         files.push((format!("{name}/.htaccess"), options));
     }
     let files: Vec<_> = files.iter().map(|(name, content)| (name.as_str(), *content)).collect();
-    let site = Site::configured(&files, &config);
-    let apache = Apache::with(
-        &site.path().join("apache"),
-        &site.path().join("public"),
-        &["socache_shmcb", "ssl"],
-        &format!(
-            "SSLEngine on\nSSLCertificateFile {at}/a.pem\nSSLCertificateKeyFile {at}/a.key\n\
-             SSLCACertificateFile {at}/ca.pem\nSSLVerifyClient optional\n"
-        ),
-    );
+    let (site, apache) = both(&folder, "optional", &files);
     let addresses = [site.server.addresses()[1], apache.address()];
     let visitor = authority.certify_client("ann");
     // Without options, scripts get some variables here and none there.

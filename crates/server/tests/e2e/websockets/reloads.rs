@@ -1,6 +1,7 @@
 //! Tunnels that are open while the server reloads again and again.
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 
 use howdah_sys::signal::SIGHUP;
 use tungstenite::protocol::Role;
@@ -80,28 +81,47 @@ impl Tunnelled {
     }
 }
 
+/// A tunnel over each protocol: HTTP/1.1, HTTP/2 and HTTP/3.
+struct Tunnels<'c>(
+    WebSocket<TcpStream>,
+    WebSocket<http2::Stream<'c>>,
+    WebSocket<http3::Stream<'c>>,
+);
+
+impl<'c> Tunnels<'c> {
+    fn open(site: &Site, over_http2: &'c Http2, over_http3: &'c http3::Client) -> Tunnels<'c> {
+        let second = http2::Stream::open(over_http2, "/ws/2");
+        let third = over_http3.open("/ws/3");
+        Tunnels(
+            open(connect(site), "/ws/1"),
+            WebSocket::from_raw_socket(second, Role::Client, None),
+            WebSocket::from_raw_socket(third, Role::Client, None),
+        )
+    }
+
+    fn exchange(&mut self, words: &str) {
+        exchange(&mut self.0, words);
+        exchange(&mut self.1, words);
+        exchange(&mut self.2, words);
+    }
+}
+
 #[test]
 fn tunnels_of_every_protocol_live_through_many_reloads() {
     let served = Tunnelled::with("php = false\n");
     let site = &served.site;
-    let mut first = open(connect(site), "/ws/1");
     let over_http2 = Http2::connect(site);
-    let stream = http2::Stream::open(&over_http2, "/ws/2");
-    let mut second = WebSocket::from_raw_socket(stream, Role::Client, None);
     let over_http3 = http3::Client::to(site.server.addresses()[1], &served.authority);
-    let stream = over_http3.open("/ws/3");
-    let mut third = WebSocket::from_raw_socket(stream, Role::Client, None);
+    let mut tunnels = Tunnels::open(site, &over_http2, &over_http3);
     for number in 1..=RELOADS {
         served.reload(number);
         let words = format!("after reload {number}");
-        exchange(&mut first, &words);
-        exchange(&mut second, &words);
-        exchange(&mut third, &words);
+        tunnels.exchange(&words);
         // A new tunnel in each generation, which ends at once.
         exchange(&mut open(connect(site), "/ws/4"), &words);
     }
     wait_until("the first front has tunnels, the last one serves", || served.fronts() == 2);
-    drop((first, second, third));
+    drop(tunnels);
     drop((over_http2, over_http3));
     wait_until("the first front has ended", || served.fronts() == 1);
 }
@@ -113,30 +133,22 @@ fn tunnels_that_outlive_a_reload_keep_no_process_of_php() {
     }
     let served = Tunnelled::with_php();
     let site = &served.site;
-    let mut first = open(connect(site), "/ws/1");
     let over_http2 = Http2::connect(site);
-    let stream = http2::Stream::open(&over_http2, "/ws/2");
-    let mut second = WebSocket::from_raw_socket(stream, Role::Client, None);
     let over_http3 = http3::Client::to(site.server.addresses()[1], &served.authority);
-    let stream = over_http3.open("/ws/3");
-    let mut third = WebSocket::from_raw_socket(stream, Role::Client, None);
+    let mut tunnels = Tunnels::open(site, &over_http2, &over_http3);
     let former = site.server.zygote();
     let mut held = site.hold_worker();
     served.reload(1);
-    exchange(&mut first, "beside a script");
-    exchange(&mut second, "beside a script");
-    exchange(&mut third, "beside a script");
+    tunnels.exchange("beside a script");
     assert!(former.lives(), "the script runs");
     site.allow("end");
     assert_eq!(held.reply("GET").text(), "done");
     drop(held);
     wait_until("the former pool has ended", || !former.lives());
-    exchange(&mut first, "without PHP");
-    exchange(&mut second, "without PHP");
-    exchange(&mut third, "without PHP");
+    tunnels.exchange("without PHP");
     assert_eq!(site.get("/script.php").text(), "from PHP");
     assert_eq!(served.fronts(), 2);
-    drop((first, second, third));
+    drop(tunnels);
     drop((over_http2, over_http3));
     wait_until("the former front has ended", || served.fronts() == 1);
     let complaints = site.log_lines("before its workers had finished");

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use howdah_config::{Config, RootTemplate, Site as SiteConfig};
+use howdah_config::{Config, RootTemplate, SiteSettings};
 use howdah_htaccess::Unrepeatable;
 use howdah_htaccess::host::{Host, Probe, ProbeKind, Verified};
 use howdah_htaccess::{Client, compile};
@@ -35,7 +35,7 @@ pub struct Tree {
     contents: HashMap<String, String>,
     /// The files and folders that are links.
     links: HashSet<String>,
-    /// How often the disk was asked.
+    /// The number of times that the disk was asked.
     pub asked: usize,
     /// Changes with the files.
     pub epoch: u64,
@@ -54,11 +54,11 @@ impl Tree {
     pub fn with(
         files: &str,
         htaccess: &[(&str, &str)],
-        change: impl FnOnce(&mut SiteConfig),
+        change: impl FnOnce(&mut SiteSettings),
     ) -> Tree {
-        let mut site = SiteConfig {
+        let mut site = SiteSettings {
             root: RootTemplate::Fixed(ROOT.into()),
-            ..SiteConfig::default()
+            ..SiteSettings::default()
         };
         change(&mut site);
         let mut tree = Tree {

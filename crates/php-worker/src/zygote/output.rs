@@ -1,0 +1,297 @@
+//! The standard output and standard error of workers: text of libraries, of `php://stderr`, and of
+//! programs that scripts start.
+//!
+//! Each worker has a pipe of its own to the zygote, which writes whole lines to the pool's log and
+//! names the worker. The messages of PHP and of the worker itself have their own way to the log
+//! ([`crate::log`]), which needs no zygote.
+//!
+//! A pipe stays open as long as anybody writes to it: programs may outlive the worker that started
+//! them.
+
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use howdah_sys::descriptor;
+
+use super::workers::number;
+use crate::log::{self, Level};
+use crate::process::RawPid;
+
+/// Most bytes of a line's text. The rest of a longer line is logged as further lines.
+const LONGEST_TEXT: usize = log::LONGEST_LINE - LONGEST_LABEL;
+/// Room for what stands before a line's text.
+const LONGEST_LABEL: usize = 64;
+/// Most pipes of workers that have ended. Beyond it, what still writes to the oldest one gets
+/// SIGPIPE.
+const MOST_ORPHANED: usize = 16;
+/// Bytes that are read from a pipe before the zygote turns to its other sources.
+const READ: usize = 16 * 1024;
+/// Reads from a pipe that is closed while there may be something in it.
+const LAST_READS: usize = 64;
+/// Time after which a line without an end is logged as it is.
+const UNFINISHED: Duration = Duration::from_secs(5);
+
+/// The reading ends of the workers' pipes.
+#[derive(Debug, Default)]
+pub(super) struct WorkerOutputs(Vec<OutputPipe>);
+
+#[derive(Debug)]
+struct OutputPipe {
+    worker: RawPid,
+    /// The worker has ended.
+    is_orphaned: bool,
+    pipe: PipeReader,
+    /// A line that has not ended.
+    pending: Vec<u8>,
+    /// The level of the line whose first part was logged already.
+    continued: Option<Level>,
+    /// Time of the last read that found something.
+    heard: Instant,
+}
+
+impl WorkerOutputs {
+    /// Adds the pipe of a worker that was just forked.
+    pub(super) fn add(&mut self, worker: RawPid, pipe: PipeReader) {
+        self.0.push(OutputPipe {
+            worker,
+            is_orphaned: false,
+            pipe,
+            pending: Vec::new(),
+            continued: None,
+            heard: Instant::now(),
+        });
+    }
+
+    /// Notes that a worker has ended.
+    pub(super) fn worker_ended(&mut self, worker: RawPid) {
+        let ended = self.0.iter_mut().filter(|pipe| pipe.worker == worker);
+        ended.for_each(|pipe| pipe.is_orphaned = true);
+        if self.0.iter().filter(|pipe| pipe.is_orphaned).count() > MOST_ORPHANED {
+            let oldest = self.0.iter().position(|pipe| pipe.is_orphaned);
+            oldest
+                .map(|oldest| self.0.remove(oldest))
+                .into_iter()
+                .for_each(OutputPipe::close);
+        }
+    }
+
+    /// The pipes, to wait for.
+    pub(super) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.0.iter().map(|pipe| pipe.pipe.as_fd())
+    }
+
+    /// Logs what has arrived. `readable` says which of [`WorkerOutputs::sources`] are ready.
+    pub(super) fn forward(&mut self, readable: &[bool], now: Instant) {
+        let mut lines = Vec::new();
+        let mut readable = readable.iter();
+        self.0.retain_mut(|pipe| {
+            let is_open = readable.next() != Some(&true) || pipe.read(&mut lines, now);
+            if !is_open || pipe.is_late(now) {
+                pipe.end_line(&mut lines);
+            }
+            log::write_lines(&lines);
+            lines.clear();
+            is_open
+        });
+    }
+
+    /// Time until a line without an end is logged; `None` if there is none.
+    pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
+        let unfinished = self.0.iter().filter(|pipe| !pipe.pending.is_empty());
+        let due = unfinished.map(|pipe| pipe.heard + UNFINISHED).min()?;
+        Some(due.saturating_duration_since(now))
+    }
+
+    /// Logs the rest and closes all pipes.
+    pub(super) fn close(self) {
+        self.0.into_iter().for_each(OutputPipe::close);
+    }
+}
+
+impl OutputPipe {
+    /// Adds the lines that have arrived to `lines`. Returns `false` at the end of the pipe.
+    fn read(&mut self, lines: &mut Vec<u8>, now: Instant) -> bool {
+        let mut buffer = [0; READ];
+        match descriptor::read_now(self.pipe.as_fd(), &mut buffer) {
+            Ok(0) => false,
+            Ok(length) => {
+                self.heard = now;
+                self.pending.extend_from_slice(&buffer[..length]);
+                self.take_lines(lines);
+                true
+            }
+            Err(error) => {
+                matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+            }
+        }
+    }
+
+    fn take_lines(&mut self, lines: &mut Vec<u8>) {
+        let pending = std::mem::take(&mut self.pending);
+        let mut rest = pending.as_slice();
+        loop {
+            let end = rest.iter().take(LONGEST_TEXT + 1).position(|&byte| byte == b'\n');
+            if let Some(end) = end {
+                self.add(&rest[..end], lines);
+                self.continued = None;
+                rest = &rest[end + 1..];
+            } else if rest.len() > LONGEST_TEXT {
+                let continues = |back: &usize| rest[LONGEST_TEXT - back] & 0xC0 == 0x80;
+                // Not within a character.
+                let end = LONGEST_TEXT - (0..3).take_while(continues).count();
+                self.continued = self.add(&rest[..end], lines);
+                rest = &rest[end..];
+            } else {
+                break;
+            }
+        }
+        self.pending = rest.to_vec();
+    }
+
+    /// Adds a line or a part of one, which becomes a line. Returns the level of the line.
+    fn add(&self, text: &[u8], lines: &mut Vec<u8>) -> Option<Level> {
+        let (level, mark, text) = match self.continued {
+            Some(level) => (level, "(continued) ", text),
+            None => {
+                let (level, text) = Level::of_line(text).unwrap_or((Level::Notice, text));
+                (level, "", text)
+            }
+        };
+        if !text.is_empty() {
+            // Writing to a Vec cannot fail.
+            let _ = write!(lines, "{}: worker {}: {mark}", level.name(), number(self.worker));
+            lines.extend_from_slice(text);
+            lines.push(b'\n');
+        }
+        Some(level)
+    }
+
+    /// Whether a line without an end has waited for its end long enough.
+    fn is_late(&self, now: Instant) -> bool {
+        !self.pending.is_empty() && now >= self.heard + UNFINISHED
+    }
+
+    fn end_line(&mut self, lines: &mut Vec<u8>) {
+        let pending = std::mem::take(&mut self.pending);
+        self.add(&pending, lines);
+        self.continued = None;
+    }
+
+    /// Logs what is in the pipe, and closes the pipe.
+    fn close(mut self) {
+        let (mut lines, now) = (Vec::new(), Instant::now());
+        for _ in 0..LAST_READS {
+            if !(has_news(&self.pipe) && self.read(&mut lines, now)) {
+                break;
+            }
+        }
+        self.end_line(&mut lines);
+        log::write_lines(&lines);
+    }
+}
+
+/// Returns whether there is something in the pipe, or its end.
+fn has_news(pipe: &PipeReader) -> bool {
+    let ready = howdah_sys::poll::readable(&[pipe.as_fd()], Some(Duration::ZERO));
+    ready.is_ok_and(|ready| ready == [true])
+}
+
+/// Makes the pipe of a worker. The reading end never makes the zygote wait.
+///
+/// # Errors
+/// The process has no more descriptors.
+pub(super) fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
+    let (reader, writer) = io::pipe()?;
+    descriptor::set_nonblocking(&reader)?;
+    Ok((reader, writer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pipe of worker 7.
+    fn output() -> (OutputPipe, PipeWriter) {
+        let (reader, writer) = pipe().unwrap();
+        let mut outputs = WorkerOutputs::default();
+        outputs.add(7, reader);
+        (outputs.0.pop().unwrap(), writer)
+    }
+
+    /// The lines that become of `parts`, which are written one after the other.
+    fn lines(parts: &[&[u8]]) -> Vec<String> {
+        let (mut output, mut writer) = output();
+        let mut lines = Vec::new();
+        for part in parts {
+            writer.write_all(part).unwrap();
+            assert!(output.read(&mut lines, Instant::now()));
+        }
+        drop(writer);
+        assert!(!output.read(&mut lines, Instant::now()));
+        output.end_line(&mut lines);
+        String::from_utf8(lines).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_line_names_its_worker_and_keeps_its_level() {
+        let parts: &[&[u8]] = &[b"libfoo: odd\n\nerror: it bro", b"ke\nwarning: w\n", b"no end"];
+        let expected = [
+            "notice: worker 7: libfoo: odd",
+            "error: worker 7: it broke",
+            "warning: worker 7: w",
+            "notice: worker 7: no end",
+        ];
+        assert_eq!(lines(parts), expected);
+    }
+
+    #[test]
+    fn a_long_line_becomes_several_of_one_level() {
+        for shift in 0..4 {
+            let text = format!("{}{}", "x".repeat(shift), "\u{1f418}".repeat(LONGEST_TEXT / 2));
+            let mut parts: Vec<&[u8]> = vec![b"error: "];
+            parts.extend(text.as_bytes().chunks(5000));
+            parts.push(b"\nnext\n");
+            let lines = lines(&parts);
+            let (last, long) = lines.split_last().unwrap();
+            assert_eq!(last, "notice: worker 7: next");
+            let (first, more) = long.split_first().unwrap();
+            let mut whole = first.strip_prefix("error: worker 7: ").unwrap().to_owned();
+            for line in more {
+                whole += line.strip_prefix("error: worker 7: (continued) ").unwrap();
+            }
+            assert!(whole == text, "{lines:?}");
+            assert!(lines.iter().all(|line| line.len() < log::LONGEST_LINE));
+        }
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_logged_after_a_while() {
+        let (mut output, mut writer) = output();
+        writer.write_all(b"a prompt").unwrap();
+        let (mut lines, now) = (Vec::new(), Instant::now());
+        assert!(output.read(&mut lines, now));
+        assert!(lines.is_empty() && !output.is_late(now + UNFINISHED / 2));
+        assert!(output.is_late(now + UNFINISHED));
+        let mut outputs = WorkerOutputs(vec![output]);
+        assert_eq!(outputs.wait(now + UNFINISHED / 2), Some(UNFINISHED / 2));
+        outputs.forward(&[false], now + UNFINISHED);
+        assert_eq!(outputs.wait(now + UNFINISHED), None);
+    }
+
+    #[test]
+    fn pipes_of_ended_workers_are_bounded() {
+        let mut outputs = WorkerOutputs::default();
+        let mut writers = Vec::new();
+        for worker in 0..2 * MOST_ORPHANED as RawPid {
+            let (reader, writer) = pipe().unwrap();
+            outputs.add(worker, reader);
+            writers.push(writer);
+        }
+        (1..2 * MOST_ORPHANED as RawPid).for_each(|worker| outputs.worker_ended(worker));
+        let left: Vec<RawPid> = outputs.0.iter().map(|pipe| pipe.worker).collect();
+        let oldest = MOST_ORPHANED as RawPid;
+        assert_eq!(left, [&[0][..], &(oldest..2 * oldest).collect::<Vec<_>>()[..]].concat());
+        assert!(writers[1].write_all(b"x").is_err() && writers[0].write_all(b"x").is_ok());
+    }
+}

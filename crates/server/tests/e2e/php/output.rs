@@ -1,0 +1,102 @@
+//! What scripts, and the programs that they start, write to their standard output and error.
+
+use crate::site::{AWAIT, Options, Site};
+use crate::support::{has_php, wait_until};
+use crate::wire::Wire;
+
+/// The texts of the log's lines about a worker of the site `shop`, without time and site.
+fn texts(site: &Site, worker: &str) -> Vec<String> {
+    let label = format!(" shop: worker {worker}: ");
+    let log = site.server.log();
+    let texts = log.lines().filter_map(|line| Some(line.split_once(&label)?.1.to_owned()));
+    texts.collect()
+}
+
+fn shop(files: &[(&str, &str)], php: &str) -> Site {
+    let options = Options {
+        site: "name = \"shop\"",
+        php,
+        ..Options::default()
+    };
+    Site::with(files, &options)
+}
+
+#[test]
+fn lines_on_standard_error_and_output_come_with_the_worker_that_wrote_them() {
+    if !has_php() {
+        return;
+    }
+    let site = shop(
+        &[(
+            "write.php",
+            "<?php file_put_contents('php://stderr', \"to stderr\\n\");
+             file_put_contents('php://stdout', \"to stdout\\n\");
+             system('echo a program >&2');
+             proc_close(proc_open(['echo', 'an inherited', 'stdout'], [], $pipes));
+             file_put_contents('php://stderr', \"error: with a level\\n\");
+             echo getmypid();",
+        )],
+        "workers = 1",
+    );
+    let reply = site.get("/write.php");
+    let expected = ["to stderr", "to stdout", "a program", "an inherited stdout", "with a level"];
+    wait_until("all lines are there", || texts(&site, reply.text()).len() >= expected.len());
+    assert_eq!(texts(&site, reply.text()), expected);
+    let levels = |level: &str| site.log_lines(&format!(" {level} shop: worker ")).len();
+    assert_eq!((levels("notice"), levels("error")), (4, 1), "{}", site.server.log());
+}
+
+#[test]
+fn lines_of_two_workers_that_write_at_once_do_not_mix() {
+    if !has_php() {
+        return;
+    }
+    let script = format!(
+        "<?php {AWAIT} $say = fn($text) => file_put_contents('php://stderr', $text);
+         $me = $_GET['me']; $say(\"$me begins, \"); touch(\"$_GET[in]/$me\"); await('go');
+         $say(\"$me ends\\n\"); echo getmypid();"
+    );
+    let site = shop(&[("slow.php", &script)], "workers = 2\nmode = \"static\"");
+    let ask = |me: &str| -> Wire {
+        let mut wire = site.connect();
+        wire.request("GET", &format!("{}&me={me}", site.awaiting("/slow.php")), &[], b"");
+        wait_until("the script has begun", || site.scratch().join(me).exists());
+        wire
+    };
+    let wires = [ask("one"), ask("two")];
+    site.allow("go");
+    for (mut wire, me) in wires.into_iter().zip(["one", "two"]) {
+        let worker = wire.reply("GET").text().to_owned();
+        // A machine that stops for seconds between the two parts makes two lines of them.
+        let whole = || texts(&site, &worker).concat();
+        wait_until("the line has ended", || whole().ends_with("ends"));
+        assert_eq!(whole(), format!("{me} begins, {me} ends"));
+    }
+}
+
+#[test]
+fn a_program_that_outlives_its_worker_still_has_a_log() {
+    if !has_php() {
+        return;
+    }
+    let site = shop(
+        &[(
+            "start.php",
+            "<?php file_put_contents('php://stderr', 'no end');
+             $wait = 'while [ ! -e \"$0\" ]; do sleep 0.02; done; echo late >&2';
+             proc_open(['sh', '-c', \"($wait) &\", $_GET['in'] . '/go'], [], $pipes);
+             echo getmypid();",
+        )],
+        "workers = 1\nmax_requests = 1",
+    );
+    let worker = site.get(&site.awaiting("/start.php")).text().to_owned();
+    let is_gone = || {
+        let workers = site.server.workers();
+        workers.len() == 1 && workers[0].number().to_string() != worker
+    };
+    wait_until("another worker is there", is_gone);
+    site.allow("go");
+    wait_until("the line is there", || texts(&site, &worker).concat().ends_with("late"));
+    // Without an end it stays one line until there is a line feed, or for a few seconds.
+    assert_eq!(texts(&site, &worker).concat(), "no endlate");
+}
