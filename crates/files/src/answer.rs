@@ -1,18 +1,17 @@
 //! Answers to requests for files: whole, conditional, in parts.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::rc::Rc;
 
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_http::conditional::{self, Decision, Validators};
-use howdah_http::range::{self, Multipart, Ranges, Span};
+use howdah_http::range::{self, Ranges, Span};
 use howdah_http::{Fields, Method, Request, ResponseHead, Status, Text, date};
 use howdah_site::ContentCoding;
 use howdah_sys::stat::Stat;
 
 use crate::body::FileBody;
 use crate::document::Document;
+use crate::file_parts::FileParts;
 use crate::representation::Representation;
 
 /// The answer to a request for a file.
@@ -34,7 +33,17 @@ pub enum Answer {
         /// As in `Whole`.
         body: FileBody,
     },
-    /// Every other answer that has fields of its own: 206, 304, 416.
+    /// Several parts: 206. The media type is that of the file until [`FileParts::settle`] is
+    /// called.
+    Parts {
+        /// Without framing, Date, Server and Connection. Content-Type is that of each part.
+        head: ResponseHead,
+        /// The parts, in order.
+        parts: FileParts,
+        /// When the file was modified, in seconds since 1970.
+        modified: u64,
+    },
+    /// Every other answer that has fields of its own: 206 with one part, 304, 412, 416.
     Composed {
         /// Without framing, Date, Server and Connection.
         head: ResponseHead,
@@ -45,7 +54,7 @@ pub enum Answer {
         /// The time when the file was modified, in seconds since 1970.
         modified: u64,
     },
-    /// An error without fields of its own: 403, 404, 405, 412, 503. The caller makes the page.
+    /// An error without fields of its own: 403, 404, 405, 503. The caller makes the page.
     Status(Status),
 }
 
@@ -54,18 +63,18 @@ impl Answer {
     pub fn status(&self) -> Status {
         match self {
             Answer::Whole { .. } | Answer::Retagged { .. } => Status::OK,
-            Answer::Composed { head, .. } => head.status,
+            Answer::Composed { head, .. } | Answer::Parts { head, .. } => head.status,
             Answer::Status(status) => *status,
         }
     }
 
-    /// The content; none with an error.
+    /// The content; none with an error, and none of several parts.
     pub fn body(&self) -> &FileBody {
         match self {
             Answer::Whole { body, .. }
             | Answer::Retagged { body, .. }
             | Answer::Composed { body, .. } => body,
-            Answer::Status(_) => &FileBody::None,
+            Answer::Parts { .. } | Answer::Status(_) => &FileBody::None,
         }
     }
 }
@@ -329,10 +338,8 @@ fn has_conditions(fields: &Fields) -> bool {
 fn conditional(tagged: Tagged<'_>, request: &Request, now: u64, body: FileBody) -> Answer {
     let document = tagged.document;
     let validators = tagged.validators();
-    match conditional::decide(&request.method, &request.fields, Some(&validators)) {
-        Decision::PreconditionFailed => {
-            return Answer::Status(Status::PRECONDITION_FAILED);
-        }
+    match conditional::decide(&request.method, &request.fields, Some(&validators), now) {
+        Decision::PreconditionFailed => return precondition_failed(tagged),
         Decision::NotModified => return not_modified(tagged),
         Decision::Proceed => {}
     }
@@ -364,6 +371,20 @@ fn not_modified(tagged: Tagged<'_>) -> Answer {
     }
 }
 
+/// A 412 without content tells the validators that the file has now, as with Apache.
+fn precondition_failed(tagged: Tagged<'_>) -> Answer {
+    let mut head = ResponseHead::new(Status::PRECONDITION_FAILED);
+    head.fields.push(b"Content-Type", tagged.content_type);
+    tagged.push_validators(&mut head.fields);
+    head.fields.push(b"Accept-Ranges", b"bytes");
+    Answer::Composed {
+        head,
+        length: 0,
+        body: FileBody::None,
+        modified: tagged.document.modified(),
+    }
+}
+
 fn part(tagged: Tagged<'_>, span: Span) -> Answer {
     let document = tagged.document;
     let mut head = ResponseHead::new(Status::PARTIAL_CONTENT);
@@ -382,32 +403,16 @@ fn part(tagged: Tagged<'_>, span: Span) -> Answer {
 
 fn parts(tagged: Tagged<'_>, spans: &[Span]) -> Answer {
     let document = tagged.document;
-    // The boundary must not occur in the content. A boundary of 64 random bits cannot be predicted,
-    // so that no uploaded file contains it.
-    let token = RandomState::new().hash_one(spans.len());
-    let plan = Multipart::plan(spans, document.size(), tagged.content_type, token);
     let mut head = ResponseHead::new(Status::PARTIAL_CONTENT);
-    head.fields.push(b"Content-Type", &plan.content_type);
+    head.fields.push(b"Content-Type", tagged.content_type);
     tagged.push_coding(&mut head.fields);
     tagged.push_validators(&mut head.fields);
     head.fields.push(b"Accept-Ranges", b"bytes");
-    let mut body = Vec::with_capacity(2 * plan.parts.len() + 1);
-    for part in plan.parts {
-        body.push(memory(part.head));
-        body.push(document.body(part.span.first, part.span.length()));
-    }
-    body.push(memory(plan.tail));
-    Answer::Composed {
+    Answer::Parts {
         head,
-        length: plan.length,
-        body: FileBody::Multipart(body),
+        parts: FileParts::new(document, spans),
         modified: document.modified(),
     }
-}
-
-fn memory(bytes: Vec<u8>) -> FileBody {
-    let length = bytes.len();
-    FileBody::Memory(bytes.into(), 0..length)
 }
 
 /// RFC 9110 §15.5.17.

@@ -25,6 +25,8 @@
 //!     Answer::Whole { representation, body } => {}
 //!     // A part, or that nothing has changed, with a head of its own.
 //!     Answer::Composed { head, length, body, modified } => {}
+//!     // Several parts, for each of which the media type may still be changed.
+//!     Answer::Parts { mut head, parts, modified } => drop(parts.settle(&mut head)),
 //!     // The same as `Whole`, with the entity tag that directives want.
 //!     Answer::Retagged { .. } => {}
 //!     // An error page of the front's own.
@@ -79,6 +81,7 @@ mod disk;
 mod document;
 mod entry;
 mod entry_table;
+mod file_parts;
 mod folders;
 mod in_force;
 mod limits;
@@ -96,6 +99,7 @@ mod watches;
 pub use answer::{Answer, Manner, ScriptManner, Variant};
 pub use body::{FileBody, FileChange, OpenFile};
 pub use directive_cache::{DirectiveCache, Flaw, ReportFlaw};
+pub use file_parts::FileParts;
 pub use limits::StoreLimits;
 pub use media_type::media_type;
 pub use named::ListedName;

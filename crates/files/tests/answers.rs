@@ -104,13 +104,14 @@ fn conditional_requests() {
         let etag = whole.field("etag").unwrap().to_owned();
         let date = whole.field("last-modified").unwrap().to_owned();
         assert!(etag.starts_with('"'), "{etag} is strong");
-        let rows: [(&str, &str, u16); 10] = [
+        let rows: [(&str, &str, u16); 11] = [
             ("If-None-Match", &etag, 304),
             ("If-None-Match", &format!("\"x\", W/{etag}"), 304),
             ("If-None-Match", "*", 304),
             ("If-None-Match", "\"x\"", 200),
             ("If-Modified-Since", &date, 304),
             ("If-Modified-Since", "Sun, 06 Nov 1994 08:49:37 GMT", 200),
+            ("If-Modified-Since", "Fri, 31 Dec 2100 23:59:59 GMT", 200),
             ("If-Match", &etag, 200),
             ("If-Match", "\"x\"", 412),
             ("If-Unmodified-Since", &date, 200),
@@ -203,6 +204,9 @@ fn several_ranges_are_one_multipart() {
         assert_eq!(contents, ["01", "56", "8"]);
         assert_eq!(parts[3], "--\r\n");
         assert!(parts[0].contains("Content-Range: bytes 0-1/"), "{}", parts[0]);
+        for part in &parts[..3] {
+            assert!(part.contains("Content-Type: text/plain\r\n"), "{part}");
+        }
     }
 }
 

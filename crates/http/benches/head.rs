@@ -94,7 +94,7 @@ fn decide() {
         last_modified: Some(784_111_777),
     };
     report("conditional, chromium's fields without one", 0, || {
-        black_box(conditional::decide(&Method::Get, black_box(fields), Some(&current)));
+        black_box(conditional::decide(&Method::Get, black_box(fields), Some(&current), 0));
     });
 }
 

@@ -27,9 +27,15 @@ pub enum Decision {
 }
 
 /// Evaluates If-Match, If-Unmodified-Since, If-None-Match and If-Modified-Since in the order of RFC
-/// 9110 §13.2.2. `current` is `None` where nothing exists at the target. Must be called only where
-/// the answer without preconditions would be a success (§13.2.1).
-pub fn decide(method: &Method, fields: &Fields, current: Option<&Validators<'_>>) -> Decision {
+/// 9110 §13.2.2. `current` is `None` where nothing exists at the target. An If-Modified-Since later
+/// than `now`, in seconds since 1970, is ignored (§13.1.3). Must be called only where the answer
+/// without preconditions would be a success (§13.2.1).
+pub fn decide(
+    method: &Method,
+    fields: &Fields,
+    current: Option<&Validators<'_>>,
+    now: u64,
+) -> Decision {
     let conditions = ConditionalFields::of(fields);
     let reads = matches!(method, Method::Get | Method::Head);
     if conditions.if_match {
@@ -53,6 +59,7 @@ pub fn decide(method: &Method, fields: &Fields, current: Option<&Validators<'_>>
     }
     if reads
         && let Some(since) = conditions.if_modified_since.and_then(date::parse)
+        && since <= now
         && current
             .and_then(|current| current.last_modified)
             .is_some_and(|modified| modified <= since)
@@ -136,6 +143,9 @@ mod tests {
     const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
     const AT: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
     const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
+    const FUTURE: &str = "Sun, 06 Nov 1994 08:49:40 GMT";
+    /// The current time, a second before [`FUTURE`].
+    const NOW: u64 = 784_111_779;
     const CURRENT: Validators<'static> = Validators {
         etag: Some(b"\"v2\""),
         last_modified: Some(784_111_777),
@@ -156,7 +166,7 @@ mod tests {
     #[test]
     fn decisions_about_what_exists() {
         type Row = (Method, &'static [(&'static str, &'static str)], Decision);
-        let table: [Row; 30] = [
+        let table: [Row; 32] = [
             (Method::Get, &[], Proceed),
             // §13.1.2
             (Method::Get, &[("If-None-Match", "\"v2\"")], NotModified),
@@ -172,6 +182,8 @@ mod tests {
             (Method::Get, &[("If-Modified-Since", AT)], NotModified),
             (Method::Get, &[("If-Modified-Since", AFTER)], NotModified),
             (Method::Get, &[("If-Modified-Since", "yesterday")], Proceed),
+            (Method::Get, &[("If-Modified-Since", FUTURE)], Proceed),
+            (Method::Head, &[("If-Modified-Since", FUTURE)], Proceed),
             (Method::Post, &[("If-Modified-Since", AT)], Proceed),
             (Method::Get, &[("If-Modified-Since", AT), ("If-None-Match", "\"v1\"")], Proceed),
             (
@@ -203,7 +215,7 @@ mod tests {
         ];
         for (method, lines, expected) in table {
             assert_eq!(
-                decide(&method, &fields(lines), Some(&CURRENT)),
+                decide(&method, &fields(lines), Some(&CURRENT), NOW),
                 expected,
                 "{method} {lines:?}"
             );
@@ -221,7 +233,7 @@ mod tests {
         ];
         for (method, name, value, expected) in table {
             assert_eq!(
-                decide(&method, &fields(&[(name, value)]), None),
+                decide(&method, &fields(&[(name, value)]), None, NOW),
                 expected,
                 "{name}: {value}"
             );
@@ -231,11 +243,11 @@ mod tests {
     #[test]
     fn a_weak_tag_of_ours_never_matches_strongly() {
         assert_eq!(
-            decide(&Method::Put, &fields(&[("If-Match", "W/\"v2\"")]), Some(&WEAK)),
+            decide(&Method::Put, &fields(&[("If-Match", "W/\"v2\"")]), Some(&WEAK), NOW),
             PreconditionFailed
         );
         assert_eq!(
-            decide(&Method::Get, &fields(&[("If-None-Match", "\"v2\"")]), Some(&WEAK)),
+            decide(&Method::Get, &fields(&[("If-None-Match", "\"v2\"")]), Some(&WEAK), NOW),
             NotModified
         );
         assert!(!range_applies(&fields(&[("If-Range", "W/\"v2\"")]), &WEAK, u64::MAX));

@@ -234,7 +234,7 @@ pub fn range(data: &[u8]) {
 }
 
 fn multipart(spans: &[Span], length: u64) {
-    let plan = Multipart::plan(spans, length, b"text/plain", length);
+    let plan = Multipart::plan(spans, length, Some(b"text/plain"), length);
     let heads: u64 = plan.parts.iter().map(|part| part.head.len() as u64).sum();
     let content: u64 = spans.iter().map(|span| span.length()).sum();
     assert_eq!(plan.length, heads + content + plan.tail.len() as u64);
@@ -276,12 +276,17 @@ pub fn conditional(data: &[u8]) {
     };
     for method in [Method::Get, Method::Head, Method::Put] {
         for current in [None, Some(&validators)] {
-            let decision = conditional::decide(&method, &fields, current);
+            let decision = conditional::decide(&method, &fields, current, u64::MAX);
             let without = |name: &[u8]| {
                 let mut fields = fields.clone();
                 fields.remove(name);
-                conditional::decide(&method, &fields, current)
+                conditional::decide(&method, &fields, current, u64::MAX)
             };
+            // No date in the past of that time is as late as the modification.
+            if !fields.contains(b"if-none-match") {
+                let early = conditional::decide(&method, &fields, current, 0);
+                assert_ne!(early, Decision::NotModified);
+            }
             assert!(
                 decision != Decision::NotModified || (method != Method::Put && current.is_some())
             );

@@ -34,10 +34,11 @@ impl Span {
 
 /// Returns the bytes that a request asks for, of a representation of `length` bytes. Ranges are for
 /// GET (RFC 9110 §14.2); the response to HEAD tells what GET would get, as with Apache and nginx.
+/// They are ignored where there is no byte: players ask for `bytes=0-` of whatever they are given.
 /// Preconditions and If-Range have to be checked before:
 /// [`conditional`](crate::conditional).
 pub fn requested(method: &Method, fields: &Fields, length: u64) -> Ranges {
-    if !matches!(method, Method::Get | Method::Head) {
+    if !matches!(method, Method::Get | Method::Head) || length == 0 {
         return Ranges::Whole;
     }
     let mut values = fields.values(b"range");
@@ -135,10 +136,10 @@ pub struct RangePart {
 }
 
 impl Multipart {
-    /// Plans a response for `spans` of a representation of `length` bytes and that media type.
-    /// `token` makes the boundary; the content should not contain it, so it should be a random
-    /// number.
-    pub fn plan(spans: &[Span], length: u64, media_type: &[u8], token: u64) -> Multipart {
+    /// Plans a response for `spans` of a representation of `length` bytes and that media type;
+    /// `None` where a response with the whole would state none. `token` makes the boundary; the
+    /// content should not contain it, so it should be a random number.
+    pub fn plan(spans: &[Span], length: u64, media_type: Option<&[u8]>, token: u64) -> Multipart {
         let mut boundary = Text::new();
         boundary.push(b"howdah-");
         boundary.push_hexadecimal(token);
@@ -146,11 +147,12 @@ impl Multipart {
             .iter()
             .map(|&span| {
                 let range = content_range(span, length);
+                let name: &[u8] = media_type.map_or(b"", |_| b"\r\nContent-Type: ");
                 let pieces: [&[u8]; 7] = [
                     b"\r\n--",
                     &boundary,
-                    b"\r\nContent-Type: ",
-                    media_type,
+                    name,
+                    media_type.unwrap_or_default(),
                     b"\r\nContent-Range: ",
                     &range,
                     b"\r\n\r\n",
@@ -319,6 +321,7 @@ mod tests {
         assert_eq!(requested(&Method::Post, &fields, 10), Ranges::Whole);
         fields.push(b"Range", b"bytes=1-2");
         assert_eq!(requested(&Method::Get, &fields, 10), Ranges::Whole);
+        assert_eq!(requested(&Method::Get, &Fields::new(), 0), Ranges::Whole);
     }
 
     #[test]
@@ -332,7 +335,7 @@ mod tests {
     #[test]
     fn a_multipart_plan_adds_up() {
         let content: Vec<u8> = (0..=255).collect();
-        let plan = Multipart::plan(&spans(&[(250, 255), (0, 1)]), 256, b"text/plain", 0xbeef);
+        let plan = Multipart::plan(&spans(&[(250, 255), (0, 1)]), 256, Some(b"text/plain"), 0xbeef);
         assert_eq!(plan.content_type, b"multipart/byteranges; boundary=howdah-beef");
         let mut sent = Vec::new();
         for part in &plan.parts {

@@ -30,7 +30,7 @@ fn serve(request: &mut Request, head: &mut ResponseHead, out: &mut Vec<u8>, limi
         last_modified: Some(784_111_777),
     };
     assert_eq!(
-        conditional::decide(&request.method, &request.fields, Some(&current)),
+        conditional::decide(&request.method, &request.fields, Some(&current), 0),
         conditional::Decision::Proceed
     );
     assert!(conditional::range_applies(&request.fields, &current, 0));

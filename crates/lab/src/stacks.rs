@@ -8,6 +8,7 @@
 mod apache;
 mod caddy;
 mod fpm;
+mod frankenphp;
 mod h2o;
 mod howdah;
 mod installed;
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Rc<dyn Stack>> {
     stacks.extend(nginx::all().into_iter().map(|stack| Rc::new(stack) as Rc<dyn Stack>));
     stacks.extend(lighttpd::all().into_iter().map(|stack| Rc::new(stack) as Rc<dyn Stack>));
     stacks.push(Rc::new(unit::Unit));
+    stacks.push(Rc::new(frankenphp::FrankenPhp));
     stacks.push(Rc::new(h2o::H2o));
     stacks.push(Rc::new(caddy::Caddy));
     stacks

@@ -160,9 +160,10 @@ impl<'c> PhpRequest<'c> {
     /// Sets a note, unless `value` is `None`. Returns the former one; it is valid until the next
     /// call.
     pub(crate) fn note(&mut self, name: &[u8], value: Option<&[u8]>) -> Option<raw::Text> {
-        self.former_note = self.notes.find(name).map(<[u8]>::to_vec);
+        let notes = self.sub_requests.notes().unwrap_or(&mut self.notes);
+        self.former_note = notes.find(name).map(<[u8]>::to_vec);
         if let Some(value) = value {
-            self.notes.set(name, value);
+            notes.set(name, value);
         }
         self.former_note.as_deref().map(raw_bytes)
     }

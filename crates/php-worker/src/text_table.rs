@@ -5,8 +5,10 @@
 pub struct TextTable(Vec<(Vec<u8>, Vec<u8>)>);
 
 impl TextTable {
-    /// Returns the text of that name. A NUL follows it in memory. `None` if there is none.
+    /// Returns the text of that name, which ends before its first NUL. A NUL follows the text in
+    /// memory. `None` if there is none.
     pub fn find(&self, wanted: &[u8]) -> Option<&[u8]> {
+        let wanted = before_nul(wanted);
         let found = self.0.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
         found.map(|(_, text)| &text[..text.len() - 1])
     }
@@ -21,15 +23,19 @@ impl TextTable {
         self.0.iter().map(|(name, text)| (&name[..], &text[..text.len() - 1]))
     }
 
-    /// Sets the text of a name. The text ends before its first NUL.
+    /// Sets the text of a name. Both end before their first NUL, as in Apache's tables.
     pub fn set(&mut self, name: &[u8], text: &[u8]) {
-        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
-        let text = [text, b"\0"].concat();
+        let name = before_nul(name);
+        let text = [before_nul(text), b"\0"].concat();
         match self.0.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
             Some((_, known)) => *known = text,
             None => self.0.push((name.to_vec(), text)),
         }
     }
+}
+
+fn before_nul(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -42,9 +48,10 @@ mod tests {
         assert_eq!(table.find(b"a"), None);
         table.set(b"Name", b"one");
         table.set(b"NAME", b"two\0three");
-        table.set(b"other", b"");
+        table.set(b"other\0name", b"");
         assert_eq!(table.find(b"name"), Some(&b"two"[..]));
         assert_eq!(table.find(b"other"), Some(&b""[..]));
+        assert_eq!(table.find(b"name\0"), Some(&b"two"[..]));
         let all: Vec<_> = table.iter().collect();
         assert_eq!(all, [(&b"Name"[..], &b"two"[..]), (&b"other"[..], &b""[..])]);
     }

@@ -29,7 +29,7 @@ use howdah_site::{
 use crate::front::use_media_types;
 use crate::host::{Compared, FrontHost, Passwords};
 use crate::net::{Peer, forwarded};
-use crate::respond::{codings, set_content_type};
+use crate::respond::{codings, file, set_content_type};
 use crate::tls;
 
 pub(crate) use show::{json, text};
@@ -241,7 +241,7 @@ impl ResolvingState<'_> {
                 };
                 to.outcome = ExplainedOutcome::File(shown(&path));
                 to.head = self.file((&path, file, variant), rules);
-                about.is_error = !to.head.status.is_success();
+                about.is_error = file::is_error(to.head.status);
             }
             Resolution::Php(script) => {
                 let rules = ruled.as_deref().map(Rc::as_ref);
@@ -356,7 +356,7 @@ impl ResolvingState<'_> {
         let mut host = front_host(self.site, &self.store, &self.passwords, &self.compared);
         let answer = host.store.answer_in_manner(self.client.request(), path, file, manner);
         let (document, tag) = match answer {
-            Answer::Composed { head, .. } => return head,
+            Answer::Composed { head, .. } | Answer::Parts { head, .. } => return head,
             Answer::Status(status) => return ResponseHead::new(status),
             Answer::Whole { representation, .. } => (representation, None),
             Answer::Retagged { representation, tag, .. } => (representation, Some(tag)),

@@ -176,7 +176,12 @@ pub struct Seen {
 }
 
 impl Seen {
-    pub fn of(answer: Answer) -> Seen {
+    pub fn of(mut answer: Answer) -> Seen {
+        if let Answer::Parts { mut head, parts, modified } = answer {
+            let body = parts.settle(&mut head);
+            let length = body.length();
+            answer = Answer::Composed { head, length, body, modified };
+        }
         let status = answer.status().code();
         let content = content(answer.body());
         let from_memory = matches!(answer.body(), FileBody::Memory(..));
@@ -190,7 +195,7 @@ impl Seen {
                 (fields, None)
             }
             Answer::Composed { head, length, .. } => (fields_of(head), Some(*length)),
-            Answer::Status(_) => (Vec::new(), None),
+            Answer::Parts { .. } | Answer::Status(_) => (Vec::new(), None),
         };
         Seen {
             status,

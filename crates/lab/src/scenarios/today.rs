@@ -220,6 +220,7 @@ const USUAL: &[&str] = &[
     "apache-worker-fcgid",
     "lighttpd-fpm",
     "nginx-unit",
+    "frankenphp",
     "h2o",
     "caddy",
 ];

@@ -18,10 +18,18 @@ use crate::text_table::TextTable;
 /// The sub-requests of a script. While one runs, the next may begin within it.
 #[derive(Debug, Default)]
 pub(super) struct SubRequests {
-    /// The variables of the scripts that are included now, the innermost last.
-    variables: Vec<TextTable>,
+    /// The scripts that are included now, the innermost last.
+    scripts: Vec<IncludedScript>,
     /// The answer to the last question, and whether the script may include it.
     found: Option<Included>,
+}
+
+/// The texts of a script that another one includes. They end with it.
+#[derive(Debug, Default)]
+struct IncludedScript {
+    /// The variables that the front told, and those that the script has set.
+    variables: TextTable,
+    notes: TextTable,
 }
 
 /// Something to include.
@@ -88,7 +96,7 @@ impl SubRequests {
         uri: &[u8],
         ask: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
     ) -> Result<Included, &'static str> {
-        if self.variables.len() == MOST_NESTED {
+        if self.scripts.len() == MOST_NESTED {
             return Err("10 pages are included within one another already");
         }
         let question = question(request, uri).ok_or("error finding URI")?;
@@ -100,11 +108,11 @@ impl SubRequests {
                 Ok(Included::File(file))
             }
             SubRequestResult::Script { path, variables } => {
-                let mut table = TextTable::default();
+                let mut script = IncludedScript::default();
                 // Apache leaves the client's own URI.
                 let own = variables.into_iter().filter(|(name, _)| *name != b"REQUEST_URI");
-                own.for_each(|(name, value)| table.set(name, value));
-                self.variables.push(table);
+                own.for_each(|(name, value)| script.variables.set(name, value));
+                self.scripts.push(script);
                 Ok(Included::Script([path, b"\0"].concat()))
             }
             SubRequestResult::Other => {
@@ -117,7 +125,7 @@ impl SubRequests {
 
     /// Ends the innermost script.
     fn leave(&mut self) {
-        self.variables.pop();
+        self.scripts.pop();
     }
 
     /// Gives the content of the file that was found to `write`.
@@ -143,9 +151,20 @@ impl SubRequests {
         }
     }
 
-    /// Returns the variable of the innermost script, followed by a NUL.
+    /// Returns the variable of the innermost script that has it, followed by a NUL: a script begins
+    /// with the variables of the one that includes it.
     pub(super) fn variable(&self, name: &[u8]) -> Option<&[u8]> {
-        self.variables.last()?.find(name)
+        self.scripts.iter().rev().find_map(|script| script.variables.find(name))
+    }
+
+    /// Returns the variables of the innermost script. `None` where none is included.
+    pub(super) fn variables(&mut self) -> Option<&mut TextTable> {
+        self.scripts.last_mut().map(|script| &mut script.variables)
+    }
+
+    /// Returns the notes of the innermost script. `None` where none is included.
+    pub(super) fn notes(&mut self) -> Option<&mut TextTable> {
+        self.scripts.last_mut().map(|script| &mut script.notes)
     }
 }
 

@@ -34,8 +34,9 @@ impl<'c> PhpRequest<'c> {
         })
     }
 
+    /// Sets an environment variable. That of a script which another one includes ends with it.
     pub(crate) fn set_variable(&mut self, name: &[u8], value: &[u8]) {
-        self.changed.set(name, value);
+        self.sub_requests.variables().unwrap_or(&mut self.changed).set(name, value);
     }
 
     pub(crate) fn next_variable(&mut self, first: bool) -> Option<raw::Pair> {

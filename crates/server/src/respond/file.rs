@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use howdah_files::{self as files, FileBody, Manner, Representation, Variant};
+use howdah_files::{self as files, FileParts, Manner, Representation, Variant};
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::response::{self, passes_filters};
 use howdah_http::conditional::{self, Decision, Validators};
@@ -54,6 +54,7 @@ pub(crate) async fn respond(
         files::Answer::Composed { head, body, .. } => {
             Ok(Response::new(Head::Own(head), body.into()))
         }
+        files::Answer::Parts { head, parts, .. } => Ok(settled(head, parts)),
         files::Answer::Status(status) => Err(status.into()),
     }
 }
@@ -78,6 +79,15 @@ fn respond_coded(
         .then(|| whole_of(ask(Manner { is_error_page: true, ..manner })))
         .flatten();
     context.scratch.paths.reuse(path);
+    let complete = |head: &mut ResponseHead| {
+        let Some(whole) = whole else { return };
+        let (whole, length) = (whole.head().head().clone(), whole.head().length());
+        let facts = CodingFacts {
+            fields: &context.request.fields,
+            environment: None,
+        };
+        codings::complete(site, facts, whole, length, head);
+    };
     match found {
         files::Answer::Whole { representation, body }
         | files::Answer::Retagged { representation, body, .. } => {
@@ -99,18 +109,21 @@ fn respond_coded(
             }
         }
         files::Answer::Composed { mut head, body, .. } => {
-            if let Some(whole) = whole {
-                let (whole, length) = (whole.head().head().clone(), whole.head().length());
-                let facts = CodingFacts {
-                    fields: &context.request.fields,
-                    environment: None,
-                };
-                codings::complete(site, facts, whole, length, &mut head);
-            }
+            complete(&mut head);
             Ok(Response::new(Head::Own(head), body.into()))
+        }
+        files::Answer::Parts { mut head, parts, .. } => {
+            complete(&mut head);
+            Ok(settled(head, parts))
         }
         files::Answer::Status(status) => Err(status),
     }
+}
+
+/// Returns the response with several parts of a file.
+fn settled(mut head: ResponseHead, parts: FileParts) -> Response {
+    let body = parts.settle(&mut head);
+    Response::new(Head::Own(head), body.into())
 }
 
 /// Returns whether `found` is an answer about the content that the client has, or to a part of it,
@@ -125,7 +138,9 @@ fn whole_of(answer: files::Answer) -> Option<Rc<Representation>> {
     match answer {
         files::Answer::Whole { representation, .. }
         | files::Answer::Retagged { representation, .. } => Some(representation),
-        files::Answer::Composed { .. } | files::Answer::Status(_) => None,
+        files::Answer::Composed { .. } | files::Answer::Parts { .. } | files::Answer::Status(_) => {
+            None
+        }
     }
 }
 
@@ -244,7 +259,17 @@ async fn adjusted(
             (representation, SentTag::Other(tag), body)
         }
         files::Answer::Composed { head, body, modified, .. } => {
-            return composed(context, site, ruled, head, body, modified).await;
+            let response = Response::new(Head::Own(head), body.into());
+            return composed(context, site, ruled, response, modified).await;
+        }
+        files::Answer::Parts { head, parts, modified } => {
+            let mut response = Response::new(Head::Own(head), Body::none());
+            response.length_hint = Some(parts.length());
+            let mut response = composed(context, site, ruled, response, modified).await?;
+            if let Head::Own(head) = &mut response.head {
+                response.body = parts.settle(head).into();
+            }
+            return Ok(response);
         }
         files::Answer::Status(status) => return Err(status.into()),
     };
@@ -318,31 +343,36 @@ enum SentTag {
     Other(Option<Text>),
 }
 
-/// Adjusts a part, a 304, or an error with fields of its own.
+/// Adjusts a part, a 304, a 412, or an error with fields of its own. Several parts have no content
+/// yet, because their heads state the media type that the directives choose.
 async fn composed(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     ruled: &mut Rc<Ruled>,
-    mut head: ResponseHead,
-    body: FileBody,
+    mut response: Response,
     modified: u64,
 ) -> Result<Response, RespondError> {
     let core = ruled.settings.core.as_ref();
-    if head.status.code() >= 400
-        && core.is_some_and(|core| core.error_document(head.status).is_some())
+    let status = response.status();
+    let is_error = is_error(status);
+    if is_error && core.is_some_and(|core| core.error_document(status).is_some()) {
+        return Err(status.into());
+    }
+    if let Head::Own(head) = &mut response.head
+        && !is_error
     {
-        return Err(head.status.into());
+        set_content_type(head, ruled);
     }
-    let in_parts = matches!(body, FileBody::Multipart(_));
-    if (head.status.is_success() || head.status == Status::NOT_MODIFIED) && !in_parts {
-        set_content_type(&mut head, ruled);
-    }
-    let mut response = Response::new(Head::Own(head), body.into());
     response.modified = microseconds(modified);
-    // Directives treat a 304 as an answer of the file, not as an error.
-    response.is_own = response.status().code() >= 400;
+    response.is_own = is_error;
     let adjusted = adjust(context, site, Some(ruled), response).await?;
     Ok(Response { filters: Vec::new(), ..adjusted })
+}
+
+/// Returns whether directives treat an answer for a file as an error of the server's own. A 304 and
+/// a 412 are answers about the file, as with Apache: without a page, and with `Header`.
+pub(crate) fn is_error(status: Status) -> bool {
+    status.code() >= 400 && status != Status::PRECONDITION_FAILED
 }
 
 /// Returns whether the client already has the content in the form that the filters produce. The
@@ -355,7 +385,8 @@ pub(super) fn is_known(request: &Request, head: &ResponseHead) -> bool {
         etag: head.fields.value(b"etag"),
         last_modified: None,
     };
-    conditional::decide(&request.method, &request.fields, Some(&validators))
+    // The entity tag alone counts, so no date is compared with the current time.
+    conditional::decide(&request.method, &request.fields, Some(&validators), 0)
         == Decision::NotModified
 }
 

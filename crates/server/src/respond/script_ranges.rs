@@ -82,7 +82,7 @@ fn parts(
     if is_passing {
         spans.sort_unstable_by_key(|span| span.first);
     }
-    let kind = head.fields.value(b"content-type").unwrap_or(b"application/octet-stream");
+    let kind = head.fields.value(b"content-type");
     // A boundary of 64 random bits, which no content contains but by accident.
     let token = RandomState::new().hash_one(spans.len());
     let plan = Multipart::plan(&spans, length, kind, token);

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use howdah_files::{Answer, ScriptManner};
+use howdah_files::{Answer, FileBody, FileParts, ScriptManner};
 use howdah_htaccess::response::passes_filters;
 use howdah_http::{Fields, ResponseHead, Status};
 use howdah_site::{DocumentPath, Ruled, Script, Site};
@@ -42,8 +42,8 @@ pub(super) async fn respond(
     };
     let Some(ruled) = ruled else {
         let found = own.answer(context, site, !is_success);
-        let response = own.response(context, script, found)?;
-        return adjust(context, site, None, response).await;
+        let (response, parts) = own.response(context, script, found)?;
+        return Ok(settled(response, parts));
     };
     let is_filtered = passes_filters(&ruled.state, &ruled.settings);
     if is_filtered {
@@ -51,7 +51,7 @@ pub(super) async fn respond(
         // filters are chosen first.
         let kept = (ruled.state.fields.clone(), ruled.state.error_fields.clone());
         let found = own.answer(context, site, true);
-        let response = own.response(context, script, found)?;
+        let (response, _) = own.response(context, script, found)?;
         let response = adjust(context, site, Some(ruled), response).await?;
         if !response.filters.is_empty() || !is_success {
             return Ok(response);
@@ -60,12 +60,20 @@ pub(super) async fn respond(
         (state.fields, state.error_fields) = kept;
     }
     let found = own.answer(context, site, !is_success);
-    let response = own.response(context, script, found)?;
+    let (response, parts) = own.response(context, script, found)?;
     let response = adjust(context, site, Some(ruled), response).await?;
     Ok(match response.status() {
         Status::OK => response,
-        _ => Response { filters: Vec::new(), ..response },
+        _ => settled(Response { filters: Vec::new(), ..response }, parts),
     })
+}
+
+/// Returns `response` with the parts of the file, if there are several.
+fn settled(mut response: Response, parts: Option<FileParts>) -> Response {
+    if let (Some(parts), Head::Own(head)) = (parts, &mut response.head) {
+        response.body = parts.settle(head).into();
+    }
+    response
 }
 
 /// Returns the path of the file that the script names. A file that is not in the kernel's memory is
@@ -143,16 +151,19 @@ impl ScriptFields<'_> {
         thread.store().answer_for_script(context.request, self.path, user, manner)
     }
 
+    /// Returns the response without the content of several parts, whose heads state the media type
+    /// that the directives choose. The parts are returned beside the response.
     fn response(
         &self,
         context: &RequestContext<'_, '_>,
         script: &Script,
         found: Answer,
-    ) -> Result<Response, RespondError> {
-        let (mut head, body, modified) = match found {
-            Answer::Composed { head, body, modified, .. } => (head, body, modified),
-            // A request's precondition has failed. That is no mistake of the script.
-            Answer::Status(status @ Status::PRECONDITION_FAILED) => return Err(status.into()),
+    ) -> Result<(Response, Option<FileParts>), RespondError> {
+        let (mut head, body, parts, modified) = match found {
+            Answer::Composed { head, body, modified, .. } => (head, body, None, modified),
+            Answer::Parts { head, parts, modified } => {
+                (head, FileBody::None, Some(parts), modified)
+            }
             other => return Err(self.refused(context, script, other.status())),
         };
         if head.status == Status::OK {
@@ -168,12 +179,12 @@ impl ScriptFields<'_> {
         for (name, value) in made.iter() {
             head.fields.push(name, value);
         }
-        let length = body.length();
+        let length = parts.as_ref().map_or(body.length(), FileParts::length);
         let mut response = Response::new(Head::Own(head), Body::from(body));
         response.length_hint = Some(length);
         response.modified = i64::try_from(modified).ok().and_then(|at| at.checked_mul(1_000_000));
         response.is_own = response.status() == Status::RANGE_NOT_SATISFIABLE;
-        Ok(response)
+        Ok((response, parts))
     }
 
     fn refused(

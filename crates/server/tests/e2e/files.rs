@@ -2,9 +2,13 @@
 
 use std::fs;
 
+use crate::http2::client::Http2;
 use crate::site::{Options, Site};
 use crate::support::{has_php, wait_until};
 use crate::wire::Framing;
+
+/// A date that no copy can have.
+const FUTURE: &str = "Fri, 31 Dec 2100 23:59:59 GMT";
 
 #[test]
 fn index_files_stand_for_folders() {
@@ -123,6 +127,7 @@ fn an_unchanged_file_is_not_sent_again() {
         ("If-Modified-Since", &modified, 304),
         ("If-Modified-Since", "Thu, 01 Jan 1998 00:00:00 GMT", 200),
         ("If-Modified-Since", "nonsense", 200),
+        ("If-Modified-Since", FUTURE, 200),
         ("If-Match", "\"other\"", 412),
         ("If-Unmodified-Since", "Thu, 01 Jan 1998 00:00:00 GMT", 412),
     ] {
@@ -140,6 +145,93 @@ fn an_unchanged_file_is_not_sent_again() {
         b"",
     );
     assert_eq!(both.status, 200, "the tag is the better witness");
+}
+
+#[test]
+fn a_date_in_the_future_tells_of_no_copy() {
+    let options = Options {
+        site: "compress = [\"gzip\"]",
+        ..Options::default()
+    };
+    let plain = Site::new(&[("a.txt", "content")]);
+    let ruled = Site::new(&[("a.txt", "content"), (".htaccess", "Header set X-A b\n")]);
+    let coded = Site::with(&[("a.txt", "content")], &options);
+    for site in [&plain, &ruled, &coded] {
+        let (mut http1, http2) = (site.connect(), Http2::connect(site));
+        let modified = site.get("/a.txt").field("last-modified").unwrap().to_owned();
+        for (date, status) in [(FUTURE, 200), (modified.as_str(), 304)] {
+            for method in ["GET", "HEAD"] {
+                let field = ("If-Modified-Since", date);
+                let reply = http1.ask(method, "/a.txt", &[field], b"");
+                assert_eq!(reply.status, status, "{method} {date}");
+                let field = ("if-modified-since", date);
+                let reply = http2.ask(method, "/a.txt", &[field], b"");
+                assert_eq!(reply.status, status, "{method} {date} over HTTP/2");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_412_tells_which_version_of_the_file_there_is() {
+    let rules = "Header set X-A b\nErrorDocument 412 /page.html\n";
+    let files = [("a.txt", "content"), ("page.html", "page")];
+    let plain = Site::new(&files);
+    let ruled = Site::new(&[files[0], files[1], (".htaccess", rules)]);
+    for (site, added) in [(&plain, None), (&ruled, Some("b"))] {
+        let mut wire = site.connect();
+        let whole = wire.get("/a.txt");
+        for method in ["GET", "HEAD", "POST"] {
+            let reply = wire.ask(method, "/a.txt", &[("If-Match", "\"other\"")], b"");
+            assert_eq!((reply.status, reply.text()), (412, ""), "{method}");
+            for name in ["etag", "last-modified", "content-type", "accept-ranges"] {
+                assert_eq!(reply.field(name), whole.field(name), "{method} {name}");
+            }
+            assert_eq!(reply.field("x-a"), added, "{method}");
+        }
+        assert_eq!(wire.get("/a.txt").text(), "content", "the connection goes on");
+    }
+}
+
+#[test]
+fn a_range_of_an_empty_file_is_ignored() {
+    let site = Site::new(&[("empty.mp4", "")]);
+    for range in ["bytes=0-", "bytes=0-0", "bytes=-5", "bytes=7-"] {
+        let reply = site.connect().ask("GET", "/empty.mp4", &[("Range", range)], b"");
+        assert_eq!((reply.status, reply.field("content-length")), (200, Some("0")), "{range}");
+    }
+}
+
+#[test]
+fn each_part_has_the_type_of_the_file() {
+    let digits = "01234567890123456789";
+    let rules = "AddDefaultCharset utf-8\nExpiresActive On\nExpiresDefault A10\n\
+                 ExpiresByType text/plain A60\n";
+    let plain = Site::new(&[("a.txt", digits)]);
+    let ruled = Site::new(&[("a.txt", digits), (".htaccess", rules)]);
+    for (site, age, kind) in
+        [(&plain, None, "text/plain"), (&ruled, Some("max-age=60"), "text/plain; charset=utf-8")]
+    {
+        let whole = site.get("/a.txt");
+        assert_eq!(whole.field("content-type"), Some(kind));
+        assert_eq!(whole.field("cache-control"), age);
+        let mut wire = site.connect();
+        let reply = wire.ask("GET", "/a.txt", &[("Range", "bytes=0-1,5-6")], b"");
+        assert_eq!((reply.status, reply.field("cache-control")), (206, age));
+        let own = reply.field("content-type").unwrap();
+        let boundary = own.strip_prefix("multipart/byteranges; boundary=").unwrap();
+        let part = |range: &str, content: &str| {
+            format!(
+                "\r\n--{boundary}\r\nContent-Type: {kind}\r\nContent-Range: bytes \
+                 {range}/20\r\n\r\n{content}"
+            )
+        };
+        let expected = [part("0-1", "01"), part("5-6", "56"), format!("\r\n--{boundary}--\r\n")];
+        assert_eq!(reply.text(), expected.concat());
+        let head = wire.ask("HEAD", "/a.txt", &[("Range", "bytes=0-1,5-6")], b"");
+        assert_eq!((head.status, head.field("cache-control")), (206, age));
+        assert_eq!(head.field("content-length"), reply.field("content-length"));
+    }
 }
 
 #[test]

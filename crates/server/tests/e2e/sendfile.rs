@@ -1,5 +1,6 @@
 //! Files that scripts ask the server to send.
 
+use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use crate::site::{Options, Site};
@@ -77,6 +78,18 @@ fn a_script_has_a_file_sent_with_its_own_fields() {
     let parts = wire.ask("GET", target, &[("Range", "bytes=0-0,19-")], b"");
     assert!(parts.field("content-type").unwrap().starts_with("multipart/byteranges"));
     assert!(parts.text().contains("Content-Type: application/pdf"), "{}", parts.text());
+    assert_eq!(parts.all("set-cookie"), ["a=b", "c=d"]);
+    site.file(".htaccess", "Header set Content-Type text/x-own\n");
+    wait_until("the directives apply", || {
+        wire.ask("GET", target, &[], b"").field("content-type") == Some("text/x-own")
+    });
+    let parts = wire.ask("GET", target, &[("Range", "bytes=0-0,19-")], b"");
+    assert!(parts.field("content-type").unwrap().starts_with("multipart/byteranges"));
+    assert_eq!(parts.text().matches("Content-Type: text/x-own\r\n").count(), 2);
+    fs::remove_file(site.root().join(".htaccess")).unwrap();
+    wait_until("the directives are gone", || {
+        wire.ask("GET", target, &[], b"").field("content-type") == Some("application/pdf")
+    });
 
     let head = wire.ask("HEAD", target, &[], b"");
     assert_eq!((head.status, head.field("content-length")), (200, Some("20")));

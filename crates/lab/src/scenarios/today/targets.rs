@@ -30,6 +30,7 @@ const THROUGHPUT: &[(&str, &[&str], f64)] = &[
     ("HelloWorld.php", &["apache-prefork-mod_php"], 2.5),
     ("HelloWorld.php", &["nginx-fpm"], 4.0),
     ("HelloWorld.php", &["nginx-unit"], 2.5),
+    ("HelloWorld.php", &["frankenphp"], 4.0),
     ("1MB.php", &["apache-prefork-mod_php"], 1.3),
     ("1MB.php", &["nginx-fpm"], 4.0),
     ("10x100KB.php", &["apache-prefork-mod_php"], 1.1),
@@ -51,6 +52,7 @@ const PHP_PEERS: &[&str] = &[
     "apache-worker-fcgid",
     "lighttpd-fpm",
     "nginx-unit",
+    "frankenphp",
 ];
 
 fn target(cell: &str, figure: Figure, against: &[&str], bound: Bound) -> CellTarget {

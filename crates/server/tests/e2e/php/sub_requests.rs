@@ -63,6 +63,40 @@ fn a_page_includes_files_and_scripts_of_its_site() {
 }
 
 #[test]
+fn what_an_included_script_sets_ends_with_it() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[
+            (
+                "page.php",
+                "<?php apache_setenv('BOTH', 'page'); apache_note('note', 'page'); \
+                 virtual('/outer.php'); echo json_encode([getenv('BOTH'), getenv('OUTER'), \
+                 apache_note('note'), getenv('SCRIPT_NAME')], 64);",
+            ),
+            (
+                "outer.php",
+                "<?php echo json_encode([getenv('BOTH'), apache_note('note')]); \
+                 apache_setenv('BOTH', 'outer'); apache_setenv('OUTER', 1); \
+                 apache_note('note', 'outer'); virtual('/inner.php');",
+            ),
+            (
+                "inner.php",
+                "<?php echo json_encode([getenv('BOTH'), getenv('OUTER'), apache_note('note'), \
+                 getenv('SCRIPT_NAME')], 64); apache_setenv('BOTH', 'inner');",
+            ),
+        ],
+        "workers = 1",
+    );
+    let expected = "[\"page\",false][\"outer\",\"1\",false,\"/inner.php\"]\
+                    [\"page\",false,\"page\",\"/page.php\"]";
+    for _ in 0..2 {
+        assert_eq!(site.get("/page.php").text(), expected);
+    }
+}
+
+#[test]
 fn a_page_cannot_include_what_the_directives_close() {
     if !has_php() {
         return;
