@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use howdah_ipc::SlotPhase;
+use howdah_ipc::layout::SlotState;
 use howdah_ipc::worker::ResponseAborted;
 
 use crate::support::driver::deadline;
@@ -152,6 +153,66 @@ fn a_response_that_becomes_shorter_is_corrupt() {
     }
     memory.write_all_at(&3333_u64.to_ne_bytes(), place as u64).unwrap();
     drop(job);
+    give_back(&front, slot);
+}
+
+#[test]
+fn a_state_that_no_correct_worker_writes_is_corrupt() {
+    let (front, attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let stop = AtomicBool::new(false);
+    // From the second use on, a slot's generation is not 0.
+    let mut first = submit(&front, SMALL);
+    drop(worker.next(&stop).unwrap());
+    front.slot_status(&mut first).unwrap();
+    give_back(&front, first);
+    let memory = memory_file(&attach);
+    let words = || {
+        let mut bytes = vec![0; 64 * 1024];
+        memory.read_exact_at(&mut bytes, 0).unwrap();
+        let words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
+        words.map(SlotState::unpack).collect::<Vec<_>>()
+    };
+    let mut slot = submit(&front, SMALL);
+    let queued = words();
+    let job = worker.next(&stop).unwrap().unwrap();
+    let taken = words();
+    let states: Vec<(usize, SlotState)> = taken
+        .iter()
+        .enumerate()
+        .filter_map(|(at, state)| Some((at, (*state)?, queued[at]?)))
+        .filter(|(_, now, before)| {
+            (before.phase, now.phase) == (SlotPhase::Queued, SlotPhase::Taken)
+                && before.generation == now.generation
+                && now.generation != 0
+        })
+        .map(|(at, now, _)| (at, now))
+        .collect();
+    let [(place, good)] = states[..] else {
+        panic!("{states:?}");
+    };
+    let waiting = SlotState {
+        phase: SlotPhase::Queued,
+        worker: 0,
+        incarnation: 0,
+        ..good
+    };
+    let rows = [
+        (good, true),
+        (SlotState { generation: good.generation + 1, ..good }, false),
+        (SlotState { generation: good.generation - 1, ..good }, false),
+        (SlotState { phase: SlotPhase::Free, ..good }, false),
+        (SlotState { worker: 1, ..good }, false),
+        (waiting, true),
+        (SlotState { worker: 1, ..waiting }, false),
+        (SlotState { incarnation: 1, ..waiting }, false),
+    ];
+    for (state, is_good) in rows {
+        memory.write_all_at(&state.pack().to_ne_bytes(), place as u64 * 8).unwrap();
+        assert_eq!(front.slot_status(&mut slot).is_ok(), is_good, "{state:?}");
+    }
+    memory.write_all_at(&good.pack().to_ne_bytes(), place as u64 * 8).unwrap();
+    drop(job);
+    front.slot_status(&mut slot).unwrap();
     give_back(&front, slot);
 }
 
