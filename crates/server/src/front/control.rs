@@ -195,6 +195,9 @@ impl Control {
                 }
             })
             .await;
+        // Nobody waits for the workers of a zygote that has ended.
+        self.starts.borrow_mut()[position].is_complete = true;
+        self.tell_ready();
         match ended {
             Ok(()) if *self.stages.borrow() != Stage::Serving => {}
             Ok(()) => {
