@@ -49,6 +49,8 @@ pub enum ToSupervisor {
         name: String,
         /// Text for a person.
         text: String,
+        /// The time of the next renewal in seconds since 1970; `None` without a certificate.
+        renewal: Option<u64>,
     },
     /// A line for the error log.
     Log {

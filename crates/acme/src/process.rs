@@ -300,7 +300,8 @@ impl Orders {
     pub(crate) fn tell(&mut self, certificate: usize) {
         let now = self.now();
         let state = &mut self.certificates[certificate];
-        let attempt = || date(now.calendar + self.schedule.delay(certificate, now).as_secs());
+        let attempt = || now.calendar + self.schedule.delay(certificate, now).as_secs();
+        let mut next = None;
         let mut text = match (state.validity, self.schedule.renewal(certificate)) {
             (Some(validity), Some(renewal)) => {
                 let verb = if validity.not_after < now.calendar {
@@ -310,16 +311,20 @@ impl Orders {
                 };
                 let renewal = match renewal <= now.calendar && state.failure.is_some() {
                     true => attempt(),
-                    false => date(renewal),
+                    false => renewal,
                 };
-                format!("{verb} {}, next renewal at {renewal}", date(validity.not_after))
+                next = Some(renewal);
+                let (ends, renewal) = (date(validity.not_after), date(renewal));
+                format!("{verb} {ends}, next renewal at {renewal}")
             }
             _ if self.schedule.is_held_back(certificate, now) => format!(
                 "none yet, as many orders on demand as `on_demand_per_hour` allows have begun in \
                  this hour; the next one may at {}",
-                attempt()
+                date(attempt())
             ),
-            _ if state.failure.is_some() => format!("none yet, next attempt at {}", attempt()),
+            _ if state.failure.is_some() => {
+                format!("none yet, next attempt at {}", date(attempt()))
+            }
             _ => "none yet, it is being ordered".to_owned(),
         };
         if let Some(failure) = &state.failure {
@@ -328,7 +333,7 @@ impl Orders {
         if state.told != text {
             state.told.clone_from(&text);
             let name = state.name.to_string();
-            self.presenter.tell(&ToSupervisor::State { name, text });
+            self.presenter.tell(&ToSupervisor::State { name, text, renewal: next });
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The directive cache: compiled directives, shared by all threads; each content is compiled once.
 
-use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::collections::{HashMap, HashSet};
+use std::ffi::CString;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
-use std::os::unix::ffi::OsStrExt;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +13,7 @@ use howdah_htaccess::compile::compile_asking;
 use howdah_htaccess::{CompileContext, Compiled, Mistake, MistakeKind, Place, Settings};
 use howdah_site::{Site, Sites};
 use howdah_sys::allocator;
+use howdah_sys::open::{self, Lookup};
 use howdah_sys::stat::Stat;
 
 /// Called with a flaw in a site's directives.
@@ -150,21 +151,29 @@ impl DirectiveCache {
         Some(self.compiled((site, root), key, (content, stat), context))
     }
 
-    /// Returns the directives of `content`, if a thread has compiled them.
-    pub(crate) fn known(&self, scope: u32, folder: &[u8], content: &[u8]) -> Option<Arc<Compiled>> {
+    /// Returns the directives of `content`, if a thread has compiled them. With
+    /// [`Lookup::Cached`] `None` also where an `<IfFile>` would have to wait for the disk.
+    pub(crate) fn known(
+        &self,
+        scope: u32,
+        folder: &[u8],
+        content: &[u8],
+        lookup: Lookup,
+    ) -> Option<Arc<Compiled>> {
         let digest = self.digest(content);
-        self.find(&key(scope, folder), |entry| entry.digest == digest)
+        self.find(&key(scope, folder), lookup, |entry| entry.digest == digest)
     }
 
     /// Returns the directives of the `.htaccess` file in `folder`, if a thread has compiled the
-    /// file in this state.
+    /// file in this state. `None` as with [`known`](Self::known).
     pub(crate) fn known_file(
         &self,
         scope: u32,
         folder: &[u8],
         stat: &Stat,
+        lookup: Lookup,
     ) -> Option<Arc<Compiled>> {
-        self.find(&key(scope, folder), |entry| entry.stat.as_ref() == Some(stat))
+        self.find(&key(scope, folder), lookup, |entry| entry.stat.as_ref() == Some(stat))
     }
 
     /// Returns the directives of the configuration itself. `root` is the document root, with a
@@ -233,11 +242,13 @@ impl DirectiveCache {
             }
             is_same
         };
-        if let Some(known) = self.find(&key, is_same) {
+        if let Some(known) = self.find(&key, Lookup::Full, is_same) {
             return known;
         }
         // Not under the lock: event loops take it.
-        let compiled = Arc::new(compile_asking(content, &context(), &mut exists));
+        let compiled = Arc::new(compile_asking(content, &context(), &mut |path| {
+            exists(path, Lookup::Full).unwrap_or_default()
+        }));
         let entry = CachedDirectives {
             owner: self.owner(root),
             digest,
@@ -301,7 +312,7 @@ impl DirectiveCache {
     }
 
     /// The owners that gave memory after that number of evictions, and the number by now.
-    pub(crate) fn evicted_since(&self, number: u64) -> (Vec<Owner>, u64) {
+    pub(crate) fn evicted_since(&self, number: u64) -> (HashSet<Owner>, u64) {
         let evicted = lock(&self.evicted);
         let later = evicted.iter().filter(|(_, last)| **last > number);
         (later.map(|(owner, _)| *owner).collect(), self.evictions())
@@ -345,6 +356,7 @@ impl DirectiveCache {
     fn find(
         &self,
         key: &[u8],
+        lookup: Lookup,
         is_wanted: impl FnOnce(&mut CachedDirectives) -> bool,
     ) -> Option<Arc<Compiled>> {
         let compiled = {
@@ -356,7 +368,7 @@ impl DirectiveCache {
             entry.was_asked = true;
             Arc::clone(&entry.compiled)
         };
-        still_holds(&compiled).then_some(compiled)
+        still_holds(&compiled, lookup).then_some(compiled)
     }
 
     fn digest(&self, content: &[u8]) -> u128 {
@@ -392,13 +404,21 @@ fn key(scope: u32, folder: &[u8]) -> Box<[u8]> {
     [&scope.to_ne_bytes(), folder].concat().into()
 }
 
-/// Whether every `<IfFile>` would get the same answer again.
-pub(crate) fn still_holds(compiled: &Compiled) -> bool {
-    compiled.asked.iter().all(|(path, there)| exists(path) == *there)
+/// Whether every `<IfFile>` would get the same answer again. With [`Lookup::Cached`] `false` also
+/// where the disk would have to be waited for.
+pub(crate) fn still_holds(compiled: &Compiled, lookup: Lookup) -> bool {
+    compiled.asked.iter().all(|(path, there)| exists(path, lookup) == Some(*there))
 }
 
-fn exists(path: &[u8]) -> bool {
-    Path::new(OsStr::from_bytes(path)).exists()
+/// Whether something is at a path, links followed. `None`: the disk would have to be waited for.
+fn exists(path: &[u8], lookup: Lookup) -> Option<bool> {
+    let Ok(path) = CString::new(path) else {
+        return Some(false);
+    };
+    match open::stat(&path, true, lookup) {
+        Err(error) if lookup == Lookup::Cached && error.kind() == ErrorKind::WouldBlock => None,
+        found => Some(found.is_ok()),
+    }
 }
 
 impl CacheShard {
@@ -539,11 +559,15 @@ mod tests {
             let [small, large] = entries(&cache);
             assert!(small == 100 && large <= 3, "{small} and {large}");
         }
-        assert_eq!(cache.evicted_since(0), (vec![1], 17));
-        assert_eq!(cache.evicted_since(17), (vec![], 17));
+        assert_eq!(cache.evicted_since(0), (HashSet::from([1]), 17));
+        assert_eq!(cache.evicted_since(17), (HashSet::new(), 17));
         cache.keep(key(119), entry(1, MOST_OF_ROOT / 4));
         assert_eq!(entries(&cache), [100, 3], "replaced");
-        assert_eq!(cache.evicted_since(17), (vec![1], 18), "threads have the former one");
+        assert_eq!(
+            cache.evicted_since(17),
+            (HashSet::from([1]), 18),
+            "threads have the former one"
+        );
         cache.keep(key(5), entry(0, MOST_OF_ROOT / 400));
         assert_eq!(cache.evictions(), 18, "it was small");
         cache.keep(key(200), entry(2, 2 * MOST_OF_ROOT));

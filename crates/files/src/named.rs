@@ -52,6 +52,13 @@ impl Store {
         Some(probe(&self.stat_path(&CString::new(absolute).ok()?, false)?))
     }
 
+    /// Returns the numbers of the owner and the group of what is at an absolute path, links
+    /// followed.
+    pub fn owners_of_path(&mut self, absolute: &[u8]) -> Option<(u32, u32)> {
+        let stat = self.stat_path(&CString::new(absolute).ok()?, true)?;
+        Some((stat.owner, stat.group))
+    }
+
     /// Asks what is at a path, with `follows` at the end of a link there. `None`: nothing, or the
     /// disk would have to be waited for, which is noted.
     fn stat_path(&mut self, path: &CStr, follows: bool) -> Option<Stat> {

@@ -391,7 +391,9 @@ impl Store {
         };
         let is_dated = matches!(&entry.kind, EntryKind::File(document) if document.is_dated());
         let is_outdated = match &entry.kind {
-            EntryKind::Directives(compiled, _) => !directive_cache::still_holds(compiled),
+            EntryKind::Directives(compiled, _) => {
+                !directive_cache::still_holds(compiled, self.disk.lookup())
+            }
             _ => false,
         };
         if entry.root.number() != root.number()

@@ -160,6 +160,7 @@ impl Front {
         let mut body_sockets = Vec::with_capacity(geometry.slots);
         for _ in 0..geometry.slots {
             let (ours, theirs) = SeqPacket::pair()?;
+            ours.refuse_messages()?;
             descriptors.push(theirs.into());
             body_sockets.push(ours);
         }

@@ -93,10 +93,10 @@
 //! |---|---|---|---|
 //! | region (memory file) | both sides map it, nobody keeps the descriptor | loads, stores, copies, `FUTEX_WAKE` | sealed, therefore no access fails; a page that the pool has released is read as zeros, after the release has ended; the front never sleeps on a word |
 //! | doorbell (eventfd), one per front thread | front and pool share the open file | `epoll_wait` only | the front neither reads nor writes it; it wakes its own threads with memory of its own |
-//! | body socket of a slot | one end each | `sendmsg(MSG_DONTWAIT)` | the two ends are two open files with locks of their own; a full queue is an error, and the pool is given up |
+//! | body socket of a slot | one end each | `sendmsg(MSG_DONTWAIT)` | the two ends are two open files with locks of their own; a full queue is an error, and the pool is given up; the front's end refuses messages, therefore closing it closes nothing else |
 //! | file of a request's body | front and pool share a second open file, for reading only | `close` | the front writes through its own open file, and neither reads nor writes after the request was handed over; the file is deleted |
-//! | control socket of a zygote | one end each | `sendmsg(MSG_DONTWAIT)`; `recv` in a thread of the pool's own | a message may carry descriptors whose closing waits; only that thread waits |
-//! | zygote's socket to the supervisor | one end each | – | the supervisor receives nothing after PHP's start, because scripts run from then on |
+//! | control socket of a zygote | one end each | `sendmsg(MSG_DONTWAIT)`; `recv` in a thread of the pool's own, which also closes the last descriptor | a message may carry descriptors whose closing waits; only that thread waits |
+//! | zygote's socket to the supervisor | one end each | – | the supervisor looks at one message and takes none out of the socket; a process for that alone closes the last descriptor |
 //! | standard error of the pool (pipe) | pool writes, supervisor reads | – | the supervisor reads with `RWF_NOWAIT`; before Linux 6.4 a writer can stop the supervisor, not the front |
 //! | listening sockets, client connections, inotify, logs | front, supervisor | all | no process of a pool inherits them, because a program gets exactly the descriptors of a list |
 //! | files below a document root | the pool may hold other open files of them | `open(O_NONBLOCK)`, `read`, `sendfile` | a lease (`F_SETLEASE`) or a pipe makes `open` fail instead of waiting: 503, and 403 for what a `.htaccess` file covers |

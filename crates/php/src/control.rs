@@ -5,31 +5,75 @@
 //! likes: closing a TCP connection with `SO_LINGER` waits for its peer. Such a message stops the
 //! thread of its own pool, and no event loop.
 
+use std::convert::Infallible;
 use std::io;
+use std::ops::Deref;
+use std::sync::mpsc as threads;
 
 use howdah_ipc::control::FromZygote;
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::mpsc;
 
-/// The messages of one zygote. Its thread ends when this value is dropped.
+/// A descriptor of the front's end of a zygote's socket. The thread of [`Messages`] has the last
+/// one: messages that nobody has received are closed with it.
+#[derive(Debug)]
+pub(crate) struct ControlSocket {
+    socket: SeqPacket,
+    /// Dropped after the descriptor.
+    open: threads::Sender<Infallible>,
+}
+
+/// Tells when no [`ControlSocket`] of a zygote is open any more.
+#[derive(Debug)]
+pub(crate) struct SocketEnd(threads::Receiver<Infallible>);
+
+impl ControlSocket {
+    pub(crate) fn of(socket: SeqPacket) -> (ControlSocket, SocketEnd) {
+        let (open, end) = threads::channel();
+        (ControlSocket { socket, open }, SocketEnd(end))
+    }
+
+    fn duplicate(&self) -> io::Result<ControlSocket> {
+        let socket = self.socket.duplicate()?;
+        Ok(ControlSocket { socket, open: self.open.clone() })
+    }
+}
+
+impl Deref for ControlSocket {
+    type Target = SeqPacket;
+
+    fn deref(&self) -> &SeqPacket {
+        &self.socket
+    }
+}
+
+/// The messages of one zygote. Its thread ends when this value and every [`ControlSocket`] of the
+/// zygote are dropped.
 #[derive(Debug)]
 pub(crate) struct Messages {
-    socket: SeqPacket,
+    socket: ControlSocket,
     received: mpsc::Receiver<io::Result<FromZygote>>,
 }
 
 impl Messages {
-    /// Starts the thread, which receives from a duplicate of `socket`.
+    /// Starts the thread, which receives from a duplicate of `socket` and closes it after `end`.
     ///
     /// # Errors
     /// The socket cannot be duplicated, or the system has no resources for a thread.
-    pub(crate) fn of(socket: &SeqPacket) -> io::Result<Messages> {
-        let [socket, threads] = [socket.duplicate()?, socket.duplicate()?];
+    pub(crate) fn of(socket: &ControlSocket, end: SocketEnd) -> io::Result<Messages> {
+        let (socket, last) = (socket.duplicate()?, SeqPacket::duplicate(socket)?);
         let (sender, received) = mpsc::channel(MOST_WAITING);
+        let run = move || {
+            receive(&last, &sender);
+            drop(sender);
+            // Nothing is ever sent.
+            let _ = end.0.recv();
+            drop(last);
+        };
         std::thread::Builder::new()
             .name("howdah-control".to_owned())
             .stack_size(STACK)
-            .spawn(move || receive(&threads, &sender))?;
+            .spawn(run)?;
         Ok(Messages { socket, received })
     }
 
@@ -77,7 +121,8 @@ mod tests {
     #[tokio::test]
     async fn messages_arrive_until_the_end() {
         let (ours, theirs) = SeqPacket::pair().unwrap();
-        let mut messages = Messages::of(&ours).unwrap();
+        let (ours, end) = ControlSocket::of(ours);
+        let mut messages = Messages::of(&ours, end).unwrap();
         let started = FromZygote::Started { worker: 1, pid: 7 };
         theirs.send(&started.encode(), &[ours.as_fd()]).unwrap();
         assert_eq!(messages.next().await.unwrap(), Some(started));
@@ -90,7 +135,8 @@ mod tests {
     #[tokio::test]
     async fn a_flood_of_messages_waits_in_the_socket() {
         let (ours, theirs) = SeqPacket::pair().unwrap();
-        let mut messages = Messages::of(&ours).unwrap();
+        let (ours, end) = ControlSocket::of(ours);
+        let mut messages = Messages::of(&ours, end).unwrap();
         let message = FromZygote::Cleaned { slot: 1 }.encode();
         // The thread takes a bounded number of them.
         let mut sent = 0_u32;

@@ -10,7 +10,7 @@ use howdah_ipc::figures::{CacheNumbers, WorkerFigures};
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::Notify;
 
-use crate::control::Messages;
+use crate::control::{ControlSocket, Messages};
 use crate::lanes::{LaneFigures, LaneLimits, QueuePlace};
 use crate::memory::{MemorySum, MemoryWatch};
 use crate::scaling::Scaling;
@@ -178,6 +178,7 @@ impl Pool {
         mut report: impl FnMut(PoolEvent),
     ) -> io::Result<()> {
         let limits = (&self.limits, &self.lanes[..]);
+        let (control, end) = ControlSocket::of(control);
         let zygote = Zygote::attach(control, limits, self.threads, self.memory.clone())?;
         let previous = {
             let mut present = self.lock();
@@ -190,7 +191,7 @@ impl Pool {
         if let Some(previous) = previous {
             previous.replace();
         }
-        let mut messages = Messages::of(zygote.control())?;
+        let mut messages = Messages::of(zygote.control(), end)?;
         let mut started = 0;
         loop {
             let message = tokio::select! {

@@ -12,11 +12,11 @@ use howdah_ipc::control::{Cleaning, FromZygote, OpcacheWarmup, ToZygote};
 use howdah_ipc::front::Front;
 use howdah_ipc::worker_set::WorkerSet;
 use howdah_ipc::{Corrupt, Geometry};
-use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::{Notify, oneshot};
 
 use crate::KILL_SIGNAL;
 use crate::awake::AwakeLimit;
+use crate::control::ControlSocket;
 use crate::lanes::{LaneFigures, LaneLimits, PoolLanes};
 use crate::memory::{Footprint, MemorySum, MemoryWatch};
 use crate::pool::{DispatchError, PoolLimits};
@@ -29,7 +29,7 @@ pub(crate) use leases::Lease;
 #[derive(Debug)]
 pub(crate) struct Zygote {
     pub(crate) front: Front,
-    control: SeqPacket,
+    control: ControlSocket,
     /// The zygote died, or a worker wrote nonsense: nothing is dispatched here any more.
     dead: AtomicBool,
     /// For each slot: the wait status of the worker that died with it, plus one; 0 for none.
@@ -129,7 +129,7 @@ impl Zygote {
     /// Makes a region and sends it to the zygote at the other end of `control`, which forks the
     /// first workers.
     pub(crate) fn attach(
-        control: SeqPacket,
+        control: ControlSocket,
         (limits, lanes): (&PoolLimits, &[LaneLimits]),
         threads: usize,
         memory: Arc<MemoryWatch>,
@@ -181,7 +181,7 @@ impl Zygote {
     }
 
     /// The control socket, for [`crate::control::Messages`].
-    pub(crate) fn control(&self) -> &SeqPacket {
+    pub(crate) fn control(&self) -> &ControlSocket {
         &self.control
     }
 

@@ -11,6 +11,7 @@ mod media_types;
 mod memory;
 mod most_connections;
 pub(crate) mod pulse;
+mod renewals;
 mod retirement;
 mod room;
 mod scaling;
@@ -43,6 +44,7 @@ use self::control::Control;
 pub(crate) use self::demands::Demands;
 pub(crate) use self::media_types::use_media_types;
 use self::pulse::Pulse;
+use self::renewals::Renewals;
 pub(crate) use self::retirement::OnlyTunnels;
 use self::retirement::PoolRetirement;
 use self::room::Room;
@@ -252,6 +254,7 @@ fn share(
         storage: Arc::new(storage(&config, &log)),
         clients: Clients::new(&config),
         challenges: Challenges::default(),
+        renewals: Renewals::default(),
         cached_descriptors: room.cached,
         most_connections: room.connections,
         accept_errors: AcceptErrors::default(),

@@ -6,6 +6,7 @@
 //! transport    QUIC's streams as the crate reads and writes them
 //! client_meter the bounds of what a client makes the crate keep or do
 //! outgoing     our side of a stream
+//! write_turns  the order in which the streams of a connection write
 //! stream       one task per request: its stream, served by `streams`
 //! content      the request's content as it arrives
 //! sink         the response's content (body::Sink)
@@ -20,5 +21,6 @@ mod outgoing;
 mod sink;
 mod stream;
 mod transport;
+mod write_turns;
 
 pub(crate) use self::connection::run;

@@ -98,7 +98,8 @@ impl<S: DerefMut<Target = Store>> Host for FrontHost<'_, S> {
     }
 
     fn owners(&mut self, _: Unrepeatable, path: &[u8]) -> Option<Owners> {
-        owners::of(path, |list| self.store.read(list))
+        let numbers = self.store.owners_of_path(path)?;
+        Some(owners::named(numbers, |list| self.store.read(list)))
     }
 
     fn nonce_secret(&mut self, _: Unrepeatable) -> Option<[u8; 32]> {

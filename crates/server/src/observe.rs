@@ -17,5 +17,5 @@ pub(crate) use self::counters::{
 };
 pub(crate) use self::directive_messages::{DirectiveMessage, RecentMessages};
 pub(crate) use self::phase::Phase;
-pub(crate) use self::protocol_limits::LimitCounts;
+pub(crate) use self::protocol_limits::{LIBRARY, LimitCounts};
 pub(crate) use self::request_error::{RequestError, RespondError, Situation};

@@ -21,7 +21,7 @@ use howdah_php::RunReport;
 use howdah_site::{Resolution, Resolved, Site};
 
 pub(crate) use self::context::{Arrival, RequestContext, ScratchBuffers};
-pub(crate) use self::directives::{CostlySites, adjust, list};
+pub(crate) use self::directives::{CostlySites, adjust, list, look_at};
 pub(crate) use self::response::{Head, Response};
 pub(crate) use self::sub_request::answers;
 use crate::body;

@@ -8,6 +8,7 @@
 //! trailers     the fields that follow a response's content
 //! pace         how long a client may let a response wait
 //! open         the requests of a connection that have not ended
+//! sink_place   the order in which the responses of a connection are sent
 //! ```
 //! A protocol has a [`Stream`] for each request, with the client's [`StreamContent`] and a
 //! [`StreamSink`].
@@ -17,6 +18,7 @@ mod head;
 mod open;
 mod pace;
 mod request_body;
+mod sink_place;
 mod trailers;
 mod tunnel;
 
@@ -32,6 +34,7 @@ use http::request::Parts;
 pub(crate) use self::exchange::serve;
 pub(crate) use self::open::OpenRequests;
 pub(crate) use self::pace::Pace;
+pub(crate) use self::sink_place::SinkPlace;
 pub(crate) use self::trailers::Trailers;
 use crate::body::Sink;
 use crate::front::Thread;

@@ -46,6 +46,7 @@ mod takeover;
 mod unprivileged;
 pub(crate) mod upgrade;
 mod warmup;
+mod zygote_socket;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -165,6 +166,9 @@ enum EventSource {
     Standby(u64, usize),
     /// The zygote that another one forks for a generation's pool: generation number, pool index.
     Twin(u64, usize),
+    /// The zygote that the one of a generation's pool forks, and that is to stand by: generation
+    /// number, pool index.
+    StandbyTwin(u64, usize),
     /// The log of a generation's pool: generation number, pool index.
     Lines(u64, usize),
     Check,
@@ -180,6 +184,7 @@ impl Supervisor {
             self.handle_deadlines(Instant::now());
             self.end_orphans(Instant::now());
             self.forget_ended_generations();
+            zygote_socket::close_dropped();
             if self.stopping && self.generations.is_empty() && self.has_no_orphans() {
                 return Ok(());
             }
@@ -219,6 +224,10 @@ impl Supervisor {
                 );
                 let twin = pool.awaited_twin();
                 sources.extend(twin.map(|socket| (EventSource::Twin(number, position), socket)));
+                let twin = pool.standby.awaited_twin();
+                sources.extend(
+                    twin.map(|socket| (EventSource::StandbyTwin(number, position), socket)),
+                );
                 let lines = pool.lines.as_ref().map(AsFd::as_fd);
                 sources.extend(lines.map(|lines| (EventSource::Lines(number, position), lines)));
             }
@@ -298,6 +307,9 @@ impl Supervisor {
             EventSource::Zygote(number, position) => self.handle_zygote(number, position),
             EventSource::Standby(number, position) => self.handle_standby(number, position),
             EventSource::Twin(number, position) => self.handle_twin(number, position),
+            EventSource::StandbyTwin(number, position) => {
+                self.handle_standby_twin(number, position);
+            }
             EventSource::Lines(number, position) => {
                 let log = self.log.clone();
                 let pool = self
@@ -413,6 +425,7 @@ impl Supervisor {
                 }
                 GenerationPhase::Serving => {
                     self.replace_zygotes(number, now);
+                    self.give_up_late_twins(number, now);
                     self.start_standby(number, now);
                     self.ask_for_lists(number, now);
                     self.look_at_heart(number, now);

@@ -54,13 +54,9 @@ pub enum Lookup {
 /// that may hang: what the kernel has in memory of it is no answer.
 pub fn folder(path: &CStr, lookup: Lookup) -> io::Result<OwnedFd> {
     if lookup == Lookup::Cached
-        && let Some(opened) = cached(libc::AT_FDCWD, path, Access::Folder.flags(), 0)
+        && let Some(opened) = cached_at_hand(path, Access::Folder.flags())
     {
-        let opened = opened?;
-        return match remote::may_hang(opened.as_fd()) {
-            false => Ok(opened),
-            true => Err(io::ErrorKind::WouldBlock.into()),
-        };
+        return opened;
     }
     linked(path, Access::Folder)
 }
@@ -69,12 +65,16 @@ pub fn folder(path: &CStr, lookup: Lookup) -> io::Result<OwnedFd> {
 /// Never waits for another process.
 ///
 /// # Errors
-/// The error of `open(2)`.
+/// The error of `open(2)`. With [`Lookup::Cached`] as with [`folder()`].
 pub fn file(path: &CStr, lookup: Lookup) -> io::Result<OwnedFd> {
     if lookup == Lookup::Cached
-        && let Some(opened) = cached(libc::AT_FDCWD, path, Access::Read.flags(), 0)
+        // A file that is only pointed to is not opened by its file system.
+        && let Some(found) = cached_at_hand(path, Access::Point.flags())
     {
-        return opened;
+        found?;
+        if let Some(opened) = cached(libc::AT_FDCWD, path, Access::Read.flags(), 0) {
+            return opened;
+        }
     }
     linked(path, Access::Read)
 }
@@ -115,11 +115,11 @@ pub fn unlinked(path: &CStr, access: Access) -> io::Result<OwnedFd> {
 /// owner names.
 ///
 /// # Errors
-/// The error of `stat(2)`.
+/// The error of `stat(2)`. With [`Lookup::Cached`] as with [`folder()`].
 pub fn stat(path: &CStr, follows: bool, lookup: Lookup) -> io::Result<Stat> {
-    let flags = libc::O_CLOEXEC | libc::O_PATH | if follows { 0 } else { libc::O_NOFOLLOW };
+    let flags = Access::Point.flags() | if follows { 0 } else { libc::O_NOFOLLOW };
     if lookup == Lookup::Cached
-        && let Some(opened) = cached(libc::AT_FDCWD, path, flags, 0)
+        && let Some(opened) = cached_at_hand(path, flags)
     {
         return Stat::of(opened?.as_fd());
     }
@@ -218,6 +218,16 @@ pub mod errno {
     pub use libc::{
         EACCES, ELOOP, EMFILE, ENAMETOOLONG, ENFILE, ENODEV, ENOENT, ENOTDIR, ENXIO, EPERM, EXDEV,
     };
+}
+
+/// As [`cached`], for a path that is only pointed to: `WouldBlock` for everything on a file system
+/// that may hang. What the kernel has in memory of it is no answer.
+fn cached_at_hand(path: &CStr, flags: libc::c_int) -> Option<io::Result<OwnedFd>> {
+    let opened = cached(libc::AT_FDCWD, path, flags, 0)?;
+    Some(opened.and_then(|found| match remote::may_hang(found.as_fd()) {
+        false => Ok(found),
+        true => Err(io::ErrorKind::WouldBlock.into()),
+    }))
 }
 
 /// As [`cached`], for a path below `folder`: `WouldBlock` if the path leads to a file system that

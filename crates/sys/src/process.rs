@@ -162,6 +162,13 @@ pub fn is_child(pid: Pid) -> bool {
     unsafe { libc::waitid(libc::P_PID, pid.number(), &raw mut state, options) == 0 }
 }
 
+/// Whether the process has begun a session of its own. Then it leads a process group, which it can
+/// never leave, and [`Pid::signal_group`] reaches it.
+pub fn leads_session(pid: Pid) -> bool {
+    // SAFETY: no memory arguments.
+    unsafe { libc::getsid(pid.0) == pid.0 }
+}
+
 /// Waits until a child has ended, and reaps it.
 ///
 /// # Errors

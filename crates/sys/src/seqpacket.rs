@@ -168,8 +168,8 @@ impl SeqPacket {
         }
     }
 
-    /// Has the kernel name the sender of each message, for [`SeqPacket::receive_with_sender`]. Call
-    /// it before the peer can send.
+    /// Has the kernel name the sender of each message, for [`SeqPacket::peek_with_sender`]. Call it
+    /// before the peer can send.
     ///
     /// # Errors
     /// The error of `setsockopt(2)`.
@@ -188,14 +188,16 @@ impl SeqPacket {
         Ok(())
     }
 
-    /// As [`SeqPacket::receive_bytes`], with the process that sent the message, as the kernel knows
-    /// it. `None` at the end of the stream, and without [`SeqPacket::ask_for_senders`].
+    /// As [`SeqPacket::peek_now`] of the whole next message, with the process that sent the
+    /// message, as the kernel knows it. `None` at the end of the stream, and without
+    /// [`SeqPacket::ask_for_senders`].
     ///
     /// # Errors
-    /// The error of `recvmsg(2)`.
-    pub fn receive_with_sender(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<Pid>)> {
-        // Room for the sender alone: the kernel closes descriptors for which there is none.
+    /// `WouldBlock` if there is no message, or another error of `recvmsg(2)`.
+    pub fn peek_with_sender(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<Pid>)> {
+        // Room for the sender alone: descriptors stay in the message.
         let mut control = [0_u64; 4];
+        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
         let mut part = libc::iovec {
             iov_base: buffer.as_mut_ptr().cast(),
             iov_len: buffer.len(),
@@ -208,9 +210,7 @@ impl SeqPacket {
         header.msg_controllen = size_of_val(&control);
         let length = loop {
             // SAFETY: the header points to live, writable buffers of the stated sizes.
-            let got = unsafe {
-                libc::recvmsg(self.0.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC)
-            };
+            let got = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, flags) };
             match check_size(got) {
                 Ok(length) => break length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -239,6 +239,17 @@ impl SeqPacket {
     /// The error of `fcntl(2)`.
     pub fn duplicate(&self) -> io::Result<SeqPacket> {
         self.0.try_clone().map(SeqPacket)
+    }
+
+    /// Refuses messages of the peer for good: its calls fail with `BrokenPipe`. For a peer that is
+    /// not trusted: closing a socket closes the descriptors in its queue, which may wait.
+    ///
+    /// # Errors
+    /// The error of `shutdown(2)`.
+    pub fn refuse_messages(&self) -> io::Result<()> {
+        // SAFETY: no memory arguments.
+        check(unsafe { libc::shutdown(self.0.as_raw_fd(), libc::SHUT_RD) })?;
+        Ok(())
     }
 
     /// Ends both directions: every call that waits on either end returns.
@@ -411,22 +422,40 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_names_the_sender_and_closes_what_it_sends() {
+    fn the_kernel_names_the_sender_of_a_message_that_stays_in_the_queue() {
         let (left, right) = SeqPacket::pair().unwrap();
         left.send(b"before", &[]).unwrap();
-        assert_eq!(right.receive_with_sender(&mut [0; 16]).unwrap(), (6, None));
+        assert_eq!(right.peek_with_sender(&mut [0; 16]).unwrap(), (6, None));
+        right.receive(&mut [0; 16]).unwrap();
+        let nothing = right.peek_with_sender(&mut [0; 16]).unwrap_err();
+        assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
         right.ask_for_senders().unwrap();
         let (mut reader, writer) = io::pipe().unwrap();
         left.send(b"laden", &[writer.as_fd()]).unwrap();
         drop(writer);
         let mut buffer = [0; 16];
-        let (length, sender) = right.receive_with_sender(&mut buffer).unwrap();
-        assert_eq!(&buffer[..length], b"laden");
-        assert_eq!(sender.unwrap().number(), std::process::id());
-        // The end of the pipe: nobody holds its writing end.
-        assert_eq!(reader.read(&mut [0; 1]).unwrap(), 0);
+        for _ in 0..2 {
+            let (length, sender) = right.peek_with_sender(&mut buffer).unwrap();
+            assert_eq!(&buffer[..length], b"laden");
+            assert_eq!(sender.unwrap().number(), std::process::id());
+        }
+        let mut received = right.receive(&mut buffer).unwrap();
+        let mut writer = std::fs::File::from(received.descriptors.remove(0));
+        writer.write_all(b"x").unwrap();
+        assert_eq!(reader.read(&mut [0; 1]).unwrap(), 1, "it was in the message all the time");
         drop(left);
-        assert_eq!(right.receive_with_sender(&mut buffer).unwrap(), (0, None));
+        assert_eq!(right.peek_with_sender(&mut buffer).unwrap(), (0, None));
+    }
+
+    #[test]
+    fn an_end_that_refuses_messages_can_still_send_some() {
+        let (left, right) = SeqPacket::pair().unwrap();
+        left.refuse_messages().unwrap();
+        let refused = right.send(b"no", &[]).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::BrokenPipe);
+        left.send(b"yes", &[right.as_fd()]).unwrap();
+        let received = right.receive(&mut [0; 8]).unwrap();
+        assert_eq!((received.length, received.descriptors.len()), (3, 1));
     }
 
     #[test]

@@ -238,6 +238,7 @@ mod tests {
     use howdah_sys::seqpacket::SeqPacket;
 
     use super::*;
+    use crate::control::ControlSocket;
     use crate::memory::MemoryWatch;
     use crate::pool::PoolLimits;
     use crate::scaling::Scaling;
@@ -258,6 +259,7 @@ mod tests {
             meters_processor: false,
         };
         let memory = Arc::new(MemoryWatch::default());
+        let (front, _) = ControlSocket::of(front);
         (Zygote::attach(front, (&limits, &[]), THREADS, memory).unwrap(), end)
     }
 

@@ -137,6 +137,11 @@ impl Control {
                     self.tell(&FromFront::Presented { id });
                 }
                 ToFront::Withdraw { id } => self.shared.challenges.withdraw(id),
+                ToFront::Renewals { names } => {
+                    names
+                        .into_iter()
+                        .for_each(|(name, next)| self.shared.renewals.note(name, next));
+                }
                 ToFront::Certificates { site } => {
                     self.replace_certificates(site, received.descriptors.pop());
                 }
@@ -190,6 +195,9 @@ impl Control {
                 }
             })
             .await;
+        // Nobody waits for the workers of a zygote that has ended.
+        self.starts.borrow_mut()[position].is_complete = true;
+        self.tell_ready();
         match ended {
             Ok(()) if *self.stages.borrow() != Stage::Serving => {}
             Ok(()) => {

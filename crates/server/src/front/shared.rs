@@ -12,6 +12,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::challenges::Challenges;
 use super::pulse::Pulse;
+use super::renewals::Renewals;
 use super::retirement::PoolRetirement;
 use crate::body::Storage;
 use crate::crew::Crew;
@@ -56,6 +57,8 @@ pub(crate) struct FrontShared {
     pub(crate) clients: Clients,
     /// The challenges of authorities for certificates that are answered.
     pub(crate) challenges: Challenges,
+    /// The next renewals of certificates that are ordered.
+    pub(crate) renewals: Renewals,
     /// Files that each thread's store may keep open.
     pub(crate) cached_descriptors: usize,
     /// Connections that may be open at once.

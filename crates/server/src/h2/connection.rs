@@ -19,14 +19,15 @@ use std::time::{Duration, Instant};
 use ::h2::server::{Builder, SendResponse};
 use ::h2::{Reason, RecvStream};
 use howdah_config::Http2;
-use howdah_http::h2::{Excess, FrameLimits};
+use howdah_http::h2::{Excess, FrameLimits, Refusals};
 
 use super::outbox::{CHUNK, Chunk, Outbox};
 use super::stream;
 use super::wire::{Io, LINGER, Wire};
 use crate::front::{OnlyTunnels, Thread};
 use crate::log::Level;
-use crate::net::{ConnectionError, Peer, Timed, Transport, Watch};
+use crate::net::{Peer, Timed, Transport, Watch};
+use crate::observe::LIBRARY;
 use crate::streams::OpenRequests;
 
 /// The state that the streams of a connection share.
@@ -45,6 +46,8 @@ struct H2Connection<T> {
     watch: Rc<Watch>,
     shared: Rc<H2Shared>,
     served: u64,
+    /// Requests that were refused because the connection drains, until their refusals are sent.
+    own_refusals: u64,
     state: H2Event,
     is_draining: bool,
     /// The connection drains, and only tunnels are left.
@@ -97,6 +100,7 @@ pub(crate) async fn serve<T: Transport>(
         watch,
         shared: Rc::clone(&shared),
         served: 0,
+        own_refusals: 0,
         state: H2Event::Working,
         is_draining: false,
         only_tunnels: None,
@@ -111,6 +115,11 @@ pub(crate) async fn serve<T: Transport>(
         connection.poll(context)
     })
     .await;
+    let refusals = connection.wire.borrow_mut().take_refusals();
+    connection.count_refusals(refusals);
+    if connection.wire.borrow().has_timed_out() {
+        thread.counters().count_limit("http2", "send_timeout");
+    }
     if let Err(error) = result
         && !error.is_io()
     {
@@ -170,7 +179,10 @@ impl<T: Transport> H2Connection<T> {
                             self.shared.say_excess(excess);
                             Ok(())
                         }
-                        None => Err(error),
+                        None => {
+                            self.count_end(&error);
+                            Err(error)
+                        }
                     });
                 }
                 Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(Ok(())),
@@ -179,19 +191,15 @@ impl<T: Transport> H2Connection<T> {
             let mut wire = self.wire.borrow_mut();
             let written = wire.poll_drain(context);
             let excess = wire.excess();
-            let lingers = wire.lingers();
+            let (lingers, refusals) = (wire.lingers(), wire.take_refusals());
             drop(wire);
+            self.count_refusals(refusals);
             if lingers {
                 return Poll::Pending;
             }
             match (written, excess) {
                 // The client is gone, or takes nothing.
-                (Poll::Ready(Err(error)), _) => {
-                    if error == ConnectionError::TimedOut {
-                        self.shared.thread.counters().count_limit("http2", "send_timeout");
-                    }
-                    return Poll::Ready(Ok(()));
-                }
+                (Poll::Ready(Err(_)), _) => return Poll::Ready(Ok(())),
                 (_, Some(excess)) if self.state != H2Event::Closing => {
                     self.shared.say_excess(excess);
                     self.close(Reason::ENHANCE_YOUR_CALM);
@@ -211,8 +219,10 @@ impl<T: Transport> H2Connection<T> {
 
     /// Begins a request's task.
     fn begin(&mut self, request: http::Request<RecvStream>, mut respond: SendResponse<Chunk>) {
+        self.wire.borrow_mut().take_request(respond.stream_id().as_u32());
         if self.is_draining && self.shared.thread.refuses_requests() {
             // The client may send it again, on another connection (RFC 9113 §8.7).
+            self.own_refusals += 1;
             return respond.send_reset(Reason::REFUSED_STREAM);
         }
         self.only_tunnels = None;
@@ -229,6 +239,23 @@ impl<T: Transport> H2Connection<T> {
             stream::serve(&shared, request, respond, is_early).await;
             drop(open);
         });
+    }
+
+    /// Counts refusals that were sent and that are the library's: RST_STREAM beyond `streams`, and
+    /// 431 beyond `header_list`.
+    fn count_refusals(&mut self, Refusals { streams, answered }: Refusals) {
+        let own = streams.min(self.own_refusals);
+        self.own_refusals -= own;
+        let counters = self.shared.thread.counters();
+        (own..streams).for_each(|_| counters.count_limit("http2", "streams"));
+        (0..answered).for_each(|_| counters.count_limit("http2", "header_list"));
+    }
+
+    /// Counts the end of the connection if the library has ended it beyond a limit.
+    fn count_end(&self, error: &::h2::Error) {
+        if let Some(key) = exceeded_key(error, self.wire.borrow().farewell()) {
+            self.shared.thread.counters().count_limit("http2", key);
+        }
     }
 
     /// Has the client send further requests elsewhere. Those that it has sent are answered.
@@ -315,6 +342,26 @@ impl H2Shared {
     /// Logs an event of the connection.
     fn say(&self, what: &str) {
         self.thread.shared.log.say_of_client(Level::Info, None, self.peer.remote, what);
+    }
+}
+
+/// Returns the key of the limit beyond which the library has ended a connection, [`LIBRARY`] for a
+/// limit of the library's own; `None` for another reason. The library tells the limits apart in its
+/// last word to the client alone.
+fn exceeded_key(error: &::h2::Error, farewell: &[u8]) -> Option<&'static str> {
+    if !(error.is_library() && error.is_go_away()) {
+        return None;
+    }
+    match error.reason() {
+        // The rest of a head that is too large already.
+        Some(Reason::COMPRESSION_ERROR) => Some("header_list"),
+        Some(Reason::ENHANCE_YOUR_CALM) => Some(match farewell {
+            b"header_list_way_too_large" => "header_list",
+            b"too_many_continuations" => "continuations",
+            b"too_many_resets" => "resets",
+            _ => LIBRARY,
+        }),
+        _ => None,
     }
 }
 

@@ -9,7 +9,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Buf;
-use howdah_http::priority::Priority;
+
+use crate::streams::SinkPlace;
 
 /// Bytes of content that a sink hands over at a time: a frame as every client takes it.
 pub(super) const CHUNK: usize = 16 * 1024;
@@ -38,17 +39,6 @@ struct WaitingSink {
     waker: Waker,
 }
 
-/// The place of a sink in the order. Lower ones go first: by urgency, then streams that are sent in
-/// one run by their number, then incremental ones in turns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct SinkPlace {
-    urgency: u8,
-    is_incremental: bool,
-    /// The turn that an incremental stream had last; 0 for all others.
-    last: u64,
-    stream: u32,
-}
-
 /// A piece of content that the crate holds.
 #[derive(Debug)]
 pub(super) struct Chunk {
@@ -58,31 +48,18 @@ pub(super) struct Chunk {
     outbox: Rc<Outbox>,
 }
 
-impl SinkPlace {
-    pub(super) fn new(stream: u32, priority: Priority) -> SinkPlace {
-        SinkPlace {
-            urgency: priority.urgency,
-            is_incremental: priority.is_incremental,
-            last: 0,
-            stream,
-        }
-    }
-}
-
 impl Outbox {
     /// Waits for the turn of the sink at `place`. Ready: the sink may hand over a chunk now.
     pub(super) fn poll_turn(&self, place: &mut SinkPlace, context: &mut Context<'_>) -> Poll<()> {
         let mut waiting = self.waiting.borrow_mut();
-        let own = waiting.iter().position(|other| other.place.stream == place.stream);
+        let own = waiting.iter().position(|other| other.place.stream() == place.stream());
         let first = waiting.iter().map(|other| other.place).min();
         let has_room = self.held.get() < MOST;
         if has_room && first.is_none_or(|first| *place <= first) {
             own.into_iter().for_each(|own| drop(waiting.swap_remove(own)));
             let turn = self.turns.get() + 1;
             self.turns.set(turn);
-            if place.is_incremental {
-                place.last = turn;
-            }
+            place.take_turn(turn);
             return Poll::Ready(());
         }
         let entry = WaitingSink {
@@ -104,7 +81,7 @@ impl Outbox {
     pub(super) fn leave(&self, place: &SinkPlace) {
         let mut waiting = self.waiting.borrow_mut();
         let before = waiting.len();
-        waiting.retain(|other| other.place.stream != place.stream);
+        waiting.retain(|other| other.place.stream() != place.stream());
         let has_left = waiting.len() < before;
         drop(waiting);
         if has_left {
@@ -177,15 +154,17 @@ impl Drop for Chunk {
 
 #[cfg(test)]
 mod tests {
+    use howdah_http::priority::Priority;
+
     use super::*;
 
-    fn place(stream: u32, urgency: u8, is_incremental: bool) -> SinkPlace {
+    fn place(stream: u64, urgency: u8, is_incremental: bool) -> SinkPlace {
         SinkPlace::new(stream, Priority { urgency, is_incremental })
     }
 
     /// Has `places` send `count` chunks as they get their turns, one chunk leaving the crate at a
     /// time. Returns the streams in the order of their chunks.
-    fn order(places: &mut [SinkPlace], count: usize) -> Vec<u32> {
+    fn order(places: &mut [SinkPlace], count: usize) -> Vec<u64> {
         let outbox = Rc::new(Outbox::default());
         let mut context = Context::from_waker(Waker::noop());
         // The crate holds as much as it may.
@@ -198,7 +177,7 @@ mod tests {
             held.clear();
             for place in places.iter_mut() {
                 while order.len() < count && outbox.poll_turn(place, &mut context).is_ready() {
-                    order.push(place.stream);
+                    order.push(place.stream());
                     held.push(outbox.chunk(vec![0; MOST]));
                 }
             }

@@ -6,11 +6,11 @@ use std::task::{Context, Poll, ready};
 
 use ::h2::{Reason, SendStream};
 
-use super::outbox::{CHUNK, Chunk, Outbox, SinkPlace};
+use super::outbox::{CHUNK, Chunk, Outbox};
 use crate::body;
 use crate::front::Thread;
 use crate::net::{ConnectionError, Piece, SendError};
-use crate::streams::{Pace, ResetCause, StreamSink, Trailers};
+use crate::streams::{Pace, ResetCause, SinkPlace, StreamSink, Trailers};
 
 /// A response that is being sent.
 pub(super) struct H2Sink<'s> {

@@ -13,11 +13,11 @@ use http::request::Parts;
 use http::{Request, Response};
 
 use super::connection::H2Shared;
-use super::outbox::{Chunk, SinkPlace};
+use super::outbox::Chunk;
 use super::sink::H2Sink;
 use crate::front::Thread;
 use crate::net::Peer;
-use crate::streams::{self, Gone, OpenRequests, StreamContent};
+use crate::streams::{self, Gone, OpenRequests, SinkPlace, StreamContent};
 
 /// Serves a request of the connection. `is_early`: the request came in early data.
 pub(super) async fn serve(
@@ -91,7 +91,7 @@ impl<'c> streams::Stream for H2Stream<'c> {
         priority: Priority,
     ) -> Result<H2Sink<'_>, Gone> {
         let mut respond = self.respond.borrow_mut();
-        let place = SinkPlace::new(respond.stream_id().as_u32(), priority);
+        let place = SinkPlace::new(respond.stream_id().as_u32().into(), priority);
         let stream = respond.send_response(head, ends).map_err(|_| Gone)?;
         Ok(H2Sink::new(&self.shared.thread, &self.shared.outbox, stream, place, ends))
     }

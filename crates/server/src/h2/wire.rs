@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use howdah_http::h2::{Excess, FrameLimits, FrameMeter};
+use howdah_http::h2::{Excess, FrameLimits, FrameMeter, RefusalMeter, Refusals};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::net::{ConnectionError, Piece, SendError, Timed, Transport};
@@ -34,8 +34,11 @@ pub(super) struct Wire<T> {
     /// Bytes that the transport has taken of the whole connection.
     sent: u64,
     meter: FrameMeter,
+    refusals: RefusalMeter,
     started: Instant,
     excess: Option<Excess>,
+    /// The client took nothing for too long.
+    has_timed_out: bool,
     /// Bytes that may still be read and discarded; `None` until our side has ended.
     lingering: Option<usize>,
 }
@@ -53,8 +56,10 @@ impl<T: Transport> Wire<T> {
             taken: 0,
             sent: 0,
             meter: FrameMeter::new(limits),
+            refusals: RefusalMeter::default(),
             started: Instant::now(),
             excess: None,
+            has_timed_out: false,
             lingering: None,
         }
     }
@@ -67,6 +72,26 @@ impl<T: Transport> Wire<T> {
     /// Returns the limit that the client has exceeded. From then on nothing is read.
     pub(super) fn excess(&self) -> Option<Excess> {
         self.excess
+    }
+
+    /// Notes that the request of `stream` was taken from the crate.
+    pub(super) fn take_request(&mut self, stream: u32) {
+        self.refusals.take_request(stream);
+    }
+
+    /// Returns the requests that were refused since the last call.
+    pub(super) fn take_refusals(&mut self) -> Refusals {
+        self.refusals.take()
+    }
+
+    /// Returns the reason that the crate gave the client for the end of the connection.
+    pub(super) fn farewell(&self) -> &[u8] {
+        self.refusals.farewell()
+    }
+
+    /// Whether the connection is over because the client took nothing for too long.
+    pub(super) fn has_timed_out(&self) -> bool {
+        self.has_timed_out
     }
 
     /// Whether all output was written.
@@ -105,7 +130,10 @@ impl<T: Transport> Wire<T> {
         let nothing = Piece::Memory(b"");
         let count = match ready!(self.timed.poll_send(waiting, nothing, b"", context)) {
             Ok(count) => count,
-            Err(SendError::Connection(error)) => return Poll::Ready(Err(error)),
+            Err(SendError::Connection(error)) => {
+                self.has_timed_out |= error == ConnectionError::TimedOut;
+                return Poll::Ready(Err(error));
+            }
             Err(SendError::ShortFile) => return Poll::Ready(Err(ConnectionError::Broken)),
         };
         self.taken += count;
@@ -211,7 +239,10 @@ impl<T: Transport> AsyncWrite for Io<T> {
         let mut wire = self.0.borrow_mut();
         let count = parts.iter().map(|part| part.len()).sum();
         ready!(wire.poll_room(count, context)).map_err(broken)?;
-        parts.iter().for_each(|part| wire.output.extend_from_slice(part));
+        for part in parts {
+            wire.refusals.read(part);
+            wire.output.extend_from_slice(part);
+        }
         Poll::Ready(Ok(count))
     }
 

@@ -232,7 +232,14 @@ impl H3Connection {
         self.served += 1;
         let (shared, open) = (Rc::clone(&self.shared), self.shared.open.begin());
         tokio::task::spawn_local(async move {
-            stream::serve(&shared, request, newest).await;
+            let outgoing = newest.outgoing.clone();
+            let mut served = pin!(stream::serve(&shared, request, newest));
+            poll_fn(|context| {
+                let polled = served.as_mut().poll(context);
+                outgoing.rest(context);
+                polled
+            })
+            .await;
             drop(open);
         });
     }

@@ -2,14 +2,15 @@
 //!
 //! The crate writes to it through futures that borrow it. What a future that was dropped early had
 //! left to write is kept here and goes on with the next poll of whoever waits, so that a response
-//! can wait without such a future.
+//! can wait without such a future. The streams of requests write in the order of [`WriteTurns`].
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
 
 use ::h3::error::Code;
 use ::h3::quic::{StreamErrorIncoming, StreamId, WriteBuf};
@@ -18,6 +19,8 @@ use howdah_http::priority::Priority;
 use quinn::{SendStream, StoppedError, VarInt, WriteError};
 
 use super::transport::{connection_error, number};
+use super::write_turns::{RoomSignal, WriteTurns};
+use crate::streams::SinkPlace;
 
 /// A handle of our side of a stream.
 #[derive(Clone)]
@@ -27,6 +30,8 @@ struct OutgoingState {
     stream: SendStream,
     /// Frames that were not written completely.
     waiting: VecDeque<WriteBuf<Bytes>>,
+    /// The order of the streams; `None` for a stream beside requests, which writes at once.
+    order: Option<StreamOrder>,
     /// Waits for the end of the stream, once somebody has asked.
     end: Option<StreamEnd>,
     /// The stream was finished or reset.
@@ -35,13 +40,40 @@ struct OutgoingState {
     is_broken: bool,
 }
 
+/// The stream among those of its connection.
+struct StreamOrder {
+    turns: Rc<WriteTurns>,
+    place: SinkPlace,
+    /// The waker of the stream once it has waited. A response that never waits needs none.
+    signal: Option<(Arc<RoomSignal>, Waker)>,
+    /// Other streams took the room since somebody last asked.
+    is_outrun: bool,
+}
+
 type StreamEnd = Pin<Box<dyn Future<Output = Result<Option<VarInt>, StoppedError>>>>;
 
 impl Outgoing {
-    pub(super) fn new(stream: SendStream) -> Outgoing {
+    /// The side of a stream beside requests.
+    pub(super) fn beside(stream: SendStream) -> Outgoing {
+        Outgoing::new(stream, None)
+    }
+
+    /// The side of a request's stream, which writes when its turn has come.
+    pub(super) fn of_request(stream: SendStream, turns: &Rc<WriteTurns>) -> Outgoing {
+        let order = StreamOrder {
+            turns: Rc::clone(turns),
+            place: SinkPlace::new(stream.id().index(), Priority::UNSAID),
+            signal: None,
+            is_outrun: false,
+        };
+        Outgoing::new(stream, Some(order))
+    }
+
+    fn new(stream: SendStream, order: Option<StreamOrder>) -> Outgoing {
         Outgoing(Rc::new(RefCell::new(OutgoingState {
             stream,
             waiting: VecDeque::new(),
+            order,
             end: None,
             has_ended: false,
             is_broken: false,
@@ -68,15 +100,32 @@ impl Outgoing {
         &self,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), StreamErrorIncoming>> {
-        let OutgoingState { stream, waiting, .. } = &mut *self.0.borrow_mut();
-        while let Some(frame) = waiting.front_mut() {
-            while frame.has_remaining() {
-                let written = Pin::new(&mut *stream).poll_write(context, frame.chunk());
-                frame.advance(ready!(written).map_err(write_error)?);
-            }
-            waiting.pop_front();
+        let OutgoingState { stream, waiting, order, .. } = &mut *self.0.borrow_mut();
+        let mut frames = Frames { stream, waiting };
+        match order {
+            _ if frames.waiting.is_empty() => Poll::Ready(Ok(())),
+            None => frames.poll_write(context).1,
+            Some(order) => order.poll_write(&mut frames, context),
         }
-        Poll::Ready(Ok(()))
+    }
+
+    /// Ends a turn of the request's task: writes what waits and was called, whatever the task waits
+    /// for, and lets the next stream go on.
+    pub(super) fn rest(&self, context: &mut Context<'_>) {
+        let is_called = self.0.borrow().is_called();
+        if is_called && self.poll_written(context).is_ready() {
+            // The task may wait for that.
+            context.waker().wake_by_ref();
+        }
+        if let Some(order) = &self.0.borrow().order {
+            order.turns.call_next();
+        }
+    }
+
+    /// Whether other streams took the room that this one waits for, since this was last asked.
+    pub(super) fn was_outrun(&self) -> bool {
+        let order = &mut self.0.borrow_mut().order;
+        order.as_mut().is_some_and(|order| std::mem::take(&mut order.is_outrun))
     }
 
     /// Waits as [`poll_written`](Outgoing::poll_written), then ends the stream.
@@ -116,18 +165,128 @@ impl Outgoing {
 
     /// Sets which of the connection's responses go first.
     pub(super) fn set_priority(&self, priority: Priority) {
-        let state = self.0.borrow();
+        let mut state = self.0.borrow_mut();
+        let index = state.stream.id().index();
         // A stream that the client has stopped has none.
-        let _ = state.stream.set_priority(place(priority, state.stream.id().index()));
+        let _ = state.stream.set_priority(place(priority, index));
+        if let Some(order) = &mut state.order {
+            order.place = SinkPlace::new(index, priority);
+        }
     }
 }
 
 impl OutgoingState {
+    /// Whether frames wait, and the stream may have room for them.
+    fn is_called(&self) -> bool {
+        let signal = self.order.as_ref().and_then(|order| order.signal.as_ref());
+        !self.waiting.is_empty() && signal.is_some_and(|(signal, _)| signal.is_called())
+    }
+
     fn reset(&mut self, code: Code) {
+        if let Some(order) = &self.order {
+            order.leave();
+        }
         if !std::mem::replace(&mut self.has_ended, true) {
             self.is_broken = true;
             self.waiting.clear();
             let _ = self.stream.reset(VarInt::from_u64(code.value()).unwrap_or(VarInt::MAX));
+        }
+    }
+}
+
+/// The frames of a stream that wait to be written.
+struct Frames<'s> {
+    stream: &'s mut SendStream,
+    waiting: &'s mut VecDeque<WriteBuf<Bytes>>,
+}
+
+impl Frames<'_> {
+    /// Writes them as far as QUIC has room. Returns whether anything was written, and how it ended.
+    fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> (bool, Poll<Result<(), StreamErrorIncoming>>) {
+        let mut has_written = false;
+        while let Some(frame) = self.waiting.front_mut() {
+            while frame.has_remaining() {
+                match Pin::new(&mut *self.stream).poll_write(context, frame.chunk()) {
+                    Poll::Ready(Ok(count)) => frame.advance(count),
+                    Poll::Ready(Err(error)) => {
+                        return (has_written, Poll::Ready(Err(write_error(error))));
+                    }
+                    Poll::Pending => return (has_written, Poll::Pending),
+                }
+                has_written = true;
+            }
+            self.waiting.pop_front();
+        }
+        (has_written, Poll::Ready(Ok(())))
+    }
+}
+
+impl StreamOrder {
+    /// Writes `frames` if the turn of the stream has come.
+    fn poll_write(
+        &mut self,
+        frames: &mut Frames<'_>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), StreamErrorIncoming>> {
+        if !self.turns.is_turn_of(&self.place) {
+            self.is_outrun = true;
+            let (signal, _) = self.signal(context);
+            signal.call();
+            self.wait();
+            return Poll::Pending;
+        }
+        if self.signal.is_none() {
+            let (has_written, written) = frames.poll_write(context);
+            self.note(has_written);
+            if written.is_ready() {
+                return written;
+            }
+        }
+        let (signal, waker) = self.signal(context);
+        let was_called = signal.is_called();
+        signal.answer();
+        let (has_written, written) = frames.poll_write(&mut Context::from_waker(waker));
+        self.note(has_written);
+        match &written {
+            Poll::Ready(_) => self.leave(),
+            Poll::Pending => {
+                self.is_outrun |= was_called && !has_written;
+                self.wait();
+            }
+        }
+        written
+    }
+
+    /// The signal for the task of `context`.
+    fn signal(&mut self, context: &Context<'_>) -> &(Arc<RoomSignal>, Waker) {
+        self.signal = self.signal.take().filter(|(signal, _)| signal.wakes(context.waker()));
+        self.signal.get_or_insert_with(|| {
+            let signal = Arc::new(RoomSignal::new(context.waker().clone()));
+            let waker = Waker::from(Arc::clone(&signal));
+            (signal, waker)
+        })
+    }
+
+    fn note(&mut self, has_written: bool) {
+        if has_written {
+            self.turns.note_turn(&mut self.place);
+        }
+    }
+
+    fn wait(&self) {
+        if let Some((signal, _)) = &self.signal {
+            self.turns.wait(self.place, signal);
+        }
+    }
+
+    /// Lets the next stream go on: nothing of this one waits.
+    fn leave(&self) {
+        if self.signal.is_some() {
+            self.turns.leave(&self.place);
+            self.turns.call_next();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A stream as the pump's sink: content in DATA frames, as far as QUIC takes it.
 //!
 //! QUIC takes what the client's windows allow, and at most `send_buffer` bytes of a connection. Of
-//! the streams that have content it sends the one with the highest priority first.
+//! the streams that have content the one with the highest priority writes and is sent first.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -55,7 +55,11 @@ impl<'s> H3Sink<'s> {
             self.pace.go_on();
             return Poll::Ready(written.map_err(|_| ConnectionError::Broken.into()));
         }
-        self.pace.wait(context);
+        match self.outgoing.was_outrun() {
+            // The client takes content, of other streams.
+            true => self.pace.wait_for_others(context),
+            false => self.pace.wait(context),
+        }
         match self.pace.is_expired() {
             Some(true) => {
                 self.pace.count_end("http3");

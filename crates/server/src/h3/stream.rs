@@ -45,9 +45,9 @@ pub(super) async fn serve(
     unseen.set(0);
     let (respond, content) = stream.split();
     let mut content = ReceivedStream::new(content, unseen);
-    poll_fn(|context| {
+    let task = poll_fn(|context| {
         content.look(context);
-        Poll::Ready(())
+        Poll::Ready(context.waker().clone())
     })
     .await;
     let ends = content.is_over();
@@ -55,6 +55,7 @@ pub(super) async fn serve(
         shared,
         respond: RefCell::new(respond),
         outgoing,
+        task,
         is_websocket: is_websocket.get(),
         is_early,
     };
@@ -125,6 +126,8 @@ struct H3Stream<'c> {
     shared: &'c H3Shared,
     respond: RefCell<RequestStream<Outgoing, Bytes>>,
     outgoing: Outgoing,
+    /// The task of the request.
+    task: Waker,
     /// The request is an extended CONNECT for a WebSocket (RFC 9220).
     is_websocket: bool,
     /// The request came in early data.
@@ -134,7 +137,7 @@ struct H3Stream<'c> {
 impl H3Stream<'_> {
     /// Sends a head. What QUIC does not take at once goes before what is sent next.
     fn send(&self, head: Response<()>) -> Result<(), StreamError> {
-        let mut context = Context::from_waker(Waker::noop());
+        let mut context = Context::from_waker(&self.task);
         let mut respond = self.respond.borrow_mut();
         match pin!(respond.send_response(head)).poll(&mut context) {
             Poll::Ready(sent) => sent,

@@ -19,6 +19,7 @@ use quinn::{ConnectionError, ReadError, VarInt};
 
 use super::client_meter::ClientMeter;
 use super::outgoing::Outgoing;
+use super::write_turns::WriteTurns;
 
 /// Bytes that are read at once.
 pub(super) const READ: usize = 64 * 1024;
@@ -39,6 +40,8 @@ pub(super) struct TransportFacts {
     /// Whether clients may ask for WebSockets.
     offers_websockets: bool,
     pub(super) meter: ClientMeter,
+    /// The order in which the streams of requests write.
+    turns: Rc<WriteTurns>,
     /// The connection's task.
     task: Waker,
     /// The parts of the request that was accepted last.
@@ -66,6 +69,7 @@ impl TransportFacts {
         TransportFacts {
             offers_websockets,
             meter,
+            turns: Rc::default(),
             task,
             newest: RefCell::new(None),
             end: Cell::new(u64::MAX),
@@ -140,7 +144,8 @@ impl quic::Connection<Bytes> for QuicTransport {
                 Box::pin(async move { connection.accept_bi().await })
             };
             let (send, mut stream) = ready!(poll_in_place(&mut self.accepting, make, context))?;
-            let (outgoing, index) = (Outgoing::new(send), stream.id().index());
+            let (outgoing, index) =
+                (Outgoing::of_request(send, &self.shared.turns), stream.id().index());
             if index >= self.shared.end.get() {
                 outgoing.reset(Code::H3_REQUEST_REJECTED);
                 let _ = stream.stop(code(Code::H3_REQUEST_REJECTED.value()));
@@ -191,7 +196,7 @@ impl quic::OpenStreams<Bytes> for QuicTransport {
             Box::pin(async move { connection.open_uni().await })
         };
         let opened = ready!(poll_in_place(&mut self.opening, make, context));
-        Poll::Ready(opened.map(Outgoing::new).map_err(|connection_error| {
+        Poll::Ready(opened.map(Outgoing::beside).map_err(|connection_error| {
             StreamErrorIncoming::ConnectionErrorIncoming { connection_error }
         }))
     }

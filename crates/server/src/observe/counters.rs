@@ -43,7 +43,7 @@ const _: () = assert!(UPSTREAM_REUSES < SITE_WORDS);
 const SERVER_ERRORS: Range<usize> = 400..CODE_COUNT;
 
 /// Words of a thread before those of its sites.
-const THREAD_WORDS: usize = 16;
+const THREAD_WORDS: usize = 24;
 const CONNECTIONS: usize = 0;
 /// The limits of protocols that clients have met.
 const LIMITS: usize = CONNECTIONS + 1;

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 /// protocol's own is one of `[limits]`.
 pub(crate) type ProtocolLimit = (&'static str, &'static str);
 
-/// All limits that are counted. Beyond the first ones a connection ends, except that beyond
-/// `send_timeout` the response does. `retry_from` and `handshakes` are counted by packet.
-pub(crate) const PROTOCOL_LIMITS: [ProtocolLimit; 14] = [
+/// All limits that are counted. Beyond them a connection ends, with these exceptions: a request is
+/// refused beyond `streams` and `header_list` of HTTP/2, a response ends beyond `send_timeout`, and
+/// `retry_from` and `handshakes` are counted by packet.
+pub(crate) const PROTOCOL_LIMITS: [ProtocolLimit; 17] = [
     ("http2", "resets"),
     ("http2", "pings"),
     ("http2", "settings"),
@@ -17,6 +18,9 @@ pub(crate) const PROTOCOL_LIMITS: [ProtocolLimit; 14] = [
     ("http2", "window_updates"),
     ("http2", "continuations"),
     ("http2", "send_timeout"),
+    ("http2", "streams"),
+    ("http2", "header_list"),
+    ("http2", LIBRARY),
     ("http3", "resets"),
     ("http3", "control_bytes"),
     ("http3", "header_list"),
@@ -24,6 +28,9 @@ pub(crate) const PROTOCOL_LIMITS: [ProtocolLimit; 14] = [
     ("http3", "retry_from"),
     ("http3", "handshakes"),
 ];
+
+/// The place of a key for limits of the library's own, which no key sets.
+pub(crate) const LIBRARY: &str = "library";
 
 /// How often each limit was met.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -99,7 +106,7 @@ mod tests {
     #[test]
     fn every_limit_is_a_key_of_the_configuration() {
         let reference = include_str!("../../../../docs/config.md");
-        for (protocol, key) in PROTOCOL_LIMITS {
+        for (protocol, key) in PROTOCOL_LIMITS.into_iter().filter(|(_, key)| *key != LIBRARY) {
             let table = if key == "send_timeout" { "limits" } else { protocol };
             let (_, behind) = reference.split_once(&format!("## `[{table}]`\n")).expect(table);
             let keys = behind.split("\n## ").next().unwrap_or_default();

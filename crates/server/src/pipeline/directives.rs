@@ -10,9 +10,12 @@
 mod costly_sites;
 mod elsewhere;
 
+use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
+use howdah_files::Store;
 use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_htaccess::response::{About, may_take_long};
@@ -153,29 +156,71 @@ pub(super) async fn error(
     status: Status,
 ) -> Resolved {
     context.prepared = None;
-    let kept = ruled.clone();
-    let budget = budget_here(context, site);
-    let resolved = {
-        let client = context.peer.client(context.request, context.arrival.began.microseconds);
-        let client = client.within(&budget);
-        let mut host = context.thread.host(site, context.arrival.started, &context.compared);
-        howdah_site::error(site, &client, ruled, status, &mut host, &mut context.scratch.paths)
+    let without_page = || Resolved {
+        resolution: Resolution::Status(status),
+        ruled: None,
     };
-    // The request may have waited for a script: its time tells nothing of the directives.
-    if !budget.is_exhausted() && !context.thread.store().take_postponed() {
-        return resolved;
+    let Some(ruled) = ruled else {
+        return without_page();
+    };
+    let mut here = error_here(context, site, Rc::clone(&ruled), status, Lookup::Cached);
+    if matches!(here, Err(NotHere::Cold)) {
+        let page = Elsewhere::new(context, site).read_disk_for_error(Ruled::clone(&ruled), status);
+        if Box::pin(page).await.is_err() {
+            return without_page();
+        }
+        here = error_here(context, site, Rc::clone(&ruled), status, Lookup::Full);
     }
-    let Some(ruled) = kept else {
-        return resolved;
-    };
-    let page = Elsewhere::new(context, site).error(Rc::unwrap_or_clone(ruled), status);
-    match Box::pin(page).await {
+    match here {
         Ok(resolved) => resolved,
-        Err(_full) => Resolved {
-            resolution: Resolution::Status(status),
-            ruled: None,
-        },
+        Err(_) => {
+            let page = Elsewhere::new(context, site).error(Rc::unwrap_or_clone(ruled), status);
+            Box::pin(page).await.unwrap_or_else(|_full| without_page())
+        }
     }
+}
+
+/// As [`resolve_here`], for the error page. The request may have waited for a script, therefore its
+/// time tells nothing of the directives.
+fn error_here(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+    ruled: Rc<Ruled>,
+    status: Status,
+    lookup: Lookup,
+) -> Result<Resolved, NotHere> {
+    let budget = budget_here(context, site);
+    let client = context.peer.client(context.request, context.arrival.began.microseconds);
+    let client = client.within(&budget);
+    let mut host = context.thread.host(site, context.arrival.started, &context.compared);
+    host.store.set_lookup(lookup);
+    let scratch = &mut context.scratch.paths;
+    let resolved = howdah_site::error(site, &client, Some(ruled), status, &mut host, scratch);
+    host.store.set_lookup(Lookup::Full);
+    let is_postponed = host.store.take_postponed();
+    if host.store.take_cold() {
+        return Err(NotHere::Cold);
+    }
+    if is_postponed || budget.is_exhausted() {
+        return Err(NotHere::Costly);
+    }
+    Ok(resolved)
+}
+
+/// Asks the disk about paths, outside the event loop. Afterwards they are in the kernel's memory,
+/// and a file system that hangs has answered.
+///
+/// # Errors
+/// 503 where too many requests of the site or of the client wait already.
+pub(crate) async fn look_at(
+    context: &RequestContext<'_, '_>,
+    site: &Site,
+    paths: Vec<PathBuf>,
+) -> Result<(), Status> {
+    let shared = Arc::clone(&context.thread.shared);
+    let job = move |_: &mut Store| paths.iter().for_each(|path| drop(path.metadata()));
+    let read = shared.readers.run(origin(context, site), job).await;
+    read.map_err(|_full| Status::SERVICE_UNAVAILABLE)
 }
 
 /// Makes the page of the folder at `path`, outside the event loop: every name in the folder is
@@ -261,13 +306,18 @@ async fn respond_within(
     let budget = budget_here(context, site);
     let began = Instant::now();
     if budget.most() > 0 {
+        context.thread.store().set_lookup(Lookup::Cached);
         let chosen = respond(context, site, ruled, head, about, Some(&budget));
+        context.thread.store().set_lookup(Lookup::Full);
+        let is_cold = context.thread.store().take_cold();
         let (costly, now) = (context.thread.costly_sites(), Instant::now());
-        if !budget.is_exhausted() {
-            costly.note_time(site.number(), began, now);
+        match budget.is_exhausted() {
+            true => costly.note(site.number(), now),
+            false => costly.note_time(site.number(), began, now),
+        }
+        if !is_cold && !budget.is_exhausted() {
             return Ok(chosen?);
         }
-        costly.note(site.number(), now);
     }
     let responded =
         Elsewhere::new(context, site).respond(Rc::unwrap_or_clone(before.0), before.1, about);

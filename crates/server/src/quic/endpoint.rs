@@ -15,8 +15,8 @@ use aws_lc_rs::{hkdf, hmac};
 use howdah_config::{Config, Http3};
 use howdah_http::Scheme;
 use quinn::{
-    Connecting, ConnectionError, Endpoint, EndpointConfig, IdleTimeout, Incoming, Runtime,
-    ServerConfig, TokioRuntime, TransportConfig, VarInt,
+    Connecting, ConnectionError, Endpoint, EndpointConfig, IdleTimeout, Incoming, ServerConfig,
+    TokioRuntime, TransportConfig, VarInt,
 };
 
 use super::exchange::PacketExchange;
@@ -70,11 +70,8 @@ impl Thread {
         let read = (self.number..count).step_by(threads);
         let own = read.clone().count();
         let sent = (own == 0).then_some(self.number % count.max(1));
-        let wrap = |number: usize| {
-            let socket = listener.sockets[number].try_clone()?;
-            TokioRuntime.wrap_udp_socket(socket)
-        };
-        let sockets: io::Result<Vec<_>> = read.chain(sent).map(wrap).collect();
+        let awaited = |number: usize| listener.sockets[number].awaited();
+        let sockets: io::Result<Vec<_>> = read.chain(sent).map(awaited).collect();
         let route = exchange.route(self.number, place);
         let socket = EndpointSocket::new(sockets.map_err(said)?, own, route, Arc::clone(exchange));
         let secret = exchange.secret();

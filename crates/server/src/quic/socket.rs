@@ -146,3 +146,84 @@ impl AsyncUdpSocket for EndpointSocket {
         self.sockets[0].may_fragment()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::net::UdpSocket;
+
+    use quinn::udp::{UdpSockRef, UdpSocketState};
+    use quinn_proto::ConnectionIdGenerator;
+
+    use super::super::datagram_socket::DatagramSocket;
+    use super::super::route::Ids;
+    use super::super::start::{QuicListener, QuicSecret, QuicStart};
+    use super::*;
+
+    /// Bytes of each packet.
+    const PACKET: usize = 1200;
+
+    /// A packet with a short header for the connection with this id.
+    fn packet(id: &[u8], content: u8) -> Vec<u8> {
+        let mut packet = [&[0x40], id].concat();
+        packet.resize(PACKET, content);
+        packet
+    }
+
+    fn exchange(address: SocketAddr) -> Arc<PacketExchange> {
+        let start = QuicStart {
+            listeners: vec![QuicListener { number: 0, address, sockets: Vec::new() }],
+            mailboxes: Vec::new(),
+            secret: QuicSecret::generate().unwrap(),
+            generation: 1,
+        };
+        let exchange = PacketExchange::new(start, 2).unwrap();
+        exchange.set_reading(true);
+        Arc::new(exchange)
+    }
+
+    /// Sends and receives packets in one bundle. Returns whether the system knows bundles.
+    async fn bundled() -> bool {
+        let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (socket, sender) = (bind(), bind());
+        let state = UdpSocketState::new(UdpSockRef::from(&sender)).unwrap();
+        if state.max_gso_segments() < 2 || state.gro_segments() < 2 {
+            return false;
+        }
+        let address = socket.local_addr().unwrap();
+        let exchange = exchange(address);
+        let (own, other) = (exchange.route(0, 0), exchange.route(1, 0));
+        let sockets = vec![DatagramSocket::new(socket).unwrap().awaited().unwrap()];
+        let endpoint = EndpointSocket::new(sockets, 1, own, Arc::clone(&exchange));
+        assert!(endpoint.max_receive_segments() > 1 && endpoint.max_transmit_segments() > 1);
+        let id = |own| Ids { routes: exchange.routes().clone(), own }.generate_cid();
+        let packets = [packet(&id(own), 1), packet(&id(other), 2), packet(&id(own), 3)];
+        let transmit = Transmit {
+            destination: address,
+            ecn: None,
+            contents: &packets.concat(),
+            segment_size: Some(PACKET),
+            src_ip: None,
+        };
+        state.send(UdpSockRef::from(&sender), &transmit).unwrap();
+        let (mut room, mut metas) = (vec![0; 1 << 16], [RecvMeta::default()]);
+        let received = poll_fn(|context| {
+            endpoint.poll_recv(context, &mut [IoSliceMut::new(&mut room)], &mut metas)
+        })
+        .await;
+        let [RecvMeta { len, stride, .. }] = metas;
+        assert_eq!((received.unwrap(), len, stride), (1, 2 * PACKET, PACKET));
+        assert!(room[..len] == [&packets[0][..], &packets[2]].concat());
+        let given = poll_fn(|context| exchange.poll_forwarded(other, context)).await;
+        assert!(given.packet == packets[1]);
+        true
+    }
+
+    #[test]
+    fn a_bundle_is_received_at_once_and_each_packet_goes_to_its_endpoint() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        if !runtime.block_on(bundled()) {
+            eprintln!("skipped: the kernel here has no bundles of UDP packets");
+        }
+    }
+}

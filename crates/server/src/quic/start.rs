@@ -1,11 +1,12 @@
 //! The things that a front needs for QUIC, made by the supervisor.
 
 use std::fmt;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 
 use howdah_sys::seqpacket::SeqPacket;
 
+use super::datagram_socket::DatagramSocket;
 use crate::tls;
 
 /// The mailboxes: as many generations can have connections at once. Further ones share the mailbox
@@ -37,7 +38,7 @@ pub(crate) struct QuicListener {
     /// The listener's place in the configuration.
     pub(crate) number: usize,
     pub(crate) address: SocketAddr,
-    pub(crate) sockets: Vec<UdpSocket>,
+    pub(crate) sockets: Vec<DatagramSocket>,
 }
 
 /// The mailbox where other generations leave packets for one.

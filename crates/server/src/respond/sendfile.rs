@@ -4,16 +4,21 @@
 //! count. The fields that the script has set are kept, and take the place of the file's own;
 //! conditions and ranges of the request are answered as for any file.
 
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use howdah_files::{Answer, FileBody, FileParts, ScriptManner};
 use howdah_htaccess::response::passes_filters;
 use howdah_http::{Fields, ResponseHead, Status};
 use howdah_site::{DocumentPath, Ruled, Script, Site};
+use howdah_sys::open::{self, Lookup};
 
 use crate::body::Body;
 use crate::observe::{RequestError, RespondError};
-use crate::pipeline::{Head, RequestContext, Response, adjust};
+use crate::pipeline::{Head, RequestContext, Response, adjust, look_at};
 
 /// Responds with the file that `head`, the head of the script's response, names.
 ///
@@ -26,7 +31,7 @@ pub(super) async fn respond(
     script: &Script,
     mut head: ResponseHead,
 ) -> Result<Response, RespondError> {
-    let path = named(context, site, script, &head)?;
+    let path = find(context, site, script, &head).await?;
     let is_success = head.status == Status::OK;
     let content_type = take_content_type(&mut head.fields);
     take_framing(&mut head.fields);
@@ -71,17 +76,52 @@ fn settled(mut response: Response, parts: Option<FileParts>) -> Response {
     response
 }
 
-/// Returns the path of the file that the script names.
-fn named(
+/// Returns the path of the file that the script names. A file that is not in the kernel's memory is
+/// looked at outside the event loop first: it may be on a file system that hangs.
+async fn find(
     context: &RequestContext<'_, '_>,
     site: &Site,
     script: &Script,
     head: &ResponseHead,
 ) -> Result<DocumentPath, RespondError> {
+    let mut far = Vec::new();
+    let mut found = named(context, site, script, head, |folder| match is_at_hand(folder) {
+        true => folder.canonicalize().ok(),
+        false => {
+            far.push(folder.to_owned());
+            None
+        }
+    });
+    if !far.is_empty() {
+        look_at(context, site, far).await?;
+        found = named(context, site, script, head, |folder| folder.canonicalize().ok());
+    }
+    let path = found?;
+    if !is_at_hand(path.absolute()) {
+        look_at(context, site, vec![path.absolute().to_owned()]).await?;
+    }
+    Ok(path)
+}
+
+/// Whether the kernel can tell from its memory what is at a path, on a file system that cannot
+/// hang.
+fn is_at_hand(path: &Path) -> bool {
+    let path = CString::new(path.as_os_str().as_bytes());
+    let found = path.map(|path| open::stat(&path, true, Lookup::Cached));
+    !found.is_ok_and(|found| found.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock))
+}
+
+/// Returns the path of the file that the script names. `real_path` is that of a folder.
+fn named(
+    context: &RequestContext<'_, '_>,
+    site: &Site,
+    script: &Script,
+    head: &ResponseHead,
+    real_path: impl FnMut(&Path) -> Option<PathBuf>,
+) -> Result<DocumentPath, RespondError> {
     let Some(named) = site.sendfile(&head.fields) else {
         return Err(Status::INTERNAL_SERVER_ERROR.into());
     };
-    let real_path = |path: &std::path::Path| path.canonicalize().ok();
     site.sendfile_path(context.request.host(), script, named, real_path)
         .map_err(|why| {
             let (field, value) = named;

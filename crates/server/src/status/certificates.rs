@@ -17,6 +17,9 @@ pub(crate) struct CertificateSnapshot {
     pub(crate) begins: i64,
     /// Seconds since 1970.
     pub(crate) ends: i64,
+    /// Seconds since 1970; `null` for a certificate that was not ordered.
+    #[serde(default)]
+    pub(crate) next_renewal: Option<u64>,
     /// The file, or a description of the certificate.
     pub(crate) file: String,
 }
@@ -35,8 +38,13 @@ pub(super) fn of(shared: &FrontShared, site: usize) -> Vec<CertificateSnapshot> 
         CertificateSource::Auto => ORDERED,
     };
     let all = tls.certificates.all(site).into_iter();
+    let renewal = |names: &[String]| match source {
+        ORDERED => shared.renewals.of(names),
+        _ => None,
+    };
     let snapshot = all.map(|pair| CertificateSnapshot {
         source: source.to_owned(),
+        next_renewal: renewal(pair.facts.names()),
         names: pair.facts.names_and_addresses(),
         begins: pair.facts.begins,
         ends: pair.facts.ends,
@@ -77,6 +85,7 @@ mod tests {
             names: vec!["a.example".into(), "127.0.0.1".into()],
             begins: 86_400,
             ends: 2 * 86_400,
+            next_renewal: None,
             file: "/etc/a.pem".into(),
         };
         for (now, expected) in [

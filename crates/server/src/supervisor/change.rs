@@ -318,6 +318,7 @@ impl Supervisor {
         self.current = Some(generation_plan);
         self.inherited_files = FormerFiles::default();
         self.arrange_orders();
+        self.tell_renewals(generation);
         self.confirm_challenges();
         self.report_start(generation, cause);
         self.tell_manager_of(generation);

@@ -182,6 +182,7 @@ impl Supervisor {
         };
         pool.forward_lines(&log);
         let failed = pool.zygote.as_mut().and_then(|zygote| zygote.failed.take());
+        let had_started = pool.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some());
         let name = pool.name.clone();
         let now = Instant::now();
         pool.zygote_died(now);
@@ -196,6 +197,11 @@ impl Supervisor {
                         self.settle_left_out(number, Some(position), change.plan());
                         self.change = Some(change);
                     }
+                    self.advance();
+                } else if had_started {
+                    generation.replace_later(position);
+                    let what = format!("its zygote {pid} {exit}; another takes its place");
+                    self.say_of(Level::Error, &name, &what);
                     self.advance();
                 } else {
                     self.abort(number, &what);

@@ -13,7 +13,7 @@ use howdah_sys::seqpacket::SeqPacket;
 use super::front_protocol;
 use super::listeners::BoundListener;
 use super::takeover::{Handover, InheritedDatagrams};
-use crate::quic::{Mailbox, QuicListener, QuicSecret, QuicStart, SLOTS};
+use crate::quic::{DatagramSocket, Mailbox, QuicListener, QuicSecret, QuicStart, SLOTS};
 use crate::status::MissingListener;
 
 /// The most sockets of a listener. More threads only send.
@@ -107,7 +107,7 @@ impl Datagrams {
                 sockets: group
                     .sockets
                     .iter()
-                    .map(UdpSocket::try_clone)
+                    .map(|socket| DatagramSocket::new(socket.try_clone()?))
                     .collect::<io::Result<_>>()?,
             })
         };

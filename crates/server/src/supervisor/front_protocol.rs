@@ -141,6 +141,11 @@ pub(crate) enum ToFront {
         /// The reason, for the operator; `None`: they can be used, and the site is open.
         why: Option<String>,
     },
+    /// The next renewals of certificates that are ordered.
+    Renewals {
+        /// Host names, with the time in seconds since 1970; `None`: no renewal is planned.
+        names: Vec<(String, Option<u64>)>,
+    },
     /// Read the packets of HTTP/3 from now on. Until then the former front does.
     ReadPackets,
     /// Session tickets have other keys. They are in the attached memory file
@@ -240,6 +245,11 @@ impl ToFront {
                 PacketWriter::of_kind(10).size(*site).text(why)
             }
             ToFront::ClientAuthorities { site } => PacketWriter::of_kind(11).size(*site),
+            ToFront::Renewals { names } => {
+                PacketWriter::of_kind(13).list(names, |out, (name, next)| {
+                    out.text(name).flag(next.is_some()).number(next.unwrap_or_default())
+                })
+            }
         };
         out.finish()
     }
@@ -274,6 +284,14 @@ impl ToFront {
                 why: Some(input.text()?).filter(|why| !why.is_empty()),
             },
             11 => ToFront::ClientAuthorities { site: input.size()? },
+            13 => {
+                let entry = |input: &mut PacketReader<'_>| {
+                    let (name, is_planned) = (input.text()?, input.flag()?);
+                    let next = input.number()?;
+                    Ok((name, is_planned.then_some(next)))
+                };
+                ToFront::Renewals { names: input.list(entry)? }
+            }
             _ => return Err(malformed()),
         })
     }
@@ -363,6 +381,9 @@ mod tests {
             ToFront::Closed { site: 2, why: Some("no key".into()) },
             ToFront::Closed { site: 2, why: None },
             ToFront::ClientAuthorities { site: 2 },
+            ToFront::Renewals {
+                names: vec![("a.example".into(), Some(9)), ("b.example".into(), None)],
+            },
             ToFront::TicketKeys,
             ToFront::ReadPackets,
         ]

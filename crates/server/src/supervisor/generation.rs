@@ -178,6 +178,20 @@ impl Generation {
         may
     }
 
+    /// Lets a pool whose zygote has died be without one until the generation serves. PHP had
+    /// started in the zygote: the configuration is not the cause, and perhaps a script has sent a
+    /// signal, which must not keep the other sites from a reload.
+    pub(super) fn replace_later(&mut self, position: usize) {
+        if let Some(pool) = self.pools.get_mut(position) {
+            pool.is_left_out = true;
+            pool.due = None;
+        }
+        // A front that has started has taken all of them.
+        if let Some(channel) = self.channels.get_mut(position) {
+            channel.zygote = None;
+        }
+    }
+
     /// Ends the zygotes in which PHP has not started in time, so that their pools are left out.
     /// Returns `false` if the generation cannot do without them.
     pub(super) fn give_up_late_pools(&mut self) -> bool {
@@ -448,6 +462,8 @@ impl Generation {
         let is_starting = self.pools.iter().any(|pool| pool.standby.is_starting());
         let standbys = self.pools.iter().filter(|_| serves && !is_starting);
         let standbys = standbys.filter_map(PoolProcesses::standby_due);
+        let twins = self.pools.iter().filter(|_| serves);
+        let twins = twins.filter_map(|pool| pool.standby.twin_deadline());
         let lists = self.pools.iter().filter(|_| serves).filter_map(PoolProcesses::list_due);
         let stopped = self.pools.iter().filter_map(PoolProcesses::continue_due);
         // A stopped zygote would not end.
@@ -455,6 +471,7 @@ impl Generation {
         let look = (is_draining && !self.is_kept()).then(|| Instant::now() + LOOK);
         zygotes
             .chain(standbys)
+            .chain(twins)
             .chain(lists)
             .chain(stopped)
             .chain(until)

@@ -62,14 +62,14 @@ impl Supervisor {
     ) {
         let generation = self.generations.iter().find(|one| one.number == number);
         let pools = generation.into_iter().flat_map(|generation| &generation.pools);
-        let left_out: Vec<(usize, String)> = pools
+        let left_out: Vec<(usize, String, bool)> = pools
             .enumerate()
             .filter(|(position, pool)| {
                 pool.is_left_out && only.is_none_or(|only| only == *position)
             })
-            .map(|(position, pool)| (position, pool.name.clone()))
+            .map(|(position, pool)| (position, pool.name.clone(), pool.has_had_twin))
             .collect();
-        for (position, name) in left_out {
+        for (position, name, has_had_twin) in left_out {
             let log = self.log.clone();
             let spare = self.lender(&name, plan).and_then(PoolProcesses::lend_spare);
             let generation = self.generation(number);
@@ -80,7 +80,8 @@ impl Supervisor {
                 self.tell_kept(number, position);
                 continue;
             }
-            let twin = self.lender(&name, plan).and_then(|pool| pool.lend_twin());
+            let lender = self.lender(&name, plan).filter(|_| !has_had_twin);
+            let twin = lender.and_then(|pool| pool.lend_twin());
             match self.generation(number).zip(twin) {
                 Some((generation, twin)) => generation.await_twin(position, twin, &log),
                 None => self.tell_left_out(number, position),

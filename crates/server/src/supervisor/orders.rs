@@ -34,11 +34,23 @@ pub(super) struct CertificateOrders {
     backoff: Backoff,
     challenges: BTreeMap<u64, OpenChallenge>,
     /// The state of each name, as the process has told it.
-    states: BTreeMap<String, String>,
+    states: BTreeMap<String, NameState>,
+}
+
+/// The state of a name.
+#[derive(Debug)]
+struct NameState {
+    /// Text for a person.
+    text: String,
+    /// The time of the next renewal in seconds since 1970.
+    renewal: Option<u64>,
 }
 
 /// Names on demand that `howdah status` lists. Beyond, it tells their number.
 const MOST_SHOWN: usize = 100;
+
+/// Names whose renewals fit into one message, however long they are.
+const NAMES_AT_ONCE: usize = 500;
 
 /// A challenge that the fronts answer.
 #[derive(Debug)]
@@ -89,7 +101,8 @@ impl CertificateOrders {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "certificates, in {}: {process}", plan.settings.state.display());
         for name in &plan.settings.names {
-            let state = self.states.get(name).map_or("not looked at yet", String::as_str);
+            let state =
+                self.states.get(name).map_or("not looked at yet", |state| state.text.as_str());
             let _ = writeln!(text, "  {name}: {state}");
         }
         for name in &plan.on_demand {
@@ -98,7 +111,7 @@ impl CertificateOrders {
         let own = |name: &&String| !plan.settings.names.contains(name);
         let others: Vec<&String> = self.states.keys().filter(own).collect();
         for name in others.iter().take(MOST_SHOWN) {
-            let _ = writeln!(text, "  {name}: {}, on demand", self.states[*name]);
+            let _ = writeln!(text, "  {name}: {}, on demand", self.states[*name].text);
         }
         if let Some(more) = others.len().checked_sub(MOST_SHOWN).filter(|more| *more > 0) {
             let _ = writeln!(text, "  and {more} more on demand");
@@ -200,8 +213,10 @@ impl Supervisor {
                 ToSupervisor::Present { id, answer } => self.present(id, answer),
                 ToSupervisor::Withdraw { id } => self.withdraw(id),
                 ToSupervisor::Stored { name } => self.use_new(&name),
-                ToSupervisor::State { name, text } => {
-                    self.orders.states.insert(name, text);
+                ToSupervisor::State { name, text, renewal } => {
+                    let names = vec![(name.clone(), renewal)];
+                    self.tell_fronts(&ToFront::Renewals { names });
+                    self.orders.states.insert(name, NameState { text, renewal });
                 }
                 ToSupervisor::Log { is_error: true, text } => self.say(Level::Error, &text),
                 ToSupervisor::Log { is_error: false, text } => self.say(Level::Notice, &text),
@@ -278,6 +293,20 @@ impl Supervisor {
     fn withdraw(&mut self, id: u64) {
         self.orders.challenges.remove(&id);
         self.tell_fronts(&ToFront::Withdraw { id });
+    }
+
+    /// Tells a new front the renewals that are known.
+    pub(super) fn tell_renewals(&self, generation: u64) {
+        let generation = self.generations.iter().find(|one| one.number == generation);
+        let Some(front) = generation.and_then(|generation| generation.front.as_ref()) else {
+            return;
+        };
+        let known = self.orders.states.iter().map(|(name, state)| (name.clone(), state.renewal));
+        let known: Vec<_> = known.collect();
+        for names in known.chunks(NAMES_AT_ONCE) {
+            // A front that cannot be told is replaced.
+            let _ = front.tell(&ToFront::Renewals { names: names.to_vec() }, &[]);
+        }
     }
 
     fn tell_fronts(&self, message: &ToFront) {

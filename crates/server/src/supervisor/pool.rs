@@ -3,6 +3,7 @@
 mod hot_list;
 mod limits;
 mod standby;
+mod standby_twin;
 mod stopped;
 mod twin;
 
@@ -33,6 +34,7 @@ use super::pool_log::PoolLog;
 use super::state;
 use super::takeover::InheritedPool;
 use super::warmup::ScriptList;
+use super::zygote_socket::ZygoteSocket;
 use crate::log::ErrorLog;
 
 /// A site's pool.
@@ -49,6 +51,8 @@ pub(super) struct PoolProcesses {
     pub(super) standby: Standby,
     /// The zygote that the former generation's zygote is forking for this pool.
     twin: Option<AwaitedTwin>,
+    /// There was such a zygote. Scripts may end one: there is no second one.
+    pub(super) has_had_twin: bool,
     hot_list: HotList,
     /// `None` without control groups.
     group: Option<PoolGroup>,
@@ -75,7 +79,7 @@ pub(super) struct ReadyZygote {
 pub(super) struct ZygoteProcess {
     pub(super) pid: Pid,
     /// `None` once the zygote has closed its end.
-    pub(super) socket: Option<SeqPacket>,
+    pub(super) socket: Option<ZygoteSocket>,
     pub(super) started: Instant,
     /// PHP's version and opcache's state, once PHP has started.
     pub(super) ready: Option<(String, String)>,
@@ -83,8 +87,8 @@ pub(super) struct ZygoteProcess {
     pub(super) failed: Option<String>,
     /// The control groups of the zygote; `None` without control groups.
     group: Option<ZygoteGroup>,
-    /// The zygote has reported. Nothing is received afterwards: scripts run now, and may send
-    /// messages as well. Receiving a message with descriptors may wait.
+    /// The zygote has reported, with the only message that is looked at. It is not taken out of the
+    /// socket: another process may have sent it, with descriptors whose closing waits.
     has_reported: bool,
     /// Time at which the zygote, which a signal has stopped, is to go on.
     continue_at: Option<Instant>,
@@ -108,19 +112,9 @@ impl PoolProcesses {
         let told = |error: io::Error| format!("site {name}: cannot start its pool: {error}");
         let (reader, writer) = io::pipe().map_err(told)?;
         let mut pool = PoolProcesses {
-            name: name.clone(),
-            plan: Some(plan.clone()),
             log: Some(writer.into()),
             lines: Some(PoolLog::new(reader).map_err(told)?),
-            zygote: None,
-            standby: Standby::default(),
-            twin: None,
-            hot_list: HotList::default(),
-            group: group(number, plan, environment, log),
-            backoff: Backoff::default(),
-            due: None,
-            is_left_out: false,
-            start_failure: None,
+            ..PoolProcesses::planned(number, plan, environment, log)
         };
         let front = match pool.launch(environment, list) {
             Ok(ReadyZygote { zygote, front }) => {
@@ -147,19 +141,10 @@ impl PoolProcesses {
             lists,
         } = spare;
         let mut pool = PoolProcesses {
-            name: plan.settings.pool.clone(),
-            plan: Some(plan.clone()),
             log: Some(writer),
             lines,
-            zygote: None,
-            standby: Standby::default(),
-            twin: None,
             hot_list: HotList::of(lists),
-            group: group(number, plan, environment, log),
-            backoff: Backoff::default(),
-            due: None,
-            is_left_out: false,
-            start_failure: None,
+            ..PoolProcesses::planned(number, plan, environment, log)
         };
         // From the group of the former generation into the new one's.
         let group = pool.place(zygote.pid);
@@ -183,30 +168,42 @@ impl PoolProcesses {
         environment: &Environment,
     ) -> io::Result<PoolProcesses> {
         let InheritedPool { name, zygote, socket, log } = inherited;
-        Ok(PoolProcesses {
-            group: environment.control_groups().map(|groups| groups.pool_of(number, &name)),
+        let group = environment.control_groups().map(|groups| groups.pool_of(number, &name));
+        let mut pool = PoolProcesses::without_processes(name, None, group);
+        pool.lines = Some(PoolLog::new(log)?);
+        let zygote = ZygoteProcess::new(zygote, socket.into(), None);
+        pool.zygote = Some(ZygoteProcess { has_reported: true, ..zygote });
+        Ok(pool)
+    }
+
+    /// A pool of generation `number` that has no process yet. Limits without effect are logged.
+    fn planned(number: u64, plan: &PoolPlan, environment: &Environment, log: &ErrorLog) -> Self {
+        let group = group(number, plan, environment, log);
+        let name = plan.settings.pool.clone();
+        PoolProcesses::without_processes(name, Some(plan.clone()), group)
+    }
+
+    fn without_processes(
+        name: String,
+        plan: Option<PoolPlan>,
+        group: Option<PoolGroup>,
+    ) -> PoolProcesses {
+        PoolProcesses {
             name,
-            plan: None,
+            plan,
             log: None,
-            lines: Some(PoolLog::new(log)?),
-            zygote: Some(ZygoteProcess {
-                pid: zygote,
-                socket: Some(socket),
-                started: Instant::now(),
-                ready: None,
-                failed: None,
-                group: None,
-                has_reported: true,
-                continue_at: None,
-            }),
+            lines: None,
+            zygote: None,
             standby: Standby::default(),
             twin: None,
+            has_had_twin: false,
             hot_list: HotList::default(),
+            group,
             backoff: Backoff::default(),
             due: None,
             is_left_out: false,
             start_failure: None,
-        })
+        }
     }
 
     /// Starts a zygote, or takes the one that stands by. Returns the front's end of its socket.
@@ -245,6 +242,7 @@ impl PoolProcesses {
         let (socket, theirs) = SeqPacket::pair()?;
         let (front, zygote_to_front) = SeqPacket::pair()?;
         socket.set_nonblocking(true)?;
+        let socket = ZygoteSocket::from(socket);
         let null = std::fs::File::open("/dev/null")?;
         let program = Program {
             path: CString::new(plan.program.as_os_str().as_bytes())?,
@@ -289,16 +287,7 @@ impl PoolProcesses {
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Ok(()),
             _ => Err(io::Error::new(error.kind(), format!("its settings cannot be sent: {error}"))),
         });
-        let zygote = ZygoteProcess {
-            pid,
-            socket: Some(socket),
-            started: Instant::now(),
-            ready: None,
-            failed: None,
-            group,
-            has_reported: false,
-            continue_at: None,
-        };
+        let zygote = ZygoteProcess::new(pid, socket, group);
         if sent.is_err() {
             let _ = pid.signal_group(SIGKILL);
         }
@@ -451,6 +440,20 @@ impl PoolProcesses {
 }
 
 impl ZygoteProcess {
+    /// A zygote that has not reported.
+    fn new(pid: Pid, socket: ZygoteSocket, group: Option<ZygoteGroup>) -> ZygoteProcess {
+        ZygoteProcess {
+            pid,
+            socket: Some(socket),
+            started: Instant::now(),
+            ready: None,
+            failed: None,
+            group,
+            has_reported: false,
+            continue_at: None,
+        }
+    }
+
     /// Ends the processes that scripts of this zygote's workers have started.
     fn end_group(&self) {
         if let Some(group) = &self.group {
@@ -462,7 +465,7 @@ impl ZygoteProcess {
 
     /// The socket to watch for the zygote's report.
     pub(super) fn awaited(&self) -> Option<&SeqPacket> {
-        self.socket.as_ref().filter(|_| !self.has_reported)
+        self.socket.as_deref().filter(|_| !self.has_reported)
     }
 
     /// Reads the zygote's report.
@@ -470,28 +473,29 @@ impl ZygoteProcess {
     /// # Errors
     /// A message is malformed.
     pub(super) fn listen(&mut self) -> io::Result<()> {
+        let Some(socket) = self.awaited() else {
+            return Ok(());
+        };
         let mut buffer = vec![0; MOST_BYTES];
-        while let Some(socket) = self.awaited() {
-            let length = match socket.receive_bytes(&mut buffer) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => 0,
-                other => other?,
-            };
-            if length == 0 {
-                self.socket = None;
-                return Ok(());
-            }
-            match FromZygote::decode(&buffer[..length])? {
-                FromZygote::Ready { php_version, opcache, .. } => {
-                    self.ready = Some((php_version, opcache))
-                }
-                FromZygote::Failed { reason } => self.failed = Some(reason),
-                FromZygote::Started { .. }
-                | FromZygote::Died { .. }
-                | FromZygote::Cleaned { .. } => {}
-            }
-            self.has_reported = self.ready.is_some() || self.failed.is_some();
+        let length = match socket.peek_now(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => 0,
+            other => other?,
+        };
+        if length == 0 {
+            self.socket = None;
+            return Ok(());
         }
+        match FromZygote::decode(&buffer[..length])? {
+            FromZygote::Ready { php_version, opcache, .. } => {
+                self.ready = Some((php_version, opcache))
+            }
+            FromZygote::Failed { reason } => self.failed = Some(reason),
+            FromZygote::Started { .. } | FromZygote::Died { .. } | FromZygote::Cleaned { .. } => {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+        }
+        self.has_reported = true;
         Ok(())
     }
 }

@@ -35,6 +35,15 @@ fn two_sites(files: &[(&str, &str)], top: &str) -> Site {
 
 /// The same, where the scripts of `evil` have this time.
 fn two_sites_with(request_timeout: &str, files: &[(&str, &str)], top: &str) -> Site {
+    let keys = format!(
+        "request_timeout = \"{request_timeout}\"\n\
+         request_terminate_timeout = \"{request_timeout}\""
+    );
+    two_sites_of(&keys, files, top)
+}
+
+/// The same, with keys for the `[site.php]` of `evil`.
+fn two_sites_of(keys: &str, files: &[(&str, &str)], top: &str) -> Site {
     let entry = |name: &str, more: &str| {
         format!(
             "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n\
@@ -42,10 +51,7 @@ fn two_sites_with(request_timeout: &str, files: &[(&str, &str)], top: &str) -> S
              queue_timeout = \"5m\"\nstate_dir = \"state-{name}\"\n{more}\n"
         )
     };
-    let evil = format!(
-        "request_timeout = \"{request_timeout}\"\nrequest_terminate_timeout = \
-            \"{request_timeout}\"\nadmin_ini = {{ \"ffi.enable\" = \"1\" }}"
-    );
+    let evil = format!("{keys}\nadmin_ini = {{ \"ffi.enable\" = \"1\" }}");
     let config = format!(
         "listen = [\"127.0.0.1:0\"]\nthreads = 2\ncontrol = \"control\"\n{top}\n[log]\n\
             access = \"off\"\n{}{}",
@@ -209,6 +215,101 @@ fn forged_messages_of_a_zygote_do_not_stop_the_front() {
         assert_alive(&site, front, how);
         wait_until("the pool serves again", || ask(&site, "evil.example", "/ok.php").status == 200);
     }
+}
+
+/// Sends a message to the front or to the supervisor, with a connection whose closing waits for an
+/// hour, and ends the pool. The kernel closes the connection together with the end of the socket
+/// that nobody reads.
+const LADEN: &str = "<?php
+    $c = FFI::cdef('
+        struct linger { int on, seconds; };
+        struct address { unsigned short family, port; unsigned int host; char rest[8]; };
+        struct part { void *base; unsigned long length; };
+        struct control { unsigned long length; int level, type, fd, rest; };
+        struct message { void *name; unsigned int name_length; struct part *parts;
+            unsigned long count; void *control; unsigned long control_length; int flags; };
+        long syscall(long n, ...);
+        int socket(int domain, int type, int protocol);
+        int connect(int fd, void *address, unsigned int length);
+        int setsockopt(int fd, int level, int name, void *value, unsigned int length);
+        long send(int fd, void *bytes, unsigned long length, int flags);
+        long sendmsg(int fd, void *message, int flags);
+        int close(int fd);
+    ');
+    $zygote = posix_getppid();
+    [$targets, $sent] = [[], null];
+    if ($_GET['to'] !== 'slots') {
+        $pidfd = $c->syscall(434, $zygote, 0);
+        $targets[] = $c->syscall(438, $pidfd, $_GET['to'] === 'front' ? 4 : 3, 0);
+        if ($targets[0] < 0) exit('refused');
+    } else foreach (scandir('/proc/self/fd') as $fd) {
+        $is_socket = str_starts_with((string) @readlink(\"/proc/self/fd/$fd\"), 'socket:');
+        if ($is_socket) $targets[] = (int) $fd;
+    }
+    $tcp = $c->socket(2, 1, 0);
+    $address = $c->new('struct address');
+    [$address->family, $address->host] = [2, 0x0100007F];
+    $address->port = unpack('v', pack('n', $_GET['port']))[1];
+    if ($c->connect($tcp, FFI::addr($address), 16) < 0) exit('not connected');
+    $linger = $c->new('struct linger');
+    [$linger->on, $linger->seconds] = [1, 3600];
+    $c->setsockopt($tcp, 1, 13, FFI::addr($linger), 8);
+    $bytes = $c->new('char[65536]');
+    while ($c->send($tcp, $bytes, 65536, 0x40) > 0);
+    $part = $c->new('struct part');
+    $part->base = FFI::cast('void *', FFI::addr($bytes));
+    $control = $c->new('struct control');
+    [$control->length, $control->level, $control->type, $control->fd] = [20, 1, 1, $tcp];
+    $message = $c->new('struct message');
+    [$message->parts, $message->count] = [FFI::addr($part), 1];
+    $message->control = FFI::cast('void *', FFI::addr($control));
+    $message->control_length = 24;
+    file_put_contents($_GET['attempted'], count($targets));
+    foreach ($targets as $target) {
+        // The first one looks like the end of the stream.
+        $c->send($target, $bytes, 0, 0);
+        $part->length = 4;
+        $sent ??= $c->sendmsg($target, FFI::addr($message), 0) >= 0 ?: null;
+    }
+    if (!$sent) {
+        // This process would wait itself.
+        $linger->on = 0;
+        $c->setsockopt($tcp, 1, 13, FFI::addr($linger), 8);
+    }
+    $c->close($tcp);
+    posix_kill($zygote, 9);
+    sleep(60);";
+
+#[test]
+fn descriptors_that_are_slow_to_close_stop_neither_the_front_nor_the_supervisor() {
+    if !has_php() {
+        return;
+    }
+    // Without a sandbox, scripts can take the sockets of their zygote as well.
+    let keys = "sandbox = \"off\"\nprivate_tmp = false";
+    let site = two_sites_of(keys, &[("laden.php", LADEN)], "");
+    let folder = site.root().join("own");
+    std::fs::create_dir(&folder).unwrap();
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let front = site.server.front();
+    for to in ["slots", "front", "supervisor"] {
+        let attempted = folder.join(to);
+        let attempt = attempted.display();
+        let target = format!("/laden.php?to={to}&port={port}&attempted={attempt}");
+        let reply = ask(&site, "evil.example", &target);
+        if reply.text() == "refused" {
+            eprintln!("skipped: this kernel or its policy does not let a worker take descriptors");
+            continue;
+        }
+        assert_ne!(std::fs::read_to_string(&attempted).unwrap(), "0", "{to}: {reply:?}");
+        wait_until("the pool serves again", || ask(&site, "evil.example", "/ok.php").status == 200);
+        assert_alive(&site, front, to);
+    }
+    drop(site);
+    drop(listener);
 }
 
 /// The owner of a file takes a lease on it. Whoever opens the file then waits until the lease is

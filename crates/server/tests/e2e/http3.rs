@@ -1,12 +1,14 @@
-//! HTTP/3: requests and responses, streams beside each other, limits, the client's moves, reloads,
+//! HTTP/3: requests and responses, streams beside each other, priorities, limits, moves, reloads,
 //! and a foreign client.
 
+mod bundles;
 pub mod client;
 mod client_certificates;
 mod early_data;
 mod foreign;
 mod life;
 mod limits;
+mod priorities;
 mod streams;
 
 use self::client::Http3;

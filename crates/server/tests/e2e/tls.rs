@@ -11,6 +11,7 @@ mod keys;
 mod mistakes;
 mod mod_ssl;
 mod renewal;
+mod wildcards;
 mod wrong_connection;
 
 use std::io::Read;

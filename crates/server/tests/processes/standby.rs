@@ -149,6 +149,42 @@ fn a_zygote_that_a_script_has_stopped_goes_on() {
     server.stop();
 }
 
+/// A site's owner can break what PHP needs for its start. The zygote that serves forks the one that
+/// takes its place.
+#[test]
+fn a_site_whose_php_does_not_start_any_more_outlives_zygotes_and_fronts() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(WHO);
+    let server = start(&folder);
+    standby(&server, &folder);
+    let sessions = folder.path().join("state/shop/sessions");
+    std::fs::remove_dir_all(&sessions).unwrap();
+    std::fs::write(&sessions, "").unwrap();
+    // The zygote that stood by started before.
+    server.kill_front();
+    assert_who(&server.get("/"));
+    let twin = standby(&server, &folder);
+    let told = format!("{}, a twin of the zygote that serves, stands by", twin.number());
+    server.wait_for_log(&told);
+    assert!(server.log().contains("PHP does not start: cannot create the folder"));
+    server.kill_front();
+    assert_who(&server.get("/"));
+    assert_eq!(server.zygote(), twin);
+    let twin = standby(&server, &folder);
+    server.kill_zygote();
+    assert_who(&server.get("/"));
+    assert_eq!(server.zygote(), twin);
+    wait_until("both workers are there", || server.workers().len() == 2);
+
+    std::fs::remove_file(&sessions).unwrap();
+    server.signal(SIGHUP);
+    wait_until("PHP has started anew", || !twin.lives());
+    assert_who(&server.get("/"));
+    server.stop();
+}
+
 /// Includes ten files, and tells how many of them opcache had, and has.
 const INCLUDES: &str =
     "$of = fn () => count(array_filter(array_keys(opcache_get_status()['scripts']), \

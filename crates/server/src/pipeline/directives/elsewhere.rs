@@ -66,11 +66,42 @@ impl Elsewhere {
     /// # Errors
     /// As [`resolve`](Elsewhere::resolve).
     pub(super) async fn read_disk(self) -> Result<(), CrewFull> {
+        self.read(|site, client, host, scratch| howdah_site::resolve(site, client, host, scratch))
+            .await
+    }
+
+    /// As [`read_disk`](Elsewhere::read_disk), for the error page of a request that failed.
+    ///
+    /// # Errors
+    /// As [`resolve`](Elsewhere::resolve).
+    pub(super) async fn read_disk_for_error(
+        self,
+        ruled: Ruled,
+        status: Status,
+    ) -> Result<(), CrewFull> {
+        self.read(move |site, client, host, scratch| {
+            howdah_site::error(site, client, Some(Rc::new(ruled)), status, host, scratch)
+        })
+        .await
+    }
+
+    /// Resolves something for the sake of what that reads from the disk.
+    async fn read(
+        self,
+        resolve: impl FnOnce(
+            &Site,
+            &Client<'_>,
+            &mut FrontHost<'_, &mut Store>,
+            &mut Scratch,
+        ) -> Resolved
+        + Send
+        + 'static,
+    ) -> Result<(), CrewFull> {
         let shared = Arc::clone(&self.shared);
         let origin = self.origin();
         let job = move |store: &mut Store| {
             self.run(store, |site, client, host, scratch| {
-                let resolved = howdah_site::resolve(site, client, host, scratch);
+                let resolved = resolve(site, client, host, scratch);
                 if let Resolution::File { path, file } = resolved.resolution {
                     codings::select(host.store, site, (path, file), &client.request().fields);
                 }

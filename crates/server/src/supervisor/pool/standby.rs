@@ -11,6 +11,7 @@ use howdah_sys::signal::SIGKILL;
 
 use super::super::Supervisor;
 use super::super::generation::GenerationPhase;
+use super::standby_twin::StandbyTwin;
 use super::{Backoff, Environment, HotList, PoolLog, PoolProcesses, ReadyZygote, ZygoteProcess};
 use crate::log::{ErrorLog, Level};
 
@@ -22,6 +23,8 @@ const AFTER: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(in crate::supervisor) struct Standby {
     zygote: Option<ReadyZygote>,
+    /// The twin of the pool's zygote that is to stand by, where PHP does not start anew.
+    pub(super) twin: Option<StandbyTwin>,
     /// Time at which the next one is started. `None` before the pool serves and after its end.
     due: Option<Instant>,
     backoff: Backoff,
@@ -70,9 +73,19 @@ impl Standby {
         self.zygote.take_if(|ready| ready.zygote.ready.is_some())
     }
 
+    /// Lets the twin stand by, which has reported.
+    pub(super) fn put(&mut self, ready: ReadyZygote) {
+        self.zygote = Some(ready);
+    }
+
+    /// Has another zygote started after a while.
+    pub(super) fn try_again(&mut self, now: Instant, lived: Duration) {
+        self.due = Some(now + self.backoff.after_death(lived).max(AFTER));
+    }
+
     /// Kills the zygote, which has run no script, and starts no other.
     pub(super) fn end(&mut self) {
-        self.due = None;
+        (self.due, self.twin) = (None, None);
         if let Some(ready) = &self.zygote {
             // It was not reaped yet. A failure changes nothing.
             let _ = ready.zygote.pid.signal_group(SIGKILL);
@@ -81,7 +94,7 @@ impl Standby {
 
     /// Forgets the zygote, which cannot be ended.
     pub(in crate::supervisor) fn give_up(&mut self) {
-        self.zygote = None;
+        (self.zygote, self.twin) = (None, None);
     }
 
     /// Whether PHP is starting in the zygote.
@@ -102,7 +115,8 @@ impl PoolProcesses {
     /// PHP starts in the first zygote, which is more urgent.
     pub(in crate::supervisor) fn standby_due(&self) -> Option<Instant> {
         let is_ready = self.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some());
-        self.standby.due.filter(|_| is_ready && self.standby.zygote.is_none())
+        let is_missing = self.standby.zygote.is_none() && self.standby.twin.is_none();
+        self.standby.due.filter(|_| is_ready && is_missing)
     }
 
     fn start_standby(&mut self, environment: &Environment) -> io::Result<()> {
@@ -183,10 +197,13 @@ impl Supervisor {
             return;
         };
         if let Err(error) = pool.start_standby(&environment) {
+            let why = format!("it cannot be started: {error}");
+            if pool.ask_for_standby(now, &why) {
+                return;
+            }
             pool.standby.due = Some(now + pool.standby.backoff.after_failure());
             let name = pool.name.clone();
-            let what = format!("no second zygote stands by, because it cannot be started: {error}");
-            self.say_of(Level::Warning, &name, &what);
+            self.say_of(Level::Warning, &name, &without_standby(&why));
         }
     }
 
@@ -223,17 +240,24 @@ impl Supervisor {
         };
         zygote.end_group();
         if is_serving {
-            let standby = &mut pool.standby;
-            let wait = standby.backoff.after_death(zygote.started.elapsed()).max(AFTER);
-            standby.due = Some(Instant::now() + wait);
+            let now = Instant::now();
+            let failed = zygote.failed.take();
+            let why = failed.map(|reason| format!("PHP does not start: {reason}"));
+            if why.as_ref().is_some_and(|why| pool.ask_for_standby(now, why)) {
+                return;
+            }
+            pool.standby.try_again(now, zygote.started.elapsed());
             let name = pool.name.clone();
-            let what = match zygote.failed.take() {
-                Some(reason) => {
-                    format!("no zygote stands by, because PHP does not start: {reason}")
-                }
+            let what = match why {
+                Some(why) => without_standby(&why),
                 None => format!("the zygote {pid} that stood by {exit}; another takes its place"),
             };
             self.say_of(Level::Warning, &name, &what);
         }
     }
+}
+
+/// The message of a pool whose second zygote does not start.
+pub(super) fn without_standby(why: &str) -> String {
+    format!("no second zygote stands by, because {why}")
 }

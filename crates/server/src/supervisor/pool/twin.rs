@@ -3,7 +3,8 @@
 //!
 //! The twin is a child of this process that this process has not forked. Its first message comes
 //! through a socket of its own, and the kernel says which process has sent it: scripts of the pool
-//! may have taken the socket, and must not name another pool's process.
+//! may have taken the socket, and must not name another pool's process, nor one that the end of its
+//! pool would not end.
 
 use std::collections::HashSet;
 use std::io;
@@ -13,15 +14,17 @@ use std::time::Instant;
 use howdah_ipc::control::{FromZygote, MOST_BYTES, ToZygote};
 use howdah_sys::process::{self, Pid};
 use howdah_sys::seqpacket::SeqPacket;
+use howdah_sys::signal::SIGKILL;
 
 use super::super::Supervisor;
+use super::super::zygote_socket::ZygoteSocket;
 use super::{HotList, PoolLog, PoolProcesses, ZygoteProcess};
 use crate::log::ErrorLog;
 
 /// A twin that was asked for, for a pool of another generation.
 #[derive(Debug)]
 pub(in crate::supervisor) struct LentTwin {
-    socket: SeqPacket,
+    twin: AwaitedTwin,
     /// The front's end of the twin's socket.
     front: SeqPacket,
     /// Both ends of the pipe that the twin writes its log to: that of its original.
@@ -34,46 +37,95 @@ pub(in crate::supervisor) struct LentTwin {
 /// A twin that has not reported yet.
 #[derive(Debug)]
 pub(super) struct AwaitedTwin {
-    socket: SeqPacket,
+    socket: ZygoteSocket,
+}
+
+/// The process of a twin that has reported, and PHP's version and opcache's state in it.
+pub(super) struct TwinReport {
+    pub(super) pid: Pid,
+    ready: (String, String),
 }
 
 impl AwaitedTwin {
+    /// The socket to watch for the twin's report.
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
     /// Ends the wait: the pool goes on without a twin.
     pub(super) fn give_up(&self) {
         self.socket.shut_down();
     }
 
-    /// Reads the twin's report. Returns its process, and PHP's version and opcache's state.
+    /// Reads the twin's report, `None` before it. The twin is none of the children that are
+    /// `known`, and leads its process group, so that nothing of it outlives the end of the group.
     ///
     /// # Errors
-    /// `WouldBlock` before the report; or there will be no twin.
-    fn listen(&self) -> io::Result<(Pid, (String, String))> {
+    /// There will be no twin.
+    pub(super) fn report(&self, known: &HashSet<Pid>) -> io::Result<Option<TwinReport>> {
         let mut buffer = vec![0; MOST_BYTES];
-        let (length, sender) = self.socket.receive_with_sender(&mut buffer)?;
-        let sender = sender.ok_or_else(|| io::Error::other("it has forked none"))?;
-        match FromZygote::decode(&buffer[..length])? {
-            FromZygote::Ready { php_version, opcache, .. } => Ok((sender, (php_version, opcache))),
-            _ => Err(io::Error::other("its twin has not started")),
+        let (length, sender) = match self.socket.peek_with_sender(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            peeked => peeked?,
+        };
+        let pid = sender.ok_or_else(|| io::Error::other("it has forked none"))?;
+        let FromZygote::Ready { php_version, opcache, .. } = FromZygote::decode(&buffer[..length])?
+        else {
+            return Err(io::Error::other("its twin has not started"));
+        };
+        if known.contains(&pid) || !process::is_child(pid) || !process::leads_session(pid) {
+            return Err(io::Error::other(format!("the process {pid} is not its twin")));
         }
+        let ready = (php_version, opcache);
+        Ok(Some(TwinReport { pid, ready }))
     }
 }
 
 impl PoolProcesses {
-    /// Asks the zygote for a twin, for a generation that starts while this one serves. `None` if
+    /// Asks the zygote for a twin. Also returns the front's end of the twin's socket. `None` if
     /// there is no zygote in which PHP has started, or another program started it: it may know
     /// other messages.
-    pub(in crate::supervisor) fn lend_twin(&self) -> Option<LentTwin> {
+    pub(super) fn ask_for_twin(&self) -> Option<(AwaitedTwin, SeqPacket)> {
         self.plan.as_ref()?;
         let zygote = self.zygote.as_ref().filter(|zygote| zygote.ready.is_some())?;
-        let log = self.log.as_ref()?.try_clone().ok()?;
-        let lines = self.lines.as_ref()?.of_same_pipe().ok()?;
         let (socket, of_twin) = SeqPacket::pair().ok()?;
         let (front, twin_to_front) = SeqPacket::pair().ok()?;
         socket.set_nonblocking(true).and_then(|()| socket.ask_for_senders()).ok()?;
         let sockets = [of_twin.as_fd(), twin_to_front.as_fd()];
         zygote.socket.as_ref()?.send_now(&ToZygote::ForkTwin.encode(), &sockets).ok()?;
+        Some((AwaitedTwin { socket: socket.into() }, front))
+    }
+
+    /// Makes the twin a zygote of this pool.
+    ///
+    /// # Errors
+    /// As [`PoolProcesses::go_on_with`].
+    pub(super) fn adopt_twin(
+        &mut self,
+        twin: AwaitedTwin,
+        report: TwinReport,
+    ) -> io::Result<ZygoteProcess> {
+        let TwinReport { pid, ready } = report;
+        let group = self.place(pid).inspect_err(|_| {
+            // It was not reaped yet.
+            let _ = pid.signal_group(SIGKILL);
+        })?;
+        let zygote = ZygoteProcess::new(pid, twin.socket, group);
+        Ok(ZygoteProcess {
+            ready: Some(ready),
+            has_reported: true,
+            ..zygote
+        })
+    }
+
+    /// Asks the zygote for a twin, for a generation that starts while this one serves. `None` as
+    /// with [`PoolProcesses::ask_for_twin`].
+    pub(in crate::supervisor) fn lend_twin(&self) -> Option<LentTwin> {
+        let log = self.log.as_ref()?.try_clone().ok()?;
+        let lines = self.lines.as_ref()?.of_same_pipe().ok()?;
+        let (twin, front) = self.ask_for_twin()?;
         let lists = self.hot_list.copy();
-        Some(LentTwin { socket, front, log, lines, lists })
+        Some(LentTwin { twin, front, log, lines, lists })
     }
 
     /// Waits for the twin of a zygote of another generation. Returns the front's end of its socket.
@@ -82,49 +134,37 @@ impl PoolProcesses {
         twin: LentTwin,
         log: &ErrorLog,
     ) -> SeqPacket {
-        let LentTwin { socket, front, log: writer, lines, lists } = twin;
+        let LentTwin { twin, front, log: writer, lines, lists } = twin;
         self.flush_lines(log);
         (self.log, self.lines) = (Some(writer), Some(lines));
         self.hot_list = HotList::of(lists);
-        self.twin = Some(AwaitedTwin { socket });
+        (self.twin, self.has_had_twin) = (Some(twin), true);
         self.is_left_out = false;
         front
     }
 
     /// The socket to watch for the twin's report.
     pub(in crate::supervisor) fn awaited_twin(&self) -> Option<BorrowedFd<'_>> {
-        self.twin.as_ref().map(|twin| twin.socket.as_fd())
+        self.twin.as_ref().map(AwaitedTwin::as_fd)
     }
 
-    /// Reads the report of the twin, which becomes the pool's zygote unless its process is one of
-    /// `known`. Returns whether there was a report.
+    /// Reads the report of the twin, which becomes the pool's zygote. Returns whether there was a
+    /// report.
     ///
     /// # Errors
     /// There will be no twin.
     fn hear_twin(&mut self, known: &HashSet<Pid>) -> io::Result<bool> {
-        let heard = match self.twin.as_ref().map(AwaitedTwin::listen) {
-            None => return Ok(false),
-            Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            Some(heard) => heard,
+        let report = match &self.twin {
+            Some(twin) => twin.report(known),
+            None => Ok(None),
         };
-        let Some(AwaitedTwin { socket }) = self.twin.take() else {
+        if matches!(report, Ok(None)) {
             return Ok(false);
-        };
-        let (pid, ready) = heard?;
-        if known.contains(&pid) || !process::is_child(pid) {
-            return Err(io::Error::other(format!("the process {pid} is not its twin")));
         }
-        let group = self.place(pid)?;
-        self.zygote = Some(ZygoteProcess {
-            pid,
-            socket: Some(socket),
-            started: Instant::now(),
-            ready: Some(ready),
-            failed: None,
-            group,
-            has_reported: true,
-            continue_at: None,
-        });
+        let (twin, report) = (self.twin.take(), report?);
+        if let Some((twin, report)) = twin.zip(report) {
+            self.zygote = Some(self.adopt_twin(twin, report)?);
+        }
         Ok(true)
     }
 }
@@ -142,21 +182,110 @@ impl Supervisor {
         match pool.hear_twin(&known) {
             Ok(false) => return,
             Ok(true) => self.tell_kept(number, position),
-            Err(error) => {
-                let failure = pool.start_failure.take().unwrap_or_default();
-                let why = format!("{failure}; the zygote of the former generation: {error}");
-                if !generation.leave_out(position, &why) {
-                    return self.abort(number, &why);
-                }
-                self.tell_left_out(number, position);
-            }
+            Err(error) => self.go_on_without_twin(number, position, &error),
         }
         self.advance();
+    }
+
+    /// Leaves a pool out for which there is no twin.
+    fn go_on_without_twin(&mut self, number: u64, position: usize, error: &io::Error) {
+        // A process that has reported and is no twin may live.
+        self.orphans.expect(Instant::now());
+        let Some(generation) = self.generation(number) else {
+            return;
+        };
+        let failure = generation.pools.get_mut(position).and_then(|pool| pool.start_failure.take());
+        let failure = failure.unwrap_or_default();
+        let why = format!("{failure}; the zygote of the former generation: {error}");
+        match generation.leave_out(position, &why) {
+            true => self.tell_left_out(number, position),
+            false => self.abort(number, &why),
+        }
     }
 
     /// Whether a twin may be among this process's children that has not said so yet.
     pub(in crate::supervisor) fn awaits_twin(&self) -> bool {
         let mut pools = self.generations.iter().flat_map(|generation| &generation.pools);
-        pools.any(|pool| pool.twin.is_some())
+        pools.any(|pool| pool.twin.is_some() || pool.standby.awaits_twin())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::process::{Child, Command, Stdio};
+
+    use howdah_sys::poll;
+
+    use super::*;
+
+    /// What a twin sends.
+    fn message() -> Vec<u8> {
+        let ready = FromZygote::Ready {
+            php_version: "8.4.0".to_owned(),
+            opcache: "on".to_owned(),
+            warmup: None,
+        };
+        ready.encode()
+    }
+
+    fn awaited() -> (AwaitedTwin, SeqPacket) {
+        let (socket, of_twin) = SeqPacket::pair().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket.ask_for_senders().unwrap();
+        (AwaitedTwin { socket: socket.into() }, of_twin)
+    }
+
+    /// A child that has sent a twin's report, and lives until its input ends.
+    fn reporting(program: &[&str]) -> (AwaitedTwin, Child) {
+        let (twin, of_twin) = awaited();
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).stdin(Stdio::piped()).stdout(OwnedFd::from(of_twin));
+        let mut child = command.spawn().unwrap();
+        child.stdin.as_mut().unwrap().write_all(&message()).unwrap();
+        poll::readable(&[twin.as_fd()], None).unwrap();
+        (twin, child)
+    }
+
+    fn end(mut child: Child) {
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_child_with_a_session_of_its_own_is_a_twin() {
+        let (twin, child) = reporting(&["setsid", "cat"]);
+        let report = twin.report(&HashSet::new()).unwrap().unwrap();
+        assert_eq!((report.pid.number(), report.ready.0.as_str()), (child.id(), "8.4.0"));
+        end(child);
+    }
+
+    #[test]
+    fn a_process_that_the_end_of_its_group_would_not_end_is_no_twin() {
+        let (twin, child) = reporting(&["cat"]);
+        let error = twin.report(&HashSet::new()).err().unwrap();
+        let told = format!("the process {} is not its twin", child.id());
+        assert_eq!(error.to_string(), told);
+        end(child);
+    }
+
+    #[test]
+    fn a_process_that_is_known_or_no_child_is_no_twin() {
+        let (twin, child) = reporting(&["setsid", "cat"]);
+        let known = HashSet::from([Pid::from_number(child.id()).unwrap()]);
+        assert!(twin.report(&known).is_err());
+        end(child);
+
+        let (twin, of_twin) = awaited();
+        of_twin.send(&message(), &[]).unwrap();
+        assert!(twin.report(&HashSet::new()).is_err());
+    }
+
+    #[test]
+    fn a_zygote_that_forks_none_closes_the_socket() {
+        let (twin, of_twin) = awaited();
+        assert!(twin.report(&HashSet::new()).unwrap().is_none());
+        drop(of_twin);
+        assert!(twin.report(&HashSet::new()).is_err());
     }
 }

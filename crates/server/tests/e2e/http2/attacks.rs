@@ -104,6 +104,7 @@ fn requests_that_are_reset_at_once() {
     }
     assert_eq!(frames.goodbye(), Some(ENHANCE_YOUR_CALM));
     site.server.wait_for_log("HTTP/2 connection closed: ");
+    assert_eq!(site.limits_met("http2", "resets"), 1);
     assert_eq!(other.get("/a.txt").text(), "hello");
     assert_eq!(site.get("/a.txt").text(), "hello");
 }
@@ -123,6 +124,7 @@ fn requests_that_are_reset_before_they_begin() {
     assert_eq!(frames.goodbye(), Some(ENHANCE_YOUR_CALM));
     // The client keeps its side open; the server does not wait for it.
     site.server.wait_for_log("HTTP/2 connection closed: ");
+    assert_eq!(site.limits_met("http2", "resets"), 1, "the library notices");
     assert_eq!(site.get("/a.txt").text(), "hello");
 }
 
@@ -151,15 +153,39 @@ fn a_small_head_that_decodes_to_a_large_one() {
     head.extend_from_slice(&[b'y'; 4000]);
     head.extend_from_slice(&[0xbe; 8000]);
     frames.send(HEADERS, END_STREAM | END_HEADERS, 1, &head);
-    // 431, or the connection ends where it is far too large; never the file.
-    let answer = loop {
-        let frame = frames.next().expect("an answer");
-        if frame.stream == 1 || frame.kind == GOAWAY {
-            break frame;
-        }
-    };
-    assert!(answer.kind != HEADERS || !answer.payload.starts_with(&[0x88]), "{answer:?}");
+    assert_eq!(frames.goodbye(), Some(ENHANCE_YOUR_CALM), "it is far too large");
+    site.server.wait_for_log("HTTP/2 connection closed: ");
+    assert_eq!(site.limits_met("http2", "header_list"), 1);
     assert_eq!(site.get("/a.txt").text(), "hello");
+}
+
+#[test]
+fn heads_that_decode_to_more_than_allowed_are_answered_alone() {
+    let site = site("header_list = \"16K\"");
+    let mut frames = Frames::connect(&site, &[]);
+    let head = |repeated: usize| {
+        let mut head = get("/a.txt");
+        head.extend_from_slice(&[0x40, 1, b'x', 0x7f, 0xa1, 0x1e]);
+        head.extend_from_slice(&[b'y'; 4000]);
+        head.extend(std::iter::repeat_n(0xbe, repeated));
+        head
+    };
+    // The first and the third are too large; they come together with others.
+    let requests: Vec<u8> = [(1, 7), (3, 0), (5, 7), (7, 0)]
+        .into_iter()
+        .flat_map(|(stream, repeated)| {
+            frame(HEADERS, END_STREAM | END_HEADERS, stream, &head(repeated))
+        })
+        .collect();
+    frames.write(&requests);
+    let mut answered = Vec::new();
+    while answered.len() < 4 {
+        let frame = frames.next_of(HEADERS).expect("an answer");
+        answered.push((frame.stream, frame.payload.starts_with(&[0x88])));
+    }
+    answered.sort_unstable();
+    assert_eq!(answered, [(1, false), (3, true), (5, false), (7, true)]);
+    wait_until("the refusals are counted", || site.limits_met("http2", "header_list") == 2);
 }
 
 #[test]
@@ -177,6 +203,23 @@ fn more_streams_than_allowed_are_refused() {
         })
         .collect();
     assert_eq!(refused, [7, 9]);
+    wait_until("the refusals are counted", || site.limits_met("http2", "streams") == 2);
+}
+
+#[test]
+fn requests_with_mistakes_that_never_end() {
+    let site = site("");
+    let mut frames = Frames::connect(&site, &[]);
+    let head = [get("/a.txt"), field("connection", "close")].concat();
+    for stream in (1..4000).step_by(2) {
+        if !frames.write(&frame(HEADERS, END_STREAM | END_HEADERS, stream, &head)) {
+            break;
+        }
+    }
+    assert_eq!(frames.goodbye(), Some(ENHANCE_YOUR_CALM));
+    site.server.wait_for_log("HTTP/2 connection closed: ");
+    assert_eq!(site.limits_met("http2", "library"), 1);
+    assert_eq!(site.get("/a.txt").text(), "hello");
 }
 
 #[test]

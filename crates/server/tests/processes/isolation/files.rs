@@ -341,10 +341,13 @@ fn a_pool_that_does_not_start_again_keeps_no_other_site_from_a_reload() {
     }
 
     // Nothing can fork a zygote any more.
-    let zygotes = sites.server.zygotes();
     let is_of_site = |zygote: &&Process| zygote.arguments().ends_with(" two");
-    zygotes.iter().filter(is_of_site).for_each(|zygote| zygote.signal(SIGKILL));
-    wait_until("its zygote is gone", || !zygotes.iter().filter(is_of_site).any(Process::lives));
+    wait_until("its zygotes are gone", || {
+        let mut zygotes = sites.server.supervisor().standbys();
+        zygotes.append(&mut sites.server.zygotes());
+        zygotes.iter().filter(is_of_site).for_each(|zygote| zygote.signal(SIGKILL));
+        !zygotes.iter().any(|zygote| is_of_site(&zygote))
+    });
     change("sixth");
     let (code, told, _) = reload();
     assert!(code == Some(0) && told.contains("site two: has no PHP: "), "{told}");

@@ -8,7 +8,7 @@ use howdah_sys::signal::SIGKILL;
 
 use super::{RUN, can_run};
 use crate::support::folder::next_number;
-use crate::support::{Client, Folder, Setup, wait_until};
+use crate::support::{Client, Folder, Server, Setup, wait_until};
 
 /// A file system at a folder that answers nothing until this is dropped. Then it answers errors.
 struct HungFolder {
@@ -62,36 +62,16 @@ fn a_folder_that_hangs_holds_up_no_other_site(below: &str) {
     if !can_run() {
         return;
     }
-    let folder = Folder::at(PathBuf::from(format!(
-        "/var/lib/howdah-hung-{}-{}",
-        std::process::id(),
-        next_number()
-    )));
-    let mut text = "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\nthreads = 1\n\
-                    [log]\naccess = \"off\"\n"
-        .to_owned();
+    let folder = folder();
     for name in ["one", "two"] {
         folder.file(&format!("{name}/index.php"), RUN);
         for number in 0..20 {
             folder.file(&format!("{name}/{number}.txt"), name);
             folder.file(&format!("{name}/{below}{number}.txt"), name);
         }
-        text.push_str(&format!(
-            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"{name}\"\n\
-             [site.php]\nworkers = 1\nstate_dir = \"state/{name}\"\n"
-        ));
     }
-    let server = Setup::config(&folder.file("howdah.toml", text)).start();
-    let ask = |client: &mut Client, site: &str, path: &str| {
-        client
-            .send(format!("GET /{path} HTTP/1.1\r\nHost: {site}.example\r\n\r\n"))
-            .unwrap();
-    };
-    let get = |site: &str, path: &str| {
-        let mut client = Client::connect(server.address());
-        ask(&mut client, site, path);
-        client.answer().unwrap().text().to_owned()
-    };
+    let server = start(&folder, "");
+    let get = |site: &str, path: &str| get(&server, site, path);
     let first = format!("{below}0.txt");
     assert_eq!((get("one", "0.txt"), get("two", &first)), ("one".to_owned(), "two".to_owned()));
     let Some(hung) = HungFolder::mount(folder.path().join("two").join(below)) else {
@@ -101,14 +81,7 @@ fn a_folder_that_hangs_holds_up_no_other_site(below: &str) {
     let mut paths: Vec<String> = (0..20).map(|number| format!("{below}{number}.txt")).collect();
     paths.push(below.to_owned());
     paths.push(format!("{below}missing/"));
-    let waiting: Vec<Client> = paths
-        .iter()
-        .map(|path| {
-            let mut client = Client::connect(server.address());
-            ask(&mut client, "two", path);
-            client
-        })
-        .collect();
+    let waiting: Vec<Client> = paths.iter().map(|path| ask(&server, "two", path)).collect();
     for number in 0..20 {
         assert_eq!(get("one", &format!("{number}.txt")), "one");
     }
@@ -122,11 +95,108 @@ fn a_folder_that_hangs_holds_up_no_other_site(below: &str) {
     server.front().signal(SIGKILL);
     drop(waiting);
     wait_until("another front serves", || {
-        let mut client = Client::connect(server.address());
-        ask(&mut client, "one", "1.txt");
-        client.answer().is_ok_and(|answer| answer.text() == "one")
+        let answer = ask(&server, "one", "1.txt").answer();
+        answer.is_ok_and(|answer| answer.text() == "one")
     });
     drop(hung);
     wait_until("the site is served again", || get("two", &paths[1]) == "two");
+    server.stop();
+}
+
+/// A folder for both sites that is not below `/tmp`.
+fn folder() -> Folder {
+    Folder::at(PathBuf::from(format!(
+        "/var/lib/howdah-hung-{}-{}",
+        std::process::id(),
+        next_number()
+    )))
+}
+
+/// Starts the sites `one.example` and `two.example`, both with `keys`, on one thread.
+fn start(folder: &Folder, keys: &str) -> Server {
+    let mut text = "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\nthreads = 1\n\
+                    [log]\naccess = \"off\"\n"
+        .to_owned();
+    for name in ["one", "two"] {
+        text.push_str(&format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"{name}\"\n\
+             {keys}\n[site.php]\nworkers = 1\nstate_dir = \"state/{name}\"\n"
+        ));
+    }
+    Setup::config(&folder.file("howdah.toml", text)).start()
+}
+
+/// A client that has sent a request to a site.
+fn ask(server: &Server, site: &str, path: &str) -> Client {
+    let mut client = Client::connect(server.address());
+    client
+        .send(format!("GET /{path} HTTP/1.1\r\nHost: {site}.example\r\n\r\n"))
+        .unwrap();
+    client
+}
+
+/// The content of a site's answer.
+fn get(server: &Server, site: &str, path: &str) -> String {
+    ask(server, site, path).answer().unwrap().text().to_owned()
+}
+
+/// The site's own root answers, but what its directives and scripts name does not.
+#[test]
+fn error_pages_conditions_and_named_files_that_hang_hold_up_no_other_site() {
+    if !can_run() {
+        return;
+    }
+    let folder = folder();
+    folder.file("one/fine.txt", "fine");
+    for (name, content) in [
+        ("mounted/page.txt", "page"),
+        ("error/.htaccess", "ErrorDocument 502 /mounted/page.txt"),
+        ("error/index.php", "<?php posix_kill(getmypid(), 9);"),
+        (
+            "condition/.htaccess",
+            "RewriteEngine On\nRewriteCond %{DOCUMENT_ROOT}/mounted -d\n\
+             RewriteRule ^never - [F]\n",
+        ),
+        ("condition/never.txt", "never"),
+        ("header/.htaccess", "Header set X-Found yes \"expr=-d '%{DOCUMENT_ROOT}/mounted'\""),
+        ("header/a.txt", "a"),
+        ("section/a.txt", "a"),
+        ("send.php", "<?php header('X-Sendfile: ' . __DIR__ . '/mounted/page.txt');"),
+    ] {
+        folder.file(&format!("two/{name}"), content);
+    }
+    let section = format!(
+        "<IfFile \"{}/two/mounted\">\nHeader set X-Found yes\n</IfFile>",
+        folder.path().display()
+    );
+    folder.file("two/section/.htaccess", section);
+    let server = start(&folder, "sendfile = true");
+    let rows = ["error/", "condition/never.txt", "header/a.txt", "send.php", "section/a.txt"];
+    let answers = rows.map(|path| ask(&server, "two", path).answer().unwrap());
+    assert_eq!(answers.each_ref().map(|answer| answer.status), [502, 403, 200, 200, 200]);
+    assert_eq!((answers[0].text(), answers[3].text()), ("page", "page"));
+    assert_eq!(answers[2].field("x-found"), Some("yes"));
+    assert_eq!(answers[4].field("x-found"), Some("yes"));
+    let Some(hung) = HungFolder::mount(folder.path().join("two/mounted")) else {
+        return;
+    };
+    let mut waiting = Vec::new();
+    for path in rows {
+        let started = server.log().matches("another takes its place").count();
+        waiting.push(ask(&server, "two", path));
+        if path == "error/" {
+            wait_until("the script has failed", || {
+                server.log().matches("another takes its place").count() > started
+            });
+        }
+        for _ in 0..10 {
+            assert_eq!(get(&server, "one", "fine.txt"), "fine", "{path}");
+        }
+    }
+    drop(hung);
+    for (path, mut client) in rows.into_iter().zip(waiting) {
+        assert!(client.answer().is_ok(), "{path}");
+    }
+    wait_until("the error page is there again", || get(&server, "two", "error/") == "page");
     server.stop();
 }

@@ -1,6 +1,7 @@
 //! Limits of resources.
 
 use howdah_sys::credentials::Identity;
+use howdah_sys::signal::SIGKILL;
 
 use super::{Sites, can_run};
 use crate::support::{Process, Setup, wait_until};
@@ -59,6 +60,16 @@ fn a_worker_that_has_used_its_processor_time_is_replaced_after_its_request() {
     sites.server.stop();
 }
 
+/// Uses up the processes that the user may have. One is left for a zygote, and one for its first
+/// worker.
+const USE_UP: &str = "for ($n = 0; $n < 100 && ($child = @pcntl_fork()) > 0; $n++) $all[] = $child;
+    if ($child === 0) { sleep(600); exit; }
+    foreach (array_slice($all, -2) as $last) {
+        posix_kill($last, 9);
+        pcntl_waitpid($last, $status);
+    }
+    echo $n < 100 ? 'used up' : 'endless';";
+
 /// Scripts have used up the processes that the site's user may have: the next zygote starts no
 /// worker.
 #[test]
@@ -73,15 +84,7 @@ fn a_site_without_processes_keeps_no_other_site_from_a_reload() {
     // A child that still looks at opcache for its zygote would leave its place to the second
     // worker.
     wait_until("the user has a zygote and two workers", || Process::of_user(user).len() == 3);
-    // One is left for the zygote, and one for its first worker.
-    let fork = "for ($n = 0; $n < 100 && ($child = @pcntl_fork()) > 0; $n++) $all[] = $child;
-        if ($child === 0) { sleep(600); exit; }
-        foreach (array_slice($all, -2) as $last) {
-            posix_kill($last, 9);
-            pcntl_waitpid($last, $status);
-        }
-        echo $n < 100 ? 'used up' : 'endless';";
-    assert_eq!(sites.run(fork), "used up");
+    assert_eq!(sites.run(USE_UP), "used up");
     let file = sites.folder.path().join("howdah.toml");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace("\"former\"", "\"present\"")).unwrap();
@@ -95,5 +98,51 @@ fn a_site_without_processes_keeps_no_other_site_from_a_reload() {
         .wait_for_log("two: its workers have not started in 10 s; the other sites");
     // The processes of the former generation have ended with it.
     wait_until("the site has workers", || sites.run("echo 'fine';") == "fine");
+    sites.server.stop();
+}
+
+/// A script may send a signal to its zygote at any moment, also while a new front waits for the
+/// workers of another site.
+#[test]
+fn a_zygote_that_is_killed_during_a_reload_keeps_no_other_site_from_it() {
+    if !can_run() {
+        return;
+    }
+    let limits = "user = \"backup\"\npcntl = true\nstandby = false\nmode = \"static\"\n\
+                  opcache_warmup = false\nrlimits = { nproc = 30 }";
+    let sites = Sites::start_as(limits, "ini = { user_agent = \"former\" }", None);
+    let user = Identity::of_user("backup", None).unwrap().unwrap().uid;
+    wait_until("the user has a zygote and two workers", || Process::of_user(user).len() == 3);
+    assert_eq!(sites.run_in("one", USE_UP), "used up");
+    let file = sites.folder.path().join("howdah.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    // The pool with a new setting is one without which a reload is refused.
+    std::fs::write(&file, text.replace("\"former\"", "\"present\"")).unwrap();
+    let former = sites.server.zygotes();
+    let reload = std::thread::spawn(move || {
+        Setup::with(&["reload", "--config", file.to_str().unwrap()]).run()
+    });
+    let of = |site: &str, zygotes: &[Process]| {
+        let end = format!(" {site}");
+        zygotes.iter().copied().find(|zygote| zygote.arguments().ends_with(&end))
+    };
+    let mut next = Vec::new();
+    wait_until("the new front has the zygote", || {
+        next = sites.server.zygotes();
+        next.retain(|zygote| !former.contains(zygote));
+        of("two", &next).is_some()
+    });
+    let killed = of("two", &next).unwrap();
+    killed.signal(SIGKILL);
+    sites
+        .server
+        .wait_for_log(&format!("its zygote {} was killed by SIGKILL; another", killed.number()));
+    // With the former zygote end the processes that its scripts have started.
+    of("one", &former).unwrap().signal(SIGKILL);
+    let (code, told, errors) = reload.join().unwrap();
+    assert_eq!(code, Some(0), "{told}{errors}");
+    wait_until("the configuration is served", || {
+        sites.run("echo ini_get('user_agent');") == "present"
+    });
     sites.server.stop();
 }
