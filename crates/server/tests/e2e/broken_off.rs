@@ -22,7 +22,10 @@ fn no_page_follows_a_part_of_an_early_hint() {
     }
     let files = [("hints.php", hints())];
     let files = files.each_ref().map(|(name, script)| (*name, script.as_str()));
-    let options = Options { limits: "send_timeout = \"1s\"", ..Options::default() };
+    let options = Options {
+        limits: "send_timeout = \"1s\"",
+        ..Options::default()
+    };
     let site = Site::with(&files, &options);
     let mut wire = site.connect();
     wire.request("GET", &site.awaiting("/hints.php"), &[], b"");
