@@ -87,6 +87,32 @@ impl ReceivedContent {
             ReceivedContent::File(_, length) => *length,
         }
     }
+
+    /// Whether a file could take bytes from memory.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        matches!(self, ReceivedContent::Memory(bytes) if !bytes.is_empty())
+    }
+
+    /// Moves content that is in memory to a file.
+    ///
+    /// # Errors
+    /// The file cannot be written, or has no room.
+    pub(crate) async fn into_file(self, limits: &SpoolLimits) -> Result<Self, BodyError> {
+        let ReceivedContent::Memory(memory) = self else {
+            return Ok(self);
+        };
+        let length = memory.len() as u64;
+        let mut store = ContentStore {
+            memory,
+            file: None,
+            written: 0,
+            length,
+            most: length,
+            keep: Keep::All(limits),
+        };
+        store.write().await?;
+        Ok(store.finish())
+    }
 }
 
 /// The reason why content was not received.
@@ -200,10 +226,7 @@ pub(crate) async fn receive(
         }
     }
     request.content = Content::Length(store.length);
-    Ok(match store.file {
-        None => ReceivedContent::Memory(store.memory),
-        Some(file) => ReceivedContent::File(file, store.length),
-    })
+    Ok(store.finish())
 }
 
 /// The first time of a request's content in which no rate is required.
@@ -243,6 +266,13 @@ impl ContentStore<'_> {
             Keep::Nothing => false,
             Keep::All(_) if self.file.is_some() && !goes_on => !self.memory.is_empty(),
             Keep::All(limits) => self.memory.len() > limits.memory,
+        }
+    }
+
+    fn finish(self) -> ReceivedContent {
+        match self.file {
+            None => ReceivedContent::Memory(self.memory),
+            Some(file) => ReceivedContent::File(file, self.length),
         }
     }
 

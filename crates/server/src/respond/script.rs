@@ -1,7 +1,7 @@
 //! Answering with a script, which a pool runs.
 
 use std::future::{Future, poll_fn};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -10,7 +10,7 @@ use howdah_htaccess::modules::filter;
 use howdah_htaccess::response;
 use howdah_http::{Fields, ResponseHead, Status};
 use howdah_php::{
-    Asker, Exchange, ExchangeError, HeadKind, QueuePlace, RequestBody, RequestEncoder, decode_head,
+    Asker, DispatchError, Exchange, ExchangeError, HeadKind, QueuePlace, RequestBody, RequestEncoder, decode_head,
 };
 use howdah_site::{DocumentHost, Ruled, Script, Site};
 
@@ -39,13 +39,8 @@ pub(crate) async fn respond(
     let Some(pool) = thread.pool_handle(site.number()) else {
         return Err(Status::FORBIDDEN.into());
     };
-    let received = content(context, ruled.as_deref().map(Rc::as_ref), is_error).await?;
-    let file = match &received {
-        ReceivedContent::Memory(_) => None,
-        ReceivedContent::File(file, _) => file
-            .for_a_worker()
-            .map_err(|error| RequestError::body(context.situation(), &BodyError::Storage(error)))?,
-    };
+    let mut received = content(context, ruled.as_deref().map(Rc::as_ref), is_error).await?;
+    let mut file = file_of(context, &received)?;
     let mut place = QueuePlace {
         lane: if site.has_lanes() {
             site.lane(&context.client())
@@ -76,6 +71,14 @@ pub(crate) async fn respond(
         let is_gone = |poll: &mut Context<'_>| context.stream.poll_closed(poll);
         let mut exchange = match unless(is_gone, dispatch).await {
             Some(Ok(exchange)) => exchange,
+            // A slot has no room for this head and this content together.
+            Some(Err(DispatchError::TooLarge)) if received.is_in_memory() => {
+                let stored = received.into_file(thread.spool_limits(Some(site))).await;
+                received =
+                    stored.map_err(|error| RequestError::body(context.situation(), &error))?;
+                file = file_of(context, &received)?;
+                continue;
+            }
             Some(Err(refused)) => {
                 return Err(RequestError::refused(context.situation(), refused).into());
             }
@@ -185,6 +188,23 @@ pub(super) async fn content(
         Ok(received) => Ok(received),
         Err(error) => Err(RequestError::body(context.situation(), &error).into()),
     }
+}
+
+/// Opens the file that content is in for a worker; `None`: it is in no file.
+///
+/// # Errors
+/// The file cannot be opened.
+fn file_of(
+    context: &RequestContext<'_, '_>,
+    received: &ReceivedContent,
+) -> Result<Option<OwnedFd>, RespondError> {
+    let ReceivedContent::File(file, _) = received else {
+        return Ok(None);
+    };
+    let opened = file.for_a_worker();
+    opened.map_err(|error| {
+        RequestError::body(context.situation(), &BodyError::Storage(error)).into()
+    })
 }
 
 /// Returns the limit of LimitRequestBody; `None` if there is none. The server's own limit applies

@@ -42,6 +42,28 @@ fn multipart(parts: &[(&str, Option<&str>, &[u8])]) -> Vec<u8> {
 
 const MULTIPART: (&str, &str) = ("Content-Type", "multipart/form-data; boundary=the-boundary");
 
+/// Each of them alone fits where a worker looks for it.
+#[test]
+fn forms_of_every_length_beside_large_cookies() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php echo strlen(implode($_COOKIE)), ' ', md5(file_get_contents('php://input'));";
+    let site = Site::new(&[("sum.php", script)]);
+    let cookies = ["a", "b", "c", "d"].map(|name| format!("{name}={}", "x".repeat(15_000)));
+    let mut fields = vec![("Content-Type", "text/plain")];
+    fields.extend(cookies.iter().map(|cookie| ("Cookie", cookie.as_str())));
+    let mut wire = site.connect();
+    for length in [1, 10_000, 30_000, 50_000, 65_536, 65_537, 100_000] {
+        let body: Vec<u8> = (0..length).map(|at: usize| (at % 251) as u8).collect();
+        let reply = wire.ask("POST", "/sum.php", &fields, &body);
+        let sum = site.ask("POST", "/sum.php", &[("Cookie", "a=b"), fields[0]], &body);
+        assert_eq!((reply.status, sum.status), (200, 200), "{length}");
+        assert_eq!(reply.text().strip_prefix("60000 "), sum.text().strip_prefix("1 "));
+        assert_eq!(reply.text().len(), 38, "{reply:?}");
+    }
+}
+
 #[test]
 fn several_files_and_fields_in_one_form() {
     if !has_php() {
