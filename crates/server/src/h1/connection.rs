@@ -61,6 +61,8 @@ pub(super) enum After {
     Next,
     /// The connection is closed.
     Close,
+    /// The connection is broken off: its end would be taken for the response's.
+    BreakOff,
     /// The connection is closed. Before that, unread content is read for a while.
     Linger,
     /// The connection is one of HTTP/2. These bytes were received.
@@ -87,6 +89,7 @@ pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Pe
         match Box::pin(connection.converse()).await {
             After::Next => {}
             After::Close => break,
+            After::BreakOff => return connection.wire.transport.break_off(),
             After::Linger => return Box::pin(connection.wire.linger()).await,
             After::Http2(received) => {
                 let H1Connection { thread, wire, peer, .. } = connection;
@@ -360,6 +363,7 @@ impl<T: Transport> H1Connection<T> {
         let framing = head::encode(&mut work.out, response, &work.request.method, hop);
         let (bytes, result) = self.send_body(work, site, response, framing).await;
         let after = match (&result, is_persistent && framing != h1::Framing::Close) {
+            (Err(_), _) if framing == h1::Framing::Close => After::BreakOff,
             (Err(_), _) => After::Close,
             (Ok(()), true) => After::Next,
             (Ok(()), false) if self.remaining.is_done() => After::Close,

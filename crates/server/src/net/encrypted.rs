@@ -14,7 +14,7 @@ use rustls::ServerConnection;
 use tokio::io::{AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::transport::{Piece, Transport};
+use super::transport::{Piece, Transport, reset_when_dropped};
 
 /// An encrypted connection.
 pub(crate) struct Encrypted {
@@ -249,6 +249,11 @@ impl Transport for Encrypted {
         let session = self.session.get_mut();
         session.tls.send_close_notify();
         session.poll_flush(&self.socket, context)
+    }
+
+    /// Without the goodbye, which would say that nothing is missing.
+    fn break_off(&mut self) {
+        reset_when_dropped(&self.socket);
     }
 
     /// Files and rings are read into memory first.

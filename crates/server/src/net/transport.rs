@@ -56,6 +56,10 @@ pub(crate) trait Transport {
         Poll::Ready(Ok(()))
     }
 
+    /// Has the connection end with a reset when the transport is dropped, where the transport has
+    /// one: the client sees that bytes are missing.
+    fn break_off(&mut self) {}
+
     /// Writes as many bytes as can be taken at once of `before`, `piece` and `after`, in this
     /// order. Returns the number of bytes taken of the three together, at least 1.
     ///
@@ -142,7 +146,7 @@ const COPY: usize = 16 * 1024;
 
 /// Implements [`Transport`] for a stream socket.
 macro_rules! stream_transport {
-    ($AcceptedStream:ty, $peek:expr) => {
+    ($AcceptedStream:ty, $peek:expr, $break_off:expr) => {
         impl Transport for $AcceptedStream {
             fn poll_read(
                 &mut self,
@@ -170,6 +174,10 @@ macro_rules! stream_transport {
 
             fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
                 AsyncWrite::poll_shutdown(Pin::new(self), context)
+            }
+
+            fn break_off(&mut self) {
+                $break_off(self);
             }
 
             /// Files go by `sendfile(2)`, a ring and memory by `writev(2)`.
@@ -220,20 +228,35 @@ macro_rules! stream_transport {
     };
 }
 
-stream_transport!(TcpStream, |stream: &TcpStream, context: &mut Context<'_>| {
-    TcpStream::poll_peek(stream, context, &mut ReadBuf::new(&mut [0; 1]))
-});
+stream_transport!(
+    TcpStream,
+    |stream: &TcpStream, context: &mut Context<'_>| {
+        TcpStream::poll_peek(stream, context, &mut ReadBuf::new(&mut [0; 1]))
+    },
+    reset_when_dropped
+);
 
-stream_transport!(UnixStream, |stream: &UnixStream, context: &mut Context<'_>| {
-    loop {
-        ready!(stream.poll_read_ready(context))?;
-        let peek = || howdah_sys::socket::peek(stream.as_fd());
-        match stream.try_io(Interest::READABLE, peek) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            result => return Poll::Ready(result),
+stream_transport!(
+    UnixStream,
+    |stream: &UnixStream, context: &mut Context<'_>| {
+        loop {
+            ready!(stream.poll_read_ready(context))?;
+            let peek = || howdah_sys::socket::peek(stream.as_fd());
+            match stream.try_io(Interest::READABLE, peek) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return Poll::Ready(result),
+            }
         }
-    }
-});
+    },
+    // Unix sockets have no reset.
+    |_: &UnixStream| {}
+);
+
+/// Has the socket end with a reset.
+pub(super) fn reset_when_dropped(socket: &TcpStream) {
+    // It fails only where the connection is already gone.
+    let _ = socket.set_zero_linger();
+}
 
 fn send_file(
     socket: BorrowedFd<'_>,

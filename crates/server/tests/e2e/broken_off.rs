@@ -1,9 +1,12 @@
 //! Responses that break off: no client takes what it got for a whole one, or two for one.
 
+use std::io::{ErrorKind, Read};
 use std::time::Duration;
 
 use crate::site::{AWAIT, Options, Site};
 use crate::support::{has_php, wait_until};
+use crate::tls::client::{self, Authority, Trust};
+use crate::wire::Wire;
 
 /// Early hints until the client's and the server's buffers are full, and then a page.
 fn hints() -> String {
@@ -41,4 +44,51 @@ fn no_page_follows_a_part_of_an_early_hint() {
     let heads = text.matches("HTTP/1.1 ").count();
     assert_eq!(heads, text.matches("HTTP/1.1 103 ").count(), "only hints");
     assert!(heads < 2500 && !text.contains("page"), "{heads}");
+}
+
+/// Asks in HTTP/1.0 for a page whose end is the connection's, and reads the first part of it. Then
+/// its script goes on.
+fn read_first_part(site: &Site, wire: &mut Wire, script: &str) {
+    let target = site.awaiting(script);
+    wire.send(format!("GET {target} HTTP/1.0\r\nHost: a.example\r\n\r\n"));
+    let (status, _, fields) = wire.head();
+    assert_eq!(status, 200);
+    assert!(!fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length")));
+    assert_eq!(wire.exactly(100_000), [b'x'; 100_000]);
+}
+
+#[test]
+fn a_page_of_unknown_length_that_breaks_off_has_no_clean_end() {
+    if !has_php() {
+        return;
+    }
+    let script =
+        |end: &str| format!("<?php {AWAIT} echo str_repeat('x', 100000); flush(); await('end'); {end}");
+    let (breaks, ends) = (script("posix_kill(getmypid(), 9);"), script("echo 'y';"));
+    let authority = Authority::new();
+    let folder = client::files(&[("a", &authority.certify(&["a.example"]))]);
+    let config = format!(
+        "listen = [\"127.0.0.1:0\", {{ address = \"127.0.0.1:0\", tls = true }}]\n[[site]]\n\
+         hosts = [\"a.example\"]\nroot = \"public\"\n\
+         tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\", redirect = false }}\n\
+         [site.php]\nworkers = 4\nstate_dir = \"state\"\n",
+        folder.path().display()
+    );
+    let site = Site::configured(&[("breaks.php", &breaks), ("ends.php", &ends)], &config);
+    let encrypted = || authority.connect(site.server.addresses()[1], "a.example", Trust::Tls13);
+    let mut broken = [site.connect(), encrypted()];
+    let mut whole = [site.connect(), encrypted()];
+    broken.iter_mut().for_each(|wire| read_first_part(&site, wire, "/breaks.php"));
+    whole.iter_mut().for_each(|wire| read_first_part(&site, wire, "/ends.php"));
+    site.allow("end");
+    for wire in broken {
+        // Not even a goodbye of TLS.
+        let end = wire.stream().read(&mut [0]);
+        assert_eq!(end.map_err(|error| error.kind()), Err(ErrorKind::ConnectionReset));
+    }
+    for mut wire in whole {
+        assert_eq!(wire.exactly(1), b"y");
+        wire.expect_close();
+        assert_eq!(wire.stream().read(&mut [0]).unwrap(), 0);
+    }
 }
