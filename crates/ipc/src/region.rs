@@ -400,6 +400,57 @@ mod tests {
         }
     }
 
+    /// All words of the region, each as often as the layout has it.
+    fn words(region: &Region) -> (Vec<&AtomicU32>, Vec<&AtomicU64>) {
+        let queue = region.queue();
+        let mut short = vec![queue.head, queue.tail, region.awake_limit(), region.present()];
+        short.push(region.metering());
+        short.extend(queue.entries);
+        let (measured, numbers) = region.caches();
+        let mut long = vec![measured];
+        long.extend(numbers);
+        long.extend(region.idle().0);
+        for doorbell in (0..GEOMETRY.threads).map(|thread| region.doorbell(thread)) {
+            short.push(doorbell.sleeping);
+            long.extend(doorbell.ready);
+        }
+        for words in (0..GEOMETRY.workers).map(|worker| region.worker(worker)) {
+            short.extend([words.wake, words.proportional, words.resident]);
+            short.extend([words.last_slot, words.last_peak]);
+            long.extend([words.requests, words.processor, words.last]);
+            long.extend([words.last_processor, words.last_took]);
+        }
+        for words in (0..GEOMETRY.slots).map(|slot| region.slot(slot)) {
+            let room = words.flow_control;
+            short.extend([words.printed, words.ended, words.took, words.share, words.peak]);
+            short.extend([words.processor, words.asked, words.answered, words.thread]);
+            short.extend([room.starved, room.aborted]);
+            long.extend([words.state.0, words.written, words.began, words.queued, words.grant]);
+            long.push(room.consumed);
+        }
+        (short, long)
+    }
+
+    #[test]
+    fn every_word_has_a_place_of_its_own() {
+        let region = region();
+        let (short, long) = words(&region);
+        assert_eq!((short.len(), long.len()), (5 + 4 + 2 + 10 + 33, 2 + CacheNumber::COUNT + 30));
+        for (number, word) in (1..).zip(&short) {
+            word.store(number, Ordering::Relaxed);
+        }
+        for (number, word) in (1000..).zip(&long) {
+            word.store(number, Ordering::Relaxed);
+        }
+        for slot in 0..GEOMETRY.slots {
+            region.write_request(slot, &[0xFF; 4096]);
+            region.write_ring(slot, 0, &[0xFF; 8192]);
+        }
+        let (short, long) = words(&region);
+        assert!((1..).zip(&short).all(|(number, word)| word.load(Ordering::Relaxed) == number));
+        assert!((1000..).zip(&long).all(|(number, word)| word.load(Ordering::Relaxed) == number));
+    }
+
     #[test]
     fn sizes_out_of_bounds_make_no_region() {
         let (_, file) = Region::create(GEOMETRY).unwrap();

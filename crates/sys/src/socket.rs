@@ -51,6 +51,28 @@ pub fn peer_user(socket: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(found.uid)
 }
 
+/// Has the kernel refuse messages with descriptors (`SCM_RIGHTS`) to a Unix socket, or to the
+/// connections of one that listens: their senders get `EPERM`. Closing a descriptor that nobody
+/// asked for may wait as long as its sender likes.
+///
+/// # Errors
+/// The error of `setsockopt(2)`, on kernels before Linux 6.16 always.
+pub fn refuse_descriptors(socket: BorrowedFd<'_>) -> io::Result<()> {
+    const SO_PASSRIGHTS: libc::c_int = 83;
+    let off: libc::c_int = 0;
+    // SAFETY: the option is a live number of the stated size.
+    crate::check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PASSRIGHTS,
+            (&raw const off).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    })?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,6 +87,32 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let told = peer_user(listener.as_fd());
         assert!(told.is_err() || told.is_ok_and(|user| user == u32::MAX));
+    }
+
+    #[test]
+    fn connections_of_a_listener_that_refuses_descriptors_take_bytes_alone() {
+        use crate::seqpacket::SeqPacket;
+        use std::os::fd::OwnedFd;
+        use std::os::unix::net::{UnixListener, UnixStream};
+
+        let name = format!("howdah-descriptors-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let listener = UnixListener::bind(&path).unwrap();
+        if refuse_descriptors(listener.as_fd()).is_err() {
+            std::fs::remove_file(path).unwrap();
+            eprintln!("skipped: before Linux 6.16 every socket takes descriptors");
+            return;
+        }
+        let client = SeqPacket::from(OwnedFd::from(UnixStream::connect(&path).unwrap()));
+        std::fs::remove_file(path).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let refused = client.send(b"laden", &[listener.as_fd()]).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::EPERM));
+        client.send(b"bytes", &[]).unwrap();
+        drop(client);
+        let mut all = String::new();
+        server.read_to_string(&mut all).unwrap();
+        assert_eq!(all, "bytes");
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Responses, and what a worker tells and asks while it writes one.
 
+use std::io::Read;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use howdah_ipc::SlotPhase;
+use howdah_ipc::layout::SlotState;
 use howdah_ipc::worker::ResponseAborted;
 
 use crate::support::driver::deadline;
@@ -47,6 +50,70 @@ fn freed_after() -> Duration {
     assert_eq!(front.slot_status(&mut slot).unwrap().phase, SlotPhase::Done);
     give_back(&front, slot);
     took
+}
+
+#[test]
+fn a_worker_that_waits_for_room_goes_on_when_half_the_ring_is_free() {
+    // As above: the regular check comes a second after the worker began to wait.
+    let end = deadline();
+    while goes_on_after() > Duration::from_millis(900) {
+        assert!(Instant::now() < end, "only the regular check frees it");
+    }
+}
+
+/// Returns how long a worker takes that waits until the front has consumed half of its ring.
+fn goes_on_after() -> Duration {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut slot = submit(&front, SMALL);
+    let job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    let mut writer = job.writer;
+    let took = std::thread::scope(|scope| {
+        let writing = scope.spawn(move || {
+            let began = Instant::now();
+            writer.write(&vec![7; 64 * 1024 + 100]).unwrap();
+            began.elapsed()
+        });
+        wait_until("the ring is full", || {
+            front.slot_status(&mut slot).unwrap();
+            slot.written() == 64 * 1024
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        front.consume(&mut slot, 32 * 1024);
+        writing.join().unwrap()
+    });
+    front.slot_status(&mut slot).unwrap();
+    assert_eq!((slot.consumed(), slot.written()), (32 * 1024, 64 * 1024 + 100));
+    give_back(&front, slot);
+    took
+}
+
+#[test]
+fn what_is_in_the_ring_goes_out_between_two_texts() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut slot = submit(&front, SMALL);
+    let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    // The next bytes continue at the start of the ring.
+    job.writer.write(&vec![0; 65_000]).unwrap();
+    job.writer.flush();
+    front.slot_status(&mut slot).unwrap();
+    front.consume(&mut slot, 65_000);
+    let content: Vec<u8> = (0..2_000_u32).map(|number| number as u8).collect();
+    job.writer.write(&content).unwrap();
+    job.writer.flush();
+    front.slot_status(&mut slot).unwrap();
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    for length in [2_000, 1, 0, usize::MAX] {
+        let sent = front.send(&slot, length, writer.as_fd(), b"before ", b" after").unwrap();
+        let part = &content[..length.min(2_000)];
+        let expected = [b"before ", part, b" after"].concat();
+        assert_eq!(sent, expected.len());
+        let mut received = vec![0; sent];
+        reader.read_exact(&mut received).unwrap();
+        assert!(received == expected, "{length}");
+        assert_eq!(slot.consumed(), 65_000, "sending consumes nothing");
+    }
+    drop(job);
+    give_back(&front, slot);
 }
 
 #[test]
@@ -152,6 +219,90 @@ fn a_response_that_becomes_shorter_is_corrupt() {
     }
     memory.write_all_at(&3333_u64.to_ne_bytes(), place as u64).unwrap();
     drop(job);
+    give_back(&front, slot);
+}
+
+#[test]
+fn a_state_that_no_correct_worker_writes_is_corrupt() {
+    let (front, attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let stop = AtomicBool::new(false);
+    // From the second use on, a slot's generation is not 0.
+    let mut first = submit(&front, SMALL);
+    drop(worker.next(&stop).unwrap());
+    front.slot_status(&mut first).unwrap();
+    give_back(&front, first);
+    let memory = memory_file(&attach);
+    let words = || {
+        let mut bytes = vec![0; 64 * 1024];
+        memory.read_exact_at(&mut bytes, 0).unwrap();
+        let words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
+        words.map(SlotState::unpack).collect::<Vec<_>>()
+    };
+    let mut slot = submit(&front, SMALL);
+    let queued = words();
+    let job = worker.next(&stop).unwrap().unwrap();
+    let taken = words();
+    let states: Vec<(usize, SlotState)> = taken
+        .iter()
+        .enumerate()
+        .filter_map(|(at, state)| Some((at, (*state)?, queued[at]?)))
+        .filter(|(_, now, before)| {
+            (before.phase, now.phase) == (SlotPhase::Queued, SlotPhase::Taken)
+                && before.generation == now.generation
+                && now.generation != 0
+        })
+        .map(|(at, now, _)| (at, now))
+        .collect();
+    let [(place, good)] = states[..] else {
+        panic!("{states:?}");
+    };
+    let waiting = SlotState {
+        phase: SlotPhase::Queued,
+        worker: 0,
+        incarnation: 0,
+        ..good
+    };
+    let rows = [
+        (good, true),
+        (SlotState { generation: good.generation + 1, ..good }, false),
+        (SlotState { generation: good.generation - 1, ..good }, false),
+        (SlotState { phase: SlotPhase::Free, ..good }, false),
+        (SlotState { worker: 1, ..good }, false),
+        (waiting, true),
+        (SlotState { worker: 1, ..waiting }, false),
+        (SlotState { incarnation: 1, ..waiting }, false),
+    ];
+    for (state, is_good) in rows {
+        memory.write_all_at(&state.pack().to_ne_bytes(), place as u64 * 8).unwrap();
+        assert_eq!(front.slot_status(&mut slot).is_ok(), is_good, "{state:?}");
+    }
+    memory.write_all_at(&good.pack().to_ne_bytes(), place as u64 * 8).unwrap();
+    drop(job);
+    front.slot_status(&mut slot).unwrap();
+    give_back(&front, slot);
+}
+
+#[test]
+fn a_response_is_copied_from_any_place_and_its_time_is_told_at_its_end() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut slot = submit(&front, SMALL);
+    let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    job.writer.write(b"abcdefgh").unwrap();
+    job.writer.flush();
+    assert_eq!(front.slot_status(&mut slot).unwrap().took, None, "the script goes on");
+    front.consume(&mut slot, 2);
+    let copied = |offset, room| {
+        let mut bytes = vec![0; room];
+        let length = front.copy(&slot, offset, &mut bytes);
+        String::from_utf8(bytes[..length].to_vec()).unwrap()
+    };
+    let all = [copied(0, 3), copied(1, 3), copied(4, 9), copied(6, 9), copied(7, 9)];
+    assert_eq!(all, ["cde", "def", "gh", "", ""]);
+    std::thread::sleep(Duration::from_millis(2));
+    drop(job);
+    let look = front.slot_status(&mut slot).unwrap();
+    assert!(look.took.is_some_and(|took| took > 1_000_000), "{look:?}");
+    assert!(look.share.is_none_or(|share| share <= 1000), "{look:?}");
     give_back(&front, slot);
 }
 

@@ -28,8 +28,8 @@ pub(crate) trait RequestStream {
         context: &mut Context<'_>,
     ) -> Poll<Result<bool, BodyError>>;
 
-    /// Sends an interim response (RFC 9110 §15.2), where the protocol has them. A failure is not
-    /// reported: the response itself notices a client that is gone.
+    /// Sends an interim response (RFC 9110 §15.2), where the protocol has them. After a failure the
+    /// client is gone, as [`poll_broken`](RequestStream::poll_broken) tells.
     fn send_interim<'s>(
         &'s mut self,
         head: &'s ResponseHead,

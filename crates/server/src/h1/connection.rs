@@ -281,12 +281,13 @@ impl<T: Transport> H1Connection<T> {
             expects_continue: parsed.expect_continue,
             is_waiting: false,
             interim: Vec::new(),
+            is_cut: false,
         };
         let (request, scratch) = (&mut work.request, &mut work.scratch);
         let mut context =
             RequestContext::new(&thread, &peer, arrival, request, &mut stream, scratch);
         let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
-        let Some(mut response) = response else {
+        let Some(mut response) = response.filter(|_| stream.may_respond()) else {
             return After::Close;
         };
         let length = response.length();

@@ -48,6 +48,8 @@ pub(super) struct H1RequestBody<'c, T> {
     pub(super) is_waiting: bool,
     /// Bytes of an interim response that were not sent yet.
     pub(super) interim: Vec<u8>,
+    /// An interim response could not be sent: no byte may follow.
+    pub(super) is_cut: bool,
 }
 
 impl<T: Transport> H1RequestBody<'_, T> {
@@ -119,7 +121,7 @@ impl<T: Transport> RequestStream for H1RequestBody<'_, T> {
         head: &'s ResponseHead,
     ) -> Pin<Box<dyn Future<Output = ()> + 's>> {
         Box::pin(async move {
-            if self.version != Version::Http10 {
+            if self.version != Version::Http10 && !self.is_cut {
                 // An interim head has no fields of the connection.
                 let hop = HopFields {
                     version: self.version,
@@ -128,29 +130,39 @@ impl<T: Transport> RequestStream for H1RequestBody<'_, T> {
                     alternative: None,
                 };
                 encode_head(&mut self.interim, head, Framing::None, &hop);
+                // Whether it was cut is told by `poll_closed` and `poll_broken`.
                 let _ = std::future::poll_fn(|context| self.poll_interim(context)).await;
             }
         })
     }
 
     fn poll_closed(&self, context: &mut Context<'_>) -> bool {
-        self.wire.poll_closed(context)
+        self.is_cut || self.wire.poll_closed(context)
     }
 
     fn poll_broken(&self, context: &mut Context<'_>) -> bool {
-        self.wire.poll_broken(context)
+        self.is_cut || self.wire.poll_broken(context)
     }
 }
 
 impl<T: Transport> H1RequestBody<'_, T> {
+    /// Whether the final response may follow. Behind a part of an interim response its head would
+    /// be taken for fields of that one.
+    pub(super) fn may_respond(&self) -> bool {
+        !self.is_cut && self.interim.is_empty()
+    }
+
     /// Sends what is left of the interim responses.
     fn poll_interim(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        if self.is_cut {
+            return Poll::Ready(Err(BodyError::Closed));
+        }
         while !self.interim.is_empty() {
             let nothing = crate::net::Piece::Memory(b"");
             match ready!(self.wire.poll_send(&self.interim, nothing, b"", context)) {
                 Ok(count) => drop(self.interim.drain(..count)),
                 Err(_) => {
-                    self.interim.clear();
+                    self.is_cut = true;
                     return Poll::Ready(Err(BodyError::Closed));
                 }
             }

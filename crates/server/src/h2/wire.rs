@@ -39,6 +39,8 @@ pub(super) struct Wire<T> {
     excess: Option<Excess>,
     /// The client took nothing for too long.
     has_timed_out: bool,
+    /// Our side is about to end: the wire bounds by itself how long the client may take.
+    is_ending: bool,
     /// Bytes that may still be read and discarded; `None` until our side has ended.
     lingering: Option<usize>,
 }
@@ -60,6 +62,7 @@ impl<T: Transport> Wire<T> {
             started: Instant::now(),
             excess: None,
             has_timed_out: false,
+            is_ending: false,
             lingering: None,
         }
     }
@@ -99,9 +102,10 @@ impl<T: Transport> Wire<T> {
         self.taken == self.output.len()
     }
 
-    /// Whether our side has ended, and the client's is waited for. The wire bounds that by itself.
+    /// Whether our side ends or has ended, and the client is waited for. The wire bounds that by
+    /// itself.
     pub(super) fn lingers(&self) -> bool {
-        self.lingering.is_some()
+        self.is_ending
     }
 
     /// Writes the output that waits.
@@ -190,9 +194,7 @@ impl<T: Transport> Wire<T> {
     fn poll_close(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
         if self.lingering.is_none() {
             ready!(self.poll_drain(context))?;
-            if ready!(self.timed.transport.poll_shutdown(context)).is_err() {
-                return Poll::Ready(Err(ConnectionError::Broken));
-            }
+            ready!(self.timed.poll_shutdown(&mut self.is_ending, context))?;
             self.timed.watch.arm(Instant::now(), LINGER);
         }
         let left = self.lingering.get_or_insert(LINGER_BYTES);

@@ -246,10 +246,30 @@ impl<T: Transport> Timed<T> {
         closed.await;
     }
 
+    /// Ends our side, with what was taken and waits in the transport. `send_timeout` runs from the
+    /// first call on, which sets `has_begun`.
+    ///
+    /// # Errors
+    /// [`ConnectionError`], where the client took too long or the connection broke.
+    pub(crate) fn poll_shutdown(
+        &mut self,
+        has_begun: &mut bool,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), ConnectionError>> {
+        if !std::mem::replace(has_begun, true) {
+            self.watch.arm(Instant::now(), self.patience.silence);
+        }
+        match self.transport.poll_shutdown(context) {
+            Poll::Pending if self.watch.is_expired() => Poll::Ready(Err(ConnectionError::TimedOut)),
+            other => other.map_err(|_| ConnectionError::Broken),
+        }
+    }
+
     /// Reads and discards further bytes of the client. Without this, closing the connection could
     /// destroy the response that is still in transit (RFC 9112 §9.6).
     pub(crate) async fn linger(&mut self) {
-        if poll_fn(|context| self.transport.poll_shutdown(context)).await.is_err() {
+        let mut has_begun = false;
+        if poll_fn(|context| self.poll_shutdown(&mut has_begun, context)).await.is_err() {
             return;
         }
         let mut input = Buffer::default();

@@ -115,15 +115,12 @@ impl Supervisor {
         cause: ChangeCause,
         spares: HashMap<String, SpareZygote>,
     ) -> Result<(), CommandError> {
-        let mut generation_plan = match &self.current {
+        let former = self.roll_back_to.take_if(|_| cause == ChangeCause::RollBack);
+        let mut generation_plan = match (&self.current, former) {
             // The configuration file is not read again, because no reload was requested.
-            Some(current) if cause.keeps_plan() => current.clone(),
-            _ if let Some(former) =
-                self.roll_back_to.take_if(|_| cause == ChangeCause::RollBack) =>
-            {
-                former
-            }
-            Some(current) if cause == ChangeCause::NewRelease => {
+            (Some(current), _) if cause.keeps_plan() => current.clone(),
+            (_, Some(former)) => former,
+            (Some(current), None) if cause == ChangeCause::NewRelease => {
                 let config = Config::clone(&current.config);
                 let former = current.files();
                 let unusable_files = UnusableFiles::KeepFormer(&former);

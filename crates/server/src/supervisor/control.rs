@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use howdah_http::Status;
 use howdah_sys::credentials::{group_number, own_user};
 use howdah_sys::process;
-use howdah_sys::socket::peer_user;
+use howdah_sys::socket::{peer_user, refuse_descriptors};
 
 /// Maximum number of clients at a time. Further clients wait in the listen queue.
 const MOST_CLIENTS: usize = 32;
@@ -127,6 +127,8 @@ impl ControlSocket {
     /// The socket cannot be set to non-blocking.
     pub(super) fn of(path: PathBuf, listener: UnixListener) -> io::Result<ControlSocket> {
         listener.set_nonblocking(true)?;
+        // Older kernels cannot.
+        let _ = refuse_descriptors(listener.as_fd());
         Ok(ControlSocket {
             path,
             listener,

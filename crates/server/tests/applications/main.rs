@@ -3,6 +3,7 @@
 //! ```text
 //! wordpress_mariadb   Debian's WordPress on a MariaDB of the test's own
 //! wordpress_sqlite    the WordPress of npm's @wp-playground/wordpress-builds on SQLite
+//! wordpress_https     the same over https, with HTTP/1.1 and HTTP/2
 //! dokuwiki            Debian's DokuWiki
 //! symfony             a front controller on Debian's Symfony components
 //! beside_apache       more of Debian's applications beside Apache; a target of its own
@@ -31,5 +32,6 @@ mod server;
 mod support;
 mod symfony;
 mod wordpress;
+mod wordpress_https;
 mod wordpress_mariadb;
 mod wordpress_sqlite;

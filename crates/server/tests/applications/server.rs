@@ -27,7 +27,16 @@ impl Server {
     /// Starts `howdah serve --config` with `sites` as the configuration, and what a test needs
     /// above it.
     pub(crate) fn start(folder: &Folder, sites: &str) -> Server {
-        write_configuration(folder.path(), sites);
+        Server::listening(folder, "\"127.0.0.1:0\"", sites)
+    }
+
+    /// As [`Server::start`], on a port for https alone.
+    pub(crate) fn start_encrypted(folder: &Folder, sites: &str) -> Server {
+        Server::listening(folder, "{ address = \"127.0.0.1:0\", tls = true }", sites)
+    }
+
+    fn listening(folder: &Folder, listen: &str, sites: &str) -> Server {
+        write_configuration(folder.path(), listen, sites);
         let setup = Setup::config(&folder.path().join(CONFIGURATION)).program(&program(folder));
         Server {
             program: Program::Howdah(setup.start()),
@@ -61,7 +70,7 @@ impl Server {
     /// Writes a new configuration and has the server reload it. Says nothing about when that is
     /// done.
     pub(crate) fn reload(&self, sites: &str) {
-        write_configuration(&self.folder, sites);
+        write_configuration(&self.folder, "\"127.0.0.1:0\"", sites);
         if let Program::Howdah(process) = &self.program {
             process.signal(signal::SIGHUP);
         }
@@ -114,9 +123,9 @@ const ERROR_LOG: &str = "error.log";
 const ACCESS_LOG: &str = "access.log";
 
 /// `@folder@` in `sites` is the test's folder.
-fn write_configuration(folder: &Path, sites: &str) {
+fn write_configuration(folder: &Path, listen: &str, sites: &str) {
     let text = format!(
-        "listen = [\"127.0.0.1:0\"]\ncontrol = \"@folder@/howdah.sock\"\n\n\
+        "listen = [{listen}]\ncontrol = \"@folder@/howdah.sock\"\n\n\
          [log]\naccess = \"@folder@/{ACCESS_LOG}\"\nerror = \"@folder@/{ERROR_LOG}\"\n{sites}"
     );
     let text = text.replace("@folder@", folder.to_str().unwrap());

@@ -2,7 +2,7 @@
 //! WordPress than Debian's.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::assets;
 use crate::browser::Browser;
@@ -28,21 +28,17 @@ const MEMBERS: [&str; 3] = [
 ];
 
 /// No mail is sent.
-const MAIL: &str = "admin_ini = { sendmail_path = \"/bin/true\" }\n";
+pub(crate) const MAIL: &str = "admin_ini = { sendmail_path = \"/bin/true\" }\n";
 
 #[test]
 fn wordpress_on_sqlite() {
     if !installed("wordpress_on_sqlite", &[]) {
         return;
     }
-    let built = match BUILDS.fetched(&MEMBERS, arrange) {
-        Ok(built) => built,
-        Err(why) => return skip("wordpress_on_sqlite", &why),
-    };
     let folder = Folder::new();
-    let site = folder.path().join("site");
-    copy(&built, &site);
-    fs::write(site.join("wp-config.php"), format!("<?php{CONFIGURATION}")).unwrap();
+    let Some(site) = site("wordpress_on_sqlite", &folder) else {
+        return;
+    };
     give_to_php(&site.join("wp-content"));
     let server = Server::start(&folder, &(configuration("WordPress", "@folder@/site") + MAIL));
 
@@ -64,6 +60,16 @@ fn wordpress_on_sqlite() {
     // The plugin makes a folder that only PHP's user may enter. Then the front cannot know the
     // rules in it, and refuses all of it.
     server.stop_knowing(&["wp-content/database/.htaccess: it cannot be read"]);
+}
+
+/// Copies WordPress with its configuration to `site` in the folder; `None`, and a message that
+/// `test` is skipped, where the package cannot be had.
+pub(crate) fn site(test: &str, folder: &Folder) -> Option<PathBuf> {
+    let built = BUILDS.fetched(&MEMBERS, arrange).map_err(|why| skip(test, &why)).ok()?;
+    let site = folder.path().join("site");
+    copy(&built, &site);
+    fs::write(site.join("wp-config.php"), format!("<?php{CONFIGURATION}")).unwrap();
+    Some(site)
 }
 
 fn arrange(package: &Path, into: &Path) {

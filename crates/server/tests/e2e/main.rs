@@ -12,6 +12,7 @@ mod apache;
 mod backups;
 mod bad_input;
 mod behind_proxy;
+mod broken_off;
 mod browser;
 mod certificates;
 mod chaos;

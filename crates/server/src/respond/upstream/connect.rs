@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use howdah_config::{SiteSettings, Upstream};
+use howdah_sys::socket::refuse_descriptors;
 use rustls::ClientConfig;
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::{TcpStream, UnixSocket, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -80,7 +81,13 @@ async fn open(
     names: &UpstreamNames,
 ) -> Result<Box<dyn Duplex>, UpstreamFailure> {
     if let Some(socket) = &upstream.socket {
-        let stream = UnixStream::connect(socket).await.map_err(UpstreamFailure::Unreachable)?;
+        let connect = async {
+            let unconnected = UnixSocket::new_stream()?;
+            // Older kernels cannot.
+            let _ = refuse_descriptors(unconnected.as_fd());
+            unconnected.connect(socket).await
+        };
+        let stream = connect.await.map_err(UpstreamFailure::Unreachable)?;
         return encrypt(site, upstream, tls, stream).await;
     }
     let stream = tcp(site, upstream, names).await.map_err(UpstreamFailure::Unreachable)?;

@@ -2,6 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, lchown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use howdah_config::ListenerSettings;
 use howdah_sys::credentials::{Identity, group_number};
 use howdah_sys::process;
+use howdah_sys::socket::refuse_descriptors;
 
 /// Listens at `path`, at first for this process's user alone. Replaces a socket that no process
 /// listens on, as a server leaves it that was killed.
@@ -32,6 +34,8 @@ pub(super) fn bind(path: &Path) -> Result<UnixListener, String> {
     process::set_umask(former);
     let listener = bound.map_err(|error| refusal(path, &error))?;
     listener.set_nonblocking(true).map_err(|error| refusal(path, &error))?;
+    // Older kernels cannot.
+    let _ = refuse_descriptors(listener.as_fd());
     Ok(listener)
 }
 

@@ -90,11 +90,14 @@ fn a_program_that_outlives_its_worker_still_has_a_log() {
         "workers = 1\nmax_requests = 1",
     );
     let worker = site.get(&site.awaiting("/start.php")).text().to_owned();
-    let is_gone = || {
-        let workers = site.server.workers();
-        workers.len() == 1 && workers[0].number().to_string() != worker
-    };
-    wait_until("another worker is there", is_gone);
+    // The program is a child of the zygote from then on, as workers are.
+    wait_until("the worker has ended", || {
+        !site
+            .server
+            .workers()
+            .iter()
+            .any(|process| process.number().to_string() == worker)
+    });
     site.allow("go");
     wait_until("the line is there", || texts(&site, &worker).concat().ends_with("late"));
     // Without an end it stays one line until there is a line feed, or for a few seconds.

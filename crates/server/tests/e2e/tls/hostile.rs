@@ -348,3 +348,36 @@ fn a_wait_in_the_handshake_is_no_wait_for_others() {
     slow.read_exact(&mut first).unwrap();
     assert_eq!((first[0], first[5]), (HANDSHAKE, 2), "the server's first message");
 }
+
+/// The last bytes of a response wait in the server, the socket is full, and the rest of the request
+/// is still to come.
+#[test]
+fn clients_that_do_not_read_the_end_of_a_response_are_given_up() {
+    let authority = Authority::new();
+    let folder = client::files(&[("a", &authority.certify(&["a.example"]))]);
+    let config = format!(
+        "{LISTEN}control = \"control\"\n[limits]\nsend_timeout = \"1s\"\n[http3]\n\
+         enabled = false\n[[site]]\nhosts = [\"a.example\"]\nroot = \"public\"\nphp = false\n\
+         tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\" }}\n",
+        folder.path().display()
+    );
+    let site = Site::configured(&[], &config);
+    site.file("big.bin", vec![b'x'; 5 << 20]);
+    let mut trusting = authority.client(Trust::Tls13);
+    // The system chooses how much a socket takes. The server takes 64 KiB at once.
+    let held = (8..80).map(|many: usize| {
+        let mut wire = trusting.connect(site.server.addresses()[1], "a.example");
+        let range = format!("bytes=0-{}", many * 65_536 - 4096);
+        let fields = [
+            ("Host", "a.example"),
+            ("Range", &range),
+            ("Content-Length", "1"),
+            ("Expect", "100-continue"),
+        ];
+        wire.request("GET", "/big.bin", &fields, b"");
+        wire
+    });
+    let held: Vec<Wire> = held.collect();
+    wait_until("the connections are closed", || site.connections() == 0);
+    drop(held);
+}

@@ -1,15 +1,18 @@
 //! The status page beside the one of a php-fpm of Debian.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::site::{Options, Site};
 use crate::support::{Folder, has_php, is_root, wait_until};
 
+/// Time after which php-fpm is asked again.
+const ANSWER: Duration = Duration::from_secs(30);
 const PROGRAM: &str = "/usr/sbin/php-fpm8.2";
 
 /// A php-fpm with two workers that runs until the test ends.
@@ -26,7 +29,7 @@ impl Drop for PhpFpm {
 }
 
 impl PhpFpm {
-    /// `None` where it is not installed.
+    /// `None` where it is not installed, and where it does not start.
     fn start() -> Option<PhpFpm> {
         if !Path::new(PROGRAM).exists() {
             eprintln!("skipped: no {PROGRAM}; scripts/install-packages.sh test installs it");
@@ -49,18 +52,41 @@ impl PhpFpm {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let php_fpm = PhpFpm { child, folder };
-        wait_until("php-fpm listens", || UnixStream::connect(php_fpm.socket()).is_ok());
-        Some(php_fpm)
+        let mut php_fpm = PhpFpm { child, folder };
+        let mut has_ended = false;
+        wait_until("php-fpm has both workers", || {
+            has_ended = php_fpm.child.try_wait().unwrap().is_some();
+            let page = php_fpm.try_ask("/fpm-status", "full").unwrap_or_default();
+            has_ended || page.matches("\npid:").count() == 2
+        });
+        if has_ended {
+            let log = std::fs::read_to_string(php_fpm.folder.path().join("log"));
+            eprintln!("skipped: php-fpm does not start: {}", log.unwrap_or_default());
+        }
+        (!has_ended).then_some(php_fpm)
     }
 
     fn socket(&self) -> std::path::PathBuf {
         self.folder.path().join("socket")
     }
 
-    /// Asks as a web server does. Returns the response's fields and its content.
+    /// Returns the fields and the content of a response.
     fn ask(&self, path: &str, query: &str) -> (String, String) {
-        let mut socket = UnixStream::connect(self.socket()).unwrap();
+        let mut answer = None;
+        wait_until("php-fpm answers", || {
+            let text = self.try_ask(path, query).unwrap_or_default();
+            answer = text
+                .split_once("\r\n\r\n")
+                .map(|(head, content)| (head.to_owned(), content.to_owned()));
+            answer.is_some()
+        });
+        answer.unwrap()
+    }
+
+    /// Asks as a web server does.
+    fn try_ask(&self, path: &str, query: &str) -> io::Result<String> {
+        let mut socket = UnixStream::connect(self.socket())?;
+        socket.set_read_timeout(Some(ANSWER))?;
         let variables = [
             ("REQUEST_METHOD", "GET"),
             ("SCRIPT_NAME", path),
@@ -77,11 +103,11 @@ impl PhpFpm {
         for (kind, content) in [(1, &[0, 1, 0, 0, 0, 0, 0, 0][..]), (4, &pairs), (4, &[]), (5, &[])]
         {
             let length = (content.len() as u16).to_be_bytes();
-            socket.write_all(&[1, kind, 0, 1, length[0], length[1], 0, 0]).unwrap();
-            socket.write_all(content).unwrap();
+            socket.write_all(&[1, kind, 0, 1, length[0], length[1], 0, 0])?;
+            socket.write_all(content)?;
         }
         let mut bytes = Vec::new();
-        socket.read_to_end(&mut bytes).unwrap();
+        socket.read_to_end(&mut bytes)?;
         let (mut rest, mut output) = (bytes.as_slice(), Vec::new());
         while let [1, kind, _, _, high, low, padding, _, more @ ..] = rest {
             let (content, more) = more.split_at(usize::from(u16::from_be_bytes([*high, *low])));
@@ -90,9 +116,7 @@ impl PhpFpm {
             }
             rest = &more[usize::from(*padding)..];
         }
-        let text = String::from_utf8(output).unwrap();
-        let (head, content) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{text}"));
-        (head.to_owned(), content.to_owned())
+        String::from_utf8(output).map_err(io::Error::other)
     }
 }
 
@@ -163,6 +187,9 @@ fn every_format_has_the_form_of_php_fpms_own_page() {
     };
     let site = Site::with(&[], &options);
     wait_until("both workers are there", || site.server.workers().len() == 2);
+    wait_until("the pool knows both workers", || {
+        site.get("/fpm-status?full").text().matches("\npid:").count() == 2
+    });
     for query in
         ["", "full", "json", "json&full", "html", "html&full", "xml", "xml&full", "openmetrics"]
     {
