@@ -97,6 +97,11 @@ impl Slot {
         self.index.into()
     }
 
+    /// Number of this use of the slot. The next request in it has another one.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
     /// Notes that the request has waited for the slot since `time`, in nanoseconds of
     /// [`usage::monotonic`]. Call it before the request is queued.
     pub fn waits_since(&self, time: u64) {
@@ -326,8 +331,10 @@ impl Front {
             slot.queued.set(usage::monotonic());
         }
         words.queued.store(slot.queued.get(), Ordering::Relaxed);
-        words.state.submit(slot.generation);
+        // Before the state: the queue may still hold the slot for a request that was cancelled, and
+        // lead a worker here at once. Its death must find the request.
         let mut state = self.state();
+        words.state.submit(slot.generation);
         let entry = &mut state.slots[slot.index()];
         entry.thread = thread;
         entry.submitted = true;

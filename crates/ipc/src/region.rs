@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use howdah_sys::memory::{self, Mapping};
 
 use crate::doorbell::Doorbell;
-use crate::figures::CacheNumber;
+use crate::figures::{CacheNumber, SUMMARY_BYTES};
 use crate::flow_control::FlowControl;
 use crate::idle_set::IdleSet;
 use crate::layout::{Geometry, Layout, slot_line, thread_line, worker_line};
@@ -139,45 +139,65 @@ impl Region {
 
     /// Copies `bytes` to the start of a slot's request area. The caller has checked that they fit.
     pub(crate) fn write_request(&self, slot: usize, bytes: &[u8]) {
-        assert!(slot < self.geometry.slots && bytes.len() <= self.geometry.request_bytes);
-        // SAFETY: the area lies inside the mapping (asserted), and `bytes` is memory of our own,
-        // not part of it.
-        unsafe {
-            self.at(self.layout.request(slot))
-                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
-        };
+        self.write_area(slot, 0, bytes);
     }
 
     /// Copies the start of a slot's request area into `into`.
     pub(crate) fn read_request(&self, slot: usize, into: &mut [u8]) {
-        assert!(slot < self.geometry.slots && into.len() <= self.geometry.request_bytes);
-        // SAFETY: as in `write_request`; a concurrent write by a broken peer yields wrong bytes,
-        // which the decoder checks.
-        unsafe {
-            self.at(self.layout.request(slot))
-                .copy_to_nonoverlapping(into.as_mut_ptr(), into.len())
-        };
+        self.read_area(slot, 0, into);
     }
 
-    /// Copies a text to the start of a slot's request area, behind its length. The caller has
-    /// checked that it fits.
+    /// Copies a text, behind its length, to the part of a slot's request area that no
+    /// [`RequestSummary`](crate::RequestSummary) is read from. The caller has checked that it fits.
     pub(crate) fn write_text(&self, slot: usize, text: &[u8]) {
         let length = u32::try_from(text.len()).expect("a request area is smaller");
-        self.write_request(slot, &[&length.to_ne_bytes(), text].concat());
+        self.write_area(slot, self.text_at(), &[&length.to_ne_bytes(), text].concat());
     }
 
     /// Copies the text out that [`Region::write_text`] has written. `None` if it has more than
     /// `most` bytes.
     pub(crate) fn read_text(&self, slot: usize, most: usize) -> Option<Vec<u8>> {
         let mut start = [0; TEXT_START];
-        self.read_request(slot, &mut start);
+        self.read_area(slot, self.text_at(), &mut start);
         let length = u32::from_ne_bytes(start) as usize;
-        if length > most.min(self.geometry.request_bytes - TEXT_START) {
+        if length > most.min(self.longest_text()) {
             return None;
         }
         let mut text = vec![0; TEXT_START + length];
-        self.read_request(slot, &mut text);
+        self.read_area(slot, self.text_at(), &mut text);
         Some(text.split_off(TEXT_START))
+    }
+
+    /// The most bytes of a text.
+    pub(crate) fn longest_text(&self) -> usize {
+        self.geometry.request_bytes - self.text_at() - TEXT_START
+    }
+
+    /// The position of texts in a request area.
+    fn text_at(&self) -> usize {
+        SUMMARY_BYTES.min(self.geometry.request_bytes / 2)
+    }
+
+    fn write_area(&self, slot: usize, at: usize, bytes: &[u8]) {
+        let room = self.geometry.request_bytes - at;
+        assert!(slot < self.geometry.slots && bytes.len() <= room);
+        // SAFETY: this part of the area lies inside the mapping (asserted), and `bytes` is memory
+        // of our own, not part of it.
+        unsafe {
+            self.at(self.layout.request(slot) + at)
+                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+        };
+    }
+
+    fn read_area(&self, slot: usize, at: usize, into: &mut [u8]) {
+        let room = self.geometry.request_bytes - at;
+        assert!(slot < self.geometry.slots && into.len() <= room);
+        // SAFETY: as in `write_area`; a concurrent write by a broken peer yields wrong bytes, which
+        // the decoder checks.
+        unsafe {
+            self.at(self.layout.request(slot) + at)
+                .copy_to_nonoverlapping(into.as_mut_ptr(), into.len())
+        };
     }
 
     /// Copies `bytes` into a slot's ring. `position` counts bytes from the start of the response.
@@ -257,7 +277,7 @@ impl Region {
 }
 
 /// Bytes before a text in a request area: its length.
-pub(crate) const TEXT_START: usize = 4;
+const TEXT_START: usize = 4;
 
 fn check_sizes(geometry: &Geometry) -> io::Result<()> {
     if geometry.is_valid() {

@@ -15,7 +15,7 @@ use howdah_ipc::figures::RequestFigures;
 use howdah_ipc::response::{self, DecodedHead, HeadKind};
 use howdah_ipc::{Corrupt, SlotPhase};
 
-use self::questions::AskedQuestion;
+pub(crate) use self::questions::AskedQuestion;
 pub use self::questions::{AnswerFuture, Answers, Asker};
 use crate::deadlines::Overdue;
 use crate::waiters::Waiters;
@@ -139,7 +139,15 @@ impl Exchange {
     /// # Errors
     /// The rest of the response will not arrive.
     pub fn poll_progress(&mut self, context: &mut Context<'_>) -> Result<Progress, ExchangeError> {
-        let progress = self.look(context);
+        self.poll_stage(Stage::Content, context)
+    }
+
+    fn poll_stage(
+        &mut self,
+        stage: Stage,
+        context: &mut Context<'_>,
+    ) -> Result<Progress, ExchangeError> {
+        let progress = self.look(stage, context);
         if let Err(failure) = progress
             && !std::mem::replace(&mut self.is_failed, true)
         {
@@ -157,7 +165,7 @@ impl Exchange {
         self.lease.as_ref().and_then(|lease| lease.figures)
     }
 
-    fn look(&mut self, context: &mut Context<'_>) -> Result<Progress, ExchangeError> {
+    fn look(&mut self, stage: Stage, context: &mut Context<'_>) -> Result<Progress, ExchangeError> {
         if self.cancelled {
             return Err(ExchangeError::NotBegun);
         }
@@ -177,8 +185,16 @@ impl Exchange {
             zygote.note_service(took, look.share);
             self.waiters.count_figures(lease);
         }
+        let available = (lease.slot().written() - lease.slot().consumed()) as usize;
         if !look.ended {
-            if let Some(status) = zygote.lost(lease.index()) {
+            let lost = zygote.lost(lease.index());
+            if stage == Stage::Content
+                && available > 0
+                && (lost.is_some() || zygote.is_dead() && look.phase != SlotPhase::Queued)
+            {
+                return Ok(Progress { available, complete: false, full: true });
+            }
+            if let Some(status) = lost {
                 return Err(ExchangeError::WorkerDied(status));
             }
             if zygote.is_dead() {
@@ -214,8 +230,6 @@ impl Exchange {
                 _ => {}
             }
         }
-        let slot = lease.slot();
-        let available = (slot.written() - slot.consumed()) as usize;
         let full = available * 2 > zygote.front.geometry().ring_bytes;
         Ok(Progress { available, complete: self.complete, full })
     }
@@ -279,7 +293,7 @@ impl Exchange {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<(HeadKind, usize), ExchangeError>> {
-        let news = match self.poll_progress(context) {
+        let news = match self.poll_stage(Stage::Head, context) {
             Ok(news) => news,
             Err(failure) => return Poll::Ready(Err(failure)),
         };
@@ -302,6 +316,15 @@ impl Exchange {
     }
 }
 
+/// What a reader of the response waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Nothing of the response is known: a worker's death is told at once, and can be answered.
+    Head,
+    /// The reader gets what came before a worker's death, and is told afterwards.
+    Content,
+}
+
 impl Drop for Exchange {
     fn drop(&mut self) {
         if let Some(report) = self.report.take() {
@@ -311,7 +334,7 @@ impl Drop for Exchange {
             if self.cancelled {
                 self.waiters.leave_cancelled(lease);
             } else if self.complete {
-                self.waiters.leave_running(lease);
+                self.waiters.leave_running(lease, std::mem::take(&mut self.asked));
             } else {
                 self.waiters.leave(lease, self.kill);
             }

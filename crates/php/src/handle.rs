@@ -108,6 +108,11 @@ impl PoolHandle {
                 }
             };
             let Some(waiters) = self.waiters_of(&lease.zygote) else {
+                drop(lease);
+                if self.lacks_table() {
+                    asked.get_or_insert_with(Instant::now);
+                    tokio::time::sleep(LACKING).await;
+                }
                 continue;
             };
             if let Some(asked) = asked {
@@ -152,7 +157,12 @@ impl PoolHandle {
     /// sleeps, and [`PoolHandle::woke`] after.
     pub fn before_sleep(&self) {
         self.each_table(|waiters| {
-            if waiters.open.get() > 0 && !waiters.zygote.front.try_sleep(self.thread) {
+            // A slot that has changed need not wake an exchange: then the thread sleeps all the
+            // same, and must not do so without being heard.
+            for _ in 0..LOOKS {
+                if waiters.open.get() == 0 || waiters.zygote.front.try_sleep(self.thread) {
+                    break;
+                }
                 waiters.drain();
             }
         });
@@ -225,9 +235,12 @@ impl PoolHandle {
             let (version, zygote) = self.pool.zygote();
             let (limits, counters) = (*self.pool.limits(), self.counters.clone());
             let answers = self.answers.get().cloned();
-            let waiters = zygote.and_then(|zygote| {
-                Waiters::open(zygote, self.thread, limits, counters, answers).ok()
-            });
+            let opened =
+                zygote.map(|zygote| Waiters::open(zygote, self.thread, limits, counters, answers));
+            // Without a descriptor for it, the table is opened at the next call.
+            let Ok(waiters) = opened.transpose() else {
+                return None;
+            };
             self.version.set(version);
             let before = std::mem::replace(&mut *self.waiters.borrow_mut(), waiters);
             self.former.borrow_mut().extend(before.filter(|waiters| waiters.open.get() > 0));
@@ -235,10 +248,21 @@ impl PoolHandle {
         self.waiters.borrow().clone().filter(|waiters| !waiters.zygote.is_dead())
     }
 
+    /// Returns whether the table of the present zygote could not be opened.
+    fn lacks_table(&self) -> bool {
+        self.present().is_none() && self.pool.version() != self.version.get()
+    }
+
     fn waiters_of(&self, zygote: &Arc<Zygote>) -> Option<Rc<Waiters>> {
         self.present().filter(|waiters| Arc::ptr_eq(&waiters.zygote, zygote))
     }
 }
+
+/// Looks at the slots before a thread sleeps. More are needed only where workers mark their slots
+/// without end; such a pool is looked at when it is swept.
+const LOOKS: usize = 8;
+/// The time until a thread that could not open a table, for lack of descriptors, tries it again.
+const LACKING: Duration = Duration::from_millis(20);
 
 /// A request's body.
 #[derive(Debug, Clone, Copy)]

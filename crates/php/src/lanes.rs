@@ -63,7 +63,8 @@ struct LaneState<T> {
     /// Requests that were handed over.
     running: usize,
     waiting: usize,
-    clients: HashMap<u128, VecDeque<T>>,
+    /// Each request with the time since which it waits, if it waits once more.
+    clients: HashMap<u128, VecDeque<(Option<Instant>, T)>>,
     /// The clients with requests that wait, the next one first.
     order: VecDeque<u128>,
 }
@@ -189,7 +190,7 @@ impl<T> PoolLanes<T> {
     pub(crate) fn retain(&mut self, is_wanted: impl Fn(&T) -> bool) {
         for lane in &mut self.lanes {
             lane.clients.retain(|_, requests| {
-                requests.retain(&is_wanted);
+                requests.retain(|(_, request)| is_wanted(request));
                 !requests.is_empty()
             });
             let clients = &lane.clients;
@@ -228,10 +229,13 @@ impl<T> LaneState<T> {
         if requests.is_empty() {
             self.order.push_back(place.client);
         }
-        match place.since {
-            None => requests.push_back(request),
-            Some(_) => requests.push_front(request),
-        }
+        // Those that wait once more come first, in the order in which they came.
+        let before = |known: Option<Instant>| known.is_some_and(|known| Some(known) <= place.since);
+        let at = match place.since {
+            None => requests.len(),
+            Some(_) => requests.iter().take_while(|(known, _)| before(*known)).count(),
+        };
+        requests.insert(at, (place.since, request));
         self.waiting += 1;
     }
 
@@ -239,7 +243,7 @@ impl<T> LaneState<T> {
     fn pop(&mut self) -> Option<T> {
         let client = self.order.pop_front()?;
         let requests = self.clients.get_mut(&client)?;
-        let request = requests.pop_front()?;
+        let (_, request) = requests.pop_front()?;
         if requests.is_empty() {
             self.clients.remove(&client);
         } else {
@@ -253,7 +257,7 @@ impl<T> LaneState<T> {
     fn take_newest(&mut self, client: u128) -> Option<T> {
         let requests = self.clients.get_mut(&client).filter(|requests| requests.len() > 1)?;
         self.waiting -= 1;
-        requests.pop_back()
+        requests.pop_back().map(|(_, request)| request)
     }
 
     fn places_of(&self, client: u128) -> usize {
@@ -317,6 +321,17 @@ mod tests {
         assert_eq!(lanes.push(again(2), 22, false), Ok(None));
         assert_eq!(lanes.push(again(3), 30, false), Ok(None));
         assert_eq!(drain(&mut lanes), [10, 22, 30, 11, 20, 21]);
+    }
+
+    #[test]
+    fn requests_of_a_client_that_wait_once_more_keep_their_order() {
+        let mut lanes = lanes(&[]);
+        let began = Instant::now();
+        for request in 1..4 {
+            let since = Some(began + Duration::from_secs(u64::from(request)));
+            assert_eq!(lanes.push(QueuePlace { since, ..at(0, 2) }, request, false), Ok(None));
+        }
+        assert_eq!(drain(&mut lanes), [1, 2, 3]);
     }
 
     #[test]

@@ -180,6 +180,8 @@ impl Pool {
         let limits = (&self.limits, &self.lanes[..]);
         let (control, end) = ControlSocket::of(control);
         let zygote = Zygote::attach(control, limits, self.threads, self.memory.clone())?;
+        // Before the zygote is taken: where this fails, nobody would listen to it.
+        let mut messages = Messages::of(zygote.control(), end)?;
         let previous = {
             let mut present = self.lock();
             // Under the lock, so that a version always means the same zygote.
@@ -191,7 +193,6 @@ impl Pool {
         if let Some(previous) = previous {
             previous.replace();
         }
-        let mut messages = Messages::of(zygote.control(), end)?;
         let mut started = 0;
         loop {
             let message = tokio::select! {

@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::counters::{PoolCounter, PoolCounters};
 use crate::deadlines::{Deadlines, Overdue};
+use crate::exchange::AskedQuestion;
 use crate::pool::PoolLimits;
 use crate::zygote::{Lease, Zygote};
 use crate::{Answers, Asker, ExchangeError, KILL_SIGNAL, SOFT_TIMEOUT_SIGNAL};
@@ -69,6 +70,7 @@ enum SlotWaiter {
     /// The exchange was dropped while a worker ran the script. The script keeps its deadlines.
     Abandoned {
         lease: Lease,
+        asked: AskedQuestion,
         /// `None` once the script was told to end.
         deadlines: Option<Deadlines>,
         kill_at: Option<Instant>,
@@ -192,7 +194,7 @@ impl Waiters {
 
     /// Gives the slot back as soon as no worker can touch it. The worker is told that nobody reads
     /// the response; `kill` ends it.
-    pub(crate) fn leave(&self, mut lease: Lease, kill: bool) {
+    pub(crate) fn leave(self: &Rc<Self>, mut lease: Lease, kill: bool) {
         let slot = lease.index();
         let mut deadlines = self.vacate(slot);
         if is_over(&mut lease) || self.zygote.front.cancel(lease.slot_ref()) {
@@ -206,6 +208,7 @@ impl Waiters {
         }
         self.entries.borrow_mut()[slot] = SlotWaiter::Abandoned {
             lease,
+            asked: AskedQuestion::no_more(),
             deadlines,
             kill_at: None,
             kills: 0,
@@ -221,8 +224,9 @@ impl Waiters {
         self.close(lease);
     }
 
-    /// Gives the slot back when its script has ended. The worker is told nothing.
-    pub(crate) fn leave_running(&self, mut lease: Lease) {
+    /// Gives the slot back when its script has ended. The worker is told nothing; its questions are
+    /// answered as before.
+    pub(crate) fn leave_running(self: &Rc<Self>, mut lease: Lease, asked: AskedQuestion) {
         let slot = lease.index();
         if is_over(&mut lease) {
             self.leave(lease, false);
@@ -230,6 +234,7 @@ impl Waiters {
             let deadlines = self.vacate(slot);
             self.entries.borrow_mut()[slot] = SlotWaiter::Abandoned {
                 lease,
+                asked,
                 deadlines,
                 kill_at: None,
                 kills: 0,
@@ -291,11 +296,11 @@ impl Waiters {
         }
     }
 
-    pub(crate) fn drain(&self) {
+    pub(crate) fn drain(self: &Rc<Self>) {
         self.zygote.front.drain(self.thread, |slot| self.news(slot));
     }
 
-    fn news(&self, slot: usize) {
+    fn news(self: &Rc<Self>, slot: usize) {
         let mut entries = self.entries.borrow_mut();
         match &mut entries[slot] {
             SlotWaiter::Unused => {}
@@ -304,7 +309,7 @@ impl Waiters {
                     waker.wake_by_ref();
                 }
             }
-            SlotWaiter::Abandoned { lease, .. } => {
+            SlotWaiter::Abandoned { lease, asked, .. } => {
                 if is_over(lease) {
                     let over = std::mem::take(&mut entries[slot]);
                     // Its lease goes back to the pool, which may wake other tasks of this thread:
@@ -318,18 +323,28 @@ impl Waiters {
                     if self.zygote.front.slot_status(lease.slot()).is_ok() {
                         self.zygote.front.consume(lease.slot(), u64::MAX >> 1);
                     }
+                    self.attend_unread(lease, asked);
                 }
             }
         }
     }
 
-    fn all_news(&self) {
+    /// Answers a question of that use of a slot, if the script still runs without a reader.
+    pub(crate) fn answer_unread(&self, slot: usize, generation: u32, number: u32, answer: &[u8]) {
+        if let SlotWaiter::Abandoned { lease, .. } = &self.entries.borrow()[slot]
+            && lease.slot_ref().generation() == generation
+        {
+            self.zygote.front.answer(lease.slot_ref(), number, answer);
+        }
+    }
+
+    fn all_news(self: &Rc<Self>) {
         for slot in 0..self.zygote.front.geometry().slots {
             self.news(slot);
         }
     }
 
-    pub(crate) fn sweep(&self, now: Instant) {
+    pub(crate) fn sweep(self: &Rc<Self>, now: Instant) {
         if self.open.get() == 0 {
             return;
         }
@@ -359,7 +374,7 @@ impl Waiters {
     }
 
     /// Enforces the slot's deadlines. Returns whether its request waits for a worker.
-    fn sweep_slot(&self, slot: usize, now: Instant) -> Wait {
+    fn sweep_slot(self: &Rc<Self>, slot: usize, now: Instant) -> Wait {
         let mut entries = self.entries.borrow_mut();
         let signs = || self.zygote.front.signs_of_life(slot);
         match &mut entries[slot] {
@@ -381,7 +396,7 @@ impl Waiters {
                     _ => Wait::None,
                 }
             }
-            SlotWaiter::Abandoned { lease, deadlines, kill_at, kills } => {
+            SlotWaiter::Abandoned { lease, deadlines, kill_at, kills, .. } => {
                 let status = self.zygote.front.slot_status(lease.slot());
                 let (phase, worker) = match status {
                     Ok(SlotStatus { phase, worker: Some(worker), .. }) => (phase, worker),

@@ -367,3 +367,90 @@ fn workers_are_told_to_end_while_memory_is_short_but_not_the_last() {
         gate.open();
     });
 }
+
+/// A script that goes on without a reader ends while the thread is awake. Its mark wakes no task:
+/// the thread goes to sleep nevertheless, and must hear of the next response.
+#[test]
+fn a_mark_that_wakes_nobody_does_not_make_the_thread_deaf() {
+    let sweeps = Duration::from_secs(200);
+    Front::new(2, limits()).sweeping_every(sweeps).run(async |front| {
+        let gate = Gate::new();
+        let (mut ended, _) = ask(front.handle(), Script::EndThenHold(gate)).await.unwrap();
+        assert_eq!(body(&mut ended).await, Ok(b"early".to_vec()));
+        drop(ended);
+        gate.is_reached().await;
+        let mut other = dispatch(front.handle(), Script::Sleep(300)).await.unwrap();
+        let asked = Instant::now();
+        gate.open();
+        // The thread is busy while the first script ends.
+        std::thread::sleep(Duration::from_millis(100));
+        let mut head = Vec::new();
+        let kind = other.head(&mut head).await.unwrap();
+        assert_eq!(kind, HeadKind::Final);
+        let took = asked.elapsed();
+        assert!(took < sweeps / 4, "the thread slept over the response for {took:?}");
+    });
+}
+
+/// As `a_death_in_the_middle_is_told_after_what_came_before_it`, for a reader that is slower.
+#[test]
+fn a_slow_reader_gets_what_came_before_a_death_too() {
+    Front::new(1, limits()).run(async |front| {
+        let (mut exchange, _) = ask(front.handle(), Script::BytesThenDie(100)).await.unwrap();
+        while front
+            .events()
+            .iter()
+            .all(|event| !matches!(event, PoolEvent::WorkerDied { .. }))
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let mut look = async || {
+            let progress = std::future::poll_fn(|context| {
+                std::task::Poll::Ready(exchange.poll_progress(context))
+            });
+            let progress = progress.await.map(|news| (news.available, news.complete));
+            if let Ok((available, _)) = progress {
+                exchange.consume(available);
+            }
+            progress
+        };
+        assert_eq!(look().await, Ok((100, false)));
+        assert!(matches!(look().await, Err(ExchangeError::WorkerDied(_))));
+    });
+}
+
+/// Runs the next test in a process of its own with few descriptors.
+#[test]
+fn a_moment_without_descriptors_does_not_take_a_pool_from_a_thread() {
+    let mut process = std::process::Command::new("sh");
+    let test = "a_new_zygote_is_used_as_soon_as_there_are_descriptors";
+    let output = process
+        .args(["-c", "ulimit -n 256 && exec \"$0\" --exact --include-ignored \"$1\""])
+        .arg(std::env::current_exe().unwrap())
+        .arg(test)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && told.contains("1 passed"), "{told}");
+}
+
+#[test]
+#[ignore = "needs a process with few descriptors: the test before runs it"]
+fn a_new_zygote_is_used_as_soon_as_there_are_descriptors() {
+    Front::new(1, limits()).run(async |front| {
+        assert_eq!(ask(front.handle(), Script::Bytes(1)).await.unwrap().1, 200);
+        let before = front.events().len();
+        front.replace_zygote();
+        while front.events().len() == before {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let open = || std::fs::File::open("/dev/null").ok();
+        let all: Vec<_> = std::iter::from_fn(open).take(4000).collect();
+        assert!(all.len() < 4000, "there are more descriptors than 256");
+        let asks = ask(front.handle(), Script::Bytes(2));
+        let early = tokio::time::timeout(Duration::from_millis(100), asks).await;
+        assert!(early.is_err(), "there is no descriptor for the new zygote's bell");
+        drop(all);
+        assert_eq!(ask(front.handle(), Script::Bytes(3)).await.unwrap().1, 200);
+    });
+}

@@ -68,3 +68,66 @@ impl Front {
         Ok(lost)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::layout::Geometry;
+
+    /// The entry of a cancelled request is still in the queue and serves the slot's next request:
+    /// a worker takes that as soon as its state is stored, and dies. Another thread of the front
+    /// has the lock at that moment.
+    #[test]
+    fn the_death_of_a_worker_that_takes_a_request_while_it_is_being_queued_is_told() {
+        for attempt in 0..50 {
+            let (front, _attach) = Front::create(Geometry::for_pool(1, 1)).unwrap();
+            let front = Arc::new(front);
+            let slot = front.checkout().unwrap();
+            front.enqueue(&slot, 0, b"one", None).unwrap();
+            assert!(front.cancel(&slot));
+            let _ = front.release(slot);
+
+            let slot = front.checkout().unwrap();
+            let index = slot.index();
+            let other_thread = front.state();
+            let thread = std::thread::spawn({
+                let front = front.clone();
+                move || {
+                    front.enqueue(&slot, 0, b"two", None).unwrap();
+                    slot
+                }
+            });
+            // The worker: the entry of the cancelled request leads it to the new one.
+            assert_eq!(front.region.queue().pop(), Some(index as u32));
+            for _ in 0..20 {
+                std::thread::sleep(Duration::from_micros(50));
+                if front.is_queued(index) {
+                    break;
+                }
+            }
+            let taken_early = front.is_queued(index);
+            if taken_early {
+                front.region.slot(index).state.take(0, 0).unwrap();
+            }
+            drop(other_thread);
+            while !front.is_queued(index) && !taken_early {
+                std::thread::yield_now();
+            }
+            if !taken_early {
+                front.region.slot(index).state.take(0, 0).unwrap();
+            }
+            let lost = front.worker_died(0).unwrap();
+            let mut slot = thread.join().unwrap();
+            let status = front.slot_status(&mut slot).unwrap();
+            assert_eq!(
+                (lost, status.phase, front.is_any_taken()),
+                (vec![index], SlotPhase::Taken, false),
+                "attempt {attempt}: nobody will ever hear of this death"
+            );
+            let _ = front.release(slot);
+        }
+    }
+}

@@ -1,7 +1,6 @@
 //! Questions of a worker while its request runs.
 
 use super::{Front, Slot};
-use crate::region::TEXT_START;
 use crate::sync::Ordering;
 
 /// A question that a worker waits for the answer of.
@@ -34,7 +33,7 @@ impl Front {
 
     /// Answers a question, and wakes the worker. An answer that does not fit is an empty one.
     pub fn answer(&self, slot: &Slot, number: u32, answer: &[u8]) {
-        let fits = answer.len() + TEXT_START <= self.geometry().request_bytes;
+        let fits = answer.len() <= self.region.longest_text();
         self.region.write_text(slot.index(), if fits { answer } else { b"" });
         let words = self.region.slot(slot.index());
         words.answered.store(number, Ordering::Release);

@@ -6,7 +6,6 @@ use howdah_sys::futex;
 
 use super::ResponseWriter;
 use super::response_writer::SPACE_CHECK;
-use crate::region::TEXT_START;
 use crate::sync::Ordering;
 
 impl ResponseWriter<'_> {
@@ -19,7 +18,7 @@ impl ResponseWriter<'_> {
         let words = region.slot(self.slot);
         // The front may still be working on a question that this worker has given up.
         let is_busy = words.asked.load(Ordering::Relaxed) != words.answered.load(Ordering::Acquire);
-        if is_busy || question.len() + TEXT_START > region.geometry().request_bytes {
+        if is_busy || question.len() > region.longest_text() {
             return None;
         }
         region.write_text(self.slot, question);

@@ -4,9 +4,12 @@ use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use super::Exchange;
+use crate::waiters::Waiters;
+use crate::zygote::Lease;
 
 /// The answer to a question of a script, as it is made.
 pub type AnswerFuture = Pin<Box<dyn Future<Output = Vec<u8>>>>;
@@ -40,7 +43,7 @@ impl fmt::Debug for Answers {
 
 /// The question of a script that is being answered, and the count of its questions.
 #[derive(Default)]
-pub(super) struct AskedQuestion {
+pub(crate) struct AskedQuestion {
     /// The question's number and its answer.
     present: Option<(u32, AnswerFuture)>,
     count: u32,
@@ -52,6 +55,33 @@ impl fmt::Debug for AskedQuestion {
     }
 }
 
+impl AskedQuestion {
+    /// A script whose further questions get empty answers.
+    pub(crate) fn no_more() -> AskedQuestion {
+        AskedQuestion { present: None, count: MOST_QUESTIONS }
+    }
+
+    /// Begins to answer the question that the script of the slot asks, if it asks one.
+    fn begin(&mut self, waiters: &Waiters, lease: &mut Lease) {
+        let front = &waiters.zygote.front;
+        if self.present.is_some() || !front.asks(lease.slot_ref()) {
+            return;
+        }
+        let Some(question) = front.question(lease.slot()) else {
+            return;
+        };
+        self.count = self.count.saturating_add(1);
+        let asker = waiters.askers.borrow()[lease.index()];
+        let answers = waiters.answers.as_ref().zip(asker);
+        match answers.filter(|_| self.count <= MOST_QUESTIONS) {
+            Some((answers, asker)) => {
+                self.present = Some((question.number, (answers.0)(question.text, asker)));
+            }
+            None => front.answer(lease.slot_ref(), question.number, b""),
+        }
+    }
+}
+
 impl Exchange {
     /// Answers the script's question, if it asks one, as far as that is possible now.
     #[inline]
@@ -60,27 +90,31 @@ impl Exchange {
         if self.asked.present.is_none() && !lease.zygote.front.asks(lease.slot_ref()) {
             return;
         }
-        let zygote = &lease.zygote.clone();
-        if self.asked.present.is_none() {
-            let Some(question) = zygote.front.question(lease.slot()) else {
-                return;
-            };
-            self.asked.count += 1;
-            let asker = self.waiters.askers.borrow()[lease.index()];
-            let answers = self.waiters.answers.as_ref().zip(asker);
-            let Some((answers, asker)) = answers.filter(|_| self.asked.count <= MOST_QUESTIONS)
-            else {
-                return zygote.front.answer(lease.slot_ref(), question.number, b"");
-            };
-            self.asked.present = Some((question.number, (answers.0)(question.text, asker)));
-        }
-        let Some((number, answer)) = &mut self.asked.present else {
-            return;
-        };
-        if let Poll::Ready(answer) = answer.as_mut().poll(context) {
-            zygote.front.answer(lease.slot_ref(), *number, &answer);
+        self.asked.begin(&self.waiters, lease);
+        if let Some((number, answer)) = &mut self.asked.present
+            && let Poll::Ready(answer) = answer.as_mut().poll(context)
+        {
+            lease.zygote.front.answer(lease.slot_ref(), *number, &answer);
             self.asked.present = None;
         }
+    }
+}
+
+impl Waiters {
+    /// Answers the question of a script whose response has no reader any more, if it asks one.
+    pub(crate) fn attend_unread(self: &Rc<Self>, lease: &mut Lease, asked: &mut AskedQuestion) {
+        asked.begin(self, lease);
+        let Some((number, answer)) = asked.present.take() else {
+            return;
+        };
+        let (waiters, slot) = (Rc::downgrade(self), lease.index());
+        let generation = lease.slot_ref().generation();
+        tokio::task::spawn_local(async move {
+            let answer = answer.await;
+            if let Some(waiters) = waiters.upgrade() {
+                waiters.answer_unread(slot, generation, number, &answer);
+            }
+        });
     }
 }
 

@@ -119,6 +119,7 @@ fn counters() -> PoolCounters {
 pub struct Front {
     workers: usize,
     limits: PoolLimits,
+    sweeps: Duration,
 }
 
 /// The worker as a test sees it.
@@ -139,7 +140,13 @@ impl Front {
         Front {
             workers,
             limits: PoolLimits { workers, ..limits },
+            sweeps: Duration::from_millis(50),
         }
+    }
+
+    /// Time limits are enforced so seldom that a sweep cannot take the place of a wake-up.
+    pub fn sweeping_every(self, sweeps: Duration) -> Front {
+        Front { sweeps, ..self }
     }
 
     /// Runs `test` once all workers are there.
@@ -170,7 +177,7 @@ impl Front {
             stage.follow();
             tokio::task::spawn_local(async move {
                 loop {
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    tokio::time::sleep(self.sweeps).await;
                     handle.sweep(Instant::now());
                 }
             });

@@ -173,9 +173,35 @@ fn a_page_that_the_client_does_not_wait_for_includes_nothing() {
         "",
     );
     assert_eq!(site.get(&site.awaiting("/finish.php")).text(), "done");
-    let result = site.scratch().join("result");
-    let read = || std::fs::read_to_string(&result).unwrap_or_default();
-    crate::support::wait_until("the script has ended", || read().ends_with(']'));
     let reason = "virtual(): Unable to include '\\/plain.txt' - the server gives no answer";
-    assert_eq!(read(), format!("[false,\"{reason}\"]"));
+    assert_eq!(result(&site), format!("[false,\"{reason}\"]"));
+}
+
+#[test]
+fn a_page_that_is_asked_for_its_head_alone_includes_as_before() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[
+            (
+                "page.php",
+                "<?php $read = []; for ($i = 0; $i < 3; $i++) { $read[] = virtual('/plain.txt'); } \
+                 file_put_contents($_GET['in'] . '/result', json_encode($read));",
+            ),
+            ("plain.txt", "plain"),
+        ],
+        "",
+    );
+    let target = site.awaiting("/page.php");
+    assert_eq!(site.connect().ask("HEAD", &target, &[], b"").status, 200);
+    assert_eq!(result(&site), "[true,true,true]");
+}
+
+/// Waits for the list that a script writes.
+fn result(site: &Site) -> String {
+    let file = site.scratch().join("result");
+    let read = || std::fs::read_to_string(&file).unwrap_or_default();
+    crate::support::wait_until("the script has ended", || read().ends_with(']'));
+    read()
 }
