@@ -10,7 +10,8 @@ use howdah_htaccess::modules::filter;
 use howdah_htaccess::response;
 use howdah_http::{Fields, ResponseHead, Status};
 use howdah_php::{
-    Asker, DispatchError, Exchange, ExchangeError, HeadKind, QueuePlace, RequestBody, RequestEncoder, decode_head,
+    Asker, DispatchError, Exchange, ExchangeError, HeadKind, QueuePlace, RequestBody,
+    RequestEncoder, decode_head,
 };
 use howdah_site::{DocumentHost, Ruled, Script, Site};
 
@@ -202,9 +203,8 @@ fn file_of(
         return Ok(None);
     };
     let opened = file.for_a_worker();
-    opened.map_err(|error| {
-        RequestError::body(context.situation(), &BodyError::Storage(error)).into()
-    })
+    opened
+        .map_err(|error| RequestError::body(context.situation(), &BodyError::Storage(error)).into())
 }
 
 /// Returns the limit of LimitRequestBody; `None` if there is none. The server's own limit applies

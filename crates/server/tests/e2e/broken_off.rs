@@ -62,8 +62,9 @@ fn a_page_of_unknown_length_that_breaks_off_has_no_clean_end() {
     if !has_php() {
         return;
     }
-    let script =
-        |end: &str| format!("<?php {AWAIT} echo str_repeat('x', 100000); flush(); await('end'); {end}");
+    let script = |end: &str| {
+        format!("<?php {AWAIT} echo str_repeat('x', 100000); flush(); await('end'); {end}")
+    };
     let (breaks, ends) = (script("posix_kill(getmypid(), 9);"), script("echo 'y';"));
     let authority = Authority::new();
     let folder = client::files(&[("a", &authority.certify(&["a.example"]))]);

@@ -48,7 +48,8 @@ fn forms_of_every_length_beside_large_cookies() {
     if !has_php() {
         return;
     }
-    let script = "<?php echo strlen(implode($_COOKIE)), ' ', md5(file_get_contents('php://input'));";
+    let script =
+        "<?php echo strlen(implode($_COOKIE)), ' ', md5(file_get_contents('php://input'));";
     let site = Site::new(&[("sum.php", script)]);
     let cookies = ["a", "b", "c", "d"].map(|name| format!("{name}={}", "x".repeat(15_000)));
     let mut fields = vec![("Content-Type", "text/plain")];
