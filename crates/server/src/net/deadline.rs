@@ -33,6 +33,8 @@ pub(crate) struct Watch {
     armed: Cell<u64>,
     /// The connection waits for a request: it may be closed at any time without loss.
     idle: Cell<bool>,
+    /// The next sweep wakes the connection, whatever its deadline.
+    looks_again: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -52,6 +54,7 @@ impl DeadlineWatches {
             expired: Cell::new(false),
             armed: Cell::new(0),
             idle: Cell::new(false),
+            looks_again: Cell::new(false),
             waker: RefCell::new(Some(waker)),
         });
         self.all.borrow_mut().push(Rc::downgrade(&watch));
@@ -65,7 +68,8 @@ impl DeadlineWatches {
             let Some(watch) = watch.upgrade() else {
                 return false;
             };
-            if watch.deadline.get() <= now && !watch.expired.replace(true) {
+            let has_passed = watch.deadline.get() <= now && !watch.expired.replace(true);
+            if watch.looks_again.take() || has_passed {
                 watch.waker.borrow().iter().for_each(Waker::wake_by_ref);
             }
             true
@@ -130,6 +134,11 @@ impl Watch {
         self.idle.set(idle);
     }
 
+    /// Has the next sweep wake the connection, for something that nothing else tells.
+    pub(crate) fn look_again(&self) {
+        self.looks_again.set(true);
+    }
+
     fn expire(&self) {
         self.expired.set(true);
         self.waker.borrow().iter().for_each(Waker::wake_by_ref);
@@ -161,6 +170,24 @@ mod tests {
         assert!(watch.is_expired());
         watch.arm(now + Duration::from_secs(3), Duration::from_secs(2));
         assert!(!watch.is_expired());
+    }
+
+    #[test]
+    fn a_look_at_the_next_sweep_is_no_deadline() {
+        struct Count(std::sync::atomic::AtomicUsize);
+        impl std::task::Wake for Count {
+            fn wake(self: std::sync::Arc<Self>) {
+                self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        let count = std::sync::Arc::new(Count(0.into()));
+        let watches = DeadlineWatches::new();
+        let watch = watches.add(Waker::from(count.clone()));
+        watch.look_again();
+        watches.sweep(Instant::now());
+        watches.sweep(Instant::now());
+        assert_eq!(count.0.load(std::sync::atomic::Ordering::Relaxed), 1);
+        assert!(!watch.is_expired() && watch.is_disarmed());
     }
 
     #[test]

@@ -11,10 +11,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use rustls::ServerConnection;
-use tokio::io::{AsyncWrite, ReadBuf};
+use tokio::io::{AsyncWrite, ReadBuf, Ready};
 use tokio::net::TcpStream;
 
-use super::transport::{Piece, Transport, reset_when_dropped};
+use super::transport::{Piece, Transport, readiness, reset_when_dropped};
 
 /// An encrypted connection.
 pub(crate) struct Encrypted {
@@ -233,6 +233,10 @@ impl Transport for Encrypted {
 
     fn poll_peek(&self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.poll_content(context)
+    }
+
+    fn readiness(&self) -> Ready {
+        readiness(&self.socket)
     }
 
     fn is_early(&self) -> bool {

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use howdah_config::ClientLimits;
+use tokio::io::Ready;
 
 use super::buffer::Buffer;
 use super::deadline::{DeadlineWatches, Watch};
@@ -227,12 +228,30 @@ impl<T: Transport> Timed<T> {
 
     /// Whether the client has closed its side. Has `context` woken when that changes.
     pub(crate) fn poll_closed(&self, context: &mut Context<'_>) -> bool {
-        matches!(self.transport.poll_peek(context), Poll::Ready(Ok(0) | Err(_)))
+        match self.transport.poll_peek(context) {
+            Poll::Ready(Ok(0) | Err(_)) => true,
+            Poll::Ready(Ok(_)) => self.look_behind(Ready::is_read_closed),
+            Poll::Pending => false,
+        }
     }
 
     /// Whether the connection is broken. A client that closed only its own side still reads.
     pub(crate) fn poll_broken(&self, context: &mut Context<'_>) -> bool {
-        matches!(self.transport.poll_peek(context), Poll::Ready(Err(_)))
+        match self.transport.poll_peek(context) {
+            Poll::Ready(Ok(0)) | Poll::Pending => false,
+            Poll::Ready(Ok(_)) => {
+                self.look_behind(|ready| ready.is_error() || ready.is_write_closed())
+            }
+            Poll::Ready(Err(_)) => true,
+        }
+    }
+
+    /// Whether `is_over` holds for a client that has sent bytes which nobody reads yet. While there
+    /// are such bytes, no change wakes the task: the next sweep does.
+    #[cold]
+    fn look_behind(&self, is_over: impl Fn(Ready) -> bool) -> bool {
+        self.watch.look_again();
+        is_over(self.transport.readiness())
     }
 
     /// Sends what was taken and waits in the transport. A client that takes too long does not get

@@ -3,12 +3,12 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker, ready};
 
 use howdah_files::OpenFile;
 use howdah_php::Exchange;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::{TcpStream, UnixStream};
 
 /// A byte stream to and from a client that never blocks.
@@ -41,6 +41,12 @@ pub(crate) trait Transport {
     /// Looks for the end of the client's side without taking bytes: `Ok(0)` is the end, an error is
     /// a broken connection.
     fn poll_peek(&self, context: &mut Context<'_>) -> Poll<io::Result<usize>>;
+
+    /// Returns what the system has told of the connection so far, even of what comes after bytes
+    /// that were not read.
+    fn readiness(&self) -> Ready {
+        Ready::EMPTY
+    }
 
     /// Whether the content so far came in early data, and the handshake is not complete.
     #[inline]
@@ -172,6 +178,10 @@ macro_rules! stream_transport {
                 $peek(self, context)
             }
 
+            fn readiness(&self) -> Ready {
+                known(<$AcceptedStream>::ready(self, ANYTHING))
+            }
+
             fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
                 AsyncWrite::poll_shutdown(Pin::new(self), context)
             }
@@ -251,6 +261,24 @@ stream_transport!(
     // Unix sockets have no reset.
     |_: &UnixStream| {}
 );
+
+/// Everything that the system tells of a socket.
+const ANYTHING: Interest = Interest::READABLE.add(Interest::WRITABLE).add(Interest::ERROR);
+
+/// Returns what the system has told of a TCP connection so far.
+pub(super) fn readiness(socket: &TcpStream) -> Ready {
+    known(socket.ready(ANYTHING))
+}
+
+/// Returns what is known at once.
+fn known(ready: impl Future<Output = io::Result<Ready>>) -> Ready {
+    match pin!(ready).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Ok(ready)) => ready,
+        // The runtime ends.
+        Poll::Ready(Err(_)) => Ready::ALL,
+        Poll::Pending => Ready::EMPTY,
+    }
+}
 
 /// Has the socket end with a reset.
 pub(super) fn reset_when_dropped(socket: &TcpStream) {

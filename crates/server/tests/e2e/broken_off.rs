@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read};
 use std::time::Duration;
 
 use crate::site::{AWAIT, Options, Site};
-use crate::support::{has_php, wait_until};
+use crate::support::{PATIENCE, has_php, wait_until};
 use crate::tls::client::{self, Authority, Trust};
 use crate::wire::Wire;
 
@@ -44,6 +44,25 @@ fn no_page_follows_a_part_of_an_early_hint() {
     let heads = text.matches("HTTP/1.1 ").count();
     assert_eq!(heads, text.matches("HTTP/1.1 103 ").count(), "only hints");
     assert!(heads < 2500 && !text.contains("page"), "{heads}");
+}
+
+#[test]
+fn a_client_that_goes_after_it_has_sent_more_is_noticed() {
+    if !has_php() {
+        return;
+    }
+    // It sends nothing more: only the connection itself tells.
+    let script = "<?php ignore_user_abort(true); echo str_repeat('x', 20000); flush();
+         while (!connection_aborted()) { usleep(10000); flush(); } touch($_GET['in'] . '/told');";
+    let site = Site::new(&[("waits.php", script)]);
+    let mut wire = site.connect();
+    wire.request("GET", &site.awaiting("/waits.php"), &[], b"");
+    assert!(!wire.is_silent_for(PATIENCE));
+    // A part of the next request. What the client has not read makes its close a reset.
+    wire.send("G");
+    drop(wire);
+    let told = site.scratch().join("told");
+    wait_until("the script is told", || told.exists());
 }
 
 /// Asks in HTTP/1.0 for a page whose end is the connection's, and reads the first part of it. Then
