@@ -148,7 +148,8 @@ impl Region {
     }
 
     /// Copies a text, behind its length, to the part of a slot's request area that no
-    /// [`RequestSummary`](crate::RequestSummary) is read from. The caller has checked that it fits.
+    /// [`RequestSummary`](crate::figures::RequestSummary) is read from. The caller has checked that
+    /// it fits.
     pub(crate) fn write_text(&self, slot: usize, text: &[u8]) {
         let length = u32::try_from(text.len()).expect("a request area is smaller");
         self.write_area(slot, self.text_at(), &[&length.to_ne_bytes(), text].concat());
