@@ -468,8 +468,12 @@ mod tests {
         assert_eq!(region.read_text(1, 5).as_deref(), Some(&b"hello"[..]));
         assert_eq!(region.read_text(1, 4), None);
         assert_eq!(region.read_text(0, 5).as_deref(), Some(&b""[..]), "another slot's");
-        for (length, is_read) in [(4092, true), (4093, false), (u32::MAX, false)] {
-            region.write_request(1, &length.to_ne_bytes());
+        let mut start = vec![1; region.text_at()];
+        region.read_request(1, &mut start);
+        assert!(start.iter().all(|byte| *byte == 0), "the request's summary is read from there");
+        let most = u32::try_from(region.longest_text()).unwrap();
+        for (length, is_read) in [(most, true), (most + 1, false), (u32::MAX, false)] {
+            region.write_area(1, region.text_at(), &length.to_ne_bytes());
             let read = region.read_text(1, usize::MAX).map(|text| text.len());
             assert_eq!(read, is_read.then_some(length as usize), "{length}");
         }

@@ -101,7 +101,7 @@ pub const ALL: &[Scenario] = &[
             memory, slow clients",
         wordpress: true,
         effort: Effort::FULL,
-        budget: Some(Duration::from_secs(35 * 60)),
+        budget: Some(Duration::from_secs(40 * 60)),
         plan: today::plan,
     },
     Scenario {

@@ -248,8 +248,8 @@ fn a_state_that_no_correct_worker_writes_is_corrupt() {
         .filter_map(|(at, state)| Some((at, (*state)?, queued[at]?)))
         .filter(|(_, now, before)| {
             (before.phase, now.phase) == (SlotPhase::Queued, SlotPhase::Taken)
-                && before.generation == now.generation
-                && now.generation != 0
+                && before.generation == slot.generation()
+                && now.generation == slot.generation()
         })
         .map(|(at, now, _)| (at, now))
         .collect();
