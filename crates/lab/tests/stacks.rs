@@ -106,7 +106,7 @@ fn try_out(stack: &Rc<dyn Stack>, environment: &StackEnvironment, folder: &Path)
     assert!(left.is_empty(), "{name} leaves {left:?}");
 }
 
-/// What the programs of a stack wrote.
+/// Returns the logs of a stack's programs.
 fn logged(folder: &Path) -> String {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let logs = files.filter(|file| file.file_name().as_encoded_bytes().ends_with(b".log"));

@@ -316,7 +316,7 @@ impl Exchange {
     }
 }
 
-/// What a reader of the response waits for.
+/// The part of a response that its reader waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// Nothing of the response is known: a worker's death is told at once, and can be answered.

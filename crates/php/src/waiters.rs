@@ -331,9 +331,10 @@ impl Waiters {
 
     /// Answers a question of that use of a slot, if the script still runs without a reader.
     pub(crate) fn answer_unread(&self, slot: usize, generation: u32, number: u32, answer: &[u8]) {
-        if let SlotWaiter::Abandoned { lease, .. } = &self.entries.borrow()[slot]
+        if let SlotWaiter::Abandoned { lease, asked, .. } = &mut self.entries.borrow_mut()[slot]
             && lease.slot_ref().generation() == generation
         {
+            asked.note_answer();
             self.zygote.front.answer(lease.slot_ref(), number, answer);
         }
     }

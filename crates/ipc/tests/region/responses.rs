@@ -7,8 +7,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use howdah_ipc::SlotPhase;
+use howdah_ipc::front::{Front, Slot};
 use howdah_ipc::layout::SlotState;
-use howdah_ipc::worker::ResponseAborted;
+use howdah_ipc::worker::{ResponseAborted, Worker};
 
 use crate::support::driver::deadline;
 use crate::support::process::wait_until;
@@ -27,29 +28,41 @@ fn a_worker_that_waits_for_room_is_freed_when_nobody_wants_the_rest() {
 
 /// Returns how long a worker has waited for room until it is freed.
 fn freed_after() -> Duration {
-    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let (front, _attach, worker) = lone_worker(small_geometry(1, 1));
     let mut slot = submit(&front, SMALL);
-    let job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
-    let mut writer = job.writer;
-    let took = std::thread::scope(|scope| {
-        let writing = scope.spawn(move || {
-            let began = Instant::now();
-            let result = writer.write(&vec![7; 200_000]);
-            (result, began.elapsed())
-        });
-        wait_until("the ring is full", || {
-            front.slot_status(&mut slot).unwrap();
-            slot.written() == 64 * 1024
-        });
-        std::thread::sleep(Duration::from_millis(20));
-        front.abort(&slot);
-        let (result, took) = writing.join().unwrap();
-        assert_eq!(result, Err(ResponseAborted));
-        took
-    });
+    let (result, took) =
+        writes_beyond_room(&front, &mut slot, worker, 200_000, |slot| front.abort(slot));
+    assert_eq!(result, Err(ResponseAborted));
     assert_eq!(front.slot_status(&mut slot).unwrap().phase, SlotPhase::Done);
     give_back(&front, slot);
     took
+}
+
+/// Has the worker write so many bytes, more than the ring holds, and calls `free` when the ring is
+/// full. Returns the result, and how long the worker took.
+fn writes_beyond_room(
+    front: &Front,
+    slot: &mut Slot,
+    mut worker: Worker,
+    bytes: usize,
+    free: impl FnOnce(&mut Slot),
+) -> (Result<(), ResponseAborted>, Duration) {
+    let job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    let mut writer = job.writer;
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(move || {
+            let began = Instant::now();
+            let result = writer.write(&vec![7; bytes]);
+            (result, began.elapsed())
+        });
+        wait_until("the ring is full", || {
+            front.slot_status(slot).unwrap();
+            slot.written() == 64 * 1024
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        free(slot);
+        writing.join().unwrap()
+    })
 }
 
 #[test]
@@ -63,24 +76,11 @@ fn a_worker_that_waits_for_room_goes_on_when_half_the_ring_is_free() {
 
 /// Returns how long a worker takes that waits until the front has consumed half of its ring.
 fn goes_on_after() -> Duration {
-    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let (front, _attach, worker) = lone_worker(small_geometry(1, 1));
     let mut slot = submit(&front, SMALL);
-    let job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
-    let mut writer = job.writer;
-    let took = std::thread::scope(|scope| {
-        let writing = scope.spawn(move || {
-            let began = Instant::now();
-            writer.write(&vec![7; 64 * 1024 + 100]).unwrap();
-            began.elapsed()
-        });
-        wait_until("the ring is full", || {
-            front.slot_status(&mut slot).unwrap();
-            slot.written() == 64 * 1024
-        });
-        std::thread::sleep(Duration::from_millis(20));
-        front.consume(&mut slot, 32 * 1024);
-        writing.join().unwrap()
-    });
+    let half = |slot: &mut Slot| front.consume(slot, 32 * 1024);
+    let (result, took) = writes_beyond_room(&front, &mut slot, worker, 64 * 1024 + 100, half);
+    result.unwrap();
     front.slot_status(&mut slot).unwrap();
     assert_eq!((slot.consumed(), slot.written()), (32 * 1024, 64 * 1024 + 100));
     give_back(&front, slot);

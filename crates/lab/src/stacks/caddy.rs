@@ -72,22 +72,35 @@ impl Stack for Caddy {
                 ("tls", &if_tls(environment, "    tls @certificate@ @key@\n")),
             ],
         );
-        let file = folder.join("Caddyfile");
-        std::fs::write(&file, &text).map_err(failed)?;
-        let mut command = Command::new(find(&["caddy"]).unwrap_or_else(|| "caddy".into()));
-        command.args(["run", "--adapter", "caddyfile", "--config"]).arg(&file);
-        command
-            .env("XDG_DATA_HOME", folder)
-            .env("XDG_CONFIG_HOME", folder)
-            .env("HOME", folder);
-        let mut program = StackProgram::start(&mut command, &folder.join("caddy.log"))?;
-        program.wait_until(|| accepts(port))?;
-        Ok(Running {
-            port,
-            programs: vec![program],
-            configuration: [("Caddyfile".to_owned(), text)].into(),
-            reload: vec![None],
-            http3: false,
-        })
+        let command = Command::new(find(&["caddy"]).unwrap_or_else(|| "caddy".into()));
+        run(command, folder, port, text)
     }
+}
+
+/// Runs a program with Caddy's command line and the configuration `text`, which has it listen on
+/// `port`. All that it keeps is in `folder`.
+pub(super) fn run(
+    mut command: Command,
+    folder: &Path,
+    port: u16,
+    text: String,
+) -> Result<Running, StartFailed> {
+    let file = folder.join("Caddyfile");
+    let name = command.get_program().to_string_lossy().into_owned();
+    std::fs::write(&file, &text).map_err(|error| StartFailed::Execute(name, error))?;
+    command
+        .args(["run", "--adapter", "caddyfile", "--config"])
+        .arg(&file)
+        .env("XDG_DATA_HOME", folder)
+        .env("XDG_CONFIG_HOME", folder)
+        .env("HOME", folder);
+    let mut program = StackProgram::start(&mut command, &folder.join("caddy.log"))?;
+    program.wait_until(|| accepts(port))?;
+    Ok(Running {
+        port,
+        programs: vec![program],
+        configuration: [("Caddyfile".to_owned(), text)].into(),
+        reload: vec![None],
+        http3: false,
+    })
 }

@@ -6,9 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::caddy;
 use super::template::{fill, if_tls, version};
 use crate::environment::own_ini;
-use crate::process::{StackProgram, StartFailed, accepts, find, free_port};
+use crate::process::{StartFailed, find, free_port};
 use crate::stack::{Running, Stack, StackEnvironment};
 
 /// FrankenPHP without its worker mode: each request starts its script anew, as everywhere else.
@@ -101,25 +102,9 @@ impl Stack for FrankenPhp {
         let failed = |error| StartFailed::Execute("frankenphp".to_owned(), error);
         let port = free_port().map_err(failed)?;
         let text = configuration(environment, port);
-        let file = folder.join("Caddyfile");
-        std::fs::write(&file, &text).map_err(failed)?;
-        let ini = own_ini(environment, folder)?;
         let mut command = Command::new(binary().unwrap_or_else(|| "frankenphp".into()));
-        command.args(["run", "--adapter", "caddyfile", "--config"]).arg(&file);
-        command
-            .env("PHPRC", ini)
-            .env("XDG_DATA_HOME", folder)
-            .env("XDG_CONFIG_HOME", folder)
-            .env("HOME", folder);
-        let mut program = StackProgram::start(&mut command, &folder.join("frankenphp.log"))?;
-        program.wait_until(|| accepts(port))?;
-        Ok(Running {
-            port,
-            programs: vec![program],
-            configuration: [("Caddyfile".to_owned(), text)].into(),
-            reload: vec![None],
-            http3: false,
-        })
+        command.env("PHPRC", own_ini(environment, folder)?);
+        caddy::run(command, folder, port, text)
     }
 }
 

@@ -46,6 +46,8 @@ impl fmt::Debug for Answers {
 pub(crate) struct AskedQuestion {
     /// The question's number and its answer.
     present: Option<(u32, AnswerFuture)>,
+    /// A task of its own makes the answer, because nobody reads the response any more.
+    is_with_task: bool,
     count: u32,
 }
 
@@ -58,13 +60,21 @@ impl fmt::Debug for AskedQuestion {
 impl AskedQuestion {
     /// A script whose further questions get empty answers.
     pub(crate) fn no_more() -> AskedQuestion {
-        AskedQuestion { present: None, count: MOST_QUESTIONS }
+        AskedQuestion {
+            count: MOST_QUESTIONS,
+            ..AskedQuestion::default()
+        }
+    }
+
+    /// Notes that the task has made its answer: the script may ask again.
+    pub(crate) fn note_answer(&mut self) {
+        self.is_with_task = false;
     }
 
     /// Begins to answer the question that the script of the slot asks, if it asks one.
     fn begin(&mut self, waiters: &Waiters, lease: &mut Lease) {
         let front = &waiters.zygote.front;
-        if self.present.is_some() || !front.asks(lease.slot_ref()) {
+        if self.present.is_some() || self.is_with_task || !front.asks(lease.slot_ref()) {
             return;
         }
         let Some(question) = front.question(lease.slot()) else {
@@ -107,6 +117,7 @@ impl Waiters {
         let Some((number, answer)) = asked.present.take() else {
             return;
         };
+        asked.is_with_task = true;
         let (waiters, slot) = (Rc::downgrade(self), lease.index());
         let generation = lease.slot_ref().generation();
         tokio::task::spawn_local(async move {

@@ -6,6 +6,7 @@ mod standby;
 mod standby_twin;
 mod stopped;
 mod twin;
+mod zygote_process;
 
 use std::ffi::CString;
 use std::io;
@@ -13,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
-use howdah_ipc::control::{FromZygote, MOST_BYTES, ToZygote};
+use howdah_ipc::control::ToZygote;
 use howdah_sys::credentials::Identity;
 use howdah_sys::process::{Pid, Program};
 use howdah_sys::seqpacket::SeqPacket;
@@ -25,6 +26,7 @@ pub(super) use self::standby::SpareZygote;
 use self::standby::Standby;
 use self::twin::AwaitedTwin;
 pub(super) use self::twin::LentTwin;
+use self::zygote_process::ZygoteProcess;
 use super::backoff::Backoff;
 use super::cgroups::{PoolGroup, ZygoteGroup};
 use super::environment::Environment;
@@ -72,26 +74,6 @@ pub(super) struct ReadyZygote {
     zygote: ZygoteProcess,
     /// The front's end of the zygote's socket.
     front: SeqPacket,
-}
-
-/// A running zygote.
-#[derive(Debug)]
-pub(super) struct ZygoteProcess {
-    pub(super) pid: Pid,
-    /// `None` once the zygote has closed its end.
-    pub(super) socket: Option<ZygoteSocket>,
-    pub(super) started: Instant,
-    /// PHP's version and opcache's state, once PHP has started.
-    pub(super) ready: Option<(String, String)>,
-    /// The reason why PHP did not start.
-    pub(super) failed: Option<String>,
-    /// The control groups of the zygote; `None` without control groups.
-    group: Option<ZygoteGroup>,
-    /// The zygote has reported, with the only message that is looked at. It is not taken out of the
-    /// socket: another process may have sent it, with descriptors whose closing waits.
-    has_reported: bool,
-    /// Time at which the zygote, which a signal has stopped, is to go on.
-    continue_at: Option<Instant>,
 }
 
 impl PoolProcesses {
@@ -436,66 +418,5 @@ impl PoolProcesses {
             Some(group) => format!("in {}", group.describe()),
             None => "without a control group".to_owned(),
         }
-    }
-}
-
-impl ZygoteProcess {
-    /// A zygote that has not reported.
-    fn new(pid: Pid, socket: ZygoteSocket, group: Option<ZygoteGroup>) -> ZygoteProcess {
-        ZygoteProcess {
-            pid,
-            socket: Some(socket),
-            started: Instant::now(),
-            ready: None,
-            failed: None,
-            group,
-            has_reported: false,
-            continue_at: None,
-        }
-    }
-
-    /// Ends the processes that scripts of this zygote's workers have started.
-    fn end_group(&self) {
-        if let Some(group) = &self.group {
-            group.kill();
-            // It fails while a killed process ends. Then the group goes with the pool's.
-            group.remove();
-        }
-    }
-
-    /// The socket to watch for the zygote's report.
-    pub(super) fn awaited(&self) -> Option<&SeqPacket> {
-        self.socket.as_deref().filter(|_| !self.has_reported)
-    }
-
-    /// Reads the zygote's report.
-    ///
-    /// # Errors
-    /// A message is malformed.
-    pub(super) fn listen(&mut self) -> io::Result<()> {
-        let Some(socket) = self.awaited() else {
-            return Ok(());
-        };
-        let mut buffer = vec![0; MOST_BYTES];
-        let length = match socket.peek_now(&mut buffer) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => 0,
-            other => other?,
-        };
-        if length == 0 {
-            self.socket = None;
-            return Ok(());
-        }
-        match FromZygote::decode(&buffer[..length])? {
-            FromZygote::Ready { php_version, opcache, .. } => {
-                self.ready = Some((php_version, opcache))
-            }
-            FromZygote::Failed { reason } => self.failed = Some(reason),
-            FromZygote::Started { .. } | FromZygote::Died { .. } | FromZygote::Cleaned { .. } => {
-                return Err(io::ErrorKind::InvalidData.into());
-            }
-        }
-        self.has_reported = true;
-        Ok(())
     }
 }

@@ -41,7 +41,7 @@ pub const FILES: [(&str, &str); 5] = [
     ("shared.php", SHARED),
 ];
 
-/// What a visitor asks for, by the number of the request.
+/// The targets of a visitor, by the number of the request.
 const PATHS: [&str; 5] = ["/file.txt", "/hello.php", "/large.php", "/echo.php", "/session.php"];
 
 /// Makes one of each kind of shared memory that nobody else must have made, and removes it.

@@ -29,6 +29,12 @@ fn pools_of_php_fpm_become_a_configuration_that_is_good() {
     ] {
         assert!(config.lines().any(|found| found == line), "{line} in {config}");
     }
+    assert_good(&folder, &config);
+}
+
+/// Asserts that `howdah check` finds no mistake in an imported configuration, with places of this
+/// folder.
+fn assert_good(folder: &Folder, config: &str) {
     let root = folder.folder("public");
     let config = config.replace("/var/www/html", root.to_str().unwrap());
     let config = config.replace("sapi =", "state_dir = \"state\"\nsapi =");
@@ -163,10 +169,5 @@ fn the_pool_that_debian_installs_becomes_one_that_howdah_serves() {
     }
     assert!(!remarks.contains("is not known") && !remarks.contains("no setting"), "{remarks}");
     let folder = Folder::new();
-    let root = folder.folder("public");
-    let config = config.replace("/var/www/html", root.to_str().unwrap());
-    let config = config.replace("sapi =", "state_dir = \"state\"\nsapi =");
-    let file = folder.file("howdah.toml", config);
-    let (code, told, errors) = Setup::with(&["check", "--config", file.to_str().unwrap()]).run();
-    assert_eq!(code, Some(0), "{told}{errors}");
+    assert_good(&folder, &config);
 }

@@ -219,7 +219,7 @@ mod tests {
 
     use super::*;
 
-    /// What a twin sends.
+    /// The report of a twin.
     fn message() -> Vec<u8> {
         let ready = FromZygote::Ready {
             php_version: "8.4.0".to_owned(),

@@ -25,7 +25,7 @@ struct BundleRelay {
     thread: JoinHandle<Sent>,
 }
 
-/// What a server has sent.
+/// The packets that a server has sent.
 #[derive(Debug, Default)]
 struct Sent {
     bundles: usize,

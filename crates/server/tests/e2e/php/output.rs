@@ -1,4 +1,4 @@
-//! What scripts, and the programs that they start, write to their standard output and error.
+//! The standard output and error of scripts, and of the programs that they start.
 
 use crate::site::{AWAIT, Options, Site};
 use crate::support::{has_php, wait_until};
