@@ -18,7 +18,7 @@ mod transport;
 pub(crate) use self::accept::{AcceptErrors, Counted};
 pub(crate) use self::buffer::Buffer;
 pub(crate) use self::clients::{Clients, CountedConnection, TooManyTunnels};
-pub(crate) use self::deadline::{DeadlineWatches, SWEEP, Watch};
+pub(crate) use self::deadline::{DeadlineWatches, SWEEP, Watch, task_waker};
 pub(crate) use self::encrypted::Encrypted;
 pub(crate) use self::listener::{AcceptedConnection, AcceptedStream, Listener, ListenerSocket};
 pub(crate) use self::peer::Peer;

@@ -58,7 +58,7 @@ pub(crate) trait Stream {
     fn connection_peer(&self) -> &Peer;
 
     /// The other end of the connection, at its present address.
-    fn present_peer(&self) -> Peer;
+    fn present_peer(&self) -> Rc<Peer>;
 
     /// The number of requests of the connection before this one.
     fn earlier(&self) -> u64;

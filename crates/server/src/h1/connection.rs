@@ -11,7 +11,7 @@
 
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use howdah_http::h1::{self, HeadProgress, HopFields, ParsedHead};
@@ -27,7 +27,7 @@ use howdah_site::Site;
 use crate::body::{self, Body, PumpError, Source};
 use crate::front::{Thread, Workspace};
 use crate::h2;
-use crate::net::{ConnectionError, Peer, Timed, Transport, forwarded};
+use crate::net::{ConnectionError, Peer, Timed, Transport, forwarded, task_waker};
 use crate::observe::{ConnectionFacts, Phase, RecordedResponse, RequestError, Situation};
 use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, Served};
 
@@ -42,10 +42,10 @@ const PIPELINED: usize = 8;
 pub(super) struct H1Connection<T> {
     pub(super) wire: Timed<T>,
     /// The sender of the present request.
-    peer: Peer,
+    peer: Rc<Peer>,
     /// The trusted proxy that the connection belongs to; each of its requests has a sender of its
     /// own.
-    proxy: Option<Box<Peer>>,
+    proxy: Option<Rc<Peer>>,
     pub(super) thread: Rc<Thread>,
     pub(super) served: u64,
     /// Bytes of the present request that were received.
@@ -82,8 +82,8 @@ pub(super) enum HeadRead {
 }
 
 /// Serves one connection to its end.
-pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Peer) {
-    let mut connection = H1Connection::new(thread, transport, peer).await;
+pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Rc<Peer>) {
+    let mut connection = H1Connection::new(thread, transport, task_waker().await, peer);
     while connection.has_bytes(connection.idle_timeout()).await {
         // On the heap: only working connections hold its state.
         match Box::pin(connection.converse()).await {
@@ -103,11 +103,16 @@ pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Pe
 }
 
 impl<T: Transport> H1Connection<T> {
-    /// A new connection, of the task that calls this.
-    pub(super) async fn new(thread: Rc<Thread>, transport: T, peer: Peer) -> H1Connection<T> {
+    /// A new connection, of the task of `waker`.
+    pub(super) fn new(
+        thread: Rc<Thread>,
+        transport: T,
+        waker: Waker,
+        peer: Rc<Peer>,
+    ) -> H1Connection<T> {
         H1Connection {
-            wire: Timed::new(transport, thread.watches(), &thread.config().limits).await,
-            proxy: peer.is_proxy.then(|| Box::new(peer.clone())),
+            wire: Timed::new(transport, waker, thread.watches(), &thread.config().limits),
+            proxy: peer.is_proxy.then(|| Rc::clone(&peer)),
             peer,
             thread,
             served: 0,
@@ -255,12 +260,12 @@ impl<T: Transport> H1Connection<T> {
 
     /// Serves the request that `work` holds, for the client that the proxy names.
     async fn serve_for_proxy(&mut self, work: &mut Workspace, parsed: ParsedHead) -> After {
-        let Some(proxy) = self.proxy.as_deref().cloned() else {
+        let Some(proxy) = self.proxy.clone() else {
             return self.serve(work, parsed).await;
         };
         let after = match forwarded::sender(&proxy, &mut work.request, self.thread.config()) {
             Ok(sender) => {
-                self.peer = sender;
+                self.peer = Rc::new(sender);
                 self.serve(work, parsed).await
             }
             Err(refusal) => self.refuse(work, refusal).await,

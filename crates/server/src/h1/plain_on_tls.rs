@@ -6,11 +6,11 @@ use howdah_http::{Refusal, Status};
 
 use super::connection::{After, H1Connection, HeadRead};
 use crate::front::Thread;
-use crate::net::{Peer, Transport};
+use crate::net::{Peer, Transport, task_waker};
 
 /// Answers the first request of a connection with a page that says to use https.
-pub(crate) async fn refuse_plain<T: Transport>(thread: Rc<Thread>, transport: T, peer: Peer) {
-    let mut connection = H1Connection::new(thread, transport, peer).await;
+pub(crate) async fn refuse_plain<T: Transport>(thread: Rc<Thread>, transport: T, peer: Rc<Peer>) {
+    let mut connection = H1Connection::new(thread, transport, task_waker().await, peer);
     let thread = connection.thread.clone();
     let mut work = thread.lend();
     let refusal = match connection.read_head(&mut work).await {

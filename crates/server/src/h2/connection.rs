@@ -26,7 +26,7 @@ use super::stream;
 use super::wire::{Io, LINGER, Wire};
 use crate::front::{OnlyTunnels, Thread};
 use crate::log::Level;
-use crate::net::{Peer, Timed, Transport, Watch};
+use crate::net::{Peer, Timed, Transport, Watch, task_waker};
 use crate::observe::LIBRARY;
 use crate::streams::OpenRequests;
 
@@ -34,7 +34,7 @@ use crate::streams::OpenRequests;
 pub(super) struct H2Shared {
     pub(super) thread: Rc<Thread>,
     /// The client, or the trusted proxy that the connection belongs to.
-    pub(super) peer: Peer,
+    pub(super) peer: Rc<Peer>,
     pub(super) outbox: Rc<Outbox>,
     pub(super) open: Rc<OpenRequests>,
 }
@@ -69,8 +69,9 @@ enum H2Event {
 
 /// Serves one connection, whose client has chosen HTTP/2 before its first byte, to its end. The
 /// caller has counted the connection as its client's.
-pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Peer) {
-    let timed = Timed::new(transport, thread.watches(), &thread.config().limits).await;
+pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Rc<Peer>) {
+    let waker = task_waker().await;
+    let timed = Timed::new(transport, waker, thread.watches(), &thread.config().limits);
     serve(thread, timed, peer, Vec::new()).await;
 }
 
@@ -79,12 +80,12 @@ pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Pe
 pub(crate) async fn serve<T: Transport>(
     thread: Rc<Thread>,
     timed: Timed<T>,
-    peer: Peer,
+    peer: Rc<Peer>,
     received: Vec<u8>,
 ) {
     let watch = Rc::clone(&timed.watch);
     let wire = Rc::new(RefCell::new(Wire::new(timed, received, limits(&thread.config().http2))));
-    let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+    let task = task_waker().await;
     let shared = Rc::new(H2Shared {
         thread: Rc::clone(&thread),
         peer,

@@ -64,8 +64,8 @@ impl<'c> streams::Stream for H2Stream<'c> {
         &self.shared.peer
     }
 
-    fn present_peer(&self) -> Peer {
-        self.shared.peer.clone()
+    fn present_peer(&self) -> Rc<Peer> {
+        Rc::clone(&self.shared.peer)
     }
 
     fn earlier(&self) -> u64 {

@@ -26,7 +26,7 @@ use super::stream;
 use super::transport::{QuicTransport, TransportFacts};
 use crate::front::{OnlyTunnels, Thread};
 use crate::log::Level;
-use crate::net::{Peer, Watch};
+use crate::net::{Peer, Watch, task_waker};
 use crate::streams::OpenRequests;
 
 /// Round trips that a client has, after the first GOAWAY, for requests that are on their way.
@@ -83,7 +83,7 @@ enum ConnectionEnd {
 
 /// Serves a connection to its end. The caller has counted the connection as its client's.
 pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer: Peer) {
-    let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+    let task = task_waker().await;
     let watch = thread.watches().add(task.clone());
     let meter = ClientMeter::new(thread.config().http3.clone());
     let accepted = Rc::new(TransportFacts::new(meter, task.clone(), thread.shared.has_upstreams));

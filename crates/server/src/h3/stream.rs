@@ -166,8 +166,8 @@ impl<'c> streams::Stream for H3Stream<'c> {
         &self.shared.peer
     }
 
-    fn present_peer(&self) -> Peer {
-        self.shared.present_peer()
+    fn present_peer(&self) -> Rc<Peer> {
+        Rc::new(self.shared.present_peer())
     }
 
     fn earlier(&self) -> u64 {

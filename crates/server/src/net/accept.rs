@@ -4,18 +4,19 @@
 //! `EPOLLEXCLUSIVE`: a connection wakes one thread that sleeps. A socket per thread
 //! (`SO_REUSEPORT`) would lose the connections that wait in its queue when it is closed.
 
-use std::future::poll_fn;
 use std::io;
 use std::os::fd::AsFd;
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use howdah_config::ListenAddress;
 use howdah_sys::poll;
 use howdah_sys::readiness::Readable;
+use pin_project_lite::pin_project;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -186,22 +187,23 @@ impl Thread {
 
     /// Serves a connection that is counted already.
     pub(crate) fn spawn(self: &Rc<Self>, accepted: AcceptedConnection) {
-        let counted = Counted(self.clone());
+        let (thread, counted) = (self.clone(), Counted(self.clone()));
         self.counters().count_connection();
         let AcceptedConnection { stream, peer } = accepted;
+        let peer = Rc::new(peer);
         let spawned = match stream {
             AcceptedStream::Tcp(stream) if peer.is_on_tls => stream
                 .set_nonblocking(true)
                 .and_then(|()| tokio::net::TcpStream::from_std(stream))
-                .map(|stream| spawn_encrypted(counted, stream, peer)),
+                .map(|stream| spawn(thread, serve_encrypted(counted, stream, peer))),
             AcceptedStream::Tcp(stream) => stream
                 .set_nonblocking(true)
                 .and_then(|()| tokio::net::TcpStream::from_std(stream))
-                .map(|stream| spawn_connection(counted, stream, peer)),
+                .map(|stream| spawn(thread, serve_plain(counted, stream, peer))),
             AcceptedStream::Unix(stream) => stream
                 .set_nonblocking(true)
                 .and_then(|()| tokio::net::UnixStream::from_std(stream))
-                .map(|stream| spawn_connection(counted, stream, peer)),
+                .map(|stream| spawn(thread, serve_plain(counted, stream, peer))),
         };
         if let Err(error) = spawned {
             let what = format!("cannot serve a connection: {error}");
@@ -215,65 +217,81 @@ fn is_waiting(listener: &impl AsFd) -> bool {
     poll::readable(&[listener.as_fd()], Some(Duration::ZERO)).is_ok_and(|ready| ready == [true])
 }
 
-fn spawn_connection<T: Transport + 'static>(counted: Counted, mut stream: T, peer: Peer) {
-    spawn(counted.0.clone(), async move {
-        let thread = &counted.0;
-        let Some(peer) = named(thread, &mut stream, peer).await else {
-            return;
-        };
-        let Ok(_admitted) = thread.admit_connection(&peer) else {
-            return;
-        };
-        h1::run(thread.clone(), stream, peer).await;
-    });
+/// Serves a connection without encryption.
+async fn serve_plain<T: Transport>(counted: Counted, stream: T, peer: Rc<Peer>) {
+    let thread = &counted.0;
+    let Some((stream, peer)) = named(thread, stream, peer).await else {
+        return;
+    };
+    let Ok(_admitted) = thread.admit_connection(&peer) else {
+        return;
+    };
+    h1::run(thread.clone(), stream, peer).await;
 }
 
 /// Serves a connection on a listener with TLS.
-fn spawn_encrypted(counted: Counted, mut stream: TcpStream, peer: Peer) {
-    spawn(counted.0.clone(), async move {
-        let thread = &counted.0;
-        let Some(peer) = named(thread, &mut stream, peer).await else {
-            return;
-        };
-        let Ok(_admitted) = thread.admit_connection(&peer) else {
-            return;
-        };
-        match Box::pin(tls::is_hello(thread, &stream)).await {
-            None => return,
-            Some(false) => return Box::pin(h1::refuse_plain(thread.clone(), stream, peer)).await,
-            Some(true) => {}
-        }
-        let Some((stream, peer)) = Box::pin(tls::accept(thread, stream, peer)).await else {
-            return;
-        };
-        match stream.facts(|tls| tls.alpn_protocol() == Some(tls::HTTP2)) {
-            true => Box::pin(h2::run(thread.clone(), stream, peer)).await,
-            false => h1::run(thread.clone(), stream, peer).await,
-        }
-    });
-}
-
-/// Starts a connection's task. Each time that it runs, the thread may look for responses of
-/// workers.
-fn spawn(thread: Rc<Thread>, connection: impl Future<Output = ()> + 'static) {
-    tokio::task::spawn_local(async move {
-        let mut connection = pin!(connection);
-        poll_fn(|context| {
-            thread.look_for_responses();
-            connection.as_mut().poll(context)
-        })
-        .await;
-    });
-}
-
-/// Returns the peer as the listener's PROXY protocol names it, where the listener expects one.
-/// `None`: the connection is to be closed.
-async fn named<T: Transport>(thread: &Rc<Thread>, stream: &mut T, peer: Peer) -> Option<Peer> {
-    match peer.has_proxy_header {
-        // On the heap: the connection's task keeps no room for what happens once.
-        true => Box::pin(proxy_header::receive(thread, stream, peer)).await,
-        false => Some(peer),
+async fn serve_encrypted(counted: Counted, stream: TcpStream, peer: Rc<Peer>) {
+    let thread = &counted.0;
+    let Some((stream, peer)) = named(thread, stream, peer).await else {
+        return;
+    };
+    let Ok(_admitted) = thread.admit_connection(&peer) else {
+        return;
+    };
+    match Box::pin(tls::is_hello(thread, &stream)).await {
+        None => return,
+        Some(false) => return Box::pin(h1::refuse_plain(thread.clone(), stream, peer)).await,
+        Some(true) => {}
     }
+    let Some((stream, peer)) = Box::pin(tls::accept(thread, stream, &peer)).await else {
+        return;
+    };
+    let peer = Rc::new(peer);
+    match stream.facts(|tls| tls.alpn_protocol() == Some(tls::HTTP2)) {
+        true => Box::pin(h2::run(thread.clone(), stream, peer)).await,
+        false => h1::run(thread.clone(), stream, peer).await,
+    }
+}
+
+/// Starts a connection's task.
+fn spawn(thread: Rc<Thread>, connection: impl Future<Output = ()> + 'static) {
+    tokio::task::spawn_local(ConnectionTask { thread, connection });
+}
+
+pin_project! {
+    /// A connection's task. Each time that it runs, the thread may look for responses of workers.
+    ///
+    /// A type of its own, because an `async` block would keep room for the connection twice.
+    struct ConnectionTask<F> {
+        thread: Rc<Thread>,
+        #[pin]
+        connection: F,
+    }
+}
+
+impl<F: Future<Output = ()>> Future for ConnectionTask<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let task = self.project();
+        task.thread.look_for_responses();
+        task.connection.poll(context)
+    }
+}
+
+/// Returns the connection, and the peer as the listener's PROXY protocol names it, where the
+/// listener expects one. `None`: the connection is to be closed.
+async fn named<T: Transport>(
+    thread: &Rc<Thread>,
+    mut stream: T,
+    peer: Rc<Peer>,
+) -> Option<(T, Rc<Peer>)> {
+    if !peer.has_proxy_header {
+        return Some((stream, peer));
+    }
+    // On the heap: the connection's task keeps no room for what happens once.
+    let named = Box::pin(proxy_header::receive(thread, &mut stream, &peer)).await?;
+    Some((stream, Rc::new(named)))
 }
 
 /// A connection in its thread's count, also if serving it panics.
@@ -288,6 +306,24 @@ impl Drop for Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The bytes of a connection's task.
+    fn task_size<T, F>(_: fn(Counted, T, Rc<Peer>) -> F) -> usize {
+        size_of::<ConnectionTask<F>>()
+    }
+
+    #[test]
+    fn an_idle_connection_costs_no_more_than_its_state() {
+        // Tokio puts 128 bytes before a task, and rounds the sum up to a multiple of 128.
+        let sizes = [
+            ("TCP", task_size(serve_plain::<TcpStream>), 512),
+            ("a Unix socket", task_size(serve_plain::<tokio::net::UnixStream>), 512),
+            ("TLS", task_size(serve_encrypted), 640),
+        ];
+        for (what, size, most) in sizes {
+            assert!(size <= most, "{size} bytes for a connection over {what}");
+        }
+    }
 
     #[test]
     fn of_the_errors_of_all_threads_one_is_logged_in_a_minute_and_the_others_are_counted() {

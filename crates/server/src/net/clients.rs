@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -77,8 +77,8 @@ struct Shard {
     searched: u64,
 }
 
-/// The network of a client: IPv6 or not, and the bits of the prefix.
-type NetworkKey = (bool, u128);
+/// The network of a client: its address with zeros behind the prefix.
+type NetworkKey = IpAddr;
 
 /// A connection in its client's account, until dropped.
 #[derive(Debug)]
@@ -222,8 +222,14 @@ impl Clients {
     fn network(&self, client: IpAddr) -> NetworkKey {
         let (v4, v6) = self.prefixes;
         match client.to_canonical() {
-            IpAddr::V4(address) => (false, u128::from(address.to_bits() >> (32 - v4))),
-            IpAddr::V6(address) => (true, address.to_bits() >> (128 - v6)),
+            IpAddr::V4(address) => {
+                let host = 32 - v4;
+                Ipv4Addr::from_bits(address.to_bits() >> host << host).into()
+            }
+            IpAddr::V6(address) => {
+                let host = 128 - v6;
+                Ipv6Addr::from_bits(address.to_bits() >> host << host).into()
+            }
         }
     }
 

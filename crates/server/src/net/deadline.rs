@@ -5,8 +5,9 @@
 //! per request; half a second is exact enough for limits that are counted in seconds.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::rc::{Rc, Weak};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 /// A connection that has waited for a request for less than this is not closed to make room: its
@@ -14,6 +15,11 @@ use std::time::{Duration, Instant};
 const FRESH: Duration = Duration::from_millis(100);
 /// The interval between two sweeps.
 pub(crate) const SWEEP: Duration = Duration::from_millis(500);
+
+/// Returns the waker of the task that calls this.
+pub(crate) fn task_waker() -> impl Future<Output = Waker> {
+    poll_fn(|context| Poll::Ready(context.waker().clone()))
+}
 
 /// All watches of a thread.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use howdah_http::Scheme;
 use howdah_http::proxy_protocol::{self, HeaderProgress, LONGEST, ProxyHeader};
 use tokio::io::ReadBuf;
 
-use super::deadline::Watch;
+use super::deadline::{Watch, task_waker};
 use super::{Peer, Transport};
 use crate::front::Thread;
 use crate::log::Level;
@@ -20,10 +20,10 @@ use crate::log::Level;
 pub(super) async fn receive<T: Transport>(
     thread: &Thread,
     transport: &mut T,
-    peer: Peer,
+    peer: &Peer,
 ) -> Option<Peer> {
     let result = if peer.is_proxy {
-        let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+        let waker = task_waker().await;
         let watch = thread.watches().add(waker);
         watch.arm(Instant::now(), thread.config().limits.head_timeout);
         // A server that stops closes connections without a request.
@@ -72,9 +72,9 @@ async fn read<T: Transport>(transport: &mut T, watch: &Watch) -> Result<ProxyHea
 }
 
 /// The peer that a header names. The proxy's own connections keep the ends that they have.
-fn named(thread: &Thread, peer: Peer, header: ProxyHeader) -> Peer {
+fn named(thread: &Thread, peer: &Peer, header: ProxyHeader) -> Peer {
     match header {
-        ProxyHeader::Local => Peer { is_proxy: false, ..peer },
+        ProxyHeader::Local => Peer { is_proxy: false, ..peer.clone() },
         ProxyHeader::Proxied { source, destination, is_tls } => Peer {
             remote: source,
             local: destination,
@@ -82,7 +82,7 @@ fn named(thread: &Thread, peer: Peer, header: ProxyHeader) -> Peer {
             // The proxy passes requests on as they are. Their fields are those of the client, which
             // may be a trusted proxy itself.
             is_proxy: thread.config().trusted_proxies.contains(source.ip()),
-            ..peer
+            ..peer.clone()
         },
     }
 }

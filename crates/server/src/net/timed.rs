@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use howdah_config::ClientLimits;
@@ -83,14 +83,14 @@ impl From<ConnectionError> for SendError {
 }
 
 impl<T: Transport> Timed<T> {
-    /// Bounds the time of a client's connection, which is served by the task that calls this, as
+    /// Bounds the time of a client's connection, which is served by the task of `waker`, as
     /// `limits` says.
-    pub(crate) async fn new(
+    pub(crate) fn new(
         transport: T,
+        waker: Waker,
         watches: &DeadlineWatches,
         limits: &ClientLimits,
     ) -> Timed<T> {
-        let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
         Timed {
             transport,
             watch: watches.add(waker),

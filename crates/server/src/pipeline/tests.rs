@@ -15,7 +15,7 @@ use self::site::{on_thread, peer};
 /// client received.
 fn over_http1(request: &str, step: usize) -> String {
     let (transport, client) = MemoryTransport::new(request.as_bytes(), step);
-    on_thread(move |thread| crate::h1::run(thread, transport, peer()));
+    on_thread(move |thread| crate::h1::run(thread, transport, peer().into()));
     String::from_utf8(client.received()).expect("the test's files are text")
 }
 
@@ -66,7 +66,7 @@ fn a_client_that_takes_nothing_loses_its_response_alone() {
     let request = "GET /large.txt HTTP/1.1\r\nHost: x\r\n\r\n";
     let (transport, client) = MemoryTransport::new(request.as_bytes(), 4096);
     client.close_after(10_000);
-    on_thread(move |thread| crate::h1::run(thread, transport, peer()));
+    on_thread(move |thread| crate::h1::run(thread, transport, peer().into()));
     assert!((10_000..20_000).contains(&client.received().len()));
 }
 

@@ -24,7 +24,7 @@ use super::route::Ids;
 use super::socket::EndpointSocket;
 use crate::front::Thread;
 use crate::log::Level;
-use crate::net::{Counted, Peer};
+use crate::net::{Counted, Peer, task_waker};
 use crate::{h3, tls};
 
 /// Unidirectional streams that a client may have open: its control stream, two of QPACK, and some
@@ -147,7 +147,7 @@ impl Thread {
 /// Waits for the end of a handshake, or with early data for the client's first message. As one over
 /// TCP, it may be given up to make room.
 async fn finish(thread: &Thread, connecting: Connecting) -> Result<quinn::Connection, String> {
-    let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+    let waker = task_waker().await;
     let watch = thread.watches().add(waker);
     watch.arm(Instant::now(), thread.config().limits.handshake_timeout);
     watch.set_idle(true);

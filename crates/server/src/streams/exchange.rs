@@ -1,6 +1,7 @@
 //! A request and its response, from the request's head to the end of the response.
 
 use std::future::poll_fn;
+use std::rc::Rc;
 
 use howdah_http::priority::Priority;
 use howdah_http::{Refusal, Request, Status};
@@ -39,7 +40,7 @@ fn read<S: Stream>(
     parts: Parts,
     ends: bool,
     into: &mut Request,
-) -> (Result<bool, Refusal>, Peer) {
+) -> (Result<bool, Refusal>, Rc<Peer>) {
     let (thread, peer) = (stream.thread(), stream.connection_peer());
     into.scheme = peer.scheme;
     let protocol = stream.protocol(&parts);
@@ -48,7 +49,7 @@ fn read<S: Stream>(
     into.is_early = stream.is_early();
     if peer.is_proxy && read.is_ok() {
         match forwarded::sender(peer, into, thread.config()) {
-            Ok(sender) => return (read, sender),
+            Ok(sender) => return (read, Rc::new(sender)),
             Err(refusal) => return (Err(refusal), stream.present_peer()),
         }
     }
@@ -59,7 +60,7 @@ fn read<S: Stream>(
 pub(super) struct StreamExchange<'s, S> {
     pub(super) stream: &'s S,
     /// The sender of the request.
-    peer: Peer,
+    peer: Rc<Peer>,
     arrival: Arrival,
 }
 

@@ -23,7 +23,7 @@ use super::facts;
 use super::policy;
 use crate::front::Thread;
 use crate::log::Level;
-use crate::net::{Encrypted, Peer, Watch};
+use crate::net::{Encrypted, Peer, Watch, task_waker};
 
 /// Bytes of the client's first flight that are read at once.
 const ROOM: usize = 4096;
@@ -92,7 +92,7 @@ pub(crate) async fn is_hello(thread: &Thread, socket: &TcpStream) -> Option<bool
 pub(crate) async fn accept(
     thread: &Rc<Thread>,
     socket: TcpStream,
-    peer: Peer,
+    peer: &Peer,
 ) -> Option<(Encrypted, Peer)> {
     let watch = watch(thread).await;
     let remote = peer.remote;
@@ -111,7 +111,7 @@ pub(crate) async fn accept(
 async fn perform(
     thread: &Thread,
     socket: TcpStream,
-    peer: Peer,
+    peer: &Peer,
 ) -> Result<(Encrypted, Peer), HandshakeFailure> {
     let (accepted, rest) = hello(&socket).await?;
     if let Some(settings) = challenge(thread, &accepted) {
@@ -121,7 +121,7 @@ async fn perform(
         // The authority has seen the certificate, and closes the connection.
         return Err(HandshakeFailure::Challenge);
     }
-    let (site, settings) = match settings(thread, &peer, accepted.client_hello().server_name()) {
+    let (site, settings) = match settings(thread, peer, accepted.client_hello().server_name()) {
         Ok(found) => found,
         Err(why) => {
             // Nothing was sent yet, so the few bytes fit. A client that is gone needs none.
@@ -135,12 +135,12 @@ async fn perform(
     let tls = Established {
         facts: transport.facts(|session| facts::of(session, certificate)),
         site,
-        alternative: alternative(thread, &peer),
+        alternative: alternative(thread, peer),
     };
     let peer = Peer {
         scheme: howdah_http::Scheme::Https,
         tls: Some(Arc::new(tls)),
-        ..peer
+        ..peer.clone()
     };
     Ok((transport, peer))
 }
@@ -291,7 +291,7 @@ impl io::Write for Once<'_> {
 
 /// Returns a watch with the deadline of a handshake.
 async fn watch(thread: &Thread) -> Rc<Watch> {
-    let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+    let waker = task_waker().await;
     let watch = thread.watches().add(waker);
     watch.arm(Instant::now(), thread.config().limits.handshake_timeout);
     watch.set_idle(true);
