@@ -13,6 +13,7 @@ mod handshakes;
 mod http2;
 mod http3;
 mod open_loop;
+mod pacer;
 mod ramp;
 pub mod sample;
 

@@ -9,13 +9,12 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-use tokio::time::{Instant, sleep_until};
-
 use super::client::{LoadClient, PreparedRequest, RequestResult};
+use super::pacer::Pacer;
 use super::{Measured, Wrong, on_a_loop};
 use crate::load::{Open, Question};
 use crate::record::Figure;
+use hdrhistogram::Histogram;
 
 /// Time-out of a request.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -26,7 +25,7 @@ const LONGEST: u64 = 600_000_000;
 struct OpenLoopState {
     open: Open,
     prepared: PreparedRequest,
-    began: Instant,
+    pacer: Pacer,
     next: Cell<u64>,
     hits: Cell<u64>,
     errors: Cell<u64>,
@@ -45,7 +44,7 @@ pub(super) async fn run(open: Open, question: &Question, port: u16) -> Result<Me
     let shared = Rc::new(OpenLoopState {
         open,
         prepared: PreparedRequest::new(question, port, true)?,
-        began: Instant::now(),
+        pacer: Pacer::start(open.rate, open.time)?,
         next: Cell::new(0),
         hits: Cell::new(0),
         errors: Cell::new(0),
@@ -58,7 +57,7 @@ pub(super) async fn run(open: Open, question: &Question, port: u16) -> Result<Me
     for task in tasks {
         task.await.map_err(|error| Wrong(error.to_string()))?;
     }
-    let seconds = shared.began.elapsed().as_secs_f64();
+    let seconds = shared.pacer.began().elapsed().as_secs_f64();
     let latency = shared.latency.borrow();
     let milliseconds = |quantile| latency.value_at_quantile(quantile) as f64 / 1e3;
     Ok(Measured {
@@ -82,12 +81,11 @@ async fn ask_in_turn(shared: Rc<OpenLoopState>) {
     let mut client = None;
     loop {
         let number = shared.next.replace(shared.next.get() + 1);
-        let due = Duration::from_secs_f64(number as f64 / shared.open.rate);
+        let due = shared.pacer.due(number);
         if due >= shared.open.time {
             return;
         }
-        let due = shared.began + due;
-        sleep_until(due).await;
+        shared.pacer.wait().await;
         let mut connection = match client.take() {
             Some(connection) => connection,
             None => match LoadClient::connect(&shared.prepared).await {
@@ -99,7 +97,7 @@ async fn ask_in_turn(shared: Rc<OpenLoopState>) {
             },
         };
         let reply = connection.ask(&shared.prepared, LIMIT).await;
-        let waited = due.elapsed();
+        let waited = shared.pacer.began().elapsed().saturating_sub(due);
         let counter = match reply {
             RequestResult::Hit => &shared.hits,
             RequestResult::Error => &shared.errors,
