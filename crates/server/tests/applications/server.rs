@@ -10,6 +10,7 @@ use howdah_sys::signal;
 
 use crate::beside_apache::apache::{self, Apache};
 use crate::folder::is_root;
+use crate::support::folder::copy_program;
 use crate::support::{self, Folder, HOWDAH, Setup};
 
 /// A running server with its configuration and its logs in the test's folder.
@@ -143,7 +144,7 @@ fn program(folder: &Folder) -> PathBuf {
     }
     let programs = folder.folder("bin");
     for name in ["howdah", "howdah-php"] {
-        fs::copy(howdah.with_file_name(name), programs.join(name)).unwrap();
+        copy_program(&howdah.with_file_name(name), &programs.join(name));
     }
     programs.join("howdah")
 }

@@ -289,8 +289,7 @@ fn a_wildcard_gets_its_certificate_by_a_hook_that_changes_the_dns() {
          http://127.0.0.1:{}/$action\n",
         site.ports.dns_management
     );
-    let hook = site.folder.file("hook", script);
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    let hook = site.folder.program("hook", script);
     let lines = format!("dns_hook = [\"{}\"]\nchallenges = [\"dns-01\"]", hook.display());
     let server = site.start(&["*.example.org", "example.org"], &lines);
     site.wait_for_status(&["*.example.org: ends at", "  example.org: ends at"]);
@@ -367,8 +366,7 @@ fn a_process_that_dies_in_the_middle_of_an_order_begins_again() {
         open.display(),
         site.ports.dns_management
     );
-    let hook = site.folder.file("hook", script);
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    let hook = site.folder.program("hook", script);
     fs::write(&begun, "").unwrap();
     fs::set_permissions(&begun, fs::Permissions::from_mode(0o666)).unwrap();
     let lines = format!("dns_hook = \"{}\"\nchallenges = [\"dns-01\"]", hook.display());

@@ -165,9 +165,7 @@ fn a_low_limit_of_open_files_is_said_and_kept() {
          [limits]\nkeep_alive_timeout = \"1h\"\n[[site]]\nroot = \"public\"\nphp = false\n",
     );
     // As an ordinary user: root may raise the limit.
-    let limited = folder.file("limited", "#!/bin/sh\nulimit -n 300\nexec \"$HOWDAH\" \"$@\"\n");
-    std::fs::set_permissions(&limited, std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .unwrap();
+    let limited = folder.program("limited", "#!/bin/sh\nulimit -n 300\nexec \"$HOWDAH\" \"$@\"\n");
     let file = config.to_str().unwrap();
     let mut setup = Setup::with(&["serve", "--config", file])
         .environment("HOWDAH", crate::support::HOWDAH)

@@ -221,8 +221,7 @@ fn with_users(folder: &Folder, users: &str) -> Option<PathBuf> {
         list.display(),
         crate::support::HOWDAH,
     );
-    let program = folder.file("howdah-with-users", text);
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.program("howdah-with-users", text);
     let works = Command::new(&program).arg("--version").output();
     if works.is_ok_and(|output| output.status.success()) {
         return Some(program);

@@ -1,7 +1,6 @@
 //! Processes that scripts start may outlive the request, but never the pool.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use howdah_sys::signal::{SIGHUP, SIGKILL};
 
@@ -145,8 +144,7 @@ fn processes_that_fork_all_the_time_are_ended() {
     }
     for (name, setting) in ["groups", "ancestry"].into_iter().zip(settings()) {
         let folder = Folder::with_script(WHO);
-        let bomb = folder.file(&format!("bomb-{}-{name}", std::process::id()), BOMB);
-        fs::set_permissions(&bomb, fs::Permissions::from_mode(0o755)).unwrap();
+        let bomb = folder.program(&format!("bomb-{}-{name}", std::process::id()), BOMB);
         let text = format!(
             "<?php exec('bash -c \"ulimit -u 60; exec setsid {} >/dev/null 2>&1\" &'); echo 'lit';",
             bomb.display()
@@ -246,8 +244,7 @@ fn a_pool_that_does_not_start_leaves_no_control_group() {
     };
     let before = pools();
     // The kernel does not execute this.
-    let program = folder.file("no-program", "text");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.program("no-program", "text");
     let broken = format!("[site.php]\nworkers = 1\nprogram = \"{}\"", program.display());
     config(&folder, "", &broken);
     server.signal(SIGHUP);

@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 
 use howdah_sys::signal::{SIGHUP, SIGTERM, SIGUSR2};
 
 use crate::config;
+use crate::support::folder::{copy_program, write_program};
 use crate::support::{Folder, HOWDAH, PATIENCE, Server, Setup, has_php, wait_until};
 
 /// The manager's end of the protocol.
@@ -171,10 +171,9 @@ fn the_watchdog_is_silent_while_no_front_serves() {
     let works = |is_so: bool| {
         let fresh = run.path().join("fresh");
         match is_so {
-            true => drop(fs::copy(Path::new(HOWDAH).with_file_name("howdah-php"), &fresh).unwrap()),
-            false => fs::write(&fresh, "#!/bin/sh\nexit 9\n").unwrap(),
+            true => copy_program(&Path::new(HOWDAH).with_file_name("howdah-php"), &fresh),
+            false => write_program(&fresh, "#!/bin/sh\nexit 9\n"),
         }
-        fs::set_permissions(&fresh, fs::Permissions::from_mode(0o755)).unwrap();
         fs::rename(fresh, &program).unwrap();
     };
     works(true);

@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use howdah_sys::signal::{SIGHUP, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2};
 
+use crate::support::folder::{copy_program, write_program};
 use crate::support::{Client, Folder, HOWDAH, Load, Process, Setup, has_php, wait_until};
 use crate::{WHO, assert_who, config, is_who};
 
@@ -18,7 +18,7 @@ fn install(folder: &Folder) -> PathBuf {
     for name in ["howdah", "howdah-php"] {
         let source = Path::new(HOWDAH).with_file_name(name);
         if source.exists() {
-            replace(&bin.join(name), |fresh| assert!(fs::copy(&source, fresh).unwrap() > 0));
+            replace(&bin.join(name), |fresh| copy_program(&source, fresh));
         }
     }
     bin.join("howdah")
@@ -34,7 +34,6 @@ fn install_with(programs: &Folder, folder: &Folder, php: &str) -> (PathBuf, Path
 fn replace(path: &Path, write: impl FnOnce(&Path)) {
     let fresh = path.with_extension("new");
     write(&fresh);
-    fs::set_permissions(&fresh, fs::Permissions::from_mode(0o755)).unwrap();
     fs::rename(fresh, path).unwrap();
 }
 
@@ -94,7 +93,7 @@ fn a_program_that_does_not_like_the_configuration_does_not_take_over() {
     let server = Setup::config(&config(&folder, "", "php = false")).program(&program).start();
     let children = server.supervisor().children();
     replace(&program, |fresh| {
-        fs::write(fresh, "#!/bin/sh\necho no, $1 of $2 fails; exit 3\n").unwrap()
+        write_program(fresh, "#!/bin/sh\necho no, $1 of $2 fails; exit 3\n");
     });
     server.signal(SIGUSR2);
     server.wait_for_log(
@@ -102,13 +101,13 @@ fn a_program_that_does_not_like_the_configuration_does_not_take_over() {
     );
     server.wait_for_log("no, check of --config fails");
 
-    replace(&program, |fresh| fs::write(fresh, "this is no program").unwrap());
+    replace(&program, |fresh| write_program(fresh, "this is no program"));
     server.signal(SIGUSR2);
     server.wait_for_log("the server was not upgraded: cannot run ");
 
     // Accepts the configuration, but fails when it is executed as the supervisor.
     let trap = format!("#!/bin/sh\nrm -f {}\nexit 0\n", program.display());
-    replace(&program, |fresh| fs::write(fresh, trap).unwrap());
+    replace(&program, |fresh| write_program(fresh, trap));
     server.signal(SIGUSR2);
     server.wait_for_log(": No such file or directory (os error 2); the present program continues");
 
@@ -136,7 +135,7 @@ fn the_former_generation_goes_on_if_the_new_one_does_not_start() {
     load.go_on(20);
     install(&programs);
     replace(&programs.path().join("bin/howdah-php"), |fresh| {
-        fs::write(fresh, "#!/bin/sh\nexit 9\n").unwrap()
+        write_program(fresh, "#!/bin/sh\nexit 9\n");
     });
     server.signal(SIGUSR2);
     server.wait_for_log("what the former program serves goes on");

@@ -1,8 +1,10 @@
 //! A folder for a test, with files in it.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A number that no other folder of this test program has in its name.
@@ -58,12 +60,42 @@ impl Folder {
         path
     }
 
+    /// Writes a program that everybody may execute; see [`write_program`].
+    pub fn program(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        write_program(&path, content);
+        path
+    }
+
     /// Makes a folder in it.
     pub fn folder(&self, name: &str) -> PathBuf {
         let path = self.0.join(name);
         fs::create_dir_all(&path).unwrap();
         path
     }
+}
+
+/// Writes a program that everybody may execute. Another process does it: a process that another
+/// thread of this one forks meanwhile would have the file open for writing until it executes its
+/// own program, and until then the kernel refuses to execute the file (ETXTBSY).
+pub fn write_program(path: &Path, content: impl AsRef<[u8]>) {
+    let mut shell = Command::new("sh")
+        .args(["-c", "cat >\"$0\" && chmod 755 \"$0\""])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    shell.stdin.take().unwrap().write_all(content.as_ref()).unwrap();
+    assert!(shell.wait().unwrap().success(), "writing {}", path.display());
+}
+
+/// Copies a program, as [`write_program`] writes one.
+pub fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("--").args([from, to]).status().unwrap();
+    assert!(copied.success(), "copying {} to {}", from.display(), to.display());
+    // The owner of a file may change its mode without having it open.
+    fs::set_permissions(to, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 impl Drop for Folder {

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use howdah_sys::signal::SIGHUP;
 
+use crate::support::folder::copy_program;
 use crate::support::{Client, Folder, HOWDAH, Setup, has_php, wait_until};
 
 /// Returns a folder with `howdah` and the programs of these names, which all run the PHP of
@@ -21,7 +22,7 @@ fn programs(names: &[&str]) -> (Folder, PathBuf) {
 
 fn place(program: &Path, at: &Path) {
     if std::fs::hard_link(program, at).is_err() {
-        std::fs::copy(program, at).unwrap();
+        copy_program(program, at);
     }
 }
 

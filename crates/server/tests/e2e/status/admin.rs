@@ -1,8 +1,6 @@
 //! The admin listener.
 
-use std::fs::Permissions;
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -141,8 +139,7 @@ fn a_pool_without_workers_is_not_ready_and_leaves_the_others_in_service() {
         hold.display(),
         php.display()
     );
-    let program = folder.file("howdah-php", script);
-    std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let program = folder.program("howdah-php", script);
     let config = format!(
         "{TOP}[[site]]\nname = \"shop\"\nroot = \"public\"\n[site.php]\nworkers = 1\n\
          standby = false\nsandbox = \"off\"\nstate_dir = \"state\"\nprogram = \"{}\"\n",

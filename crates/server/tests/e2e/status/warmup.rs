@@ -156,10 +156,8 @@ fn the_pools_of_a_reload_start_and_compile_side_by_side() {
     let text = TOGETHER
         .replace("STARTS", starts.to_str().unwrap())
         .replace("PROGRAM", program.to_str().unwrap());
-    let together = folder.file("together", text);
-    for (file, mode) in [(&together, 0o755), (&starts, 0o666)] {
-        std::fs::set_permissions(file, Permissions::from_mode(mode)).unwrap();
-    }
+    let together = folder.program("together", text);
+    std::fs::set_permissions(&starts, Permissions::from_mode(0o666)).unwrap();
     let site = |name: &str| {
         format!(
             "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n\

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -101,11 +100,10 @@ fn start(folder: &Folder, config: &str, name_server: IpAddr) -> Option<Server> {
         eprintln!("skipped: no folder /etc of a test's own");
         return None;
     }
-    let script = folder.file(
+    let script = folder.program(
         "start",
         format!("#!/bin/sh\nexec unshare -m sh -c '{mounts}exec {HOWDAH} \"$@\"' sh \"$@\"\n"),
     );
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let config = folder.file("howdah.toml", config);
     Some(Setup::config(Path::new(&config)).program(&script).start())
 }

@@ -1,8 +1,10 @@
 //! System calls that serve attacks, signals, and set-user-ID programs.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use super::{CALLS, ENOSYS, EPERM, Sites, can_run, has_landlock};
+use crate::support::folder::copy_program;
 use crate::support::{Process, wait_until};
 
 /// Number of a system call on this machine.
@@ -186,7 +188,7 @@ fn set_user_id_programs_give_no_rights_unless_asked_for() {
     ] {
         let sites = Sites::start(settings);
         let program = sites.folder.path().join("two/id");
-        std::fs::copy("/usr/bin/id", &program).unwrap();
+        copy_program(Path::new("/usr/bin/id"), &program);
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
         let code = format!(
             "preg_match_all('/^(?:NoNewPrivs|Seccomp):\\s*(\\d)/m', \
