@@ -89,6 +89,8 @@ pub struct Slot {
     queued: Cell<u64>,
     /// Number of the question that the worker has asked last.
     asked: u32,
+    /// Output counts as written from its print on, and not only when the worker tells.
+    shows: bool,
 }
 
 impl Slot {
@@ -106,6 +108,12 @@ impl Slot {
     /// [`usage::monotonic`]. Call it before the request is queued.
     pub fn waits_since(&self, time: u64) {
         self.queued.set(time);
+    }
+
+    /// Counts output as written as soon as it is printed, for a worker that has more to tell and
+    /// does not tell it.
+    pub fn show(&mut self) {
+        self.shows = true;
     }
 
     /// Bytes consumed until now, counted from the start of the response.
@@ -210,6 +218,7 @@ impl Front {
             written: 0,
             queued: Cell::new(0),
             asked: 0,
+            shows: false,
         })
     }
 

@@ -18,7 +18,7 @@ use howdah_ipc::{Corrupt, SlotPhase};
 pub(crate) use self::questions::AskedQuestion;
 pub use self::questions::{AnswerFuture, Answers, Asker};
 use crate::deadlines::Overdue;
-use crate::waiters::Waiters;
+use crate::waiters::{SlotNews, Waiters};
 use crate::zygote::Lease;
 
 /// A request that was handed to a pool, and its response as it comes.
@@ -171,7 +171,10 @@ impl Exchange {
         }
         let lease = self.lease.as_mut().expect("held until dropped");
         // The waker is registered before the slot is read: a change in between wakes the task.
-        let overdue = self.waiters.wait(lease.index(), context.waker());
+        let SlotNews { overdue, shows } = self.waiters.wait(lease.index(), context.waker());
+        if shows {
+            lease.slot().show();
+        }
         let zygote = lease.zygote.clone();
         let look = match zygote.front.slot_status(lease.slot()) {
             Ok(look) => look,

@@ -143,6 +143,7 @@ impl PoolHandle {
                     let begun_by = since + self.pool.queue_timeout(place.lane);
                     let deadlines = Deadlines::new(begun_by, now, self.pool.limits());
                     waiters.register(lease.index(), deadlines, asker);
+                    waiters.show_output();
                     return Ok(Exchange::new(waiters, lease, since));
                 }
                 Err(SubmitError::TooLarge) => return Err(DispatchError::TooLarge),

@@ -1,5 +1,7 @@
 //! The waiter table: what one thread knows of the slots that it has out.
 
+mod untold;
+
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::{Rc, Weak};
@@ -12,6 +14,8 @@ use howdah_ipc::front::SlotStatus;
 use howdah_sys::readiness::Readable;
 use tokio::task::JoinHandle;
 
+pub(crate) use self::untold::SlotNews;
+use self::untold::Untold;
 use crate::counters::{PoolCounter, PoolCounters};
 use crate::deadlines::{Deadlines, Overdue};
 use crate::exchange::AskedQuestion;
@@ -50,6 +54,8 @@ pub(crate) struct Waiters {
     pub(crate) open: Cell<usize>,
     /// A task watches the queue, because a request was queued and no worker woken.
     watching: Cell<bool>,
+    /// A task looks for output that no worker has told of.
+    showing: Cell<bool>,
     /// Number of requests that had been taken from the queue at the last sweep.
     taken: Cell<u32>,
     /// Number of requests that had been answered at the last sweep.
@@ -66,6 +72,7 @@ enum SlotWaiter {
         waker: Option<Waker>,
         deadlines: Deadlines,
         overdue: Option<Overdue>,
+        untold: Untold,
     },
     /// The exchange was dropped while a worker ran the script. The script keeps its deadlines.
     Abandoned {
@@ -111,6 +118,7 @@ impl Waiters {
             entries,
             open: Cell::new(0),
             watching: Cell::new(false),
+            showing: Cell::new(false),
             taken: Cell::new(0),
             answered: Cell::new(0),
         });
@@ -173,22 +181,25 @@ impl Waiters {
     /// Registers a slot that was just queued, and for whom its script may ask.
     pub(crate) fn register(&self, slot: usize, deadlines: Deadlines, asker: Option<Asker>) {
         self.askers.borrow_mut()[slot] = asker;
-        self.entries.borrow_mut()[slot] =
-            SlotWaiter::Waiting { waker: None, deadlines, overdue: None };
+        self.entries.borrow_mut()[slot] = SlotWaiter::Waiting {
+            waker: None,
+            deadlines,
+            overdue: None,
+            untold: Untold::default(),
+        };
         self.open.set(self.open.get() + 1);
     }
 
-    /// Registers the waker of the slot's exchange. Returns the deadline that the request has
-    /// missed.
-    pub(crate) fn wait(&self, slot: usize, who: &Waker) -> Option<Overdue> {
+    /// Registers the waker of the slot's exchange. Returns what has happened without the slot.
+    pub(crate) fn wait(&self, slot: usize, who: &Waker) -> SlotNews {
         match &mut self.entries.borrow_mut()[slot] {
-            SlotWaiter::Waiting { waker, overdue, .. } => {
+            SlotWaiter::Waiting { waker, overdue, untold, .. } => {
                 if !waker.as_ref().is_some_and(|waker| waker.will_wake(who)) {
                     *waker = Some(who.clone());
                 }
-                *overdue
+                untold.news(*overdue)
             }
-            _ => None,
+            _ => SlotNews::default(),
         }
     }
 
@@ -380,7 +391,7 @@ impl Waiters {
         let signs = || self.zygote.front.signs_of_life(slot);
         match &mut entries[slot] {
             SlotWaiter::Unused => Wait::None,
-            SlotWaiter::Waiting { waker, deadlines, overdue } => {
+            SlotWaiter::Waiting { waker, deadlines, overdue, .. } => {
                 let waits = self.zygote.front.is_queued(slot);
                 let late = if waits {
                     deadlines.postpone(now, &self.limits)

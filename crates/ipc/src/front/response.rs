@@ -20,7 +20,12 @@ impl Front {
         // The state is read first: a reader that sees Done must see every byte written before.
         let state = words.state.load().ok_or(Corrupt("a slot is in no known state"))?;
         let ended = words.ended.load(Ordering::Acquire) != 0;
-        let written = words.written.load(Ordering::Acquire);
+        let written = if slot.shows {
+            let printed = words.printed.load(Ordering::Acquire);
+            slot.written + u64::from(printed.wrapping_sub(slot.written as u32))
+        } else {
+            words.written.load(Ordering::Acquire)
+        };
         if state.generation != slot.generation || state.phase == SlotPhase::Free {
             return Err(Corrupt("a worker changed the generation of a slot in use"));
         }

@@ -108,7 +108,8 @@ impl ResponseWriter<'_> {
     /// Writes bytes of the body. Waits for space as long as the front consumes bytes.
     ///
     /// A front that looks before it is notified sees nothing of a response that has just begun:
-    /// whether such a response is complete, and thus how long, does not depend on chance.
+    /// whether such a response is complete, and thus how long, does not depend on chance. Output
+    /// that has waited for long it finds by the count of what was printed.
     ///
     /// # Errors
     /// The response is aborted.
@@ -134,7 +135,7 @@ impl ResponseWriter<'_> {
             let (now, later) = bytes.split_at(bytes.len().min(room));
             self.shared.region.write_ring(self.slot, self.written, now);
             self.written += now.len() as u64;
-            words.printed.store(self.written as u32, Ordering::Relaxed);
+            words.printed.store(self.written as u32, Ordering::Release);
             if self.told > 0 {
                 self.publish();
             }

@@ -1,6 +1,6 @@
 //! Bodies: whole, buffered, cut short, unwanted.
 
-use crate::site::{Options, Site};
+use crate::site::{AWAIT, Options, Site};
 use crate::support::{has_php, wait_until};
 use crate::wire::Framing;
 
@@ -317,5 +317,35 @@ fn a_response_without_content_has_no_media_type() {
             let reply = wire.get("/none");
             assert_eq!((reply.status, reply.field("content-type")), (204, None));
         }
+    }
+}
+
+#[test]
+fn output_that_a_script_does_not_flush_comes_while_it_goes_on() {
+    if !has_php() {
+        return;
+    }
+    // It sleeps or computes; a flush has come before, or not.
+    let script = format!(
+        "<?php {AWAIT} while (ob_get_level()) ob_end_flush();
+         function pause($step) {{
+             if (isset($_GET['sleep'])) await($_GET['name'] . $step);
+             while (!file_exists($_GET['in'] . '/' . $_GET['name'] . $step));
+         }}
+         if (isset($_GET['flush'])) {{ echo 'zero '; flush(); }}
+         echo 'first '; pause(1); echo 'second '; pause(2); echo 'third';"
+    );
+    let site = Site::new(&[("index.php", &script)]);
+    for (name, more) in
+        [("a", "sleep"), ("b", "compute"), ("c", "sleep&flush"), ("d", "compute&flush")]
+    {
+        let mut wire = site.connect();
+        let target = format!("{}&name={name}&{more}", site.awaiting("/"));
+        wire.request("GET", &target, &[], b"");
+        wire.until("first ");
+        site.allow(&format!("{name}1"));
+        wire.until("second ");
+        site.allow(&format!("{name}2"));
+        wire.until("third");
     }
 }
