@@ -23,7 +23,7 @@ use howdah_ipc::{Corrupt, Geometry};
 use howdah_sys::memory::Mapping;
 use support::driver::{Driver, deadline, run};
 use support::process::Children;
-use support::{Extra, Order, Random, attach_again, give_back, ring, serve, small_geometry};
+use support::{Extra, Order, Raised, Random, attach_again, give_back, ring, serve, small_geometry};
 
 const ORDER: Order = Order {
     seed: 5,
@@ -287,6 +287,10 @@ fn garbage_during_traffic_stays_in_its_pool() {
     let (healthy, attach) = Front::create(small_geometry(2, 1)).unwrap();
     let (enough, over) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
+        let _end = Raised {
+            flags: &[&enough, &over],
+            workers: Some(&attach),
+        };
         for index in 0..2 {
             let worker = attach_again(&attach).worker(index).unwrap();
             let over = &over;
@@ -321,6 +325,7 @@ fn spray_until_corrupt(seed: u64) -> bool {
     let _children = Children::fork(attach);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _end = Raised { flags: &[&over], workers: None };
         scope.spawn(|| spray(&hand, seed, &over));
         let lost = Mutex::default();
         let soon = Instant::now() + Duration::from_millis(500);

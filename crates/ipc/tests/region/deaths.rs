@@ -9,7 +9,7 @@ use howdah_ipc::front::{Front, Slot};
 
 use crate::support::driver::Driver;
 use crate::support::process::{Children, wait_until};
-use crate::support::{Extra, Order, Random, give_back, ring, small_geometry};
+use crate::support::{Extra, Order, Raised, Random, give_back, ring, small_geometry};
 use crate::{SMALL, lone_worker, submit};
 
 #[test]
@@ -91,6 +91,7 @@ fn killing_workers_at_random_loses_no_request() {
     let killed = AtomicUsize::new(0);
     let mut answered = 0;
     std::thread::scope(|scope| {
+        let _end = Raised { flags: &[&over], workers: None };
         let (front, lost, over, killed) = (&front, &lost, &over, &killed);
         let drivers: Vec<_> = (0..2)
             .map(|thread| {

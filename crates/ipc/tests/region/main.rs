@@ -12,7 +12,7 @@ mod responses;
 
 use std::fs::File;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use howdah_ipc::control::{Attach, Cleaning};
 use howdah_ipc::front::{Front, Slot};
@@ -21,7 +21,7 @@ use howdah_ipc::worker::{Attachment, Worker};
 use howdah_ipc::{Geometry, SlotPhase};
 use support::driver::{Outcome, run};
 use support::process::{Children, wait_until};
-use support::{Extra, Order, Random, attach_again, give_back, serve, small_geometry};
+use support::{Extra, Order, Raised, Random, attach_again, give_back, serve, small_geometry};
 
 /// An order that is answered at once.
 const SMALL: Order = Order {
@@ -40,22 +40,9 @@ fn with_worker_threads(attach: &Attach, test: impl FnOnce()) {
             scope.spawn(|| serve(worker, &stop));
         }
         // Also when the test panics, or the scope would wait for good.
-        let _stopper = Stopper { stop: &stop, attach };
+        let _end = Raised { flags: &[&stop], workers: Some(attach) };
         test();
     });
-}
-
-struct Stopper<'s> {
-    stop: &'s AtomicBool,
-    attach: &'s Attach,
-}
-
-impl Drop for Stopper<'_> {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        let zygote = attach_again(self.attach);
-        (0..self.attach.geometry.workers).for_each(|worker| zygote.wake(worker));
-    }
 }
 
 /// A pool with one worker, which the test plays itself.

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use howdah_ipc::Geometry;
 use howdah_ipc::control::Attach;
@@ -175,6 +175,23 @@ impl Random {
                 }
             })
             .collect()
+    }
+}
+
+/// Raises flags and wakes the workers at the end, also if the test fails: threads that go on until
+/// then would keep the failure from being told.
+pub struct Raised<'f> {
+    pub flags: &'f [&'f AtomicBool],
+    pub workers: Option<&'f Attach>,
+}
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.flags.iter().for_each(|flag| flag.store(true, Ordering::Release));
+        if let Some(attach) = self.workers {
+            let zygote = attach_again(attach);
+            (0..attach.geometry.workers).for_each(|worker| zygote.wake(worker));
+        }
     }
 }
 

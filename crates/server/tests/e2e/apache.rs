@@ -1,14 +1,14 @@
 //! An Apache that a test compares with.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 
 use howdah_sys::signal;
 
 use crate::support::apache::{self, MODULES, PROGRAM, php_module};
-use crate::support::{Process, wait_until};
+use crate::support::{Process, free_address, wait_until};
 
 pub struct Apache {
     child: Child,
@@ -44,9 +44,7 @@ impl Apache {
     /// `None`: the port is taken.
     fn try_to_start(folder: &Path, root: &Path, modules: &[&str], more: &str) -> Option<Apache> {
         fs::create_dir_all(folder).unwrap();
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
+        let address = free_address();
         let file = folder.join("apache.conf");
         fs::write(&file, configuration(folder, root, (modules, more), address)).unwrap();
         let child = apache::start(&file, &folder.join("stderr"));

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use howdah_sys::signal::SIGKILL;
 
 use crate::site::Site;
+use crate::support::load::Raised;
 use crate::support::{PATIENCE, Process, has_php, wait_until};
 
 /// The least number of kills.
@@ -61,6 +62,7 @@ fn killing_workers_under_load_harms_only_their_own_requests() {
     let over = AtomicBool::new(false);
     let (kills, answers) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let seen: Vec<Seen> = std::thread::scope(|scope| {
+        let _end = Raised(&over);
         let clients: Vec<_> = (0..CLIENTS)
             .map(|number| {
                 scope.spawn({

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::site::Site;
+use crate::support::load::Raised;
 use crate::support::{Process, has_php, is_root, wait_until};
 use crate::wire::Wire;
 
@@ -143,6 +144,7 @@ fn a_pool_that_takes_requests_and_answers_none_is_replaced() {
     workers.iter().for_each(|worker| worker.signal(STOP));
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _end = Raised(&is_over);
         // Requests come and go all the time, so that the words move between any two looks.
         for number in 0..24 {
             let is_over = &is_over;

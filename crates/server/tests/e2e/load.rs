@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::site::{HELD, Options, Site};
+use crate::support::load::Raised;
 use crate::support::{PATIENCE, has_php, wait_until};
 use crate::wire::{Reply, Wire};
 
@@ -67,20 +68,11 @@ fn scripts_are_answered_while_other_clients_keep_the_threads_busy() {
                 assert!(over.load(Ordering::Relaxed), "the file has an end");
             });
         }
-        (0..4).for_each(|_| begun.recv().unwrap());
+        (0..4).for_each(|_| begun.recv_timeout(PATIENCE).unwrap());
         for _ in 0..20 {
             assert_eq!(site.get("/ok.php").text(), "ok");
         }
     });
-}
-
-/// Raises a flag at the end, also if the test fails.
-struct Raised<'f>(&'f AtomicBool);
-
-impl Drop for Raised<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 #[test]

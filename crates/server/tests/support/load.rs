@@ -8,6 +8,17 @@ use std::thread::JoinHandle;
 
 use super::{Client, Response, wait_until};
 
+/// Raises a flag at the end, also if the test fails: threads that go on until then would keep the
+/// failure from being told.
+#[derive(Debug)]
+pub struct Raised<'f>(pub &'f AtomicBool);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A few clients, every other on a kept connection, the rest on a new one for each request. A
 /// connection that was announced to close is opened anew; everything else that is not the expected
 /// answer is a failure.
@@ -34,7 +45,7 @@ impl Load {
             std::thread::spawn(move || {
                 let mut failures = Vec::new();
                 let mut client = None;
-                while !over.load(Ordering::Relaxed) {
+                while !over.load(Ordering::Relaxed) && failures.len() < MOST_FAILURES {
                     client.take_if(|_| !keeps);
                     match turn(&mut client, address, target) {
                         Ok(response) if is_right(&response) => {
@@ -54,16 +65,21 @@ impl Load {
         Load { over, answered, clients }
     }
 
-    /// Waits until this many more requests were answered.
+    /// Waits until this many more requests were answered, or a client has given up: then the end
+    /// tells why.
     pub fn go_on(&self, requests: u64) {
         let goal = self.answered.load(Ordering::Relaxed) + requests;
-        wait_until("more requests are answered", || self.answered.load(Ordering::Relaxed) >= goal);
+        wait_until("more requests are answered", || {
+            self.answered.load(Ordering::Relaxed) >= goal
+                || self.clients.iter().any(JoinHandle::is_finished)
+        });
     }
 
     /// Ends it: how many requests were answered, and what went wrong.
-    pub fn end(self) -> (u64, Vec<String>) {
+    pub fn end(mut self) -> (u64, Vec<String>) {
         self.over.store(true, Ordering::Relaxed);
-        let failures = self.clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
+        let clients = std::mem::take(&mut self.clients);
+        let failures = clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
         (self.answered.load(Ordering::Relaxed), failures)
     }
 
@@ -75,6 +91,15 @@ impl Load {
             "{} of {answered} requests failed: {failures:#?}",
             failures.len()
         );
+    }
+}
+
+/// Failures after which a client gives up.
+const MOST_FAILURES: usize = 1000;
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
     }
 }
 

@@ -10,9 +10,12 @@ pub mod processes;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -95,20 +98,41 @@ pub fn status(config: &Path) -> String {
     }
 }
 
-/// Returns an address of this machine that nothing listens on. The port is none of those that the
-/// system gives away by itself, so that no connection or server of another test takes it meanwhile.
+/// Returns an address of this machine that nothing listens on, with TCP or UDP. The port is none of
+/// those that the system gives away by itself, and none of another test program's, so that no
+/// connection or server of another test takes it meanwhile.
 pub fn free_address() -> SocketAddr {
-    const FIRST: u32 = 10_000;
-    const FOR_EACH_PROGRAM: u32 = 100;
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let first = FIRST + std::process::id() % 200 * FOR_EACH_PROGRAM;
+    let first = own_ports();
     loop {
         let number = first + COUNT.fetch_add(1, Ordering::Relaxed) % FOR_EACH_PROGRAM;
         let port = u16::try_from(number).expect("ports below 30000");
-        if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
-            return listener.local_addr().unwrap();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        if TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
+            return address;
         }
     }
+}
+
+const FOR_EACH_PROGRAM: u32 = 500;
+
+/// Returns the first of the ports that this test program has for itself while it runs: it holds a
+/// name that stands for them.
+fn own_ports() -> u32 {
+    const FIRST: u32 = 10_000;
+    const PROGRAMS: u32 = 40;
+    static OWN: OnceLock<(u32, Option<UnixListener>)> = OnceLock::new();
+    let (number, _) = OWN.get_or_init(|| {
+        let start = std::process::id() % PROGRAMS;
+        let held = (start..start + PROGRAMS).map(|number| number % PROGRAMS).find_map(|number| {
+            let name = format!("howdah-test-ports-{number}");
+            let name = std::os::unix::net::SocketAddr::from_abstract_name(name).unwrap();
+            Some((number, Some(UnixListener::bind_addr(&name).ok()?)))
+        });
+        // So many programs at a time share theirs.
+        held.unwrap_or((start, None))
+    });
+    FIRST + number * FOR_EACH_PROGRAM
 }
 
 /// How to start a server.

@@ -2,12 +2,11 @@
 //! for their nonce, which clients have to bear.
 
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 
-use crate::support::{Folder, HOWDAH, wait_until};
+use crate::support::{Folder, HOWDAH, free_address, wait_until};
 
 /// Where Pebble listens, and where it looks for challenges.
 #[derive(Debug, Clone, Copy)]
@@ -23,31 +22,18 @@ pub(super) struct Ports {
 impl Ports {
     pub(super) fn choose() -> Ports {
         Ports {
-            directory: free_port(),
-            management: free_port(),
-            dns: free_port(),
-            dns_management: free_port(),
-            http: free_port(),
-            tls: free_port(),
+            directory: free_address().port(),
+            management: free_address().port(),
+            dns: free_address().port(),
+            dns_management: free_address().port(),
+            http: free_address().port(),
+            tls: free_address().port(),
         }
     }
 
     /// The URL of the directory.
     pub(super) fn url(self) -> String {
         format!("https://127.0.0.1:{}/dir", self.directory)
-    }
-}
-
-/// Returns a port below those that the kernel gives to others, because a program that starts later
-/// binds it.
-fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let own = u16::try_from(std::process::id() % 100).unwrap() * 100;
-    loop {
-        let port = 20_000 + own + NEXT.fetch_add(1, Ordering::Relaxed) % 2000;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
-        }
     }
 }
 

@@ -11,6 +11,7 @@ use rustls::{ClientConfig, ClientConnection};
 
 use super::Site;
 use super::pebble::{Habits, Pebble, has_pebble};
+use crate::support::load::Raised;
 use crate::support::wait_until;
 use crate::tls::client::OnlySignatures;
 use crate::wire::Wire;
@@ -31,6 +32,7 @@ fn a_renewal_under_load_fails_no_handshake() {
     site.wait_for_status(&["example.org: ends at"]);
     let (is_over, handshakes) = (AtomicBool::new(false), AtomicUsize::new(0));
     let shown = std::thread::scope(|scope| {
+        let _end = Raised(&is_over);
         let client = || {
             let (mut shown, settings) = (HashSet::new(), whole_handshakes());
             while !is_over.load(Ordering::Relaxed) {
@@ -49,11 +51,11 @@ fn a_renewal_under_load_fails_no_handshake() {
         wait_until("certificates follow each other", || {
             stored.extend(site.certificate("example.org"));
             let before = handshakes.load(Ordering::Relaxed);
-            let is_failed = clients.iter().any(|client| client.is_finished());
+            let is_failed = || clients.iter().any(|client| client.is_finished());
             wait_until("handshakes go on", || {
-                is_failed || handshakes.load(Ordering::Relaxed) > before + CLIENTS
+                is_failed() || handshakes.load(Ordering::Relaxed) > before + CLIENTS
             });
-            is_failed || stored.len() >= 4
+            is_failed() || stored.len() >= 4
         });
         is_over.store(true, Ordering::Relaxed);
         let shown = clients.into_iter().flat_map(|client| client.join().unwrap());

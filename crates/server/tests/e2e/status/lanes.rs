@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{TOP, monitor, named, wait_for_status};
 use crate::site::{HELD, Site};
-use crate::support::{Setup, has_php, wait_until};
+use crate::support::{PATIENCE, Setup, has_php, wait_until};
 use crate::wire::Wire;
 
 /// A script that creates a file when it runs, and does not end before `end` is allowed.
@@ -135,12 +135,12 @@ fn a_client_with_many_requests_makes_room_in_a_full_queue() {
         let sender = sender.clone();
         std::thread::spawn(move || sender.send(wire.reply("GET").status));
     }
-    (0..8).for_each(|_| assert_eq!(replies.recv().unwrap(), 503));
+    (0..8).for_each(|_| assert_eq!(replies.recv_timeout(PATIENCE).unwrap(), 503));
     let mut other = ask("198.51.100.1");
-    assert_eq!(replies.recv().unwrap(), 503, "a request has made room");
+    assert_eq!(replies.recv_timeout(PATIENCE).unwrap(), 503, "a request has made room");
     site.allow("end");
     assert_eq!(other.reply("GET").text(), "1");
-    (0..3).for_each(|_| assert_eq!(replies.recv().unwrap(), 200));
+    (0..3).for_each(|_| assert_eq!(replies.recv_timeout(PATIENCE).unwrap(), 200));
     assert_eq!(busy.reply("GET").text(), "done");
 }
 
