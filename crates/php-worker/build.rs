@@ -18,8 +18,13 @@ const SOURCES: [&str; 3] = ["shim/shim.c", "shim/ini.c", "shim/functions.c"];
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(no_php)");
     println!("cargo::rerun-if-env-changed=HOWDAH_PHP_CONFIG");
-    let headers = ["shim/shim.h", "shim/shim_internal.h", "shim/shim_versions.h"];
-    for file in ["build.rs"].iter().chain(&SOURCES).chain(&headers) {
+    let headers = ["shim.h", "shim_internal.h", "shim_versions.h", "functions_arginfo.h"]
+        .map(|name| format!("shim/{name}"));
+    for file in ["build.rs"]
+        .into_iter()
+        .chain(SOURCES)
+        .chain(headers.iter().map(String::as_str))
+    {
         println!("cargo::rerun-if-changed={file}");
     }
     match Php::find() {

@@ -4,9 +4,12 @@
 #include "shim_internal.h"
 #include "php_main.h"
 #include "php_output.h"
+#include "ext/json/php_json.h"
 #include "ext/standard/head.h"
 
 #include "functions_arginfo.h"
+
+#define PARSE(...) do { if (zend_parse_parameters(ZEND_NUM_ARGS(), __VA_ARGS__) == FAILURE) RETURN_THROWS(); } while (0)
 
 char *shim_getenv(const char *name, size_t length)
 {
@@ -42,7 +45,6 @@ static void return_list(zval *return_value, int list, const zend_string *about)
 PHP_FUNCTION(fastcgi_finish_request)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
-
 	if (!current) {
 		RETURN_FALSE;
 	}
@@ -51,27 +53,27 @@ PHP_FUNCTION(fastcgi_finish_request)
 	RETURN_BOOL(rust->end(current->context));
 }
 
-PHP_FUNCTION(apache_request_headers)
+#define LIST_FUNCTION(name, list) \
+	PHP_FUNCTION(name) { ZEND_PARSE_PARAMETERS_NONE(); return_list(return_value, list, NULL); }
+LIST_FUNCTION(apache_request_headers, HOWDAH_FIELDS)
+LIST_FUNCTION(apache_get_modules, HOWDAH_MODULES)
+
+PHP_FUNCTION(fpm_get_status)
 {
+	struct howdah_text json;
+
 	ZEND_PARSE_PARAMETERS_NONE();
-
-	return_list(return_value, HOWDAH_FIELDS, NULL);
-}
-
-PHP_FUNCTION(apache_get_modules)
-{
-	ZEND_PARSE_PARAMETERS_NONE();
-
-	return_list(return_value, HOWDAH_MODULES, NULL);
+	if (!current || !rust->fpm_status(current->context, &json)
+			|| php_json_decode_ex(return_value, json.at, json.length, PHP_JSON_OBJECT_AS_ARRAY, 8) == FAILURE) {
+		RETURN_FALSE;
+	}
 }
 
 PHP_FUNCTION(apache_lookup_uri)
 {
 	zend_string *uri;
 
-	if (zend_parse_parameters(ZEND_NUM_ARGS(), "P", &uri) == FAILURE) {
-		RETURN_THROWS();
-	}
+	PARSE("P", &uri);
 	return_list(return_value, HOWDAH_URI, uri);
 	if (zend_hash_num_elements(Z_ARRVAL_P(return_value)) > 0) {
 		convert_to_object(return_value);
@@ -88,21 +90,18 @@ PHP_FUNCTION(virtual)
 	struct howdah_text about = { .at = "there is no request" };
 	zend_file_handle file;
 
-	if (zend_parse_parameters(ZEND_NUM_ARGS(), "P", &uri) == FAILURE) {
-		RETURN_THROWS();
-	}
+	PARSE("P", &uri);
 	int found = current ? rust->sub_request(current->context, text_of(uri), &about) : HOWDAH_NOTHING;
 	if (found == HOWDAH_NOTHING) {
 		php_error_docref(NULL, E_WARNING, "Unable to include '%s' - %s", ZSTR_VAL(uri), about.at);
 		RETURN_FALSE;
 	}
+	/* Callbacks of the script may run here, and call this function: the text does not last. */
+	zend_stream_init_filename(&file, about.at);
 	php_output_end_all();
 	php_header();
-	if (found == HOWDAH_SCRIPT) {
-		zend_stream_init_filename(&file, about.at);
-		zend_execute_scripts(ZEND_INCLUDE, NULL, 1, &file);
-		zend_destroy_file_handle(&file);
-	}
+	zend_execute_scripts(ZEND_INCLUDE, NULL, found == HOWDAH_SCRIPT ? 1 : 0, &file);
+	zend_destroy_file_handle(&file);
 	if (rust->end_sub_request(current->context, found) != 0) {
 		php_handle_aborted_connection();
 	}
@@ -114,7 +113,6 @@ PHP_FUNCTION(apache_response_headers)
 	zend_llist_position at;
 
 	ZEND_PARSE_PARAMETERS_NONE();
-
 	array_init(return_value);
 	for (sapi_header_struct *line = zend_llist_get_first_ex(&SG(sapi_headers).headers, &at); line;
 			line = zend_llist_get_next_ex(&SG(sapi_headers).headers, &at)) {
@@ -132,9 +130,7 @@ PHP_FUNCTION(apache_setenv)
 	zend_string *variable, *value;
 	bool walk_to_top; /* only Apache's subrequests use it */
 
-	if (zend_parse_parameters(ZEND_NUM_ARGS(), "SS|b", &variable, &value, &walk_to_top) == FAILURE) {
-		RETURN_THROWS();
-	}
+	PARSE("SS|b", &variable, &value, &walk_to_top);
 	if (current) {
 		rust->set_variable(current->context, text_of(variable), text_of(value));
 	}
@@ -156,16 +152,13 @@ PHP_FUNCTION(apache_getenv)
 	zend_string *variable;
 	bool walk_to_top;
 
-	if (zend_parse_parameters(ZEND_NUM_ARGS(), "S|b", &variable, &walk_to_top) == FAILURE) {
-		RETURN_THROWS();
-	}
+	PARSE("S|b", &variable, &walk_to_top);
 	return_variable(return_value, ZSTR_VAL(variable), ZSTR_LEN(variable));
 }
 
 PHP_FUNCTION(apache_get_version)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
-
 	return_variable(return_value, ZEND_STRL("SERVER_SOFTWARE"));
 }
 
@@ -174,9 +167,7 @@ PHP_FUNCTION(apache_note)
 	zend_string *name, *value = NULL;
 	struct howdah_text former;
 
-	if (zend_parse_parameters(ZEND_NUM_ARGS(), "S|S!", &name, &value) == FAILURE) {
-		RETURN_THROWS();
-	}
+	PARSE("S|S!", &name, &value);
 	if (!current || !rust->note(current->context, text_of(name), text_of(value), &former)) {
 		RETURN_FALSE;
 	}
@@ -190,9 +181,7 @@ PHP_FUNCTION(headers_send)
 {
 	zend_long status = 200;
 
-	if (zend_parse_parameters(ZEND_NUM_ARGS(), "|l", &status) == FAILURE) {
-		RETURN_THROWS();
-	}
+	PARSE("|l", &status);
 	if (status < 100 || status > 599 || status == 101) {
 		zend_argument_value_error(1, "must be between 100 and 599, and not 101");
 		RETURN_THROWS();

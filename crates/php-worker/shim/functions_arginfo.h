@@ -28,6 +28,9 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_MASK_EX(arginfo_apache_get_version, 0, 0, MAY_BE_STRING | MAY_BE_FALSE)
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_MASK_EX(arginfo_fpm_get_status, 0, 0, MAY_BE_ARRAY | MAY_BE_FALSE)
+ZEND_END_ARG_INFO()
+
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_MASK_EX(arginfo_apache_note, 0, 1, MAY_BE_STRING | MAY_BE_FALSE)
 	ZEND_ARG_TYPE_INFO(0, note_name, IS_STRING, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, note_value, IS_STRING, 1, "null")
@@ -51,10 +54,16 @@ ZEND_FUNCTION(virtual);
 ZEND_FUNCTION(apache_request_headers);
 ZEND_FUNCTION(apache_response_headers);
 ZEND_FUNCTION(fastcgi_finish_request);
+ZEND_FUNCTION(fpm_get_status);
 ZEND_FUNCTION(headers_send);
 
-const zend_function_entry shim_functions[] = {
-	/* SHIM_APACHE_FUNCTIONS that only Apache's module has. */
+#define SHIM_COMMON_FUNCTIONS \
+	ZEND_FE(apache_request_headers, arginfo_headers) \
+	ZEND_FALIAS(getallheaders, apache_request_headers, arginfo_headers) \
+	ZEND_FE(fastcgi_finish_request, arginfo_finish_request) \
+	ZEND_FE(headers_send, arginfo_headers_send)
+
+const zend_function_entry shim_apache_functions[] = {
 	ZEND_FE(apache_get_modules, arginfo_headers)
 	ZEND_FE(apache_get_version, arginfo_apache_get_version)
 	ZEND_FE(apache_getenv, arginfo_apache_getenv)
@@ -62,11 +71,14 @@ const zend_function_entry shim_functions[] = {
 	ZEND_FE(apache_note, arginfo_apache_note)
 	ZEND_FE(apache_setenv, arginfo_apache_setenv)
 	ZEND_FE(virtual, arginfo_virtual)
-	ZEND_FE(apache_request_headers, arginfo_headers)
-	ZEND_FALIAS(getallheaders, apache_request_headers, arginfo_headers)
 	ZEND_FE(apache_response_headers, arginfo_headers)
-	ZEND_FE(fastcgi_finish_request, arginfo_finish_request)
-	ZEND_FE(headers_send, arginfo_headers_send)
+	SHIM_COMMON_FUNCTIONS
+	ZEND_FE_END
+};
+
+const zend_function_entry shim_fpm_functions[] = {
+	ZEND_FE(fpm_get_status, arginfo_fpm_get_status)
+	SHIM_COMMON_FUNCTIONS
 	ZEND_FE_END
 };
 

@@ -294,10 +294,8 @@ static void apply_list(const struct howdah_request *request, bool is_new)
 	for (int first = 1; rust->next_ini(request->context, first, &pair); first = 0) {
 		zend_ini_entry *entry = shim_ini_entry(pair.name.at, pair.name.length);
 		/* As mod_php for .htaccess: PHP_INI_SYSTEM settings are refused, and open_basedir can only become stricter. */
-		if (!entry || !(entry->modifiable & PHP_INI_PERDIR)) {
-			continue;
-		}
-		if (is_new ? !keep(entry, &pair.value) : !find_kept(entry)) {
+		bool is_allowed = entry && (entry->modifiable & PHP_INI_PERDIR);
+		if (is_allowed && (is_new ? !keep(entry, &pair.value) : !find_kept(entry))) {
 			set_for_request(entry, &pair.value);
 			has_others = true;
 		}

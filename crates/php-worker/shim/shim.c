@@ -77,6 +77,18 @@ static int shim_send_headers(sapi_headers_struct *headers)
 	return SAPI_HEADER_SENT_SUCCESSFULLY;
 }
 
+static int shim_header(sapi_header_struct *line, sapi_header_op_enum op, sapi_headers_struct *headers)
+{
+	const char *text = op == SAPI_HEADER_DELETE_ALL ? NULL : line->header;
+	bool is_added = op == SAPI_HEADER_ADD || op == SAPI_HEADER_REPLACE;
+
+	if (current && (!text || strncasecmp(text, "Status", strlen("Status")) == 0)) {
+		headers->http_response_code = rust->status_field(current->context, is_added, text,
+			headers->http_response_code, headers->http_status_line);
+	}
+	return SAPI_HEADER_ADD;
+}
+
 /* ---- Input ---- */
 
 static size_t shim_read_post(char *room, size_t length)
@@ -149,6 +161,7 @@ static sapi_module_struct shim_module = {
 	.flush = shim_flush,
 	.getenv = shim_getenv,
 	.sapi_error = php_error,
+	.header_handler = shim_header,
 	.send_headers = shim_send_headers,
 	.read_post = shim_read_post,
 	.read_cookies = shim_read_cookies,
@@ -234,7 +247,7 @@ int howdah_start(const struct howdah_settings *settings)
 	rust = settings->callbacks;
 	has_pcntl = settings->has_pcntl;
 	shim_module.name = (char *) settings->sapi;
-	shim_extension.functions = shim_functions + (settings->is_apache ? 0 : SHIM_APACHE_FUNCTIONS);
+	shim_extension.functions = settings->is_apache ? shim_apache_functions : shim_fpm_functions;
 	php_register_internal_extensions_func = shim_register_extensions;
 	shim_module.php_ini_path_override = (char *) settings->ini_file;
 

@@ -59,6 +59,9 @@ struct howdah_callbacks {
 	/* Sends a complete head. `interim`: a 1xx head; another head follows. `status_line` is the script's, or null. */
 	int (*head)(void *context, int interim, int status, const char *status_line, const struct howdah_text *lines,
 		size_t count);
+	/* A header line was added, or the fields of this name, or all where it is null, are about to go. Returns the response
+	 * code from then on. `status_line` is as above. */
+	int (*status_field)(void *context, int is_added, const char *line, int code, const char *status_line);
 	/* Completes the response, even if the script continues. Returns 1 if the response was not complete before. */
 	int (*end)(void *context);
 	size_t (*read_body)(void *context, char *room, size_t length);
@@ -69,6 +72,8 @@ struct howdah_callbacks {
 	int (*next_listed)(void *context, int list, struct howdah_text about, int first, struct howdah_pair *pair);
 	const char *(*variable)(void *context, const char *name, size_t length);
 	void (*set_variable)(void *context, struct howdah_text name, struct howdah_text value);
+	/* Stores what fpm_get_status() returns, as JSON, or returns 0. */
+	int (*fpm_status)(void *context, struct howdah_text *json);
 	/* Stores the former note of that name, or returns 0. A null value changes nothing. */
 	int (*note)(void *context, struct howdah_text name, struct howdah_text value, struct howdah_text *former);
 	/* Finds what a URI of this site leads to: one of the numbers below, and a script's path or why there is nothing. */

@@ -17,8 +17,9 @@ extern const struct howdah_request *current __attribute__((visibility("hidden"))
 /* Sends PHP's present header lines as a head. Returns non-zero if the client has gone. */
 int shim_send_head(sapi_headers_struct *headers, int interim);
 
-extern const zend_function_entry shim_functions[] __attribute__((visibility("hidden")));
-#define SHIM_APACHE_FUNCTIONS 7
+/* The functions that scripts find beside Apache's module, and those beside php-fpm. */
+extern const zend_function_entry shim_apache_functions[] __attribute__((visibility("hidden")));
+extern const zend_function_entry shim_fpm_functions[] __attribute__((visibility("hidden")));
 char *shim_getenv(const char *name, size_t length);
 
 /* Before a request starts: what php.ini has for its host and folder, what .user.ini files have, and what directives have. */

@@ -29,12 +29,14 @@ pub static CALLBACKS: raw::Callbacks = raw::Callbacks {
     write: on_write,
     flush: on_flush,
     head: on_head,
+    status_field: on_status_field,
     end: on_end,
     read_body: on_read_body,
     next_variable: on_next_variable,
     next_listed: on_next_listed,
     variable: on_variable,
     set_variable: on_set_variable,
+    fpm_status: on_fpm_status,
     note: on_note,
     sub_request: on_sub_request,
     end_sub_request: on_end_sub_request,
@@ -130,6 +132,27 @@ unsafe extern "C" fn on_head(
     })
 }
 
+unsafe extern "C" fn on_status_field(
+    context: *mut c_void,
+    is_added: c_int,
+    line: *const c_char,
+    code: c_int,
+    status_line: *const c_char,
+) -> c_int {
+    barrier(code, || {
+        // SAFETY: NUL-terminated texts or null.
+        let text =
+            |at: *const c_char| (!at.is_null()).then(|| unsafe { CStr::from_ptr(at) }.to_bytes());
+        // SAFETY: called by the shim during `execute`.
+        let field = unsafe { request_of(context) }.status_field();
+        if is_added == 0 {
+            field.removed(text(line), code)
+        } else {
+            field.added(text(line).unwrap_or_default(), code, text(status_line))
+        }
+    })
+}
+
 unsafe extern "C" fn on_end(context: *mut c_void) -> c_int {
     // SAFETY: called by the shim during `execute`.
     barrier(0, || unsafe { request_of(context).end() }.into())
@@ -176,6 +199,11 @@ unsafe extern "C" fn on_next_listed(
 unsafe extern "C" fn on_set_variable(context: *mut c_void, name: raw::Text, value: raw::Text) {
     // SAFETY: called by the shim during `execute`.
     barrier((), || unsafe { request_of(context).set_variable(name.as_ref(), value.as_ref()) });
+}
+
+unsafe extern "C" fn on_fpm_status(context: *mut c_void, into: *mut raw::Text) -> c_int {
+    // SAFETY: called by the shim during `execute`, with room for a text.
+    barrier(0, || unsafe { store(request_of(context).fpm_status(), into) })
 }
 
 unsafe extern "C" fn on_note(

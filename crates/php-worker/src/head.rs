@@ -1,9 +1,10 @@
 //! Converts the header lines that a script has set to the head of a response.
 //!
-//! The rules are those of php-fpm, whose output a web server reads as CGI (RFC 3875 §6.3). A status
-//! line set with `header()` takes precedence over a `Status:` field, unless its code is 200. A
-//! `Status:` field takes precedence over the response code. A script removes the Content-Type with
-//! `header('Content-Type:')`. A 304 keeps it up to the front, where directives depend on it.
+//! The status is the one that was set last: with `http_response_code()`, a status line, a `Status:`
+//! field as in CGI (RFC 3875 §6.3), or by PHP for a `Location`. A field that follows a status line
+//! does nothing unless the line's code is 200, as with Apache's module and with php-fpm. A script
+//! removes the Content-Type with `header('Content-Type:')`. A 304 keeps it up to the front, where
+//! directives depend on it.
 
 /// The response head that a script has set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,24 +24,13 @@ impl<'h, L: AsRef<[u8]>> ScriptHead<'h, L> {
         status_line: Option<&'h [u8]>,
         lines: &'h [L],
     ) -> ScriptHead<'h, L> {
-        let code = u16::try_from(code).unwrap_or(500);
-        let from_line = status_line.and_then(|line| {
-            let (version, rest) =
-                line.split_at_checked(line.iter().position(|&byte| byte == b' ')?)?;
-            version
-                .get(..5)?
-                .eq_ignore_ascii_case(b"HTTP/")
-                .then(|| number_and_reason(rest))?
-        });
-        let from_field = || {
-            let mut fields = lines.iter().filter_map(|line| field(line.as_ref()));
-            let (_, value) = fields.find(|(name, _)| name.eq_ignore_ascii_case(b"Status"))?;
-            number_and_reason(value)
-        };
-        let (status, reason) = match from_line {
-            Some(line) if code != 200 => line,
-            line => from_field().or(line).unwrap_or((code, b"")),
-        };
+        let status = u16::try_from(code).unwrap_or(500);
+        let from_field = || lines.iter().find_map(|line| of_field(line.as_ref()));
+        // What has another number was there before the code was set.
+        let is_last = |found: &(u16, &[u8])| found.0 == status;
+        let found = status_line.and_then(of_line).filter(is_last);
+        let found = found.or_else(|| from_field().filter(is_last));
+        let (_, reason) = found.unwrap_or((status, b""));
         ScriptHead { status, reason, lines }
     }
 
@@ -62,6 +52,56 @@ impl<'h, L: AsRef<[u8]>> ScriptHead<'h, L> {
         };
         self.lines.iter().filter_map(|line| field(line.as_ref())).filter(is_sent)
     }
+}
+
+/// The status that a `Status:` field has set, so that it goes with the field.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StatusField {
+    /// The code before the field, and the one that the field has set.
+    codes: Option<(i32, i32)>,
+}
+
+impl StatusField {
+    /// Returns the response code after a header line was added, which was `code` before.
+    pub fn added(&mut self, line: &[u8], code: i32, status_line: Option<&[u8]>) -> i32 {
+        let Some((number, _)) = of_field(line) else {
+            return code;
+        };
+        if code != 200
+            && status_line.and_then(of_line).is_some_and(|(found, _)| i32::from(found) == code)
+        {
+            return code;
+        }
+        let before = self.codes.filter(|(_, set)| *set == code).map_or(code, |(before, _)| before);
+        self.codes = Some((before, number.into()));
+        number.into()
+    }
+
+    /// Returns the response code after the fields of this name, or all of them, were removed.
+    pub fn removed(&mut self, name: Option<&[u8]>, code: i32) -> i32 {
+        if name.is_some_and(|name| !name.eq_ignore_ascii_case(b"Status")) {
+            return code;
+        }
+        self.codes
+            .take()
+            .filter(|(_, set)| *set == code)
+            .map_or(code, |(before, _)| before)
+    }
+}
+
+/// Number and reason of a status line.
+fn of_line(line: &[u8]) -> Option<(u16, &[u8])> {
+    let (version, rest) = line.split_at_checked(line.iter().position(|&byte| byte == b' ')?)?;
+    version
+        .get(..5)?
+        .eq_ignore_ascii_case(b"HTTP/")
+        .then(|| number_and_reason(rest))?
+}
+
+/// Number and reason of a `Status:` field; `None` for another field.
+fn of_field(line: &[u8]) -> Option<(u16, &[u8])> {
+    let (name, value) = field(line)?;
+    name.eq_ignore_ascii_case(b"Status").then(|| number_and_reason(value))?
 }
 
 /// Splits a header line into name and value; `None` for a line without a colon or without a name.
@@ -86,14 +126,14 @@ mod tests {
     #[test]
     fn status_comes_from_line_field_or_code() {
         type Case = (i32, Option<&'static str>, &'static [&'static str], u16, &'static str);
-        let cases: [Case; 11] = [
+        let cases: [Case; 13] = [
             (200, None, &[], 200, ""),
             (404, None, &[], 404, ""),
             (404, Some("HTTP/1.1 404 Nope"), &[], 404, "Nope"),
             (404, Some("HTTP/1.1 404"), &[], 404, ""),
             (200, Some("HTTP/1.0 200 Fine"), &[], 200, "Fine"),
-            (200, None, &["Status: 418 Teapot"], 418, "Teapot"),
-            (302, None, &["Location: /", "status:  404  Not Found"], 404, "Not Found"),
+            (418, None, &["Status: 418 Teapot"], 418, "Teapot"),
+            (404, None, &["Location: /", "status:  404  Not Found"], 404, "Not Found"),
             (
                 500,
                 Some("HTTP/1.0 500 Internal Server Error"),
@@ -101,7 +141,10 @@ mod tests {
                 500,
                 "Internal Server Error",
             ),
-            (200, Some("HTTP/1.1 200 OK"), &["Status: 404"], 404, ""),
+            (404, Some("HTTP/1.1 200 OK"), &["Status: 404"], 404, ""),
+            // What was set before the code.
+            (410, Some("HTTP/1.1 404 Nope"), &[], 410, ""),
+            (302, Some("HTTP/1.1 200 OK"), &["Status: 404 Nope", "Location: /"], 302, ""),
             (200, Some("HTTP/1.1 huh"), &["Status: huh"], 200, ""),
             (99_999, None, &[], 500, ""),
         ];
@@ -113,6 +156,23 @@ mod tests {
                 "{code} {line:?} {lines:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_status_field_goes_as_it_came() {
+        let mut field = StatusField::default();
+        let nope = Some(&b"HTTP/1.1 404 Nope"[..]);
+        assert_eq!(field.added(b"Status: huh", 200, None), 200);
+        assert_eq!(field.added(b"Status-Code: 503", 200, None), 200);
+        assert_eq!(field.added(b"Status: 503 Busy", 404, nope), 404);
+        assert_eq!(field.removed(None, 404), 404);
+        assert_eq!(field.added(b"status:503", 410, nope), 503);
+        assert_eq!(field.added(b"Status: 502 Bad", 503, None), 502);
+        assert_eq!(field.removed(Some(b"State"), 502), 502);
+        assert_eq!(field.removed(Some(b"status"), 502), 410);
+        assert_eq!(field.removed(None, 410), 410);
+        field.added(b"Status: 503", 200, None);
+        assert_eq!(field.removed(None, 302), 302);
     }
 
     #[test]

@@ -12,13 +12,14 @@ use std::ptr;
 
 use howdah_ipc::request::{DecodedRequest, EntryPairs, FixedText};
 use howdah_ipc::response::{HeadKind, MOST_HEAD};
+use howdah_ipc::sub_request::FPM_STATUS;
 
 pub use self::sink::{ClientGone, Field, HeadError, ResponseSink};
 use self::sub_request::SubRequests;
 use self::variables::VariableCursor;
 use crate::body::BodyReader;
 use crate::children;
-use crate::head::ScriptHead;
+use crate::head::{ScriptHead, StatusField};
 use crate::listed::{self, Listed, ListedValue};
 use crate::log::{self, Level, LogContext};
 use crate::lookup;
@@ -53,6 +54,7 @@ pub struct PhpRequest<'c> {
     client: &'c mut dyn ResponseSink,
     facts: WorkerFacts<'c>,
     stage: ResponseStage,
+    status_field: StatusField,
     variables: VariableCursor<'c>,
     /// The list that the script has asked for last, and the position in it.
     list: std::vec::IntoIter<Listed<'c>>,
@@ -62,6 +64,8 @@ pub struct PhpRequest<'c> {
     /// The texts that the script has set with `apache_note()`.
     notes: TextTable,
     former_note: Option<Vec<u8>>,
+    /// The answer to the last `fpm_get_status()`, followed by a NUL.
+    fpm_status: Vec<u8>,
     sub_requests: SubRequests,
     ini: Option<EntryPairs<'c>>,
     /// Buffer for the text of `PHP_SELF`.
@@ -101,12 +105,14 @@ impl<'c> PhpRequest<'c> {
             client,
             facts,
             stage: ResponseStage::Head,
+            status_field: StatusField::default(),
             variables: VariableCursor::Done,
             list: Vec::new().into_iter(),
             listed: None,
             changed: TextTable::default(),
             notes: TextTable::default(),
             former_note: None,
+            fpm_status: Vec::new(),
             sub_requests: SubRequests::default(),
             ini: None,
             php_self: Vec::new(),
@@ -166,6 +172,11 @@ impl<'c> PhpRequest<'c> {
             notes.set(name, value);
         }
         self.former_note.as_deref().map(raw_bytes)
+    }
+
+    /// What `Status:` fields have done to the status.
+    pub(crate) fn status_field(&mut self) -> &mut StatusField {
+        &mut self.status_field
     }
 
     pub(crate) fn head(
@@ -302,6 +313,17 @@ impl<'c> PhpRequest<'c> {
                 ListedValue::Number(number) => raw::Text { length: *number as usize, ..none },
             },
         })
+    }
+
+    /// Asks the front for what `fpm_get_status()` returns, as JSON. The text is valid until the next
+    /// call. `None`: the front gives no answer.
+    pub(crate) fn fpm_status(&mut self) -> Option<raw::Text> {
+        if !children::is_worker() || self.stage == ResponseStage::Ended {
+            return None;
+        }
+        self.fpm_status = self.client.ask(FPM_STATUS).filter(|answer| !answer.is_empty())?;
+        self.fpm_status.push(0);
+        Some(raw_bytes(&self.fpm_status[..self.fpm_status.len() - 1]))
     }
 
     /// Looks up a URI for `apache_lookup_uri()`.

@@ -67,12 +67,15 @@ pub mod raw {
         pub flush: unsafe extern "C" fn(Context) -> c_int,
         pub head:
             unsafe extern "C" fn(Context, c_int, c_int, *const c_char, *const Text, usize) -> c_int,
+        pub status_field:
+            unsafe extern "C" fn(Context, c_int, *const c_char, c_int, *const c_char) -> c_int,
         pub end: unsafe extern "C" fn(Context) -> c_int,
         pub read_body: unsafe extern "C" fn(Context, *mut c_char, usize) -> usize,
         pub next_variable: unsafe extern "C" fn(Context, c_int, *mut Pair) -> c_int,
         pub next_listed: unsafe extern "C" fn(Context, c_int, Text, c_int, *mut Pair) -> c_int,
         pub variable: unsafe extern "C" fn(Context, *const c_char, usize) -> *const c_char,
         pub set_variable: unsafe extern "C" fn(Context, Text, Text),
+        pub fpm_status: unsafe extern "C" fn(Context, *mut Text) -> c_int,
         pub note: unsafe extern "C" fn(Context, Text, Text, *mut Text) -> c_int,
         pub sub_request: unsafe extern "C" fn(Context, Text, *mut Text) -> c_int,
         pub end_sub_request: unsafe extern "C" fn(Context, c_int) -> c_int,
@@ -209,6 +212,9 @@ thread_local! {
 
 /// The name of Apache's module: scripts and `.htaccess` files find what they find there.
 const USUAL_SAPI: &str = "apache2handler";
+
+/// The name of php-fpm.
+pub const FPM: &str = "fpm-fcgi";
 
 /// Bytes of a request's ini values, encoded, up to which they are kept for the next request.
 const LONGEST_KEPT: usize = 1024;

@@ -6,11 +6,12 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use howdah_ipc::control::PoolSettings;
+use howdah_sys::credentials;
 
 use crate::ini::{self, IniPair, PoolIni};
 use crate::log::{self, Level};
 use crate::process::{self, Fork};
-use crate::sapi::{Engine, EngineOptions};
+use crate::sapi::{self, Engine, EngineOptions};
 
 /// Environment variables that PHP reads during its start and that scripts do not need.
 const FOR_PHP: [&str; 2] = ["PHPRC", "PHP_INI_SCAN_DIR"];
@@ -47,7 +48,7 @@ pub fn php(settings: &PoolSettings) -> Result<(Engine, String), String> {
         own_folders: &own_folders,
     };
     let engine = Engine::start(&options, &pool_ini)?;
-    process::replace_environment(&settings.environment);
+    process::replace_environment(&environment_of(settings));
 
     for name in pool_ini.expected.iter().filter(|name| engine.ini_value(name).is_none()) {
         log::write(
@@ -74,6 +75,22 @@ pub fn php(settings: &PoolSettings) -> Result<(Engine, String), String> {
         );
     }
     ask_opcache(engine).map_err(|error| format!("cannot read opcache's state: {error}"))
+}
+
+/// The environment of scripts. Under the name of php-fpm they find what php-fpm adds as well.
+fn environment_of(settings: &PoolSettings) -> Vec<IniPair> {
+    let mut environment = settings.environment.clone();
+    if settings.sapi == sapi::FPM {
+        let user = credentials::user_entry(credentials::own_user()).ok().flatten();
+        let user = user.map(|(name, home)| [("USER", name), ("HOME", home)]);
+        let own = [("FCGI_ROLE", "RESPONDER".to_owned())];
+        for (name, value) in user.into_iter().flatten().chain(own) {
+            if !environment.iter().any(|(known, _)| known == name) {
+                environment.push((name.to_owned(), value));
+            }
+        }
+    }
+    environment
 }
 
 /// Enters the pool's working directory. Returns the directory; `None` if the pool has none.

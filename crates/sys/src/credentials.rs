@@ -121,16 +121,26 @@ pub fn own_user() -> u32 {
 /// # Errors
 /// The user database cannot be read.
 pub fn user_name(uid: u32) -> io::Result<Option<String>> {
+    Ok(user_entry(uid)?.map(|(name, _)| name))
+}
+
+/// Returns the name and the home of the user `uid`. `Ok(None)`: there is no such user.
+///
+/// # Errors
+/// The user database cannot be read.
+pub fn user_entry(uid: u32) -> io::Result<Option<(String, String)>> {
     let found = look_up(|record: *mut libc::passwd, room, length, found| {
         // SAFETY: all pointers are live for the call.
         unsafe { libc::getpwuid_r(uid, record, room, length, found) }
     })?;
-    Ok(found.map(|(record, _buffer)| {
-        // SAFETY: the name is NUL-terminated and points into the buffer, which lives as long as
-        // this block.
-        let name = unsafe { CStr::from_ptr(record.pw_name) };
-        name.to_string_lossy().into_owned()
-    }))
+    let found = found.map(|(record, _buffer)| {
+        [record.pw_name, record.pw_dir].map(|text| {
+            // SAFETY: the text is NUL-terminated and points into the buffer, which lives as long as
+            // this block.
+            unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+        })
+    });
+    Ok(found.map(|[name, home]| (name, home)))
 }
 
 /// Calls a function of the `get…_r` family with a buffer that grows until it is large enough. The

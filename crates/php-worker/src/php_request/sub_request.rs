@@ -20,8 +20,11 @@ use crate::text_table::TextTable;
 pub(super) struct SubRequests {
     /// The scripts that are included now, the innermost last.
     scripts: Vec<IncludedScript>,
-    /// The answer to the last question, and whether the script may include it.
-    found: Option<Included>,
+    /// The files that were found and not sent yet, the last one last. Callbacks that run before a
+    /// file is sent may include another one.
+    files: Vec<File>,
+    /// The path or the reason of the last answer, followed by a NUL.
+    about: Vec<u8>,
 }
 
 /// The texts of a script that another one includes. They end with it.
@@ -35,12 +38,10 @@ struct IncludedScript {
 /// Something to include.
 #[derive(Debug)]
 enum Included {
-    /// The path of a script, followed by a NUL.
+    /// The path of a script.
     Script(Vec<u8>),
     /// A file that is open.
     File(File),
-    /// The reason why there is nothing, followed by a NUL.
-    Nothing(Vec<u8>),
 }
 
 /// The most scripts that may be included within one another, which is Apache's number.
@@ -55,11 +56,8 @@ impl PhpRequest<'_> {
         let can_ask = children::is_worker() && self.stage != ResponseStage::Ended;
         let client = &mut self.client;
         let ask = |question: &[u8]| if can_ask { client.ask(question) } else { None };
-        match self.sub_requests.enter(&self.request, uri, ask) {
-            Included::Script(path) => (raw::SCRIPT, raw_bytes(path)),
-            Included::File(_) => (raw::FILE, raw_bytes(b"")),
-            Included::Nothing(reason) => (raw::NOTHING, raw_bytes(reason)),
-        }
+        let (found, about) = self.sub_requests.enter(&self.request, uri, ask);
+        (found, raw_bytes(about))
     }
 
     /// Sends the file that was found, or ends the script that was.
@@ -77,17 +75,25 @@ impl PhpRequest<'_> {
 
 impl SubRequests {
     /// Finds what `uri` leads to. `ask` puts a question to the front, which may have no answer.
-    /// The variables of a script hold until [`SubRequests::leave`].
+    /// The variables of a script hold until [`SubRequests::leave`]. Returns what it is, one of the
+    /// shim's numbers, and its path or the reason why there is nothing, followed by a NUL.
     fn enter(
         &mut self,
         request: &DecodedRequest<'_>,
         uri: &[u8],
         ask: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
-    ) -> &Included {
-        let found = self.find(request, uri, ask);
-        self.found.insert(
-            found.unwrap_or_else(|reason| Included::Nothing([reason.as_bytes(), b"\0"].concat())),
-        )
+    ) -> (c_int, &[u8]) {
+        let (found, mut about) = match self.find(request, uri, ask) {
+            Ok(Included::Script(path)) => (raw::SCRIPT, path),
+            Ok(Included::File(file)) => {
+                self.files.push(file);
+                (raw::FILE, Vec::new())
+            }
+            Err(reason) => (raw::NOTHING, reason.as_bytes().to_vec()),
+        };
+        about.push(0);
+        self.about = about;
+        (found, &self.about)
     }
 
     fn find(
@@ -113,7 +119,7 @@ impl SubRequests {
                 let own = variables.into_iter().filter(|(name, _)| *name != b"REQUEST_URI");
                 own.for_each(|(name, value)| script.variables.set(name, value));
                 self.scripts.push(script);
-                Ok(Included::Script([path, b"\0"].concat()))
+                Ok(Included::Script(path.to_vec()))
             }
             SubRequestResult::Other => {
                 Err("a page of an upstream or a list of files cannot be included")
@@ -128,7 +134,7 @@ impl SubRequests {
         self.scripts.pop();
     }
 
-    /// Gives the content of the file that was found to `write`.
+    /// Gives the content of the file that was found last to `write`.
     ///
     /// # Errors
     /// The client has gone.
@@ -136,7 +142,7 @@ impl SubRequests {
         &mut self,
         mut write: impl FnMut(&[u8]) -> Result<(), ClientGone>,
     ) -> Result<(), ClientGone> {
-        let Some(Included::File(mut file)) = self.found.take() else {
+        let Some(mut file) = self.files.pop() else {
             return Ok(());
         };
         let mut piece = vec![0; PIECE];

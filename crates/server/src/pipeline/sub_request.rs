@@ -9,7 +9,7 @@ use std::rc::{Rc, Weak};
 
 use howdah_http::h1::{HeadProgress, parse_request};
 use howdah_http::{Limits, Method, Request, Scheme, Status};
-use howdah_php::{Answers, Asker, SubRequestResult};
+use howdah_php::{Answers, Asker, FPM_STATUS, SubRequestResult};
 use howdah_site::{Resolution, Resolved, Script, server_variables};
 
 use super::context::{Arrival, RequestContext, ScratchBuffers};
@@ -19,6 +19,8 @@ use crate::body::NoContent;
 use crate::front::Thread;
 use crate::net::Peer;
 use crate::observe::RequestError;
+use crate::respond::pool_status;
+use crate::status::FpmQuery;
 
 /// Answers the questions of the scripts of site number `site` on a thread.
 pub(crate) fn answers(thread: Weak<Thread>, site: usize) -> Answers {
@@ -28,6 +30,14 @@ pub(crate) fn answers(thread: Weak<Thread>, site: usize) -> Answers {
             let Some(thread) = thread.upgrade() else {
                 return Vec::new();
             };
+            if question == FPM_STATUS {
+                let state = thread
+                    .sites()
+                    .iter()
+                    .nth(site)
+                    .and_then(|site| pool_status::of_site(&thread, site, FpmQuery::FUNCTION));
+                return state.unwrap_or_default().into_bytes();
+            }
             match SubRequest::read(thread.limits(), &question, asker) {
                 Some(asked) => asked.resolve(&thread, site).await,
                 None => SubRequestResult::Status(Status::BAD_REQUEST.code()).encode(),

@@ -7,6 +7,7 @@ use howdah_http::{Request, ResponseHead, Status};
 use howdah_site::{Resolution, Resolved, Site};
 
 use crate::body::Body;
+use crate::front::Thread;
 use crate::observe::RequestError;
 use crate::pipeline::{Head, RequestContext, Response};
 use crate::status::{FpmQuery, PoolSnapshot, fpm_page};
@@ -32,7 +33,7 @@ pub(crate) fn respond(
         true => ("text/plain;charset=UTF-8", php.ping_response.clone()),
         false => {
             let query = FpmQuery::of(context.request.query());
-            (query.content_type(), status(context, site, query)?)
+            (query.content_type(), of_site(context.thread, site, query)?)
         }
     };
     let mut head = ResponseHead::new(Status::OK);
@@ -73,8 +74,9 @@ fn is_open(resolved: &Resolved) -> bool {
     is_found && matches!(status, Status::OK | Status::NOT_FOUND)
 }
 
-fn status(context: &RequestContext<'_, '_>, site: &Site, query: FpmQuery) -> Option<String> {
-    let shared = &context.thread.shared;
+/// The state of the site's pool, in the form that `query` asks for. `None`: it has no pool.
+pub(crate) fn of_site(thread: &Thread, site: &Site, query: FpmQuery) -> Option<String> {
+    let shared = &thread.shared;
     let pool = shared.pools.get(site.number())?.as_deref()?;
     let totals = shared.facts.ledger.totals();
     let snapshot = PoolSnapshot::of(pool, totals.site(site.name()));

@@ -14,6 +14,8 @@ pub(crate) enum FpmFormat {
     Html,
     Xml,
     OpenMetrics,
+    /// What `fpm_get_status()` returns.
+    Function,
 }
 
 /// The page that a query asks for.
@@ -25,6 +27,12 @@ pub(crate) struct FpmQuery {
 }
 
 impl FpmQuery {
+    /// What `fpm_get_status()` asks for.
+    pub(crate) const FUNCTION: FpmQuery = FpmQuery {
+        format: FpmFormat::Function,
+        is_full: true,
+    };
+
     /// Reads a query such as `json&full`.
     pub(crate) fn of(query: Option<&[u8]>) -> FpmQuery {
         let words = || query.unwrap_or_default().split(|&byte| byte == b'&');
@@ -43,7 +51,7 @@ impl FpmQuery {
     pub(crate) fn content_type(self) -> &'static str {
         match self.format {
             FpmFormat::Text => "text/plain;charset=UTF-8",
-            FpmFormat::Json => "application/json",
+            FpmFormat::Json | FpmFormat::Function => "application/json",
             FpmFormat::Html => "text/html;charset=UTF-8",
             FpmFormat::Xml => "text/xml;charset=UTF-8",
             FpmFormat::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -64,6 +72,7 @@ pub(crate) fn page(name: &str, pool: &PoolSnapshot, query: FpmQuery, now: f64) -
         FpmFormat::Html => html(&figures, &workers),
         FpmFormat::Xml => xml(&figures, &workers, query.is_full),
         FpmFormat::OpenMetrics => openmetrics(name, pool, now),
+        FpmFormat::Function => function(&figures, &workers),
     }
 }
 
@@ -208,6 +217,29 @@ fn json(figures: &Figures, workers: &[Figures], is_full: bool) -> String {
     let workers: Vec<String> =
         workers.iter().map(|worker| format!("{{{}}}", object(worker))).collect();
     format!("{{{}, \"processes\":[{}]}}", object(figures), workers.join(","))
+}
+
+/// As JSON, in the words of php-fpm's function, which are not those of its page.
+fn function(figures: &Figures, workers: &[Figures]) -> String {
+    let object = |figures: &Figures| {
+        let mut pairs = Vec::new();
+        for (name, value) in figures {
+            let mut pair = |name: &str, value: String| pairs.push(format!("\"{name}\":{value}"));
+            match (*name, value) {
+                ("request uri", FpmFigure::Text(uri)) => {
+                    let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+                    pair("request-uri", FpmFigure::Text(path.to_owned()).json());
+                    pair("query-string", FpmFigure::Text(query.to_owned()).json());
+                }
+                ("content length", value) => pair("request-length", value.json()),
+                (name, value) => pair(&name.replace(' ', "-"), value.json()),
+            }
+        }
+        pairs.join(",")
+    };
+    let workers: Vec<String> =
+        workers.iter().map(|worker| format!("{{{}}}", object(worker))).collect();
+    format!("{{{},\"procs\":[{}]}}", object(figures), workers.join(","))
 }
 
 fn html(figures: &Figures, workers: &[Figures]) -> String {
@@ -393,6 +425,18 @@ mod tests {
         assert!(text.contains("start time:           06/Nov/1994:08:49:37 +0000\n"), "{text}");
         assert!(text.contains("start since:          87\n"), "{text}");
         assert!(text.contains("last request cpu:     50.00\n"), "{text}");
+    }
+
+    #[test]
+    fn the_function_has_names_of_its_own() {
+        let text = page("shop", &pool(), FpmQuery::FUNCTION, 784_111_787.0);
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["start-time"], 784_111_700);
+        let process = &json["procs"][0];
+        assert_eq!(process["request-uri"], "/a");
+        assert_eq!(process["query-string"], "b=<\"'&\u{1b}");
+        assert_eq!(process["request-length"], 0);
+        assert_eq!(process["last-request-cpu"], 50.0);
     }
 
     #[test]

@@ -18,20 +18,83 @@ fn scripts_find_the_functions_of_their_interface() {
         "apache_note",
         "apache_setenv",
         "virtual",
-        "apache_request_headers",
         "apache_response_headers",
+        "apache_request_headers",
         "getallheaders",
         "fastcgi_finish_request",
+        "fpm_get_status",
         // The library that PHP is loaded from has it, Apache's module does not.
         "chroot",
     ];
     let list = names.map(|name| format!("'{name}'")).join(",");
     let script =
         format!("<?php echo json_encode(array_values(array_filter([{list}], 'function_exists')));");
-    for (sapi, has) in [("apache2handler", 0..11), ("fpm-fcgi", 7..11)] {
+    for (sapi, has) in [("apache2handler", 0..11), ("fpm-fcgi", 8..12)] {
         let site = Site::with_php(&[("a.php", &script)], &format!("sapi = \"{sapi}\""));
         assert_eq!(site.get("/a.php").json(), json!(names[has]), "{sapi}");
     }
+}
+
+#[test]
+fn scripts_find_php_fpms_variables_and_state() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php $status = fpm_get_status(); $own = array_values(array_filter(\
+                  $status['procs'], fn ($one) => $one['pid'] === getmypid()))[0];
+                  $user = posix_getpwuid(posix_geteuid());
+                  echo json_encode([$_SERVER['FCGI_ROLE'], $_SERVER['USER'] === $user['name'],
+                      getenv('HOME') === $user['dir'], $status['total-processes'],
+                      array_keys($status), array_keys($own), $own['state'],
+                      $own['request-method'], $own['request-uri'], $own['query-string']]);";
+    let site = Site::with_php(
+        &[("a.php", script)],
+        "workers = 1\nstandby = false\nmode = \"static\"\nsapi = \"fpm-fcgi\"",
+    );
+    let expected = json!([
+        "RESPONDER",
+        true,
+        true,
+        1,
+        [
+            "pool",
+            "process-manager",
+            "start-time",
+            "start-since",
+            "accepted-conn",
+            "listen-queue",
+            "max-listen-queue",
+            "listen-queue-len",
+            "idle-processes",
+            "active-processes",
+            "total-processes",
+            "max-active-processes",
+            "max-children-reached",
+            "slow-requests",
+            "procs"
+        ],
+        [
+            "pid",
+            "state",
+            "start-time",
+            "start-since",
+            "requests",
+            "request-duration",
+            "request-method",
+            "request-uri",
+            "query-string",
+            "request-length",
+            "user",
+            "script",
+            "last-request-cpu",
+            "last-request-memory"
+        ],
+        "Running",
+        "GET",
+        "/a.php",
+        "b=1"
+    ]);
+    assert_eq!(site.get("/a.php?b=1").json(), expected);
 }
 
 #[test]

@@ -259,3 +259,58 @@ fn a_script_may_send_thousands_of_fields() {
     assert!(reply.text().contains("header fields"), "{}", reply.text());
     site.server.wait_for_log("more than 512 KB");
 }
+
+#[test]
+fn the_status_that_is_set_last_counts() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php $steps = [
+            'line' => fn () => header('HTTP/1.1 404 Nope'),
+            'fine' => fn () => header('HTTP/1.1 200 Fine'),
+            'code' => fn () => http_response_code(410),
+            'good' => fn () => http_response_code(200),
+            'field' => fn () => header('Status: 503 Busy'),
+            'unset' => fn () => header_remove('Status'),
+            'empty' => fn () => header_remove(),
+            'location' => fn () => header('Location: /other'),
+            'moved' => fn () => header('Location: /other', true, 301),
+        ];
+        foreach (explode('-', $_GET['steps']) as $step) $steps[$step]();
+        echo http_response_code();";
+    let site = Site::new(&[("index.php", script)]);
+    let mut wire = site.connect();
+    for (steps, status, reason) in [
+        ("line", 404, "Nope"),
+        ("fine", 200, "Fine"),
+        ("line-code", 410, "Gone"),
+        ("line-good", 200, "OK"),
+        ("fine-code", 410, "Gone"),
+        ("line-code-good", 200, "OK"),
+        ("code-line", 404, "Nope"),
+        ("good-line", 404, "Nope"),
+        ("line-location", 302, "Found"),
+        ("location-line", 404, "Nope"),
+        ("location-line-good", 200, "OK"),
+        ("moved-code", 410, "Gone"),
+        ("code-moved", 301, "Moved Permanently"),
+        ("field", 503, "Busy"),
+        ("code-field", 503, "Busy"),
+        ("fine-field", 503, "Busy"),
+        ("location-field", 503, "Busy"),
+        ("field-code", 410, "Gone"),
+        ("field-good", 200, "OK"),
+        ("field-fine", 200, "Fine"),
+        ("field-line", 404, "Nope"),
+        ("field-moved", 301, "Moved Permanently"),
+        // Apache's module and php-fpm agree.
+        ("line-field", 404, "Nope"),
+        ("field-unset", 200, "OK"),
+        ("code-field-empty", 410, "Gone"),
+    ] {
+        let reply = wire.get(&format!("/?steps={steps}"));
+        assert_eq!((reply.status, &*reply.reason), (status, reason), "{steps}");
+        assert_eq!(reply.text(), status.to_string(), "{steps}");
+        assert!(reply.all("status").is_empty(), "{steps}");
+    }
+}

@@ -63,6 +63,45 @@ fn a_page_includes_files_and_scripts_of_its_site() {
 }
 
 #[test]
+fn callbacks_that_include_leave_what_the_page_includes() {
+    if !has_php() {
+        return;
+    }
+    // The callback runs while the page's own include sends the fields.
+    let page = "<?php header_register_callback(function () {
+                    foreach (explode(',', $_GET['callback']) as $uri) virtual($uri);
+                });
+                if (isset($_GET['buffer'])) { ob_start(); echo '('; }
+                echo json_encode(virtual($_GET['uri'])), ')';";
+    let long = "a-name-that-is-long-enough-for-a-place-of-its-own";
+    let site = Site::with_php(
+        &[
+            ("page.php", page),
+            ("one.php", "<?php echo 'one';"),
+            ("two.txt", "two"),
+            (&format!("{long}.php"), "<?php echo 'long';"),
+            ("three.txt", "three"),
+        ],
+        "workers = 1\nini = { output_buffering = \"0\" }",
+    );
+    let long = format!("/{long}.php");
+    for (uri, text) in [("/one.php", "one"), ("/three.txt", "three"), (&*long, "long")] {
+        for (callback, before) in [
+            ("/two.txt", "two"),
+            ("/one.php", "one"),
+            (&*format!("{long},/two.txt,/missing,{long}"), "longtwolong"),
+        ] {
+            for (buffer, mark) in [("", ""), ("&buffer", "(")] {
+                let target = format!("/page.php?uri={uri}&callback={callback}{buffer}");
+                let reply = site.get(&target);
+                let text = format!("{before}{mark}{text}true)");
+                assert_eq!((reply.status, reply.text()), (200, &*text), "{target}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_an_included_script_sets_ends_with_it() {
     if !has_php() {
         return;
