@@ -315,8 +315,8 @@ impl<'c> PhpRequest<'c> {
         })
     }
 
-    /// Asks the front for what `fpm_get_status()` returns, as JSON. The text is valid until the next
-    /// call. `None`: the front gives no answer.
+    /// Asks the front for what `fpm_get_status()` returns, as JSON. The text is valid until the
+    /// next call. `None`: the front gives no answer.
     pub(crate) fn fpm_status(&mut self) -> Option<raw::Text> {
         if !children::is_worker() || self.stage == ResponseStage::Ended {
             return None;

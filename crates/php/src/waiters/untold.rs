@@ -35,7 +35,8 @@ pub(crate) struct SlotNews {
 }
 
 impl Waiters {
-    /// Looks from now on, until no slot is out, for output which its script leaves in the slot: the script computes or sleeps, and its client waits for what was printed before.
+    /// Looks from now on, until no slot is out, for output which a script leaves in its slot: the
+    /// script computes or sleeps, and its client waits for what was printed before.
     pub(crate) fn show_output(self: &Rc<Self>) {
         if self.showing.replace(true) {
             return;
