@@ -165,6 +165,21 @@ pub(crate) fn field_value<'s>(transaction: &'s Transaction<'_>, name: &'s [u8]) 
     joined
 }
 
+/// Returns a variable of TLS by mod_ssl's name, in any case; `None` for a variable without a value,
+/// as every one but HTTPS is over http. HTTPS is `on` or `off` by the scheme, which a trusted proxy
+/// may have named.
+pub(crate) fn tls_variable<'t>(
+    transaction: &Transaction<'t>,
+    name: &[u8],
+) -> Option<Cow<'t, [u8]>> {
+    let client = &transaction.client;
+    if name.eq_ignore_ascii_case(b"HTTPS") {
+        let is_on = client.scheme() == Scheme::Https;
+        return Some(Cow::Borrowed(if is_on { b"on" } else { b"off" }));
+    }
+    client.tls_variable(&name.to_ascii_uppercase())
+}
+
 /// `http` or `https`.
 pub(crate) fn scheme(transaction: &Transaction<'_>) -> &'static [u8] {
     match transaction.client.scheme() {

@@ -103,9 +103,9 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
     {
         settle(context, response).await;
     }
-    if response.as_ref().is_some_and(|response| response.takes_ranges) {
-        let now = context.arrival.began.seconds();
-        response = response.map(|whole| script_ranges::select(context.request, whole, now));
+    if let Some(fields) = response.as_mut().and_then(|response| response.range_fields.take()) {
+        let (method, now) = (&context.request.method, context.arrival.began.seconds());
+        response = response.map(|whole| script_ranges::select(method, &fields, whole, now));
     }
     response.iter_mut().for_each(Response::drop_description);
     if let (Some(response), Scheme::Https) = (&mut response, context.request.scheme)

@@ -1,7 +1,7 @@
 //! Resolves a request's path.
 //!
 //! ```text
-//! method ─ TRACE, CONNECT: 405 · OPTIONS *: 200
+//! method ─ CONNECT: 405 · OPTIONS *: 200
 //! path ─── normalise (400, 404) ─ names that are never served (403, 404)
 //! try ──── $uri     file ─────── by its name: run, refused (403), or sent
 //!                   folder ───── index file; without its final slash: 301
@@ -36,12 +36,13 @@ pub fn resolve(
     host: &mut impl DocumentHost,
     scratch: &mut Scratch,
 ) -> Resolved {
-    match unruled(site, client, host, scratch) {
+    let resolved = match unruled(site, client, host, scratch) {
         WithoutRules::Resolved(resolution) => Resolved { resolution, ruled: None },
         WithoutRules::Ruled(start) => {
             Evaluation::new(site, *client, host, scratch).run(start, None)
         }
-    }
+    };
+    refuse_trace(client, resolved)
 }
 
 /// Resolves the request of `client` as [`resolve`] does, from `cache` where an earlier request
@@ -110,14 +111,34 @@ pub fn explain(
 ) -> Resolved {
     match without_path(client.request()) {
         Some(resolution) => Resolved { resolution, ruled: None },
-        None => Evaluation::new(site, *client, host, scratch).run(None, Some(Box::default())),
+        None => {
+            let evaluation = Evaluation::new(site, *client, host, scratch);
+            refuse_trace(client, evaluation.run(None, Some(Box::default())))
+        }
+    }
+}
+
+/// Refuses TRACE for what is no file: no script gets it, and no upstream. The page of an error is
+/// made with GET.
+fn refuse_trace(client: &Client<'_>, resolved: Resolved) -> Resolved {
+    if *client.method() != Method::Trace {
+        return resolved;
+    }
+    let ruled = resolved.ruled.as_ref();
+    let is_traced = ruled.is_none_or(|ruled| ruled.state.method == Method::Trace);
+    match resolved.resolution {
+        Resolution::Php(_) | Resolution::Proxy { .. } if is_traced => Resolved {
+            resolution: not_allowed(ALLOW_SCRIPT),
+            ..resolved
+        },
+        resolution => Resolved { resolution, ..resolved },
     }
 }
 
 /// Answers methods that have no meaning for a path.
 fn without_path(request: &Request) -> Option<Resolution> {
     match request.method {
-        Method::Trace | Method::Connect => Some(not_allowed(ALLOW_SCRIPT)),
+        Method::Connect => Some(not_allowed(ALLOW_SCRIPT)),
         Method::Options if request.target == b"*" => Some(options(ALLOW_SCRIPT)),
         _ => None,
     }

@@ -5,7 +5,7 @@ use sha1::Sha1;
 
 use super::evaluate::ExpressionEvaluation;
 use crate::escape::push_uri;
-use crate::variables::field_value;
+use crate::variables::{field_value, tls_variable};
 
 /// A function of one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,7 @@ pub(super) enum Function {
     Sha1,
     Md5,
     Ldap,
+    Tls,
 }
 
 impl Function {
@@ -49,6 +50,7 @@ impl Function {
             b"sha1" => Function::Sha1,
             b"md5" => Function::Md5,
             b"ldap" => Function::Ldap,
+            b"ssl" => Function::Tls,
             b"file" | b"filesize" => {
                 return Err(format!("{name}() is not available in .htaccess files"));
             }
@@ -94,6 +96,9 @@ impl Function {
             Function::Sha1 => hexadecimal(&Sha1::digest(argument), out),
             Function::Md5 => hexadecimal(&Md5::digest(argument), out),
             Function::Ldap => ldap(argument, out),
+            Function::Tls => {
+                append(tls_variable(evaluation.transaction, argument).as_deref(), out);
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use howdah_files::Representation;
 use howdah_htaccess::modules::filter::Filter;
-use howdah_http::{Method, Request, ResponseHead, SharedHead, Status};
+use howdah_http::{Fields, Method, Request, ResponseHead, SharedHead, Status};
 
 use crate::body::{Body, Source, Tunnel};
 use crate::streams::Trailers;
@@ -24,8 +24,9 @@ pub(crate) struct Response {
     pub(crate) length_hint: Option<u64>,
     /// Whether the content is a page of the server's own: an error or a redirect.
     pub(crate) is_own: bool,
-    /// Whether a Range request gets a part of the content, once the length is known.
-    pub(crate) takes_ranges: bool,
+    /// The request's fields, after RequestHeader, by which a Range request gets a part of the
+    /// content, once the length is known. `None`: the content is sent whole.
+    pub(crate) range_fields: Option<Box<Fields>>,
     /// The tunnel that follows the head in place of content. The status is 101; a protocol
     /// without that status sends 200.
     pub(crate) tunnel: Option<Box<Tunnel>>,
@@ -56,7 +57,7 @@ impl Response {
             length_hint: None,
             modified: None,
             is_own: false,
-            takes_ranges: false,
+            range_fields: None,
             tunnel: None,
             trailers: None,
         }

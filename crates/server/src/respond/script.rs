@@ -160,15 +160,14 @@ impl Begun {
         let edited = rules.and_then(|ruled| ruled.state.request_fields.clone());
         let mut response = adjust(context, site, ruled.as_deref_mut(), response).await?;
         let fields = edited.as_ref().unwrap_or(&context.request.fields);
-        response.takes_ranges = response.filters.is_empty() && fields.contains(b"range");
-        if !compresses {
-            return Ok(response);
+        if compresses {
+            let environment = ruled.as_deref().map(|ruled| &ruled.state.env);
+            let environment = environment.or(context.script_environment.as_deref());
+            let facts = CodingFacts { fields, environment };
+            response = codings::compress(site, context.request, facts, response);
         }
-        let environment = ruled.as_deref().map(|ruled| &ruled.state.env);
-        let environment = environment.or(context.script_environment.as_deref());
-        let facts = CodingFacts { fields, environment };
-        let mut response = codings::compress(site, context.request, facts, response);
-        response.takes_ranges &= response.filters.is_empty();
+        let is_asked = response.filters.is_empty() && fields.contains(b"range");
+        response.range_fields = is_asked.then(|| Box::new(fields.clone()));
         Ok(response)
     }
 }

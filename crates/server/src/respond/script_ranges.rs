@@ -9,22 +9,28 @@ use std::hash::BuildHasher;
 
 use howdah_http::conditional::{self, Validators};
 use howdah_http::range::{self, Multipart, Ranges, Span};
-use howdah_http::{Method, Request, ResponseHead, Status, date, members};
+use howdah_http::{Fields, Method, ResponseHead, Status, date, members};
 
 use crate::body::{Body, Ranged, Segment, Source};
 use crate::pipeline::{Head, Response};
 
-/// Returns the part of `response` that `request` asks for: 206, or 416 where there is no such part.
-/// Where Range does not apply, returns the response as it is. `now` is in seconds since 1970.
-pub(crate) fn select(request: &Request, mut response: Response, now: u64) -> Response {
+/// Returns the part of `response` that the request's `fields` ask for: 206, or 416 where there is no
+/// such part. Where Range does not apply, returns the response as it is. `now` is in seconds since
+/// 1970.
+pub(crate) fn select(
+    method: &Method,
+    fields: &Fields,
+    mut response: Response,
+    now: u64,
+) -> Response {
     let (Head::Own(head), Some(length)) = (&mut response.head, response.body.length()) else {
         return response;
     };
-    let is_asked = request.method == Method::Get && length > 0 && response.filters.is_empty();
-    if !is_asked || !is_divisible(head) || !applies(request, head, now) {
+    let is_asked = *method == Method::Get && length > 0 && response.filters.is_empty();
+    if !is_asked || !is_divisible(head) || !applies(fields, head, now) {
         return response;
     }
-    match range::requested(&request.method, &request.fields, length) {
+    match range::requested(method, fields, length) {
         Ranges::Whole => {}
         Ranges::Unsatisfiable => {
             response.body.discard();
@@ -57,12 +63,12 @@ fn is_divisible(head: &ResponseHead) -> bool {
 }
 
 /// Returns whether If-Range, if there is one, names the validator that the script has sent.
-fn applies(request: &Request, head: &ResponseHead, now: u64) -> bool {
+fn applies(fields: &Fields, head: &ResponseHead, now: u64) -> bool {
     let validators = Validators {
         etag: head.fields.value(b"etag"),
         last_modified: head.fields.value(b"last-modified").and_then(date::parse),
     };
-    conditional::range_applies(&request.fields, &validators, now)
+    conditional::range_applies(fields, &validators, now)
 }
 
 fn become_partial(head: &mut ResponseHead) {

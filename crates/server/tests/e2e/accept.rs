@@ -1,8 +1,10 @@
 //! Connections and the threads that accept them.
 
-use std::time::Instant;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
-use crate::site::Site;
+use crate::site::{Options, Site, far_limits};
+use crate::support::Process;
 
 /// Threads of the front.
 const THREADS: usize = 8;
@@ -35,4 +37,55 @@ fn a_connection_wakes_one_thread() {
     let total: u64 = woken.iter().sum();
     let most = CONNECTIONS * THREADS as u64 / 2 + by_themselves as u64;
     assert!(total < most, "{total} in all, by thread {woken:?}");
+}
+
+/// The limit of open files of a front that runs out of them.
+const DESCRIPTORS: usize = 128;
+
+#[test]
+fn without_free_descriptors_clients_are_served_and_others_wait_for_the_next_free_one() {
+    let options = Options {
+        limits: &far_limits(""),
+        ..Options::default()
+    };
+    let site = Site::with(&[("a.txt", "content")], &options);
+    // From now on the file is open already.
+    assert_eq!(site.get("/a.txt").text(), "content");
+    let front = site.server.front();
+    if !limit_descriptors(&front) {
+        return eprintln!("skipped: prlimit of util-linux cannot limit the front's open files");
+    }
+    let begin = |_| {
+        let mut wire = site.connect();
+        wire.send("GET /a.txt HTTP/1.1\r\nHost: x\r\n");
+        wire
+    };
+    let mut wires: Vec<_> = (0..DESCRIPTORS).map(begin).collect();
+    site.server.wait_for_log("cannot accept connections");
+
+    let before = (front.time_of_threads(|_| true), Instant::now());
+    std::thread::sleep(Duration::from_millis(500));
+    if let (Some(after), Some(before), passed) =
+        (front.time_of_threads(|_| true), before.0, before.1.elapsed())
+    {
+        let busy = after - before;
+        assert!(busy < passed / 2, "busy for {busy:?} of {passed:?}");
+    }
+
+    let (mut first, mut last) = (wires.remove(0), wires.pop().unwrap());
+    for wire in [&mut first, &mut last] {
+        wire.send("\r\n");
+    }
+    assert_eq!(first.reply("GET").text(), "content", "a connection that was accepted before");
+    wires.truncate(DESCRIPTORS / 2);
+    assert_eq!(last.reply("GET").text(), "content", "a connection that waited");
+    assert_eq!(site.get("/a.txt").text(), "content", "a further one");
+    assert_eq!(site.log_lines("cannot accept connections").len(), 1);
+}
+
+/// Returns whether the process has the limit [`DESCRIPTORS`] now.
+fn limit_descriptors(process: &Process) -> bool {
+    let (pid, limit) = (process.number().to_string(), format!("--nofile={DESCRIPTORS}:"));
+    let limited = Command::new("prlimit").args(["--pid", &pid, &limit]).output();
+    limited.is_ok_and(|output| output.status.success())
 }

@@ -68,7 +68,7 @@ fn content_that_a_file_does_not_need_has_the_limits_of_any_content() {
 #[test]
 fn methods_that_would_change_a_file_are_not_allowed() {
     for site in sites() {
-        for method in ["PUT", "DELETE", "PATCH", "PROPFIND", "MKCOL", "FOO", "get"] {
+        for method in ["PUT", "DELETE", "PATCH", "PROPFIND", "MKCOL", "FOO", "get", "TRACE"] {
             for target in ["/a.txt", "/empty/", "/none"] {
                 let reply = site.ask(method, target, &[], b"content");
                 assert_eq!(reply.status, 405, "{method} {target}");

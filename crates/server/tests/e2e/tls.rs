@@ -176,8 +176,54 @@ fn rules_see_the_connection() {
             assert_eq!(plain.status, 403, "{target}");
         }
         let plain = site.ask("GET", "/old.txt", &[("Host", "plain.example")], b"");
-        assert_eq!(plain.field("x-tls"), Some("(null) (null) (null)"));
+        assert_eq!(plain.field("x-tls"), Some("(null) off (null)"));
         assert_eq!(plain.field("x-if"), None);
+    }
+}
+
+#[test]
+fn header_lines_for_https_alone_act_over_https_alone() {
+    let rules = "Header always set Strict-Transport-Security max-age=300 env=HTTPS\n\
+        Header set X-Plain yes env=!HTTPS\nHeader set X-Value \"%{HTTPS}e %{SSL_TLS_SNI}e\"\n\
+        Header set X-Expr \"expr=[%{SSL:HTTPS}] [%{ssl:ssl_tls_sni}] [%{SSL:SSL_X}]\"\n\
+        <If \"ssl('SSL_PROTOCOL') =~ /TLS/\">\nHeader set X-If yes\n</If>\n\
+        RewriteEngine On\nRewriteCond %{ENV:HTTPS} on\nRewriteRule ^early$ /a.txt [L]\n\
+        RewriteRule ^old$ /new.php [L]\n";
+    let files = [
+        (".htaccess", rules),
+        ("a.txt", "x"),
+        ("closed/.htaccess", "Require expr %{SSL:HTTPS} == 'on'\n"),
+        ("closed/a.txt", "y"),
+        ("new.php", "<?php echo $_SERVER['HTTPS'] ?? '-', $_SERVER['REDIRECT_HTTPS'] ?? '-';"),
+    ];
+    let (site, authority) = site(&files, "");
+    let mut encrypted = authority.connect(site.server.addresses()[1], "a.example", Trust::Tls13);
+    // Twice: the second answer may be a cached one.
+    for _ in 0..2 {
+        let mut ask = |is_https: bool, target: &str| match is_https {
+            true => encrypted.get(target),
+            false => site.ask("GET", target, &[("Host", "plain.example")], b""),
+        };
+        for target in ["/a.txt", "/none"] {
+            let secure = ask(true, target);
+            assert_eq!(secure.field("strict-transport-security"), Some("max-age=300"), "{target}");
+            let plain = ask(false, target);
+            assert_eq!(plain.field("strict-transport-security"), None, "{target}");
+        }
+        let fields = ["x-plain", "x-value", "x-expr", "x-if"];
+        let secure = ask(true, "/a.txt");
+        let expected = [None, Some("on a.example"), Some("[on] [a.example] []"), Some("yes")];
+        assert_eq!(fields.map(|name| secure.field(name)), expected);
+        let plain = ask(false, "/a.txt");
+        let expected = [Some("yes"), Some("(null) (null)"), Some("[off] [] []"), None];
+        assert_eq!(fields.map(|name| plain.field(name)), expected);
+        assert_eq!(ask(true, "/closed/a.txt").text(), "y");
+        assert_eq!(ask(false, "/closed/a.txt").status, 403);
+        assert_eq!(ask(true, "/early").status, 404, "mod_ssl sets the variable later");
+        if has_php() {
+            assert_eq!(ask(true, "/old").text(), "onon");
+            assert_eq!(ask(false, "/old").text(), "--");
+        }
     }
 }
 

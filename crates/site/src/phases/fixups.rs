@@ -3,6 +3,7 @@
 use howdah_htaccess::modules::core::{self, Options};
 use howdah_htaccess::modules::{alias, auth, env, headers, negotiation, rewrite};
 use howdah_htaccess::transaction::Found;
+use howdah_http::Scheme;
 
 use super::evaluation_context::PhaseContext;
 use super::handler::options_of;
@@ -22,6 +23,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         self.rewrite(request)?;
         self.redirect(request)?;
         self.set_environment(request);
+        mark_encrypted(request);
         negotiation::fixup(&mut request.tx);
         self.fake_authorization(request)?;
         self.fix_up_folder(request)?;
@@ -35,6 +37,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     ) -> Result<(), PhaseEnd> {
         request.tx.state.handler = Some(PROXY.to_vec());
         self.set_environment(request);
+        mark_encrypted(request);
         self.fake_authorization(request)?;
         self.change_request(request)
     }
@@ -176,6 +179,14 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             headers::request_fixup(&mut request.tx, config, &mut context)?;
         }
         Ok(())
+    }
+}
+
+/// Sets the variable HTTPS of a request over https, as mod_ssl's fixup does: after RewriteRule and
+/// SetEnv, before RequestHeader.
+fn mark_encrypted(request: &mut PhaseRequest<'_>) {
+    if request.tx.client.scheme() == Scheme::Https {
+        request.tx.state.set_variable(b"HTTPS", b"on");
     }
 }
 

@@ -8,7 +8,7 @@ use howdah_htaccess::modules::core::{ErrorDestination, ErrorDocument, destinatio
 use howdah_htaccess::trace::Trace;
 use howdah_htaccess::work::ROUND;
 use howdah_htaccess::{Client, State};
-use howdah_http::{Fields, Method, Status};
+use howdah_http::{Fields, Method, Scheme, Status};
 
 use super::content;
 use super::evaluation_context::PhaseContext;
@@ -278,7 +278,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
 fn is_plain(state: &State, client: &Client<'_>, resolution: &Resolution) -> bool {
     let is_same = match resolution {
         Resolution::Php(script) => {
-            state.env.is_empty()
+            state.env.iter().all(|variable| is_usual(variable, client))
                 && state.request_fields.is_none()
                 && state.user.is_none()
                 && state.auth_type.is_none()
@@ -299,6 +299,11 @@ fn is_plain(state: &State, client: &Client<'_>, resolution: &Resolution) -> bool
         && state.encoding.is_none()
         && state.languages.is_empty()
         && state.output_filters.is_empty()
+}
+
+/// Whether scripts have this variable without directives: HTTPS of a request over https.
+fn is_usual((name, value): (&[u8], &[u8]), client: &Client<'_>) -> bool {
+    name == b"HTTPS" && value == b"on" && client.scheme() == Scheme::Https
 }
 
 /// The next step after an error.

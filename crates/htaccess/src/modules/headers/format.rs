@@ -1,9 +1,11 @@
 //! Values with format specifiers: `%t`, `%D`, `%l`, `%i`, `%b`, `%{NAME}e`, `%{NAME}s`, `%%`.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use crate::evaluation_context::EvaluationContext;
 use crate::transaction::Transaction;
+use crate::variables::tls_variable;
 
 /// A piece of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,17 +139,30 @@ fn render_part(
             write!(out, "b={}", context.host().load(tx.client.depends_on_everything()).busy)
         }
         FormatPart::Environment(name) => {
-            let value = tx.state.env.value(name).unwrap_or(b"(null)");
-            out.extend(in_one_line(value));
+            let value = environment_variable(tx, name);
+            out.extend(in_one_line(value.as_deref().unwrap_or(b"(null)")));
             Ok(())
         }
         FormatPart::Tls(name) => {
-            let value = tx.client.tls_variable(name);
+            let value = tls_variable(tx, name);
             // A certificate has line feeds.
             out.extend(in_one_line(value.as_deref().unwrap_or(b"(null)")));
             Ok(())
         }
     };
+}
+
+/// Returns a variable of the request's environment. The name by which a TLS client has asked for the
+/// server is one, as with mod_ssl.
+pub(super) fn environment_variable<'t>(
+    tx: &'t Transaction<'_>,
+    name: &[u8],
+) -> Option<Cow<'t, [u8]>> {
+    match tx.state.env.value(name) {
+        Some(value) => Some(Cow::Borrowed(value)),
+        None if name == b"SSL_TLS_SNI" => tls_variable(tx, name),
+        None => None,
+    }
 }
 
 /// Replaces the ends of lines, which no field can have.

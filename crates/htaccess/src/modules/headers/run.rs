@@ -126,11 +126,13 @@ fn idle(
     match &rule.condition {
         HeaderCondition::Always => None,
         HeaderCondition::Never => Some("`early` is before any folder is known"),
-        HeaderCondition::Environment { name, wanted } => (tx.state.env.contains(name) != *wanted)
-            .then_some(match wanted {
+        HeaderCondition::Environment { name, wanted } => {
+            let is_set = format::environment_variable(tx, name).is_some();
+            (is_set != *wanted).then_some(match wanted {
                 true => "the variable is not set",
                 false => "the variable is set",
-            }),
+            })
+        }
         HeaderCondition::Expression(expression) => {
             match expression.holds(tx, context, &mut Captures::default()) {
                 Ok(true) => None,

@@ -37,6 +37,32 @@ fn a_part_of_a_script_s_output_can_be_asked_for() {
 }
 
 #[test]
+fn directives_choose_the_part_of_a_script_s_output() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php echo '0123456789';";
+    let site = Site::new(&[
+        ("set/.htaccess", "RequestHeader set Range bytes=0-4\n"),
+        ("set/text.php", script),
+        ("unset/.htaccess", "RequestHeader unset Range\n"),
+        ("unset/text.php", script),
+    ]);
+    let mut wire = site.connect();
+    for (target, range, status, body) in [
+        ("/set/text.php", None, 206, "01234"),
+        ("/set/text.php", Some(("Range", "bytes=2-5")), 206, "01234"),
+        ("/unset/text.php", Some(("Range", "bytes=2-5")), 200, "0123456789"),
+    ] {
+        // Twice: the second answer may be a cached one.
+        for _ in 0..2 {
+            let reply = wire.ask("GET", target, range.as_slice(), b"");
+            assert_eq!((reply.status, reply.text()), (status, body), "{target} {range:?}");
+        }
+    }
+}
+
+#[test]
 fn a_recording_that_a_script_sends_can_be_sought_in() {
     if !has_php() {
         return;
