@@ -1,12 +1,14 @@
 //! HTTP/1.0 and HTTP/1.1 on the wire (RFC 9112).
 //!
-//! [`parse_request`] and [`ChunkedDecoder`] are strict where two recipients could disagree: a
-//! message that could end at two places is refused, never repaired (RFC 9112 §11.2).
+//! [`parse_request`], [`parse_response`] and [`ChunkedDecoder`] are strict where two recipients
+//! could disagree: a message that could end at two places is refused, never repaired (RFC 9112
+//! §11.2).
 
 mod chunked;
 mod encode;
 mod framing;
 mod head;
+mod response;
 
 pub use chunked::{ChunkedDecoder, Decoded};
 pub(crate) use encode::is_of_connection;
@@ -15,6 +17,7 @@ pub use encode::{
     encode_kept_head, encode_switch,
 };
 pub use head::{parse_request, worth_parsing};
+pub use response::{ParsedResponse, parse_response};
 
 /// The progress of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

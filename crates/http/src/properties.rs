@@ -161,6 +161,46 @@ fn accepted_head(head: &[u8], parsed: h1::ParsedHead, request: &Request) {
     assert!(!parsed.expect_continue || request.content != Content::None);
 }
 
+/// The head of a response gets the same verdict at once and byte by byte, and an accepted one has
+/// the framing that a plain reading of its lines finds. The first byte chooses the request.
+pub fn h1_response(data: &[u8]) {
+    let Some((&choice, data)) = data.split_first() else {
+        return;
+    };
+    let data = &data[..data.len().min(1500)];
+    let method = [Method::Get, Method::Head, Method::Connect][choice as usize % 3].clone();
+    let limits = Limits {
+        request_line: 60,
+        field_line: 150,
+        fields_total: 700,
+        field_count: 12,
+        body: 0,
+    };
+    let verdict = h1::parse_response(data, &method, &limits);
+    let mut seen = 0;
+    for end in 0..=data.len() {
+        let partial = h1::parse_response(&data[..end], &method, &limits);
+        if partial != Ok(None) {
+            assert_eq!(partial, verdict, "after {end} bytes");
+            assert!(
+                partial.is_err() || h1::worth_parsing(&data[..end], seen, &limits),
+                "a whole head passed over"
+            );
+            break;
+        }
+        assert!(end < data.len() || verdict == Ok(None));
+        seen = end;
+    }
+    match verdict {
+        Ok(None) => {}
+        Ok(Some(parsed)) => {
+            let expected = reference::response(&data[..parsed.head_length], &method);
+            assert_eq!(Some(parsed), expected);
+        }
+        Err(refusal) => assert_eq!(refusal.status, Status::BAD_GATEWAY),
+    }
+}
+
 /// Chunked content, cut anywhere, decodes to what a slow decoder over the whole says.
 pub fn chunked(data: &[u8]) {
     let Some((&cut, input)) = data.split_first() else {

@@ -1,14 +1,15 @@
-//! The refusal of a request.
+//! The refusal of a message.
 
 use std::fmt;
 
 use crate::Status;
 
-/// The reason why a request is refused. The connection is closed after the answer: the start of the
-/// next request is unknown.
+/// The reason why a request, or the response of an upstream, is refused. The connection is closed:
+/// the start of the next message is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// 400, 413, 414, 417, 421, 431, 501 or 505.
+    /// The status for the client: 400, 413, 414, 417, 421, 431, 501 or 505 for a request, 502 for a
+    /// response.
     pub status: Status,
     /// The mistake, for the log.
     pub why: &'static str,

@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use crate::{Fields, Method, Scheme, Version, authority};
+use crate::{Fields, Limits, Method, Refusal, Scheme, Version, authority, scan, target};
 
 /// The head of a request. Reused from one request of a connection to the next.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +47,45 @@ impl Request {
     /// Returns an empty request.
     pub fn new() -> Request {
         Request::default()
+    }
+
+    /// Returns a GET by the server itself, in a client's name: no protocol has carried it. `host`
+    /// is as in a Host field, or empty; the request gets that field. `fields` are all others.
+    ///
+    /// # Errors
+    /// A part that no client could send.
+    pub fn internal<'p>(
+        scheme: Scheme,
+        host: &[u8],
+        target: &[u8],
+        fields: impl Iterator<Item = (&'p [u8], &'p [u8])>,
+        limits: &Limits,
+    ) -> Result<Request, Refusal> {
+        let mut request = Request { scheme, ..Request::new() };
+        if target.len() > limits.request_line || scan::target_run(target) < target.len() {
+            return Err(Refusal::bad("byte in the target that no target has, or too many"));
+        }
+        target::read(target, &mut request)?;
+        if !host.is_empty() {
+            // The authority of an absolute target overrules Host (RFC 9112 §3.2.2).
+            let mut named = Vec::new();
+            authority::check_authority(host, &mut named).map_err(Refusal::bad)?;
+            if request.authority.is_empty() {
+                request.authority = named;
+            }
+            request.fields.push(b"Host", host);
+        }
+        for (name, value) in fields {
+            if !scan::is_token(name) || !scan::is_field_value(value) {
+                return Err(Refusal::bad("field that cannot be sent"));
+            }
+            request.fields.push(name, value);
+        }
+        let is_long = request.fields.arena_length() > limits.fields_total;
+        match is_long || request.fields.len() > limits.field_count {
+            true => Err(Refusal::bad("fields over their limits")),
+            false => Ok(request),
+        }
     }
 
     /// Empties the request, and keeps its memory and its scheme.
@@ -129,6 +168,48 @@ mod tests {
                 ..Request::new()
             };
             assert_eq!((request.host(), request.port()), (host, port));
+        }
+    }
+
+    #[test]
+    fn a_request_of_the_server_s_own_is_one_that_a_client_could_send() {
+        let limits = Limits {
+            request_line: 9,
+            fields_total: 30,
+            field_count: 3,
+            ..Limits::default()
+        };
+        let made = |host: &str, target: &str, fields: &[(&str, &str)]| {
+            let fields = fields.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes()));
+            Request::internal(Scheme::Https, host.as_bytes(), target.as_bytes(), fields, &limits)
+        };
+        let request = made("A.b:80", "/x?y", &[("Accept", "*/*"), ("Cookie", "")]).unwrap();
+        let mut expected = Request {
+            scheme: Scheme::Https,
+            target: b"/x?y".to_vec(),
+            authority: b"a.b:80".to_vec(),
+            ..Request::new()
+        };
+        for (name, value) in [("Host", "A.b:80"), ("Accept", "*/*"), ("Cookie", "")] {
+            expected.fields.push(name.as_bytes(), value.as_bytes());
+        }
+        assert_eq!(request, expected);
+        assert_eq!(made("", "/12345678", &[]).unwrap().fields.len(), 0);
+        let long = "v".repeat(25);
+        assert_eq!(made("", "/", &[("Names", &long)]).unwrap().authority, b"");
+        for (host, target, fields) in [
+            ("a b", "/", &[][..]),
+            ("h", "x", &[]),
+            ("h", "*", &[]),
+            ("h", "/a b", &[]),
+            ("h", "/a\r\n", &[]),
+            ("h", "/123456789", &[]),
+            ("h", "/", &[("A b", "c")]),
+            ("h", "/", &[("A", "b\r\nC: d")]),
+            ("h", "/", &[("A", ""), ("A", ""), ("A", "")]),
+            ("", "/", &[("Names1", &*long)]),
+        ] {
+            assert!(made(host, target, fields).is_err(), "{host} {target} {fields:?}");
         }
     }
 

@@ -2,6 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use crate::{
+    Method, ResponseHead, Status,
+    h1::{Framing, ParsedResponse},
+};
+
 /// The result of [`chunked`].
 #[derive(Debug)]
 pub(super) enum Chunked {
@@ -140,4 +145,61 @@ pub(super) fn selected_bytes(value: &[u8], length: u64) -> Option<BTreeSet<u64>>
         );
     }
     Some(selected)
+}
+
+/// RFC 9112 §4 to §6 over a whole head, by lines of text; Latin 1 stands for the bytes. `None`: the
+/// head is no response's.
+pub(super) fn response(head: &[u8], method: &Method) -> Option<ParsedResponse> {
+    let text: String = head.iter().map(|&byte| char::from(byte)).collect();
+    let bytes = |text: &str| text.chars().map(|c| c as u8).collect::<Vec<u8>>();
+    let mut lines = text.strip_suffix("\r\n\r\n")?.split("\r\n");
+    let mut words = lines.next()?.splitn(3, ' ');
+    let minor = words.next()?.strip_prefix("HTTP/1.")?;
+    let code: u16 = words.next().filter(|code| code.len() == 3)?.parse().ok()?;
+    let reason = words.next().unwrap_or_default();
+    let fields: Vec<(&str, &str)> = lines
+        .map(|line| line.split_once(':').map(|(n, v)| (n, v.trim_matches([' ', '\t']))))
+        .collect::<Option<_>>()?;
+    let list = |wanted: &str| -> Vec<String> {
+        let values = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        let members = values.flat_map(|(_, value)| value.split(','));
+        let members = members.map(|member| member.trim_matches([' ', '\t']));
+        members
+            .filter(|member| !member.is_empty())
+            .map(str::to_ascii_lowercase)
+            .collect()
+    };
+    let (named, lengths) = (list("connection"), list("content-length"));
+    let is_bare = matches!(code, 100..=199 | 204 | 304)
+        || *method == Method::Head
+        || (*method == Method::Connect && code / 100 == 2);
+    let framing = match (list("transfer-encoding").as_slice(), lengths.as_slice()) {
+        _ if is_bare => Framing::None,
+        ([], []) => Framing::Close,
+        ([], [length, ..]) => Framing::Length(length.parse().ok()?),
+        ([coding], []) if coding == "chunked" && minor != "0" => Framing::Chunked,
+        _ => return None,
+    };
+    let mut head = ResponseHead::new(Status::new(code)?);
+    head.reason = (!reason.is_empty()).then(|| bytes(reason).into());
+    for (name, value) in &fields {
+        let lower = name.to_ascii_lowercase();
+        let stays = lower == "content-length" || !named.contains(&lower);
+        if stays && lower != "connection" && lower != "transfer-encoding" {
+            head.fields.push(name.as_bytes(), &bytes(value));
+        }
+    }
+    if let Framing::Length(length) = framing {
+        head.fields.set(b"Content-Length", length.to_string().as_bytes());
+    }
+    let upgrade = fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("upgrade"));
+    Some(ParsedResponse {
+        head,
+        head_length: bytes(&text).len(),
+        framing,
+        persistent: minor != "0" && framing != Framing::Close && !named.contains(&"close".into()),
+        upgrade: upgrade
+            .filter(|_| named.contains(&"upgrade".into()))
+            .map(|(_, value)| bytes(value).into()),
+    })
 }

@@ -80,6 +80,34 @@ const REQUESTS: &[&[u8]] = &[
     b"GET /caf\xc3\xa9/\xe9?q=\xff HTTP/1.1\r\nHost: h\r\n\r\n",
 ];
 
+const RESPONSES: &[&[u8]] = &[
+    b"\0HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n",
+    b"\0HTTP/1.0 404 Not Found\r\nServer: x\r\nDate: now\r\n\r\nrest",
+    b"\0HTTP/1.1 200 OK\r\nConnection: close, Transfer-Encoding, X-Hop\r\n\
+      Transfer-Encoding: chunked\r\nX-Hop: 1\r\n\r\n0\r\n\r\n",
+    b"\x01HTTP/1.1 299 \r\nContent-Length: 5\r\nContent-Length: 5, 5\r\n\r\n",
+    b"\x02HTTP/1.1 200\r\nX: \t y z \t\r\nEmpty:\r\n\r\n",
+    b"\0HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+    b"\0HTTP/1.1 304 caf\xe9\r\nETag: \"\xff\"\r\nTransfer-Encoding: gzip\r\n\r\n",
+];
+
+const RESPONSE_WORDS: &[&[u8]] = &[
+    b"\r\n",
+    b"\r\n\r\n",
+    b" ",
+    b":",
+    b"\r\nContent-Length: 5",
+    b"\r\nTransfer-Encoding: chunked",
+    b"\r\nConnection: x, close",
+    b"\r\n folded",
+    b"HTTP/1.0 ",
+    b"204",
+    b"100",
+    b",5",
+    b"\xff",
+    b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+];
+
 const REQUEST_WORDS: &[&[u8]] = &[
     b"\r\n",
     b"\r\n\r\n",
@@ -107,6 +135,46 @@ fn is_accepted(bytes: &[u8]) -> bool {
 fn request_heads() {
     let accepted = run(REQUESTS, REQUEST_WORDS, 20_000, h1_request, is_accepted);
     assert!(accepted > 1_000, "{accepted}");
+}
+
+fn is_accepted_response(bytes: &[u8]) -> bool {
+    let head = bytes.get(1..).unwrap_or_default();
+    matches!(h1::parse_response(head, &Method::Get, &Limits::default()), Ok(Some(_)))
+}
+
+#[test]
+fn upstream_heads() {
+    let accepted = run(RESPONSES, RESPONSE_WORDS, 20_000, h1_response, is_accepted_response);
+    assert!(accepted > 1_000, "{accepted}");
+}
+
+/// Heads that are accepted here are read by `httparse` with the same status, reason and lines.
+#[test]
+fn upstream_heads_read_as_another_parser_reads_them() {
+    run(RESPONSES, RESPONSE_WORDS, 20_000, response_same_as_httparse, is_accepted_response);
+}
+
+fn response_same_as_httparse(bytes: &[u8]) {
+    let bytes = bytes.get(1..).unwrap_or_default();
+    let Ok(Some(ours)) = h1::parse_response(bytes, &Method::Get, &Limits::default()) else {
+        return;
+    };
+    let mut lines = [httparse::EMPTY_HEADER; 128];
+    let mut theirs = httparse::Response::new(&mut lines);
+    match theirs.parse(bytes) {
+        // It has no HTTP/1.2, which is read as 1.1 here.
+        Err(httparse::Error::Version) if !matches!(bytes[7], b'0' | b'1') => return,
+        status => assert_eq!(status, Ok(httparse::Status::Complete(ours.head_length))),
+    }
+    assert_eq!(theirs.code, Some(ours.head.status.code()));
+    // It gives no reason where one has bytes beyond ASCII.
+    let reason = ours.head.reason.as_deref().unwrap_or_default();
+    assert!(!reason.is_ascii() || theirs.reason.unwrap_or_default().as_bytes() == reason);
+    let mut rest = theirs.headers.iter();
+    let is_length = |name: &[u8]| name.eq_ignore_ascii_case(b"content-length");
+    for (name, value) in ours.head.fields.iter().filter(|(name, _)| !is_length(name)) {
+        assert!(rest.any(|line| line.name.as_bytes() == name && line.value == value));
+    }
 }
 
 /// Heads that are accepted here are read by `httparse` as the same method, target and lines.
