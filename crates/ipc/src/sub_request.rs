@@ -1,4 +1,46 @@
-//! The answer to a script that asks for another URI of its site.
+//! A script's question for another URI of its site, and the answer.
+
+/// The question: a request for another URI by the same client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubRequestQuestion<'a> {
+    /// `http` or `https`.
+    pub scheme: &'a [u8],
+    /// The host that the client has named; empty if it has named none.
+    pub host: &'a [u8],
+    /// Path and query, as in a request's target.
+    pub target: &'a [u8],
+    /// Names and values of the request's fields, without Host.
+    pub fields: Vec<(&'a [u8], &'a [u8])>,
+}
+
+impl<'a> SubRequestQuestion<'a> {
+    /// Encodes the question. `None`: one of its texts contains a NUL.
+    pub fn encode(&self) -> Option<Vec<u8>> {
+        let fields = self.fields.iter().flat_map(|(name, value)| [*name, *value]);
+        let texts = [self.scheme, self.host, self.target].into_iter().chain(fields);
+        let mut out = Vec::new();
+        for text in texts {
+            if text.contains(&0) {
+                return None;
+            }
+            out.extend_from_slice(text);
+            out.push(0);
+        }
+        Some(out)
+    }
+
+    /// Decodes a question. `None` for one that [`SubRequestQuestion::encode`] has not made. What
+    /// the texts mean is not checked.
+    pub fn decode(question: &'a [u8]) -> Option<SubRequestQuestion<'a>> {
+        let mut texts = question.strip_suffix(b"\0")?.split(|byte| *byte == 0);
+        let (scheme, host, target) = (texts.next()?, texts.next()?, texts.next()?);
+        let mut fields = Vec::new();
+        while let Some(name) = texts.next() {
+            fields.push((name, texts.next()?));
+        }
+        Some(SubRequestQuestion { scheme, host, target, fields })
+    }
+}
 
 /// The question for the pool's state, whose answer is JSON, instead of one for a URI.
 pub const FPM_STATUS: &[u8] = b"fpm_get_status";
@@ -65,6 +107,27 @@ impl<'a> SubRequestResult<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_question_survives_the_trip() {
+        let question = |host, fields: &[(&'static str, &'static str)]| SubRequestQuestion {
+            scheme: b"https",
+            host,
+            target: b"/a?b=c",
+            fields: fields.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes())).collect(),
+        };
+        for asked in [
+            question(b"example.org:8080", &[]),
+            question(b"", &[("Accept", "*/*"), ("X-Empty", ""), ("Accept", "x")]),
+        ] {
+            let encoded = asked.encode().unwrap();
+            assert_eq!(SubRequestQuestion::decode(&encoded), Some(asked.clone()), "{asked:?}");
+        }
+        assert_eq!(question(b"h", &[("A", "1\0")]).encode(), None);
+        for wrong in ["", "\0", "a\0b\0", "a\0b\0c", "a\0b\0c\0d\0"] {
+            assert_eq!(SubRequestQuestion::decode(wrong.as_bytes()), None, "{wrong:?}");
+        }
+    }
 
     #[test]
     fn an_answer_survives_the_trip() {

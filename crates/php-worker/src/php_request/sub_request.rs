@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use howdah_ipc::request::{DecodedRequest, FixedText};
-use howdah_ipc::sub_request::SubRequestResult;
+use howdah_ipc::sub_request::{SubRequestQuestion, SubRequestResult};
 
 use super::{ClientGone, PhpRequest, ResponseStage, raw_bytes};
 use crate::children;
@@ -174,25 +174,20 @@ impl SubRequests {
     }
 }
 
-/// Returns the question to the front: the scheme, then the head of a request for `uri` by the same
-/// client. `None` for a URI that no client may ask for.
+/// Returns the question to the front: a request for `uri` by the same client. `None` for a URI that
+/// no client may ask for.
 fn question(request: &DecodedRequest<'_>, uri: &[u8]) -> Option<Vec<u8>> {
     let variable = |wanted: &[u8]| {
         request.variables().find(|(name, _)| *name == wanted).map(|(_, value)| value)
     };
-    let scheme = variable(b"REQUEST_SCHEME").unwrap_or(b"http");
     let target = lookup::joined(request.fixed(FixedText::RequestUri).unwrap_or_default(), uri)?;
-    let mut out = [scheme, b"\r\nGET "].concat();
-    out.extend_from_slice(&target);
-    out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
-    out.extend_from_slice(variable(b"HTTP_HOST").unwrap_or_default());
-    for (name, value) in request.fields().filter(|(name, _)| !is_of_the_message(name)) {
-        for part in [b"\r\n", name, b": ", value] {
-            out.extend_from_slice(part);
-        }
-    }
-    out.extend_from_slice(b"\r\n\r\n");
-    Some(out)
+    let question = SubRequestQuestion {
+        scheme: variable(b"REQUEST_SCHEME").unwrap_or(b"http"),
+        host: variable(b"HTTP_HOST").unwrap_or_default(),
+        target: &target,
+        fields: request.fields().filter(|(name, _)| !is_of_the_message(name)).collect(),
+    };
+    question.encode()
 }
 
 /// Whether a field is about the client's own message, and not about the client.

@@ -7,9 +7,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::rc::{Rc, Weak};
 
-use howdah_http::h1::{HeadProgress, parse_request};
-use howdah_http::{Limits, Method, Request, Scheme, Status};
-use howdah_php::{Answers, Asker, FPM_STATUS, SubRequestResult};
+use howdah_http::{Limits, Request, Scheme, Status};
+use howdah_php::{Answers, Asker, FPM_STATUS, SubRequestQuestion, SubRequestResult};
 use howdah_site::{Resolution, Resolved, Script, server_variables};
 
 use super::context::{Arrival, RequestContext, ScratchBuffers};
@@ -53,22 +52,18 @@ struct SubRequest {
 }
 
 impl SubRequest {
-    /// Reads a question: a line with the scheme, then the head of a request. `None` if it is none.
+    /// Reads a question, whose bytes are a pool's. `None` if it is none, or asks for what no client
+    /// could ask for.
     fn read(limits: &Limits, question: &[u8], asker: Asker) -> Option<SubRequest> {
-        let end = question.windows(2).position(|bytes| bytes == b"\r\n")?;
+        let question = SubRequestQuestion::decode(question)?;
         let mut peer = Peer::new(asker.remote, asker.local);
-        peer.scheme = match &question[..end] {
+        peer.scheme = match question.scheme {
             b"https" => Scheme::Https,
             _ => Scheme::Http,
         };
-        let mut request = Request { scheme: peer.scheme, ..Request::new() };
-        match parse_request(&question[end + 2..], limits, &mut request) {
-            Ok(HeadProgress::Complete(_)) => {}
-            _ => return None,
-        }
-        request.method = Method::Get;
-        request.content = howdah_http::Content::None;
-        Some(SubRequest { peer, request })
+        let fields = question.fields.into_iter();
+        let made = Request::internal(peer.scheme, question.host, question.target, fields, limits);
+        made.ok().map(|request| SubRequest { peer, request })
     }
 
     /// Resolves the request, and encodes the result.

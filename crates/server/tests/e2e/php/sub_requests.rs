@@ -60,6 +60,10 @@ fn a_page_includes_files_and_scripts_of_its_site() {
         assert_eq!(reply.text(), format!("before\n{content}\nafter {after}"), "{uri}");
         assert_eq!((reply.status, reply.field("x-page")), (200, Some("1")), "{uri}");
     }
+    // A client of HTTP/1.0 need not name a host.
+    let mut wire = site.connect();
+    wire.send("GET /page.php?uri=/plain.txt HTTP/1.0\r\n\r\n");
+    assert_eq!(wire.reply("GET").text(), format!("before\nplain\nafter {}", good(None)));
 }
 
 #[test]
