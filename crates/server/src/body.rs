@@ -18,6 +18,7 @@ mod settle;
 mod source;
 mod spool;
 mod storage;
+mod trailers;
 mod tunnel;
 
 pub(crate) use self::filtering::FilterPlace;
@@ -30,5 +31,6 @@ pub(crate) use self::receive::{
 pub(crate) use self::settle::settle;
 pub(crate) use self::source::{Available, Body, PAUSE, Source, SourceError};
 pub(crate) use self::spool::SpoolLimits;
-pub(crate) use self::storage::{Storage, StorageLimits, StorageRefusal};
+pub(crate) use self::storage::{ReadBack, Storage, StorageCall, StorageLimits, StorageRefusal};
+pub(crate) use self::trailers::Trailers;
 pub(crate) use self::tunnel::{Carried, Duplex, Tunnel, TunnelEnd, carry};

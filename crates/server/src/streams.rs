@@ -35,8 +35,8 @@ pub(crate) use self::exchange::serve;
 pub(crate) use self::open::OpenRequests;
 pub(crate) use self::pace::Pace;
 pub(crate) use self::sink_place::SinkPlace;
-pub(crate) use self::trailers::Trailers;
-use crate::body::Sink;
+pub(crate) use self::trailers::trailer_map;
+use crate::body::{Sink, Trailers};
 use crate::front::Thread;
 use crate::net::Peer;
 

@@ -10,7 +10,7 @@ use super::outbox::{CHUNK, Chunk, Outbox};
 use crate::body;
 use crate::front::Thread;
 use crate::net::{ConnectionError, Piece, SendError};
-use crate::streams::{Pace, ResetCause, SinkPlace, StreamSink, Trailers};
+use crate::streams::{Pace, ResetCause, SinkPlace, StreamSink, trailer_map};
 
 /// A response that is being sent.
 pub(super) struct H2Sink<'s> {
@@ -23,7 +23,7 @@ pub(super) struct H2Sink<'s> {
     turn: Option<u64>,
     has_ended: bool,
     /// `None`: no fields follow the content.
-    trailers: Option<Trailers>,
+    trailers: Option<body::Trailers>,
 }
 
 impl<'s> H2Sink<'s> {
@@ -147,7 +147,7 @@ impl body::Sink for H2Sink<'_> {
         if self.has_ended {
             return Poll::Ready(Ok(()));
         }
-        let Some(trailers) = self.trailers.as_ref().and_then(Trailers::to_send) else {
+        let Some(trailers) = self.trailers.as_ref().and_then(trailer_map) else {
             return Poll::Ready(self.hand_over(Vec::new(), true));
         };
         self.has_ended = true;
@@ -161,7 +161,7 @@ impl body::Sink for H2Sink<'_> {
 }
 
 impl StreamSink for H2Sink<'_> {
-    fn set_trailers(&mut self, trailers: Trailers) {
+    fn set_trailers(&mut self, trailers: body::Trailers) {
         self.trailers = Some(trailers);
     }
 

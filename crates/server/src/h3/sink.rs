@@ -16,7 +16,7 @@ use super::connection::H3Shared;
 use super::outgoing::Outgoing;
 use crate::body;
 use crate::net::{ConnectionError, Piece, SendError};
-use crate::streams::{Pace, ResetCause, StreamSink, Trailers};
+use crate::streams::{Pace, ResetCause, StreamSink, trailer_map};
 
 /// Bytes of a DATA frame.
 const CHUNK: usize = 32 * 1024;
@@ -29,7 +29,7 @@ pub(super) struct H3Sink<'s> {
     pace: Pace<'s>,
     has_ended: bool,
     /// `None`: no fields follow the content, or they were handed over.
-    trailers: Option<Trailers>,
+    trailers: Option<body::Trailers>,
 }
 
 impl<'s> H3Sink<'s> {
@@ -106,7 +106,7 @@ impl body::Sink for H3Sink<'_> {
 
     fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         ready!(self.poll_room(context))?;
-        if let Some(trailers) = self.trailers.take().and_then(|trailers| trailers.to_send()) {
+        if let Some(trailers) = self.trailers.take().and_then(|trailers| trailer_map(&trailers)) {
             let mut stream = self.stream.borrow_mut();
             // What QUIC does not take of them at once waits in `outgoing`.
             if let Poll::Ready(Err(_)) = pin!(stream.send_trailers(trailers)).poll(context) {
@@ -128,7 +128,7 @@ impl body::Sink for H3Sink<'_> {
 }
 
 impl StreamSink for H3Sink<'_> {
-    fn set_trailers(&mut self, trailers: Trailers) {
+    fn set_trailers(&mut self, trailers: body::Trailers) {
         self.trailers = Some(trailers);
     }
 

@@ -6,8 +6,7 @@ use howdah_files::Representation;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_http::{Fields, Method, Request, ResponseHead, SharedHead, Status};
 
-use crate::body::{Body, Source, Tunnel};
-use crate::streams::Trailers;
+use crate::body::{Body, Source, Trailers, Tunnel};
 
 /// A response before it is encoded for a protocol.
 #[derive(Debug)]
@@ -31,7 +30,7 @@ pub(crate) struct Response {
     /// without that status sends 200.
     pub(crate) tunnel: Option<Box<Tunnel>>,
     /// The fields that follow the content, which an upstream's response may bring, for a protocol
-    /// that has them.
+    /// that sends them: few clients of HTTP/1 know what to do with such fields.
     pub(crate) trailers: Option<Trailers>,
 }
 

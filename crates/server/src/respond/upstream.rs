@@ -1,9 +1,11 @@
 //! Forwarding a request to one of the site's `upstreams` over HTTP/1.1 (`RewriteRule … [P]`).
 //!
 //! The request's content is received completely first, as for a script: no slow client keeps an
-//! upstream waiting. Connections are kept for the next request; no thread waits for one. The
-//! response goes to the client as it arrives, as fast as the client takes it. Upstreams are not
-//! trusted: their response heads are limited in size, and the framing is made anew.
+//! upstream waiting. The content is sent while the response is read ([`Upload`]): an upstream may
+//! answer before it has read everything. Connections are kept for the next request; no thread waits
+//! for one. The response goes to the client as it arrives, as fast as the client takes it.
+//! Upstreams are not trusted: their response heads are limited in size, and the framing is made
+//! anew.
 //!
 //! A request for a WebSocket (RFC 6455) that the upstream accepts becomes a
 //! [`Tunnel`](crate::body::Tunnel).
@@ -13,6 +15,7 @@ mod kept;
 mod names;
 mod reply;
 mod tunnel_place;
+mod upload;
 mod websocket_key;
 
 use std::fmt;
@@ -27,7 +30,7 @@ use howdah_http::{
 use howdah_site::{Client, Ruled, Site};
 
 use super::script;
-use crate::body::{Body, Duplex, ReceivedContent, Source};
+use crate::body::{Body, Duplex, Source};
 use crate::front::Thread;
 use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};
@@ -37,6 +40,7 @@ pub(crate) use kept::KeptConnections;
 pub(crate) use names::UpstreamNames;
 use reply::{Expected, Reply, UpstreamFailure};
 use tunnel_place::TunnelPlace;
+use upload::{ForwardedRequest, Upload};
 use websocket_key::WebsocketKey;
 
 /// Hop-by-hop fields (RFC 9110 §7.6.1), and fields that are made anew for the upstream.
@@ -104,41 +108,50 @@ pub(crate) async fn respond(
     };
     let exchange = exchange(context.thread, site, number, request);
     let is_gone = |poll: &mut std::task::Context<'_>| context.stream.poll_closed(poll);
-    match script::unless(is_gone, exchange).await {
-        None => Err(RequestError::gone(context.situation()).into()),
-        Some(Err(error)) => Err(RequestError::upstream(context.situation(), &error).into()),
-        Some(Ok((mut head, reply))) if head.status == Status::SWITCHING_PROTOCOLS => {
-            let idle_timeout = site.config().tunnel_timeout;
-            if let Some(key) = key {
-                let accept = head.fields.value(b"sec-websocket-accept");
-                if !accept.is_some_and(|accept| key.is_accepted_by(accept)) {
-                    let failure = UpstreamFailure::Malformed("its Sec-WebSocket-Accept is wrong");
-                    let error = UpstreamError { upstream: upstream.to_string(), failure };
-                    return Err(RequestError::upstream(context.situation(), &error).into());
-                }
-                head.fields.remove(b"sec-websocket-accept");
-            }
-            context.thread.counters().count_tunnel(site.number());
-            let mut response = Response::new(Head::Own(head), Body::none());
-            response.tunnel = place
-                .and_then(|place| reply.into_tunnel(idle_timeout, Box::new(place)))
-                .map(Box::new);
-            Ok(response)
-        }
-        Some(Ok((head, mut reply))) => {
-            let length_hint = head.content_length().or(reply.length());
-            // Clients of HTTP/1 get none: few of them know what to do with such fields.
-            let has_trailers = context.request.version >= Version::Http2;
-            let trailers = has_trailers.then(|| reply.keep_trailers()).flatten();
-            let body = Body::Stream(Box::new(reply));
-            let response = Response {
-                length_hint,
-                trailers,
-                ..Response::new(Head::Own(head), body)
-            };
-            adjust(context, site, ruled, response).await
-        }
+    let failed = |context: &RequestContext<'_, '_>, error: &UpstreamError| {
+        RespondError::from(RequestError::upstream(context.situation(), error))
+    };
+    let (head, mut reply) = match script::unless(is_gone, exchange).await {
+        None => return Err(RequestError::gone(context.situation()).into()),
+        Some(Err(error)) => return Err(failed(context, &error)),
+        Some(Ok(answered)) => answered,
+    };
+    if head.status == Status::SWITCHING_PROTOCOLS {
+        let Some(head) = accepted(head, key) else {
+            let failure = UpstreamFailure::Malformed("its Sec-WebSocket-Accept is wrong");
+            let upstream = upstream.to_string();
+            return Err(failed(context, &UpstreamError { upstream, failure }));
+        };
+        context.thread.counters().count_tunnel(site.number());
+        let mut response = Response::new(Head::Own(head), Body::none());
+        let idle_timeout = site.config().tunnel_timeout;
+        response.tunnel = place
+            .and_then(|place| reply.into_tunnel(idle_timeout, Box::new(place)))
+            .map(Box::new);
+        return Ok(response);
     }
+    let length_hint = head.content_length().or(reply.length());
+    let trailers = reply.keep_trailers();
+    let body = Body::Stream(Box::new(reply));
+    let response = Response {
+        length_hint,
+        trailers,
+        ..Response::new(Head::Own(head), body)
+    };
+    adjust(context, site, ruled, response).await
+}
+
+/// Returns the head of a 101 for the client. `None`: the upstream has not answered the `key`, which
+/// the server has made in the client's place.
+fn accepted(mut head: ResponseHead, key: Option<WebsocketKey>) -> Option<ResponseHead> {
+    if let Some(key) = key {
+        let accept = head.fields.value(b"sec-websocket-accept")?;
+        if !key.is_accepted_by(accept) {
+            return None;
+        }
+        head.fields.remove(b"sec-websocket-accept");
+    }
+    Some(head)
 }
 
 /// The failure of an upstream.
@@ -188,15 +201,6 @@ fn asks_for_websocket(request: &Request, ruled: Option<&Ruled>) -> bool {
         && request.version > Version::Http10
         && (request.version < Version::Http3 || request.is_extended_connect)
         && request.content == Content::None
-}
-
-/// The request for an upstream.
-struct ForwardedRequest {
-    head: Vec<u8>,
-    content: ReceivedContent,
-    /// Sending the request twice means the same as sending it once.
-    is_idempotent: bool,
-    expected: Expected,
 }
 
 /// The request's statements about its connection.
@@ -285,7 +289,7 @@ async fn exchange(
     request: ForwardedRequest,
 ) -> Result<(ResponseHead, Reply), UpstreamError> {
     let (key, settings) = ((site.number(), number), site.config());
-    let upstream = &settings.upstreams[number];
+    let (request, upstream) = (Rc::new(request), &settings.upstreams[number]);
     let failed = |failure| UpstreamError { upstream: upstream.to_string(), failure };
     let mut kept = thread.kept().take(key);
     loop {
@@ -302,12 +306,9 @@ async fn exchange(
             most: settings.upstream_kept,
             timeout: settings.upstream_kept_timeout,
         });
-        let mut reply = Reply::new(upstream.to_string(), stream, settings.upstream_timeout, home);
-        match reply.write(&request.head, &request.content).await {
-            // An upstream that refused the request early may have sent its response already.
-            Ok(()) | Err(UpstreamFailure::Broken(_)) => {}
-            Err(failure) => return Err(failed(failure)),
-        }
+        let upload = Upload::new(Rc::clone(&request));
+        let (name, patience) = (upstream.to_string(), settings.upstream_timeout);
+        let mut reply = Reply::new(name, stream, upload, patience, home);
         match reply.read_head(request.expected).await {
             Ok(head) => return Ok((head, reply)),
             Err(UpstreamFailure::Broken(_) | UpstreamFailure::Short)

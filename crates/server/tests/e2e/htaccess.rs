@@ -8,4 +8,5 @@ mod listing;
 mod live;
 mod passwords;
 mod scripts;
+mod upstream_answers;
 mod upstreams;

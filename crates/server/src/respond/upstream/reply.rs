@@ -8,24 +8,28 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use howdah_http::h1::ChunkedDecoder;
-use howdah_http::{Fields, Limits, ResponseHead, Status, members};
-use tokio::io::{AsyncRead, AsyncWriteExt};
+use howdah_http::h1::{ChunkedDecoder, Framing, ParsedResponse, parse_response, worth_parsing};
+use howdah_http::{Limits, Method, ResponseHead, Status, members};
+use tokio::io::AsyncRead;
 use tokio::time::{Sleep, sleep};
 
 use super::UpstreamError;
 use super::kept::Home;
-use crate::body::{Available, Duplex, ReceivedContent, Source, SourceError, Tunnel};
+use super::upload::{Upload, UploadError};
+use crate::body::{Available, Duplex, Source, SourceError, Trailers, Tunnel};
 use crate::net::{Buffer, Piece};
-use crate::streams::Trailers;
 
-/// The most bytes of a response's head, and the most lines in it.
-const MOST_HEAD: usize = 64 * 1024;
-const MOST_LINES: usize = 200;
+/// The most bytes of a response's field lines, and the most lines. Beyond: 502. The same limits
+/// hold for the fields behind chunked content. The content has none.
+const HEAD_LIMITS: Limits = Limits {
+    request_line: 8 * 1024,
+    field_line: 64 * 1024,
+    fields_total: 64 * 1024,
+    field_count: 200,
+    body: 0,
+};
 /// The most interim responses before the final one.
 const MOST_INTERIM: usize = 16;
-/// Bytes of a request's content that are written at once.
-const STEP: usize = 64 * 1024;
 
 /// The reasons why an upstream failed.
 #[derive(Debug)]
@@ -107,6 +111,8 @@ pub(super) struct Reply {
     name: String,
     /// `None` after the end of a response whose connection is kept.
     stream: Option<Box<dyn Duplex>>,
+    /// The part of the request that was not sent yet; `None`: nothing is sent any more.
+    upload: Option<Upload>,
     /// The destination of the connection at the end of the response; `None`: it is closed.
     home: Option<Home>,
     input: Buffer,
@@ -120,7 +126,7 @@ pub(super) struct Reply {
     /// The request was a HEAD: the content's length is in the head alone.
     is_head: bool,
     patience: Duration,
-    /// Runs while nothing is received.
+    /// Runs while nothing is received or sent.
     silence: Option<Pin<Box<Sleep>>>,
 }
 
@@ -133,6 +139,18 @@ enum Left {
     All,
 }
 
+impl Left {
+    /// The content that a head announces (RFC 9112 §6.3).
+    fn of(framing: Framing) -> Left {
+        match framing {
+            Framing::None | Framing::Head(_) => Left::Length(0),
+            Framing::Length(length) => Left::Length(length),
+            Framing::Chunked => Left::Chunks(Box::new(ChunkedDecoder::new(&HEAD_LIMITS))),
+            Framing::Close => Left::All,
+        }
+    }
+}
+
 impl fmt::Debug for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reply")
@@ -143,16 +161,18 @@ impl fmt::Debug for Reply {
 }
 
 impl Reply {
-    /// Returns a response that is to be read from `stream`, which `home` takes back.
+    /// Returns the response to what `upload` sends over `stream`, which `home` takes back.
     pub(super) fn new(
         name: String,
         stream: Box<dyn Duplex>,
+        upload: Upload,
         patience: Duration,
         home: Option<Home>,
     ) -> Reply {
         Reply {
             name,
             stream: Some(stream),
+            upload: Some(upload),
             home,
             input: Buffer::default(),
             has_begun: false,
@@ -170,65 +190,37 @@ impl Reply {
         self.has_begun
     }
 
-    /// Writes the request.
+    /// Sends as much of the request as the upstream takes. An upstream that takes no more may have
+    /// answered nevertheless.
     ///
     /// # Errors
-    /// The upstream may have answered nevertheless. Its connection is not kept.
-    pub(super) async fn write(
-        &mut self,
-        head: &[u8],
-        content: &ReceivedContent,
-    ) -> Result<(), UpstreamFailure> {
-        let written = self.write_parts(head, content).await;
-        if written.is_err() {
-            self.home = None;
-        }
-        written
-    }
-
-    async fn write_parts(
-        &mut self,
-        head: &[u8],
-        content: &ReceivedContent,
-    ) -> Result<(), UpstreamFailure> {
-        self.write_all(head).await?;
-        match content {
-            ReceivedContent::Memory(bytes) => {
-                for piece in bytes.chunks(STEP) {
-                    self.write_all(piece).await?;
-                }
-            }
-            ReceivedContent::File(file, length) => {
-                let (mut piece, mut offset) = (Vec::new(), 0);
-                while offset < *length {
-                    piece.resize(STEP.min((*length - offset) as usize), 0);
-                    let read = file.read(offset, piece).await.map_err(io::Error::other);
-                    piece = read.and_then(|read| read).map_err(UpstreamFailure::Storage)?;
-                    self.write_all(&piece).await?;
-                    offset += piece.len() as u64;
-                }
-            }
-        }
-        // A session of TLS may hold the last bytes.
-        self.write_all(b"").await
-    }
-
-    async fn write_all(&mut self, bytes: &[u8]) -> Result<(), UpstreamFailure> {
-        let Some(stream) = &mut self.stream else {
-            return Err(UpstreamFailure::Broken(io::ErrorKind::NotConnected.into()));
+    /// The request's content cannot be read.
+    fn send_more(&mut self, context: &mut Context<'_>) -> Result<(), UpstreamFailure> {
+        let (Some(upload), Some(stream)) = (&mut self.upload, &mut self.stream) else {
+            return Ok(());
         };
-        let write = async {
-            stream.write_all(bytes).await?;
-            stream.flush().await
-        };
-        match tokio::time::timeout(self.patience, write).await {
-            Ok(written) => written.map_err(UpstreamFailure::Broken),
-            Err(_) => Err(UpstreamFailure::Silent),
+        let before = upload.sent();
+        let polled = upload.poll(&mut **stream, context);
+        if upload.sent() > before || upload.waits_for_disk() {
+            self.silence = None;
+        }
+        match polled {
+            Poll::Pending => Ok(()),
+            Poll::Ready(Ok(())) => {
+                self.upload = None;
+                Ok(())
+            }
+            Poll::Ready(Err(UploadError::Connection)) => {
+                (self.upload, self.home) = (None, None);
+                Ok(())
+            }
+            Poll::Ready(Err(UploadError::Storage(error))) => Err(UpstreamFailure::Storage(error)),
         }
     }
 
-    /// Reads once; 0 bytes are the end.
+    /// Reads once; 0 bytes are the end. Meanwhile the rest of the request is sent.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, UpstreamFailure>> {
+        self.send_more(context)?;
         let (input, Some(stream)) = (&mut self.input, &mut self.stream) else {
             return Poll::Ready(Ok(0));
         };
@@ -244,47 +236,60 @@ impl Reply {
         Poll::Ready(Err(UpstreamFailure::Silent))
     }
 
-    /// Reads the final head, and notes which content follows it. Interim responses are skipped.
+    /// Sends the request and reads the final head, and notes which content follows it. Interim
+    /// responses are skipped.
     pub(super) async fn read_head(
         &mut self,
         expected: Expected,
     ) -> Result<ResponseHead, UpstreamFailure> {
         self.is_head = expected == Expected::NoContent;
-        let mut interim = 0;
+        let method = match self.is_head {
+            true => Method::Head,
+            false => Method::Get,
+        };
+        let (mut interim, mut seen) = (0, 0);
         loop {
-            match parse_head(self.input.bytes())? {
-                Some(UpstreamHead { head, length, switches, persists }) => {
-                    self.input.consume(length);
-                    if switches && expected == Expected::Switch {
-                        return Ok(head);
-                    }
-                    if !head.status.is_informational() {
-                        let is_empty = self.is_head || head.status.forbids_content();
-                        self.left = if is_empty {
-                            Left::Length(0)
-                        } else {
-                            framing(&head.fields)?
-                        };
-                        if !persists {
-                            self.home = None;
-                        }
-                        self.settle();
-                        return Ok(head);
-                    }
-                    interim += 1;
-                    if interim > MOST_INTERIM || head.status.code() == 101 {
-                        return Err(UpstreamFailure::Malformed(
-                            "an interim response that was not asked for",
-                        ));
-                    }
-                }
-                None if self.input.bytes().len() > MOST_HEAD => {
-                    return Err(UpstreamFailure::Malformed("its head is too long"));
-                }
-                None if poll_fn(|context| self.poll_fill(context)).await? == 0 => {
+            let there = self.input.bytes();
+            let parsed = match worth_parsing(there, seen, &HEAD_LIMITS) {
+                true => parse_response(there, &method, &HEAD_LIMITS),
+                false => Ok(None),
+            };
+            let parsed = parsed.map_err(|refusal| UpstreamFailure::Malformed(refusal.why))?;
+            let Some(ParsedResponse {
+                head,
+                head_length,
+                framing,
+                persistent,
+                upgrade,
+            }) = parsed
+            else {
+                seen = there.len();
+                if poll_fn(|context| self.poll_fill(context)).await? == 0 {
                     return Err(UpstreamFailure::Short);
                 }
-                None => {}
+                continue;
+            };
+            self.input.consume(head_length);
+            seen = 0;
+            if head.status == Status::SWITCHING_PROTOCOLS
+                && expected == Expected::Switch
+                && upgrade.is_some_and(|protocols| names_websocket(&protocols))
+            {
+                return Ok(head);
+            }
+            if !head.status.is_informational() {
+                self.left = Left::of(framing);
+                if !persistent {
+                    self.home = None;
+                }
+                self.settle();
+                return Ok(head);
+            }
+            interim += 1;
+            if interim > MOST_INTERIM || head.status == Status::SWITCHING_PROTOCOLS {
+                return Err(UpstreamFailure::Malformed(
+                    "an interim response that was not asked for",
+                ));
             }
         }
     }
@@ -316,13 +321,16 @@ impl Reply {
     }
 
     /// Gives the connection back at the end of the response. Bytes behind the end are those of an
-    /// upstream that cannot count: its connection is closed.
+    /// upstream that cannot count: its connection is closed. So is the connection of one that has
+    /// answered without the whole request.
     fn settle(&mut self) {
         if !matches!(self.left, Left::Length(0)) || self.ready != (0, 0) {
             return;
         }
-        let (stream, home) = (self.stream.take(), self.home.take());
-        if let (Some(stream), Some(home), true) = (stream, home, self.input.is_empty()) {
+        let (stream, home, upload) = (self.stream.take(), self.home.take(), self.upload.take());
+        if let (Some(stream), Some(home), None, true) =
+            (stream, home, upload, self.input.is_empty())
+        {
             home.take_back(stream);
         }
     }
@@ -414,84 +422,9 @@ impl Source for Reply {
     }
 }
 
-/// A head that is complete.
-struct UpstreamHead {
-    head: ResponseHead,
-    /// Length in bytes.
-    length: usize,
-    /// The head is a 101 that begins a WebSocket.
-    switches: bool,
-    /// The connection persists after the response (RFC 9112 §9.3).
-    persists: bool,
-}
-
-/// Returns the head that `bytes` begin with, if the head is complete.
-fn parse_head(bytes: &[u8]) -> Result<Option<UpstreamHead>, UpstreamFailure> {
-    let mut lines = [httparse::EMPTY_HEADER; MOST_LINES];
-    let mut parsed = httparse::Response::new(&mut lines);
-    let length = match parsed.parse(bytes) {
-        Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return Ok(None),
-        Err(_) => return Err(UpstreamFailure::Malformed("its head is not one of HTTP/1")),
-    };
-    let status = parsed.code.and_then(Status::new);
-    let mut head =
-        ResponseHead::new(status.ok_or(UpstreamFailure::Malformed("there is no such status"))?);
-    head.reason = parsed
-        .reason
-        .filter(|reason| !reason.is_empty())
-        .map(|reason| reason.as_bytes().into());
-    let mut fields = Fields::new();
-    for line in parsed.headers.iter() {
-        fields.push(line.name.as_bytes(), line.value);
-    }
-    let has = |name: &[u8], word: &[u8]| {
-        fields
-            .values(name)
-            .flat_map(members)
-            .any(|member| member.eq_ignore_ascii_case(word))
-    };
-    let switches = head.status == Status::SWITCHING_PROTOCOLS
-        && has(b"connection", b"upgrade")
-        && has(b"upgrade", b"websocket");
-    let persists = parsed.version == Some(1) && !has(b"connection", b"close");
-    for (name, value) in fields.iter() {
-        let mut named = fields.values(b"connection").flat_map(members);
-        if named.any(|named| named.eq_ignore_ascii_case(name))
-            && !name.eq_ignore_ascii_case(b"content-length")
-        {
-            continue;
-        }
-        let pushed = head.push(name, value);
-        pushed.map_err(|_| UpstreamFailure::Malformed("a field holds control bytes"))?;
-    }
-    // The field would be taken for one of our own connection.
-    head.fields.remove(b"connection");
-    Ok(Some(UpstreamHead { head, length, switches, persists }))
-}
-
-/// Returns how much content follows a head (RFC 9112 §6.3).
-fn framing(fields: &Fields) -> Result<Left, UpstreamFailure> {
-    let mut codings = fields.values(b"transfer-encoding").flat_map(members);
-    match (codings.next(), codings.next()) {
-        (None, _) => {}
-        (Some(coding), None) if coding.eq_ignore_ascii_case(b"chunked") => {
-            let limits = Limits { body: 0, ..Limits::default() };
-            return Ok(Left::Chunks(Box::new(ChunkedDecoder::new(&limits))));
-        }
-        _ => return Err(UpstreamFailure::Malformed("a transfer coding other than chunked")),
-    }
-    let mut lengths = fields.values(b"content-length");
-    let Some(first) = lengths.next() else {
-        return Ok(Left::All);
-    };
-    let digits = std::str::from_utf8(first)
-        .ok()
-        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    match digits.and_then(|digits| digits.parse().ok()) {
-        Some(length) if lengths.all(|other| other == first) => Ok(Left::Length(length)),
-        _ => Err(UpstreamFailure::Malformed("its Content-Length is no length")),
-    }
+/// Returns whether the value of Upgrade names the protocol of a WebSocket.
+fn names_websocket(protocols: &[u8]) -> bool {
+    members(protocols).any(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
 }
 
 #[cfg(test)]
