@@ -21,6 +21,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+pub(crate) use self::answer::{AdminAnswer, READING};
 use self::connection_limit::ConnectionLimit;
 use crate::front::{FrontShared, Stage};
 use crate::net::{Listener, ListenerSocket};

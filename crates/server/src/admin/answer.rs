@@ -1,21 +1,32 @@
-//! The answers of the admin listener.
+//! The answers of the admin listener and of the control socket.
 
-use howdah_http::{Request, Status};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use howdah_http::h1::{Framing, HopFields, encode_head};
+use howdah_http::{Request, ResponseHead, Status, date};
 
 use super::Admin;
 use crate::front::FrontShared;
 use crate::status::metrics::{MetricsFormat, metrics};
 
-/// An answer.
+/// An answer, after which the connection is closed.
 #[derive(Debug)]
-pub(super) struct AdminAnswer {
-    pub(super) status: Status,
-    pub(super) content_type: &'static str,
-    pub(super) content: String,
+pub(crate) struct AdminAnswer {
+    status: Status,
+    content_type: &'static str,
+    content: String,
+    /// The methods that a 405 names.
+    allow: &'static str,
 }
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const PAGE: &str = include_str!("page.html");
+/// The methods of what is only read.
+pub(crate) const READING: &str = "GET, HEAD";
+/// The page runs its own script and asks this server, and nothing else.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+                      connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
+                      frame-ancestors 'none'";
 
 impl AdminAnswer {
     fn new(content_type: &'static str, content: String) -> AdminAnswer {
@@ -23,13 +34,51 @@ impl AdminAnswer {
             status: Status::OK,
             content_type,
             content,
+            allow: READING,
         }
+    }
+
+    /// A line of text with a status. `allow` are the methods that a 405 names.
+    pub(crate) fn line(status: Status, text: &str, allow: &'static str) -> AdminAnswer {
+        let answer = AdminAnswer::new(TEXT, format!("{text}\n"));
+        AdminAnswer { status, allow, ..answer }
     }
 
     /// An answer that names its status.
     pub(super) fn error(status: Status) -> AdminAnswer {
-        let content = format!("{} {}\n", status.code(), status.reason());
-        AdminAnswer { status, content_type: TEXT, content }
+        let text = format!("{} {}", status.code(), status.reason());
+        AdminAnswer::line(status, &text, READING)
+    }
+
+    /// Encodes the response to `request`. The only encoder of what the server tells its operator.
+    pub(crate) fn encode(&self, request: &Request) -> Vec<u8> {
+        let mut head = ResponseHead::new(self.status);
+        for (name, value) in [
+            ("Content-Type", self.content_type),
+            ("Cache-Control", "no-store"),
+            ("X-Content-Type-Options", "nosniff"),
+            ("Content-Security-Policy", POLICY),
+        ] {
+            head.fields.push(name.as_bytes(), value.as_bytes());
+        }
+        if self.status == Status::METHOD_NOT_ALLOWED {
+            head.fields.push(b"Allow", self.allow.as_bytes());
+        }
+        let length = Some(self.content.len() as u64);
+        let framing = Framing::of(&request.method, request.version, self.status, length);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let hop = HopFields {
+            version: request.version,
+            is_persistent: false,
+            date: &date::format(now.as_secs()),
+            alternative: None,
+        };
+        let mut out = Vec::new();
+        encode_head(&mut out, &head, framing, &hop);
+        if framing.has_content() {
+            out.extend_from_slice(self.content.as_bytes());
+        }
+        out
     }
 }
 

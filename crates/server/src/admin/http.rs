@@ -1,10 +1,10 @@
 //! One connection of the admin listener: one request, one answer.
 
 use std::net::IpAddr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use howdah_http::h1::{self, Framing, HeadProgress, HopFields};
-use howdah_http::{Limits, Method, Request, ResponseHead, Status, date};
+use howdah_http::h1::{self, HeadProgress};
+use howdah_http::{Limits, Method, Request, Status};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::Admin;
@@ -33,7 +33,7 @@ pub(super) async fn serve<S>(
         let Some(Ok(Some(answer))) = heard else {
             return Ok(());
         };
-        stream.write_all(&encode(&answer, &request)).await?;
+        stream.write_all(&answer.encode(&request)).await?;
         stream.shutdown().await
     };
     // A client that is gone gets nothing.
@@ -93,42 +93,6 @@ fn may_ask(request: &Request, hosts: &[String]) -> bool {
         && fields.values(b"origin").all(is_own_origin)
         && fields.values(b"sec-fetch-site").all(is_same_site)
 }
-
-fn encode(answer: &AdminAnswer, request: &Request) -> Vec<u8> {
-    let status = answer.status;
-    let mut head = ResponseHead::new(status);
-    for (name, value) in [
-        ("Content-Type", answer.content_type),
-        ("Cache-Control", "no-store"),
-        ("X-Content-Type-Options", "nosniff"),
-        ("Content-Security-Policy", POLICY),
-    ] {
-        head.fields.push(name.as_bytes(), value.as_bytes());
-    }
-    if status == Status::METHOD_NOT_ALLOWED {
-        head.fields.push(b"Allow", b"GET, HEAD");
-    }
-    let length = Some(answer.content.len() as u64);
-    let framing = Framing::of(&request.method, request.version, status, length);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let hop = HopFields {
-        version: request.version,
-        is_persistent: false,
-        date: &date::format(now.as_secs()),
-        alternative: None,
-    };
-    let mut out = Vec::new();
-    h1::encode_head(&mut out, &head, framing, &hop);
-    if framing.has_content() {
-        out.extend_from_slice(answer.content.as_bytes());
-    }
-    out
-}
-
-/// The page runs its own script and asks this server, and nothing else.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
-                      connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
-                      frame-ancestors 'none'";
 
 #[cfg(test)]
 mod tests {

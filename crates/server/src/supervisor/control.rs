@@ -272,7 +272,7 @@ impl ControlSocket {
         };
         let mut client = self.clients.swap_remove(position);
         let answer = if client.is_http() {
-            request::response(status, text)
+            request::response(&client.received, status, text)
         } else {
             format!("{first}\n{text}\n").into_bytes()
         };

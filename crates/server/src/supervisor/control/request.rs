@@ -5,6 +5,7 @@ use howdah_http::h1::{HeadProgress, parse_request};
 use howdah_http::{Limits, Method, Request, Status};
 
 use super::Command;
+use crate::admin::{AdminAnswer, READING};
 
 /// Maximum bytes of a request's head. Beyond it: 431.
 pub(super) const LONGEST_HEAD: usize = 8 * 1024;
@@ -34,14 +35,17 @@ pub(super) fn command(received: &[u8]) -> Option<Result<Command, Status>> {
     })
 }
 
-/// Encodes a response with a line of text, after which the connection is closed.
-pub(super) fn response(status: Status, text: &str) -> Vec<u8> {
-    let (code, reason, length) = (status.code(), status.reason(), text.len() + 1);
-    format!(
-        "HTTP/1.1 {code} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\nCache-Control: \
-         no-store\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}\n"
-    )
-    .into_bytes()
+/// Encodes the response to a client that has sent these bytes: a line of text, after which the
+/// connection is closed.
+pub(super) fn response(received: &[u8], status: Status, text: &str) -> Vec<u8> {
+    let mut request = Request::new();
+    // Of a request that is refused, or not complete, the known part counts.
+    let _ = parse_request(received, &Limits::default(), &mut request);
+    let allow = match request.path() {
+        b"/reload" | b"/stop" => "POST",
+        _ => READING,
+    };
+    AdminAnswer::line(status, text, allow).encode(&request)
 }
 
 #[cfg(test)]

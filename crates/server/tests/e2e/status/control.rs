@@ -49,6 +49,16 @@ fn the_control_socket_answers_http_like_the_admin_listener() {
     ] {
         let (head, content) = ask(&socket, line);
         assert!(head.starts_with(expected) && content.contains(part), "{line}: {head} {content}");
+        for field in ["Date: ", "X-Content-Type-Options: nosniff", "Connection: close"] {
+            assert!(head.contains(field), "{line}: {head}");
+        }
+    }
+    for (line, allow) in
+        [("HEAD /reload", "POST"), ("DELETE /stop", "POST"), ("PUT /", "GET, HEAD")]
+    {
+        let (head, content) = ask(&socket, line);
+        assert!(head.contains(&format!("\r\nAllow: {allow}\r\n")), "{line}: {head}");
+        assert_eq!(content.is_empty(), line.starts_with("HEAD"), "{line}: {content}");
     }
 }
 
