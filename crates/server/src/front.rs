@@ -63,7 +63,7 @@ use crate::observe::{FrontCounters, RecentMessages};
 use crate::quic::PacketExchange;
 use crate::respond::UpstreamNames;
 use crate::status::ServerFacts;
-use crate::supervisor::front_protocol::{FromFront, FrontStart};
+use crate::supervisor::front_protocol::{FromFront, FrontStart, PoolChannel};
 use crate::tls::{TlsPolicy, UpstreamSettings};
 
 /// Runs the front until it has drained. Called in a fresh process without privileges, threads or
@@ -124,36 +124,7 @@ fn serve(
     if let Some(tls) = &mut tls {
         tls.demands = Demands::start(&config, &channel)?;
     }
-    let mut pools: Vec<Option<Arc<Pool>>> = vec![None; config.sites.len()];
-    let mut users = vec![None; config.sites.len()];
-    let memory = Arc::new(MemoryWatch::default());
-    let mut modes = config.sites.iter().filter_map(|site| site.php.as_ref()).map(|php| php.mode);
-    if modes.any(|mode| mode == PoolMode::Auto) {
-        memory::follow(&memory)?;
-    }
-    for pool_channel in &pool_channels {
-        users[pool_channel.site].clone_from(&pool_channel.user);
-        let Some(php) = &config.sites[pool_channel.site].php else {
-            continue;
-        };
-        let format = config.log.format_of(&config.sites[pool_channel.site]).own();
-        let limits = PoolLimits {
-            workers: php.worker_count(processors()),
-            scaling: scaling::of(php, processors()),
-            queue: php.queue,
-            queue_timeout: php.queue_timeout,
-            request_timeout: php.request_timeout,
-            request_terminate_timeout: php.longest_request(),
-            slow_after: php.slow_after(),
-            meters_processor: php.status_path.is_some() || format.is_some_and(LogFormat::tells_cpu),
-        };
-        pools[pool_channel.site] = Some(Pool::new(
-            pool_channel.name.clone(),
-            (limits, lanes::of(php, processors())),
-            threads,
-            memory.clone(),
-        ));
-    }
+    let (pools, users) = site_pools(&config, &pool_channels, threads)?;
     warn_of_unreadable_roots(&config, &log);
     if let Err(warning) = use_media_types(&config) {
         log.say(Level::Warning, None, &warning);
@@ -226,6 +197,38 @@ type SitePools = (Vec<Option<Arc<Pool>>>, Vec<Option<Arc<Identity>>>);
 
 /// Connections that other threads accepted for one thread.
 type Inbox = mpsc::UnboundedReceiver<AcceptedConnection>;
+
+/// Makes the pools of the sites that have one, and watches the memory where a pool needs that.
+fn site_pools(config: &Config, channels: &[PoolChannel], threads: usize) -> io::Result<SitePools> {
+    let mut pools: Vec<Option<Arc<Pool>>> = vec![None; config.sites.len()];
+    let mut users = vec![None; config.sites.len()];
+    let memory = Arc::new(MemoryWatch::default());
+    let mut modes = config.sites.iter().filter_map(|site| site.php.as_ref()).map(|php| php.mode);
+    if modes.any(|mode| mode == PoolMode::Auto) {
+        memory::follow(&memory)?;
+    }
+    for channel in channels {
+        users[channel.site].clone_from(&channel.user);
+        let Some(php) = &config.sites[channel.site].php else {
+            continue;
+        };
+        let format = config.log.format_of(&config.sites[channel.site]).own();
+        let limits = PoolLimits {
+            workers: php.worker_count(processors()),
+            scaling: scaling::of(php, processors()),
+            queue: php.queue,
+            queue_timeout: php.queue_timeout,
+            request_timeout: php.request_timeout,
+            request_terminate_timeout: php.longest_request(),
+            slow_after: php.slow_after(),
+            meters_processor: php.status_path.is_some() || format.is_some_and(LogFormat::tells_cpu),
+        };
+        let limits = (limits, lanes::of(php, processors()));
+        pools[channel.site] =
+            Some(Pool::new(channel.name.clone(), limits, threads, memory.clone()));
+    }
+    Ok((pools, users))
+}
 
 /// Makes the state that all threads share, and the inbox of each thread.
 fn share(
