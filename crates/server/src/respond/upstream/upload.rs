@@ -101,7 +101,7 @@ impl Upload {
 
     /// Returns bytes that are to be sent next and are in memory; none at the end.
     fn rest(&self) -> &[u8] {
-        // What is in memory has a length of usize.
+        // Bytes in memory have a length of usize.
         let Some(offset) = self.offset() else {
             return &self.request.head[self.sent as usize..];
         };

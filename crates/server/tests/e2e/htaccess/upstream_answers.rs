@@ -43,7 +43,7 @@ fn site(url: &str) -> Site {
     Site::with(
         &[(".htaccess", &rules)],
         &Options {
-            site: &format!("upstreams = [{url:?}]\nupstream_timeout = \"3s\""),
+            site: &format!("upstreams = [{url:?}]\nupstream_timeout = \"5m\""),
             ..Options::default()
         },
     )
