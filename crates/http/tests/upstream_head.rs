@@ -25,7 +25,7 @@ fn complete(head: &str) -> ParsedResponse {
 
 fn lines(parsed: &ParsedResponse) -> String {
     let lines = parsed.head.fields.iter().map(|(name, value)| [name, b"=", value].concat());
-    String::from_utf8(lines.collect::<Vec<_>>().join(&b' ')).unwrap()
+    String::from_utf8(lines.collect::<Vec<_>>().join(&b' ')).expect("the heads here are ASCII")
 }
 
 #[test]
