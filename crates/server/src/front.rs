@@ -27,6 +27,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use howdah_config::{Config, FRONT_USER, ListenAddress, LogFormat, PoolMode, RootTemplate};
@@ -144,15 +145,7 @@ fn serve(
     let (stages, stage) = watch::channel(Stage::Serving);
     let questions = admin::start(Arc::clone(&shared), admin, stage.clone())?;
     let own_inbox = receivers.remove(0);
-    let mut others = Vec::new();
-    for (number, inbox) in (1..).zip(receivers) {
-        let (shared, stage) = (shared.clone(), stage.clone());
-        let listeners: io::Result<_> = listeners.iter().map(Listener::try_clone).collect();
-        let listeners = listeners?;
-        let builder = std::thread::Builder::new().name(format!("front-{number}"));
-        let run = move || thread::run(shared, number, listeners, inbox, stage, || async {});
-        others.push(builder.spawn(run)?);
-    }
+    let others = start_others(&shared, &listeners, receivers, &stage)?;
     let channel = Rc::new(channel);
     let control = Control {
         channel: channel.clone(),
@@ -177,6 +170,25 @@ fn serve(
     // A supervisor that is gone needs no message.
     let _ = channel.send_now(&FromFront::Drained.encode(), &[]);
     result
+}
+
+/// Starts all threads but the first, which has the control. Each has an inbox.
+fn start_others(
+    shared: &Arc<FrontShared>,
+    listeners: &[Listener],
+    inboxes: Vec<Inbox>,
+    stage: &watch::Receiver<Stage>,
+) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
+    let mut others = Vec::new();
+    for (number, inbox) in (1..).zip(inboxes) {
+        let (shared, stage) = (Arc::clone(shared), stage.clone());
+        let listeners: io::Result<_> = listeners.iter().map(Listener::try_clone).collect();
+        let listeners = listeners?;
+        let builder = std::thread::Builder::new().name(format!("front-{number}"));
+        let run = move || thread::run(shared, number, listeners, inbox, stage, || async {});
+        others.push(builder.spawn(run)?);
+    }
+    Ok(others)
 }
 
 /// Returns the actual port of each listener of the configuration; `None` for a Unix socket.
