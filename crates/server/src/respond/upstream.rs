@@ -82,17 +82,12 @@ pub(crate) async fn respond(
     let has_content = !is_error && context.request.content != Content::None;
     let length = has_content.then(|| content.length());
     let method = rules.map_or(&context.request.method, |ruled| &ruled.state.method);
-    let place = match !is_error && asks_for_websocket(context.request, rules) {
-        true => Some(TunnelPlace::take(context, site)?),
+    let switch = match !is_error && asks_for_websocket(context.request, rules) {
+        true => Some(Switch::ask(context, site)?),
         false => None,
     };
-    // A client of HTTP/2 has no key, and does not look at the answer to one.
-    let key = match place.is_some() && context.request.is_extended_connect {
-        true => Some(WebsocketKey::random().ok_or(Status::INTERNAL_SERVER_ERROR)?),
-        false => None,
-    };
-    let connection = match (&place, site.config().upstream_kept) {
-        (Some(_), _) => ConnectionOptions::Upgrade(key.as_ref()),
+    let connection = match (&switch, site.config().upstream_kept) {
+        (Some(switch), _) => ConnectionOptions::Upgrade(switch.key.as_ref()),
         (None, 0) => ConnectionOptions::Close,
         (None, _) => ConnectionOptions::Persist,
     };
@@ -100,7 +95,7 @@ pub(crate) async fn respond(
         head: request_head(&context.client(), rules, upstream, target, length, connection),
         content,
         is_idempotent: method.is_idempotent(),
-        expected: match (*method == Method::Head, &place) {
+        expected: match (*method == Method::Head, &switch) {
             (true, _) => Expected::NoContent,
             (false, Some(_)) => Expected::Switch,
             (false, None) => Expected::Content,
@@ -116,19 +111,10 @@ pub(crate) async fn respond(
         Some(Err(error)) => return Err(failed(context, &error)),
         Some(Ok(answered)) => answered,
     };
-    if head.status == Status::SWITCHING_PROTOCOLS {
-        let Some(head) = accepted(head, key) else {
-            let failure = UpstreamFailure::Malformed("its Sec-WebSocket-Accept is wrong");
-            let upstream = upstream.to_string();
-            return Err(failed(context, &UpstreamError { upstream, failure }));
-        };
-        context.thread.counters().count_tunnel(site.number());
-        let mut response = Response::new(Head::Own(head), Body::none());
-        let idle_timeout = site.config().tunnel_timeout;
-        response.tunnel = place
-            .and_then(|place| reply.into_tunnel(idle_timeout, Box::new(place)))
-            .map(Box::new);
-        return Ok(response);
+    if let (Status::SWITCHING_PROTOCOLS, Some(switch)) = (head.status, switch) {
+        return switch.respond(context.thread, site, head, reply).map_err(|failure| {
+            failed(context, &UpstreamError { upstream: upstream.to_string(), failure })
+        });
     }
     let length_hint = head.content_length().or(reply.length());
     let trailers = reply.keep_trailers();
@@ -141,17 +127,53 @@ pub(crate) async fn respond(
     adjust(context, site, ruled, response).await
 }
 
-/// Returns the head of a 101 for the client. `None`: the upstream has not answered the `key`, which
-/// the server has made in the client's place.
-fn accepted(mut head: ResponseHead, key: Option<WebsocketKey>) -> Option<ResponseHead> {
-    if let Some(key) = key {
-        let accept = head.fields.value(b"sec-websocket-accept")?;
-        if !key.is_accepted_by(accept) {
-            return None;
-        }
-        head.fields.remove(b"sec-websocket-accept");
+/// The request for a WebSocket, which the upstream may accept.
+struct Switch {
+    place: TunnelPlace,
+    /// The key that the server has made in the place of a client of HTTP/2 or HTTP/3, which has
+    /// none and does not look at the answer to one.
+    key: Option<WebsocketKey>,
+}
+
+impl Switch {
+    /// Takes a place for the tunnel.
+    ///
+    /// # Errors
+    /// There is no place, or no key.
+    fn ask(context: &RequestContext<'_, '_>, site: &Site) -> Result<Switch, RespondError> {
+        let place = TunnelPlace::take(context, site)?;
+        let key = match context.request.is_extended_connect {
+            true => Some(WebsocketKey::random().ok_or(Status::INTERNAL_SERVER_ERROR)?),
+            false => None,
+        };
+        Ok(Switch { place, key })
     }
-    Some(head)
+
+    /// Returns the response that begins the tunnel. `head` is the upstream's 101.
+    ///
+    /// # Errors
+    /// The upstream has not answered the key.
+    fn respond(
+        self,
+        thread: &Thread,
+        site: &Site,
+        mut head: ResponseHead,
+        reply: Reply,
+    ) -> Result<Response, UpstreamFailure> {
+        if let Some(key) = self.key {
+            let accept = head.fields.value(b"sec-websocket-accept");
+            if !accept.is_some_and(|accept| key.is_accepted_by(accept)) {
+                return Err(UpstreamFailure::Malformed("its Sec-WebSocket-Accept is wrong"));
+            }
+            head.fields.remove(b"sec-websocket-accept");
+        }
+        thread.counters().count_tunnel(site.number());
+        let tunnel = reply.into_tunnel(site.config().tunnel_timeout, Box::new(self.place));
+        Ok(Response {
+            tunnel: tunnel.map(Box::new),
+            ..Response::new(Head::Own(head), Body::none())
+        })
+    }
 }
 
 /// The failure of an upstream.
