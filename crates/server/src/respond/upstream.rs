@@ -91,30 +91,33 @@ pub(crate) async fn respond(
         (None, 0) => ConnectionOptions::Close,
         (None, _) => ConnectionOptions::Persist,
     };
+    let expected = match (*method == Method::Head, &switch) {
+        (true, _) => Expected::NoContent,
+        (false, Some(_)) => Expected::Switch,
+        (false, None) => Expected::Content,
+    };
     let request = ForwardedRequest {
         head: request_head(&context.client(), rules, upstream, target, length, connection),
         content,
         is_idempotent: method.is_idempotent(),
-        expected: match (*method == Method::Head, &switch) {
-            (true, _) => Expected::NoContent,
-            (false, Some(_)) => Expected::Switch,
-            (false, None) => Expected::Content,
-        },
+        expected,
     };
     let exchange = exchange(context.thread, site, number, request);
     let is_gone = |poll: &mut std::task::Context<'_>| context.stream.poll_closed(poll);
-    let failed = |context: &RequestContext<'_, '_>, error: &UpstreamError| {
-        RespondError::from(RequestError::upstream(context.situation(), error))
+    let failed = |context: &RequestContext<'_, '_>, failure| {
+        let error = UpstreamError { upstream: upstream.to_string(), failure };
+        RespondError::from(RequestError::upstream(context.situation(), &error))
     };
-    let (head, mut reply) = match script::unless(is_gone, exchange).await {
-        None => return Err(RequestError::gone(context.situation()).into()),
-        Some(Err(error)) => return Err(failed(context, &error)),
-        Some(Ok(answered)) => answered,
-    };
+    let gone = |context: &RequestContext<'_, '_>| RequestError::gone(context.situation());
+    let answered = script::unless(is_gone, exchange).await;
+    let (head, mut reply) = answered
+        .ok_or_else(|| gone(context))?
+        .map_err(|failure| failed(context, failure))?;
+    let head = final_head(context, &mut reply, head, expected).await;
+    let head = head.ok_or_else(|| gone(context))?.map_err(|failure| failed(context, failure))?;
     if let (Status::SWITCHING_PROTOCOLS, Some(switch)) = (head.status, switch) {
-        return switch.respond(context.thread, site, head, reply).map_err(|failure| {
-            failed(context, &UpstreamError { upstream: upstream.to_string(), failure })
-        });
+        let switched = switch.respond(context.thread, site, head, reply);
+        return switched.map_err(|failure| failed(context, failure));
     }
     let length_hint = head.content_length().or(reply.length());
     let trailers = reply.keep_trailers();
@@ -125,6 +128,25 @@ pub(crate) async fn respond(
         ..Response::new(Head::Own(head), body)
     };
     adjust(context, site, ruled, response).await
+}
+
+/// Returns the head of the final response, and sends the interim responses before it to the client,
+/// as mod_proxy_http does. `head` is the first one. `None`: the client is gone.
+async fn final_head(
+    context: &mut RequestContext<'_, '_>,
+    reply: &mut Reply,
+    mut head: ResponseHead,
+    expected: Expected,
+) -> Option<Result<ResponseHead, UpstreamFailure>> {
+    while head.status.is_informational() && head.status != Status::SWITCHING_PROTOCOLS {
+        context.stream.send_interim(&head).await;
+        let is_gone = |poll: &mut std::task::Context<'_>| context.stream.poll_closed(poll);
+        head = match script::unless(is_gone, reply.read_head(expected)).await? {
+            Ok(head) => head,
+            Err(failure) => return Some(Err(failure)),
+        };
+    }
+    Some(Ok(head))
 }
 
 /// The request for a WebSocket, which the upstream may accept.
@@ -301,25 +323,24 @@ fn is_ours(name: &[u8], fields: &Fields) -> bool {
     OURS.iter().any(|ours| is(ours)) || fields.values(b"connection").flat_map(members).any(is)
 }
 
-/// Sends a request to the upstream with that number, and waits for the head of the response. A
-/// request that a kept connection has lost is sent again over a new one, if it is idempotent and no
-/// byte of a response has come (RFC 9110 §9.2.2).
+/// Sends a request to the upstream with that number, and waits for the first head. A request that a
+/// kept connection has lost is sent again over a new one, if it is idempotent and no byte of a
+/// response has come (RFC 9110 §9.2.2).
 async fn exchange(
     thread: &Rc<Thread>,
     site: &Site,
     number: usize,
     request: ForwardedRequest,
-) -> Result<(ResponseHead, Reply), UpstreamError> {
+) -> Result<(ResponseHead, Reply), UpstreamFailure> {
     let (key, settings) = ((site.number(), number), site.config());
     let (request, upstream) = (Rc::new(request), &settings.upstreams[number]);
-    let failed = |failure| UpstreamError { upstream: upstream.to_string(), failure };
     let mut kept = thread.kept().take(key);
     loop {
         let is_kept = kept.is_some();
         let stream = match kept.take() {
             Some(stream) => stream,
-            None if thread.kept().rests(key) => return Err(failed(UpstreamFailure::Resting)),
-            None => connect_anew(thread, site, number).await.map_err(failed)?,
+            None if thread.kept().rests(key) => return Err(UpstreamFailure::Resting),
+            None => connect_anew(thread, site, number).await?,
         };
         thread.counters().count_upstream(site.number(), is_kept);
         let home = (settings.upstream_kept > 0).then(|| Home {
@@ -335,7 +356,7 @@ async fn exchange(
             Ok(head) => return Ok((head, reply)),
             Err(UpstreamFailure::Broken(_) | UpstreamFailure::Short)
                 if is_kept && request.is_idempotent && !reply.has_begun() => {}
-            Err(failure) => return Err(failed(failure)),
+            Err(failure) => return Err(failure),
         }
     }
 }

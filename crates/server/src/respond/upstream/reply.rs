@@ -118,6 +118,8 @@ pub(super) struct Reply {
     input: Buffer,
     /// Something was received.
     has_begun: bool,
+    /// Interim responses so far.
+    interim: usize,
     /// Bytes of content at the beginning of `input`, and bytes of framing behind them.
     ready: (usize, usize),
     left: Left,
@@ -176,6 +178,7 @@ impl Reply {
             home,
             input: Buffer::default(),
             has_begun: false,
+            interim: 0,
             ready: (0, 0),
             left: Left::All,
             trailers: None,
@@ -236,8 +239,9 @@ impl Reply {
         Poll::Ready(Err(UpstreamFailure::Silent))
     }
 
-    /// Sends the request and reads the final head, and notes which content follows it. Interim
-    /// responses are skipped.
+    /// Sends the request and reads the next head: that of an interim response for the client, or
+    /// the final one, after which the content follows. A 100 (Continue) is skipped: no upstream is
+    /// asked for one.
     pub(super) async fn read_head(
         &mut self,
         expected: Expected,
@@ -247,7 +251,7 @@ impl Reply {
             true => Method::Head,
             false => Method::Get,
         };
-        let (mut interim, mut seen) = (0, 0);
+        let mut seen = 0;
         loop {
             let there = self.input.bytes();
             let parsed = match worth_parsing(there, seen, &HEAD_LIMITS) {
@@ -285,11 +289,14 @@ impl Reply {
                 self.settle();
                 return Ok(head);
             }
-            interim += 1;
-            if interim > MOST_INTERIM || head.status == Status::SWITCHING_PROTOCOLS {
+            self.interim += 1;
+            if self.interim > MOST_INTERIM || head.status == Status::SWITCHING_PROTOCOLS {
                 return Err(UpstreamFailure::Malformed(
                     "an interim response that was not asked for",
                 ));
+            }
+            if head.status != Status::CONTINUE {
+                return Ok(head);
             }
         }
     }

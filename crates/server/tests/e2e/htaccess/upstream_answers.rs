@@ -138,10 +138,23 @@ fn framed(path: &str, stream: &mut TcpStream) {
         "/old" => "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "/differ" => "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\ntext1",
         "/folded" => "HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 0\r\n\r\n",
+        "/hints" => {
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n\
+             HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 4\r\n\r\ntext"
+        }
         "/brief" => "HTTP/1.1 299\r\nContent-Length: 4\r\n\r\ntext",
         _ => panic!("{path}"),
     };
     stream.write_all(response.as_bytes()).unwrap();
+}
+
+#[test]
+fn early_hints_of_an_upstream_reach_the_client() {
+    let url = upstream(framed);
+    let reply = site(&url).get("/app/hints");
+    assert_eq!((reply.status, reply.text()), (200, "text"));
+    let link = ("Link".to_owned(), "</a.css>".to_owned());
+    assert_eq!(reply.interim, [(103, vec![link])]);
 }
 
 #[test]

@@ -20,9 +20,15 @@ fn read(response: &str, expected: Expected) -> String {
         };
         let upload = Upload::new(Rc::new(request));
         let mut reply = Reply::new(String::new(), stream, upload, Duration::from_secs(5), None);
-        let head = match reply.read_head(expected).await {
-            Ok(head) => head,
-            Err(failure) => return failure.status().to_string(),
+        let mut interim = String::new();
+        let head = loop {
+            match reply.read_head(expected).await {
+                Ok(head) if head.status.is_informational() => {
+                    interim += &format!("{} ", head.status)
+                }
+                Ok(head) => break head,
+                Err(failure) => return failure.status().to_string(),
+            }
         };
         let mut content = Vec::new();
         loop {
@@ -43,7 +49,7 @@ fn read(response: &str, expected: Expected) -> String {
         }
         let fields: Vec<&[u8]> = head.fields.iter().map(|(name, _)| name).collect();
         let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        format!("{} {}: {}", head.status, shown(&fields.join(&b","[..])), shown(&content))
+        format!("{interim}{} {}: {}", head.status, shown(&fields.join(&b","[..])), shown(&content))
     })
 }
 
@@ -64,7 +70,7 @@ fn responses() {
         (
             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nA: b\r\n\r\nHTTP/1.1 201 Made\r\n\
              Content-Length: 0\r\n\r\n",
-            "201 Content-Length: ",
+            "103 201 Content-Length: ",
         ),
         (
             "HTTP/1.1 200 OK\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nX-End: 2\r\n\r\n",
@@ -109,5 +115,7 @@ fn responses() {
         format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(HEAD_LIMITS.field_count + 1));
     assert_eq!(read(&lines, Expected::Content), "502");
     let interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(MOST_INTERIM + 1);
+    assert_eq!(read(&interim, Expected::Content), "502");
+    let interim = "HTTP/1.1 103 Early\r\n\r\n".repeat(MOST_INTERIM + 1);
     assert_eq!(read(&interim, Expected::Content), "502");
 }
