@@ -55,6 +55,7 @@ fn read_head(buf: &[u8], limits: &Limits, into: &mut Request) -> Result<HeadProg
     let Some(length) = request_line(&buf[start..], limits.request_line, into)? else {
         return Ok(HeadProgress::Incomplete);
     };
+    let is_host_in_target = !into.authority.is_empty();
     let section = &buf[start + length..];
     let mut seen = FramingFields::default();
     let Some(length_of_fields) = field_lines(section, limits, into, &mut seen)? else {
@@ -62,8 +63,24 @@ fn read_head(buf: &[u8], limits: &Limits, into: &mut Request) -> Result<HeadProg
     };
     into.fields.receive_section(&section[..length_of_fields]);
     let (persistent, expect_continue) = seen.conclude(limits, into)?;
+    if is_host_in_target {
+        overrule_host(into);
+    }
     let head_length = start + length + length_of_fields + CRLF.len();
     Ok(HeadProgress::Complete(ParsedHead { head_length, persistent, expect_continue }))
+}
+
+/// Gives Host the value of the target's authority (RFC 9112 §3.2.2), so that directives, scripts and
+/// upstreams see the host that the request is for. A Host that says the same keeps its spelling.
+#[cold]
+fn overrule_host(into: &mut Request) {
+    let is_same = |host: &[u8]| {
+        let host = host.strip_suffix(b".").unwrap_or(host);
+        host.eq_ignore_ascii_case(&into.authority)
+    };
+    if !into.fields.value(b"host").is_some_and(is_same) {
+        into.fields.set(b"Host", &into.authority);
+    }
 }
 
 /// RFC 9112 §2.2: an empty line before the request line is skipped. Old clients send one after

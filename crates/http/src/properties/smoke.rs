@@ -209,10 +209,15 @@ fn same_as_httparse(bytes: &[u8]) {
             || ours.method != Method::Get
             || ours.target == b"/"
     );
+    // A target with a host of its own takes the place of Host.
+    let is_path = theirs.path.unwrap().starts_with('/');
+    let is_compared = |name: &[u8]| is_path || !name.eq_ignore_ascii_case(b"host");
+    let theirs = theirs.headers.iter().map(|line| (line.name.as_bytes(), line.value));
     assert!(
         ours.fields
             .iter()
-            .eq(theirs.headers.iter().map(|line| (line.name.as_bytes(), line.value)))
+            .filter(|(name, _)| is_compared(name))
+            .eq(theirs.filter(|(name, _)| is_compared(name)))
     );
 }
 

@@ -128,6 +128,19 @@ fn the_absolute_form_overrules_host() {
     assert_eq!((&request.target[..], &request.authority[..]), (&b"/"[..], &b"a.org"[..]));
     let (_, request) = complete(b"GET http://a.org/ HTTP/1.0\r\n\r\n");
     assert_eq!(&request.authority[..], b"a.org");
+    for (target, sent, seen) in [
+        ("http://A.org:81/", "b.org", "a.org:81"),
+        ("http://a.org/", "A.org.", "A.org."),
+        ("http://a.org/", "a.org:80", "a.org"),
+        ("http://a.org/", "", "a.org"),
+        ("/", "B.org", "B.org"),
+    ] {
+        let head = format!("GET {target} HTTP/1.1\r\nHost: {sent}\r\nX: y\r\n\r\n");
+        let (_, request) = complete(head.as_bytes());
+        let hosts: Vec<_> = request.fields.values(b"host").map(String::from_utf8_lossy).collect();
+        assert_eq!(hosts, [seen], "{head}");
+        assert_eq!(request.fields.value(b"x"), Some(&b"y"[..]));
+    }
     all_refused(&[
         ("GET http://a.org/ HTTP/1.1\r\n\r\n", 400, "without Host"),
         ("GET http://a.org/ HTTP/1.1\r\nHost: a/b\r\n\r\n", 400, "byte in the host name"),
