@@ -14,9 +14,9 @@ use howdah_http::{Fields, Method, ResponseHead, Status, date, members};
 use crate::body::{Body, Ranged, Segment, Source};
 use crate::pipeline::{Head, Response};
 
-/// Returns the part of `response` that the request's `fields` ask for: 206, or 416 where there is no
-/// such part. Where Range does not apply, returns the response as it is. `now` is in seconds since
-/// 1970.
+/// Returns the part of `response` that the request's `fields` ask for: 206, or 416 where there is
+/// no such part. Where Range does not apply, returns the response as it is. `now` is in seconds
+/// since 1970.
 pub(crate) fn select(
     method: &Method,
     fields: &Fields,

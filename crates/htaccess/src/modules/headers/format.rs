@@ -152,8 +152,8 @@ fn render_part(
     };
 }
 
-/// Returns a variable of the request's environment. The name by which a TLS client has asked for the
-/// server is one, as with mod_ssl.
+/// Returns a variable of the request's environment. The name by which a TLS client has asked for
+/// the server is one, as with mod_ssl.
 pub(super) fn environment_variable<'t>(
     tx: &'t Transaction<'_>,
     name: &[u8],
