@@ -85,16 +85,20 @@ impl AvailableMemory {
 }
 
 impl MemoryGroup {
-    /// `None` without a limit.
+    /// `None` without a limit. The kernel slows the processes of a group down above `memory.high`
+    /// until nearly nothing moves; that is a limit as well.
     fn read(&self) -> Option<MemoryFigures> {
-        let [limit, usage, stat] = match self.is_unified {
-            true => ["memory.max", "memory.current", "memory.stat"],
-            false => ["memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat"],
+        let (limits, usage) = match self.is_unified {
+            true => (&["memory.max", "memory.high"][..], "memory.current"),
+            false => (&["memory.limit_in_bytes"][..], "memory.usage_in_bytes"),
         };
-        let read = |name| fs::read_to_string(self.folder.join(name)).ok();
-        let limit = read(limit)?.trim().parse().ok()?;
+        let read = |name: &str| fs::read_to_string(self.folder.join(name)).ok();
+        // Without a limit, the file has the word `max`.
+        let limits = limits.iter().filter_map(|name| read(name)?.trim().parse().ok());
+        let limit = limits.min()?;
         let usage = read(usage)?.trim().parse().ok()?;
-        Some(of_group(limit, usage, &read(stat).unwrap_or_default(), self.is_unified))
+        let stat = read("memory.stat").unwrap_or_default();
+        Some(of_group(limit, usage, &stat, self.is_unified))
     }
 }
 
@@ -171,6 +175,31 @@ mod tests {
         let stat = "inactive_file 1\ntotal_inactive_file 200\ntotal_active_file 100\n";
         assert_eq!(of_group(1000, 700, stat, false), figures(1000, 550));
         assert_eq!(of_group(1000, 2000, "", false), figures(1000, 0));
+    }
+
+    #[test]
+    fn a_group_that_is_slowed_down_above_less_than_its_limit_has_that_much() {
+        let folder = std::env::temp_dir().join(format!("howdah-group-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let group = MemoryGroup { folder: folder.clone(), is_unified: true };
+        fs::write(folder.join("memory.current"), "700\n").unwrap();
+        fs::write(folder.join("memory.stat"), "inactive_file 200\n").unwrap();
+        for (max, high, expected) in [
+            ("1000\n", Some("800\n"), Some(figures(800, 300))),
+            ("1000\n", Some("max\n"), Some(figures(1000, 500))),
+            ("max\n", Some("800\n"), Some(figures(800, 300))),
+            ("1000\n", Some("2000\n"), Some(figures(1000, 500))),
+            ("1000\n", None, Some(figures(1000, 500))),
+            ("max\n", Some("max\n"), None),
+        ] {
+            fs::write(folder.join("memory.max"), max).unwrap();
+            match high {
+                Some(high) => fs::write(folder.join("memory.high"), high).unwrap(),
+                None => fs::remove_file(folder.join("memory.high")).unwrap(),
+            }
+            assert_eq!(group.read(), expected, "{max:?} {high:?}");
+        }
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
