@@ -63,7 +63,8 @@ impl Control {
         self.tell_ready();
         for (position, channel) in channels.into_iter().enumerate() {
             if let Some(zygote) = channel.zygote {
-                tokio::task::spawn_local(self.clone().follow(position, channel.site, zygote));
+                let place = (position, channel.site);
+                tokio::task::spawn_local(self.clone().follow(place, 0, zygote));
             }
         }
         tokio::task::spawn_local(self.clone().wait_no_longer());
@@ -103,15 +104,12 @@ impl Control {
                 ToFront::Drain { keep_idle: false } => {
                     self.stages.send_replace(Stage::Stopping);
                 }
-                ToFront::PoolReplaced { pool } => {
-                    if let (Some(zygote), Some(site)) =
+                ToFront::PoolReplaced { pool, zygote } => {
+                    if let (Some(socket), Some(site)) =
                         (received.descriptors.pop(), sites.get(pool))
                     {
-                        tokio::task::spawn_local(self.clone().follow(
-                            pool,
-                            *site,
-                            SeqPacket::from(zygote),
-                        ));
+                        let follow = self.clone().follow((pool, *site), zygote, socket.into());
+                        tokio::task::spawn_local(follow);
                     }
                 }
                 ToFront::Status { id } => self.tell(&FromFront::Status { id, text: self.status() }),
@@ -162,8 +160,14 @@ impl Control {
         }
     }
 
-    /// Follows one zygote from its start to its end.
-    async fn follow(self: Rc<Self>, position: usize, site: usize, zygote: SeqPacket) {
+    /// Follows one zygote from its start to its end: that with this number among those of the pool
+    /// at `position`.
+    async fn follow(
+        self: Rc<Self>,
+        (position, site): (usize, usize),
+        number: u64,
+        zygote: SeqPacket,
+    ) {
         let Some(pool) = self.pools[site].clone() else {
             return;
         };
@@ -214,6 +218,7 @@ impl Control {
                 );
                 self.tell(&FromFront::PoolBroken {
                     pool: position,
+                    zygote: number,
                     reason: error.to_string(),
                 });
             }

@@ -42,7 +42,9 @@ impl Supervisor {
                 FromFront::Presented { id } => self.challenge_confirmed(number, id),
                 FromFront::Demand { name, has_folder } => self.demand(name, has_folder),
                 FromFront::StatusTaken { id } => self.forget_client(id),
-                FromFront::PoolBroken { pool, reason } => self.pool_broken(number, pool, &reason),
+                FromFront::PoolBroken { pool, zygote, reason } => {
+                    self.pool_broken(number, (pool, zygote), &reason);
+                }
             }
         }
     }
@@ -80,12 +82,13 @@ impl Supervisor {
         }
     }
 
-    fn pool_broken(&mut self, number: u64, position: usize, reason: &str) {
+    fn pool_broken(&mut self, number: u64, (position, zygote): (usize, u64), reason: &str) {
         let pool = self
             .generation(number)
             .and_then(|generation| generation.pools.get_mut(position));
-        if let Some(pool) = pool {
-            pool.kill_zygote();
+        if let Some(pool) = pool
+            && pool.kill_broken(zygote)
+        {
             let (name, what) =
                 (pool.name.clone(), format!("its pool was killed and will be replaced: {reason}"));
             self.say_of(Level::Error, &name, &what);
@@ -249,11 +252,10 @@ impl Supervisor {
                 continue;
             }
             let stood_by = pool.standby.pid();
-            let told = pool.start_zygote(&environment).and_then(|socket| match &generation.front {
-                Some(front) => {
-                    front.tell(&ToFront::PoolReplaced { pool: position }, &[socket.into()])
-                }
-                None => Ok(()),
+            let told = pool.start_zygote(&environment).and_then(|(zygote, socket)| {
+                let message = ToFront::PoolReplaced { pool: position, zygote };
+                let front = generation.front.as_ref();
+                front.map_or(Ok(()), |front| front.tell(&message, &[socket.into()]))
             });
             if let Err(error) = told {
                 pool.kill();

@@ -81,6 +81,9 @@ pub(crate) enum ToFront {
     PoolReplaced {
         /// Index in [`FrontStart::pools`].
         pool: usize,
+        /// Number of the zygote among those of the pool that this front has got. A first one, that
+        /// of [`PoolChannel`], has the number 0.
+        zygote: u64,
     },
     /// Report the front's state for `howdah status`.
     Status {
@@ -187,10 +190,13 @@ pub(crate) enum FromFront {
         /// The number from the question.
         id: u64,
     },
-    /// A worker of the pool has violated the protocol. The pool must be killed and replaced.
+    /// A worker of the pool has violated the protocol. The zygote must be killed and replaced, if
+    /// that has not happened yet.
     PoolBroken {
         /// Index in [`FrontStart::pools`].
         pool: usize,
+        /// Number of the zygote, as in [`ToFront::PoolReplaced`].
+        zygote: u64,
         /// The violation, for the log.
         reason: String,
     },
@@ -224,7 +230,9 @@ impl ToFront {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let out = match self {
             ToFront::Drain { keep_idle } => PacketWriter::of_kind(1).flag(*keep_idle),
-            ToFront::PoolReplaced { pool } => PacketWriter::of_kind(2).size(*pool),
+            ToFront::PoolReplaced { pool, zygote } => {
+                PacketWriter::of_kind(2).size(*pool).number(*zygote)
+            }
             ToFront::Status { id } => PacketWriter::of_kind(3).number(*id),
             ToFront::ReopenLogs { first } => PacketWriter::of_kind(4).size(*first),
             ToFront::Present { id, answer } => {
@@ -262,7 +270,10 @@ impl ToFront {
         let mut input = PacketReader::new(bytes);
         Ok(match input.kind()? {
             1 => ToFront::Drain { keep_idle: input.flag()? },
-            2 => ToFront::PoolReplaced { pool: input.size()? },
+            2 => ToFront::PoolReplaced {
+                pool: input.size()?,
+                zygote: input.number()?,
+            },
             3 => ToFront::Status { id: input.number()? },
             4 => ToFront::ReopenLogs { first: input.size()? },
             20 => ToFront::Present {
@@ -309,8 +320,8 @@ impl FromFront {
             ),
             FromFront::Drained => PacketWriter::of_kind(2),
             FromFront::Status { id, text } => PacketWriter::of_kind(3).number(*id).text(text),
-            FromFront::PoolBroken { pool, reason } => {
-                PacketWriter::of_kind(4).size(*pool).text(reason)
+            FromFront::PoolBroken { pool, zygote, reason } => {
+                PacketWriter::of_kind(4).size(*pool).text(reason).number(*zygote)
             }
             FromFront::Presented { id } => PacketWriter::of_kind(20).number(*id),
             FromFront::StatusTaken { id } => PacketWriter::of_kind(5).number(*id),
@@ -343,6 +354,8 @@ impl FromFront {
             4 => FromFront::PoolBroken {
                 pool: input.size()?,
                 reason: input.text()?,
+                // A front of a former version of this program has none, and one zygote.
+                zygote: input.number().unwrap_or_default(),
             },
             20 => FromFront::Presented { id: input.number()? },
             5 => FromFront::StatusTaken { id: input.number()? },
@@ -363,7 +376,7 @@ mod tests {
         vec![
             ToFront::Drain { keep_idle: true },
             ToFront::Drain { keep_idle: false },
-            ToFront::PoolReplaced { pool: 3 },
+            ToFront::PoolReplaced { pool: 3, zygote: 9 },
             ToFront::Status { id: u64::MAX },
             ToFront::ReopenLogs { first: 200 },
             ToFront::Present {
@@ -400,7 +413,11 @@ mod tests {
             FromFront::Ready { pools: vec![facts(8), facts(0)] },
             FromFront::Drained,
             FromFront::Status { id: 7, text: "all\nwell".into() },
-            FromFront::PoolBroken { pool: 1, reason: "nonsense".into() },
+            FromFront::PoolBroken {
+                pool: 1,
+                zygote: 2,
+                reason: "nonsense".into(),
+            },
             FromFront::Presented { id: 9 },
             FromFront::StatusTaken { id: 9 },
             FromFront::Demand {

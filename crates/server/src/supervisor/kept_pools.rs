@@ -7,10 +7,17 @@
 //! the site its PHP. Where there is no such zygote either, the pool is left out, and started again
 //! and again. A pool whose keys in the configuration have changed is not among these: the mistake
 //! may be the administrator's, and the reload is refused.
+//!
+//! A new program (SIGUSR2) has the twin of a zygote that the former one has started, if both are
+//! built from the same sources and the keys of the pool are the same.
 
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::discriminant;
 use std::path::Path;
+
+use howdah_config::Config;
+use howdah_ipc::control::BUILD;
 
 use super::Supervisor;
 use super::change::ChangeCause;
@@ -92,10 +99,16 @@ impl Supervisor {
     /// Returns a pool of the generation that serves, if PHP has started there with the keys that
     /// `plan` has.
     fn lender(&mut self, name: &str, plan: &GenerationPlan) -> Option<&mut PoolProcesses> {
-        self.current.as_ref().filter(|current| has_same_pool(current, plan, name))?;
+        let current = self.current.as_ref();
+        let is_same = current.is_some_and(|current| has_same_pool(current, plan, name));
         let mut generations = self.generations.iter_mut();
         let serving = generations.find(|one| one.phase == GenerationPhase::Serving)?;
-        serving.pools.iter_mut().find(|pool| pool.name == name)
+        let pool = serving.pools.iter_mut().find(|pool| pool.name == name)?;
+        let has_same_settings = match &pool.inherited_settings {
+            Some(former) => settings_number(&plan.config, name).as_ref() == Some(former),
+            None => is_same,
+        };
+        has_same_settings.then_some(pool)
     }
 
     /// Says that a pool goes on with a former zygote or its twin.
@@ -152,6 +165,17 @@ impl Generation {
             channel.zygote = Some(pool.await_twin(twin, log));
         }
     }
+}
+
+/// Returns a number of the settings of a site's pool, as text. Two programs that are built from the
+/// same sources have the same number for the same settings, and others do not: a twin of a zygote
+/// that the former program has started must understand the new one, and must have its settings.
+pub(super) fn settings_number(config: &Config, name: &str) -> Option<String> {
+    let site = config.sites.iter().find(|site| site.name == name)?;
+    let mut hasher = DefaultHasher::new();
+    BUILD.hash(&mut hasher);
+    format!("{:?}", site.php.as_ref()?).hash(&mut hasher);
+    Some(format!("{:016x}", hasher.finish()))
 }
 
 /// Whether the pool of a site has the same keys in two plans.

@@ -34,7 +34,7 @@ use super::generation_plan::PoolPlan;
 use super::oom;
 use super::pool_log::PoolLog;
 use super::state;
-use super::takeover::InheritedPool;
+use super::takeover::{InheritedLender, InheritedPool};
 use super::warmup::ScriptList;
 use super::zygote_socket::ZygoteSocket;
 use crate::log::ErrorLog;
@@ -45,11 +45,16 @@ pub(super) struct PoolProcesses {
     pub(super) name: String,
     /// `None` for a pool that was taken over from another program; such a pool is only ended.
     plan: Option<PoolPlan>,
+    /// The number of the settings with which another program has started the zygote, if that may be
+    /// asked for a twin.
+    pub(super) inherited_settings: Option<String>,
     /// Writing end of the log pipe, for the next zygote.
     log: Option<OwnedFd>,
     /// `None` once all writers have closed the pipe.
     pub(super) lines: Option<PoolLog>,
     pub(super) zygote: Option<ZygoteProcess>,
+    /// Number of the zygote among those that the front has got, from 0 on.
+    number: u64,
     pub(super) standby: Standby,
     /// The zygote that the former generation's zygote is forking for this pool.
     twin: Option<AwaitedTwin>,
@@ -149,10 +154,13 @@ impl PoolProcesses {
         inherited: InheritedPool,
         environment: &Environment,
     ) -> io::Result<PoolProcesses> {
-        let InheritedPool { name, zygote, socket, log } = inherited;
+        let InheritedPool { name, zygote, socket, log, lender } = inherited;
         let group = environment.control_groups().map(|groups| groups.pool_of(number, &name));
         let mut pool = PoolProcesses::without_processes(name, None, group);
         pool.lines = Some(PoolLog::new(log)?);
+        if let Some(InheritedLender { log, settings }) = lender {
+            (pool.log, pool.inherited_settings) = (Some(log), Some(settings));
+        }
         let zygote = ZygoteProcess::new(zygote, socket.into(), None);
         pool.zygote = Some(ZygoteProcess { has_reported: true, ..zygote });
         Ok(pool)
@@ -173,9 +181,11 @@ impl PoolProcesses {
         PoolProcesses {
             name,
             plan,
+            inherited_settings: None,
             log: None,
             lines: None,
             zygote: None,
+            number: 0,
             standby: Standby::default(),
             twin: None,
             has_had_twin: false,
@@ -188,19 +198,25 @@ impl PoolProcesses {
         }
     }
 
-    /// Starts a zygote, or takes the one that stands by. Returns the front's end of its socket.
+    /// Starts a zygote for the front, or takes the one that stands by. Returns its number among the
+    /// zygotes of the front, and the front's end of its socket.
     ///
     /// # Errors
     /// The program cannot be started, or its settings cannot be sent.
-    pub(super) fn start_zygote(&mut self, environment: &Environment) -> io::Result<SeqPacket> {
+    pub(super) fn start_zygote(
+        &mut self,
+        environment: &Environment,
+    ) -> io::Result<(u64, SeqPacket)> {
         self.due = None;
+        // What the front has to say of the former one is not of this one.
+        self.number += 1;
         let ReadyZygote { zygote, front } = match self.standby.take() {
             Some(ready) => ready,
             None => self.launch(environment, None)?,
         };
         self.hot_list.hand_over(&zygote);
         self.zygote = Some(zygote);
-        Ok(front)
+        Ok((self.number, front))
     }
 
     /// Starts the program of a zygote.
@@ -402,6 +418,16 @@ impl PoolProcesses {
         }
     }
 
+    /// Kills the zygote with this number, of which the front says that it is broken. Returns `false`
+    /// if that zygote has ended already: its successor is well.
+    pub(super) fn kill_broken(&mut self, zygote: u64) -> bool {
+        let is_present = self.number == zygote && self.zygote.is_some();
+        if is_present {
+            self.kill_zygote();
+        }
+        is_present
+    }
+
     /// Ends the zygote that stands by.
     pub(super) fn end_standby(&mut self) {
         self.standby.end();
@@ -418,5 +444,29 @@ impl PoolProcesses {
             Some(group) => format!("in {}", group.describe()),
             None => "without a control group".to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_complaint_about_a_former_zygote_is_none_about_its_successor() {
+        let mut child = Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
+        let pid = Pid::from_number(child.id()).unwrap();
+        let (socket, _other_end) = SeqPacket::pair().unwrap();
+        let zygote = ZygoteProcess::new(pid, ZygoteSocket::from(socket), None);
+        let pool = PoolProcesses::without_processes("shop".to_owned(), None, None);
+        let mut pool = PoolProcesses { zygote: Some(zygote), number: 1, ..pool };
+        assert!(!pool.kill_broken(0));
+        assert!(child.try_wait().unwrap().is_none(), "it lives");
+        assert!(pool.kill_broken(1));
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+        pool.zygote = None;
+        assert!(!pool.kill_broken(1), "it has ended, and another one is awaited");
     }
 }

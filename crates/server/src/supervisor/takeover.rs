@@ -22,6 +22,7 @@
 //! generation 3 serving                number, `serving` or `draining`; what follows belongs to it
 //! front 1234 9                        process, descriptor of its channel
 //! pool 1235 10 11 shop                zygote, descriptors of its socket and its log, name
+//! lender 12 0123456789abcdef          descriptor to write that pool's log, number of its settings
 //! scripts 33 12 shop                  user, descriptor of a pipe with a list of scripts, name
 //! shared-memory 13 14 15 shop         descriptors of a pool's shared memory, name
 //! closed shop                         name of a site whose certificates cannot be used
@@ -101,6 +102,18 @@ pub(super) struct InheritedPool {
     pub(super) zygote: Pid,
     pub(super) socket: SeqPacket,
     pub(super) log: OwnedFd,
+    /// The zygote may be asked for a twin.
+    pub(super) lender: Option<InheritedLender>,
+}
+
+/// What a twin needs of a zygote that another program has started.
+#[derive(Debug)]
+pub(super) struct InheritedLender {
+    /// The end of the log's pipe that the pool writes to.
+    pub(super) log: OwnedFd,
+    /// The number of the settings that the zygote was started with; see
+    /// [`settings_number`](super::kept_pools::settings_number).
+    pub(super) settings: String,
 }
 
 /// The list of the scripts that a pool has used most.
@@ -244,8 +257,18 @@ impl Inheritance {
                     socket: words.descriptor()?.into(),
                     log: words.descriptor()?,
                     name: words.rest().to_string_lossy().into_owned(),
+                    lender: None,
                 };
                 self.generations.last_mut().ok_or_else(malformed)?.pools.push(pool);
+            }
+            b"lender" => {
+                let lender = InheritedLender {
+                    log: words.descriptor()?,
+                    settings: words.rest().to_string_lossy().into_owned(),
+                };
+                let pools = self.generations.last_mut().map(|generation| &mut generation.pools);
+                let pool = pools.and_then(|pools| pools.last_mut()).ok_or_else(malformed)?;
+                pool.lender = Some(lender);
             }
             b"scripts" => self.lists.push(InheritedList {
                 uid: words.parse()?,

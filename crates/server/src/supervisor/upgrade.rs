@@ -330,6 +330,9 @@ impl Generation {
                     &descriptors,
                     OsStr::new(&pool.name),
                 )?;
+                if let Some((log, settings)) = pool.lends(self.config.as_deref()) {
+                    handover.line(&["lender"], &[log], settings.as_ref())?;
+                }
             }
         }
         Ok(())

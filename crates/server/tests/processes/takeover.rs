@@ -177,6 +177,9 @@ fn a_pool_that_does_not_start_keeps_no_other_site_from_a_new_program() {
     let sessions = folder.path().join("state/broken/sessions");
     fs::remove_dir_all(&sessions).unwrap();
     fs::write(&sessions, "").unwrap();
+    // What is not as it was may be a mistake of the administrator's: the former PHP serves no more.
+    let broken = format!("{broken}max_requests = 1000\n");
+    fs::write(&file, format!("{text}{broken}")).unwrap();
 
     install(&programs);
     let former = server.supervisor().children();
@@ -197,6 +200,46 @@ fn a_pool_that_does_not_start_keeps_no_other_site_from_a_new_program() {
     fs::remove_file(&sessions).unwrap();
     wait_until("the second site serves again", || is_who(&ask()));
     load.end_without_failure();
+    server.stop();
+}
+
+#[test]
+fn a_site_whose_php_starts_no_more_keeps_it_with_a_new_program() {
+    if !has_php() {
+        return;
+    }
+    let (folder, programs) = (Folder::with_script(WHO), Folder::new());
+    let (program, file) = install_with(&programs, &folder, "[site.php]\nworkers = 1");
+    folder.file("broken/index.php", format!("<?php {WHO}"));
+    let text = fs::read_to_string(&file).unwrap();
+    let broken = "[[site]]\nname = \"broken\"\nhosts = [\"broken.example\"]\nroot = \"broken\"\n\
+        [site.php]\nworkers = 1\nstate_dir = \"state/broken\"\nqueue_timeout = \"5m\"\n";
+    fs::write(&file, format!("{text}{broken}")).unwrap();
+    let server = Setup::config(&file).program(&program).start();
+    let ask = || {
+        let mut client = Client::connect(server.address());
+        client.send("GET / HTTP/1.1\r\nHost: broken.example\r\n\r\n").unwrap();
+        client.answer().unwrap()
+    };
+    wait_until("the second site serves", || is_who(&ask()));
+    let sessions = folder.path().join("state/broken/sessions");
+    fs::remove_dir_all(&sessions).unwrap();
+    fs::write(&sessions, "").unwrap();
+
+    install(&programs);
+    // The second one takes over from a program whose zygote is a twin itself.
+    for round in 1..=2 {
+        let former = server.supervisor().children();
+        server.signal(SIGUSR2);
+        let is_taken_over = || server.log().matches("taken over; serving").count() == round;
+        wait_until("the program is a new one", is_taken_over);
+        wait_until("the former processes have gone", || !former.iter().any(Process::lives));
+        assert_eq!(executable(server.supervisor()), program.display().to_string());
+        let told = crate::support::status(&file);
+        assert!(told.contains("site broken: has the PHP of the former configuration: "), "{told}");
+        assert!(is_who(&ask()));
+        assert!(is_who(&server.get("/")));
+    }
     server.stop();
 }
 

@@ -11,12 +11,14 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
+use howdah_config::Config;
 use howdah_ipc::control::{FromZygote, MOST_BYTES, ToZygote};
 use howdah_sys::process::{self, Pid};
 use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::SIGKILL;
 
 use super::super::Supervisor;
+use super::super::kept_pools::settings_number;
 use super::super::zygote_socket::ZygoteSocket;
 use super::{HotList, PoolLog, PoolProcesses, ZygoteProcess};
 use crate::log::ErrorLog;
@@ -83,11 +85,13 @@ impl AwaitedTwin {
 
 impl PoolProcesses {
     /// Asks the zygote for a twin. Also returns the front's end of the twin's socket. `None` if
-    /// there is no zygote in which PHP has started, or another program started it: it may know
+    /// there is no zygote in which PHP has started, or another program started it, and it may know
     /// other messages.
     pub(super) fn ask_for_twin(&self) -> Option<(AwaitedTwin, SeqPacket)> {
-        self.plan.as_ref()?;
-        let zygote = self.zygote.as_ref().filter(|zygote| zygote.ready.is_some())?;
+        let is_inherited = self.plan.is_none() && self.inherited_settings.is_some();
+        let has_php = |zygote: &&ZygoteProcess| is_inherited || zygote.ready.is_some();
+        let zygote = self.zygote.as_ref().filter(has_php)?;
+        (self.plan.is_some() || is_inherited).then_some(())?;
         let (socket, of_twin) = SeqPacket::pair().ok()?;
         let (front, twin_to_front) = SeqPacket::pair().ok()?;
         socket.set_nonblocking(true).and_then(|()| socket.ask_for_senders()).ok()?;
@@ -116,6 +120,21 @@ impl PoolProcesses {
             has_reported: true,
             ..zygote
         })
+    }
+
+    /// What another program needs to ask the zygote for a twin: the end of the log's pipe that the
+    /// pool writes to, and the number of the settings of the pool in `config`. `None` as with
+    /// [`PoolProcesses::ask_for_twin`].
+    pub(in crate::supervisor) fn lends(
+        &self,
+        config: Option<&Config>,
+    ) -> Option<(BorrowedFd<'_>, String)> {
+        let log = self.log.as_ref()?.as_fd();
+        if let Some(settings) = &self.inherited_settings {
+            return Some((log, settings.clone()));
+        }
+        self.zygote.as_ref().filter(|zygote| zygote.ready.is_some())?;
+        Some((log, settings_number(config?, &self.name)?))
     }
 
     /// Asks the zygote for a twin, for a generation that starts while this one serves. `None` as
