@@ -179,6 +179,9 @@ pub enum FromZygote {
         pid: u64,
         /// Exit status as `wait(2)` returns it.
         status: u64,
+        /// Nanoseconds that the worker was on a processor, with the programs that its scripts have
+        /// started and waited for.
+        processor: u64,
     },
     /// To the front: the slot was cleaned.
     Cleaned {
@@ -320,9 +323,11 @@ impl FromZygote {
             FromZygote::Started { worker, pid } => {
                 PacketWriter::of_kind(3).number(*worker).number(*pid)
             }
-            FromZygote::Died { worker, pid, status } => {
-                PacketWriter::of_kind(4).number(*worker).number(*pid).number(*status)
-            }
+            FromZygote::Died { worker, pid, status, processor } => PacketWriter::of_kind(4)
+                .number(*worker)
+                .number(*pid)
+                .number(*status)
+                .number(*processor),
             FromZygote::Cleaned { slot } => PacketWriter::of_kind(5).number(*slot),
         };
         out.finish()
@@ -355,6 +360,7 @@ impl FromZygote {
                 worker: input.number()?,
                 pid: input.number()?,
                 status: input.number()?,
+                processor: input.number()?,
             },
             5 => FromZygote::Cleaned { slot: input.number()? },
             _ => return Err(malformed()),
@@ -474,7 +480,12 @@ mod tests {
             ready(Some(OpcacheWarmup { scripts: 312, microseconds: 41_000 })),
             FromZygote::Failed { reason: "no".into() },
             FromZygote::Started { worker: 1, pid: 77 },
-            FromZygote::Died { worker: 1, pid: 77, status: 9 },
+            FromZygote::Died {
+                worker: 1,
+                pid: 77,
+                status: 9,
+                processor: 1 << 40,
+            },
             FromZygote::Cleaned { slot: 4000 },
         ];
         for message in from {

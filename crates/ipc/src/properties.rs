@@ -216,7 +216,12 @@ mod tests {
                 warmup: Some(crate::control::OpcacheWarmup { scripts: 3, microseconds: 9 }),
             },
             FromZygote::Failed { reason: "é".into() },
-            FromZygote::Died { worker: 1, pid: 2, status: 9 },
+            FromZygote::Died {
+                worker: 1,
+                pid: 2,
+                status: 9,
+                processor: 7,
+            },
         ];
         mutate(&seeds.map(|message| message.encode()), from_zygote);
     }

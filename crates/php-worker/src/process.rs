@@ -2,6 +2,7 @@
 //! scripts safely.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -184,13 +185,34 @@ pub fn kill(child: RawPid, signal: i32) {
     unsafe { libc::kill(child, signal) };
 }
 
-/// Reaps an ended child. Returns its process id and its `wait(2)` status; `None` if no child has
-/// ended.
-pub fn reap() -> Option<(RawPid, i32)> {
+/// A child that has ended.
+#[derive(Debug, Clone, Copy)]
+pub struct EndedChild {
+    /// Its process id.
+    pub pid: RawPid,
+    /// Its `wait(2)` status.
+    pub status: i32,
+    /// The time on a processor of the child, and of the processes that it has waited for.
+    pub processor: Duration,
+}
+
+/// Reaps an ended child. Returns `None` if no child has ended.
+pub fn reap() -> Option<EndedChild> {
     let mut status = 0;
-    // SAFETY: `status` is a live number.
-    let child = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
-    (child > 0).then_some((child, status))
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `status` is a live number, and `usage` has room for what the call writes.
+    let pid = unsafe { libc::wait4(-1, &raw mut status, libc::WNOHANG, usage.as_mut_ptr()) };
+    if pid <= 0 {
+        return None;
+    }
+    // SAFETY: the structure consists of numbers, for which zero is a value.
+    let usage = unsafe { usage.assume_init() };
+    let duration = |time: libc::timeval| {
+        let [seconds, microseconds] = [time.tv_sec, time.tv_usec].map(|part| part.unsigned_abs());
+        Duration::from_secs(seconds) + Duration::from_micros(microseconds)
+    };
+    let processor = duration(usage.ru_utime) + duration(usage.ru_stime);
+    Some(EndedChild { pid, status, processor })
 }
 
 /// Ends the processes that scripts have started and that outlived their workers. The supervisor

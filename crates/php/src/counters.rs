@@ -49,6 +49,12 @@ const TOOK: usize = WAITED + HISTOGRAM_WORDS;
 /// Number of words that hold the counters of a pool.
 pub const COUNTER_WORDS: usize = TOOK + HISTOGRAM_WORDS;
 
+/// Number of words that hold the sums over a pool's workers, of those that have ended too.
+pub const STAFF_WORDS: usize = 2;
+/// Words of these: nanoseconds on a processor, and workers that ended with their zygote.
+const PROCESSOR: usize = 0;
+const ENDED_WITH_ZYGOTE: usize = 1;
+
 /// Upper bounds of a histogram's buckets, in microseconds. A last bucket holds what is longer.
 pub const BOUNDS: [u64; 17] = [
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
@@ -114,9 +120,24 @@ pub struct PoolCounters {
     pub all: Counters,
     /// By lane; empty for a pool without lanes of its own.
     pub lanes: Rc<[Counters]>,
+    /// The sums over the workers.
+    pub staff: Counters,
 }
 
 impl PoolCounters {
+    /// Adds nanoseconds that workers were on a processor.
+    pub(crate) fn add_processor(&self, nanoseconds: u64) {
+        if nanoseconds > 0 {
+            self.staff.add(PROCESSOR, nanoseconds);
+        }
+    }
+
+    /// Counts a zygote that has ended, with that number of workers.
+    pub fn count_zygote(&self, workers: usize) {
+        self.all.count(PoolCounter::Zygotes);
+        self.staff.add(ENDED_WITH_ZYGOTE, workers as u64);
+    }
+
     /// Counts an event, also for the lane that it belongs to.
     #[inline]
     pub(crate) fn count(&self, lane: usize, event: PoolCounter) {
@@ -133,12 +154,26 @@ impl PoolCounters {
 
 /// The sums of a pool's counters.
 #[derive(Debug, Clone, Copy)]
-pub struct PoolTotals<'w>(&'w [u64]);
+pub struct PoolTotals<'w> {
+    words: &'w [u64],
+    staff: &'w [u64],
+}
 
 impl<'w> PoolTotals<'w> {
-    /// `words` are the pool's [`COUNTER_WORDS`]; absent ones are 0.
-    pub fn new(words: &'w [u64]) -> PoolTotals<'w> {
-        PoolTotals(words)
+    /// `words` are the pool's [`COUNTER_WORDS`], and `staff` its [`STAFF_WORDS`]; absent ones are 0.
+    pub fn new(words: &'w [u64], staff: &'w [u64]) -> PoolTotals<'w> {
+        PoolTotals { words, staff }
+    }
+
+    /// Returns the nanoseconds that workers were on a processor, without the last second of those
+    /// that live.
+    pub fn processor(&self) -> u64 {
+        self.staff.get(PROCESSOR).copied().unwrap_or(0)
+    }
+
+    /// Returns the number of workers that ended with their zygote, and in no other way.
+    pub fn ended_with_zygotes(&self) -> u64 {
+        self.staff.get(ENDED_WITH_ZYGOTE).copied().unwrap_or(0)
     }
 
     /// Returns the number of events.
@@ -154,16 +189,16 @@ impl<'w> PoolTotals<'w> {
 
     /// The words of the histogram of waiting times.
     pub fn waited(&self) -> &'w [u64] {
-        self.0.get(WAITED..TOOK).unwrap_or_default()
+        self.words.get(WAITED..TOOK).unwrap_or_default()
     }
 
     /// The words of the histogram of running times.
     pub fn took(&self) -> &'w [u64] {
-        self.0.get(TOOK..COUNTER_WORDS).unwrap_or_default()
+        self.words.get(TOOK..COUNTER_WORDS).unwrap_or_default()
     }
 
     fn word(&self, word: usize) -> u64 {
-        self.0.get(word).copied().unwrap_or(0)
+        self.words.get(word).copied().unwrap_or(0)
     }
 }
 
@@ -188,7 +223,7 @@ mod tests {
         };
         counters.count_figures(&figures);
         let words: Vec<u64> = (0..COUNTER_WORDS).map(|word| numbers.load(7 + word)).collect();
-        let totals = PoolTotals::new(&words);
+        let totals = PoolTotals::new(&words, &[]);
         assert_eq!((totals.of(PoolCounter::Requests), totals.of(PoolCounter::Exhausted)), (1, 1));
         assert_eq!((totals.of(PoolCounter::Recycled), totals.of(PoolCounter::Failed)), (1, 1));
         assert_eq!(totals.deaths().collect::<Vec<_>>(), [(9, 1), (11, 1)]);

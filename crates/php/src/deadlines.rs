@@ -15,6 +15,9 @@ pub(crate) struct Deadlines {
     alive_by: Instant,
     /// The time by which the script must have ended.
     done_by: Instant,
+    /// The last time at which the request was seen waiting; `None` once it is known when the script
+    /// began.
+    waited_until: Option<Instant>,
     /// The signs of life that `alive_by` counts in.
     signs: SignsOfLife,
 }
@@ -40,16 +43,28 @@ impl Deadlines {
             begun_by,
             alive_by: now + limits.request_timeout,
             done_by: now + limits.request_terminate_timeout,
+            waited_until: Some(now),
             signs: SignsOfLife::default(),
         }
     }
 
-    /// Moves the script's deadlines, because the request still waits for a worker. Returns whether
-    /// it has waited for too long.
-    pub(crate) fn postpone(&mut self, now: Instant, limits: &PoolLimits) -> Option<Overdue> {
-        self.alive_by = now + limits.request_timeout;
-        self.done_by = now + limits.request_terminate_timeout;
+    /// Notes that the request still waits for a worker: the script's time has not begun. Returns
+    /// whether the request has waited for too long.
+    pub(crate) fn postpone(&mut self, now: Instant) -> Option<Overdue> {
+        self.waited_until = Some(now);
         (self.begun_by <= now).then_some(Overdue::Waiting)
+    }
+
+    /// Lets the script's time begin at `began`, as its worker says. A time before the request was
+    /// last seen waiting is not the script's: its time then begins now.
+    pub(crate) fn begin(&mut self, began: impl FnOnce() -> Instant, limits: &PoolLimits) {
+        let Some(waited_until) = self.waited_until.take() else {
+            return;
+        };
+        let began = Some(began()).filter(|began| *began >= waited_until);
+        let began = began.unwrap_or_else(Instant::now);
+        self.alive_by = began + limits.request_timeout;
+        self.done_by = began + limits.request_terminate_timeout;
     }
 
     /// Counts the signs of life that the script has given until `now`. Returns the deadline that
@@ -83,6 +98,7 @@ impl Deadlines {
 
     /// Lets the script miss its deadline at `now`.
     pub(crate) fn expire(&mut self, now: Instant) {
+        self.waited_until = None;
         self.done_by = now;
     }
 }
@@ -146,6 +162,30 @@ mod tests {
         // The later limit replaces the earlier one, output does not shorten it.
         play(&[(0, SetsLimit(600)), (10, SetsLimit(1)), (70, Is(Some(Overdue::Silent)))]);
         play(&[(0, SetsLimit(600)), (10, Prints), (599, Is(None))]);
+    }
+
+    #[test]
+    fn the_scripts_time_begins_when_its_worker_does() {
+        let queued = Instant::now();
+        let after = |milliseconds| queued + Duration::from_millis(milliseconds);
+        // The request is seen waiting after half a second, and running after a whole one.
+        for (began, counts_from) in [(700, 700), (500, 500)] {
+            let mut deadlines = Deadlines::new(after(15_000), queued, &LIMITS);
+            assert_eq!(deadlines.postpone(after(500)), None);
+            deadlines.begin(|| after(began), &LIMITS);
+            deadlines.begin(|| after(999), &LIMITS);
+            let count = |deadlines: &mut Deadlines, now: u64| {
+                deadlines.count(SignsOfLife::default(), after(counts_from + now), &LIMITS)
+            };
+            assert_eq!(count(&mut deadlines, 59_999), None, "{began}");
+            assert_eq!(count(&mut deadlines, 60_000), Some(Overdue::Silent), "{began}");
+        }
+        // The time of the slot's former request.
+        let mut deadlines = Deadlines::new(after(15_000), queued, &LIMITS);
+        assert_eq!(deadlines.postpone(after(500)), None);
+        deadlines.begin(|| after(499), &LIMITS);
+        assert_eq!(deadlines.count(SignsOfLife::default(), after(59_999), &LIMITS), None);
+        assert_eq!(deadlines.postpone(after(15_000)), Some(Overdue::Waiting));
     }
 
     #[test]

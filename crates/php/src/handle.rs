@@ -110,7 +110,10 @@ impl PoolHandle {
             let Some(waiters) = self.waiters_of(&lease.zygote) else {
                 drop(lease);
                 if self.lacks_table() {
-                    asked.get_or_insert_with(Instant::now);
+                    let since = *asked.get_or_insert_with(Instant::now);
+                    if since.elapsed() >= self.pool.queue_timeout(place.lane) {
+                        return Err(DispatchError::QueueTimeout);
+                    }
                     tokio::time::sleep(LACKING).await;
                 }
                 continue;
@@ -194,6 +197,7 @@ impl PoolHandle {
         self.trim(now);
         if self.thread == 0 {
             self.pool.rescale(now);
+            self.counters.add_processor(self.pool.take_processor());
             if self.pool.note_load() {
                 self.counters.all.count(PoolCounter::Exhausted);
             }

@@ -18,6 +18,7 @@ mod memory;
 mod pool;
 mod roster;
 mod scaling;
+mod stranded;
 mod waiters;
 mod zygote;
 

@@ -14,6 +14,7 @@ use crate::control::{ControlSocket, Messages};
 use crate::lanes::{LaneFigures, LaneLimits, QueuePlace};
 use crate::memory::{MemorySum, MemoryWatch};
 use crate::scaling::Scaling;
+use crate::stranded::StrandedRequests;
 use crate::zygote::{Lease, Zygote, ZygoteEvent};
 
 /// A site's PHP processes. All threads of the front share it.
@@ -34,6 +35,10 @@ pub struct Pool {
     /// The present zygote, for display.
     facts: Mutex<ZygoteFacts>,
     renewed: Notify,
+    /// The requests that wait for `renewed`.
+    stranded: StrandedRequests,
+    /// Nanoseconds on a processor of workers of former zygotes, to be counted.
+    processor: AtomicU64,
 }
 
 /// The limits of a pool.
@@ -129,6 +134,7 @@ impl Pool {
         threads: usize,
         memory: Arc<MemoryWatch>,
     ) -> Arc<Pool> {
+        let stranded = StrandedRequests::new(limits.queue, &lanes);
         Arc::new(Pool {
             name,
             limits,
@@ -141,6 +147,8 @@ impl Pool {
             most_waiting: AtomicUsize::new(0),
             facts: Mutex::default(),
             renewed: Notify::new(),
+            stranded,
+            processor: AtomicU64::new(0),
         })
     }
 
@@ -168,20 +176,31 @@ impl Pool {
 
     /// Attaches to the zygote at the other end of `control`, and passes its events to `report`
     /// until it has ended, or another one has taken its place. The supervisor then brings another
-    /// zygote.
+    /// zygote. Returns the number of workers that have ended with the zygote.
     ///
     /// # Errors
     /// The pool was given up: the zygote cannot be reached, or a worker wrote nonsense.
     pub async fn follow(
         &self,
         control: SeqPacket,
-        mut report: impl FnMut(PoolEvent),
-    ) -> io::Result<()> {
+        report: impl FnMut(PoolEvent),
+    ) -> (usize, io::Result<()>) {
+        let (zygote, mut messages) = match self.attach(control) {
+            Ok(attached) => attached,
+            Err(error) => return (0, Err(error)),
+        };
+        let ended = self.attend(&zygote, &mut messages, report).await;
+        self.processor.fetch_add(zygote.take_processor(), Ordering::Relaxed);
+        (zygote.living(), ended)
+    }
+
+    /// Lets the zygote at the other end of `control` take the place of the former one.
+    fn attach(&self, control: SeqPacket) -> io::Result<(Arc<Zygote>, Messages)> {
         let limits = (&self.limits, &self.lanes[..]);
         let (control, end) = ControlSocket::of(control);
         let zygote = Zygote::attach(control, limits, self.threads, self.memory.clone())?;
         // Before the zygote is taken: where this fails, nobody would listen to it.
-        let mut messages = Messages::of(zygote.control(), end)?;
+        let messages = Messages::of(zygote.control(), end)?;
         let previous = {
             let mut present = self.lock();
             // Under the lock, so that a version always means the same zygote.
@@ -193,6 +212,16 @@ impl Pool {
         if let Some(previous) = previous {
             previous.replace();
         }
+        Ok((zygote, messages))
+    }
+
+    /// Passes the events of a zygote to `report` until it has ended.
+    async fn attend(
+        &self,
+        zygote: &Arc<Zygote>,
+        messages: &mut Messages,
+        mut report: impl FnMut(PoolEvent),
+    ) -> io::Result<()> {
         let mut started = 0;
         loop {
             let message = tokio::select! {
@@ -283,6 +312,7 @@ impl Pool {
     /// Returns the figures of the pool and of the workers that live.
     pub fn figures(&self) -> PoolFigures {
         let mut figures = PoolFigures {
+            waiting: self.stranded.count(),
             most_active: self.most_active.load(Ordering::Relaxed),
             most_waiting: self.most_waiting.load(Ordering::Relaxed),
             zygote: self.facts().clone(),
@@ -291,7 +321,7 @@ impl Pool {
         let Some(zygote) = self.lock().clone() else {
             return figures;
         };
-        figures.waiting = zygote.waiting();
+        figures.waiting += zygote.waiting();
         figures.lanes = zygote.lane_figures();
         figures.wanted = zygote.wanted();
         figures.memory_sum = zygote.memory_sum();
@@ -305,6 +335,13 @@ impl Pool {
         });
         figures.workers = facts.filter(|worker| worker.pid != 0).collect();
         figures
+    }
+
+    /// Returns the nanoseconds that workers were on a processor and that were not returned before.
+    pub(crate) fn take_processor(&self) -> u64 {
+        let of_former = self.processor.swap(0, Ordering::Relaxed);
+        let zygote = self.lock().clone().filter(|zygote| !zygote.is_dead());
+        of_former.saturating_add(zygote.map_or(0, |zygote| zygote.take_processor()))
     }
 
     /// Notes the load of this moment for the highest figures. Returns whether every worker is busy
@@ -330,18 +367,26 @@ impl Pool {
     }
 
     /// Waits until a slot is free, also across the death of a zygote. The request has waited since
-    /// `since`.
+    /// `since`. It is refused if as many wait as may, for a zygote or for a worker of one.
     pub(crate) async fn wait_for_lease(
         &self,
-        place: QueuePlace,
+        mut place: QueuePlace,
         since: Instant,
     ) -> Result<Lease, DispatchError> {
+        let begun_by = since + self.queue_timeout(place.lane);
         let wait = async {
             loop {
                 let renewed = self.renewed.notified();
                 let (_, zygote) = self.zygote();
                 let Some(zygote) = zygote else {
-                    renewed.await;
+                    let Ok(displaced) = self.stranded.join(place) else {
+                        return Err(DispatchError::QueueFull);
+                    };
+                    tokio::select! {
+                        () = renewed => {}
+                        _ = displaced => return Err(DispatchError::QueueFull),
+                    }
+                    place.since.get_or_insert(since);
                     continue;
                 };
                 let Ok(answer) = zygote.join_queue(place) else {
@@ -350,9 +395,10 @@ impl Pool {
                 if let Ok(answer) = answer.await {
                     return answer;
                 }
+                // It had a place, and keeps it with the next zygote.
+                place.since.get_or_insert(since);
             }
         };
-        let begun_by = since + self.queue_timeout(place.lane);
         let waited = tokio::time::timeout_at(begun_by.into(), wait).await;
         waited.unwrap_or_else(|_| {
             let (_, zygote) = self.zygote();

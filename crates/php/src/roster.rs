@@ -20,6 +20,8 @@ struct WorkerPlace {
     asleep: Option<Instant>,
     /// Requests that the worker had served then.
     served: u64,
+    /// Nanoseconds on a processor of the present worker that were counted.
+    processor: u64,
 }
 
 impl Roster {
@@ -32,6 +34,7 @@ impl Roster {
             is_settled: false,
             asleep: None,
             served: 0,
+            processor: 0,
         };
         Roster((0..most).map(place).collect())
     }
@@ -110,7 +113,19 @@ impl Roster {
             place.started = SystemTime::now();
             place.is_settled = false;
             place.asleep = None;
+            place.processor = 0;
         }
+    }
+
+    /// Notes that a worker was on a processor for `total` nanoseconds since its start. Returns those
+    /// of them that were not noted before. A pool may tell any number.
+    pub(crate) fn note_processor(&mut self, worker: usize, total: u64) -> u64 {
+        let Some(place) = self.0.get_mut(worker).filter(|place| place.pid != 0) else {
+            return 0;
+        };
+        let news = total.saturating_sub(place.processor);
+        place.processor = place.processor.max(total);
+        news.min(MOST_PROCESSOR)
     }
 
     /// Records the death of a worker. Returns whether the worker was wanted; `None` for a place
@@ -158,6 +173,9 @@ impl Roster {
     }
 }
 
+/// Nanoseconds on a processor that are counted at once: those of 15 minutes on a hundred of them.
+const MOST_PROCESSOR: u64 = 90_000 * 1_000_000_000;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,6 +208,20 @@ mod tests {
         roster.dismiss(0);
         assert_eq!(roster.died(0, 7), Some(false));
         assert_eq!((roster.pid(0), roster.died(2, 7)), (0, None));
+    }
+
+    #[test]
+    fn each_nanosecond_on_a_processor_is_counted_once() {
+        let mut roster = Roster::new(1, 1);
+        assert_eq!(roster.note_processor(0, 5), 0, "there is no worker");
+        roster.started(0, 7);
+        assert_eq!((roster.note_processor(0, 5), roster.note_processor(0, 8)), (5, 3));
+        // The successor has published its own already.
+        assert_eq!((roster.note_processor(0, 1), roster.note_processor(0, 9)), (0, 1));
+        roster.died(0, 7);
+        roster.started(0, 8);
+        assert_eq!((roster.note_processor(0, 2), roster.note_processor(1, 9)), (2, 0));
+        assert_eq!(roster.note_processor(0, u64::MAX), MOST_PROCESSOR);
     }
 
     #[test]

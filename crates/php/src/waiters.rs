@@ -394,8 +394,9 @@ impl Waiters {
             SlotWaiter::Waiting { waker, deadlines, overdue, .. } => {
                 let waits = self.zygote.front.is_queued(slot);
                 let late = if waits {
-                    deadlines.postpone(now, &self.limits)
+                    deadlines.postpone(now)
                 } else {
+                    deadlines.begin(|| self.zygote.front.began(slot), &self.limits);
                     deadlines.count(signs(), now, &self.limits)
                 };
                 if late.is_some() && *overdue != late {
@@ -427,6 +428,7 @@ impl Waiters {
                 }
                 let pid = self.zygote.pid(worker);
                 let is_late = |deadlines: &mut Deadlines| {
+                    deadlines.begin(|| self.zygote.front.began(slot), &self.limits);
                     deadlines.count(signs(), now, &self.limits).is_some()
                 };
                 if deadlines.take_if(is_late).is_some() {

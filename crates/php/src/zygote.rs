@@ -84,6 +84,10 @@ struct ZygoteState {
     /// Requests that wait for a slot.
     lanes: PoolLanes<Waiting>,
     roster: Roster,
+    /// Time at which the zygote has told of a worker's start or death last.
+    staffed: Instant,
+    /// Nanoseconds on a processor of workers that have died, to be counted.
+    processor: u64,
     /// The zygote does not know yet which workers are wanted.
     is_untold: bool,
     /// The memory that the workers need.
@@ -94,9 +98,13 @@ struct ZygoteState {
     excess: u32,
 }
 
-/// Time that the first workers of a zygote have to take a request. A shorter `queue_timeout` would
-/// otherwise end one zygote after the other on a machine on which workers start slowly.
+/// Time that workers have to take a request, from the last start or death of one. A shorter
+/// `queue_timeout` would otherwise end one zygote after the other on a machine on which workers
+/// start slowly.
 const SETTLING: Duration = Duration::from_secs(5);
+/// Time that a zygote without workers has to start one: it waits for up to 10 s where workers die
+/// before their first request.
+const SUCCESSION: Duration = Duration::from_secs(20);
 
 /// A request that waits for a slot. It gets the slot, or the reason why it is refused.
 type Waiting = oneshot::Sender<Result<Lease, DispatchError>>;
@@ -157,6 +165,8 @@ impl Zygote {
             state: Mutex::new(ZygoteState {
                 lanes: PoolLanes::new(lanes),
                 roster: Roster::new(most, first),
+                staffed: Instant::now(),
+                processor: 0,
                 is_untold: false,
                 footprint: Footprint::default(),
                 memory: None,
@@ -291,10 +301,18 @@ impl Zygote {
         self.ready.get().is_some()
     }
 
-    /// Whether the first workers have had the time to start, also on a busy machine. Before that, a
-    /// worker that takes no request is not thought to be stopped.
+    /// Whether the workers have had the time to start, also on a busy machine: the first ones, and
+    /// the successors of those that have died. Before that, a worker that takes no request is not
+    /// thought to be stopped.
     pub(crate) fn has_settled(&self) -> bool {
-        self.ready.get().unwrap_or(&self.attached).elapsed() >= SETTLING
+        let state = self.state();
+        let ready = *self.ready.get().unwrap_or(&self.attached);
+        let patience = if state.roster.present() > 0 {
+            SETTLING
+        } else {
+            SUCCESSION
+        };
+        state.staffed.max(ready).elapsed() >= patience
     }
 
     /// Counts a request whose script has ended.
@@ -337,6 +355,11 @@ impl Zygote {
         self.state().roster.processes()
     }
 
+    /// Number of workers whose death the zygote has not told.
+    pub(crate) fn living(&self) -> usize {
+        self.state().roster.living().count()
+    }
+
     /// The process of a worker, 0 if there is none.
     pub(crate) fn pid(&self, worker: usize) -> u64 {
         self.state().roster.pid(worker)
@@ -376,12 +399,14 @@ impl Zygote {
             Some(FromZygote::Started { worker, pid }) => {
                 let mut state = self.state();
                 state.roster.started(worker as usize, pid);
+                state.staffed = Instant::now();
                 self.front.set_present(state.roster.present());
                 drop(state);
                 self.serve_waiting();
                 Some(ZygoteEvent::Started)
             }
-            Some(FromZygote::Died { worker, pid, status }) => {
+            Some(FromZygote::Died { worker, pid, status, processor }) => {
+                self.note_processor(worker as usize, pid, processor);
                 let was_wanted = self.record_death(worker as usize, pid, status as u32);
                 Some(ZygoteEvent::Died {
                     pid,
@@ -398,11 +423,32 @@ impl Zygote {
         }
     }
 
+    /// Notes the time on a processor of a worker that has died.
+    fn note_processor(&self, worker: usize, pid: u64, total: u64) {
+        let mut state = self.state();
+        if state.roster.pid(worker) == pid {
+            let news = state.roster.note_processor(worker, total);
+            state.processor = state.processor.saturating_add(news);
+        }
+    }
+
+    /// Returns the nanoseconds that workers were on a processor and that were not returned before.
+    pub(crate) fn take_processor(&self) -> u64 {
+        let mut state = self.state();
+        let living: Vec<usize> = state.roster.living().collect();
+        let news: u64 = living
+            .into_iter()
+            .map(|worker| state.roster.note_processor(worker, self.front.processor_of(worker)))
+            .sum();
+        std::mem::take(&mut state.processor).saturating_add(news)
+    }
+
     /// Returns whether the worker was wanted.
     fn record_death(&self, worker: usize, pid: u64, status: u32) -> bool {
         let was_wanted = {
             let mut state = self.state();
             let was_wanted = state.roster.died(worker, pid);
+            state.staffed = Instant::now();
             self.front.set_present(state.roster.present());
             was_wanted
         };

@@ -171,6 +171,31 @@ fn a_death_in_the_middle_is_told_after_what_came_before_it() {
 }
 
 #[test]
+fn a_pool_is_kept_in_the_moment_between_a_workers_death_and_its_successor() {
+    let limits = howdah_php::PoolLimits {
+        queue_timeout: Duration::from_millis(300),
+        ..limits()
+    };
+    Front::new(1, limits).run(async |front| {
+        // A pool that is younger is kept anyway.
+        tokio::time::sleep(Duration::from_millis(5100)).await;
+        let gate = Gate::new();
+        let killed = ask(front.handle(), Script::DieAlone(gate)).await.err();
+        assert_eq!(killed.as_deref(), Some("Err(WorkerDied(9))"));
+        gate.is_reached().await;
+        let mut waits = dispatch(front.handle(), Script::Bytes(1)).await.unwrap();
+        assert_eq!(waits.head(&mut Vec::new()).await, Err(ExchangeError::NotBegun));
+        drop(waits);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        gate.open();
+        let until = Instant::now() + PATIENCE;
+        while ask(front.handle(), Script::Bytes(1)).await.is_err() {
+            assert!(Instant::now() < until, "the pool was given up");
+        }
+    });
+}
+
+#[test]
 fn an_overdue_request_is_told_and_its_worker_killed() {
     let limits = howdah_php::PoolLimits {
         request_timeout: Duration::from_millis(200),
@@ -189,6 +214,28 @@ fn an_overdue_request_is_told_and_its_worker_killed() {
         assert!(signals.contains(&10), "the soft time-out comes first: {signals:?}");
         assert!(signals.contains(&9), "and SIGKILL is the last word: {signals:?}");
     });
+}
+
+#[test]
+fn no_script_is_ended_before_its_time_after_it_has_waited_for_a_worker() {
+    let limits = howdah_php::PoolLimits {
+        request_timeout: Duration::from_millis(300),
+        ..limits()
+    };
+    // Between two looks at the time limits, the first script has ended and the second has begun.
+    Front::new(1, limits)
+        .sweeping_every(Duration::from_millis(250))
+        .run(async |front| {
+            let gate = Gate::new();
+            let _first = dispatch(front.handle(), Script::Hold(gate)).await.unwrap();
+            let mut second = dispatch(front.handle(), Script::Sleep(600_000)).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(230)).await;
+            let before = Instant::now();
+            gate.open();
+            let late = second.head(&mut Vec::new()).await;
+            assert_eq!(late, Err(ExchangeError::Silent));
+            assert!(before.elapsed() >= limits.request_timeout, "{:?}", before.elapsed());
+        });
 }
 
 /// The requests of a test's visitors.
@@ -318,6 +365,59 @@ fn a_dead_zygote_fails_what_runs_and_the_next_one_serves_what_waits() {
         assert_eq!(failed.err().as_deref(), Some("Err(PoolDied)"));
         assert_eq!(ask(front.handle(), Script::Bytes(2)).await.unwrap().1, 200);
         front.expect_idle().await;
+    });
+}
+
+/// Ends the zygote, and waits until the pool knows it.
+async fn lose_zygote(front: &support::Stage) {
+    front.lose_zygote();
+    let until = Instant::now() + PATIENCE;
+    while front.pool().is_ready() {
+        assert!(Instant::now() < until, "the zygote lives");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[test]
+fn no_more_requests_wait_for_a_zygote_than_may_wait_for_a_worker() {
+    let limits = howdah_php::PoolLimits { queue: 2, ..limits() };
+    Front::new(1, limits).run(async |front| {
+        lose_zygote(front).await;
+        let ends = Rc::new(RefCell::new(Vec::new()));
+        let until = Instant::now() + PATIENCE;
+        let ended = async |count| {
+            while ends.borrow().len() < count {
+                assert!(Instant::now() < until, "{:?}", ends.borrow());
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        for _ in 0..4 {
+            let (handle, ends) = (front.handle().clone(), ends.clone());
+            tokio::task::spawn_local(async move {
+                let end = ask(&handle, Script::Bytes(1)).await.map(|(_, status)| status);
+                ends.borrow_mut().push(end);
+            });
+        }
+        ended(2).await;
+        assert_eq!(front.pool().figures().waiting, 2);
+        front.bring_zygote();
+        ended(4).await;
+        let refused = || Err("QueueFull".to_owned());
+        assert_eq!(*ends.borrow(), [refused(), refused(), Ok(200), Ok(200)]);
+    });
+}
+
+#[test]
+fn no_request_waits_for_a_zygote_longer_than_for_a_worker() {
+    let limits = howdah_php::PoolLimits {
+        queue_timeout: Duration::from_millis(50),
+        ..limits()
+    };
+    Front::new(1, limits).run(async |front| {
+        lose_zygote(front).await;
+        let refused = dispatch(front.handle(), Script::Bytes(1)).await;
+        assert_eq!(refused.err(), Some(DispatchError::QueueTimeout));
+        assert_eq!(front.pool().figures().waiting, 0);
     });
 }
 

@@ -66,6 +66,11 @@ impl Front {
         self.region.worker(worker).requests.load(Ordering::Relaxed)
     }
 
+    /// Nanoseconds that a worker says it was on a processor.
+    pub fn processor_of(&self, worker: usize) -> u64 {
+        self.region.worker(worker).processor.load(Ordering::Relaxed)
+    }
+
     /// Bytes that a worker says it uses between requests, `None` before the first figure; and bytes
     /// that PHP had at most for its last script.
     pub fn memory_of(&self, worker: usize) -> (Option<u64>, u64) {

@@ -1,5 +1,9 @@
 //! The signs that a script is not stuck.
 
+use std::time::{Duration, Instant};
+
+use howdah_sys::usage;
+
 use crate::front::Front;
 use crate::sync::Ordering;
 use crate::time_grant::TimeGrant;
@@ -22,5 +26,16 @@ impl Front {
             printed: words.printed.load(Ordering::Relaxed),
             grant: TimeGrant::unpack(words.grant.load(Ordering::Relaxed)),
         }
+    }
+
+    /// Returns the time at which the worker says that it began the request in the slot at this
+    /// index. It is not in the future. A worker that has just taken the request may not have said
+    /// it yet: then the time is that of the slot's former request.
+    pub fn began(&self, slot: usize) -> Instant {
+        let began = self.region.slot(slot).began.load(Ordering::Relaxed);
+        let ran = Duration::from_nanos(usage::monotonic().saturating_sub(began));
+        // Read after the other clock, so that the time is never too early.
+        let now = Instant::now();
+        now.checked_sub(ran).unwrap_or(now)
     }
 }

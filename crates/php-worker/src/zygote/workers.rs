@@ -11,7 +11,7 @@ use howdah_sys::signal::{SIGKILL, SIGTERM};
 use super::output;
 use super::{RegionState, RunningZygote};
 use crate::log::{self, Level};
-use crate::process::{self, Fork, RawPid};
+use crate::process::{self, EndedChild, Fork, RawPid};
 use crate::worker::{self, WorkerOrders};
 
 /// The name of workers.
@@ -167,9 +167,10 @@ impl RunningZygote {
     pub(super) fn reap(&mut self) -> io::Result<()> {
         // Orphans of scripts end here as well, perhaps faster than they can be reaped.
         for _ in 0..MOST_REAPED {
-            let Some((child, status)) = process::reap() else {
+            let Some(ended) = process::reap() else {
                 return Ok(());
             };
+            let EndedChild { pid: child, status, processor } = ended;
             let is_it =
                 |worker: &Option<(RawPid, Instant)>| worker.is_some_and(|(pid, _)| pid == child);
             let Some(index) = self.workers.iter().position(is_it) else {
@@ -193,6 +194,7 @@ impl RunningZygote {
                 worker: index as u64,
                 pid: number(child),
                 status: u64::from(status.unsigned_abs()),
+                processor: u64::try_from(processor.as_nanos()).unwrap_or(u64::MAX),
             })?;
         }
         Ok(())

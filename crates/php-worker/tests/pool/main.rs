@@ -99,7 +99,7 @@ fn workers_are_replaced_whatever_ends_them() {
         pool.send(&ToZygote::Kill { worker: 0, pid: first + 1, signal });
         pool.send(&ToZygote::Kill { worker: 0, pid: first, signal });
         let died = pool.expect(|message| matches!(message, FromZygote::Died { .. }));
-        let FromZygote::Died { worker: 0, pid, status } = died else {
+        let FromZygote::Died { worker: 0, pid, status, .. } = died else {
             panic!("{died:?}")
         };
         assert_eq!((pid, status & 0x7F), (first, signal));

@@ -11,7 +11,7 @@ use howdah_ipc::control::{Attach, FromZygote, ToZygote};
 use howdah_ipc::request::{DecodedRequest, FixedText};
 use howdah_ipc::response::HeadKind;
 use howdah_ipc::worker::{Attachment, Job};
-use howdah_php::counters::{COUNTER_WORDS, Counters, PoolCounters};
+use howdah_php::counters::{COUNTER_WORDS, Counters, PoolCounters, STAFF_WORDS};
 use howdah_php::{MemoryWatch, Pool, PoolEvent, PoolHandle, PoolLimits, Scaling};
 use howdah_sys::memory::SharedNumbers;
 use howdah_sys::seqpacket::SeqPacket;
@@ -26,6 +26,8 @@ pub enum Script {
     Sleep(u64),
     /// The worker ends with this wait status.
     Die(u64),
+    /// The worker is killed, and its successor starts when the test has opened this gate.
+    DieAlone(Gate),
     /// Some bytes, then a death by SIGSEGV.
     BytesThenDie(usize),
     /// An empty body, once the test has opened this gate.
@@ -40,6 +42,7 @@ impl Script {
             Script::Bytes(count) => format!("bytes {count}"),
             Script::Sleep(time) => format!("sleep {time}"),
             Script::Die(status) => format!("die {status}"),
+            Script::DieAlone(gate) => format!("die-alone {}", gate.0),
             Script::BytesThenDie(count) => format!("bytes-then-die {count}"),
             Script::Hold(gate) => format!("hold {}", gate.0),
             Script::EndThenHold(gate) => format!("end-then-hold {}", gate.0),
@@ -108,10 +111,12 @@ pub fn limits() -> PoolLimits {
 
 /// Counters that nobody reads.
 fn counters() -> PoolCounters {
-    let numbers = Arc::new(SharedNumbers::new(COUNTER_WORDS).unwrap());
+    let numbers = Arc::new(SharedNumbers::new(COUNTER_WORDS + STAFF_WORDS).unwrap());
+    let staff = Counters::new(numbers.clone(), COUNTER_WORDS);
     PoolCounters {
         all: Counters::new(numbers, 0),
         lanes: Rc::default(),
+        staff,
     }
 }
 
@@ -228,7 +233,17 @@ impl Stage {
 
     /// The zygote's socket closes, as when it dies; another takes its place.
     pub fn replace_zygote(&self) {
+        self.lose_zygote();
+        self.bring_zygote();
+    }
+
+    /// The zygote's socket closes, as when it dies.
+    pub fn lose_zygote(&self) {
         self.zygote.borrow().die();
+    }
+
+    /// Another zygote takes the place of the one that died.
+    pub fn bring_zygote(&self) {
         *self.zygote.borrow_mut() = Zygote::start();
         self.follow();
     }
@@ -312,7 +327,7 @@ fn obey(socket: &Arc<SeqPacket>, signals: &Mutex<Vec<u64>>) {
                     // The thread sleeps on; its slot is never touched again.
                     let sleeper = sleeper();
                     let successor = sleeper.map(|copy| (buried(&copy, worker as usize, 1), copy));
-                    let died = FromZygote::Died { worker, pid, status: 9 };
+                    let died = FromZygote::Died { worker, pid, status: 9, processor: 0 };
                     let _ = socket.send(&died.encode(), &[]);
                     if let Some((attachment, attach)) = successor {
                         let (socket, pids) = (socket.clone(), pids.clone());
@@ -373,24 +388,43 @@ fn live(
             return;
         }
         let mut worker = attachment.worker(index).unwrap();
-        let status = loop {
+        let Death { status, successor } = loop {
             let Ok(Some(job)) = worker.next(&AtomicBool::new(false)) else {
                 return;
             };
-            if let Some(status) = run(attach, job) {
-                break status;
+            if let Some(death) = run(attach, job) {
+                break death;
             }
         };
         attachment = buried(attach, index, deaths);
-        let died = FromZygote::Died { worker: index as u64, pid, status };
+        let died = FromZygote::Died {
+            worker: index as u64,
+            pid,
+            status,
+            processor: 1_000_000,
+        };
         if socket.send(&died.encode(), &[]).is_err() {
             return;
         }
+        successor.into_iter().for_each(Gate::pass);
     }
 }
 
-/// Runs one request. `Some`: the worker dies with this status, its slot as it is.
-fn run(attach: &Attach, job: Job<'_>) -> Option<u64> {
+/// The death of a worker.
+struct Death {
+    status: u64,
+    /// Number of the gate that its successor waits at.
+    successor: Option<u64>,
+}
+
+impl Death {
+    fn of(status: u64) -> Option<Death> {
+        Some(Death { status, successor: None })
+    }
+}
+
+/// Runs one request. `Some`: the worker dies, its slot as it is.
+fn run(attach: &Attach, job: Job<'_>) -> Option<Death> {
     let Job { request, mut writer, .. } = job;
     let request = DecodedRequest::decode(request).unwrap();
     let name = std::str::from_utf8(request.fixed(FixedText::Script).unwrap())
@@ -406,7 +440,11 @@ fn run(attach: &Attach, job: Job<'_>) -> Option<u64> {
     };
     if what == "die" {
         std::mem::forget(writer);
-        return Some(number);
+        return Death::of(number);
+    }
+    if what == "die-alone" {
+        std::mem::forget(writer);
+        return Some(Death { status: 9, successor: Some(number) });
     }
     match what {
         "sleep" => pause(),
@@ -421,7 +459,7 @@ fn run(attach: &Attach, job: Job<'_>) -> Option<u64> {
             writer.flush();
             std::thread::sleep(Duration::from_millis(20));
             std::mem::forget(writer);
-            return Some(11);
+            return Death::of(11);
         }
         "end-then-hold" => {
             let _ = writer.write(b"early");

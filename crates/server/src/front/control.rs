@@ -174,8 +174,9 @@ impl Control {
         let log = &self.shared.log;
         let name = Some(pool.name());
         // This is the first thread.
-        let counters = self.shared.counters.thread(0).pool(site).all.clone();
-        let ended = pool
+        let of_pool = self.shared.counters.thread(0).pool(site).clone();
+        let counters = &of_pool.all;
+        let (workers, ended) = pool
             .follow(zygote, |event| match event {
                 PoolEvent::Ready { php_version, opcache } => {
                     self.starts.borrow_mut()[position].facts = PoolFacts {
@@ -205,12 +206,12 @@ impl Control {
         match ended {
             Ok(()) if *self.stages.borrow() != Stage::Serving => {}
             Ok(()) => {
-                counters.count(PoolCounter::Zygotes);
+                of_pool.count_zygote(workers);
                 let what = "the zygote and its workers have ended; waiting for the next zygote";
                 log.say(Level::Error, name, what);
             }
             Err(error) => {
-                counters.count(PoolCounter::Zygotes);
+                of_pool.count_zygote(workers);
                 log.say(
                     Level::Error,
                     name,

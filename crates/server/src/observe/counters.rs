@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use howdah_http::Status;
 use howdah_php::counters::{
-    BOUNDS, COUNTER_WORDS, Counters, HISTOGRAM_WORDS, PoolCounters, PoolTotals,
+    BOUNDS, COUNTER_WORDS, Counters, HISTOGRAM_WORDS, PoolCounters, PoolTotals, STAFF_WORDS,
 };
 use howdah_sys::memory::SharedNumbers;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::protocol_limits::{self, LimitTotals, PROTOCOL_LIMITS};
 
 /// Words of a site: see the constants below.
-pub(crate) const SITE_WORDS: usize = 640;
+pub(crate) const SITE_WORDS: usize = 648;
 const REQUESTS: usize = 0;
 const BYTES: usize = 1;
 const INCOMPLETE: usize = 2;
@@ -37,7 +37,9 @@ const TUNNELS: usize = CODES + CODE_COUNT;
 /// Connections that were made to upstreams, and requests that went over a kept one.
 const UPSTREAM_CONNECTIONS: usize = TUNNELS + 1;
 const UPSTREAM_REUSES: usize = TUNNELS + 2;
-const _: () = assert!(UPSTREAM_REUSES < SITE_WORDS);
+/// The sums over the workers of the pool.
+const STAFF: usize = UPSTREAM_REUSES + 1;
+const _: () = assert!(STAFF + STAFF_WORDS <= SITE_WORDS);
 
 /// The words of the statuses 5xx, from [`CODES`] on.
 const SERVER_ERRORS: Range<usize> = 400..CODE_COUNT;
@@ -127,6 +129,7 @@ impl FrontCounters {
         let pool = |place| at(word(place) + POOL);
         let pools = self.lanes.iter().enumerate().map(|(site, lanes)| PoolCounters {
             all: pool(site),
+            staff: at(word(site) + STAFF),
             lanes: lanes.clone().map(pool).collect::<Rc<[_]>>(),
         });
         ThreadCounters {
@@ -367,7 +370,7 @@ impl<'t> SiteTotals<'t> {
 
     /// The counters of the site's pool.
     pub(crate) fn pool(&self) -> PoolTotals<'t> {
-        PoolTotals::new(&self.0[POOL..CODES])
+        PoolTotals::new(&self.0[POOL..CODES], &self.0[STAFF..])
     }
 }
 

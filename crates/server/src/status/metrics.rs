@@ -163,7 +163,7 @@ fn pool_gauges(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
 }
 
 fn pool_counters(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
-    let counters: [(&str, &str, Counter); 12] = [
+    let counters: [(&str, &str, Counter); 13] = [
         ("howdah_pool_requests", "Requests that were handed to workers.", |pool| pool.requests),
         ("howdah_pool_timeouts", "Scripts that ran for too long.", |pool| pool.timeouts),
         ("howdah_pool_slow_scripts", "Scripts that ran for `slow_after`.", |pool| pool.slow),
@@ -181,6 +181,9 @@ fn pool_counters(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
         ("howdah_pool_zygotes_lost", "Zygotes that ended with their workers.", |pool| {
             pool.zygotes_lost
         }),
+        ("howdah_pool_workers_lost", "Workers that ended with their zygote.", |pool| {
+            pool.workers_lost
+        }),
         (
             "howdah_pool_exhausted_samples",
             "Seconds in which every worker was busy and requests waited.",
@@ -191,6 +194,9 @@ fn pool_counters(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
         let samples = pools.iter().map(|(site, pool)| (Labels::site(site), value(pool) as f64));
         page.counter((name, "", help), samples);
     }
+    let help = "Time of all workers on a processor, also of those that have ended.";
+    let times = pools.iter().map(|(site, pool)| (Labels::site(site), pool.cpu));
+    page.counter(("howdah_pool_cpu_seconds", "seconds", help), times);
     let deaths = |(site, pool): &NamedPool<'_>| {
         let deaths = pool.deaths.iter();
         let labels = |signal| Labels::site(site).and("signal", signal);

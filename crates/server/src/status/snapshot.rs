@@ -192,6 +192,12 @@ pub(crate) struct PoolSnapshot {
     pub(crate) failed: u64,
     /// Zygotes that ended with all their workers.
     pub(crate) zygotes_lost: u64,
+    /// Workers that ended with their zygote.
+    #[serde(default)]
+    pub(crate) workers_lost: u64,
+    /// Seconds on a processor of all workers, also of those that have ended.
+    #[serde(default)]
+    pub(crate) cpu: f64,
     /// Workers that a signal ended, by the signal's name.
     pub(crate) deaths: BTreeMap<String, u64>,
     /// `on`, or the reason why opcache is off.
@@ -419,6 +425,8 @@ impl PoolSnapshot {
             dismissed: counted.of(PoolCounter::Dismissed),
             failed: counted.of(PoolCounter::Failed),
             zygotes_lost: counted.of(PoolCounter::Zygotes),
+            workers_lost: counted.ended_with_zygotes(),
+            cpu: counted.processor() as f64 / 1e9,
             deaths: counted.deaths().map(name).collect(),
             opcache: figures.zygote.opcache,
             opcache_use: figures.caches.as_ref().and_then(OpcacheUse::of),

@@ -100,6 +100,48 @@ fn counters_add_up_to_what_clients_saw_across_deaths_and_a_reload() {
 }
 
 #[test]
+fn the_figures_of_workers_stay_in_the_sums_when_their_zygote_and_their_generation_end() {
+    if !has_php() {
+        return;
+    }
+    let config = format!(
+        "{TOP}[[site]]\nname = \"shop\"\nroot = \"public\"\n[site.php]\nmode = \"static\"\n\
+         workers = 2\nqueue_timeout = \"5m\"\nstate_dir = \"state\"\n"
+    );
+    // Each request is 30 ms on a processor.
+    let busy = "<?php function spent() { $now = getrusage(); return $now['ru_utime.tv_sec'] + \
+                $now['ru_utime.tv_usec'] / 1e6; } $end = spent() + 0.03; while (spent() < $end); \
+                echo 'busy';";
+    let site = Site::configured(&[("busy.php", busy), ("die.php", DIE)], &config);
+    let cpu = |status: &Value| named(status, "shop")["pool"]["cpu"].as_f64().unwrap();
+    for _ in 0..3 {
+        assert_eq!(site.get("/busy.php").text(), "busy");
+    }
+    // The rest is told when the worker ends.
+    assert_eq!(site.get("/die.php").status, 502);
+    let all = |status: &Value| cpu(status) >= 0.03;
+    let before = wait_for_status(&site, "a worker has told its time", all);
+
+    wait_until("both workers are there", || site.server.workers().len() == 2);
+    site.server.kill_zygote();
+    let counted = |status: &Value| named(status, "shop")["pool"]["zygotes_lost"] == 1;
+    let after = wait_for_status(&site, "the zygote's end is counted", counted);
+    let pool = &named(&after, "shop")["pool"];
+    assert_eq!(pool["workers_lost"], 2, "{pool:#}");
+    assert!(cpu(&after) >= cpu(&before), "{before:#} {after:#}");
+
+    site.server.signal(SIGHUP);
+    let reloaded = wait_for_status(&site, "a reload", |status| status["generation"] == 2);
+    assert!(cpu(&reloaded) >= cpu(&after), "{after:#} {reloaded:#}");
+    assert_eq!(named(&reloaded, "shop")["pool"]["workers_lost"], 2, "{reloaded:#}");
+    let metrics = monitor(&site, "/metrics", &[]).text();
+    for name in ["howdah_pool_cpu_seconds_total{site=\"shop\"} 0.", "howdah_pool_workers_lost_total"]
+    {
+        assert!(metrics.lines().any(|line| line.starts_with(name)), "{name} in {metrics}");
+    }
+}
+
+#[test]
 fn counters_survive_the_front() {
     let config = format!("{TOP}[[site]]\nname = \"blog\"\nroot = \"public\"\nphp = false\n");
     let site = Site::configured(&[("f.txt", "content")], &config);
