@@ -135,7 +135,8 @@ impl<T: Transport> H1Connection<T> {
         let ready = poll_fn(|context| match transport.poll_read_ready(context) {
             Poll::Ready(ready) => Poll::Ready(ready.is_ok()),
             Poll::Pending if (armed && watch.is_expired()) || self.thread.closes_idle() => {
-                Poll::Ready(false)
+                // A request that arrives at this moment is still answered.
+                Poll::Ready(transport.has_input())
             }
             Poll::Pending => {
                 if !armed {

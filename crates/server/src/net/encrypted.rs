@@ -7,6 +7,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, BufRead, IoSlice, Read, Write};
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -14,7 +15,7 @@ use rustls::ServerConnection;
 use tokio::io::{AsyncWrite, ReadBuf, Ready};
 use tokio::net::TcpStream;
 
-use super::transport::{Piece, Transport, readiness, reset_when_dropped};
+use super::transport::{Piece, Transport, has_input, readiness, reset_when_dropped};
 
 /// An encrypted connection.
 pub(crate) struct Encrypted {
@@ -233,6 +234,10 @@ impl Transport for Encrypted {
 
     fn poll_peek(&self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.poll_content(context)
+    }
+
+    fn has_input(&self) -> bool {
+        has_input(self.socket.as_fd())
     }
 
     fn readiness(&self) -> Ready {

@@ -42,6 +42,12 @@ pub(crate) trait Transport {
     /// a broken connection.
     fn poll_peek(&self, context: &mut Context<'_>) -> Poll<io::Result<usize>>;
 
+    /// Whether bytes of the client have arrived, even if the event loop does not know it yet. A
+    /// connection that is closed while it has some takes a request with it.
+    fn has_input(&self) -> bool {
+        false
+    }
+
     /// Returns what the system has told of the connection so far, even of what comes after bytes
     /// that were not read.
     fn readiness(&self) -> Ready {
@@ -178,6 +184,10 @@ macro_rules! stream_transport {
                 $peek(self, context)
             }
 
+            fn has_input(&self) -> bool {
+                has_input(self.as_fd())
+            }
+
             fn readiness(&self) -> Ready {
                 known(<$AcceptedStream>::ready(self, ANYTHING))
             }
@@ -265,6 +275,11 @@ stream_transport!(
 /// Everything that the system tells of a socket.
 const ANYTHING: Interest = Interest::READABLE.add(Interest::WRITABLE).add(Interest::ERROR);
 
+/// Returns whether bytes wait in a socket.
+pub(super) fn has_input(socket: BorrowedFd<'_>) -> bool {
+    howdah_sys::socket::peek(socket).is_ok_and(|count| count > 0)
+}
+
 /// Returns what the system has told of a TCP connection so far.
 pub(super) fn readiness(socket: &TcpStream) -> Ready {
     known(socket.ready(ANYTHING))
@@ -296,5 +311,38 @@ fn send_file(
     match howdah_sys::sendfile::sendfile(socket, file, offset, length)? {
         0 => Err(SHORT_FILE.into()),
         count => Ok(count),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn bytes_that_the_event_loop_does_not_know_of_are_input() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        runtime.block_on(async {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (accepted, _) = listener.accept().unwrap();
+            accepted.set_nonblocking(true).unwrap();
+            let transport = TcpStream::from_std(accepted).unwrap();
+            let is_ready = |transport: &TcpStream| {
+                let mut context = Context::from_waker(Waker::noop());
+                Transport::poll_read_ready(transport, &mut context).is_ready()
+            };
+            assert!(!is_ready(&transport) && !transport.has_input());
+            client.write_all(b"GET").unwrap();
+            // The event loop does not run meanwhile.
+            let until = Instant::now() + Duration::from_secs(60);
+            while !transport.has_input() {
+                assert!(Instant::now() < until);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert!(!is_ready(&transport));
+        });
     }
 }
