@@ -70,7 +70,7 @@ use self::orders::CertificateOrders;
 use self::orphans::OrphanSearch;
 use self::plan::ServePlan;
 use self::pool::PoolProcesses;
-use self::probation::Probation;
+use self::probation::{FormerAnswers, Probation};
 use self::releases::Releases;
 use self::service_manager::ServiceManager;
 use self::sockets::{MissingListeners, Sockets};
@@ -119,6 +119,8 @@ struct Supervisor {
     change: Option<GenerationChange>,
     /// The probation of the generation that serves.
     probation: Option<Probation>,
+    /// The responses before a reload with a probation.
+    former_answers: FormerAnswers,
     /// The plan that served before a probation that has failed.
     roll_back_to: Option<GenerationPlan>,
     /// The reason why the last reload was undone.
@@ -283,6 +285,7 @@ impl Supervisor {
             releases,
             missing,
             self.probation_due(),
+            self.former_answers_due(),
             self.log.repeats_due(),
         ]);
         generations.chain(due.flatten()).min()
@@ -439,6 +442,7 @@ impl Supervisor {
         self.look_at_releases(now);
         self.look_at_missing_listeners(now);
         self.look_at_probation(now);
+        self.note_former_answers(now);
         if self.ticket_keys_due.is_some_and(|due| now >= due)
             && let Err(why) = self.rotate_ticket_keys(now)
         {

@@ -354,8 +354,7 @@ impl FromFront {
             4 => FromFront::PoolBroken {
                 pool: input.size()?,
                 reason: input.text()?,
-                // A front of a former version of this program has none, and one zygote.
-                zygote: input.number().unwrap_or_default(),
+                zygote: input.number()?,
             },
             20 => FromFront::Presented { id: input.number()? },
             5 => FromFront::StatusTaken { id: input.number()? },

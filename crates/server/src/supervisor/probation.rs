@@ -19,6 +19,8 @@ use crate::observe::SiteErrors;
 const LEAST_RESPONSES: u64 = 10;
 /// The time between two looks at the counters.
 const LOOK: Duration = Duration::from_millis(500);
+/// The time between two looks at the generation that serves and is not on probation.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(30);
 /// The longest probation whose end `howdah reload` waits for.
 const AWAITED: Duration = Duration::from_secs(30);
 
@@ -43,8 +45,50 @@ pub(super) struct Fallback {
     /// Its number.
     number: u64,
     plan: GenerationPlan,
-    /// The responses of its sites.
+    /// The last responses of its sites.
     answers: Vec<SiteErrors>,
+}
+
+/// The responses of the generation that serves, as they were half a minute ago and before. Errors
+/// that are older say nothing of the generation that a reload replaces.
+#[derive(Debug, Default)]
+pub(super) struct FormerAnswers {
+    /// Number of the generation.
+    number: u64,
+    /// The responses at the last two looks, the older one first.
+    looks: [Vec<SiteErrors>; 2],
+    /// Time of the next look; `None` before the first one.
+    due: Option<Instant>,
+}
+
+impl FormerAnswers {
+    /// Notes the responses of a generation until now.
+    fn note(&mut self, number: u64, present: Vec<SiteErrors>) {
+        if std::mem::replace(&mut self.number, number) != number {
+            self.looks = Default::default();
+        }
+        self.looks.rotate_left(1);
+        self.looks[1] = present;
+    }
+
+    /// Returns the responses of a generation since the older look; all of `present` for a site with
+    /// few since then.
+    fn lately(&self, number: u64, present: Vec<SiteErrors>) -> Vec<SiteErrors> {
+        let before = |name: &str| {
+            let mut former = self.looks[0].iter().filter(|_| self.number == number);
+            former.find(|site| site.name == name)
+        };
+        let lately = |site: SiteErrors| {
+            let former = before(&site.name).map_or((0, 0), |one| (one.responses, one.errors));
+            let responses = site.responses.saturating_sub(former.0);
+            if responses < LEAST_RESPONSES {
+                return site;
+            }
+            let errors = site.errors.saturating_sub(former.1);
+            SiteErrors { name: site.name, responses, errors }
+        };
+        present.into_iter().map(lately).collect()
+    }
 }
 
 /// Returns why a generation with the responses `present` has failed, where `former` are those of
@@ -111,8 +155,32 @@ impl Supervisor {
         Some(Fallback {
             number: serving.number,
             plan: self.current.clone()?,
-            answers: serving.counters.as_ref()?.server_errors(),
+            answers: self
+                .former_answers
+                .lately(serving.number, serving.counters.as_ref()?.server_errors()),
         })
+    }
+
+    /// The time of the next look at the responses of the generation that serves; `None` where no
+    /// reload has a probation.
+    pub(super) fn former_answers_due(&self) -> Option<Instant> {
+        self.current.as_ref()?.config.probation?;
+        self.former_answers.due.filter(|_| !self.stopping)
+    }
+
+    /// Notes the responses of the generation that serves, if it is time.
+    pub(super) fn note_former_answers(&mut self, now: Instant) {
+        let has_probation = self.current.as_ref().is_some_and(|one| one.config.probation.is_some());
+        if !has_probation || self.former_answers.due.is_some_and(|due| now < due) {
+            return;
+        }
+        self.former_answers.due = Some(now + BETWEEN_LOOKS);
+        let mut generations = self.generations.iter();
+        let serving = generations.find(|one| one.phase == GenerationPhase::Serving);
+        let counted = serving.and_then(|one| Some((one.number, one.counters.as_ref()?)));
+        if let Some((number, counters)) = counted {
+            self.former_answers.note(number, counters.server_errors());
+        }
     }
 
     /// Forgets the probation, and ends what was kept for a return.
@@ -193,6 +261,30 @@ impl Supervisor {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_of_long_ago_do_not_excuse_a_new_generation() {
+        let site = |responses, errors| {
+            vec![SiteErrors {
+                name: "shop".to_owned(),
+                responses,
+                errors,
+            }]
+        };
+        let mut former = FormerAnswers::default();
+        assert_eq!(former.lately(7, site(100, 90)), site(100, 90), "nothing is known");
+        former.note(7, site(100, 90));
+        assert_eq!(former.lately(7, site(200, 90)), site(200, 90), "too short a time");
+        former.note(7, site(200, 90));
+        for (present, lately) in [(site(200, 90), site(100, 0)), (site(250, 100), site(150, 10))] {
+            assert_eq!(former.lately(7, present.clone()), lately);
+            assert_eq!(former.lately(8, present.clone()), present, "another generation");
+        }
+        former.note(7, site(201, 91));
+        assert_eq!(former.lately(7, site(205, 91)), site(205, 91), "too few");
+        former.note(8, site(1, 1));
+        assert_eq!(former.lately(8, site(20, 1)), site(20, 1));
+    }
 
     #[test]
     fn a_site_fails_that_was_well_before() {

@@ -29,6 +29,7 @@ use super::oom;
 use super::orders::CertificateOrders;
 use super::orphans::OrphanSearch;
 use super::plan::{ServePlan, SiteSource};
+use super::probation::FormerAnswers;
 use super::releases::Releases;
 use super::service_manager::ServiceManager;
 use super::sockets::{MissingListeners, Sockets};
@@ -110,6 +111,7 @@ pub(crate) fn serve(
         current: None,
         change: None,
         probation: None,
+        former_answers: FormerAnswers::default(),
         roll_back_to: None,
         rolled_back: None,
         reload_wanted: false,

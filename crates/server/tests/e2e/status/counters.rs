@@ -134,8 +134,10 @@ fn the_figures_of_workers_stay_in_the_sums_when_their_zygote_and_their_generatio
     let reloaded = wait_for_status(&site, "a reload", |status| status["generation"] == 2);
     assert!(cpu(&reloaded) >= cpu(&after), "{after:#} {reloaded:#}");
     assert_eq!(named(&reloaded, "shop")["pool"]["workers_lost"], 2, "{reloaded:#}");
-    let metrics = monitor(&site, "/metrics", &[]).text();
-    for name in ["howdah_pool_cpu_seconds_total{site=\"shop\"} 0.", "howdah_pool_workers_lost_total"]
+    let metrics = monitor(&site, "/metrics", &[]);
+    let metrics = metrics.text();
+    for name in
+        ["howdah_pool_cpu_seconds_total{site=\"shop\"} 0.", "howdah_pool_workers_lost_total"]
     {
         assert!(metrics.lines().any(|line| line.starts_with(name)), "{name} in {metrics}");
     }
