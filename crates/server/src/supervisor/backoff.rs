@@ -20,6 +20,11 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
+    /// Whether a process that lived for `lived` has served.
+    pub(super) fn has_served(lived: Duration) -> bool {
+        lived >= SERVED
+    }
+
     /// Returns the delay before the next start, after one that failed.
     pub(super) fn after_failure(&mut self) -> Duration {
         self.after_death(Duration::ZERO).max(FIRST)
@@ -32,9 +37,9 @@ impl Backoff {
             self.deaths = 0;
         }
         self.deaths = self.deaths.saturating_add(1);
-        let longest = match lived < SERVED {
-            true => LONGEST,
-            false => LONGEST_AFTER_SERVICE,
+        let longest = match Backoff::has_served(lived) {
+            true => LONGEST_AFTER_SERVICE,
+            false => LONGEST,
         };
         match self.deaths.checked_sub(FREE + 1) {
             None => Duration::ZERO,

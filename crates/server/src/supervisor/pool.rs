@@ -12,7 +12,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use howdah_ipc::control::ToZygote;
 use howdah_sys::credentials::Identity;
@@ -375,13 +375,17 @@ impl PoolProcesses {
     pub(super) fn zygote_died(&mut self, now: Instant) {
         if let Some(zygote) = self.zygote.take() {
             zygote.end_group();
-            self.due = Some(now + self.backoff.after_death(now - zygote.started));
+            let lived = now - zygote.started;
+            let wait = self.backoff.after_death(lived);
+            // The one that stands by is there already, and the next one starts a second later.
+            let has_successor = Backoff::has_served(lived) && self.standby.is_ready();
+            self.due = Some(now + if has_successor { Duration::ZERO } else { wait });
         }
     }
 
     /// As [`PoolProcesses::zygote_died`], for a zygote that could not be started.
     pub(super) fn start_failed(&mut self, now: Instant) {
-        self.due = Some(now + self.backoff.after_death(std::time::Duration::ZERO));
+        self.due = Some(now + self.backoff.after_death(Duration::ZERO));
     }
 
     /// Tells the workers to finish and end. The zygote that stands by ends, too, unless it is kept.

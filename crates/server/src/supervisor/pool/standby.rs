@@ -68,6 +68,11 @@ impl Standby {
         taken
     }
 
+    /// Whether PHP has started in the zygote.
+    pub(super) fn is_ready(&self) -> bool {
+        self.zygote().is_some_and(|zygote| zygote.ready.is_some())
+    }
+
     /// Takes the zygote if PHP has started in it.
     fn take_ready(&mut self) -> Option<ReadyZygote> {
         self.zygote.take_if(|ready| ready.zygote.ready.is_some())
