@@ -180,15 +180,21 @@ fn a_pool_is_kept_in_the_moment_between_a_workers_death_and_its_successor() {
         // A pool that is younger is kept anyway.
         tokio::time::sleep(Duration::from_millis(5100)).await;
         let gate = Gate::new();
-        let killed = ask(front.handle(), Script::DieAlone(gate)).await.err();
-        assert_eq!(killed.as_deref(), Some("Err(WorkerDied(9))"));
+        let until = Instant::now() + PATIENCE;
+        // A worker of a machine that stands still may not begin it in time.
+        loop {
+            let killed = ask(front.handle(), Script::DieAlone(gate)).await.err();
+            if killed.as_deref() == Some("Err(WorkerDied(9))") {
+                break;
+            }
+            assert!(Instant::now() < until, "{killed:?}");
+        }
         gate.is_reached().await;
         let mut waits = dispatch(front.handle(), Script::Bytes(1)).await.unwrap();
         assert_eq!(waits.head(&mut Vec::new()).await, Err(ExchangeError::NotBegun));
         drop(waits);
         tokio::time::sleep(Duration::from_millis(200)).await;
         gate.open();
-        let until = Instant::now() + PATIENCE;
         while ask(front.handle(), Script::Bytes(1)).await.is_err() {
             assert!(Instant::now() < until, "the pool was given up");
         }

@@ -119,10 +119,12 @@ fn the_figures_of_workers_stay_in_the_sums_when_their_zygote_and_their_generatio
     }
     // The rest is told when the worker ends.
     assert_eq!(site.get("/die.php").status, 502);
-    let all = |status: &Value| cpu(status) >= 0.03;
-    let before = wait_for_status(&site, "a worker has told its time", all);
-
-    wait_until("both workers are there", || site.server.workers().len() == 2);
+    let has_successor = |status: &Value| {
+        let pool = &named(status, "shop")["pool"];
+        cpu(status) >= 0.03 && pool["spawned"] == 3 && pool["deaths"]["SIGKILL"] == 1
+    };
+    let before =
+        wait_for_status(&site, "a worker has told its time and is replaced", has_successor);
     site.server.kill_zygote();
     let counted = |status: &Value| named(status, "shop")["pool"]["zygotes_lost"] == 1;
     let after = wait_for_status(&site, "the zygote's end is counted", counted);
