@@ -144,7 +144,7 @@ fn render_part(
             Ok(())
         }
         FormatPart::Tls(name) => {
-            let value = tls_variable(tx, name);
+            let value = tx.client.tls_variable(name);
             // A certificate has line feeds.
             out.extend(in_one_line(value.as_deref().unwrap_or(b"(null)")));
             Ok(())

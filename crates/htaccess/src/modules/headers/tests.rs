@@ -72,7 +72,7 @@ fn actions() {
         (
             "Header set X \"%D %t 100%% %{yes}e %{no}e %{HTTPS}s\"",
             "",
-            "X: D=42 t=1700000000000000 100% v (null) off",
+            "X: D=42 t=1700000000000000 100% v (null) (null)",
         ),
         ("Header set X \"a\\r\\n  b\"", "", "X: a b"),
     ];
