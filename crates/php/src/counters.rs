@@ -160,7 +160,8 @@ pub struct PoolTotals<'w> {
 }
 
 impl<'w> PoolTotals<'w> {
-    /// `words` are the pool's [`COUNTER_WORDS`], and `staff` its [`STAFF_WORDS`]; absent ones are 0.
+    /// `words` are the pool's [`COUNTER_WORDS`], and `staff` its [`STAFF_WORDS`]. Absent ones are
+    /// 0.
     pub fn new(words: &'w [u64], staff: &'w [u64]) -> PoolTotals<'w> {
         PoolTotals { words, staff }
     }

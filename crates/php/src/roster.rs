@@ -117,8 +117,8 @@ impl Roster {
         }
     }
 
-    /// Notes that a worker was on a processor for `total` nanoseconds since its start. Returns those
-    /// of them that were not noted before. A pool may tell any number.
+    /// Notes that a worker was on a processor for `total` nanoseconds since its start. Returns the
+    /// part of them that was not noted before. A pool may tell any number.
     pub(crate) fn note_processor(&mut self, worker: usize, total: u64) -> u64 {
         let Some(place) = self.0.get_mut(worker).filter(|place| place.pid != 0) else {
             return 0;

@@ -422,8 +422,8 @@ impl PoolProcesses {
         }
     }
 
-    /// Kills the zygote with this number, of which the front says that it is broken. Returns `false`
-    /// if that zygote has ended already: its successor is well.
+    /// Kills the zygote with this number, which the front has found broken. Returns `false` if that
+    /// zygote has ended already: its successor is well.
     pub(super) fn kill_broken(&mut self, zygote: u64) -> bool {
         let is_present = self.number == zygote && self.zygote.is_some();
         if is_present {
