@@ -30,6 +30,12 @@ use crate::net::{Peer, Timed, Transport, Watch, task_waker};
 use crate::observe::LIBRARY;
 use crate::streams::OpenRequests;
 
+/// Short DATA frames of a connection that may wait to be read, as short messages of a WebSocket do
+/// that come together. The library ends the connection beyond them: each takes [`SMALL_FRAME`]
+/// bytes of memory. A smaller number would be met before anybody had time to read.
+const SMALL_FRAMES: usize = 64 * 1024;
+const SMALL_FRAME: usize = 256;
+
 /// The state that the streams of a connection share.
 pub(super) struct H2Shared {
     pub(super) thread: Rc<Thread>,
@@ -49,6 +55,8 @@ struct H2Connection<T> {
     /// Requests that were refused because the connection drains, until their refusals are sent.
     own_refusals: u64,
     state: H2Event,
+    /// The begin of the present wait; `None` before its time limit was set.
+    since: Option<Instant>,
     is_draining: bool,
     /// The connection drains, and only tunnels are left.
     only_tunnels: Option<OnlyTunnels>,
@@ -103,6 +111,7 @@ pub(crate) async fn serve<T: Transport>(
         served: 0,
         own_refusals: 0,
         state: H2Event::Working,
+        since: None,
         is_draining: false,
         only_tunnels: None,
     };
@@ -279,7 +288,10 @@ impl<T: Transport> H2Connection<T> {
         let outbox = &self.shared.outbox;
         let state = match self.state {
             H2Event::Closing => H2Event::Closing,
-            _ if self.shared.open.count() > 0 || !is_drained => H2Event::Working,
+            _ if self.shared.open.count() > 0 => H2Event::Working,
+            // Answers to PING and SETTINGS end no idle time.
+            H2Event::Idle => H2Event::Idle,
+            _ if !is_drained => H2Event::Working,
             H2Event::Flushing(moved) if self.frames.has_streams() && moved == outbox.moved() => {
                 H2Event::Flushing(moved)
             }
@@ -293,7 +305,9 @@ impl<T: Transport> H2Connection<T> {
         }
         let closes = self.state == H2Event::Idle && self.shared.thread.closes_idle();
         if self.watch.is_disarmed() {
-            self.watch.arm(Instant::now(), self.patience());
+            // What the wire sends disarms the watch; the time goes on.
+            let since = *self.since.get_or_insert_with(Instant::now);
+            self.watch.arm(since, self.patience());
         }
         closes || self.watch.is_expired()
     }
@@ -311,6 +325,7 @@ impl<T: Transport> H2Connection<T> {
             return;
         }
         self.state = state;
+        self.since = None;
         self.watch.disarm();
         self.watch.set_idle(state == H2Event::Idle);
         if state == H2Event::Idle {
@@ -376,6 +391,7 @@ fn builder(config: &Http2) -> Builder {
         .initial_window_size(number(config.stream_window))
         .initial_connection_window_size(number(config.connection_window))
         .max_send_buffer_size(4 * CHUNK)
+        .data_frame_budget(SMALL_FRAMES * SMALL_FRAME)
         // A client may cancel all that it has asked for at once; `resets` bounds how often.
         .max_pending_accept_reset_streams(streams)
         .max_concurrent_reset_streams(streams);

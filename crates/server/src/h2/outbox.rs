@@ -79,14 +79,9 @@ impl Outbox {
 
     /// Ends the wait of a stream that has ended or has no window.
     pub(super) fn leave(&self, place: &SinkPlace) {
-        let mut waiting = self.waiting.borrow_mut();
-        let before = waiting.len();
-        waiting.retain(|other| other.place.stream() != place.stream());
-        let has_left = waiting.len() < before;
-        drop(waiting);
-        if has_left {
-            self.call_next();
-        }
+        self.waiting.borrow_mut().retain(|other| other.place.stream() != place.stream());
+        // Also a stream that had its turn and could not use it.
+        self.call_next();
     }
 
     /// Wakes the sink whose turn it is, if there is room.

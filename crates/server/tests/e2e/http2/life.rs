@@ -1,11 +1,11 @@
 //! The life of a connection: idle, draining, ended.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::client::Http2;
-use super::frames::{Frames, GOAWAY, HEADERS};
+use super::frames::{Frames, GOAWAY, HEADERS, PING};
 use crate::site::{HELD, Options, Site};
-use crate::support::{has_php, wait_until};
+use crate::support::{PATIENCE, has_php, wait_until};
 
 #[test]
 fn an_idle_connection_is_ended_with_a_word() {
@@ -21,6 +21,35 @@ fn an_idle_connection_is_ended_with_a_word() {
     // NO_ERROR, and the last request that it has answered.
     assert_eq!(goodbye.payload[..8], [0, 0, 0, 1, 0, 0, 0, 0]);
     assert!(frames.next().is_none());
+}
+
+#[test]
+fn pings_and_settings_do_not_keep_an_idle_connection_open() {
+    let options = Options {
+        limits: "keep_alive_timeout = \"1s\"\n[http2]\npings = 100000\nsettings = 100000",
+        ..Options::default()
+    };
+    let site = Site::with(&[("a.txt", "hello")], &options);
+    for is_ping in [true, false] {
+        let mut frames = Frames::connect(&site, &[]);
+        frames.send_get(1, "/a.txt");
+        while frames.next().expect("an answer").kind != HEADERS {}
+        let begun = Instant::now();
+        let is_ended = loop {
+            match is_ping {
+                true => frames.send(PING, 0, 0, b"12345678"),
+                false => frames.send_settings(&[]),
+            };
+            let Some(frame) = frames.next() else {
+                break true;
+            };
+            if frame.kind == GOAWAY || begun.elapsed() > PATIENCE {
+                break frame.kind == GOAWAY;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        assert!(is_ended, "the connection is still open");
+    }
 }
 
 #[test]

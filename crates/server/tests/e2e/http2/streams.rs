@@ -161,6 +161,26 @@ fn an_upload_that_is_too_large_is_answered_before_it_was_sent() {
     assert_eq!(client.get("/a.txt").text(), "hello");
 }
 
+/// Many frames come before anybody has read the first of them.
+#[test]
+fn an_upload_in_frames_of_a_byte_arrives() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php echo strlen(file_get_contents('php://input'));";
+    let site = Site::new(&[("index.php", script)]);
+    let mut frames = Frames::connect(&site, &[]);
+    let line = [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "x")];
+    let head: Vec<u8> = line.iter().flat_map(|(name, value)| field(name, value)).collect();
+    let mut upload = super::frames::frame(HEADERS, super::frames::END_HEADERS, 1, &head);
+    let part = super::frames::frame(DATA, 0, 1, b"x");
+    upload.extend(part.repeat(30_000));
+    upload.extend(super::frames::frame(DATA, END_STREAM, 1, b"x"));
+    assert!(frames.write(&upload));
+    let content = frames.next_of(DATA).expect("an answer");
+    assert_eq!(String::from_utf8_lossy(&content.payload), "30001");
+}
+
 #[test]
 fn a_file_that_is_asked_for_with_content_needs_none_of_it() {
     let site = Site::new(&[("a.txt", "hello")]);
@@ -274,6 +294,31 @@ fn a_window_of_a_byte_gets_a_byte() {
         frames.send(WINDOW_UPDATE, 0, 1, &1_u32.to_be_bytes());
     }
     assert_eq!(content, b"hello");
+}
+
+/// The first response fills its window with as much content as the server holds for all of them.
+#[test]
+fn a_stream_that_nobody_reads_does_not_stop_the_others() {
+    let large = "0123456789abcdef".repeat(40_000);
+    let site = Site::new(&[("large.txt", &large)]);
+    for window in [65_536, 32_768, 16_384, 70_000] {
+        let mut frames = Frames::connect(&site, &[(4, window)]);
+        frames.send(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
+        let ends = END_STREAM | super::frames::END_HEADERS;
+        let requests =
+            [1, 3, 5].map(|stream| super::frames::frame(HEADERS, ends, stream, &get("/large.txt")));
+        frames.write(&requests.concat());
+        let mut received = 0;
+        while received < large.len() {
+            let frame = frames.next().expect("a frame");
+            // The first two streams keep their windows closed.
+            if (frame.kind, frame.stream) == (DATA, 5) && !frame.payload.is_empty() {
+                received += frame.payload.len();
+                let more = u32::try_from(frame.payload.len()).unwrap();
+                frames.send(WINDOW_UPDATE, 0, 5, &more.to_be_bytes());
+            }
+        }
+    }
 }
 
 /// Asks for one response, and for another one when the client's buffers are full of the first.
