@@ -1,16 +1,14 @@
-//! The first head on a stream of HTTP/3 (RFC 9114 §4.1), before a library reads it.
+//! The client's side of a request's stream of HTTP/3 (RFC 9114 §4.1), before a library reads it.
 //!
-//! An extended CONNECT names its protocol in `:protocol`. The `h3` crate refuses a head whose
-//! protocol is not one of two that it knows, and a WebSocket (RFC 9220) is not among them. So
-//! [`FirstHead`] looks for that name, and writes another one in its place.
+//! [`RequestFrames`] takes the frames apart. The `h3` crate gets the head alone, as [`head_frame`]
+//! returns it, because the crate accepts some heads that are malformed, and refuses some that are
+//! not.
+
+mod frames;
 
 use std::ops::Range;
 
-/// Types of frames (RFC 9114 §7.2). Those above [`LAST_KNOWN`] mean nothing.
-const HEADERS: u64 = 1;
-const LAST_KNOWN: u64 = 0x0d;
-/// The begin of a stream of WebTransport, which has no length.
-const WEBTRANSPORT: u64 = 0x41;
+pub use self::frames::{FramePart, RequestFrames, StreamMistake};
 
 /// A text in a head, as it is and with the Huffman code (RFC 7541, appendix B).
 struct HeadText {
@@ -26,123 +24,180 @@ const WEBSOCKET: HeadText = HeadText {
     plain: b"websocket",
     coded: &[0xf0, 0x58, 0xd0, 0x72, 0x75, 0x2a, 0x7f],
 };
+/// The pseudo-header fields of requests (RFC 9114 §4.3.1, RFC 9220 §3), with the numbers of
+/// [`name_in_table`].
+const PSEUDO_FIELDS: [HeadText; 5] = [
+    HeadText {
+        plain: b":authority",
+        coded: &[0xb8, 0x3b, 0x53, 0x39, 0xec, 0x32, 0x7d, 0x7f],
+    },
+    HeadText {
+        plain: b":path",
+        coded: &[0xb9, 0x58, 0xd3, 0x3f],
+    },
+    HeadText {
+        plain: b":method",
+        coded: &[0xb9, 0x49, 0x53, 0x39, 0xe4],
+    },
+    HeadText {
+        plain: b":scheme",
+        coded: &[0xb8, 0x82, 0x4e, 0x5a, 0x4b],
+    },
+    PROTOCOL,
+];
 
 /// The protocol that takes the place of `websocket`, as a string of a head.
 pub const STAND_IN: &str = "connect-udp";
+/// A field section without a line, which is no request.
+const EMPTY_SECTION: [u8; 2] = [0, 0];
+/// The type of a HEADERS frame.
+const HEADERS: u8 = 1;
 
-/// The bytes of a stream up to the end of its first head.
-#[derive(Debug, Default)]
-pub struct FirstHead {
-    held: Vec<u8>,
-    /// The offset of the frame that is not complete.
-    at: usize,
-}
-
-/// The bytes that a library may read.
+/// A request's head as a library may read it.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Released {
-    /// All bytes so far.
+pub struct HeadFrame {
+    /// A HEADERS frame.
     pub bytes: Vec<u8>,
     /// The head is an extended CONNECT for a WebSocket, and says [`STAND_IN`].
     pub is_websocket: bool,
 }
 
-impl FirstHead {
-    /// Takes the next bytes of the stream. `None`: the head is not complete. The caller bounds the
-    /// bytes that are taken until then.
-    pub fn take(&mut self, bytes: &[u8]) -> Option<Released> {
-        self.held.extend_from_slice(bytes);
-        loop {
-            let mut reader = HeadReader { bytes: &self.held, at: self.at };
-            let kind = reader.variable()?;
-            if kind == WEBTRANSPORT {
-                return Some(self.release());
-            }
-            let length = usize::try_from(reader.variable()?).unwrap_or(usize::MAX);
-            let content = reader.at;
-            let end = content.saturating_add(length);
-            if kind != HEADERS && kind <= LAST_KNOWN {
-                return Some(self.release());
-            }
-            if end > self.held.len() {
-                return None;
-            }
-            if kind == HEADERS {
-                return Some(self.release_head(content..end));
-            }
-            self.at = end;
-        }
-    }
-
-    /// Returns all bytes so far, of a stream whose head is not complete.
-    pub fn release(&mut self) -> Released {
-        Released {
-            bytes: std::mem::take(&mut self.held),
+/// Returns the HEADERS frame with this field section, for a library that refuses every extended
+/// CONNECT for a WebSocket (RFC 9220): another protocol takes its place. A section with pseudo
+/// fields that are repeated, unknown or behind other fields is malformed (RFC 9114 §4.3). It
+/// becomes an empty one, which the library refuses.
+pub fn head_frame(section: &[u8]) -> HeadFrame {
+    let Some(lines) = HeadLines::read(section) else {
+        // The library says what is wrong with a section that cannot be read.
+        return HeadFrame {
+            bytes: frame(&[section]),
             is_websocket: false,
+        };
+    };
+    if lines.is_malformed {
+        return HeadFrame {
+            bytes: frame(&[&EMPTY_SECTION]),
+            is_websocket: false,
+        };
+    }
+    let Some(value) = lines.websocket else {
+        return HeadFrame {
+            bytes: frame(&[section]),
+            is_websocket: false,
+        };
+    };
+    let stand_in = [&[STAND_IN.len() as u8], STAND_IN.as_bytes()].concat();
+    HeadFrame {
+        bytes: frame(&[&section[..value.start], &stand_in, &section[value.end..]]),
+        is_websocket: true,
+    }
+}
+
+/// Returns whether a field section has a pseudo field, which trailers must not have
+/// (RFC 9114 §4.3). `false` also for a section that cannot be read.
+pub fn has_pseudo_field(section: &[u8]) -> bool {
+    HeadLines::read(section).is_some_and(|lines| lines.seen != 0 || lines.is_malformed)
+}
+
+fn frame(section: &[&[u8]]) -> Vec<u8> {
+    let length: usize = section.iter().map(|part| part.len()).sum();
+    // A section is shorter than this length can say: limits hold before it is complete.
+    let length = (length as u64 | (0b10 << 30)) as u32;
+    [&[HEADERS], &length.to_be_bytes()[..], &section.concat()].concat()
+}
+
+/// What matters of the lines of a head.
+#[derive(Debug, Default)]
+struct HeadLines {
+    /// A bit for each of [`PSEUDO_FIELDS`].
+    seen: u8,
+    has_usual: bool,
+    is_malformed: bool,
+    /// The place of the value of `:protocol`, if it is `websocket`.
+    websocket: Option<Range<usize>>,
+}
+
+/// The name of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LineName {
+    Usual,
+    /// The index in [`PSEUDO_FIELDS`].
+    Pseudo(usize),
+    /// A pseudo field that requests do not have.
+    OtherPseudo,
+}
+
+impl HeadLines {
+    /// Reads a field section (RFC 9204 §4.5). `None`: it cannot be read.
+    fn read(section: &[u8]) -> Option<HeadLines> {
+        let mut lines = HeadLines::default();
+        let mut reader = HeadReader { bytes: section, at: 0 };
+        // Required Insert Count and Base.
+        reader.integer(8)?;
+        reader.integer(7)?;
+        while let Some(&first) = section.get(reader.at) {
+            match first.leading_zeros() {
+                // Indexed.
+                0 => {
+                    let index = reader.integer(6)?;
+                    lines.note(name_in_table(index, first & 0x40 != 0));
+                }
+                // A literal value, and a name of a table.
+                1 => {
+                    let index = reader.integer(4)?;
+                    lines.note(name_in_table(index, first & 0x10 != 0));
+                    reader.string(7)?;
+                }
+                // A literal value and a literal name.
+                2 => {
+                    let name = reader.string(3)?.name();
+                    let value = reader.at;
+                    let is_websocket = reader.string(7)?.is(&WEBSOCKET);
+                    lines.note(name);
+                    if is_websocket && name == LineName::Pseudo(PSEUDO_FIELDS.len() - 1) {
+                        lines.websocket = Some(value..reader.at);
+                    }
+                }
+                // The same two with the entries behind the base.
+                3 => {
+                    reader.integer(4)?;
+                    lines.note(LineName::Usual);
+                }
+                _ => {
+                    reader.integer(3)?;
+                    reader.string(7)?;
+                    lines.note(LineName::Usual);
+                }
+            }
         }
+        Some(lines)
     }
 
-    /// `head` is the content of the first HEADERS frame.
-    fn release_head(&mut self, head: Range<usize>) -> Released {
-        let section = &self.held[head.clone()];
-        let Some(value) = websocket_value(section) else {
-            return self.release();
-        };
-        let stand_in = [&[STAND_IN.len() as u8], STAND_IN.as_bytes()].concat();
-        let made = [&section[..value.start], &stand_in, &section[value.end..]].concat();
-        let length = (made.len() as u64 | (0b10 << 30)) as u32;
-        let parts = [
-            &self.held[..self.at],
-            &[HEADERS as u8],
-            &length.to_be_bytes(),
-            &made,
-            &self.held[head.end..],
-        ];
-        Released {
-            bytes: parts.concat(),
-            is_websocket: true,
+    fn note(&mut self, name: LineName) {
+        match name {
+            LineName::Usual => self.has_usual = true,
+            LineName::OtherPseudo => self.is_malformed = true,
+            LineName::Pseudo(number) => {
+                self.is_malformed |= self.has_usual || self.seen & (1 << number) != 0;
+                self.seen |= 1 << number;
+            }
         }
     }
 }
 
-/// Returns the place of the value of `:protocol`, if it is `websocket`, in a field section
-/// (RFC 9204 §4.5). `None` also for a section that cannot be read, which the library refuses.
-fn websocket_value(section: &[u8]) -> Option<Range<usize>> {
-    let mut reader = HeadReader { bytes: section, at: 0 };
-    // Required Insert Count and Base.
-    reader.integer(8)?;
-    reader.integer(7)?;
-    while let Some(first) = section.get(reader.at) {
-        match first.leading_zeros() {
-            // Indexed.
-            0 => {
-                reader.integer(6)?;
-            }
-            // A literal value, and a name of a table.
-            1 => {
-                reader.integer(4)?;
-                reader.string(7)?;
-            }
-            // A literal value and a literal name.
-            2 => {
-                let is_protocol = reader.string(3)?.is(&PROTOCOL);
-                let value = reader.at;
-                let is_websocket = reader.string(7)?.is(&WEBSOCKET);
-                if is_protocol {
-                    return is_websocket.then_some(value..reader.at);
-                }
-            }
-            // The same two with the entries behind the base.
-            3 => {
-                reader.integer(4)?;
-            }
-            _ => {
-                reader.integer(3)?;
-                reader.string(7)?;
-            }
-        }
+/// Returns the name of an entry. The dynamic table is not in use, and a library refuses its
+/// entries.
+fn name_in_table(index: usize, is_static: bool) -> LineName {
+    match index {
+        _ if !is_static => LineName::Usual,
+        0 => LineName::Pseudo(0),
+        1 => LineName::Pseudo(1),
+        15..=21 => LineName::Pseudo(2),
+        22 | 23 => LineName::Pseudo(3),
+        // :status
+        24..=28 | 63..=71 => LineName::OtherPseudo,
+        _ => LineName::Usual,
     }
-    None
 }
 
 /// A string of a field section.
@@ -154,6 +209,22 @@ struct Literal<'b> {
 impl Literal<'_> {
     fn is(&self, word: &HeadText) -> bool {
         self.bytes == if self.is_coded { word.coded } else { word.plain }
+    }
+
+    fn name(&self) -> LineName {
+        if let Some(number) = PSEUDO_FIELDS.iter().position(|name| self.is(name)) {
+            return LineName::Pseudo(number);
+        }
+        let is_pseudo = match (self.bytes.first(), self.is_coded) {
+            // The seven bits of a colon.
+            (Some(first), true) => first & 0xfe == 0xb8,
+            (first, _) => first == Some(&b':'),
+        };
+        if is_pseudo {
+            LineName::OtherPseudo
+        } else {
+            LineName::Usual
+        }
     }
 }
 
@@ -167,16 +238,6 @@ impl<'b> HeadReader<'b> {
         let byte = *self.bytes.get(self.at)?;
         self.at += 1;
         Some(byte)
-    }
-
-    /// An integer of variable length (RFC 9000 §16).
-    fn variable(&mut self) -> Option<u64> {
-        let first = self.byte()?;
-        let mut value = u64::from(first & 0x3f);
-        for _ in 1..1 << (first >> 6) {
-            value = value << 8 | u64::from(self.byte()?);
-        }
-        Some(value)
     }
 
     /// An integer whose prefix has `bits` bits (RFC 7541 §5.1). `None` also for one that no length
@@ -212,8 +273,16 @@ mod tests {
     use super::*;
 
     /// The codes of RFC 7541, appendix B, each with its bits.
-    const CODES: [(u8, u32, u32); 12] = [
+    const CODES: [(u8, u32, u32); 20] = [
         (b':', 0x5c, 7),
+        (b'a', 0x03, 5),
+        (b'd', 0x24, 6),
+        (b'h', 0x27, 6),
+        (b'i', 0x06, 5),
+        (b'm', 0x29, 6),
+        (b'u', 0x2d, 6),
+        (b'x', 0x79, 7),
+        (b'y', 0x7a, 7),
         (b'b', 0x23, 6),
         (b'c', 0x04, 5),
         (b'e', 0x05, 5),
@@ -262,40 +331,31 @@ mod tests {
         line
     }
 
-    fn frame(kind: u8, content: &[u8]) -> Vec<u8> {
-        [&[kind, 0x40, u8::try_from(content.len()).unwrap()], content].concat()
-    }
-
-    /// CONNECT, this line, and lines of every other kind.
+    /// `:method: CONNECT`, this line, and lines of every other kind.
     fn head(line: &[u8]) -> Vec<u8> {
         let other =
             [0x51, 2, b'/', b'x', 0xd7, 0x10, 0x01, 1, b'y', 0x23, b'a', b'b', b'c', 1, b'z'];
-        frame(1, &[&[0, 0, 0xcf], line, &other].concat())
+        [&[0, 0, 0xcf], line, &other].concat()
     }
 
-    fn take(bytes: &[u8]) -> Option<Released> {
-        FirstHead::default().take(bytes)
+    /// The section in a HEADERS frame.
+    fn section(frame: &[u8]) -> &[u8] {
+        let (header, section) = frame.split_at(5);
+        assert_eq!((header[0], header[1]), (1, 0x80));
+        assert_eq!(usize::from(header[3]) << 8 | usize::from(header[4]), section.len());
+        section
     }
 
     #[test]
     fn a_websocket_gets_another_name() {
-        let grease = frame(0x21, b"grease");
         for is_coded in [false, true] {
-            let asked = head(&line(b":protocol", b"websocket", is_coded));
-            let sent = [&grease[..], &asked, &frame(0, b"data")].concat();
-            let released = take(&sent).unwrap();
-            assert!(released.is_websocket);
-            let text = String::from_utf8_lossy(&released.bytes).into_owned();
-            assert!(text.contains("\u{b}connect-udp") && text.ends_with("\u{4}data"), "{text}");
+            let made = head_frame(&head(&line(b":protocol", b"websocket", is_coded)));
+            assert!(made.is_websocket);
+            let text = String::from_utf8_lossy(section(&made.bytes)).into_owned();
+            assert!(text.contains("\u{b}connect-udp"), "{text}");
             // What was written is read again, and has no WebSocket any more.
-            let again = take(&released.bytes).unwrap();
-            assert_eq!(
-                again,
-                Released {
-                    bytes: released.bytes,
-                    is_websocket: false
-                }
-            );
+            let again = head_frame(section(&made.bytes));
+            assert_eq!((again.bytes, again.is_websocket), (made.bytes, false));
         }
     }
 
@@ -303,32 +363,49 @@ mod tests {
     fn everything_else_stays_as_it_is() {
         for bytes in [
             head(&line(b":protocol", b"sockets", true)),
-            head(&line(b"protocol:", b"websocket", false)),
-            frame(0, b"data"),
-            frame(4, b""),
-            vec![0x40, 0x41, 7],
-            frame(1, &[0, 0, 0x2f]),
-            frame(1, &[]),
+            [&[0, 0, 0xcf][..], &line(b"protocol:", b"websocket", false)].concat(),
+            vec![0, 0, 0x2f],
+            vec![],
         ] {
-            let expected = Released {
-                bytes: bytes.clone(),
-                is_websocket: false,
-            };
-            assert_eq!(take(&bytes), Some(expected));
+            let made = head_frame(&bytes);
+            assert_eq!((section(&made.bytes), made.is_websocket), (&bytes[..], false));
         }
     }
 
     #[test]
-    fn a_head_in_parts_is_kept_until_it_is_complete() {
-        let sent = [frame(0x21, b"x"), head(&line(b":protocol", b"websocket", true))].concat();
-        let whole = take(&sent).unwrap();
-        let mut first = FirstHead::default();
-        let (last, others) = sent.split_last().unwrap();
-        assert!(others.iter().all(|byte| first.take(&[*byte]).is_none()));
-        assert_eq!(first.take(&[*last]), Some(whole));
-        assert_eq!(FirstHead::default().take(others), None);
-        let mut first = FirstHead::default();
-        first.take(others);
-        assert_eq!(first.release().bytes, others);
+    fn pseudo_fields_stand_once_and_first() {
+        let usual = |name: &'static [u8]| {
+            let mut line = vec![0x20 | name.len() as u8];
+            line.extend_from_slice(name);
+            line.extend_from_slice(b"\x01y");
+            line
+        };
+        let path = [0x51, 2, b'/', b'x'];
+        for (lines, is_malformed) in [
+            (vec![&path[..], &usual(b"abc")], false),
+            (vec![&path, &path], true),
+            (vec![&[0xc1][..], &path], true),
+            (vec![&[0xd1, 0xd4]], true),
+            (vec![&[0xd6, 0xd7]], true),
+            (vec![&[0x50, 1, b'x', 0x50, 1, b'x']], true),
+            (vec![&usual(b"abc"), &path], true),
+            (vec![&[0xd9]], true),
+            (vec![&usual(b":other")], true),
+            (vec![&line(b":protocol", b"websocket", true), &line(b":protocol", b"x", false)], true),
+        ] {
+            let bytes = [&[0, 0][..], &lines.concat()].concat();
+            let made = head_frame(&bytes);
+            let expected = if is_malformed { &EMPTY_SECTION } else { &bytes[..] };
+            assert_eq!(section(&made.bytes), expected, "{bytes:x?}");
+            assert!(has_pseudo_field(&bytes));
+        }
+        assert!(!has_pseudo_field(&[&[0, 0][..], &usual(b"abc")].concat()));
+    }
+
+    #[test]
+    fn the_names_are_coded() {
+        for field in &PSEUDO_FIELDS {
+            assert_eq!(coded(field.plain), field.coded);
+        }
     }
 }

@@ -8,6 +8,7 @@
 //! outgoing     our side of a stream
 //! write_turns  the order in which the streams of a connection write
 //! stream       one task per request: its stream, served by `streams`
+//! stream_frames  the client's side of a request's stream: head, content, trailers
 //! content      the request's content as it arrives
 //! sink         the response's content (body::Sink)
 //! ```
@@ -20,6 +21,7 @@ mod content;
 mod outgoing;
 mod sink;
 mod stream;
+mod stream_frames;
 mod transport;
 mod write_turns;
 

@@ -19,7 +19,7 @@ section! {
         /// Bytes of one request's decoded header fields, 32 more for each. Beyond it: 431 without a
         /// line in the logs; beyond four times as much, also encoded, the connection ends.
         /// `request_line`, `field_line`, `fields_total` and `field_count` of `[limits]` are checked
-        /// as well, and logged.
+        /// as well, and logged. More than 512 KiB count as 512 KiB.
         header_list ("header_list"): u64 as SizeWithin<4096, { 1 << 24 }> = 128 << 10,
             "Room for what `[limits]` allows by default, so that its limits are met first.";
         /// Bytes of one request's content that the client may send before the server has taken

@@ -1,33 +1,72 @@
-//! Properties of the first head on a stream of HTTP/3.
+//! Properties of the client's side of a request's stream of HTTP/3.
 
-use crate::h3::{FirstHead, Released, STAND_IN};
+use crate::h3::{FramePart, RequestFrames, STAND_IN, StreamMistake, head_frame};
 
-/// The first head is the same however its bytes come. Only a protocol's name is replaced, once, and
-/// no byte behind the head is touched.
+/// Bytes of a HEADERS frame that [`head_frame`] writes before its section.
+const HEADER: usize = 5;
+
+/// A request that was taken apart.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct TakenApart {
+    head: Option<Vec<u8>>,
+    content: Vec<u8>,
+    trailers: Option<Vec<u8>>,
+    end: Option<StreamMistake>,
+}
+
+/// The parts are the same however the bytes come. In the head only a protocol's name is replaced,
+/// once, or the whole section where it is malformed.
 pub fn h3_first_head(data: &[u8]) {
-    let whole = FirstHead::default().take(data);
-    let mut first = FirstHead::default();
-    let mut in_parts = None;
-    for (at, byte) in data.iter().enumerate() {
-        if let Some(mut released) = first.take(&[*byte]) {
-            released.bytes.extend_from_slice(&data[at + 1..]);
-            in_parts = Some(released);
-            break;
-        }
-    }
-    assert_eq!(whole, in_parts);
-    let Some(Released { bytes, is_websocket }) = whole else {
-        assert_eq!(first.release().bytes, data);
+    let whole = take_apart(data, data.len().max(1));
+    assert_eq!(whole, take_apart(data, 1));
+    let Some(section) = whole.head else {
         return;
     };
-    if !is_websocket {
-        assert_eq!(bytes, data);
-        return;
+    let made = head_frame(&section);
+    let written = &made.bytes[HEADER..];
+    if made.is_websocket {
+        let name = STAND_IN.as_bytes();
+        assert!(written.windows(name.len()).any(|part| part == name));
+        assert!(written.len() <= section.len() + name.len());
+    } else {
+        assert!(written == section || written == [0, 0]);
     }
-    let name = STAND_IN.as_bytes();
-    assert!(bytes.windows(name.len()).any(|part| part == name));
-    // The name, its length, and the length of the frame.
-    assert!(bytes.len() <= data.len() + name.len() + 4);
-    let again = FirstHead::default().take(&bytes);
-    assert_eq!(again, Some(Released { bytes, is_websocket: false }));
+    let again = head_frame(written);
+    assert_eq!((again.bytes, again.is_websocket), (made.bytes, false));
+}
+
+/// Returns whether the stream begins with the head of a WebSocket.
+#[cfg(test)]
+pub(super) fn is_websocket(data: &[u8]) -> bool {
+    let head = take_apart(data, data.len().max(1)).head;
+    head.is_some_and(|section| head_frame(&section).is_websocket)
+}
+
+fn take_apart(data: &[u8], step: usize) -> TakenApart {
+    let mut frames = RequestFrames::default();
+    let mut parts = TakenApart::default();
+    for mut bytes in data.chunks(step) {
+        while !bytes.is_empty() {
+            let (used, part) = match frames.read(bytes) {
+                Ok(read) => read,
+                Err(mistake) => {
+                    parts.end = Some(mistake);
+                    return parts;
+                }
+            };
+            bytes = &bytes[used..];
+            match part {
+                Some(FramePart::Head(section)) => parts.head = Some(section),
+                Some(FramePart::Trailers(section)) => parts.trailers = Some(section),
+                Some(FramePart::Content(length)) => {
+                    let (content, rest) = bytes.split_at(length);
+                    parts.content.extend_from_slice(content);
+                    bytes = rest;
+                }
+                None => assert!(bytes.is_empty()),
+            }
+        }
+    }
+    parts.end = frames.end().err();
+    parts
 }

@@ -9,7 +9,7 @@ use super::transport::READ;
 
 /// The time in which what comes beside requests is counted, and cancelled requests are.
 const PERIOD: Duration = Duration::from_secs(10);
-/// Encoded bytes of a request that may wait to be decoded, in lengths of a decoded head.
+/// Bytes of a request in sequence that are no content, in lengths of a decoded head.
 const HEADS: u64 = 4;
 
 /// The counts that a connection keeps of its client.
@@ -57,7 +57,7 @@ impl ClientMeter {
         }
     }
 
-    /// Counts bytes of a request that the `h3` crate has not given out, in `unseen`.
+    /// Counts bytes of a request that are no content, in `unseen`.
     pub(super) fn count_undecoded(&self, unseen: &Cell<u64>, bytes: usize) {
         unseen.set(unseen.get() + bytes as u64);
         if unseen.get() > HEADS * self.limits.header_list.max(READ as u64) {

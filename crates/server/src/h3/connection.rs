@@ -29,6 +29,9 @@ use crate::log::Level;
 use crate::net::{Peer, Watch, task_waker};
 use crate::streams::OpenRequests;
 
+/// The largest `header_list`. The library has no room for more fields than fit into 768 KiB, and
+/// panics.
+const MOST_HEADER_LIST: u64 = 512 << 10;
 /// Round trips that a client has, after the first GOAWAY, for requests that are on their way.
 const FAREWELL: u32 = 4;
 /// The least time for that.
@@ -78,6 +81,8 @@ enum ConnectionEnd {
     Done,
     /// The client has exceeded this key of `[http3]`.
     Excess(&'static str),
+    /// A request violates the protocol.
+    Violation(Code),
     Failed(ConnectionError),
 }
 
@@ -86,7 +91,7 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
     let task = task_waker().await;
     let watch = thread.watches().add(task.clone());
     let meter = ClientMeter::new(thread.config().http3.clone());
-    let accepted = Rc::new(TransportFacts::new(meter, task.clone(), thread.shared.has_upstreams));
+    let accepted = Rc::new(TransportFacts::new(meter, task.clone()));
     let shared = Rc::new(H3Shared {
         thread: Rc::clone(&thread),
         peer,
@@ -120,6 +125,10 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
             shared.say(&format!("HTTP/3 connection closed: the client exceeds `{key}` of [http3]"));
             Code::H3_EXCESSIVE_LOAD
         }
+        ConnectionEnd::Violation(code) => {
+            shared.say(&format!("HTTP/3 connection closed: a request with a mistake, {code}"));
+            code
+        }
         ConnectionEnd::Failed(error) => {
             if !error.is_h3_no_error() && connection.close_reason().is_none() {
                 shared.say(&format!("HTTP/3 connection closed: {error}"));
@@ -145,7 +154,7 @@ async fn begin(
 ) -> Option<Result<server::Connection<QuicTransport, Bytes>, ConnectionError>> {
     let mut builder = server::builder();
     builder
-        .max_field_section_size(thread.config().http3.header_list)
+        .max_field_section_size(thread.config().http3.header_list.min(MOST_HEADER_LIST))
         // WebSockets (RFC 9220 §3).
         .enable_extended_connect(thread.shared.has_upstreams)
         .send_grease(false);
@@ -178,6 +187,9 @@ impl H3Connection {
             let accepted = pin!(self.frames.accept()).poll(context);
             if let Some(key) = self.shared.accepted.meter.excess() {
                 return Poll::Ready(ConnectionEnd::Excess(key));
+            }
+            if let Some(code) = self.shared.accepted.violation() {
+                return Poll::Ready(ConnectionEnd::Violation(code));
             }
             match accepted {
                 Poll::Ready(Ok(Some(request))) => {

@@ -1,30 +1,26 @@
 //! The content of a request as it arrives.
 
-use std::cell::Cell;
-use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use ::h3::server::RequestStream;
-use bytes::{Buf, Bytes};
+use ::h3::error::Code;
+use bytes::Bytes;
+use howdah_http::h3::has_pseudo_field;
 
-use super::transport::Incoming;
+use super::outgoing::Outgoing;
+use super::stream_frames::{StreamFrames, StreamPart};
 use crate::streams::{Gone, StreamContent};
 
 /// The client's side of a stream, from the end of the request's head on.
 pub(super) struct ReceivedStream {
-    stream: RequestStream<Incoming, Bytes>,
-    /// Bytes that are not decoded.
-    unseen: Rc<Cell<u64>>,
+    frames: StreamFrames,
+    outgoing: Outgoing,
     /// The content that came with the head, or how the content has ended.
     next: Option<Result<Option<Bytes>, Gone>>,
 }
 
 impl ReceivedStream {
-    pub(super) fn new(
-        stream: RequestStream<Incoming, Bytes>,
-        unseen: Rc<Cell<u64>>,
-    ) -> ReceivedStream {
-        ReceivedStream { stream, unseen, next: None }
+    pub(super) fn new(frames: StreamFrames, outgoing: Outgoing) -> ReceivedStream {
+        ReceivedStream { frames, outgoing, next: None }
     }
 
     /// Takes what has come with the head.
@@ -40,12 +36,20 @@ impl ReceivedStream {
     }
 
     fn poll_stream(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Gone>> {
-        let received = ready!(self.stream.poll_recv_data(context));
-        self.unseen.set(0);
-        Poll::Ready(match received {
-            Ok(data) => Ok(data.map(|mut data| data.copy_to_bytes(data.remaining()))),
-            Err(_) => Err(Gone),
-        })
+        loop {
+            match ready!(self.frames.poll_part(context)).map_err(|_| Gone)? {
+                Some(StreamPart::Content(content)) => return Poll::Ready(Ok(Some(content))),
+                Some(StreamPart::Trailers(section)) if has_pseudo_field(&section) => {
+                    // Malformed (RFC 9114 §4.1.2, §4.3).
+                    self.frames.stop(Code::H3_MESSAGE_ERROR);
+                    self.outgoing.reset(Code::H3_MESSAGE_ERROR);
+                    return Poll::Ready(Err(Gone));
+                }
+                // Trailers are read and forgotten.
+                Some(StreamPart::Trailers(_) | StreamPart::Head(_)) => {}
+                None => return Poll::Ready(Ok(None)),
+            }
+        }
     }
 }
 
@@ -61,6 +65,6 @@ impl StreamContent for ReceivedStream {
         Poll::Ready(data)
     }
 
-    /// QUIC's window opens when the crate reads.
+    /// QUIC's window opens when the stream is read.
     fn release(&mut self, _: usize) {}
 }

@@ -31,20 +31,22 @@ pub(super) type Unread = RequestResolver<QuicTransport, Bytes>;
 pub(super) async fn serve(
     shared: &H3Shared,
     request: Unread,
-    Newest { outgoing, unseen, is_websocket, is_early }: Newest,
+    Newest { outgoing, frames, is_early }: Newest,
 ) {
     let (parts, stream) = match read_head(shared, request).await {
         ReadHead::Read(read) => *read,
         ReadHead::Refused => {
+            drop(frames);
             // An error shows that the client is gone.
             let _ = poll_fn(|context| outgoing.poll_finished(context)).await;
             return confirm(shared, &outgoing).await;
         }
         ReadHead::None => return outgoing.reset(Code::H3_REQUEST_INCOMPLETE),
     };
-    unseen.set(0);
-    let (respond, content) = stream.split();
-    let mut content = ReceivedStream::new(content, unseen);
+    // The content does not pass the crate.
+    let (respond, _) = stream.split();
+    let is_websocket = frames.is_websocket();
+    let mut content = ReceivedStream::new(frames, outgoing.clone());
     let task = poll_fn(|context| {
         content.look(context);
         Poll::Ready(context.waker().clone())
@@ -56,7 +58,7 @@ pub(super) async fn serve(
         respond: RefCell::new(respond),
         outgoing,
         task,
-        is_websocket: is_websocket.get(),
+        is_websocket,
         is_early,
     };
     streams::serve(&stream, parts, content, ends).await;

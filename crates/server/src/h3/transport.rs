@@ -1,8 +1,7 @@
 //! QUIC's streams as the `h3` crate reads and writes them.
 //!
 //! The crate keeps a frame in memory until it is complete, whatever its length. Therefore a
-//! [`ClientMeter`] counts the bytes of a request that the crate has not given out.
-//! Where WebSockets are offered, a request's head passes [`FirstHead`] before the crate reads it.
+//! [`ClientMeter`] counts the bytes beside requests, and [`StreamFrames`] reads requests.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -14,13 +13,15 @@ use std::task::{Context, Poll, Waker, ready};
 use ::h3::error::Code;
 use ::h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming, StreamId, WriteBuf};
 use bytes::Bytes;
-use howdah_http::h3::FirstHead;
 use quinn::{ConnectionError, ReadError, VarInt};
 
 use super::client_meter::ClientMeter;
 use super::outgoing::Outgoing;
+use super::stream_frames::StreamFrames;
 use super::write_turns::WriteTurns;
 
+/// Bytes that a stream beside requests counts for, also where none come. Clients need three.
+const STREAM_COST: usize = 64;
 /// Bytes that are read at once.
 pub(super) const READ: usize = 64 * 1024;
 
@@ -37,9 +38,9 @@ type WaitingFor<T> = Pin<Box<dyn Future<Output = Result<T, ConnectionError>>>>;
 
 /// The facts that the transport tells beside the crate.
 pub(super) struct TransportFacts {
-    /// Whether clients may ask for WebSockets.
-    offers_websockets: bool,
     pub(super) meter: ClientMeter,
+    /// The client has violated the protocol in a request.
+    violation: Cell<Option<Code>>,
     /// The order in which the streams of requests write.
     turns: Rc<WriteTurns>,
     /// The connection's task.
@@ -56,19 +57,17 @@ pub(super) struct TransportFacts {
 pub(super) struct Newest {
     /// Our side of the stream.
     pub(super) outgoing: Outgoing,
-    /// The bytes that are not decoded.
-    pub(super) unseen: Rc<Cell<u64>>,
-    /// The head asks for a WebSocket. It is known when the crate has read the head.
-    pub(super) is_websocket: Rc<Cell<bool>>,
+    /// The client's side.
+    pub(super) frames: StreamFrames,
     /// The stream came in early data.
     pub(super) is_early: bool,
 }
 
 impl TransportFacts {
-    pub(super) fn new(meter: ClientMeter, task: Waker, offers_websockets: bool) -> TransportFacts {
+    pub(super) fn new(meter: ClientMeter, task: Waker) -> TransportFacts {
         TransportFacts {
-            offers_websockets,
             meter,
+            violation: Cell::new(None),
             turns: Rc::default(),
             task,
             newest: RefCell::new(None),
@@ -80,6 +79,22 @@ impl TransportFacts {
     /// Takes what belongs to the request that was accepted last.
     pub(super) fn take_newest(&self) -> Option<Newest> {
         self.newest.borrow_mut().take()
+    }
+
+    /// Notes that the connection has to end with this code.
+    pub(super) fn note_violation(&self, code: Code) {
+        self.violation.set(Some(code));
+    }
+
+    /// The code with which the connection has to end, because of a mistake in a request.
+    pub(super) fn violation(&self) -> Option<Code> {
+        self.violation.get()
+    }
+
+    /// Lets the connection's task end the connection, and a stream wait for that.
+    pub(super) fn wait_for_the_end<T>(&self) -> Poll<T> {
+        self.task.wake_by_ref();
+        Poll::Pending
     }
 
     /// Refuses all requests after those that were accepted.
@@ -125,12 +140,9 @@ impl quic::Connection<Bytes> for QuicTransport {
             Box::pin(async move { connection.accept_uni().await })
         };
         let stream = ready!(poll_in_place(&mut self.accepting_control, make, context))?;
-        Poll::Ready(Ok(Incoming {
-            stream,
-            shared: Rc::clone(&self.shared),
-            unseen: None,
-            first_head: None,
-        }))
+        let shared = Rc::clone(&self.shared);
+        shared.meter.count_control(STREAM_COST);
+        Poll::Ready(Ok(Incoming::Beside { stream, shared }))
     }
 
     fn poll_accept_bidi(
@@ -151,21 +163,15 @@ impl quic::Connection<Bytes> for QuicTransport {
                 let _ = stream.stop(code(Code::H3_REQUEST_REJECTED.value()));
                 continue;
             }
-            let unseen = Rc::new(Cell::new(0));
-            let is_websocket = Rc::default();
             self.shared.last.set(Some(index));
+            let is_early = stream.is_0rtt();
+            let frames = StreamFrames::new(stream, &self.shared);
             *self.shared.newest.borrow_mut() = Some(Newest {
                 outgoing: outgoing.clone(),
-                unseen: Rc::clone(&unseen),
-                is_websocket: Rc::clone(&is_websocket),
-                is_early: stream.is_0rtt(),
+                frames: frames.clone(),
+                is_early,
             });
-            let incoming = Incoming {
-                stream,
-                shared: Rc::clone(&self.shared),
-                unseen: Some(unseen),
-                first_head: self.shared.offers_websockets.then(|| (Box::default(), is_websocket)),
-            };
+            let incoming = Incoming::Request(frames);
             return Poll::Ready(Ok(QuicStream { outgoing, incoming }));
         }
     }
@@ -311,37 +317,14 @@ impl quic::RecvStream for QuicStream {
 }
 
 /// The client's side of a stream.
-pub(super) struct Incoming {
-    stream: quinn::RecvStream,
-    shared: Rc<TransportFacts>,
-    /// Bytes of a request that the crate has not given out; `None` for a stream beside requests.
-    unseen: Option<Rc<Cell<u64>>>,
-    /// The begin of a request that may be one for a WebSocket, and the place where that is told.
-    first_head: Option<(Box<FirstHead>, Rc<Cell<bool>>)>,
-}
-
-impl Incoming {
-    /// Reads once, and counts the bytes.
-    fn poll_chunk(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
-        let chunk = ready!(pin!(self.stream.read_chunk(READ, true)).poll(context));
-        let Some(chunk) = chunk.map_err(read_error)? else {
-            return Poll::Ready(Ok(None));
-        };
-        let (meter, length) = (&self.shared.meter, chunk.bytes.len());
-        match &self.unseen {
-            Some(unseen) => meter.count_undecoded(unseen, length),
-            None => meter.count_control(length),
-        }
-        if meter.excess().is_none() {
-            return Poll::Ready(Ok(Some(chunk.bytes)));
-        }
-        // The connection's task ends the connection.
-        self.shared.task.wake_by_ref();
-        Poll::Pending
-    }
+pub(super) enum Incoming {
+    /// The crate gets the head alone.
+    Request(StreamFrames),
+    /// A stream beside requests.
+    Beside {
+        stream: quinn::RecvStream,
+        shared: Rc<TransportFacts>,
+    },
 }
 
 impl quic::RecvStream for Incoming {
@@ -351,39 +334,36 @@ impl quic::RecvStream for Incoming {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
-        loop {
-            let bytes = ready!(self.poll_chunk(context))?;
-            let Some((first, is_websocket)) = &mut self.first_head else {
-                return Poll::Ready(Ok(bytes));
-            };
-            let released = match &bytes {
-                Some(bytes) => first.take(bytes),
-                // The stream has ended in its head, about which the crate complains.
-                None => Some(first.release()),
-            };
-            if let Some(released) = released {
-                is_websocket.set(released.is_websocket);
-                self.first_head = None;
-                let has_bytes = !released.bytes.is_empty();
-                return Poll::Ready(Ok(has_bytes.then(|| Bytes::from(released.bytes))));
-            }
+        let (stream, shared) = match self {
+            Incoming::Request(frames) => return frames.poll_head(context),
+            Incoming::Beside { stream, shared } => (stream, shared),
+        };
+        let chunk = ready!(pin!(stream.read_chunk(READ, true)).poll(context));
+        let Some(chunk) = chunk.map_err(read_error)? else {
+            return Poll::Ready(Ok(None));
+        };
+        shared.meter.count_control(chunk.bytes.len());
+        match shared.meter.excess() {
+            None => Poll::Ready(Ok(Some(chunk.bytes))),
+            Some(_) => shared.wait_for_the_end(),
         }
     }
 
     fn stop_sending(&mut self, with: u64) {
-        // It fails for a stream that has ended.
-        let _ = self.stream.stop(code(with));
+        match self {
+            Incoming::Request(frames) => frames.stop(Code::from(with)),
+            Incoming::Beside { stream, .. } => {
+                // It fails for a stream that has ended.
+                let _ = stream.stop(code(with));
+            }
+        }
     }
 
     fn recv_id(&self) -> StreamId {
-        number(self.stream.id())
-    }
-}
-
-/// The client need not send what nobody reads any more (RFC 9114 §4.1).
-impl Drop for Incoming {
-    fn drop(&mut self) {
-        let _ = self.stream.stop(code(Code::H3_NO_ERROR.value()));
+        match self {
+            Incoming::Request(frames) => frames.id(),
+            Incoming::Beside { stream, .. } => number(stream.id()),
+        }
     }
 }
 
@@ -393,7 +373,7 @@ pub(super) fn number(id: quinn::StreamId) -> StreamId {
     StreamId::try_from(id).expect("both crates allow the same numbers")
 }
 
-fn code(code: u64) -> VarInt {
+pub(super) fn code(code: u64) -> VarInt {
     VarInt::from_u64(code).unwrap_or(VarInt::MAX)
 }
 
@@ -408,7 +388,7 @@ pub(super) fn connection_error(error: ConnectionError) -> ConnectionErrorIncomin
     }
 }
 
-fn read_error(error: ReadError) -> StreamErrorIncoming {
+pub(super) fn read_error(error: ReadError) -> StreamErrorIncoming {
     match error {
         ReadError::Reset(code) => {
             StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() }

@@ -6,6 +6,7 @@ pub mod client;
 mod client_certificates;
 mod early_data;
 mod foreign;
+mod frames;
 mod life;
 mod limits;
 mod priorities;

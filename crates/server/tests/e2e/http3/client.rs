@@ -30,7 +30,7 @@ pub struct Http3 {
     pub connection: quinn::Connection,
     sender: SendRequest<OpenStreams, Bytes>,
     driver: tokio::task::JoinHandle<ConnectionError>,
-    settings: ClientConfig,
+    pub settings: ClientConfig,
     server: SocketAddr,
     name: String,
 }

@@ -131,6 +131,21 @@ fn a_flood_beside_requests() {
 }
 
 #[test]
+fn streams_beside_requests_that_say_nothing() {
+    let served = served("control_bytes = 4096");
+    let raw = Raw::connect(&served);
+    let connection = raw.client.connection.clone();
+    let end = raw.client.run(async move {
+        while let Ok(mut stream) = connection.open_uni().await {
+            let _ = stream.finish();
+        }
+        code(connection.closed().await)
+    });
+    assert_eq!(end, excessive());
+    is_named(&served, "control_bytes");
+}
+
+#[test]
 fn requests_that_are_cancelled_at_once() {
     let served = served("resets = 100");
     let other = served.connect();
