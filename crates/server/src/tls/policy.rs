@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use howdah_config::{CipherPolicy, Config, SiteSettings, TlsVersion};
+use howdah_config::{CipherPolicy, ClientVerify, Config, SiteSettings, TlsVersion};
 use howdah_http::CertificateVariables;
 use howdah_site::Site;
 use rustls::crypto::{CryptoProvider, GetRandomFailed, aws_lc_rs};
@@ -65,10 +65,11 @@ struct SiteSessions {
 pub(super) enum QuicSite {
     /// None besides those that all sites make.
     Usual,
-    /// Certificates of clients from these authorities, which are in PEM.
+    /// Certificates of clients.
     Certificates {
         verifier: Arc<dyn ClientCertVerifier>,
-        authorities: Arc<[u8]>,
+        /// The demands as tickets name them.
+        demands: Arc<[u8]>,
     },
     /// Early data, for which the sessions are kept.
     EarlyData(Arc<dyn StoresServerSessions>),
@@ -216,14 +217,15 @@ impl SiteSessions {
         let check = |text| clients(text, site.tls.client_verify).map(|check| check.verifier);
         let verifier = authorities.map(check).transpose()?;
         let mut tcp = settings(site, resolver, verifier.clone())?;
+        let demands = authorities.map(|text| demands(site.tls.client_verify, text));
         tcp.ticketer = Arc::new(SiteTickets {
             tickets: Arc::clone(tickets),
-            demands: authorities.map(<[u8]>::to_vec).unwrap_or_default(),
+            demands: demands.clone().unwrap_or_default(),
         });
-        let quic = match (verifier, authorities) {
-            (Some(verifier), Some(authorities)) => {
-                let authorities = authorities.into();
-                QuicSite::Certificates { verifier, authorities }
+        let quic = match (verifier, demands) {
+            (Some(verifier), Some(demands)) => {
+                let demands = demands.into();
+                QuicSite::Certificates { verifier, demands }
             }
             _ if site.tls.early_data => {
                 // A session is taken out with its first use: early data is answered once
@@ -238,6 +240,16 @@ impl SiteSessions {
         tcp.alpn_protocols.retain(|protocol| speaks(protocol));
         Ok(Some(SiteSessions { tcp: Arc::new(tcp), quic }))
     }
+}
+
+/// Returns the demands of a site on its clients, to which its tickets are bound: a session that
+/// began without a certificate must not go on where one is required.
+fn demands(verify: ClientVerify, authorities: &[u8]) -> Vec<u8> {
+    let verify = match verify {
+        ClientVerify::Require => b"require\n",
+        ClientVerify::Optional => &b"optional\n"[..],
+    };
+    [verify, authorities].concat()
 }
 
 fn settings(

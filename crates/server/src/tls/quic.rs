@@ -124,8 +124,8 @@ impl SessionSettings {
             .with_protocol_versions(&[&version::TLS13])
             .map_err(|error| error.to_string())?;
         let (builder, demands) = match site {
-            QuicSite::Certificates { verifier, authorities } => {
-                (builder.with_client_cert_verifier(Arc::clone(verifier)), authorities.to_vec())
+            QuicSite::Certificates { verifier, demands } => {
+                (builder.with_client_cert_verifier(Arc::clone(verifier)), demands.to_vec())
             }
             _ => (builder.with_no_client_auth(), Vec::new()),
         };

@@ -7,11 +7,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 
 use howdah_sys::signal::{SIGHUP, SIGUSR2};
-use quinn::Endpoint;
+use quinn::{Endpoint, TransportConfig};
 use serde_json::Value;
 
 use super::client::{self, Authority, TlsClient, Trust};
-use crate::http3::client::{handshake, settings_with};
+use crate::http3::client::{Http3, handshake, settings_with};
 use crate::site::Site;
 use crate::support::{Folder, PATIENCE, Setup, wait_until};
 
@@ -227,4 +227,49 @@ fn a_closed_site_is_closed_over_quic_and_opens_there_too() {
     members.folder.file("ca.pem", members.authority.pem());
     wait_until("the site is open", || refusal(&member).is_none());
     assert!(refusal(&nobody).is_some());
+}
+
+/// A reload changes what a site demands. Sessions that began before do not continue.
+#[test]
+fn a_session_without_a_certificate_does_not_go_on_where_one_is_required() {
+    let authority = Authority::new();
+    let members = Members::with(Some(&authority.pem()), ", client_verify = \"optional\"", true);
+    let address = members.encrypted();
+    let mut nobody = members.authority.client(Trust::Tls13);
+    let mut old = members.authority.client(Trust::Tls12);
+    for client in [&mut nobody, &mut old] {
+        let mut wire = client.connect(address, "a.example");
+        assert_eq!(wire.ask("GET", "/a.txt", &[("Host", "a.example")], b"").text(), "x");
+    }
+    let settings = settings_with(members.authority.client(Trust::Tls13).settings());
+    let mut http3 =
+        Http3::with_settings(address, "a.example", settings, TransportConfig::default());
+    assert_eq!(http3.get("/a.txt").text(), "x");
+    http3.reconnect();
+    assert_eq!(http3.get("/a.txt").text(), "x");
+    let file = members.site.path().join("howdah.toml");
+    let config = fs::read_to_string(&file).unwrap();
+    fs::write(&file, config.replace("\"optional\"", "\"require\"")).unwrap();
+    members.site.server.signal(SIGHUP);
+    members.wait_for_generation(2);
+    for client in [&nobody, &old] {
+        let refusal = client.refused(address, "a.example");
+        assert!(
+            refusal.contains("CertificateRequired") || refusal.contains("Handshake"),
+            "{refusal}"
+        );
+    }
+    let answered = http3.run(async {
+        let Ok(connection) =
+            handshake(&http3.endpoint, &http3.settings, address, "a.example").await
+        else {
+            return false;
+        };
+        // The refusal follows the client's last word.
+        tokio::select! {
+            _ = connection.closed() => false,
+            stream = connection.accept_uni() => stream.is_ok(),
+        }
+    });
+    assert!(!answered);
 }
