@@ -25,7 +25,7 @@ use crate::tls::{self, LocalAuthority, PairText, TICKET_LIFETIME};
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The files of all sites' certificates and authorities of clients, as they were at the last look.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct CertificateFiles {
     sites: Vec<SiteFiles>,
     /// The time of the next look; `None` if there are no files.
@@ -33,7 +33,7 @@ pub(super) struct CertificateFiles {
 }
 
 /// The files of one site.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct SiteFiles {
     /// Index in the configuration.
     site: usize,
@@ -48,9 +48,8 @@ struct SiteFiles {
 type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
 
 impl CertificateFiles {
-    /// The files that `config` names, as they are now. Those of closed sites are read at the next
-    /// look, since they may have changed after they were read. `closed` is by site.
-    pub(super) fn of(config: &Config, closed: &[Option<String>]) -> CertificateFiles {
+    /// The files that `config` names, as they are now. They are to be read after this.
+    pub(super) fn of(config: &Config) -> CertificateFiles {
         let has_files =
             |site: &SiteSettings| !site.tls.cert.is_empty() || site.tls.client_ca.is_some();
         let with_files = config.sites.iter().enumerate().filter(|(_, site)| has_files(site));
@@ -63,12 +62,20 @@ impl CertificateFiles {
                     site: number,
                     stamps: paths.iter().map(|path| stamp(path)).collect(),
                     paths,
-                    is_changing: closed.get(number).is_some_and(Option::is_some),
+                    is_changing: false,
                 }
             })
             .collect();
         let due = (!sites.is_empty()).then(|| Instant::now() + LOOK);
         CertificateFiles { sites, due }
+    }
+
+    /// Has the files of all sites that `is_due` names read at the next look, whether they change or
+    /// not.
+    pub(super) fn read_again(&mut self, is_due: impl Fn(usize) -> bool) {
+        for files in &mut self.sites {
+            files.is_changing |= is_due(files.site);
+        }
     }
 
     /// The time of the next look.
@@ -354,7 +361,7 @@ mod tests {
             root = \"/srv\"\n\
             tls = { cert = \"a.pem\", key = \"a.key\" }\n";
         let config = Config::parse(text, at("howdah.toml").to_str().unwrap()).unwrap();
-        let mut files = CertificateFiles::of(&config, &[None]);
+        let mut files = CertificateFiles::of(&config);
         let mut look = || {
             let due = files.due().unwrap();
             assert_eq!(files.look(due - Duration::from_millis(1)), none, "too early");
@@ -371,8 +378,9 @@ mod tests {
         assert_eq!(look(), none);
         assert_eq!(look(), [0]);
         let nothing = Config::parse("[[site]]\nroot = \"/srv\"\n", "howdah.toml").unwrap();
-        assert_eq!(CertificateFiles::of(&nothing, &[None]).due(), None);
-        let mut of_closed = CertificateFiles::of(&config, &[Some("unreadable".to_owned())]);
+        assert_eq!(CertificateFiles::of(&nothing).due(), None);
+        let mut of_closed = CertificateFiles::of(&config);
+        of_closed.read_again(|site| site == 0);
         let due = of_closed.due().unwrap();
         assert_eq!(of_closed.look(due), [0], "they may have changed after they were read");
         assert_eq!(of_closed.look(due + LOOK), none, "once");

@@ -56,6 +56,8 @@ pub(super) struct GenerationChange {
     /// Number of the generation that is starting.
     generation: u64,
     generation_plan: GenerationPlan,
+    /// The files of certificates, as they were before they were read.
+    certificate_files: CertificateFiles,
     /// The document roots, as they were before the generation started.
     releases: Releases,
     sockets: Sockets,
@@ -115,30 +117,7 @@ impl Supervisor {
         cause: ChangeCause,
         spares: HashMap<String, SpareZygote>,
     ) -> Result<(), CommandError> {
-        let former = self.roll_back_to.take_if(|_| cause == ChangeCause::RollBack);
-        let mut generation_plan = match (&self.current, former) {
-            // The configuration file is not read again, because no reload was requested.
-            (Some(current), _) if cause.keeps_plan() => current.clone(),
-            (_, Some(former)) => former,
-            (Some(current), None) if cause == ChangeCause::NewRelease => {
-                let config = Config::clone(&current.config);
-                let former = current.files();
-                let unusable_files = UnusableFiles::KeepFormer(&former);
-                let found = GenerationPlan::find(config, &self.environment, unusable_files);
-                found.map_err(|errors| CommandError::Config(errors.join("\n")))?
-            }
-            _ => {
-                let config = self.plan.load().map_err(CommandError::Config)?;
-                let former = self.files_in_use();
-                let unusable_files = match cause {
-                    ChangeCause::Start | ChangeCause::FrontDied => UnusableFiles::CloseSite,
-                    // The former program has handed over the certificates that it had.
-                    _ => UnusableFiles::KeepFormer(&former),
-                };
-                let found = GenerationPlan::find(config, &self.environment, unusable_files);
-                found.map_err(|errors| CommandError::Config(errors.join("\n")))?
-            }
-        };
+        let (mut generation_plan, certificate_files) = self.find_plan(cause)?;
         let releases = Releases::of(&generation_plan.config);
         if !cause.keeps_plan() && cause != ChangeCause::RollBack {
             self.certify(&mut generation_plan).map_err(CommandError::Failed)?;
@@ -197,6 +176,7 @@ impl Supervisor {
             cause,
             generation: number,
             generation_plan,
+            certificate_files,
             releases,
             sockets,
             control,
@@ -205,6 +185,44 @@ impl Supervisor {
         };
         self.change = Some(change);
         Ok(())
+    }
+
+    /// Returns the plan of the next generation, and the files of its certificates as they were
+    /// before they were read: those that change while the generation starts are read again.
+    fn find_plan(
+        &mut self,
+        cause: ChangeCause,
+    ) -> Result<(GenerationPlan, CertificateFiles), CommandError> {
+        let former = self.roll_back_to.take_if(|_| cause == ChangeCause::RollBack);
+        let (config, former_files) = match (&self.current, former) {
+            // The configuration file is not read again, because no reload was requested.
+            (Some(current), _) if cause.keeps_plan() => {
+                return Ok((current.clone(), self.certificate_files.clone()));
+            }
+            (_, Some(former)) => {
+                // Its certificates are those of an earlier time.
+                let mut files = CertificateFiles::of(&former.config);
+                files.read_again(|_| true);
+                return Ok((former, files));
+            }
+            (Some(current), None) if cause == ChangeCause::NewRelease => {
+                (Config::clone(&current.config), current.files())
+            }
+            _ => {
+                let config = self.plan.load().map_err(CommandError::Config)?;
+                (config, self.files_in_use())
+            }
+        };
+        let mut files = CertificateFiles::of(&config);
+        let unusable_files = match cause {
+            ChangeCause::Start | ChangeCause::FrontDied => UnusableFiles::CloseSite,
+            // The former program has handed over the certificates that it had.
+            _ => UnusableFiles::KeepFormer(&former_files),
+        };
+        let found = GenerationPlan::find(config, &self.environment, unusable_files);
+        let found = found.map_err(|errors| CommandError::Config(errors.join("\n")))?;
+        files.read_again(|site| found.closed.get(site).is_some_and(Option::is_some));
+        Ok((found, files))
     }
 
     /// Returns the number of the next generation. A number is left out where a former generation of
@@ -265,6 +283,7 @@ impl Supervisor {
             cause,
             generation,
             generation_plan,
+            certificate_files,
             releases,
             sockets,
             control,
@@ -301,10 +320,7 @@ impl Supervisor {
         (self.log, self.access) = (log, access);
         self.restart = None;
         self.write_pid_file(generation_plan.config.pid_file.as_deref());
-        if !cause.keeps_plan() {
-            self.certificate_files =
-                CertificateFiles::of(&generation_plan.config, &generation_plan.closed);
-        }
+        self.certificate_files = certificate_files;
         self.releases = releases.follow(&self.releases);
         let pools = &generation_plan.pools;
         self.environment.pool_memory.retain(|name| {

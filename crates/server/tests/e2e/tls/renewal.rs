@@ -7,7 +7,7 @@ use howdah_sys::signal::{SIGHUP, SIGUSR2};
 use super::LISTEN;
 use super::client::{self, Authority, Certified, TlsClient, Trust};
 use crate::site::Site;
-use crate::support::{Folder, wait_until};
+use crate::support::{Folder, has_php, wait_until};
 
 fn site(folder: &Folder) -> Site {
     Site::configured(
@@ -55,6 +55,42 @@ fn a_new_certificate_is_used_without_a_reload() {
     assert_eq!(kept.get("/a.txt").text(), "x", "the connection goes on");
     site.server.wait_for_log("site shop: its new certificate is in use");
     assert_eq!(site.server.front(), front, "the same process");
+}
+
+/// PHP of the next generation does not start before a file is there.
+#[test]
+fn a_certificate_that_is_renewed_during_a_reload_is_used_after_it() {
+    if !has_php() {
+        return;
+    }
+    let authority = Authority::new();
+    let (first, second) = (authority.certify(&["a.example"]), authority.certify(&["a.example"]));
+    let folder = client::files(&[("a", &first)]);
+    let at = folder.path().display();
+    let wait =
+        format!("<?php while (!file_exists('{at}/start')) {{ usleep(1000); clearstatcache(); }}");
+    folder.file("wait.php", wait);
+    folder.file("start", "");
+    let site = Site::configured(
+        &[("a.txt", "x")],
+        &format!(
+            "{LISTEN}[[site]]\nname = \"shop\"\nhosts = [\"a.example\"]\nroot = \"public\"\n\
+             tls = {{ cert = \"{at}/a.pem\", key = \"{at}/a.key\" }}\n[site.php]\nworkers = 1\n\
+             state_dir = \"state\"\nadmin_ini = {{ \"opcache.preload\" = \"{at}/wait.php\", \
+             \"opcache.preload_user\" = \"www-data\" }}\n",
+        ),
+    );
+    let address = site.server.addresses()[1];
+    std::fs::remove_file(folder.path().join("start")).unwrap();
+    site.server.signal(SIGHUP);
+    site.server.wait_for_log("reloading ");
+    write(&folder, &second);
+    wait_until("the new certificate is shown", || shown(&authority, address) == second.der());
+    folder.file("start", "");
+    site.server.wait_for_log("reloaded; ");
+    // The former front has gone.
+    site.server.front();
+    wait_until("it is shown again", || shown(&authority, address) == second.der());
 }
 
 #[test]
