@@ -144,7 +144,8 @@ async fn begin(authority: &Authority, wanted: &WantedCertificate<'_>) -> Result<
 /// may know nothing.
 fn is_about_former(error: &AcmeError, kind: &str) -> bool {
     match error {
-        AcmeError::Api(_) => !matches!(kind, "rateLimited" | "serverInternal" | "badNonce"),
+        // Some authorities answer serverInternal to a certificate that they do not know any more.
+        AcmeError::Api(_) => !matches!(kind, "rateLimited" | "badNonce"),
         AcmeError::Unsupported(_) => true,
         other => other.to_string().starts_with("replaces field mismatch"),
     }
@@ -293,5 +294,30 @@ impl Drop for DnsRecord {
         let value = std::mem::take(&mut self.value);
         // A record that stays does no harm: its value is of use for this order alone.
         tokio::task::spawn_blocking(move || dns_hook::remove(&hook, &name, &value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_that_names_the_former_certificate_is_repeated_without_it() {
+        for (kind, is_repeated) in [
+            ("serverInternal", true),
+            ("malformed", true),
+            ("alreadyReplaced", true),
+            ("", true),
+            ("rateLimited", false),
+            ("badNonce", false),
+        ] {
+            let error = AcmeError::Api(Problem {
+                r#type: Some(format!("urn:ietf:params:acme:error:{kind}")),
+                detail: None,
+                status: Some(500),
+                subproblems: Vec::new(),
+            });
+            assert_eq!(is_about_former(&error, kind), is_repeated, "{kind}");
+        }
     }
 }
