@@ -56,6 +56,10 @@ pub(crate) trait TunnelEnd {
 
     /// Ends the server's side. All bytes were taken before.
     fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ConnectionError>>;
+
+    /// Returns whether the client is certainly gone, without a read. Wakes `context` when that
+    /// changes.
+    fn poll_broken(&mut self, context: &mut Context<'_>) -> bool;
 }
 
 /// The upstream's end of a tunnel.
@@ -198,8 +202,13 @@ impl<E: TunnelEnd> Carrier<'_, E> {
         let mut upstream = UpstreamSide(&mut self.upstream);
         let up = self.up.poll(&mut client, &mut upstream, context)?;
         let down = self.down.poll(&mut upstream, &mut client, context)?;
+        // Nobody reads from the client then: an upstream that does nothing would keep it for long.
+        let is_unread = self.up.has_ended || !self.up.pending.is_empty();
         match (up, down) {
             (Poll::Ready(()), Poll::Ready(())) => Poll::Ready(Ok(())),
+            (_, Poll::Pending) if is_unread && self.client.poll_broken(context) => {
+                Poll::Ready(Err(BrokenSide::Client(ConnectionError::Broken)))
+            }
             _ => Poll::Pending,
         }
     }

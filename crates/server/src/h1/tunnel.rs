@@ -127,6 +127,10 @@ impl<T: Transport> TunnelEnd for ClientSocketEnd<'_, T> {
         ready!(self.poll_flush(context))?;
         self.wire.transport.poll_shutdown(context).map_err(broken)
     }
+
+    fn poll_broken(&mut self, context: &mut Context<'_>) -> bool {
+        self.wire.poll_broken(context)
+    }
 }
 
 fn broken(_: io::Error) -> ConnectionError {

@@ -238,7 +238,8 @@ impl<T: Transport> Timed<T> {
     /// Whether the connection is broken. A client that closed only its own side still reads.
     pub(crate) fn poll_broken(&self, context: &mut Context<'_>) -> bool {
         match self.transport.poll_peek(context) {
-            Poll::Ready(Ok(0)) | Poll::Pending => false,
+            Poll::Pending => false,
+            // Neither bytes nor the end of its side hide a client that is gone.
             Poll::Ready(Ok(_)) => {
                 self.look_behind(|ready| ready.is_error() || ready.is_write_closed())
             }
@@ -246,8 +247,8 @@ impl<T: Transport> Timed<T> {
         }
     }
 
-    /// Whether `is_over` holds for a client that has sent bytes which nobody reads yet. While there
-    /// are such bytes, no change wakes the task: the next sweep does.
+    /// Whether `is_over` holds for a client that has sent bytes which nobody reads yet, or has ended
+    /// its side. From then on no change wakes the task: the next sweep does.
     #[cold]
     fn look_behind(&self, is_over: impl Fn(Ready) -> bool) -> bool {
         self.watch.look_again();

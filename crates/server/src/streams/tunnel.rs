@@ -96,6 +96,10 @@ impl<K: StreamSink, C: StreamContent> TunnelEnd for ClientStreamEnd<K, C> {
     fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
         self.sink.poll_finish(context).map_err(broken)
     }
+
+    fn poll_broken(&mut self, context: &mut Context<'_>) -> bool {
+        self.sink.poll_broken(context)
+    }
 }
 
 fn broken(error: SendError) -> ConnectionError {

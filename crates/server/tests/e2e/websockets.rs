@@ -165,6 +165,39 @@ fn each_side_may_end_before_the_other() {
     assert_eq!(received.recv_timeout(crate::support::PATIENCE).unwrap(), b"second");
 }
 
+/// The upstream neither reads nor ends anything. A client that closes with bytes unread resets the
+/// connection.
+#[test]
+fn a_client_that_goes_ends_the_tunnel_though_the_upstream_does_nothing() {
+    let upstream = Upstream::raw(|mut stream| {
+        stream.write_all(b"unread").unwrap();
+        thread::sleep(crate::support::PATIENCE);
+    });
+    let site = upstream.site("");
+    for fills_the_upstream in [false, true] {
+        let mut stream = connect_raw(&site);
+        stream.peek(&mut [0]).unwrap();
+        wait_until("the tunnel is open", || tunnels(&site)[0] == 1);
+        if fills_the_upstream {
+            stream.set_nonblocking(true).unwrap();
+            let mut is_full = 0;
+            while is_full < 10 {
+                match stream.write(&[0; 65_536]) {
+                    Ok(count) => is_full = if count > 0 { 0 } else { is_full + 1 },
+                    Err(_) => {
+                        is_full += 1;
+                        thread::sleep(Duration::from_millis(10));
+                    }
+                }
+            }
+        } else {
+            half_close(&stream);
+        }
+        drop(stream);
+        wait_until("the tunnel has ended", || tunnels(&site)[0] == 0);
+    }
+}
+
 /// A side that takes nothing stops the other one, and nobody else; afterwards nothing is missing.
 #[test]
 fn a_slow_side_holds_up_the_other_and_nobody_else() {

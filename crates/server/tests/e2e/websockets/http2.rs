@@ -200,3 +200,19 @@ fn a_stream_that_no_upstream_accepts_gets_a_status() {
     assert_eq!(client.get("/file.txt").text(), "a file");
     assert!(!client.takes_websockets(), "no site has upstreams");
 }
+
+#[test]
+fn a_stream_that_is_reset_behind_its_end_ends_the_tunnel() {
+    let upstream = Upstream::accepting(|_stream| std::thread::sleep(PATIENCE));
+    let site = upstream.site("");
+    let client = Http2::connect(&site);
+    let mut stream = Stream::open(&client, "/ws/a");
+    stream.end();
+    assert_eq!(client.get("/file.txt").text(), "a file");
+    stream.sender.send_reset(h2::Reason::CANCEL);
+    drop(stream);
+    wait_until("the tunnel is in the log", || {
+        client.get("/file.txt");
+        site.access_log().contains("\"GET /ws/a HTTP/2.0\" 200 ")
+    });
+}
