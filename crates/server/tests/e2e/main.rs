@@ -20,6 +20,7 @@ mod clients;
 mod codings;
 mod cold;
 mod configured;
+mod demo;
 mod disk;
 mod error_log;
 mod escapes;

@@ -30,6 +30,23 @@ fn visit(site: &Site, name: &str) {
     assert!(error.contains("UnrecognisedName"), "{error}");
 }
 
+/// Visits names over https until the status says all of `what`. Returns the status. A visit before
+/// the process that orders has started orders nothing.
+fn visit_until(site: &Site, names: &[&str], what: &[&str]) -> String {
+    let client = TlsClient::trusting(own_certificate().0.as_bytes(), Trust::Tls13);
+    let mut told = String::new();
+    wait_until(&format!("the status says {what:?}"), || {
+        // A name that has its certificate by now has one that this client does not trust.
+        for name in names {
+            client.is_accepted(site.tls(), name);
+        }
+        told = site.ask("status");
+        what.iter().all(|words| told.contains(words))
+    });
+    site.wait_for_status(what);
+    told
+}
+
 /// The page of a name over https.
 fn page(site: &Site, name: &str) -> String {
     let mut wire = site.client(name).connect(site.tls(), name);
@@ -61,7 +78,7 @@ fn the_first_visit_of_a_name_orders_its_certificate_if_its_folder_exists() {
     }
     assert_eq!(plain_page(&server, shop), "the page of shop.example.org", "over http meanwhile");
     visit(&site, shop);
-    site.wait_for_status(&["  shop.example.org: ends at 20", ", on demand"]);
+    visit_until(&site, &[shop], &["  shop.example.org: ends at 20", ", on demand"]);
     assert_eq!(page(&site, shop), "the page of shop.example.org");
     // One name's certificate is no certificate for another.
     assert_eq!(plain_page(&server, blog), "the page of blog.example.org", "no redirect");
@@ -111,8 +128,8 @@ fn a_url_of_the_operator_decides_about_names_without_a_folder() {
     let ask = format!("ask = \"http://{address}/may?key=1\"");
     let server = site.start(&["*.example.org"], &ask);
     visit(&site, "bad.example.org");
-    visit(&site, "good.example.org");
-    let told = site.wait_for_status(&["  good.example.org: ends at 20"]);
+    let names = ["bad.example.org", "good.example.org"];
+    let told = visit_until(&site, &names, &["  good.example.org: ends at 20"]);
     assert!(told.contains("or `ask` allows the name"), "{told}");
     assert_eq!(page(&site, "good.example.org"), "a page");
     let bad = "/may?key=1&domain=bad.example.org".to_owned();
@@ -130,9 +147,11 @@ fn a_url_that_does_not_answer_allows_no_name_and_is_told() {
     let site = Site::new();
     let _pebble = Pebble::start(site.ports, Habits::default());
     let server = site.start(&["*.example.org"], "ask = \"http://127.0.0.1:1/may\"");
-    visit(&site, "shop.example.org");
     let what = "shop.example.org gets no certificate on demand: `acme.ask` gives no answer";
-    server.wait_for_log(what);
+    wait_until(what, || {
+        visit(&site, "shop.example.org");
+        server.log().contains(what)
+    });
     assert!(site.certificate("shop.example.org").is_none());
     server.stop();
 }
@@ -146,11 +165,12 @@ fn orders_on_demand_stop_at_the_limit_of_an_hour() {
     let site = site_with(&names);
     let _pebble = Pebble::start(site.ports, Habits::default());
     let server = site.start(&["*.example.org"], "on_demand_per_hour = 2");
-    for name in names {
-        visit(&site, name);
-    }
     let waits = "c.example.org: none yet, as many orders on demand as `on_demand_per_hour` allows";
-    site.wait_for_status(&["a.example.org: ends at", "b.example.org: ends at", waits]);
+    // The third one waits behind the two others.
+    for (number, name) in names.into_iter().enumerate() {
+        let ordered = format!("{name}: ends at");
+        visit_until(&site, &[name], &[if number < 2 { &ordered } else { waits }]);
+    }
     assert!(site.certificate("c.example.org").is_none());
     assert_eq!(plain_page(&server, "c.example.org"), "the page of c.example.org");
     server.stop();
