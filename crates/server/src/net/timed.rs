@@ -247,8 +247,8 @@ impl<T: Transport> Timed<T> {
         }
     }
 
-    /// Whether `is_over` holds for a client that has sent bytes which nobody reads yet, or has ended
-    /// its side. From then on no change wakes the task: the next sweep does.
+    /// Whether `is_over` holds for a client that has sent bytes which nobody reads yet, or has
+    /// ended its side. From then on no change wakes the task: the next sweep does.
     #[cold]
     fn look_behind(&self, is_over: impl Fn(Ready) -> bool) -> bool {
         self.watch.look_again();
