@@ -325,7 +325,7 @@ fn checked_head(kind: HeadKind, bytes: &[u8]) -> Result<ResponseHead, ExchangeEr
     let mut head = ResponseHead::new(status);
     // Room for fields that directives add.
     head.fields = Fields::with_capacity(sent.field_count() + 8, bytes.len() + 256);
-    if !sent.reason.is_empty() {
+    if !sent.reason.is_empty() && head.status.code() == sent.status {
         head.reason = Some(sent.reason.into());
     }
     for (name, value) in sent.fields() {

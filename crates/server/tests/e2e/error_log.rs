@@ -186,6 +186,7 @@ fn a_site_whose_workers_die_all_the_time_fills_no_log() {
         return;
     }
     let site = two_sites("<?php posix_kill(getmypid(), 9);");
+    let began = Instant::now();
     let mut methods = (0..200).map(|number| {
         let letter = |shift: u32| char::from(b'A' + (number >> shift & 15) as u8);
         format!("X{}{}", letter(0), letter(4))
@@ -204,7 +205,7 @@ fn a_site_whose_workers_die_all_the_time_fills_no_log() {
     });
     blog_is_heard(&site);
     let lines = site.log_lines(" shop: ");
-    assert!(lines.len() < 700, "{} lines", lines.len());
+    assert!(lines.len() < 700 || windows(began) > 2, "{} lines", lines.len());
 }
 
 #[test]
