@@ -14,10 +14,13 @@ pub(crate) fn standby(server: &Server, folder: &Folder) -> Process {
             && status(&file).contains(&format!("{} stands by", standbys[0].number()))
     });
     let standby = server.supervisor().standbys()[0];
-    // PHP has started when the zygote waits for messages alone.
-    wait_until("PHP has started in it", || {
+    // It has told that PHP has started, and waits for messages a moment later. Only root sees that
+    // of such a process; others see a zero.
+    wait_until("it waits for messages", || {
         let wait = std::fs::read_to_string(format!("/proc/{}/wchan", standby.number()));
-        wait.is_ok_and(|wait| wait.contains("poll")) || standby.sleeps().is_none()
+        let is_hidden = |wait: &str| wait == "0" && !crate::support::is_root();
+        wait.is_ok_and(|wait| wait.contains("poll") || is_hidden(&wait))
+            || standby.sleeps().is_none()
     });
     standby
 }
