@@ -52,7 +52,9 @@ fn is_remote(device: Device, now: Instant) -> bool {
         known.clear();
     }
     // The kernel answers without asking any file system.
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    // A mount's folder may have a name of any bytes.
+    let mounts = String::from_utf8_lossy(&mounts);
     let is_remote = mounts.lines().any(|line| line_has(line, device));
     known.insert(device, (is_remote, now + BELIEVED));
     is_remote

@@ -19,11 +19,14 @@ const START: &str = "
     exec(\"sh -c '(setsid sh -c \\\"$sleep & exit\\\" >/dev/null 2>&1 &) &'\");
     $null = ['file', '/dev/null', 'r+'];
     proc_open([\"sleep\", $_GET['for']], [$null, $null, $null], $pipes);
+    $odd = sys_get_temp_dir() . \"/odd\\xff)\";
+    @symlink('/bin/sleep', $odd);
+    exec(\"bash -c \\\"exec -a sleep '$odd' {$_GET['for']}\\\" >/dev/null 2>&1 &\");
     echo 'started';
     posix_kill(getmypid(), (int) ($_GET['signal'] ?? 0));
 ";
 /// The processes that [`START`] leaves behind.
-const STARTED: usize = 5;
+const STARTED: usize = 6;
 
 /// The processes that sleep so long.
 fn sleepers(seconds: u64) -> Vec<Process> {

@@ -49,7 +49,9 @@ impl Process {
 
     /// A field of `/proc/PID/status`.
     pub fn status(&self, name: &str) -> Option<String> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.0)).ok()?;
+        let status = fs::read(format!("/proc/{}/status", self.0)).ok()?;
+        // A process can give itself a name of any bytes.
+        let status = String::from_utf8_lossy(&status);
         let mut lines = status.lines().filter_map(|line| line.split_once(':'));
         Some(lines.find(|(key, _)| *key == name)?.1.trim().to_owned())
     }

@@ -80,7 +80,7 @@ pub fn started(pid: Pid) -> Option<u64> {
 /// Returns the state of a thread, as the letter of proc_pid_stat(5), and the processor time that it
 /// has used. `None` if there is no such thread.
 pub fn thread_state(process: Pid, thread: u64) -> Option<(char, Duration)> {
-    let stat = fs::read_to_string(format!("/proc/{process}/task/{thread}/stat")).ok()?;
+    let stat = read(&format!("/proc/{process}/task/{thread}/stat"))?;
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
     let state = fields.next()?.chars().next()?;
@@ -92,7 +92,7 @@ pub fn thread_state(process: Pid, thread: u64) -> Option<(char, Duration)> {
 
 /// The effective user of a process. `None` if there is no such process.
 pub fn user(pid: Pid) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = read(&format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
@@ -158,8 +158,7 @@ impl Process {
     /// `None` if the process has ended.
     fn read(number: u32) -> Option<Process> {
         let pid = Pid::from_number(number)?;
-        let (parent, is_alive, started) =
-            parse(&fs::read_to_string(format!("/proc/{number}/stat")).ok()?)?;
+        let (parent, is_alive, started) = parse(&read(&format!("/proc/{number}/stat"))?)?;
         Some(Process { pid, parent, is_alive, started })
     }
 
@@ -210,6 +209,11 @@ fn handle(pid: Pid) -> io::Result<Option<OwnedFd>> {
     let fd = libc::c_int::try_from(fd).map_err(|_| io::ErrorKind::InvalidData)?;
     // SAFETY: fresh descriptor, owned by nobody else.
     Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+/// Reads a file of `/proc`. A process can give itself a name of any bytes.
+fn read(file: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(&fs::read(file).ok()?).into_owned())
 }
 
 /// Parent, whether it is no zombie, and start time. The name may contain spaces and parentheses.
