@@ -375,7 +375,7 @@ impl ResolvingState<'_> {
 }
 
 fn front_host<'b>(
-    site: &Site,
+    site: &'b Site,
     store: &'b RefCell<Store>,
     passwords: &'b Passwords,
     compared: &'b Compared,
@@ -385,7 +385,7 @@ fn front_host<'b>(
     FrontHost {
         store,
         passwords,
-        site: site.number(),
+        site,
         compared,
         since: Instant::now(),
         pool: None,

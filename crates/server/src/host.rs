@@ -18,7 +18,7 @@ use howdah_files::Store;
 use howdah_htaccess::Unrepeatable;
 use howdah_htaccess::host::{LookedUp, Owners, Probe, ServerLoad, Verified};
 use howdah_php::Pool;
-use howdah_site::{DocumentHost, DocumentPath, Host, Look, PathKind};
+use howdah_site::{DocumentHost, DocumentPath, Host, Look, PathKind, Site};
 use howdah_sys::zone;
 
 pub(crate) use self::passwords::{Compared, Passwords};
@@ -27,8 +27,7 @@ pub(crate) use self::passwords::{Compared, Passwords};
 pub(crate) struct FrontHost<'t, S = RefMut<'t, Store>> {
     pub(crate) store: S,
     pub(crate) passwords: &'t Passwords,
-    /// The number of the site.
-    pub(crate) site: usize,
+    pub(crate) site: &'t Site,
     /// The passwords that were compared for the request.
     pub(crate) compared: &'t Compared,
     /// The time at which the request arrived.
@@ -80,11 +79,16 @@ impl<S: DerefMut<Target = Store>> Host for FrontHost<'_, S> {
     }
 
     fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
-        std::env::var_os(std::ffi::OsStr::from_bytes(name)).map(OsStringExt::into_vec)
+        // The others may hold secrets that are none of a site's business.
+        let mut passed = self.site.config().php.iter().flat_map(|php| &php.pass_env);
+        let is_passed = name == b"PATH" || passed.any(|passed| passed.as_bytes() == name);
+        let value = is_passed.then(|| std::env::var_os(std::ffi::OsStr::from_bytes(name)));
+        value.flatten().map(OsStringExt::into_vec)
     }
 
     fn verify(&mut self, _: Unrepeatable, hash: &[u8], password: &[u8]) -> Verified {
-        self.passwords.known(self.site, self.compared, (hash, password), Instant::now())
+        self.passwords
+            .known(self.site.number(), self.compared, (hash, password), Instant::now())
     }
 
     fn host_name(&mut self, _: Unrepeatable, address: IpAddr) -> LookedUp<Vec<u8>> {

@@ -190,7 +190,8 @@ section! {
         /// them, except `PATH` and those of `pass_env`.
         env ("env"): Vec<(String, String)> as VariableTable = Vec::new(),
             "The server's own environment may hold secrets that are none of a script's business.";
-        /// Variables of the server's own environment that scripts see as well.
+        /// Variables of the server's own environment that scripts see as well. Rules in `.htaccess`
+        /// files see these and `PATH`, too, and no others: `PassEnv`, `%{ENV:NAME}`, `osenv()`.
         pass_env ("pass_env"): Vec<String> as List<VariableName> = Vec::new(),
             "What a container or a service manager tells the server is passed on by name only.";
         /// The folder below which the pool keeps its temporary files, uploads and sessions.

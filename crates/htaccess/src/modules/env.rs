@@ -150,7 +150,8 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_env",
         overrides: Overrides::FILE_INFO,
         arguments: Arguments::SOME,
-        summary: "Passes variables of the server's own environment to scripts.",
+        summary: "Passes variables of the server's own environment to scripts: those that \
+            `pass_env` in `[site.php]` names, and PATH.",
         support: Support::Full,
         apply: pass_env,
     },

@@ -219,14 +219,14 @@ impl Thread {
     /// passwords that were compared for the request.
     pub(crate) fn host<'h>(
         &'h self,
-        site: &Site,
+        site: &'h Site,
         since: Instant,
         compared: &'h Compared,
     ) -> FrontHost<'h> {
         FrontHost {
             store: self.store(),
             passwords: &self.shared.passwords,
-            site: site.number(),
+            site,
             compared,
             since,
             pool: self.shared.pools.get(site.number()).and_then(Option::as_deref),

@@ -198,7 +198,7 @@ impl Elsewhere {
         let mut host = FrontHost {
             store,
             passwords: &shared.passwords,
-            site: self.site,
+            site,
             compared: &self.compared,
             since: self.arrival.started,
             pool: shared.pools.get(self.site).and_then(Option::as_deref),

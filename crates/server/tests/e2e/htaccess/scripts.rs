@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::site::Site;
-use crate::support::has_php;
+use crate::support::{Client, Folder, Setup, has_php};
 
 /// Prints the named variables, one to a line.
 const DUMP: &str = "<?php foreach (explode(',', $_SERVER['HTTP_X_WANTED']) as $name) echo $name, \
@@ -169,4 +169,47 @@ fn a_front_controller_with_pretty_addresses() {
     assert_eq!(wire.get("/").text(), "front / GET ");
     fs::write(site.root().join("2024"), "a file now").unwrap();
     assert_eq!(wire.get("/2024").text(), "a file now");
+}
+
+/// The server's own environment may hold secrets: rules see what `pass_env` names, as scripts do.
+#[test]
+fn rules_see_of_the_servers_environment_what_the_site_is_passed() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::new();
+    let rules = "PassEnv SECRET GIVEN PATH\nRewriteEngine On\n\
+        RewriteRule ^dump.php$ - [E=RULE:%{ENV:SECRET}-%{ENV:GIVEN}]\n\
+        Header set X-Function \"expr=%{osenv:SECRET}-%{osenv:GIVEN}\"\n\
+        Header set X-Variable \"%{SECRET}e\"\n\
+        <If \"osenv('SECRET') == 'known'\">\nHeader set X-If seen\n</If>\n";
+    for name in ["a", "b"] {
+        folder.file(&format!("{name}/.htaccess"), rules);
+        folder.file(&format!("{name}/dump.php"), DUMP);
+    }
+    let site = |name: &str, php: &str| {
+        format!(
+            "[[site]]\nhosts = [\"{name}.example\"]\nroot = \"{name}\"\n[site.php]\n\
+             workers = 1\n{php}\n"
+        )
+    };
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n{}{}",
+        site("a", "pass_env = [\"GIVEN\"]"),
+        site("b", "pass_env = [\"SECRET\"]")
+    );
+    let setup = Setup::config(&folder.file("howdah.toml", config));
+    let server = setup.environment("SECRET", "known").environment("GIVEN", "given").start();
+    for (host, secret, given) in [("a", "-", "given"), ("b", "known", "-")] {
+        let mut client = Client::connect(server.address());
+        let head = format!(
+            "GET /dump.php HTTP/1.1\r\nHost: {host}.example\r\nX-Wanted: SECRET,GIVEN,RULE\r\n\r\n"
+        );
+        client.send(head).unwrap();
+        let reply = client.answer().unwrap();
+        let both = format!("{secret}-{given}").replace("--", "-");
+        assert_eq!(reply.text(), format!("SECRET={secret}\nGIVEN={given}\nRULE={both}\n"));
+        assert_eq!(reply.field("x-function"), Some(&*both));
+        assert_eq!(reply.field("x-if").is_some(), host == "b");
+    }
 }
