@@ -13,7 +13,7 @@ use howdah_htaccess::compile::compile_asking;
 use howdah_htaccess::{CompileContext, Compiled, Mistake, MistakeKind, Place, Settings};
 use howdah_site::{Site, Sites};
 use howdah_sys::allocator;
-use howdah_sys::open::{self, Lookup};
+use howdah_sys::open::{self, Lookup, MOST_LINK_NAMES, MOST_LINKS};
 use howdah_sys::stat::Stat;
 
 /// Called with a flaw in a site's directives.
@@ -26,28 +26,35 @@ pub enum Flaw {
     Mistake(Box<Mistake>),
     /// The file cannot be read.
     Unreadable(String),
+    /// A path leads through symbolic links that are too long.
+    TooManyNames(String),
 }
 
 impl fmt::Display for Flaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Flaw::Mistake(mistake) => mistake.fmt(f),
-            Flaw::Unreadable(what) => f.write_str(what),
+            Flaw::Unreadable(what) | Flaw::TooManyNames(what) => f.write_str(what),
         }
     }
 }
 
 /// The directives that the threads of a front have compiled, each content once.
 ///
-/// Bounded in files and in memory, that of a root and of all. Where room for a file is needed,
-/// those that no thread asked for since room was last made go first. Where memory is needed, the
-/// root that has the most gives it: a site with large files takes no other site's place. A thread
-/// keeps what it uses: an entry that is evicted for another file is compiled again only when
-/// another thread asks for it. Of a root that gave memory, threads keep nothing: they ask for the
-/// evictions since their last look.
+/// Bounded in files and in memory, that of an owner and of all. An owner is a document root, or all
+/// document roots of a site that has one for each host. Where room is needed, the owner that has
+/// the most gives it: a site with large or with many files takes no other site's place. Those files
+/// go first that no thread asked for since room was last made. A thread keeps what it uses: an
+/// entry that is evicted for another file is compiled again only when another thread asks for it.
+/// Of an owner that gave memory, threads keep nothing: they ask for the evictions since their last
+/// look.
 pub struct DirectiveCache {
     /// The first site of each scope.
     scopes: Vec<Site>,
+    /// The sites that have a document root for each host.
+    per_host: Vec<Site>,
+    /// The document roots of the other sites.
+    fixed: HashSet<Owner>,
     shards: Vec<Mutex<CacheShard>>,
     /// Bytes of memory that all entries may take.
     most_memory: usize,
@@ -64,7 +71,8 @@ pub struct DirectiveCache {
     most: u64,
 }
 
-/// The document root whose directives they are: a hash of its path.
+/// The document root whose directives they are, or the site that has a root for each host: a hash
+/// of the path, or of the site's number.
 pub(crate) type Owner = u64;
 
 /// A part of the cache, by scope and folder.
@@ -94,7 +102,14 @@ impl DirectiveCache {
                 scopes.push(site.clone());
             }
         }
-        DirectiveCache::of(scopes, most, tell)
+        let mut cache = DirectiveCache::of(scopes, most, tell);
+        for site in sites.iter() {
+            match site.fixed_root() {
+                None => cache.per_host.push(site.clone()),
+                Some(root) => drop(cache.fixed.insert(cache.owner_of_root(root))),
+            }
+        }
+        cache
     }
 
     /// Lets the directives take a part of `memory`, the bytes that the server may use, if that is
@@ -110,6 +125,8 @@ impl DirectiveCache {
     fn of(scopes: Vec<Site>, most: u64, tell: ReportFlaw) -> DirectiveCache {
         DirectiveCache {
             scopes,
+            per_host: Vec::new(),
+            fixed: HashSet::new(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             most_memory: MOST_OF_ROOT,
             weight: AtomicUsize::new(0),
@@ -133,6 +150,19 @@ impl DirectiveCache {
 
     /// Returns the owner of directives below a document root.
     pub(crate) fn owner(&self, root: &[u8]) -> Owner {
+        let root = root.strip_suffix(b"/").unwrap_or(root);
+        let own = self.owner_of_root(root);
+        match self.fixed.contains(&own) {
+            true => own,
+            false => self
+                .per_host
+                .iter()
+                .find(|site| site.has_root(root))
+                .map_or(own, |site| self.hashers[0].hash_one(site.number())),
+        }
+    }
+
+    fn owner_of_root(&self, root: &[u8]) -> Owner {
         self.hashers[0].hash_one(root.strip_suffix(b"/").unwrap_or(root))
     }
 
@@ -224,6 +254,19 @@ impl DirectiveCache {
                 "{file}: it cannot be read ({why}), so what it covers is answered with 403"
             );
             (self.tell)(site, &Flaw::Unreadable(what));
+        }
+    }
+
+    /// Reports that a path leads through symbolic links that are too long.
+    pub(crate) fn too_many_names(&self, scope: u32, path: &Path) {
+        if let Some(site) = self.scopes.get(scope as usize) {
+            let what = format!(
+                "{}: the symbolic links on the way are more than {MOST_LINKS}, or their targets \
+                 have more than {MOST_LINK_NAMES} names together, so it is answered with 403; \
+                 shorten the links",
+                path.display()
+            );
+            (self.tell)(site, &Flaw::TooManyNames(what));
         }
     }
 
@@ -425,14 +468,26 @@ impl CacheShard {
     /// Inserts an entry. Returns the weight of those that it has replaced.
     fn insert(&mut self, key: Box<[u8]>, entry: CachedDirectives) -> usize {
         let mut freed = self.remove(&key);
-        if !self.has_room() {
-            freed += self.retain(|entry| std::mem::take(&mut entry.was_asked));
-        }
-        if !self.has_room() {
-            freed += self.retain(|_| false);
+        for spares_used in [true, false] {
+            if !self.has_room()
+                && let Some(owner) = self.richest()
+            {
+                freed += self.retain(|entry| {
+                    entry.owner != owner || spares_used && std::mem::take(&mut entry.was_asked)
+                });
+            }
         }
         self.entries.insert(key, entry);
         freed
+    }
+
+    /// The owner that has the most entries.
+    fn richest(&self) -> Option<Owner> {
+        let mut counts: HashMap<Owner, usize> = HashMap::new();
+        for entry in self.entries.values() {
+            *counts.entry(entry.owner).or_default() += 1;
+        }
+        counts.into_iter().max_by_key(|(_, count)| *count).map(|(owner, _)| owner)
     }
 
     fn has_room(&self) -> bool {
@@ -470,8 +525,8 @@ const SHARDS: usize = 16;
 /// Files that are kept, of all shards together.
 const MOST_FILES: usize = 4096;
 
-/// Bytes of memory that the entries of one root may take, see [`weight`], and those of all roots at
-/// least. A single entry that takes more is the only one of its root.
+/// Bytes of memory that the entries of one owner may take, see [`weight`], and those of all owners
+/// at least. A single entry that takes more is the only one of its owner.
 const MOST_OF_ROOT: usize = 64 << 20;
 
 /// The part of the server's memory that all entries may take: one in this number.
@@ -547,6 +602,31 @@ mod tests {
         }
         assert!(shard.entries.contains_key(&key(7)));
         assert!(!shard.entries.contains_key(&key(8)));
+    }
+
+    #[test]
+    fn a_site_with_many_files_takes_its_own_places() {
+        let mut shard = CacheShard::default();
+        for number in 0..3 * MOST_FILES / SHARDS {
+            shard.insert(key(number), entry(u64::from(number >= 10), 1));
+        }
+        assert!((0..10).all(|number| shard.entries.contains_key(&key(number))));
+    }
+
+    #[test]
+    fn the_document_roots_of_the_hosts_of_one_site_have_one_owner() {
+        let text = "[[site]]\nhosts = [\"*.example\"]\nroot = \"/home/{host}/public\"\nphp = false\n\
+                    [[site]]\nhosts = [\"other.example\"]\nroot = \"/home/other/public\"\n\
+                    php = false\n[[site]]\nhosts = [\"last.example\"]\nroot = \"/srv\"\nphp = false\n";
+        let config = howdah_config::Config::parse(text, "test.toml").unwrap();
+        let sites = Sites::compile(&config);
+        let cache = DirectiveCache::new(&sites, 0, Box::new(|_, _| {}));
+        let owner = |root: &str| cache.owner(root.as_bytes());
+        assert_eq!(owner("/home/a.example/public"), owner("/home/b.example/public/"));
+        for other in ["/home/other/public", "/srv", "/home/a/b/public"] {
+            assert_ne!(owner("/home/a.example/public"), owner(other), "{other}");
+            assert_eq!(owner(other), owner(&format!("{other}/")), "{other}");
+        }
     }
 
     #[test]

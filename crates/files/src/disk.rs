@@ -5,6 +5,10 @@
 //! store of an event loop asks the kernel's memory first. Where that does not do, the answers of
 //! the evaluation are void: another thread asks the same, which brings everything into memory, and
 //! then the event loop asks again.
+//!
+//! Paths with symbolic links are walked name by name, which takes microseconds for each. The steps
+//! of one evaluation are counted. Where an event loop has taken its share, the answers are void as
+//! well, and another thread evaluates the request.
 
 use std::cell::Cell;
 use std::io;
@@ -18,6 +22,9 @@ use crate::locate::Obstacle;
 pub(crate) struct Disk {
     lookup: Lookup,
     is_cold: Cell<bool>,
+    /// Steps along links that may be taken yet.
+    steps: Cell<u64>,
+    is_worn: Cell<bool>,
 }
 
 impl Disk {
@@ -26,6 +33,8 @@ impl Disk {
         Disk {
             lookup: Lookup::Full,
             is_cold: Cell::new(false),
+            steps: Cell::new(u64::MAX),
+            is_worn: Cell::new(false),
         }
     }
 
@@ -38,14 +47,44 @@ impl Disk {
         self.lookup
     }
 
-    /// Returns whether something was not in memory since the last [`take_cold`](Disk::take_cold).
-    pub(crate) fn is_cold(&self) -> bool {
-        self.is_cold.get()
-    }
-
+    /// Returns whether something was not in memory since the last call.
     #[inline]
     pub(crate) fn take_cold(&self) -> bool {
         self.is_cold.take()
+    }
+
+    /// Sets the steps along links that may be taken from now on.
+    #[inline]
+    pub(crate) fn allow_steps(&self, steps: u64) {
+        self.steps.set(steps);
+    }
+
+    /// Counts steps along links.
+    ///
+    /// # Errors
+    /// [`Postponed`](Obstacle::Postponed) where they are too many, which is noted.
+    pub(crate) fn take_steps(&self, steps: u64) -> Result<(), Obstacle> {
+        match self.steps.get().checked_sub(steps) {
+            Some(left) if !self.is_worn.get() => {
+                self.steps.set(left);
+                Ok(())
+            }
+            _ => {
+                self.is_worn.set(true);
+                Err(Obstacle::Postponed)
+            }
+        }
+    }
+
+    /// Whether an answer is void since the last `take_cold` and `take_worn`.
+    pub(crate) fn is_void(&self) -> bool {
+        self.is_cold.get() || self.is_worn.get()
+    }
+
+    /// Returns whether there were too many steps along links since the last call.
+    #[inline]
+    pub(crate) fn take_worn(&self) -> bool {
+        self.is_worn.take()
     }
 
     /// Returns what an error of asking means. [`Postponed`](Obstacle::Postponed) where the disk

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use howdah_site::{DocumentPath, Rules, Symlinks};
-use howdah_sys::open::{self, Lookup};
+use howdah_sys::open;
 use howdah_sys::stat::{FileType, Stat};
 
 use crate::directive_cache::DirectiveCache;
@@ -16,7 +16,7 @@ use crate::disk::Disk;
 use crate::limits::StoreLimits;
 use crate::locate::{self, Obstacle, Reading};
 use crate::root_links;
-use crate::watches::{PathChange, WatchPlace, Watches};
+use crate::watches::{PathChange, WatchPlace, WatchedNames, Watches};
 
 /// A document root under one rule for links and one set of directives, held open.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl OpenRoot {
             identity: stat.identity(),
             folder,
             path: path_name,
-            real_path: name.canonicalize()?,
+            real_path: root_links::real_path(name)?,
             symlinks: path.symlinks(),
             scope: path.scope(),
             base: directives
@@ -136,13 +136,8 @@ impl OpenRoot {
     /// Whether the path still leads to the same folder. `Err`: the disk would have to be waited
     /// for.
     fn is_current(&self, disk: &Disk) -> Result<bool, Obstacle> {
-        let stat = match disk.lookup() {
-            Lookup::Full => Stat::of_path(&self.path),
-            Lookup::Cached => {
-                let opened = open::folder(&self.path, Lookup::Cached);
-                opened.and_then(|folder| Stat::of(folder.as_fd()))
-            }
-        };
+        let opened = open::folder(&self.path, disk.lookup());
+        let stat = opened.and_then(|folder| Stat::of(folder.as_fd()));
         match stat.map_err(|error| disk.obstacle(error)) {
             Ok(stat) => Ok(stat.identity() == self.identity),
             Err(Obstacle::Postponed) => Err(Obstacle::Postponed),
@@ -267,14 +262,8 @@ impl Folders {
         name: &[u8],
         path: &[u8],
     ) -> bool {
-        self.watches.add(
-            folder,
-            WatchPlace {
-                root: root.number,
-                path: path.into(),
-                name: Some(name.into()),
-            },
-        )
+        let place = WatchPlace { root: root.number, path: path.into() };
+        self.watches.add(folder, place, WatchedNames::Step(name))
     }
 
     /// Whether the folder at that path, or the missing one, is known.
@@ -289,7 +278,7 @@ impl Folders {
             !trees.iter().any(|tree| tree.covers(root, path))
         });
         self.watches
-            .retain(|place| !trees.iter().any(|tree| tree.covers(place.root, &place.path)));
+            .retain(|place, _| !trees.iter().any(|tree| tree.covers(place.root, &place.path)));
         for tree in trees.iter().filter(|tree| tree.path.is_empty()) {
             self.roots.retain(|_, known| known.root.number != tree.root);
         }
@@ -298,7 +287,7 @@ impl Folders {
     pub(crate) fn forget_all(&mut self) {
         self.roots.clear();
         self.known.clear();
-        self.watches.retain(|_| false);
+        self.watches.retain(|_, _| false);
     }
 
     fn forget_root(&mut self, number: u32) {
@@ -335,18 +324,11 @@ impl Folders {
         let mut watched = keep && is_way_watched;
         let exists = match self.open_folder(root, path, disk, &mut watched) {
             Ok(folder) => {
-                watched = watched
-                    && self.watches.add(
-                        folder.as_fd(),
-                        WatchPlace {
-                            root: root.number,
-                            path: path.into(),
-                            name: None,
-                        },
-                    );
+                let place = WatchPlace { root: root.number, path: path.into() };
+                watched = watched && self.watches.add(folder.as_fd(), place, WatchedNames::All);
                 true
             }
-            Err(Obstacle::Missing | Obstacle::Forbidden) => false,
+            Err(Obstacle::Missing | Obstacle::Forbidden | Obstacle::TooManyNames) => false,
             Err(Obstacle::Failed(_) | Obstacle::Postponed) => {
                 watched = false;
                 keep = false;
@@ -399,13 +381,9 @@ impl Folders {
     pub(crate) fn keep_only(&mut self, used: &UsedFolders) {
         self.known.retain(|key, _| used.0.contains(key));
         let known = &self.known;
-        self.watches.retain(|place| {
+        self.watches.retain(|place, is_of_link| {
             // The way of a link to a file is kept for the folder that the link is in.
-            let path = if place.name.is_some() {
-                parent(&place.path)
-            } else {
-                &*place.path
-            };
+            let path = if is_of_link { parent(&place.path) } else { &*place.path };
             known.contains_key(&*key(place.root, path))
                 || known.contains_key(&*key(place.root, &place.path))
         });

@@ -88,7 +88,7 @@ impl Store {
         if self.entries.is_at(file.0, path)
             && let Some(entry) = self.entries.at(file.0)
             && entry.watched
-            && !self.disk.is_cold()
+            && !self.disk.is_void()
         {
             entry.in_force = in_force.clone();
         } else {
@@ -171,7 +171,9 @@ impl Store {
             Ok(Some(EntryKind::Directives(compiled, _))) => Own::Directives(Arc::clone(compiled)),
             Ok(Some(EntryKind::Missing)) | Err(Obstacle::Missing) => Own::Nothing,
             // A folder, a pipe, a file without read permission.
-            Ok(_) | Err(Obstacle::Forbidden | Obstacle::Postponed) => Own::Denied,
+            Ok(_) | Err(Obstacle::Forbidden | Obstacle::TooManyNames | Obstacle::Postponed) => {
+                Own::Denied
+            }
             Err(Obstacle::Failed(error)) => {
                 self.tell_unreadable(file, &error.to_string());
                 Own::Denied

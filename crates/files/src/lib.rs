@@ -104,6 +104,6 @@ pub use limits::StoreLimits;
 pub use media_type::media_type;
 pub use named::ListedName;
 pub use representation::{CacheableCoding, CompressedCache, Representation};
-pub use root_links::{LinkedPath, foreign_root_link};
+pub use root_links::{LinkedPath, foreign_root_link, real_path};
 pub use store::{Store, StoreFigures};
 pub use system_types::use_system_types;

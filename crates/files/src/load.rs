@@ -42,7 +42,7 @@ impl Store {
         let located = locate(root, name, reading, &self.disk, &mut |folder, name, path| {
             watched = watched && self.folders.watch_step(root, folder, name, path);
         });
-        if self.disk.is_cold() {
+        if self.disk.is_void() {
             return Err(Obstacle::Postponed);
         }
         if located.is_ok() && !folder.exists() {
@@ -61,6 +61,10 @@ impl Store {
             Err(Obstacle::Missing) if watched => (EntryKind::Missing, None),
             Err(Obstacle::Forbidden) => {
                 self.tell_unreadable(path, "it may not be reached");
+                (EntryKind::Forbidden, None)
+            }
+            Err(Obstacle::TooManyNames) => {
+                self.tell_too_many_names(path);
                 (EntryKind::Forbidden, None)
             }
             // No entry is made: the disk would have to be asked again anyway.
@@ -172,6 +176,14 @@ impl Store {
             && self.reads_htaccess(path)
         {
             directives.unreadable(path.scope(), path.absolute(), why);
+        }
+    }
+
+    fn tell_too_many_names(&self, path: &DocumentPath) {
+        if path.is_htaccess() {
+            self.tell_unreadable(path, "the symbolic links on the way are too many or too long");
+        } else if let Some(directives) = &self.directives {
+            directives.too_many_names(path.scope(), path.absolute());
         }
     }
 

@@ -16,7 +16,7 @@ use howdah_site::{PathKind, Symlinks};
 use howdah_sys::open::errno::{
     EACCES, ELOOP, ENAMETOOLONG, ENODEV, ENOENT, ENOTDIR, ENXIO, EPERM, EXDEV,
 };
-use howdah_sys::open::{self, Access, Lookup};
+use howdah_sys::open::{self, Access, LinkBound, Lookup};
 use howdah_sys::stat::{FileType, Stat};
 
 use crate::disk::Disk;
@@ -40,10 +40,12 @@ pub(crate) enum Obstacle {
     Missing,
     /// The path may not be reached.
     Forbidden,
+    /// The path leads through too many links, or through links with too many names.
+    TooManyNames,
     /// A failure: no descriptors left, a broken disk.
     Failed(io::Error),
-    /// Another store has to look first: the disk would have to be waited for, or a file of
-    /// directives compiled.
+    /// Another store has to look first: the disk would have to be waited for, a file of directives
+    /// compiled, or many links followed.
     Postponed,
 }
 
@@ -114,7 +116,7 @@ struct LinkWalk<'a> {
     /// The part of the path that was walked outside links, including the link that is being
     /// followed.
     path: Vec<u8>,
-    links: usize,
+    bound: LinkBound,
     /// Links that are being followed.
     depth: usize,
     /// The end of the walk, if that is no folder.
@@ -148,7 +150,7 @@ impl<'a> LinkWalk<'a> {
             folders: Vec::new(),
             steps: Vec::new(),
             path: Vec::new(),
-            links: 0,
+            bound: LinkBound::default(),
             depth: 0,
             end: None,
         };
@@ -160,6 +162,7 @@ impl<'a> LinkWalk<'a> {
         let fd = self.step(self.root.folder(), c".", Access::Folder)?;
         self.enter(fd)?;
         while let Some(step) = self.steps.pop() {
+            self.disk.take_steps(1)?;
             match step {
                 PathStep::Name(name) => self.name(name, trail)?,
                 PathStep::Up => self.up()?,
@@ -196,10 +199,7 @@ impl<'a> LinkWalk<'a> {
     }
 
     fn follow(&mut self, target: &[u8], owner: u32) -> Result<(), Obstacle> {
-        self.links += 1;
-        if self.links > MOST_LINKS {
-            return Err(Obstacle::Forbidden);
-        }
+        self.bound.follow(target).map_err(|_| Obstacle::TooManyNames)?;
         self.depth += 1;
         self.steps.push(PathStep::EndOfLink { owner });
         self.push_steps(target);
@@ -318,7 +318,9 @@ impl Obstacle {
     pub(crate) fn kind(&self) -> PathKind {
         match self {
             Obstacle::Missing => PathKind::Missing,
-            Obstacle::Forbidden | Obstacle::Postponed => PathKind::Forbidden,
+            Obstacle::Forbidden | Obstacle::TooManyNames | Obstacle::Postponed => {
+                PathKind::Forbidden
+            }
             // Then the store is asked for its answer, which is 503: neither 404 nor 403 would be
             // true.
             Obstacle::Failed(_) => PathKind::File,
@@ -329,7 +331,7 @@ impl Obstacle {
     pub(crate) fn status(&self) -> Status {
         match self {
             Obstacle::Missing => Status::NOT_FOUND,
-            Obstacle::Forbidden => Status::FORBIDDEN,
+            Obstacle::Forbidden | Obstacle::TooManyNames => Status::FORBIDDEN,
             Obstacle::Postponed => Status::SERVICE_UNAVAILABLE,
             Obstacle::Failed(_) => Status::SERVICE_UNAVAILABLE,
         }
@@ -348,6 +350,3 @@ impl From<io::Error> for Obstacle {
 
 /// Walks that are begun where a file is replaced meanwhile.
 const ATTEMPTS: usize = 3;
-
-/// As many as Linux follows.
-const MOST_LINKS: usize = 40;

@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::fs::File;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use howdah_htaccess::host::{Probe, ProbeKind};
 use howdah_site::DocumentPath;
+use howdah_sys::folder;
+use howdah_sys::open::{self, Access};
 use howdah_sys::stat::{FileType, Stat};
-use howdah_sys::{folder, open};
 
 use crate::content;
-use crate::disk::Disk;
 use crate::entry::{EntryKind, is_settled, now};
 use crate::locate::{Reading, locate};
 use crate::store::Store;
@@ -63,8 +63,18 @@ impl Store {
     /// disk would have to be waited for, which is noted.
     fn stat_path(&mut self, path: &CStr, follows: bool) -> Option<Stat> {
         self.note_unrepeatable();
-        let found = open::stat(path, follows, self.disk.lookup());
-        found.map_err(|error| self.disk.obstacle(error)).ok()
+        let found = self.open_path(path, Access::Point, follows)?;
+        Stat::of(found.as_fd()).ok()
+    }
+
+    /// Opens an absolute path, with `follows` through a link at its end. The steps along links
+    /// count.
+    fn open_path(&self, path: &CStr, access: Access, follows: bool) -> Option<OwnedFd> {
+        self.disk.take_steps(0).ok()?;
+        let mut steps = 0;
+        let opened = open::counted(path, (access, follows), self.disk.lookup(), &mut steps);
+        self.disk.take_steps(steps).ok()?;
+        opened.map_err(|error| self.disk.obstacle(error)).ok()
     }
 
     /// Returns the content of a file, compared with the disk every time. `None`: the file cannot be
@@ -79,8 +89,7 @@ impl Store {
             return Some(Arc::clone(&read.content));
         }
         let (began, lookup) = (now(), self.disk.lookup());
-        let opened = open::file(&name, lookup);
-        let file = opened.map_err(|error| self.disk.obstacle(error)).ok()?;
+        let file = self.open_path(&name, Access::Read, true)?;
         let stat = Stat::of(file.as_fd()).ok()?;
         if stat.file_type() != FileType::Regular {
             return None;
@@ -103,8 +112,8 @@ impl Store {
     pub(crate) fn names_in(&mut self, absolute: &[u8]) -> Vec<Box<[u8]>> {
         self.note_unrepeatable();
         let names = || {
-            let folder = open::folder(&CString::new(absolute).ok()?, self.disk.lookup());
-            let folder = folder.map_err(|error| self.disk.obstacle(error)).ok()?;
+            let folder = CString::new(absolute).ok()?;
+            let folder = self.open_path(&folder, Access::Folder, true)?;
             folder::names(folder.as_fd(), MOST_NAMES).ok()
         };
         names().unwrap_or_default()
@@ -116,7 +125,7 @@ impl Store {
         let root = self.root(path).ok()?;
         let open = |path: &[u8]| {
             let path = CString::new(path).ok()?;
-            locate(&root, &path, Reading::No, &Disk::waiting(), &mut |_, _, _| {}).ok()
+            locate(&root, &path, Reading::No, &self.disk, &mut |_, _, _| {}).ok()
         };
         let relative = path.relative();
         let found = open(if relative.is_empty() { b"." } else { relative })?;

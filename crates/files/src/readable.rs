@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use howdah_site::DocumentPath;
 use howdah_sys::credentials::{Identity, Right};
+use howdah_sys::open::{self, Lookup};
 use howdah_sys::stat::{FileType, Stat};
 
 use crate::store::Store;
@@ -37,7 +38,7 @@ impl Store {
         }
         let mut above = path.root().ancestors().skip(1).map(|folder| folder.as_os_str().as_bytes());
         above.all(|folder| {
-            let stat = CString::new(folder).map(|folder| Stat::of_path(&folder));
+            let stat = CString::new(folder).map(|folder| open::stat(&folder, true, Lookup::Full));
             stat.is_ok_and(|stat| stat.is_ok_and(|stat| reader.may(Right::Enter, &stat)))
         })
     }

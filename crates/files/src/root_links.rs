@@ -8,10 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use howdah_sys::credentials;
+use howdah_sys::open::LinkBound;
 use howdah_sys::stat::Stat;
-
-/// Links in one path; a path with more leads nowhere.
-const MOST_LINKS: usize = 40;
 
 /// The folder or file that a path of the configuration leads to.
 #[derive(Debug, Clone)]
@@ -40,6 +38,15 @@ impl LinkedPath {
             owner,
         })
     }
+}
+
+/// Returns an absolute path without its symbolic links, as `realpath(3)` does, with the bound that
+/// all links have.
+///
+/// # Errors
+/// A part of the path does not exist or cannot be looked up, or too many links are on the way.
+pub fn real_path(path: &Path) -> io::Result<PathBuf> {
+    Ok(walk(path)?.complete()?.end)
 }
 
 /// Returns whether a site with the document root `path` may be served from `folder`, which was
@@ -79,6 +86,7 @@ struct Walk {
     links: Vec<(PathBuf, u32)>,
     /// The reason why the rest of the path is not known.
     missing: Option<io::Error>,
+    bound: LinkBound,
 }
 
 impl Walk {
@@ -103,6 +111,7 @@ fn walk(path: &Path) -> io::Result<Walk> {
         known: PathBuf::from("/"),
         links: Vec::new(),
         missing: None,
+        bound: LinkBound::default(),
     };
     let mut steps: Vec<PathBuf> = steps_of(path);
     while let Some(step) = steps.pop() {
@@ -129,10 +138,11 @@ impl Walk {
         }
         match fs::symlink_metadata(&next) {
             Ok(found) if found.is_symlink() => {
-                if self.links.len() == MOST_LINKS {
-                    return Err(io::Error::other("too many links follow each other"));
+                let target = fs::read_link(&next)?;
+                if self.bound.follow(target.as_os_str().as_bytes()).is_err() {
+                    return Err(io::Error::other("the links on the way are too many or too long"));
                 }
-                steps.append(&mut steps_of(&fs::read_link(&next)?));
+                steps.append(&mut steps_of(&target));
                 self.links.push((next, found.uid()));
             }
             Ok(_) => self.end = next,

@@ -128,6 +128,20 @@ impl Store {
         self.disk.take_cold()
     }
 
+    /// Sets how many steps along symbolic links may be taken from now on, without a limit at first.
+    /// With one, [`take_worn`](Store::take_worn) must be called afterwards.
+    #[inline]
+    pub fn allow_link_steps(&mut self, steps: u64) {
+        self.disk.allow_steps(steps);
+    }
+
+    /// Returns whether more steps along symbolic links were needed than allowed since the last
+    /// call. The answers given meanwhile are wrong.
+    #[inline]
+    pub fn take_worn(&mut self) -> bool {
+        self.disk.take_worn()
+    }
+
     pub(crate) fn postpones(&self) -> bool {
         self.postpones
     }
@@ -366,7 +380,7 @@ impl Store {
             if self.still_holds(place, &root) {
                 return Ok(place);
             }
-            if self.disk.is_cold() {
+            if self.disk.is_void() {
                 return Err(Obstacle::Postponed);
             }
             self.entries.remove(place);
@@ -408,7 +422,7 @@ impl Store {
         let holds = match locate(root, path, Reading::No, &self.disk, &mut |_, _, _| {}) {
             Ok(located) => entry.stat == Some(located.stat),
             Err(Obstacle::Missing) => matches!(entry.kind, EntryKind::Missing),
-            Err(Obstacle::Forbidden) => {
+            Err(Obstacle::Forbidden | Obstacle::TooManyNames) => {
                 matches!(entry.kind, EntryKind::Forbidden) && entry.stat.is_none()
             }
             // The disk cannot be asked just now. A watched entry is valid without that.

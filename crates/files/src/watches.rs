@@ -13,10 +13,17 @@ pub(crate) struct WatchPlace {
     pub root: u32,
     /// A path below the root.
     pub path: Rc<[u8]>,
-    /// `None`: the folder is at `path`, so a change of a name in it is a change of `path/name`.
-    /// Otherwise the folder is on the way of a link at `path`, and only a change of this name in it
-    /// matters: it is a change of `path`.
-    pub name: Option<Box<[u8]>>,
+}
+
+/// The names in a watched folder whose changes matter for a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WatchedNames<'n> {
+    /// The folder is at the path of the place, so a change of a name in it is a change of
+    /// `path/name`.
+    All,
+    /// The folder is on the way of a link at the path of the place, and only a change of this name
+    /// in it matters: it is a change of that path.
+    Step(&'n [u8]),
 }
 
 /// A path below a root that has changed.
@@ -32,22 +39,37 @@ pub(crate) struct PathChange {
 /// The watched folders.
 ///
 /// A folder reached by several paths, through links or from several roots, is one watch with
-/// several places.
+/// several places. The number of places is bounded, so that a change in a folder takes a bounded
+/// time: a site can have any number of links to one folder.
 #[derive(Debug)]
 pub(crate) struct Watches {
     /// `None`: the user has no inotify queue left, and nothing is watched.
     inotify: Option<Inotify>,
-    places: HashMap<WatchId, HashSet<WatchPlace>>,
+    folders: HashMap<WatchId, WatchedFolder>,
     limit: usize,
     buffer: Box<[u8]>,
 }
+
+/// The places that a watched folder has.
+#[derive(Debug, Default)]
+struct WatchedFolder {
+    /// The paths that lead to the folder.
+    paths: Places,
+    /// The links that lead through the folder, by the name in it.
+    steps: HashMap<Box<[u8]>, Places>,
+    /// Number of places of each root.
+    counts: HashMap<u32, usize>,
+}
+
+/// Paths by the number of their root.
+type Places = HashMap<u32, HashSet<Rc<[u8]>>>;
 
 impl Watches {
     /// At most `limit` folders.
     pub(crate) fn new(limit: usize) -> Watches {
         Watches {
             inotify: Inotify::new().ok(),
-            places: HashMap::new(),
+            folders: HashMap::new(),
             limit,
             buffer: vec![0; BUFFER].into(),
         }
@@ -59,34 +81,39 @@ impl Watches {
     }
 
     /// Watches an open folder for `place`. Returns whether the folder is watched now: the user's
-    /// watches or ours may be used up, or the folder may not be read.
-    pub(crate) fn add(&mut self, folder: BorrowedFd<'_>, place: WatchPlace) -> bool {
+    /// watches or ours may be used up, the folder may have too many places, or may not be read.
+    pub(crate) fn add(
+        &mut self,
+        folder: BorrowedFd<'_>,
+        place: WatchPlace,
+        names: WatchedNames<'_>,
+    ) -> bool {
         let Some(inotify) = &self.inotify else {
             return false;
         };
         let Ok(watch) = inotify.watch(folder) else {
             return false;
         };
-        if self.places.len() >= self.limit && !self.places.contains_key(&watch) {
+        if self.folders.len() >= self.limit && !self.folders.contains_key(&watch) {
             let _ = inotify.remove(watch);
             return false;
         }
-        self.places.entry(watch).or_default().insert(place);
-        true
+        self.folders.entry(watch).or_default().add(place, names)
     }
 
-    /// Forgets the places that `keep` rejects, and stops watching folders without any.
-    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&WatchPlace) -> bool) {
+    /// Forgets the places that `keep` rejects, and stops watching folders without any. `keep` is
+    /// told whether the place is a link's.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&WatchPlace, bool) -> bool) {
         let inotify = &self.inotify;
-        self.places.retain(|watch, places| {
-            places.retain(&mut keep);
+        self.folders.retain(|watch, folder| {
+            folder.retain(&mut keep);
             if let Some(inotify) = inotify
-                && places.is_empty()
+                && folder.counts.is_empty()
             {
                 // This fails only where the kernel has ended the watch already.
                 let _ = inotify.remove(*watch);
             }
-            !places.is_empty()
+            !folder.counts.is_empty()
         });
     }
 
@@ -95,7 +122,7 @@ impl Watches {
     pub(crate) fn read(&mut self) -> Option<Vec<PathChange>> {
         let mut changes = Vec::new();
         let Watches {
-            inotify: Some(inotify), places, buffer, ..
+            inotify: Some(inotify), folders, buffer, ..
         } = self
         else {
             return Some(changes);
@@ -112,7 +139,7 @@ impl Watches {
             for event in events {
                 lost = lost || changes.len() > MOST_CHANGES || event == WatchEvent::Overflow;
                 if !lost {
-                    hear(event, places, &mut changes);
+                    hear(event, folders, &mut changes);
                 }
             }
         }
@@ -121,54 +148,125 @@ impl Watches {
 
     /// Folders that are watched.
     pub(crate) fn len(&self) -> usize {
-        self.places.len()
+        self.folders.len()
+    }
+}
+
+impl WatchedFolder {
+    /// Adds a place. Returns whether the folder has it now.
+    fn add(&mut self, place: WatchPlace, names: WatchedNames<'_>) -> bool {
+        let known = match names {
+            WatchedNames::All => Some(&self.paths),
+            WatchedNames::Step(name) => self.steps.get(name),
+        };
+        let known = known.and_then(|places| places.get(&place.root));
+        if known.is_some_and(|paths| paths.contains(&place.path)) {
+            return true;
+        }
+        let all: usize = self.counts.values().sum();
+        let of_root = self.counts.get(&place.root).copied().unwrap_or_default();
+        if known.is_some_and(|paths| paths.len() >= MOST_AT_ONCE)
+            || of_root >= MOST_OF_ROOT
+            || all >= MOST_PLACES
+        {
+            return false;
+        }
+        *self.counts.entry(place.root).or_default() += 1;
+        let places = match names {
+            WatchedNames::All => &mut self.paths,
+            WatchedNames::Step(name) => self.steps.entry(name.into()).or_default(),
+        };
+        places.entry(place.root).or_default().insert(place.path)
+    }
+
+    fn retain(&mut self, mut keep: impl FnMut(&WatchPlace, bool) -> bool) {
+        let counts = &mut self.counts;
+        counts.clear();
+        let mut retain = |places: &mut Places, is_of_link: bool| {
+            places.retain(|&root, paths| {
+                paths.retain(|path| {
+                    let path = Rc::clone(path);
+                    keep(&WatchPlace { root, path }, is_of_link)
+                });
+                if !paths.is_empty() {
+                    *counts.entry(root).or_default() += paths.len();
+                }
+                !paths.is_empty()
+            });
+            !places.is_empty()
+        };
+        retain(&mut self.paths, false);
+        self.steps.retain(|_, places| retain(places, true));
+    }
+
+    /// Adds what a change of this name in the folder means.
+    fn hear_name(&self, name: &[u8], changes: &mut Vec<PathChange>) {
+        let mut push = |root: u32, path: Vec<u8>| {
+            let change = PathChange { root, path, whole: false };
+            if changes.last() != Some(&change) {
+                changes.push(change);
+            }
+        };
+        for (&root, paths) in &self.paths {
+            for path in paths {
+                push(root, below(path, name));
+            }
+        }
+        for (&root, paths) in self.steps.get(name).into_iter().flatten() {
+            paths.iter().for_each(|path| push(root, path.to_vec()));
+        }
+    }
+
+    /// Adds what a change of the folder itself means. Of a root with many places, everything has
+    /// changed.
+    fn hear_all(&self, changes: &mut Vec<PathChange>) {
+        let has_many = |root: &u32| self.counts.get(root).is_some_and(|many| *many > MOST_AT_ONCE);
+        let whole = |root: u32, path: Vec<u8>| PathChange { root, path, whole: true };
+        changes.extend(
+            self.counts
+                .keys()
+                .filter(|root| has_many(root))
+                .map(|&root| whole(root, Vec::new())),
+        );
+        for (&root, paths) in std::iter::once(&self.paths).chain(self.steps.values()).flatten() {
+            if !has_many(&root) {
+                changes.extend(paths.iter().map(|path| whole(root, path.to_vec())));
+            }
+        }
     }
 }
 
 /// Adds what `event` means to `changes`.
 fn hear(
     event: WatchEvent<'_>,
-    places: &mut HashMap<WatchId, HashSet<WatchPlace>>,
+    folders: &mut HashMap<WatchId, WatchedFolder>,
     changes: &mut Vec<PathChange>,
 ) {
     match event {
         WatchEvent::Entry { folder, name } => {
-            for change in places
-                .get(&folder)
-                .into_iter()
-                .flatten()
-                .filter_map(|place| change_of_name(place, name))
-            {
-                if changes.last() != Some(&change) {
-                    changes.push(change);
-                }
+            if let Some(folder) = folders.get(&folder) {
+                folder.hear_name(name, changes);
             }
         }
         WatchEvent::Folder(folder) => {
-            changes.extend(places.get(&folder).into_iter().flatten().map(change_of_folder))
+            if let Some(folder) = folders.get(&folder) {
+                folder.hear_all(changes);
+            }
         }
         WatchEvent::Ended(folder) => {
-            changes.extend(places.remove(&folder).iter().flatten().map(change_of_folder))
+            if let Some(folder) = folders.remove(&folder) {
+                folder.hear_all(changes);
+            }
         }
         WatchEvent::Overflow => {}
     }
 }
 
-fn change_of_name(place: &WatchPlace, name: &[u8]) -> Option<PathChange> {
-    let path = match &place.name {
-        None if place.path.is_empty() => name.to_vec(),
-        None => [&place.path, &b"/"[..], name].concat(),
-        Some(step) if **step == *name => place.path.to_vec(),
-        Some(_) => return None,
-    };
-    Some(PathChange { root: place.root, path, whole: false })
-}
-
-fn change_of_folder(place: &WatchPlace) -> PathChange {
-    PathChange {
-        root: place.root,
-        path: place.path.to_vec(),
-        whole: true,
+/// Returns the path of a name in the folder at `path`.
+fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
+    match path.is_empty() {
+        true => name.to_vec(),
+        false => [path, &b"/"[..], name].concat(),
     }
 }
 
@@ -181,3 +279,70 @@ const MOST_READS: usize = 1000;
 
 /// Changes at once. Beyond, it is cheaper to forget everything.
 const MOST_CHANGES: usize = 10_000;
+
+/// Paths below one root that one change can concern. Paths beyond are compared with the disk at
+/// every request.
+const MOST_AT_ONCE: usize = 256;
+
+/// Places of one root that a watched folder has. Paths beyond are compared with the disk at every
+/// request.
+const MOST_OF_ROOT: usize = 4096;
+
+/// Places of all roots that a watched folder has, such as `/`, which every absolute link leads
+/// through. Paths beyond are compared with the disk at every request.
+const MOST_PLACES: usize = 16_384;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+
+    fn add_link(
+        watches: &mut Watches,
+        folder: &File,
+        (root, link): (u32, usize),
+        names: WatchedNames<'_>,
+    ) -> bool {
+        let path = format!("link{link}").into_bytes().into();
+        watches.add(folder.as_fd(), WatchPlace { root, path }, names)
+    }
+
+    #[test]
+    fn a_change_in_a_folder_with_tens_of_thousands_of_links_to_it_concerns_a_bounded_number() {
+        let path = std::env::temp_dir().join(format!("howdah-places-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        let folder = File::open(&path).unwrap();
+        let mut watches = Watches::new(10);
+        let add = |watches: &mut Watches, root, link, names: WatchedNames<'_>| {
+            add_link(watches, &folder, (root, link), names)
+        };
+        let added = |watches: &mut Watches, names| {
+            (0..20_000).filter(|link| add(watches, 1, *link, names)).count()
+        };
+        assert_eq!(added(&mut watches, WatchedNames::All), MOST_AT_ONCE);
+        assert_eq!(added(&mut watches, WatchedNames::Step(b"file")), MOST_AT_ONCE);
+        assert!(add(&mut watches, 1, 0, WatchedNames::All), "a place that is known is still there");
+        // Another root has its own places.
+        assert!((0..100).all(|link| add(&mut watches, 2, link, WatchedNames::Step(b"file"))));
+        fs::write(path.join("file"), "x").unwrap();
+        let changes = watches.read().unwrap();
+        let of = |root: u32| changes.iter().filter(|change| change.root == root).count();
+        // Creating and writing are two events.
+        assert!((2 * MOST_AT_ONCE..=4 * MOST_AT_ONCE).contains(&of(1)), "{}", of(1));
+        assert!(of(2) >= 100);
+        let rights = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        fs::set_permissions(&path, rights).unwrap();
+        let changes = watches.read().unwrap();
+        assert!(changes.contains(&PathChange { root: 1, path: Vec::new(), whole: true }));
+        assert_eq!(changes.len(), 101);
+        watches.retain(|place, _| place.root == 2);
+        assert!(add(&mut watches, 1, 1_000, WatchedNames::All), "there is room again");
+        let names: Vec<String> = (0..10_000).map(|number| format!("name{number}")).collect();
+        let with_names = |(link, name): (usize, &String)| {
+            add_link(&mut watches, &folder, (1, link), WatchedNames::Step(name.as_bytes()))
+        };
+        let added = names.iter().enumerate().map(with_names).filter(|added| *added).count();
+        assert_eq!(added, MOST_OF_ROOT - 1);
+        fs::remove_dir_all(path).unwrap();
+    }
+}

@@ -251,7 +251,7 @@ fn paths_that_are_no_files() {
         "folder/none",
         "folder/a.txt/x",
         &"long".repeat(100),
-        &"a/".repeat(300),
+        &"a/".repeat(200),
     ] {
         assert_eq!(counter.kind(name), PathKind::Missing, "{name}");
         assert_eq!(counter.get(name).status, 404, "{name}");

@@ -223,9 +223,11 @@ impl DocumentPath {
         self.symlinks = rule;
     }
 
-    /// Whether the kernel could open the path: longer paths name nothing.
+    /// Whether the path can be looked up: longer paths name nothing. Looking up each folder on the
+    /// way takes time that grows with the square of their number.
     pub(crate) fn fits(&self) -> bool {
-        self.bytes.len() <= PATH_MAX
+        let names = || 1 + memchr::memchr_iter(b'/', self.relative()).count();
+        self.bytes.len() <= PATH_MAX && (self.bytes.len() < 2 * MOST_NAMES || names() <= MOST_NAMES)
     }
 }
 
@@ -278,6 +280,9 @@ pub(crate) const LISTED: u32 = u32::MAX;
 
 /// Linux's limit for a path, its NUL included.
 const PATH_MAX: usize = 4096;
+
+/// Names in a path below its root. A path with more names nothing.
+const MOST_NAMES: usize = 256;
 
 #[cfg(test)]
 mod tests {

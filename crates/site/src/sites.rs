@@ -219,6 +219,26 @@ impl Site {
         self.scope
     }
 
+    /// Whether `root`, without a slash at its end, is a document root of the site.
+    pub fn has_root(&self, root: &[u8]) -> bool {
+        match &self.config.root {
+            RootTemplate::Fixed(path) => path.as_os_str().as_bytes() == root,
+            RootTemplate::PerHost { before, after } => {
+                let host = root.strip_prefix(before.as_bytes());
+                let host = host.and_then(|rest| rest.strip_suffix(after.as_bytes()));
+                host.is_some_and(|host| !host.is_empty() && !host.contains(&b'/'))
+            }
+        }
+    }
+
+    /// Returns the document root, if that is the same for all hosts.
+    pub fn fixed_root(&self) -> Option<&[u8]> {
+        match &self.config.root {
+            RootTemplate::Fixed(path) => Some(path.as_os_str().as_bytes()),
+            RootTemplate::PerHost { .. } => None,
+        }
+    }
+
     /// Returns the name in logs.
     pub fn name(&self) -> &str {
         &self.config.name

@@ -1,6 +1,7 @@
 //! `openat2(2)`: opens files below a folder. No name, link or rename can lead out of the folder.
 
 mod append;
+mod links;
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -14,6 +15,7 @@ use crate::stat::{FileType, Stat};
 use crate::{check, check_size, remote};
 
 pub use self::append::{append, append_unlinked};
+pub use self::links::{LinkBound, MOST_LINK_NAMES, MOST_LINKS, TooManyNames, counted};
 
 /// The purpose of opening a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,15 +52,10 @@ pub enum Lookup {
 /// Opens the folder at `path` with `O_PATH` and follows links. For paths that the operator wrote.
 ///
 /// # Errors
-/// The error of `open(2)`. With [`Lookup::Cached`] `WouldBlock` for every folder of a file system
+/// The error of `open(2)`, `ELOOP` also where the links have more than [`MOST_LINK_NAMES`]. With [`Lookup::Cached`] `WouldBlock` for every folder of a file system
 /// that may hang: what the kernel has in memory of it is no answer.
 pub fn folder(path: &CStr, lookup: Lookup) -> io::Result<OwnedFd> {
-    if lookup == Lookup::Cached
-        && let Some(opened) = cached_at_hand(path, Access::Folder.flags())
-    {
-        return opened;
-    }
-    linked(path, Access::Folder)
+    counted(path, (Access::Folder, true), lookup, &mut 0)
 }
 
 /// Opens the file at `path` for reading and follows links. For files that a site's owner names.
@@ -67,16 +64,7 @@ pub fn folder(path: &CStr, lookup: Lookup) -> io::Result<OwnedFd> {
 /// # Errors
 /// The error of `open(2)`. With [`Lookup::Cached`] as with [`folder()`].
 pub fn file(path: &CStr, lookup: Lookup) -> io::Result<OwnedFd> {
-    if lookup == Lookup::Cached
-        // A file that is only pointed to is not opened by its file system.
-        && let Some(found) = cached_at_hand(path, Access::Point.flags())
-    {
-        found?;
-        if let Some(opened) = cached(libc::AT_FDCWD, path, Access::Read.flags(), 0) {
-            return opened;
-        }
-    }
-    linked(path, Access::Read)
+    counted(path, (Access::Read, true), lookup, &mut 0)
 }
 
 /// As [`file()`], if it is a regular file. For files that a site's owner can replace by a pipe at
@@ -117,17 +105,7 @@ pub fn unlinked(path: &CStr, access: Access) -> io::Result<OwnedFd> {
 /// # Errors
 /// The error of `stat(2)`. With [`Lookup::Cached`] as with [`folder()`].
 pub fn stat(path: &CStr, follows: bool, lookup: Lookup) -> io::Result<Stat> {
-    let flags = Access::Point.flags() | if follows { 0 } else { libc::O_NOFOLLOW };
-    if lookup == Lookup::Cached
-        && let Some(opened) = cached_at_hand(path, flags)
-    {
-        return Stat::of(opened?.as_fd());
-    }
-    if follows {
-        Stat::of_path(path)
-    } else {
-        Stat::of_link(path)
-    }
+    Stat::of(counted(path, (Access::Point, follows), lookup, &mut 0)?.as_fd())
 }
 
 /// Opens a file again, for reading only. The result shares neither flags nor offset nor rights
@@ -137,7 +115,7 @@ pub fn stat(path: &CStr, follows: bool, lookup: Lookup) -> io::Result<Stat> {
 /// The error of `open(2)`, among others if `/proc` is not mounted.
 pub fn again_for_reading(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-    self::file(&path, Lookup::Full)
+    linked(&path, Access::Read)
 }
 
 /// Opens `path` below `folder`.
@@ -192,8 +170,12 @@ pub fn step(
     {
         return opened;
     }
+    open_at(folder.as_raw_fd(), name, flags)
+}
+
+fn open_at(folder: RawFd, name: &CStr, flags: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: `name` is NUL-terminated.
-    let fd = check(unsafe { libc::openat(folder.as_raw_fd(), name.as_ptr(), flags) })?;
+    let fd = check(unsafe { libc::openat(folder, name.as_ptr(), flags) })?;
     // SAFETY: fresh descriptor, owned by nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
@@ -222,8 +204,8 @@ pub mod errno {
 
 /// As [`cached`], for a path that is only pointed to: `WouldBlock` for everything on a file system
 /// that may hang. What the kernel has in memory of it is no answer.
-fn cached_at_hand(path: &CStr, flags: libc::c_int) -> Option<io::Result<OwnedFd>> {
-    let opened = cached(libc::AT_FDCWD, path, flags, 0)?;
+fn cached_at_hand(path: &CStr, flags: libc::c_int, resolve: u64) -> Option<io::Result<OwnedFd>> {
+    let opened = cached(libc::AT_FDCWD, path, flags, resolve)?;
     Some(opened.and_then(|found| match remote::may_hang(found.as_fd()) {
         false => Ok(found),
         true => Err(io::ErrorKind::WouldBlock.into()),

@@ -96,15 +96,21 @@ fn resolve_here(
     let mut cache = thread.resolution_cache();
     let scratch = &mut context.scratch.paths;
     host.store.set_lookup(lookup);
+    host.store.allow_link_steps(link_steps(&budget));
     let found =
         howdah_site::resolve_cached(site, &client.within(&budget), &mut host, scratch, &mut cache);
     host.store.set_lookup(Lookup::Full);
     // A file of directives that has to be compiled first.
+    host.store.allow_link_steps(u64::MAX);
     let is_postponed = host.store.take_postponed();
+    let is_worn = host.store.take_worn();
     if host.store.take_cold() {
         return Err(NotHere::Cold);
     }
-    if is_postponed || !is_done(context, site, &budget, began) {
+    if is_worn {
+        note_worn(context, site, &budget);
+    }
+    if is_postponed || is_worn || !is_done(context, site, &budget, began) {
         return Err(NotHere::Costly);
     }
     Ok(found)
@@ -118,6 +124,19 @@ fn budget_here(context: &RequestContext<'_, '_>, site: &Site) -> WorkBudget {
     let most = thread.config().limits.htaccess_work.min(MOST_HERE);
     let budget = WorkBudget::new(if is_costly { 0 } else { most });
     budget.with_jit(thread.config().pcre_jit)
+}
+
+/// Returns the steps along symbolic links that an evaluation with this budget may take.
+fn link_steps(budget: &WorkBudget) -> u64 {
+    if budget.most() == 0 { 0 } else { MOST_LINK_STEPS_HERE }
+}
+
+/// Notes a site whose links took too many steps for the event loop.
+#[cold]
+fn note_worn(context: &RequestContext<'_, '_>, site: &Site, budget: &WorkBudget) {
+    if budget.most() > 0 {
+        context.thread.costly_sites().note(site.number(), Instant::now());
+    }
 }
 
 /// Whether an evaluation, begun at `began`, has kept to its budget. Notes a site that was costly.
@@ -195,13 +214,19 @@ fn error_here(
     let mut host = context.thread.host(site, context.arrival.started, &context.compared);
     host.store.set_lookup(lookup);
     let scratch = &mut context.scratch.paths;
+    host.store.allow_link_steps(link_steps(&budget));
     let resolved = howdah_site::error(site, &client, Some(ruled), status, &mut host, scratch);
     host.store.set_lookup(Lookup::Full);
+    host.store.allow_link_steps(u64::MAX);
     let is_postponed = host.store.take_postponed();
+    let is_worn = host.store.take_worn();
     if host.store.take_cold() {
         return Err(NotHere::Cold);
     }
-    if is_postponed || budget.is_exhausted() {
+    if is_worn {
+        note_worn(context, site, &budget);
+    }
+    if is_postponed || is_worn || budget.is_exhausted() {
         return Err(NotHere::Costly);
     }
     Ok(resolved)
@@ -307,15 +332,18 @@ async fn respond_within(
     let began = Instant::now();
     if budget.most() > 0 {
         context.thread.store().set_lookup(Lookup::Cached);
+        context.thread.store().allow_link_steps(MOST_LINK_STEPS_HERE);
         let chosen = respond(context, site, ruled, head, about, Some(&budget));
         context.thread.store().set_lookup(Lookup::Full);
+        context.thread.store().allow_link_steps(u64::MAX);
         let is_cold = context.thread.store().take_cold();
+        let is_void = context.thread.store().take_worn() || is_cold;
         let (costly, now) = (context.thread.costly_sites(), Instant::now());
         match budget.is_exhausted() {
             true => costly.note(site.number(), now),
             false => costly.note_time(site.number(), began, now),
         }
-        if !is_cold && !budget.is_exhausted() {
+        if !is_void && !budget.is_exhausted() {
             return Ok(chosen?);
         }
     }
@@ -345,6 +373,10 @@ pub(super) fn log_messages(context: &RequestContext<'_, '_>, ruled: Option<&mut 
 /// The most passwords that are compared for one request. Each result is kept for a minute, so a
 /// further round needs at most another password.
 const MOST_PASSWORDS: usize = 8;
+
+/// The steps along symbolic links on the event loop: a millisecond. A file behind a usual link needs
+/// ten of them when it is asked for first.
+const MOST_LINK_STEPS_HERE: u64 = 500;
 
 /// The steps of an evaluation on the event loop: some hundred microseconds. A hundred ordinary
 /// rules take a tenth of them.

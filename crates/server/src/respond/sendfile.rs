@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use howdah_files::{Answer, FileBody, FileParts, ScriptManner};
+use howdah_files::{Answer, FileBody, FileParts, ScriptManner, real_path};
 use howdah_htaccess::response::passes_filters;
 use howdah_http::{Fields, ResponseHead, Status};
 use howdah_site::{DocumentPath, Ruled, Script, Site};
@@ -86,7 +86,7 @@ async fn find(
 ) -> Result<DocumentPath, RespondError> {
     let mut far = Vec::new();
     let mut found = named(context, site, script, head, |folder| match is_at_hand(folder) {
-        true => folder.canonicalize().ok(),
+        true => real_path(folder).ok(),
         false => {
             far.push(folder.to_owned());
             None
@@ -94,7 +94,7 @@ async fn find(
     });
     if !far.is_empty() {
         look_at(context, site, far).await?;
-        found = named(context, site, script, head, |folder| folder.canonicalize().ok());
+        found = named(context, site, script, head, |folder| real_path(folder).ok());
     }
     let path = found?;
     if !is_at_hand(path.absolute()) {

@@ -40,6 +40,8 @@ attacks! {
     processor: Attack::new("processor", Script(8));
     deaths: Attack::new("deaths", Script(4)).with_own_visitors();
     huge_files: Attack::new("huge-files", Script(2));
+    rule_secrets: Attack::new("rule-secrets", Script(1));
+    many_links: Attack::new("many-links", Script(4));
     deep_folders: Attack::new("deep-folders", Script(4));
     changing_files: Attack::new("changing-files", Script(3));
     leases: Attack::new("leases", Script(2));

@@ -16,6 +16,7 @@ use howdah_site::{
 use crate::crew::{ClientNetwork, CrewFull, Origin};
 use crate::front::FrontShared;
 use crate::host::{Compared, FrontHost};
+use crate::log::Level;
 use crate::net::Peer;
 use crate::pipeline::context::{Arrival, RequestContext};
 use crate::respond::{codings, listing};
@@ -195,14 +196,28 @@ impl Elsewhere {
         let budget =
             WorkBudget::new(shared.config.limits.htaccess_work).with_jit(shared.config.pcre_jit);
         let client = self.peer.client(&self.request, self.arrival.began.microseconds);
+        store.allow_link_steps(MOST_LINK_STEPS);
         let mut host = FrontHost {
-            store,
+            store: &mut *store,
             passwords: &shared.passwords,
             site,
             compared: &self.compared,
             since: self.arrival.started,
             pool: shared.pools.get(self.site).and_then(Option::as_deref),
         };
-        work(site, &client.within(&budget), &mut host, &mut Scratch::default())
+        let result = work(site, &client.within(&budget), &mut host, &mut Scratch::default());
+        if store.take_worn() {
+            let what = format!(
+                "{}: paths lead through symbolic links that take more than {MOST_LINK_STEPS} \
+                 steps, so files behind them count as forbidden; shorten the links",
+                self.request.target.escape_ascii()
+            );
+            shared.log.say(Level::Error, Some(site.name()), &what);
+        }
+        result
     }
 }
+
+/// Steps along symbolic links for one request: some tenths of a second. What is behind further ones
+/// counts as forbidden.
+const MOST_LINK_STEPS: u64 = 100_000;

@@ -153,3 +153,77 @@ fn costly_rules_for_the_response() {
         assert_eq!((answer.status, answer.field("x-long")), (200, Some("xxxxy")));
     }
 }
+
+/// Links whose targets have hundreds of names end at a bound, for requests and for rules.
+#[test]
+fn links_of_hundreds_of_names_are_403_with_a_line_in_the_log() {
+    let site = two_sites("", "RewriteEngine On\n");
+    let bad = site.path().join("public/bad");
+    let file = |name: &str, content: &str| std::fs::write(bad.join(name), content).unwrap();
+    std::fs::create_dir_all(bad.join("d/e")).unwrap();
+    file("d/x.txt", "behind");
+    let link = |times: usize, end: &str, name: &str| {
+        std::os::unix::fs::symlink("d/../".repeat(times) + end, bad.join(name)).unwrap();
+    };
+    link(100, "d", "short");
+    link(200, "d", "long");
+    link(25, "short", "two");
+    link(50, "two", "three");
+    let rules: String = ["short", "long", "two", "three"]
+        .iter()
+        .map(|name| {
+            let path = bad.join(name);
+            format!(
+                "RewriteCond {}/x.txt -f\nRewriteRule ^is-{name}$ - [G,L]\n\
+                 RewriteCond {}/../{name}/x.txt -f\nRewriteRule ^is-{name}-too$ - [G,L]\n",
+                path.display(),
+                bad.join("d").display()
+            )
+        })
+        .collect();
+    file(".htaccess", &format!("RewriteEngine On\n{rules}"));
+    let mut client = Client::connect(site.server.address());
+    for (name, leads) in [("short", true), ("two", true), ("long", false), ("three", false)] {
+        let status = ask(&mut client, "bad", &format!("/{name}/x.txt")).0;
+        assert_eq!(status, if leads { 200 } else { 403 }, "{name}");
+        for rule in [format!("/is-{name}"), format!("/is-{name}-too")] {
+            let status = ask(&mut client, "bad", &rule).0;
+            assert_eq!(status, if leads { 410 } else { 404 }, "{rule}");
+        }
+        assert_eq!(ask(&mut client, "good", "/x.txt").0, 200);
+    }
+    site.server.wait_for_log("long/x.txt: the symbolic links on the way");
+}
+
+/// A change in a folder that thousands of links lead to is heard, and soon.
+#[test]
+fn a_change_behind_thousands_of_links_is_seen() {
+    let site = two_sites("", "");
+    let bad = site.path().join("public/bad");
+    std::fs::create_dir(bad.join("d")).unwrap();
+    std::fs::write(bad.join("d/x.txt"), "before").unwrap();
+    let mut client = Client::connect(site.server.address());
+    for number in 0..2_000 {
+        for (target, link) in [("d", "folder"), ("d/x.txt", "file")] {
+            let name = format!("{link}{number}");
+            std::os::unix::fs::symlink(target, bad.join(&name)).unwrap();
+            let target = if link == "file" {
+                format!("/{name}")
+            } else {
+                format!("/{name}/x.txt")
+            };
+            assert_eq!(ask(&mut client, "bad", &target), (200, "before".to_owned()), "{target}");
+        }
+    }
+    let fresh = bad.join("d/new");
+    std::fs::write(&fresh, "afterwards").unwrap();
+    std::fs::rename(&fresh, bad.join("d/x.txt")).unwrap();
+    for number in [0, 255, 256, 1_999] {
+        for target in [format!("/file{number}"), format!("/folder{number}/x.txt")] {
+            crate::support::wait_until(&format!("{target} is the new one"), || {
+                ask(&mut client, "bad", &target).1 == "afterwards"
+            });
+        }
+    }
+    assert_eq!(ask(&mut client, "good", "/x.txt").0, 200);
+}
