@@ -1,6 +1,7 @@
 //! Certificates and keys that change while the server runs.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use howdah_sys::signal::{SIGHUP, SIGUSR2};
 
@@ -84,6 +85,8 @@ fn a_certificate_that_is_renewed_during_a_reload_is_used_after_it() {
     std::fs::remove_file(folder.path().join("start")).unwrap();
     site.server.signal(SIGHUP);
     site.server.wait_for_log("reloading ");
+    // The next generation reads the files at once. On a slow machine it may read the new ones.
+    std::thread::sleep(Duration::from_millis(500));
     write(&folder, &second);
     wait_until("the new certificate is shown", || shown(&authority, address) == second.der());
     folder.file("start", "");
