@@ -615,9 +615,11 @@ mod tests {
 
     #[test]
     fn the_document_roots_of_the_hosts_of_one_site_have_one_owner() {
-        let text = "[[site]]\nhosts = [\"*.example\"]\nroot = \"/home/{host}/public\"\nphp = false\n\
+        let text = "[[site]]\nhosts = [\"*.example\"]\nroot = \"/home/{host}/public\"\n\
+                    php = false\n\
                     [[site]]\nhosts = [\"other.example\"]\nroot = \"/home/other/public\"\n\
-                    php = false\n[[site]]\nhosts = [\"last.example\"]\nroot = \"/srv\"\nphp = false\n";
+                    php = false\n\
+                    [[site]]\nhosts = [\"last.example\"]\nroot = \"/srv\"\nphp = false\n";
         let config = howdah_config::Config::parse(text, "test.toml").unwrap();
         let sites = Sites::compile(&config);
         let cache = DirectiveCache::new(&sites, 0, Box::new(|_, _| {}));

@@ -52,8 +52,9 @@ pub enum Lookup {
 /// Opens the folder at `path` with `O_PATH` and follows links. For paths that the operator wrote.
 ///
 /// # Errors
-/// The error of `open(2)`, `ELOOP` also where the links have more than [`MOST_LINK_NAMES`]. With [`Lookup::Cached`] `WouldBlock` for every folder of a file system
-/// that may hang: what the kernel has in memory of it is no answer.
+/// The error of `open(2)`, `ELOOP` also where the links have more than [`MOST_LINK_NAMES`]. With
+/// [`Lookup::Cached`] `WouldBlock` for every folder of a file system that may hang: what the kernel
+/// has in memory of it is no answer.
 pub fn folder(path: &CStr, lookup: Lookup) -> io::Result<OwnedFd> {
     counted(path, (Access::Folder, true), lookup, &mut 0)
 }

@@ -70,8 +70,9 @@ fn read_head(buf: &[u8], limits: &Limits, into: &mut Request) -> Result<HeadProg
     Ok(HeadProgress::Complete(ParsedHead { head_length, persistent, expect_continue }))
 }
 
-/// Gives Host the value of the target's authority (RFC 9112 §3.2.2), so that directives, scripts and
-/// upstreams see the host that the request is for. A Host that says the same keeps its spelling.
+/// Gives Host the value of the target's authority (RFC 9112 §3.2.2), so that directives, scripts
+/// and upstreams see the host that the request is for. A Host that says the same keeps its
+/// spelling.
 #[cold]
 fn overrule_host(into: &mut Request) {
     let is_same = |host: &[u8]| {

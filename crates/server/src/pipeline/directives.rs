@@ -374,8 +374,8 @@ pub(super) fn log_messages(context: &RequestContext<'_, '_>, ruled: Option<&mut 
 /// further round needs at most another password.
 const MOST_PASSWORDS: usize = 8;
 
-/// The steps along symbolic links on the event loop: a millisecond. A file behind a usual link needs
-/// ten of them when it is asked for first.
+/// The steps along symbolic links on the event loop: a millisecond. A file behind a usual link
+/// needs ten of them when it is asked for first.
 const MOST_LINK_STEPS_HERE: u64 = 500;
 
 /// The steps of an evaluation on the event loop: some hundred microseconds. A hundred ordinary
