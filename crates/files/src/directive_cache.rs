@@ -1,5 +1,7 @@
 //! The directive cache: compiled directives, shared by all threads; each content is compiled once.
 
+mod shard;
+
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::fmt;
@@ -15,6 +17,8 @@ use howdah_site::{Site, Sites};
 use howdah_sys::allocator;
 use howdah_sys::open::{self, Lookup, MOST_LINK_NAMES, MOST_LINKS};
 use howdah_sys::stat::Stat;
+
+use self::shard::{CacheShard, CachedDirectives, SHARDS};
 
 /// Called with a flaw in a site's directives.
 pub type ReportFlaw = Box<dyn Fn(&Site, &Flaw) + Send + Sync>;
@@ -74,24 +78,6 @@ pub struct DirectiveCache {
 /// The document root whose directives they are, or the site that has a root for each host: a hash
 /// of the path, or of the site's number.
 pub(crate) type Owner = u64;
-
-/// A part of the cache, by scope and folder.
-#[derive(Default)]
-struct CacheShard {
-    entries: HashMap<Box<[u8]>, CachedDirectives>,
-}
-
-struct CachedDirectives {
-    owner: Owner,
-    digest: u128,
-    /// The state of the file that had the content; `None` where a later change might not show.
-    stat: Option<Stat>,
-    /// Bytes of memory, see [`weight`].
-    weight: usize,
-    /// Whether a thread has asked for it since room was last made.
-    was_asked: bool,
-    compiled: Arc<Compiled>,
-}
 
 impl DirectiveCache {
     /// An empty cache for these sites. A `.htaccess` file of more than `most` bytes is a mistake.
@@ -464,53 +450,6 @@ fn exists(path: &[u8], lookup: Lookup) -> Option<bool> {
     }
 }
 
-impl CacheShard {
-    /// Inserts an entry. Returns the weight of those that it has replaced.
-    fn insert(&mut self, key: Box<[u8]>, entry: CachedDirectives) -> usize {
-        let mut freed = self.remove(&key);
-        for spares_used in [true, false] {
-            if !self.has_room()
-                && let Some(owner) = self.richest()
-            {
-                freed += self.retain(|entry| {
-                    entry.owner != owner || spares_used && std::mem::take(&mut entry.was_asked)
-                });
-            }
-        }
-        self.entries.insert(key, entry);
-        freed
-    }
-
-    /// The owner that has the most entries.
-    fn richest(&self) -> Option<Owner> {
-        let mut counts: HashMap<Owner, usize> = HashMap::new();
-        for entry in self.entries.values() {
-            *counts.entry(entry.owner).or_default() += 1;
-        }
-        counts.into_iter().max_by_key(|(_, count)| *count).map(|(owner, _)| owner)
-    }
-
-    fn has_room(&self) -> bool {
-        self.entries.len() < MOST_FILES / SHARDS
-    }
-
-    /// Returns the weight of the entry that it has removed; 0 for none.
-    fn remove(&mut self, key: &[u8]) -> usize {
-        self.entries.remove(key).map_or(0, |entry| entry.weight)
-    }
-
-    /// Returns the weight of the entries that are not kept.
-    fn retain(&mut self, mut keep: impl FnMut(&mut CachedDirectives) -> bool) -> usize {
-        let mut freed = 0;
-        self.entries.retain(|_, entry| {
-            let is_kept = keep(entry);
-            freed += if is_kept { 0 } else { entry.weight };
-            is_kept
-        });
-        freed
-    }
-}
-
 impl fmt::Debug for DirectiveCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DirectiveCache")
@@ -518,12 +457,6 @@ impl fmt::Debug for DirectiveCache {
             .finish_non_exhaustive()
     }
 }
-
-/// Parts that are locked separately.
-const SHARDS: usize = 16;
-
-/// Files that are kept, of all shards together.
-const MOST_FILES: usize = 4096;
 
 /// Bytes of memory that the entries of one owner may take, see [`weight`], and those of all owners
 /// at least. A single entry that takes more is the only one of its owner.
@@ -545,6 +478,7 @@ const LARGE: usize = 256 << 10;
 
 #[cfg(test)]
 mod tests {
+    use super::shard::MOST_FILES;
     use super::*;
 
     fn entry(owner: Owner, weight: usize) -> CachedDirectives {

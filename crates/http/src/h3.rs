@@ -106,7 +106,7 @@ fn frame(section: &[&[u8]]) -> Vec<u8> {
     [&[HEADERS], &length.to_be_bytes()[..], &section.concat()].concat()
 }
 
-/// What matters of the lines of a head.
+/// The parts of a head's lines that matter.
 #[derive(Debug, Default)]
 struct HeadLines {
     /// A bit for each of [`PSEUDO_FIELDS`].

@@ -174,7 +174,7 @@ impl<'c> PhpRequest<'c> {
         self.former_note.as_deref().map(raw_bytes)
     }
 
-    /// What `Status:` fields have done to the status.
+    /// The effect of `Status:` fields on the status.
     pub(crate) fn status_field(&mut self) -> &mut StatusField {
         &mut self.status_field
     }

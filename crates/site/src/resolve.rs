@@ -11,12 +11,16 @@
 //!          =404
 //! ```
 
+mod methods;
+
 use howdah_config::TryStep;
 use howdah_htaccess::work::{Exhausted, FOLDER, SHALLOW};
 use howdah_htaccess::{Client, Reads};
 use howdah_http::{Content, Method, Request, Status};
 use memchr::{memchr_iter, memrchr};
 
+pub(crate) use self::methods::{ALLOW_FILE, options};
+use self::methods::{not_allowed, refuse_trace, without_path};
 use crate::documents::{DocumentHost, FileHandle, Look, PathKind};
 use crate::names::FileClass;
 use crate::normal::normalize;
@@ -115,32 +119,6 @@ pub fn explain(
             let evaluation = Evaluation::new(site, *client, host, scratch);
             refuse_trace(client, evaluation.run(None, Some(Box::default())))
         }
-    }
-}
-
-/// Refuses TRACE for what is no file: no script gets it, and no upstream. The page of an error is
-/// made with GET.
-fn refuse_trace(client: &Client<'_>, resolved: Resolved) -> Resolved {
-    if *client.method() != Method::Trace {
-        return resolved;
-    }
-    let ruled = resolved.ruled.as_ref();
-    let is_traced = ruled.is_none_or(|ruled| ruled.state.method == Method::Trace);
-    match resolved.resolution {
-        Resolution::Php(_) | Resolution::Proxy { .. } if is_traced => Resolved {
-            resolution: not_allowed(ALLOW_SCRIPT),
-            ..resolved
-        },
-        resolution => Resolved { resolution, ..resolved },
-    }
-}
-
-/// Answers methods that have no meaning for a path.
-fn without_path(request: &Request) -> Option<Resolution> {
-    match request.method {
-        Method::Connect => Some(not_allowed(ALLOW_SCRIPT)),
-        Method::Options if request.target == b"*" => Some(options(ALLOW_SCRIPT)),
-        _ => None,
     }
 }
 
@@ -493,23 +471,6 @@ impl<'a> PathSearch<'a> {
         }
     }
 }
-
-pub(crate) fn options(methods: &'static str) -> Resolution {
-    Resolution::Allow { status: Status::OK, methods }
-}
-
-fn not_allowed(methods: &'static str) -> Resolution {
-    Resolution::Allow {
-        status: Status::METHOD_NOT_ALLOWED,
-        methods,
-    }
-}
-
-/// The methods of files, in Apache's words.
-pub(crate) const ALLOW_FILE: &str = "GET,POST,OPTIONS,HEAD";
-
-/// Scripts get every method that has no meaning of its own to a server.
-const ALLOW_SCRIPT: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use crate::deadlines::Overdue;
 /// last time goes to the client, thus within two intervals of its print.
 const SHOW: Duration = Duration::from_millis(90);
 
-/// What is known of output that the worker has printed and perhaps not told of: bytes modulo 2^32,
+/// The output that the worker has printed and perhaps not told of: bytes modulo 2^32,
 /// counted from the start of the response.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Untold {

@@ -14,7 +14,7 @@ pub(crate) enum FpmFormat {
     Html,
     Xml,
     OpenMetrics,
-    /// What `fpm_get_status()` returns.
+    /// The value that `fpm_get_status()` returns.
     Function,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct FpmQuery {
 }
 
 impl FpmQuery {
-    /// What `fpm_get_status()` asks for.
+    /// The question of `fpm_get_status()`.
     pub(crate) const FUNCTION: FpmQuery = FpmQuery {
         format: FpmFormat::Function,
         is_full: true,

@@ -1,6 +1,8 @@
 //! A change of generation: the new generation is prepared and started, and then replaces the former
 //! one. If the start fails, the former generation continues.
 
+mod next_socket;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,9 +11,10 @@ use std::time::{Duration, Instant};
 use howdah_config::{Config, ErrorTarget};
 use howdah_sys::process;
 
+use self::next_socket::NextSocket;
 use super::certificates::CertificateFiles;
 use super::cgroups::ControlGroups;
-use super::control::{Command, ControlSocket};
+use super::control::Command;
 use super::generation::{Generation, GenerationPhase};
 use super::generation_plan::{FormerFiles, GenerationPlan, UnusableFiles};
 use super::plan::SiteSource;
@@ -71,14 +74,6 @@ impl GenerationChange {
     pub(super) fn plan(&self) -> &GenerationPlan {
         &self.generation_plan
     }
-}
-
-/// The control socket after the change.
-#[derive(Debug)]
-enum NextSocket {
-    Same,
-    Another(ControlSocket),
-    None,
 }
 
 impl Supervisor {
@@ -473,28 +468,6 @@ impl Supervisor {
             log.say(Level::Warning, None, &what);
         }
         Ok((log, SiteLogs::open(config, &self.access)?))
-    }
-
-    /// Binds the control socket of the new configuration. Also returns a warning if there is no
-    /// control socket although none was refused by the configuration.
-    fn control_for(&self, config: &Config) -> Result<(NextSocket, Option<String>), String> {
-        let Some(path) = config
-            .control_path(self.environment.identity.is_root(), self.environment.runtime.as_deref())
-        else {
-            return Ok((NextSocket::None, None));
-        };
-        let group = config.control_group.as_deref();
-        if let Some(control) = self.control.as_ref().filter(|control| control.path == path) {
-            control.open_to(group)?;
-            return Ok((NextSocket::Same, None));
-        }
-        let bound = ControlSocket::bind(&path);
-        match bound.and_then(|control| control.open_to(group).map(|()| control)) {
-            Ok(control) => Ok((NextSocket::Another(control), None)),
-            Err(error) if config.control.is_some() => Err(error),
-            // The path is a default, therefore the failure is a warning.
-            Err(error) => Ok((NextSocket::None, Some(format!("no control socket: {error}")))),
-        }
     }
 
     fn say_lines(&self, what: &str, lines: &str) {

@@ -106,7 +106,7 @@ pub(super) struct InheritedPool {
     pub(super) lender: Option<InheritedLender>,
 }
 
-/// What a twin needs of a zygote that another program has started.
+/// The parts of a zygote that another program has started, and that a twin needs.
 #[derive(Debug)]
 pub(super) struct InheritedLender {
     /// The end of the log's pipe that the pool writes to.
