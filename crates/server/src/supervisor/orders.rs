@@ -32,6 +32,9 @@ pub(super) struct CertificateOrders {
     /// The time when the process is started.
     due: Option<Instant>,
     backoff: Backoff,
+    /// Names that visitors ask for while there is no process, and whether each has a folder. The
+    /// front tells a name again only after a while.
+    demanded: Vec<(String, bool)>,
     challenges: BTreeMap<u64, OpenChallenge>,
     /// The state of each name, as the process has told it.
     states: BTreeMap<String, NameState>,
@@ -48,6 +51,9 @@ struct NameState {
 
 /// Names on demand that `howdah status` lists. Beyond, it tells their number.
 const MOST_SHOWN: usize = 100;
+
+/// Names on demand that wait for a process. Further ones are forgotten until a later visit.
+const MOST_DEMANDED: usize = 256;
 
 /// Names whose renewals fit into one message, however long they are.
 const NAMES_AT_ONCE: usize = 500;
@@ -88,6 +94,7 @@ impl CertificateOrders {
     pub(super) fn stop(&mut self) {
         self.due = None;
         self.plan = None;
+        self.demanded.clear();
         self.process.iter_mut().for_each(OrderProcess::end);
     }
 
@@ -151,7 +158,12 @@ impl Supervisor {
         orders.due = None;
         let Some(plan) = &orders.plan else { return };
         match OrderProcess::start(plan, &self.environment.identity) {
-            Ok(process) => orders.process = Some(process),
+            Ok(process) => {
+                for (name, has_folder) in orders.demanded.drain(..) {
+                    process.tell(&ToProcess::Demand { name, has_folder });
+                }
+                orders.process = Some(process);
+            }
             Err(error) => {
                 let wait = orders.backoff.after_failure();
                 orders.due = Some(now + wait);
@@ -225,9 +237,14 @@ impl Supervisor {
     }
 
     /// Asks for a certificate of a name that is ordered on demand.
-    pub(super) fn demand(&self, name: String, has_folder: bool) {
-        if let Some(process) = &self.orders.process {
-            process.tell(&ToProcess::Demand { name, has_folder });
+    pub(super) fn demand(&mut self, name: String, has_folder: bool) {
+        let orders = &mut self.orders;
+        match orders.process.as_ref().filter(|process| !process.is_ending) {
+            Some(process) => process.tell(&ToProcess::Demand { name, has_folder }),
+            None if orders.demanded.len() < MOST_DEMANDED => {
+                orders.demanded.push((name, has_folder))
+            }
+            None => {}
         }
     }
 

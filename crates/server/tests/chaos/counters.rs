@@ -24,9 +24,10 @@ const TARGETS: [(&str, u16, bool); 6] = [
 /// Time in which a counter of a server that rests stays as it is.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Counters whose change in the calm stretch is not known beforehand: workers come and go, and
-/// caches are asked now and then.
-const FREE: [&str; 5] = [
+/// Counters whose change in the calm stretch is not known beforehand: workers come and go, scripts
+/// compute, and caches are asked now and then.
+const FREE: [&str; 6] = [
+    "howdah_pool_cpu_seconds_total",
     "howdah_pool_workers_started_total",
     "howdah_pool_workers_dismissed_total",
     "howdah_pool_exhausted_samples_total",

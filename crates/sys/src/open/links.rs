@@ -179,8 +179,9 @@ mod tests {
     struct Folder(PathBuf);
 
     impl Folder {
-        fn new() -> Folder {
-            let path = std::env::temp_dir().join(format!("howdah-links-{}", std::process::id()));
+        fn new(name: &str) -> Folder {
+            let name = format!("howdah-links-{name}-{}", std::process::id());
+            let path = std::env::temp_dir().join(name);
             let _ = fs::remove_dir_all(&path);
             fs::create_dir_all(path.join("a/b")).unwrap();
             fs::write(path.join("a/b/file"), "x").unwrap();
@@ -221,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_walk_ends_where_the_kernels_ends() {
-        let folder = Folder::new();
+        let folder = Folder::new("walk");
         for name in [
             "",
             "/",
@@ -259,7 +260,7 @@ mod tests {
 
     #[test]
     fn links_with_too_many_names_lead_nowhere() {
-        let folder = Folder::new();
+        let folder = Folder::new("names");
         let to = |link: &str, target: &str| {
             symlink(target, folder.0.join(link)).unwrap();
             both(&folder.0.join(link), true)
