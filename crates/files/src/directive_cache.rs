@@ -15,10 +15,11 @@ use howdah_htaccess::compile::compile_asking;
 use howdah_htaccess::{CompileContext, Compiled, Mistake, MistakeKind, Place, Settings};
 use howdah_site::{Site, Sites};
 use howdah_sys::allocator;
-use howdah_sys::open::{self, Lookup, MOST_LINK_NAMES, MOST_LINKS};
+use howdah_sys::open::{self, Access, Lookup, MOST_LINK_NAMES, MOST_LINKS};
 use howdah_sys::stat::Stat;
 
 use self::shard::{CacheShard, CachedDirectives, SHARDS};
+use crate::disk::Disk;
 
 /// Called with a flaw in a site's directives.
 pub type ReportFlaw = Box<dyn Fn(&Site, &Flaw) + Send + Sync>;
@@ -174,10 +175,10 @@ impl DirectiveCache {
         scope: u32,
         folder: &[u8],
         content: &[u8],
-        lookup: Lookup,
+        disk: &Disk,
     ) -> Option<Arc<Compiled>> {
         let digest = self.digest(content);
-        self.find(&key(scope, folder), lookup, |entry| entry.digest == digest)
+        self.find(&key(scope, folder), disk, |entry| entry.digest == digest)
     }
 
     /// Returns the directives of the `.htaccess` file in `folder`, if a thread has compiled the
@@ -187,9 +188,9 @@ impl DirectiveCache {
         scope: u32,
         folder: &[u8],
         stat: &Stat,
-        lookup: Lookup,
+        disk: &Disk,
     ) -> Option<Arc<Compiled>> {
-        self.find(&key(scope, folder), lookup, |entry| entry.stat.as_ref() == Some(stat))
+        self.find(&key(scope, folder), disk, |entry| entry.stat.as_ref() == Some(stat))
     }
 
     /// Returns the directives of the configuration itself. `root` is the document root, with a
@@ -271,12 +272,12 @@ impl DirectiveCache {
             }
             is_same
         };
-        if let Some(known) = self.find(&key, Lookup::Full, is_same) {
+        if let Some(known) = self.find(&key, &Disk::waiting(), is_same) {
             return known;
         }
         // Not under the lock: event loops take it.
         let compiled = Arc::new(compile_asking(content, &context(), &mut |path| {
-            exists(path, Lookup::Full).unwrap_or_default()
+            exists(path, &Disk::waiting()).unwrap_or_default()
         }));
         let entry = CachedDirectives {
             owner: self.owner(root),
@@ -385,7 +386,7 @@ impl DirectiveCache {
     fn find(
         &self,
         key: &[u8],
-        lookup: Lookup,
+        disk: &Disk,
         is_wanted: impl FnOnce(&mut CachedDirectives) -> bool,
     ) -> Option<Arc<Compiled>> {
         let compiled = {
@@ -397,7 +398,7 @@ impl DirectiveCache {
             entry.was_asked = true;
             Arc::clone(&entry.compiled)
         };
-        still_holds(&compiled, lookup).then_some(compiled)
+        still_holds(&compiled, disk).then_some(compiled)
     }
 
     fn digest(&self, content: &[u8]) -> u128 {
@@ -433,18 +434,21 @@ fn key(scope: u32, folder: &[u8]) -> Box<[u8]> {
     [&scope.to_ne_bytes(), folder].concat().into()
 }
 
-/// Whether every `<IfFile>` would get the same answer again. With [`Lookup::Cached`] `false` also
-/// where the disk would have to be waited for.
-pub(crate) fn still_holds(compiled: &Compiled, lookup: Lookup) -> bool {
-    compiled.asked.iter().all(|(path, there)| exists(path, lookup) == Some(*there))
+/// Whether every `<IfFile>` would get the same answer again. `false` also where `disk` has no answer
+/// for now: it would have to be waited for, or the links on the way are too long.
+pub(crate) fn still_holds(compiled: &Compiled, disk: &Disk) -> bool {
+    compiled.asked.iter().all(|(path, there)| exists(path, disk) == Some(*there))
 }
 
-/// Whether something is at a path, links followed. `None`: the disk would have to be waited for.
-fn exists(path: &[u8], lookup: Lookup) -> Option<bool> {
+/// Whether something is at a path, links followed. `None`: `disk` has no answer for now.
+fn exists(path: &[u8], disk: &Disk) -> Option<bool> {
     let Ok(path) = CString::new(path) else {
         return Some(false);
     };
-    match open::stat(&path, true, lookup) {
+    let (lookup, mut steps) = (disk.lookup(), 0);
+    let found = open::counted(&path, (Access::Point, true), lookup, &mut steps);
+    disk.take_steps(steps).ok()?;
+    match found {
         Err(error) if lookup == Lookup::Cached && error.kind() == ErrorKind::WouldBlock => None,
         found => Some(found.is_ok()),
     }

@@ -137,7 +137,7 @@ impl Store {
         let folder = with_slash(folder);
         let scope = path.scope();
         if self.postpones() && stat.size > MOST_READ_AT_ONCE && stat.size <= directives.most() {
-            let known = directives.known_file(scope, &folder, &stat, self.disk.lookup());
+            let known = directives.known_file(scope, &folder, &stat, &self.disk);
             let known = known.ok_or_else(|| self.postpone())?;
             return Ok((EntryKind::Directives(known, stat.size), Some(stat)));
         }
@@ -149,7 +149,7 @@ impl Store {
         let compiled = match content {
             None => directives.too_large(scope, &folder),
             Some(content) if self.postpones() => {
-                let known = directives.known(scope, &folder, &content, self.disk.lookup());
+                let known = directives.known(scope, &folder, &content, &self.disk);
                 Some(known.ok_or_else(|| self.postpone())?)
             }
             Some(content) => {

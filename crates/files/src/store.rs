@@ -406,7 +406,7 @@ impl Store {
         let is_dated = matches!(&entry.kind, EntryKind::File(document) if document.is_dated());
         let is_outdated = match &entry.kind {
             EntryKind::Directives(compiled, _) => {
-                !directive_cache::still_holds(compiled, self.disk.lookup())
+                !directive_cache::still_holds(compiled, &self.disk)
             }
             _ => false,
         };

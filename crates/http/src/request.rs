@@ -70,10 +70,13 @@ impl Request {
             // The authority of an absolute target overrules Host (RFC 9112 §3.2.2).
             let mut named = Vec::new();
             authority::check_authority(host, &mut named).map_err(Refusal::bad)?;
-            if request.authority.is_empty() {
-                request.authority = named;
+            match request.authority.is_empty() {
+                true => {
+                    request.authority = named;
+                    request.fields.push(b"Host", host);
+                }
+                false => request.fields.push(b"Host", &request.authority),
             }
-            request.fields.push(b"Host", host);
         }
         for (name, value) in fields {
             if !scan::is_token(name) || !scan::is_field_value(value) {

@@ -45,6 +45,9 @@ impl<'a> ConditionAnswers<'a> {
             _ if root.is_empty() => return false,
             _ => [root.strip_suffix(b"/").unwrap_or(root), path].join(&b'/').into(),
         };
+        if let Some((_, there)) = self.asked.iter().find(|(known, _)| *known == path) {
+            return *there;
+        }
         let there = (self.exists)(&path);
         self.asked.push((path, there));
         there
@@ -65,6 +68,10 @@ impl<'a> ConditionAnswers<'a> {
     }
 }
 
+/// Files that the `<IfFile>` sections of one file of directives may ask for. Each is looked at again
+/// before the directives are used. A file with more is a mistake.
+const MOST_ASKED: usize = 256;
+
 impl Conditions for ConditionAnswers<'_> {
     fn decide(&mut self, section: &Item) -> Option<Result<bool, String>> {
         let name = section.name.to_ascii_lowercase();
@@ -72,6 +79,9 @@ impl Conditions for ConditionAnswers<'_> {
             "<ifmodule" | "<ifdefine" | "<iffile" | "<ifdirective" | "<ifsection" => {}
             "<ifversion" => return Some(version(&section.raw)),
             _ => return None,
+        }
+        if name == "<iffile" && self.asked.len() >= MOST_ASKED {
+            return Some(Err(format!("more than {MOST_ASKED} files are asked for by <IfFile>")));
         }
         let spelled = sections::find(&name).map_or(&*name, |section| section.name);
         let Some(end) = ends_at(&section.raw) else {

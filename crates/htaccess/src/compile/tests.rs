@@ -213,6 +213,17 @@ fn questions_about_files_are_kept() {
 }
 
 #[test]
+fn a_file_that_asks_for_too_many_files_is_a_mistake() {
+    let section = |number: usize| format!("<IfFile /a{}>\n</IfFile>\n", number % 256);
+    let text: String = (0..256).map(section).collect();
+    let compile = |text: &str| compile_asking(text.as_bytes(), &context(), &mut |_| true);
+    assert_eq!(compile(&text).asked.len(), 256);
+    assert!(compile(&text).mistake.is_none());
+    let mistake = compile(&format!("{text}<IfFile /b>\n</IfFile>")).mistake.unwrap();
+    assert!(mistake.to_string().contains("more than 256 files"), "{mistake}");
+}
+
+#[test]
 fn how_many_arguments() {
     for (text, message) in [
         ("AddDefaultCharset utf-8", None),

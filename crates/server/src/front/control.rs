@@ -219,7 +219,7 @@ impl Control {
                 );
                 self.tell(&FromFront::PoolBroken {
                     pool: position,
-                    zygote: number,
+                    zygote: Some(number),
                     reason: error.to_string(),
                 });
             }

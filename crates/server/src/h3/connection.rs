@@ -90,7 +90,9 @@ enum ConnectionEnd {
 pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer: Peer) {
     let task = task_waker().await;
     let watch = thread.watches().add(task.clone());
-    let meter = ClientMeter::new(thread.config().http3.clone());
+    let mut limits = thread.config().http3.clone();
+    limits.header_list = limits.header_list.min(MOST_HEADER_LIST);
+    let meter = ClientMeter::new(limits);
     let accepted = Rc::new(TransportFacts::new(meter, task.clone()));
     let shared = Rc::new(H3Shared {
         thread: Rc::clone(&thread),

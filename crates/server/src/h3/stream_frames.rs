@@ -59,7 +59,12 @@ impl StreamFrames {
         &self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
-        match ready!(self.poll_part(context))? {
+        let part = ready!(self.poll_part(context));
+        if part.is_err() && self.0.borrow().is_broken() {
+            // The crate would take the error for the client's.
+            return self.0.borrow().shared.wait_for_the_end();
+        }
+        match part? {
             Some(StreamPart::Head(section)) => {
                 let HeadFrame { bytes, is_websocket } = head_frame(&section);
                 self.0.borrow_mut().is_websocket = is_websocket;
@@ -101,6 +106,9 @@ impl ReceivedFrames {
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<StreamPart>, StreamErrorIncoming>> {
         loop {
+            if self.is_broken() {
+                return self.broken();
+            }
             let (used, part) = match self.frames.read(&self.chunk) {
                 Ok(read) => read,
                 Err(mistake) => return self.fail(mistake),
@@ -108,7 +116,7 @@ impl ReceivedFrames {
             self.chunk.advance(used);
             self.shared.meter.count_undecoded(&self.unseen, used);
             if self.shared.meter.excess().is_some() {
-                return self.shared.wait_for_the_end();
+                return self.broken();
             }
             match part {
                 Some(FramePart::Head(section)) => {
@@ -140,12 +148,24 @@ impl ReceivedFrames {
     }
 
     /// Has the connection's task end the connection.
-    fn fail<T>(&self, mistake: StreamMistake) -> Poll<T> {
+    fn fail<T>(&self, mistake: StreamMistake) -> Poll<Result<T, StreamErrorIncoming>> {
         self.shared.note_violation(match mistake {
             StreamMistake::UnexpectedFrame => Code::H3_FRAME_UNEXPECTED,
             StreamMistake::CutFrame => Code::H3_FRAME_ERROR,
         });
-        self.shared.wait_for_the_end()
+        self.broken()
+    }
+
+    /// Whether the connection has to end. What is left of the stream is no part of a request then.
+    fn is_broken(&self) -> bool {
+        self.shared.violation().is_some() || self.shared.meter.excess().is_some()
+    }
+
+    /// Wakes the connection's task. The request has lost its client.
+    fn broken<T>(&self) -> Poll<Result<T, StreamErrorIncoming>> {
+        self.shared.task.wake_by_ref();
+        let error_code = Code::H3_REQUEST_CANCELLED.value();
+        Poll::Ready(Err(StreamErrorIncoming::StreamTerminated { error_code }))
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) struct TransportFacts {
     /// The order in which the streams of requests write.
     turns: Rc<WriteTurns>,
     /// The connection's task.
-    task: Waker,
+    pub(super) task: Waker,
     /// The parts of the request that was accepted last.
     newest: RefCell<Option<Newest>>,
     /// Streams from this number on are refused: the client sends their requests elsewhere.

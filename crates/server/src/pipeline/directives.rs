@@ -352,6 +352,9 @@ async fn respond_within(
     let Ok(responded) = responded.await else {
         return Err(Status::SERVICE_UNAVAILABLE.into());
     };
+    let Some(responded) = responded else {
+        return Err(Status::INTERNAL_SERVER_ERROR.into());
+    };
     let Responded { head: changed, ruled: after, chosen } = responded;
     *head = changed;
     *ruled = Rc::new(after);

@@ -7,6 +7,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::rc::{Rc, Weak};
 
+use howdah_config::Sapi;
 use howdah_http::{Limits, Request, Scheme, Status};
 use howdah_php::{Answers, Asker, FPM_STATUS, SubRequestQuestion, SubRequestResult};
 use howdah_site::{Resolution, Resolved, Script, server_variables};
@@ -29,7 +30,7 @@ pub(crate) fn answers(thread: Weak<Thread>, site: usize) -> Answers {
             let Some(thread) = thread.upgrade() else {
                 return Vec::new();
             };
-            if question == FPM_STATUS {
+            if question == FPM_STATUS && is_named_as_fpm(&thread, site) {
                 let state = thread
                     .sites()
                     .iter()
@@ -117,4 +118,11 @@ fn script_found(
         variables: owned.iter().map(|(name, value)| (&**name, &**value)).collect(),
     }
     .encode()
+}
+
+/// Whether the scripts of a site find the functions of php-fpm. The others cannot ask for its
+/// state, which takes a look at the counters of all threads.
+fn is_named_as_fpm(thread: &Thread, site: usize) -> bool {
+    let php = thread.config().sites.get(site).and_then(|site| site.php.as_ref());
+    php.is_some_and(|php| php.sapi == Sapi::FpmFcgi)
 }

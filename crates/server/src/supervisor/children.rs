@@ -82,7 +82,7 @@ impl Supervisor {
         }
     }
 
-    fn pool_broken(&mut self, number: u64, (position, zygote): (usize, u64), reason: &str) {
+    fn pool_broken(&mut self, number: u64, (position, zygote): (usize, Option<u64>), reason: &str) {
         let pool = self
             .generation(number)
             .and_then(|generation| generation.pools.get_mut(position));

@@ -195,8 +195,9 @@ pub(crate) enum FromFront {
     PoolBroken {
         /// Index in [`FrontStart::pools`].
         pool: usize,
-        /// Number of the zygote, as in [`ToFront::PoolReplaced`].
-        zygote: u64,
+        /// Number of the zygote, as in [`ToFront::PoolReplaced`]. `None`: the front is one of a
+        /// former program, which names none.
+        zygote: Option<u64>,
         /// The violation, for the log.
         reason: String,
     },
@@ -320,8 +321,11 @@ impl FromFront {
             ),
             FromFront::Drained => PacketWriter::of_kind(2),
             FromFront::Status { id, text } => PacketWriter::of_kind(3).number(*id).text(text),
-            FromFront::PoolBroken { pool, zygote, reason } => {
-                PacketWriter::of_kind(4).size(*pool).text(reason).number(*zygote)
+            FromFront::PoolBroken { pool, zygote: None, reason } => {
+                PacketWriter::of_kind(4).size(*pool).text(reason)
+            }
+            FromFront::PoolBroken { pool, zygote: Some(zygote), reason } => {
+                PacketWriter::of_kind(22).size(*pool).text(reason).number(*zygote)
             }
             FromFront::Presented { id } => PacketWriter::of_kind(20).number(*id),
             FromFront::StatusTaken { id } => PacketWriter::of_kind(5).number(*id),
@@ -354,7 +358,12 @@ impl FromFront {
             4 => FromFront::PoolBroken {
                 pool: input.size()?,
                 reason: input.text()?,
-                zygote: input.number()?,
+                zygote: None,
+            },
+            22 => FromFront::PoolBroken {
+                pool: input.size()?,
+                reason: input.text()?,
+                zygote: Some(input.number()?),
             },
             20 => FromFront::Presented { id: input.number()? },
             5 => FromFront::StatusTaken { id: input.number()? },
@@ -414,7 +423,7 @@ mod tests {
             FromFront::Status { id: 7, text: "all\nwell".into() },
             FromFront::PoolBroken {
                 pool: 1,
-                zygote: 2,
+                zygote: Some(2),
                 reason: "nonsense".into(),
             },
             FromFront::Presented { id: 9 },

@@ -54,7 +54,7 @@ pub(super) struct PoolProcesses {
     pub(super) lines: Option<PoolLog>,
     pub(super) zygote: Option<ZygoteProcess>,
     /// Number of the zygote among those that the front has got, from 0 on.
-    number: u64,
+    number: Option<u64>,
     pub(super) standby: Standby,
     /// The zygote that the former generation's zygote is forking for this pool.
     twin: Option<AwaitedTwin>,
@@ -163,6 +163,7 @@ impl PoolProcesses {
         }
         let zygote = ZygoteProcess::new(zygote, socket.into(), None);
         pool.zygote = Some(ZygoteProcess { has_reported: true, ..zygote });
+        pool.number = None;
         Ok(pool)
     }
 
@@ -185,7 +186,7 @@ impl PoolProcesses {
             log: None,
             lines: None,
             zygote: None,
-            number: 0,
+            number: Some(0),
             standby: Standby::default(),
             twin: None,
             has_had_twin: false,
@@ -209,14 +210,15 @@ impl PoolProcesses {
     ) -> io::Result<(u64, SeqPacket)> {
         self.due = None;
         // What the front has to say of the former one is not of this one.
-        self.number += 1;
+        let number = self.number.map_or(1, |number| number + 1);
+        self.number = Some(number);
         let ReadyZygote { zygote, front } = match self.standby.take() {
             Some(ready) => ready,
             None => self.launch(environment, None)?,
         };
         self.hot_list.hand_over(&zygote);
         self.zygote = Some(zygote);
-        Ok((self.number, front))
+        Ok((number, front))
     }
 
     /// Starts the program of a zygote.
@@ -424,8 +426,12 @@ impl PoolProcesses {
 
     /// Kills the zygote with this number, which the front has found broken. Returns `false` if that
     /// zygote has ended already: its successor is well.
-    pub(super) fn kill_broken(&mut self, zygote: u64) -> bool {
-        let is_present = self.number == zygote && self.zygote.is_some();
+    ///
+    /// A front of a former program names no zygote, or by a number that is not known here. Its
+    /// complaint is about the zygote that there is.
+    pub(super) fn kill_broken(&mut self, zygote: Option<u64>) -> bool {
+        let is_meant = self.number.zip(zygote).is_none_or(|(own, meant)| own == meant);
+        let is_present = is_meant && self.zygote.is_some();
         if is_present {
             self.kill_zygote();
         }
@@ -465,12 +471,34 @@ mod tests {
         let (socket, _other_end) = SeqPacket::pair().unwrap();
         let zygote = ZygoteProcess::new(pid, ZygoteSocket::from(socket), None);
         let pool = PoolProcesses::without_processes("shop".to_owned(), None, None);
-        let mut pool = PoolProcesses { zygote: Some(zygote), number: 1, ..pool };
-        assert!(!pool.kill_broken(0));
+        let mut pool = PoolProcesses {
+            zygote: Some(zygote),
+            number: Some(1),
+            ..pool
+        };
+        assert!(!pool.kill_broken(Some(0)));
         assert!(child.try_wait().unwrap().is_none(), "it lives");
-        assert!(pool.kill_broken(1));
+        assert!(pool.kill_broken(Some(1)));
         assert_eq!(child.wait().unwrap().signal(), Some(9));
         pool.zygote = None;
-        assert!(!pool.kill_broken(1), "it has ended, and another one is awaited");
+        assert!(!pool.kill_broken(Some(1)), "it has ended, and another one is awaited");
+    }
+
+    #[test]
+    fn a_complaint_of_a_former_programs_front_is_about_the_zygote_that_there_is() {
+        for (own, meant) in [(None, None), (None, Some(2)), (Some(3), None)] {
+            let mut child = Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
+            let pid = Pid::from_number(child.id()).unwrap();
+            let (socket, _other_end) = SeqPacket::pair().unwrap();
+            let zygote = ZygoteProcess::new(pid, ZygoteSocket::from(socket), None);
+            let pool = PoolProcesses::without_processes("shop".to_owned(), None, None);
+            let mut pool = PoolProcesses {
+                zygote: Some(zygote),
+                number: own,
+                ..pool
+            };
+            assert!(pool.kill_broken(meant), "{own:?} {meant:?}");
+            assert_eq!(child.wait().unwrap().signal(), Some(9));
+        }
     }
 }

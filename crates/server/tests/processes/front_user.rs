@@ -48,6 +48,19 @@ fn the_front_cannot_be_inspected_by_its_own_user() {
 }
 
 #[test]
+fn a_root_behind_a_link_is_served_by_a_server_that_was_started_in_a_closed_folder() {
+    let (folder, closed) = (Folder::new(), Folder::new());
+    folder.file("release/a.txt", "hello");
+    symlink("release", folder.path().join("current")).unwrap();
+    fs::set_permissions(closed.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let current = folder.path().join("current").display().to_string();
+    let arguments = ["serve", &current, "--listen", "127.0.0.1:0", "--no-php"];
+    let server = Setup::with(&arguments).current_folder(closed.path()).start();
+    assert_eq!(server.get("/a.txt").text(), "hello");
+    server.stop();
+}
+
+#[test]
 fn a_pool_with_the_user_of_the_front_is_refused() {
     if !has_php() {
         return;

@@ -142,6 +142,7 @@ pub struct Setup {
     arguments: Vec<String>,
     user: Option<u32>,
     environment: Vec<(String, String)>,
+    current_folder: Option<PathBuf>,
 }
 
 impl Setup {
@@ -172,6 +173,7 @@ impl Setup {
             arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
             user: None,
             environment: Vec::new(),
+            current_folder: None,
         }
     }
 
@@ -196,6 +198,12 @@ impl Setup {
     /// Sets an environment variable.
     pub fn environment(mut self, name: &str, value: &str) -> Setup {
         self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Start in this folder.
+    pub fn current_folder(mut self, folder: &Path) -> Setup {
+        self.current_folder = Some(folder.to_owned());
         self
     }
 
@@ -270,6 +278,9 @@ impl Setup {
         };
         command.args(&self.arguments).stdin(Stdio::null());
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        if let Some(folder) = &self.current_folder {
+            command.current_dir(folder);
+        }
         command
     }
 }

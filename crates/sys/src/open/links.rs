@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::{Access, Lookup, cached, cached_at_hand, link_target, open_at, openat2, step};
+use crate::credentials::own_user;
 use crate::stat::{FileType, Stat};
 
 /// The links that one path may lead through.
@@ -103,7 +104,12 @@ impl LinkedWalk {
             return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
         }
         let mut walk = LinkedWalk {
-            at: open_at(libc::AT_FDCWD, c".", Access::Folder.flags())?,
+            // A server's own folder may be closed to its user; an absolute path does not need it.
+            at: open_at(
+                libc::AT_FDCWD,
+                if path.starts_with(b"/") { c"/" } else { c"." },
+                Access::Folder.flags(),
+            )?,
             left: Vec::new(),
             bound: LinkBound::default(),
             lookup,
@@ -123,13 +129,19 @@ impl LinkedWalk {
             }
             let name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
             let found = step(self.at.as_fd(), &name, Access::Point, self.lookup)?;
-            let is_link = Stat::of(found.as_fd())?.file_type() == FileType::Link;
+            let stat = Stat::of(found.as_fd())?;
+            let is_link = stat.file_type() == FileType::Link;
             if is_link && (follows || !self.left.is_empty()) {
+                self.check_owner(&stat)?;
                 let target = link_target(found.as_fd())?;
                 self.bound.follow(&target)?;
                 self.add(&target)?;
             } else if self.left.is_empty() && access != Access::Point {
                 return step(self.at.as_fd(), &name, access, self.lookup);
+            } else if !self.left.is_empty() {
+                // Unlike a file that is pointed to, a folder that is opened is mounted where the
+                // system mounts it on demand.
+                self.at = step(self.at.as_fd(), &name, Access::Folder, self.lookup)?;
             } else {
                 self.at = found;
             }
@@ -137,6 +149,18 @@ impl LinkedWalk {
         match access {
             Access::Point | Access::Folder => Ok(self.at),
             Access::Read => step(self.at.as_fd(), c".", access, self.lookup),
+        }
+    }
+
+    /// Refuses a link in a folder such as `/tmp`, where everybody may put one, unless it belongs to
+    /// this process's user or to the folder's owner: as the kernel does with
+    /// `fs.protected_symlinks`.
+    fn check_owner(&self, link: &Stat) -> io::Result<()> {
+        let folder = Stat::of(self.at.as_fd())?;
+        let is_shared = folder.mode & SHARED == SHARED;
+        match is_shared && link.owner != own_user() && link.owner != folder.owner {
+            true => Err(io::Error::from_raw_os_error(libc::EACCES)),
+            false => Ok(()),
         }
     }
 
@@ -158,6 +182,9 @@ impl LinkedWalk {
 fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.rsplit(|&byte| byte == b'/').filter(|name| !name.is_empty())
 }
+
+/// The rights of a folder in which everybody may make files, and remove their own.
+const SHARED: u32 = libc::S_ISVTX | libc::S_IWOTH;
 
 /// As many links as Linux follows.
 pub const MOST_LINKS: usize = 40;

@@ -58,7 +58,7 @@ impl Elsewhere {
         let detached = self.evaluate(|site, client, host, scratch| {
             howdah_site::resolve(site, client, host, scratch).detach()
         });
-        Ok(detached.await?.attach())
+        Ok(detached.await?.map_or(EXHAUSTED, Detached::attach))
     }
 
     /// Reads from the disk everything that resolving the request asks for. Afterwards it is in the
@@ -120,11 +120,11 @@ impl Elsewhere {
             let ruled = Some(Rc::new(ruled));
             howdah_site::error(site, client, ruled, status, host, scratch).detach()
         });
-        Ok(detached.await?.attach())
+        Ok(detached.await?.map_or(EXHAUSTED, Detached::attach))
     }
 
     /// Lets the directives change the head of a response. `Err(500)` in the result also where they
-    /// take too much work.
+    /// take too much work, and `None` where links do.
     ///
     /// # Errors
     /// As [`resolve`](Elsewhere::resolve).
@@ -133,7 +133,7 @@ impl Elsewhere {
         ruled: Ruled,
         mut head: ResponseHead,
         about: About,
-    ) -> Result<Responded, CrewFull> {
+    ) -> Result<Option<Responded>, CrewFull> {
         self.evaluate(move |site, client, host, scratch| {
             let mut ruled = Rc::new(ruled);
             let chosen =
@@ -157,19 +157,22 @@ impl Elsewhere {
         path: DocumentPath,
     ) -> Result<Option<(Ruled, ListingPage)>, CrewFull> {
         self.evaluate(move |site, client, host, scratch| {
+            host.store.allow_link_steps(MOST_LISTING_STEPS);
             let entries = host.store.list(&path)?.into_iter().map(listing::entry).collect();
             let page = howdah_site::list(site, client, &mut ruled, entries, host, scratch);
             Some((ruled, page))
         })
         .await
+        .map(Option::flatten)
     }
 
+    /// Returns the result of `work`; `None` where links take too many steps, so that it is void.
     async fn evaluate<R: Send + 'static>(
         self,
         work: impl FnOnce(&Site, &Client<'_>, &mut FrontHost<'_, &mut Store>, &mut Scratch) -> R
         + Send
         + 'static,
-    ) -> Result<R, CrewFull> {
+    ) -> Result<Option<R>, CrewFull> {
         let shared = Arc::clone(&self.shared);
         let origin = self.origin();
         let job = move |store: &mut Store| self.run(store, work);
@@ -185,7 +188,7 @@ impl Elsewhere {
         self,
         store: &mut Store,
         work: impl FnOnce(&Site, &Client<'_>, &mut FrontHost<'_, &mut Store>, &mut Scratch) -> R,
-    ) -> R {
+    ) -> Option<R> {
         store.tick(self.arrival.began.seconds());
         if store.changes().is_some() {
             store.drain_events();
@@ -206,18 +209,27 @@ impl Elsewhere {
             pool: shared.pools.get(self.site).and_then(Option::as_deref),
         };
         let result = work(site, &client.within(&budget), &mut host, &mut Scratch::default());
-        if store.take_worn() {
-            let what = format!(
-                "{}: paths lead through symbolic links that take more than {MOST_LINK_STEPS} \
-                 steps, so files behind them count as forbidden; shorten the links",
-                self.request.target.escape_ascii()
-            );
-            shared.log.say(Level::Error, Some(site.name()), &what);
+        if !store.take_worn() {
+            return Some(result);
         }
-        result
+        let what = format!(
+            "{}: the paths that are looked at lead through symbolic links that take too many \
+             steps, so the request is refused; shorten the links",
+            self.request.target.escape_ascii()
+        );
+        shared.log.say(Level::Error, Some(site.name()), &what);
+        None
     }
 }
 
-/// Steps along symbolic links for one request: some tenths of a second. What is behind further ones
-/// counts as forbidden.
+/// The result where what was asked has no answer.
+const EXHAUSTED: Resolved = Resolved {
+    resolution: Resolution::Exhausted,
+    ruled: None,
+};
+
+/// Steps along symbolic links for one request: some tenths of a second. Beyond them, it is refused.
 const MOST_LINK_STEPS: u64 = 100_000;
+
+/// Steps along symbolic links for a listing, which looks at each name twice: some seconds.
+const MOST_LISTING_STEPS: u64 = 1_000_000;

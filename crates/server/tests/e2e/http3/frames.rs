@@ -83,12 +83,15 @@ fn half_a_frame_is_no_whole_upload() {
     if !has_php() {
         return;
     }
-    let served = Served::new(&[LENGTH, ("a.txt", "hello")]);
+    let script = ("length.php", "<?php error_log('the script has run');");
+    let served = Served::new(&[script, ("a.txt", "hello")]);
     let head = frame(HEADERS, &section(POST, "/length.php"));
+    let nothing_of_a_frame = [&head[..], &[DATA, 10]].concat();
     let cut = [&head[..], &[DATA, 10], b"half"].concat();
     let misplaced = frame(DATA, b"content");
     let (again, late) = (frame(HEADERS, &[0, 0]).repeat(2), frame(4, b""));
     for (bytes, code) in [
+        (nothing_of_a_frame, Code::H3_FRAME_ERROR),
         (cut.clone(), Code::H3_FRAME_ERROR),
         (cut[..head.len() - 3].to_vec(), Code::H3_FRAME_ERROR),
         (misplaced, Code::H3_FRAME_UNEXPECTED),
@@ -109,6 +112,8 @@ fn half_a_frame_is_no_whole_upload() {
         assert_eq!(close.error_code, number(code), "{ended}");
     }
     assert_eq!(served.connect().get("/a.txt").text(), "hello");
+    let log = served.site.server.log();
+    assert!(!log.contains("the script has run"), "{log}");
 }
 
 #[test]
