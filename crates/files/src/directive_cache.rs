@@ -434,8 +434,8 @@ fn key(scope: u32, folder: &[u8]) -> Box<[u8]> {
     [&scope.to_ne_bytes(), folder].concat().into()
 }
 
-/// Whether every `<IfFile>` would get the same answer again. `false` also where `disk` has no answer
-/// for now: it would have to be waited for, or the links on the way are too long.
+/// Whether every `<IfFile>` would get the same answer again. `false` also where `disk` has no
+/// answer for now: it would have to be waited for, or the links on the way are too long.
 pub(crate) fn still_holds(compiled: &Compiled, disk: &Disk) -> bool {
     compiled.asked.iter().all(|(path, there)| exists(path, disk) == Some(*there))
 }

@@ -68,8 +68,8 @@ impl<'a> ConditionAnswers<'a> {
     }
 }
 
-/// Files that the `<IfFile>` sections of one file of directives may ask for. Each is looked at again
-/// before the directives are used. A file with more is a mistake.
+/// Files that the `<IfFile>` sections of one file of directives may ask for. Each is looked at
+/// again before the directives are used. A file with more is a mistake.
 const MOST_ASKED: usize = 256;
 
 impl Conditions for ConditionAnswers<'_> {
