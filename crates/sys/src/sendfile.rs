@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn a_peer_that_went_away() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        drop(theirs);
+        theirs.shutdown(std::net::Shutdown::Both).unwrap();
         let error = sendfile(ours.as_fd(), file(b"x").as_fd(), 0, 1).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }

@@ -443,7 +443,8 @@ mod tests {
         let mut writer = std::fs::File::from(received.descriptors.remove(0));
         writer.write_all(b"x").unwrap();
         assert_eq!(reader.read(&mut [0; 1]).unwrap(), 1, "it was in the message all the time");
-        drop(left);
+        // Closed alone, it could live on in a child that another test has just forked.
+        left.shut_down();
         assert_eq!(right.peek_with_sender(&mut buffer).unwrap(), (0, None));
     }
 
@@ -472,6 +473,7 @@ mod tests {
     #[test]
     fn a_closed_peer_is_the_end_and_then_an_error() {
         let (left, right) = SeqPacket::pair().unwrap();
+        right.shut_down();
         drop(right);
         assert_eq!(left.send(b"x", &[]).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
         assert_eq!(left.receive(&mut [0; 1]).unwrap().length, 0);

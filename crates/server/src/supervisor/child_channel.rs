@@ -66,6 +66,7 @@ mod tests {
         channel.send(b"two", &[]).unwrap();
         let mut room = [0; 8];
         assert_eq!(theirs.receive(&mut room).unwrap().length, 3);
+        theirs.shut_down();
         drop(theirs);
         assert!(channel.awaited().is_some());
         assert_eq!(channel.receive(8), None);

@@ -191,7 +191,8 @@ mod tests {
             assert!(lines.forward(&log, "shop"));
         }
         drop(writer);
-        assert!(!lines.forward(&log, "shop"));
+        // The writer may live on for a moment in a child that another test has just forked.
+        while lines.forward(&log, "shop") {}
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         // The line without its time.
