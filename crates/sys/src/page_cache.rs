@@ -134,8 +134,8 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         stop_reading_ahead(file.as_fd()).unwrap();
         remove(file.as_fd()).unwrap();
-        if !lacks(file.as_fd(), LAST) {
-            return; // A file system in memory.
+        if !lacks(file.as_fd(), LAST) || !lacks(file.as_fd(), 2 << 20) {
+            return; // A file system in memory, or one that has not written everything yet.
         }
         let mut buffer = vec![0; 64 << 10];
         for turn in 0..16 {
