@@ -460,22 +460,24 @@ impl PoolProcesses {
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::{CommandExt, ExitStatusExt};
-    use std::process::Command;
+    use std::process::{Child, Command};
 
     use super::*;
 
-    #[test]
-    fn a_complaint_about_a_former_zygote_is_none_about_its_successor() {
-        let mut child = Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
+    /// A pool whose zygote, a process that sleeps, has this number.
+    fn pool_of(number: Option<u64>) -> (Child, PoolProcesses) {
+        let child = Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
         let pid = Pid::from_number(child.id()).unwrap();
         let (socket, _other_end) = SeqPacket::pair().unwrap();
-        let zygote = ZygoteProcess::new(pid, ZygoteSocket::from(socket), None);
-        let pool = PoolProcesses::without_processes("shop".to_owned(), None, None);
-        let mut pool = PoolProcesses {
-            zygote: Some(zygote),
-            number: Some(1),
-            ..pool
-        };
+        let mut pool = PoolProcesses::without_processes("shop".to_owned(), None, None);
+        pool.zygote = Some(ZygoteProcess::new(pid, ZygoteSocket::from(socket), None));
+        pool.number = number;
+        (child, pool)
+    }
+
+    #[test]
+    fn a_complaint_about_a_former_zygote_is_none_about_its_successor() {
+        let (mut child, mut pool) = pool_of(Some(1));
         assert!(!pool.kill_broken(Some(0)));
         assert!(child.try_wait().unwrap().is_none(), "it lives");
         assert!(pool.kill_broken(Some(1)));
@@ -487,16 +489,7 @@ mod tests {
     #[test]
     fn a_complaint_of_a_former_programs_front_is_about_the_zygote_that_there_is() {
         for (own, meant) in [(None, None), (None, Some(2)), (Some(3), None)] {
-            let mut child = Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
-            let pid = Pid::from_number(child.id()).unwrap();
-            let (socket, _other_end) = SeqPacket::pair().unwrap();
-            let zygote = ZygoteProcess::new(pid, ZygoteSocket::from(socket), None);
-            let pool = PoolProcesses::without_processes("shop".to_owned(), None, None);
-            let mut pool = PoolProcesses {
-                zygote: Some(zygote),
-                number: own,
-                ..pool
-            };
+            let (mut child, mut pool) = pool_of(own);
             assert!(pool.kill_broken(meant), "{own:?} {meant:?}");
             assert_eq!(child.wait().unwrap().signal(), Some(9));
         }

@@ -122,9 +122,9 @@ impl PoolProcesses {
         })
     }
 
-    /// What another program needs to ask the zygote for a twin: the end of the log's pipe that the
-    /// pool writes to, and the number of the settings of the pool in `config`. `None` as with
-    /// [`PoolProcesses::ask_for_twin`].
+    /// Returns the parts with which another program can ask the zygote for a twin: the end of the
+    /// log's pipe that the pool writes to, and the number of the settings of the pool in `config`.
+    /// `None` as with [`PoolProcesses::ask_for_twin`].
     pub(in crate::supervisor) fn lends(
         &self,
         config: Option<&Config>,
@@ -304,7 +304,7 @@ mod tests {
     fn a_zygote_that_forks_none_closes_the_socket() {
         let (twin, of_twin) = awaited();
         assert!(twin.report(&HashSet::new()).unwrap().is_none());
-        drop(of_twin);
+        of_twin.shut_down();
         assert!(twin.report(&HashSet::new()).is_err());
     }
 }
