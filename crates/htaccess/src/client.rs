@@ -372,4 +372,16 @@ mod tests {
         }
         assert!(reads.answers(&client).is_none());
     }
+
+    #[test]
+    fn long_values_are_not_kept() {
+        for (length, expected) in [(LONGEST, true), (LONGEST + 1, false)] {
+            let request = request("/", &format!("Accept: {}", "a".repeat(length)));
+            let reads = Reads::default();
+            let tx = transaction(&request);
+            let client = tx.client.noting(&reads);
+            client.fields_named(b"accept");
+            assert_eq!(reads.answers(&client).is_some(), expected, "{length}");
+        }
+    }
 }

@@ -137,6 +137,7 @@ mod tests {
             ("[!a-c]x", "bx", false),
             ("[^a]x", "ax", false),
             ("[]]x", "]x", true),
+            ("[a-cb]x", "bx", true),
             ("[a-]x", "-x", true),
             ("[a", "[a", true),
             ("[a", "a", false),

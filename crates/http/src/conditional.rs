@@ -143,6 +143,7 @@ mod tests {
     const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
     const AT: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
     const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
+    const PRESENT: &str = "Sun, 06 Nov 1994 08:49:39 GMT";
     const FUTURE: &str = "Sun, 06 Nov 1994 08:49:40 GMT";
     /// The current time, a second before [`FUTURE`].
     const NOW: u64 = 784_111_779;
@@ -166,7 +167,7 @@ mod tests {
     #[test]
     fn decisions_about_what_exists() {
         type Row = (Method, &'static [(&'static str, &'static str)], Decision);
-        let table: [Row; 32] = [
+        let table: [Row; 33] = [
             (Method::Get, &[], Proceed),
             // §13.1.2
             (Method::Get, &[("If-None-Match", "\"v2\"")], NotModified),
@@ -182,6 +183,7 @@ mod tests {
             (Method::Get, &[("If-Modified-Since", AT)], NotModified),
             (Method::Get, &[("If-Modified-Since", AFTER)], NotModified),
             (Method::Get, &[("If-Modified-Since", "yesterday")], Proceed),
+            (Method::Get, &[("If-Modified-Since", PRESENT)], NotModified),
             (Method::Get, &[("If-Modified-Since", FUTURE)], Proceed),
             (Method::Head, &[("If-Modified-Since", FUTURE)], Proceed),
             (Method::Post, &[("If-Modified-Since", AT)], Proceed),

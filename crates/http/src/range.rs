@@ -285,6 +285,7 @@ mod tests {
             ("bytes=700-800, 500-600", many(&[(700, 800), (500, 600)])),
             ("bytes=500-600,601-999", Ranges::One(Span { first: 500, last: 999 })),
             ("bytes=500-700,601-999", Ranges::One(Span { first: 500, last: 999 })),
+            ("bytes=0-4999,5000-9999", Ranges::One(Span { first: 0, last: 9999 })),
             ("bytes=900-950,0-9,10-19", many(&[(0, 19), (900, 950)])),
             ("bytes=0-9,20000-", Ranges::One(Span { first: 0, last: 9 })),
             ("bytes=10000-,20000-", Ranges::Unsatisfiable),

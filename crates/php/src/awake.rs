@@ -150,9 +150,11 @@ mod tests {
     fn without_scripts_there_is_no_limit_and_patience_is_bounded() {
         let awake = AwakeLimit::new(4);
         assert!(!awake.is_reached_by(100));
+        assert_eq!(awake.room(100), usize::MAX);
         assert_eq!(awake.patience(), MOST_PATIENCE);
         awake.note(1000, None);
         assert!(awake.is_reached_by(2) && !awake.is_reached_by(1));
+        assert_eq!([0, 1, 2, 3].map(|workers| awake.room(workers)), [2, 1, 0, 0]);
         assert_eq!(awake.patience(), LEAST_PATIENCE);
     }
 }

@@ -333,4 +333,24 @@ mod tests {
             assert_eq!(found, expected.map(|relative| at("/srv", relative)), "{absolute}");
         }
     }
+
+    #[test]
+    fn a_path_that_is_too_long_or_too_deep_names_nothing() {
+        let names = |count: usize| vec!["a"; count].join("/");
+        // Beside the relative path: the root's four bytes, a slash, NUL.
+        let longest = 4096 - 6;
+        let rows = [
+            (names(256), true),
+            (names(257), false),
+            ("x".repeat(longest), true),
+            ("x".repeat(longest + 1), false),
+            (format!("{}/{}", names(255), "x".repeat(longest - 510)), true),
+            (format!("{}/{}", names(256), "x".repeat(longest - 512)), false),
+        ];
+        for (relative, expected) in rows {
+            let mut path = at("/srv", "");
+            let found = path.set_absolute(format!("/srv/{relative}").as_bytes());
+            assert_eq!(found, expected, "{} bytes", relative.len());
+        }
+    }
 }

@@ -88,6 +88,7 @@ fn address_and_user_or_one_of_them() {
         ),
         (&any, &[("GET", 200), ("GET e=1", 401), ("GET e=1 ann:secret", 200)]),
         (&open, &[("GET", 200)]),
+        (&format!("{open}\nSatisfy Any"), &[("GET", 200)]),
         (&post_only, &[("GET", 401), ("POST", 200), ("POST e=1", 401)]),
         (&not_post, &[("GET", 200), ("POST", 401), ("POST e=1", 403)]),
         ("Satisfy Any\nOrder allow,deny\nRequire all granted", &[("GET", 200)]),

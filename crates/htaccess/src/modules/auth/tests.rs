@@ -182,6 +182,7 @@ fn nonces_end() {
     assert_eq!(later("", 0), (200, false, false));
     assert_eq!(later("", 270), (200, false, false));
     assert_eq!(later("", 271), (200, false, true));
+    assert_eq!(later("", 300), (200, false, true));
     assert_eq!(later("", 301), (401, true, false));
     assert_eq!(later("", -1), (401, true, false));
     assert_eq!(later("AuthDigestNonceLifetime 600", 301), (200, false, false));

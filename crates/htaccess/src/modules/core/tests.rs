@@ -23,6 +23,8 @@ fn options_replace_add_and_remove() {
         (&["Options None"], Options::NONE),
         (&["Options All"], Options::ALL),
         (&["options indexes"], INDEXES),
+        (&["Options Indexes MultiViews"], INDEXES.with(VIEWS)),
+        (&["Options All", "Options -Indexes"], Options::ALL.without(INDEXES)),
         (&["Options -Indexes"], LINKS),
         (&["Options +MultiViews"], INDEXES.with(LINKS).with(VIEWS)),
         (&["Options -Indexes +MultiViews"], LINKS.with(VIEWS)),

@@ -1,7 +1,10 @@
 //! ErrorDocument, broken files, names that are not served.
 
+use howdah_http::{Content, Method, Request};
+
 use super::check;
-use super::tree::Tree;
+use super::tree::{Tree, client, shown};
+use crate::path::Scratch;
 
 const FILES: &str = "index.php a.txt e404.html e403.php dir/b.txt dir/.git/config sub/x.txt";
 
@@ -86,5 +89,39 @@ fn errors_that_are_found_later() {
         let resolved = tree.resolved("GET", target, "");
         let ruled = resolved.ruled.or_else(|| panic!("rules apply to {target}"));
         assert_eq!(tree.later(target, ruled, status), expected, "{target} {status}");
+    }
+}
+
+#[test]
+fn content_that_is_discarded_has_a_limit() {
+    let rules = "LimitRequestBody 4\nErrorDocument 403 no\nErrorDocument 413 long\n\
+                 RewriteEngine On\nRewriteRule ^f$ - [F]\nRewriteRule ^e$ - [R=500]\n";
+    let mut tree = Tree::new(FILES, &[("", rules), ("sub/", "LimitRequestBody 0\n")]);
+    let rows = [
+        ("/a.txt", Content::None, "file a.txt"),
+        ("/a.txt", Content::Length(4), "file a.txt"),
+        ("/a.txt", Content::Length(5), "413 page long"),
+        ("/a.txt", Content::Unknown, "discard 4"),
+        ("/none", Content::Length(5), "413 page long"),
+        ("/sub/x.txt", Content::Length(5), "file sub/x.txt"),
+        // The script decides about its content.
+        ("/index.php", Content::Length(5), "php index.php"),
+        // An error discards the content as well, unless the connection ends with it.
+        ("/f", Content::Length(4), "403 page no"),
+        ("/f", Content::Length(5), "413"),
+        ("/f", Content::Unknown, "discard 4"),
+        ("/e", Content::Length(5), "500"),
+    ];
+    for (target, content, expected) in rows {
+        let request = Request {
+            method: Method::Post,
+            target: target.into(),
+            content,
+            ..Request::default()
+        };
+        let sites = tree.sites.clone();
+        let site = sites.iter().next().unwrap();
+        let found = crate::resolve(site, &client(&request), &mut tree, &mut Scratch::default());
+        assert_eq!(shown(&found), expected, "{target} {content:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! A table per flag.
 
 use super::{ask, check, outcome};
+use crate::transaction::Found;
 
 const ON: &str = "RewriteEngine On\n";
 
@@ -152,6 +153,8 @@ fn next_round() {
     check(&[
         ("RewriteRule ^(.*)a(.*)$ $1b$2 [N]\nRewriteRule ^bbb$ /done", "/aaa", "internal /done"),
         ("RewriteRule ^(.*)a(.*)$ $1b$2 [N=2]\nRewriteRule ^(.*)$ /$1", "/aaa", "500"),
+        ("RewriteRule ^(.*)a(.*)$ $1b$2 [N=2]\nRewriteRule ^(.*)$ /$1", "/a", "500"),
+        ("RewriteRule ^(.*)a(.*)$ $1b$2 [N=3]\nRewriteRule ^(.*)$ /$1", "/a", "internal /b"),
         ("RewriteRule ^ - [N]", "/x", "500"),
         ("RewriteRule ^(.*)$ $1$1 [N]", "/x", "500"),
         ("RewriteRule ^ /x?%{QUERY_STRING}%{QUERY_STRING}a [N]", "/x?q", "500"),
@@ -225,6 +228,24 @@ fn types_and_handlers() {
         assert_eq!(answer.outcome, outcome, "{rules}");
         assert_eq!(text(answer.state.content_type).as_deref(), kind, "{rules}");
         assert_eq!(text(answer.state.handler).as_deref(), handler, "{rules}");
+    }
+}
+
+/// The handler of `H=` takes the place of the one that would begin the request anew, and looks for
+/// a file that is not there. A folder gets its slash first.
+#[test]
+fn a_handler_and_another_path() {
+    let table = [
+        ("^a", "x", "/a.html", "403", Found::File),
+        ("^a", "php", "/a.html", "continue", Found::Missing),
+        ("^a", "x", "/a.html/b", "continue", Found::Missing),
+        ("^n", "x", "/none", "continue", Found::Missing),
+        ("^s", "x", "/sub", "continue", Found::Directory),
+        ("^s", "x", "/sub/", "continue", Found::Missing),
+    ];
+    for (pattern, handler, target, outcome, found) in table {
+        let answer = ask(&format!("{ON}RewriteRule {pattern} /y [H={handler}]"), target, "");
+        assert_eq!((&*answer.outcome, answer.state.found), (outcome, found), "{handler} {target}");
     }
 }
 

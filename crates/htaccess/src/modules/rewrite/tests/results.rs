@@ -81,3 +81,22 @@ fn no_line_of_the_head_can_be_forged() {
         ("RewriteRule ^(.*)$ - [T=$1]", "/a%0ab", "500"),
     ]);
 }
+
+#[test]
+fn no_result_is_longer_than_the_limits() {
+    let long = "a".repeat(8_189);
+    let path = "RewriteRule ^(.*)$ /$1$1b";
+    check(&[
+        (path, &format!("/{long}"), &format!("internal /{long}{long}b")),
+        (&format!("{path}b"), &format!("/{long}"), "500"),
+    ]);
+    let long = "q".repeat(65_534);
+    let query = "RewriteRule ^x$ /y?a [QSA]";
+    check(&[
+        (query, &format!("/x?{long}"), &format!("internal /y?a&{long}")),
+        (query, &format!("/x?{long}q"), "500"),
+    ]);
+    let eighth = format!("/{}", "a".repeat(8_192));
+    let value = "RewriteRule ^(.*)$ - [E=v:$1$1$1$1$1$1$1$1";
+    check(&[(&format!("{value}]"), &eighth, "declined"), (&format!("{value}b]"), &eighth, "500")]);
+}

@@ -40,6 +40,7 @@ fn what_needs_no_user() {
             "Require method GET OPTIONS",
             &[("GET", 200), ("HEAD", 200), ("OPTIONS", 200), ("POST", 403), ("FOO", 403)],
         ),
+        ("Require method GET HEAD", &[("GET", 200), ("HEAD", 200), ("POST", 403)]),
         ("Require method", &[("GET", 403)]),
         ("Require ssl", &[("GET", 403), ("GET https", 200)]),
         ("Require ssl-verify-client", &[("GET", 403), ("GET https", 403)]),
@@ -56,6 +57,7 @@ fn what_needs_a_user() {
                 ("GET ann:secret", 200),
                 ("GET ann:wrong", 401),
                 ("GET odd:secret", 401),
+                ("GET eve:secret", 401),
             ],
         ),
         (
@@ -183,6 +185,11 @@ fn merging_with_the_folders_above() {
             &[("GET", 403), ("GET b=1", 200)],
         ),
         ("AuthMerging Off\n--\nAuthMerging Or\nRequire env a", &[("GET", 403), ("GET a=1", 200)]),
+        ("AuthzSendForbiddenOnFailure On\n--\nAuthMerging Or\nRequire env a", &[("GET", 200)]),
+        (
+            "AuthMerging And\n<RequireAll>\nRequire not env a\n</RequireAll>",
+            &[("GET", 200), ("GET a=1", 403)],
+        ),
     ]);
     let cleared = format!("{USERS_OF}--\nAuthMerging Off");
     run(&[(USERS_OF, &[("GET", 200)]), (&cleared, &[("GET", 500)])]);
@@ -242,6 +249,7 @@ fn what_apache_does_not_take() {
         ("Require ip example.org", "neither an address"),
         ("Require method FOO", "no method"),
         ("Require ssl x", "there is no provider"),
+        ("Require ssl-verify-client x", "there is no provider"),
         ("Require not all denied", "no effect in <RequireAny>"),
         ("<RequireAny>\nRequire not all denied\n</RequireAny>", "no effect in <RequireAny>"),
         ("<RequireNone>\nRequire not all denied\n</RequireNone>", "no effect in <RequireNone>"),
