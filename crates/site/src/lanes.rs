@@ -185,6 +185,14 @@ mod tests {
     }
 
     #[test]
+    fn the_root_is_a_path_and_a_site_may_have_no_lane() {
+        assert_eq!(lane("{ name = 'a', path = '/' }", "/", &[]), 1);
+        assert_eq!(lane("{ name = 'a', path = '/x/' }", "/x/", &[]), 1);
+        let config = Config::parse("[[site]]\nroot = \"/srv\"\n", "test.toml").unwrap();
+        assert!(!Sites::compile(&config).iter().next().unwrap().has_lanes());
+    }
+
+    #[test]
     fn every_key_of_a_lane_must_fit() {
         let both = "{ name = 'a', path = '/a', cookie = 'role=guest*' }";
         let guest = [("Cookie", "x=1; role=guest7"), ("Cookie", "y=1")];

@@ -312,6 +312,13 @@ mod tests {
     }
 
     #[test]
+    fn the_last_component() {
+        for (relative, expected) in [("a/b.php", "b.php"), ("a", "a"), ("", "")] {
+            assert_eq!(at("/srv", relative).file_name(), expected.as_bytes(), "{relative}");
+        }
+    }
+
+    #[test]
     fn absolute_paths_below_the_root() {
         let rows = [
             ("/srv/x/y", Some("x/y")),

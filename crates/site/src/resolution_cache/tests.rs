@@ -237,3 +237,17 @@ fn resolutions_of_one_request_alone_are_not_kept() {
         }
     }
 }
+
+#[test]
+fn answers_that_are_logged_or_made_anew_are_not_kept() {
+    for (rules, target) in [
+        ("Require all denied", "/a.txt"),
+        ("ErrorDocument 404 gone", "/none"),
+        ("Options +Indexes", "/wp/"),
+    ] {
+        let (mut tree, mut cache) = (Tree::new(FILES, &[("", rules)]), ResolutionCache::new());
+        for _ in 0..4 {
+            assert!(!is_known(&mut tree, &mut cache, "GET", target, ""), "{rules}");
+        }
+    }
+}

@@ -126,3 +126,39 @@ fn a_script_has_rules_of_its_own() {
     assert_eq!(Tree::new(FILES, &[("", &page)]).get("/a.txt"), "401 file e.html");
     assert_eq!(Tree::new(FILES, &[("", &script)]).get("/a.txt"), "401");
 }
+
+#[test]
+fn names_with_a_dot_are_hidden_from_clients_and_passwords_from_rules_as_well() {
+    let rules = "RewriteEngine On\nRewriteRule ^in/(.*)$ /.hid/$1\n";
+    let mut tree = Tree::new(".hidden .hid/f .hid/.htpasswd .hid/.env", &[("", rules)]);
+    check(
+        &mut tree,
+        &[
+            ("/.hidden", "404"),
+            ("/.hid/f", "404"),
+            ("/in/f", "file .hid/f"),
+            ("/in/.htpasswd", "403"),
+            ("/in/.env", "403"),
+        ],
+    );
+}
+
+#[test]
+fn a_folder_that_is_named_like_a_script_is_one_without_its_slash() {
+    let tree = |page: &str| {
+        let rules = format!(
+            "AuthType Basic\nAuthName N\nAuthUserFile /srv/passwords\nRequire valid-user\n\
+             ErrorDocument 401 {page}\n"
+        );
+        Tree::new("index.php e.html d.php/x.txt", &[("", &rules)])
+    };
+    check(&mut tree("/e.html"), &[("/d.php/", "401 file e.html"), ("/d.php", "401")]);
+    check(
+        &mut tree("/index.php"),
+        &[
+            ("/d.php/", "401"),
+            ("/d.php", "401 php index.php"),
+            ("/index.php/", "401 php index.php"),
+        ],
+    );
+}

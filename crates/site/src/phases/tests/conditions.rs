@@ -76,3 +76,21 @@ fn access_is_not_checked_again_under_the_same_rules() {
     );
     check(&mut tree, &[("/own", "file a.txt"), ("/a.txt", "403"), ("/go", "403"), ("/sec", "403")]);
 }
+
+#[test]
+fn conditions_ask_about_other_files_than_that_of_the_request() {
+    let rules = "RewriteEngine On\nRewriteCond %{DOCUMENT_ROOT}/none -f [OR]\n\
+                 RewriteCond %{DOCUMENT_ROOT}/none -d [OR]\n\
+                 RewriteCond %{DOCUMENT_ROOT}/a.txt !-f [OR]\n\
+                 RewriteCond %{DOCUMENT_ROOT}/in !-d\nRewriteRule ^ - [F]\n";
+    let mut tree = Tree::new(FILES, &[("", rules)]);
+    check(
+        &mut tree,
+        &[
+            ("/a.txt", "file a.txt"),
+            ("/in/", "php in/index.php"),
+            ("/in/a.txt", "file in/a.txt"),
+            ("/none", "404"),
+        ],
+    );
+}

@@ -2,7 +2,10 @@
 
 use std::rc::Rc;
 
-use super::tree::Tree;
+use howdah_http::{Request, Scheme};
+
+use super::tree::{Tree, client};
+use crate::path::Scratch;
 
 fn env(tree: &mut Tree, target: &str, fields: &str, name: &str) -> Option<String> {
     let resolved = tree.resolved("GET", target, fields);
@@ -69,4 +72,20 @@ fn named_groups_of_sections_are_variables() {
         &[("", "<FilesMatch \"^index-(?<lang>..)\\.\">\nSetEnv A 1\n</FilesMatch>\n")],
     );
     assert_eq!(env(&mut tree, "/index-de.php", "", "MATCH_LANG").as_deref(), Some("de"));
+}
+
+#[test]
+fn encrypted_requests_have_a_variable() {
+    let mut tree = Tree::new("index.php", &[("", "Header set A b\n")]);
+    for (scheme, expected) in [(Scheme::Http, None), (Scheme::Https, Some(&b"on"[..]))] {
+        let request = Request {
+            target: b"/index.php".to_vec(),
+            scheme,
+            ..Request::default()
+        };
+        let sites = tree.sites.clone();
+        let site = sites.iter().next().unwrap();
+        let found = crate::resolve(site, &client(&request), &mut tree, &mut Scratch::default());
+        assert_eq!(found.ruled.unwrap().state.env.value(b"HTTPS"), expected, "{scheme:?}");
+    }
 }

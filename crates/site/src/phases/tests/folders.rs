@@ -176,3 +176,21 @@ fn links_are_followed_as_the_options_say() {
         ],
     );
 }
+
+#[test]
+fn a_fallback_that_may_not_be_served_is_not() {
+    let rules = "FallbackResource /secret.txt\n<Files secret.txt>\nRequire all denied\n</Files>\n";
+    let mut tree = Tree::new("secret.txt", &[("", rules)]);
+    check(&mut tree, &[("/none", "403")]);
+}
+
+#[test]
+fn a_step_for_folders_is_for_folders() {
+    let mut tree = Tree::with(FILES, &[("", "# nothing\n")], |site| {
+        site.try_files = vec![TryStep::UriDirectory, TryStep::Path("/index.php".into())];
+    });
+    check(
+        &mut tree,
+        &[("/empty/", "403"), ("/none", "php index.php"), ("/a.txt", "php index.php")],
+    );
+}

@@ -39,6 +39,7 @@ fn handlers_of_folders_and_sections() {
             ("/run/page.html", "php run/page.html"),
             ("/run/pic.jpg", "file run/pic.jpg"),
             ("/cgi/a.cgi", "403"),
+            ("/cgi/none", "404"),
             ("/maps/a.var", "403"),
             ("/maps/a.map", "403"),
         ],
@@ -111,11 +112,11 @@ fn a_variant_is_chosen_for_what_is_missing() {
 #[test]
 fn extensions_have_handlers_and_types() {
     let mut tree = Tree::new(
-        "a.html b.htm c.x d.php.bak",
+        "a.html b.htm c.x d.php.bak e.src",
         &[(
             "",
             "AddHandler application/x-httpd-php .html\nAddType application/x-httpd-php .htm\n\
-             AddType text/x-mine .x\n",
+             AddType text/x-mine .x\nAddType text/x-php .src\n",
         )],
     );
     check(
@@ -125,6 +126,8 @@ fn extensions_have_handlers_and_types() {
             ("/b.htm", "php b.htm"),
             ("/c.x", "file c.x"),
             ("/d.php.bak", "403"),
+            // A media type is no handler, whatever it is called.
+            ("/e.src", "file e.src"),
         ],
     );
     let ruled = tree.resolved("GET", "/c.x", "").ruled.unwrap();
@@ -151,4 +154,38 @@ fn a_script_whose_handler_is_taken_away_is_neither_run_nor_sent() {
             ("/type/evil.php", "403"),
         ],
     );
+}
+
+/// Without anything about the answer, nothing of the directives is kept for it.
+#[test]
+fn directives_about_the_answer_are_kept_for_it() {
+    let rows = [
+        ("# nothing", false),
+        ("Options -Indexes", false),
+        ("DirectoryIndex a", false),
+        ("RewriteEngine On", false),
+        ("AcceptPathInfo On", false),
+        ("Header set A b", true),
+        ("ExpiresActive On", true),
+        ("AddOutputFilterByType DEFLATE text/plain", true),
+        ("Substitute s/a/b/", true),
+        ("AddType text/x .y", true),
+        ("php_value a b", true),
+        ("SSLOptions +ExportCertData", true),
+        ("AddDefaultCharset utf-8", true),
+        ("SetOutputFilter DEFLATE", true),
+        ("SetInputFilter DEFLATE", true),
+        ("ErrorDocument 404 x", true),
+        ("LimitRequestBody 5", true),
+        ("FileETag None", true),
+        ("ServerSignature Off", true),
+        ("CGIVar REQUEST_URI current-uri", true),
+        ("QualifyRedirectURL On", true),
+    ];
+    for (line, expected) in rows {
+        let mut tree = Tree::new("a.txt", &[("", line)]);
+        let resolved = tree.resolved("GET", "/a.txt", "");
+        assert_eq!(super::tree::shown(&resolved), "file a.txt", "{line}");
+        assert_eq!(resolved.ruled.is_some(), expected, "{line}");
+    }
 }

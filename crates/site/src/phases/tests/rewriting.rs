@@ -271,3 +271,23 @@ fn after_the_last_internal_redirect_nothing_is_looked_up() {
     check(&mut tree, &[("/dir/", "php dir/index.php"), ("/s9", "php dir/index.php")]);
     check(&mut tree, &[("/s10", "500"), ("/s11", "500")]);
 }
+
+#[test]
+fn rules_act_only_where_links_may_be_followed() {
+    for (options, expected) in [
+        ("-FollowSymLinks", "403"),
+        ("FollowSymLinks", "file a.txt"),
+        ("SymLinksIfOwnerMatch", "file a.txt"),
+    ] {
+        let rules = format!("Options {options}\nRewriteEngine On\nRewriteRule ^x$ /a.txt\n");
+        assert_eq!(Tree::new("a.txt", &[("", &rules)]).get("/x"), expected, "{options}");
+    }
+}
+
+#[test]
+fn a_type_leaves_the_file_and_a_handler_beside_another_path_does_not() {
+    let rules = "RewriteEngine On\nRewriteRule ^t\\.txt$ t.txt [T=text/x]\n\
+                 RewriteRule ^h\\.txt$ /y [H=application/x-httpd-php]\n";
+    let mut tree = Tree::new("t.txt h.txt", &[("", rules)]);
+    check(&mut tree, &[("/t.txt", "file t.txt"), ("/h.txt", "404")]);
+}

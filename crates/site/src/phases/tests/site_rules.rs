@@ -162,3 +162,24 @@ fn the_configuration_alone_decides_how_its_errors_look() {
     );
     check(&mut tree, &[("/no", "403 page ours"), ("/a.txt", "403 page theirs")]);
 }
+
+#[test]
+fn a_request_is_changed_on_its_way_to_a_script_or_an_upstream() {
+    let rules = "RewriteEngine On\nRewriteRule ^/api/ http://127.0.0.1:3000/ [P]\n";
+    let changes = "RequestHeader set X-A 1\nAuthBasicFake ann secret\nSetEnv V w\n";
+    let mut tree = tree(rules, &[("", changes)]);
+    for target in ["/index.php", "/api/x"] {
+        let ruled = tree.resolved("GET", target, "").ruled.unwrap();
+        let sent = ruled.state.request_fields.as_ref().unwrap();
+        assert_eq!(sent.value(b"X-A"), Some(&b"1"[..]), "{target}");
+        let expected = Some(&b"Basic YW5uOnNlY3JldA=="[..]);
+        assert_eq!(sent.value(b"Authorization"), expected, "{target}");
+        assert_eq!(ruled.state.env.value(b"V"), Some(&b"w"[..]), "{target}");
+    }
+}
+
+#[test]
+fn nothing_acts_before_what_cannot_be_understood() {
+    let mut tree = tree("Redirect /moved /a.txt\nNonsense\n", &[]);
+    check(&mut tree, &[("/moved", "500"), ("/a.txt", "500")]);
+}

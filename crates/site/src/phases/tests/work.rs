@@ -132,7 +132,10 @@ fn a_deep_path_is_work_before_its_folders_are_looked_at() {
     {
         let mut tree = Tree::new("index.php", &[]);
         let target = format!("{}/x", "/d".repeat(folders));
-        let (resolved, _) = within(&mut tree, &target, most);
+        let (resolved, used) = within(&mut tree, &target, most);
         assert!(shown(&resolved).contains(expected), "{folders}: {}", shown(&resolved));
+        if expected == "404" {
+            assert_eq!(used, 4_000 * (folders as u64 - 16), "{folders}");
+        }
     }
 }
