@@ -11,6 +11,7 @@ use howdah_site::{DocumentPath, Rules, Symlinks};
 use howdah_sys::open;
 use howdah_sys::stat::{FileType, Stat};
 
+use crate::changed_trees::ChangedTrees;
 use crate::directive_cache::DirectiveCache;
 use crate::disk::Disk;
 use crate::limits::StoreLimits;
@@ -272,16 +273,13 @@ impl Folders {
     }
 
     /// Forgets everything at these paths and below, and the watches.
-    pub(crate) fn forget(&mut self, trees: &[PathChange]) {
+    pub(crate) fn forget(&mut self, trees: &ChangedTrees) {
         self.known.retain(|key, _| {
             let (root, path) = split(key);
-            !trees.iter().any(|tree| tree.covers(root, path))
+            !trees.cover(root, path)
         });
-        self.watches
-            .retain(|place, _| !trees.iter().any(|tree| tree.covers(place.root, &place.path)));
-        for tree in trees.iter().filter(|tree| tree.path.is_empty()) {
-            self.roots.retain(|_, known| known.root.number != tree.root);
-        }
+        self.watches.retain(|place, _| !trees.cover(place.root, &place.path));
+        self.roots.retain(|_, known| !trees.have_root(known.root.number));
     }
 
     pub(crate) fn forget_all(&mut self) {
@@ -291,11 +289,7 @@ impl Folders {
     }
 
     fn forget_root(&mut self, number: u32) {
-        self.forget(&[PathChange {
-            root: number,
-            path: Vec::new(),
-            whole: true,
-        }]);
+        self.forget(&ChangedTrees::of_root(number));
     }
 
     pub(crate) fn len(&self) -> usize {

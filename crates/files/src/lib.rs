@@ -75,6 +75,7 @@
 
 mod answer;
 mod body;
+mod changed_trees;
 mod content;
 mod directive_cache;
 mod disk;

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use howdah_site::DocumentPath;
 use howdah_sys::stat::{FileType, Stat};
 
+use crate::changed_trees::ChangedTrees;
 use crate::content;
 use crate::document::Document;
 use crate::entry::{Entry, EntryKind, is_settled, now};
@@ -206,15 +207,10 @@ impl Store {
     }
 
     pub(crate) fn apply(&mut self, changes: Vec<PathChange>) {
-        let mut trees: Vec<PathChange> = Vec::new();
+        let mut trees = ChangedTrees::default();
         for change in changes {
             if change.whole || self.folders.knows(change.root, &change.path) {
-                if !trees.contains(&change) {
-                    trees.push(change);
-                }
-                if trees.len() > MOST_TREES {
-                    return self.forget_all();
-                }
+                trees.add(change);
             } else if let Some(root) = self.folders.root_by_number(change.root)
                 && self.entries.remove_path(&root, &change.path)
             {
@@ -224,10 +220,9 @@ impl Store {
         if trees.is_empty() {
             return;
         }
-        self.figures.changes += self.entries.retain(|entry| {
-            let (root, path) = (entry.root.number(), entry.path.relative());
-            !trees.iter().any(|tree| tree.covers(root, path))
-        });
+        self.figures.changes += self
+            .entries
+            .retain(|entry| !trees.cover(entry.root.number(), entry.path.relative()));
         self.folders.forget(&trees);
     }
 
@@ -240,6 +235,3 @@ impl Store {
 /// Bytes of a `.htaccess` file that a store reads even where it compiles none. A larger one is
 /// recognised by its state.
 const MOST_READ_AT_ONCE: u64 = 64 << 10;
-
-/// Changed folders at once. Beyond, it is cheaper to forget everything.
-const MOST_TREES: usize = 32;

@@ -117,15 +117,15 @@ impl Watches {
         });
     }
 
-    /// Returns the changes since the last call. `None`: there were too many, so anything may have
-    /// changed.
+    /// Returns the changes since the last call. `None`: the kernel had too many, so anything may
+    /// have changed.
     pub(crate) fn read(&mut self) -> Option<Vec<PathChange>> {
-        let mut changes = Vec::new();
+        let mut changes = Changes::default();
         let Watches {
             inotify: Some(inotify), folders, buffer, ..
         } = self
         else {
-            return Some(changes);
+            return Some(changes.list);
         };
         let mut lost = false;
         // Until the queue is empty. If changes come faster than they are read, those beyond the
@@ -134,10 +134,10 @@ impl Watches {
             // Any other error of our own queue would occur again and again.
             let mut events = inotify.read(buffer).ok()?.peekable();
             if events.peek().is_none() {
-                return (!lost).then_some(changes);
+                return (!lost).then_some(changes.list);
             }
             for event in events {
-                lost = lost || changes.len() > MOST_CHANGES || event == WatchEvent::Overflow;
+                lost = lost || event == WatchEvent::Overflow;
                 if !lost {
                     hear(event, folders, &mut changes);
                 }
@@ -200,12 +200,9 @@ impl WatchedFolder {
     }
 
     /// Adds what a change of this name in the folder means.
-    fn hear_name(&self, name: &[u8], changes: &mut Vec<PathChange>) {
+    fn hear_name(&self, name: &[u8], changes: &mut Changes) {
         let mut push = |root: u32, path: Vec<u8>| {
-            let change = PathChange { root, path, whole: false };
-            if changes.last() != Some(&change) {
-                changes.push(change);
-            }
+            changes.push(PathChange { root, path, whole: false });
         };
         for (&root, paths) in &self.paths {
             for path in paths {
@@ -219,18 +216,15 @@ impl WatchedFolder {
 
     /// Adds what a change of the folder itself means. Of a root with many places, everything has
     /// changed.
-    fn hear_all(&self, changes: &mut Vec<PathChange>) {
+    fn hear_all(&self, changes: &mut Changes) {
         let has_many = |root: &u32| self.counts.get(root).is_some_and(|many| *many > MOST_AT_ONCE);
         let whole = |root: u32, path: Vec<u8>| PathChange { root, path, whole: true };
-        changes.extend(
-            self.counts
-                .keys()
-                .filter(|root| has_many(root))
-                .map(|&root| whole(root, Vec::new())),
-        );
+        for &root in self.counts.keys().filter(|root| has_many(root)) {
+            changes.push(whole(root, Vec::new()));
+        }
         for (&root, paths) in std::iter::once(&self.paths).chain(self.steps.values()).flatten() {
             if !has_many(&root) {
-                changes.extend(paths.iter().map(|path| whole(root, path.to_vec())));
+                paths.iter().for_each(|path| changes.push(whole(root, path.to_vec())));
             }
         }
     }
@@ -240,7 +234,7 @@ impl WatchedFolder {
 fn hear(
     event: WatchEvent<'_>,
     folders: &mut HashMap<WatchId, WatchedFolder>,
-    changes: &mut Vec<PathChange>,
+    changes: &mut Changes,
 ) {
     match event {
         WatchEvent::Entry { folder, name } => {
@@ -262,6 +256,43 @@ fn hear(
     }
 }
 
+/// The changes that were read. Beyond a bound everything counts as changed of the root that has the
+/// most of them: one site does not make the front forget what it knows of the others.
+#[derive(Debug, Default)]
+struct Changes {
+    list: Vec<PathChange>,
+    /// The roots of which everything has changed.
+    whole: HashSet<u32>,
+}
+
+impl Changes {
+    fn push(&mut self, change: PathChange) {
+        let is_known = self.list.last() == Some(&change)
+            || !self.whole.is_empty() && self.whole.contains(&change.root);
+        if is_known {
+            return;
+        }
+        self.list.push(change);
+        if self.list.len() > MOST_CHANGES {
+            self.take_together();
+        }
+    }
+
+    /// Replaces the changes of the root with the most of them by one.
+    fn take_together(&mut self) {
+        let mut counts: HashMap<u32, usize> = HashMap::new();
+        for change in &self.list {
+            *counts.entry(change.root).or_default() += 1;
+        }
+        let Some((&root, _)) = counts.iter().max_by_key(|(_, count)| **count) else {
+            return;
+        };
+        self.list.retain(|change| change.root != root);
+        self.list.push(PathChange { root, path: Vec::new(), whole: true });
+        self.whole.insert(root);
+    }
+}
+
 /// Returns the path of a name in the folder at `path`.
 fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
     match path.is_empty() {
@@ -277,7 +308,7 @@ const BUFFER: usize = 64 * LEAST_BUFFER;
 /// (`fs.inotify.max_queued_events`, 16384).
 const MOST_READS: usize = 1000;
 
-/// Changes at once. Beyond, it is cheaper to forget everything.
+/// Changes at once. Beyond, it is cheaper to forget all of a root.
 const MOST_CHANGES: usize = 10_000;
 
 /// Paths below one root that one change can concern. Paths beyond are compared with the disk at

@@ -355,6 +355,52 @@ fn more_events_than_the_kernel_keeps() {
 }
 
 #[test]
+fn a_site_that_changes_much_at_once_costs_another_nothing() {
+    let folder = Folder::new();
+    folder.file("calm/a.txt", "calm");
+    let wild =
+        || (0..100).for_each(|number| drop(folder.file(&format!("wild/{number}/a.txt"), "")));
+    wild();
+    let site = |name: &str| {
+        let root = folder.at(name).display().to_string();
+        format!("[[site]]\nhosts = [\"{name}\"]\nroot = {root:?}\nphp = false\n")
+    };
+    let text = format!("{}{}", site("calm"), site("wild"));
+    let mut counter = Counter::of(&text, StoreLimits::default());
+    let ask_wild = |counter: &mut Counter| {
+        counter.host = "wild";
+        let all: Vec<_> = (0..100).map(|number| counter.get(&format!("{number}/a.txt"))).collect();
+        counter.host = "calm";
+        all
+    };
+    // A file that was just written is read again.
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    counter.host = "calm";
+    assert_eq!(counter.get("a.txt").text(), "calm");
+    let rounds: [&dyn Fn(); 3] = [
+        // More folders than are forgotten one by one.
+        &|| fs::remove_dir_all(folder.at("wild")).unwrap(),
+        &wild,
+        // More changes than are kept.
+        &|| {
+            for number in 0..11_000 {
+                std::os::unix::fs::symlink("none", folder.at(&format!("wild/7/{number}"))).unwrap();
+            }
+        },
+    ];
+    for change in rounds {
+        ask_wild(&mut counter);
+        change();
+        let before = counter.store.figures().loads;
+        assert_eq!(counter.get("a.txt").text(), "calm");
+        assert_eq!(counter.store.figures().loads, before, "nothing of the other site is forgotten");
+        let is_there = folder.at("wild/7/a.txt").exists();
+        let status = if is_there { 200 } else { 404 };
+        assert!(ask_wild(&mut counter).iter().all(|seen| seen.status == status));
+    }
+}
+
+#[test]
 fn rights_are_taken_and_given() {
     // As root nothing is refused, so the test runs itself again as somebody else.
     if support::is_root() {

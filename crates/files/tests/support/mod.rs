@@ -76,6 +76,8 @@ impl Drop for Folder {
 pub struct Counter {
     pub store: Store,
     sites: Sites,
+    /// The host that is asked for.
+    pub host: &'static str,
     now: u64,
 }
 
@@ -93,11 +95,16 @@ impl Counter {
             "[[site]]\nhosts = [\"*\"]\nroot = {:?}\nsymlinks = {symlinks:?}\nphp = false\n",
             root.display().to_string()
         );
-        let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
+        Counter::of(&text, limits)
+    }
+
+    /// The store in front of the sites of a configuration.
+    pub fn of(text: &str, limits: StoreLimits) -> Counter {
+        let sites = Sites::compile(&Config::parse(text, "test.toml").unwrap());
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
         let mut store = Store::new(limits);
         store.tick(now);
-        Counter { store, sites, now }
+        Counter { store, sites, host: "", now }
     }
 
     /// The seconds go on without the test waiting for them.
@@ -135,7 +142,7 @@ impl Counter {
 
     /// The path that `site` asks the disk for.
     pub fn path(&self, name: &str) -> DocumentPath {
-        path_on(&self.sites, b"", name)
+        path_on(&self.sites, self.host.as_bytes(), name)
     }
 }
 
