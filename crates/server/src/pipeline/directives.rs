@@ -10,7 +10,8 @@
 mod costly_sites;
 mod elsewhere;
 
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,7 +21,9 @@ use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_htaccess::response::{About, may_take_long};
 use howdah_http::{ResponseHead, Status};
-use howdah_site::{CachedResolution, DocumentPath, ListingPage, Resolution, Resolved, Ruled, Site};
+use howdah_site::{
+    CachedResolution, DocumentPath, Host, ListingPage, Resolution, Resolved, Ruled, Site,
+};
 use howdah_sys::open::Lookup;
 
 use super::context::RequestContext;
@@ -243,9 +246,19 @@ pub(crate) async fn look_at(
     paths: Vec<PathBuf>,
 ) -> Result<(), Status> {
     let shared = Arc::clone(&context.thread.shared);
-    let job = move |_: &mut Store| paths.iter().for_each(|path| drop(path.metadata()));
+    let job = move |store: &mut Store| {
+        paths.iter().for_each(|path| {
+            is_there(store, path);
+        });
+    };
     let read = shared.readers.run(origin(context, site), job).await;
     read.map_err(|_full| Status::SERVICE_UNAVAILABLE)
+}
+
+/// Whether something is at a path that a script has named. The kernel does not follow the links: a
+/// script can make some that keep it busy.
+fn is_there(store: &mut Store, path: &Path) -> bool {
+    store.probe(path.as_os_str().as_bytes()).is_some()
 }
 
 /// Makes the page of the folder at `path`, outside the event loop: every name in the folder is
@@ -384,3 +397,26 @@ const MOST_LINK_STEPS_HERE: u64 = 500;
 /// The steps of an evaluation on the event loop: some hundred microseconds. A hundred ordinary
 /// rules take a tenth of them.
 const MOST_HERE: u64 = 200_000;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use howdah_files::StoreLimits;
+
+    use super::*;
+
+    #[test]
+    fn links_that_keep_the_kernel_busy_lead_a_script_nowhere() {
+        let folder = std::env::temp_dir().join(format!("howdah-look-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("a")).unwrap();
+        std::fs::write(folder.join("file"), "").unwrap();
+        symlink("file", folder.join("short")).unwrap();
+        symlink(format!("{}file", "a/../".repeat(800)), folder.join("long")).unwrap();
+        let mut store = Store::new(StoreLimits::default());
+        let there = ["file", "short", "long", "none"]
+            .map(|name| (folder.join(name).exists(), is_there(&mut store, &folder.join(name))));
+        assert_eq!(there, [(true, true), (true, true), (true, false), (false, false)]);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
