@@ -2,13 +2,18 @@
 
 use std::ffi::CString;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
 
 use super::exec::pointers;
 use super::{Pid, own_pid, set_descriptor_limit};
 use crate::confinement::Confinement;
 use crate::credentials::{self, Identity};
-use crate::{check, descriptor, signal};
+use crate::{check, descriptor, poll, signal};
+
+/// Time for which [`Program::start`] waits for the program. On a machine that is merely slow,
+/// mistakes of the start are told as late as the program's own.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A program to start, and the state of its process.
 #[derive(Debug)]
@@ -37,6 +42,10 @@ impl Program {
     /// Starts the program in its own session and process group, without a controlling terminal,
     /// with default signals.
     ///
+    /// Never waits long: where a path of the confinement is on a file system that hangs, the child
+    /// is returned before it is the program. If it fails later, it writes the reason to its
+    /// descriptor 2 and ends with status 127.
+    ///
     /// # Errors
     /// The failed step and its error.
     pub fn start(&self) -> io::Result<Pid> {
@@ -62,13 +71,23 @@ impl Program {
             message[..4]
                 .copy_from_slice(&error.raw_os_error().unwrap_or(libc::EPERM).to_ne_bytes());
             message[4..4 + length].copy_from_slice(&step.as_bytes()[..length]);
-            // SAFETY: the buffer is live; `_exit` runs nothing of the parent's.
+            let length = 4 + length;
+            // SAFETY: the buffers are live; `_exit` runs nothing of the parent's.
             unsafe {
-                libc::write(report.as_raw_fd(), message.as_ptr().cast(), 4 + length);
+                // The parent may have stopped waiting.
+                libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+                if libc::write(report.as_raw_fd(), message.as_ptr().cast(), length) == -1 {
+                    for part in [&b"the program was not started: "[..], step.as_bytes(), b"\n"] {
+                        libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len());
+                    }
+                }
                 libc::_exit(127);
             }
         }
         drop(report);
+        if !has_news(&failure, PATIENCE)? {
+            return Ok(Pid(pid));
+        }
         let mut message = Vec::new();
         failure.read_to_end(&mut message)?;
         match message.split_first_chunk::<4>() {
@@ -95,6 +114,9 @@ impl Program {
             // SAFETY: no arguments.
             check(unsafe { libc::setsid() }).map_err(|error| ("setsid", error))?;
             signal::reset().map_err(|error| ("signals", error))?;
+            // Until it is the program, the child has copies of the parent's descriptors, and a file
+            // system may keep it for ever.
+            self.die_with(parent)?;
             for (number, descriptor) in (0..).zip(descriptors) {
                 // SAFETY: the source is open and above all targets; a target's former owner is the
                 // parent's.
@@ -111,17 +133,8 @@ impl Program {
             }
             // SAFETY: no memory arguments.
             unsafe { libc::umask(self.umask) };
-            if let Some(signal) = self.death_signal {
-                // SAFETY: no memory arguments. After the change of user, which makes the kernel
-                // forget it.
-                check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0) })
-                    .map_err(|error| ("prctl", error))?;
-                // SAFETY: no arguments.
-                if unsafe { libc::getppid() } != parent.0 {
-                    return Err(("parent", io::ErrorKind::NotFound.into()));
-                }
-            }
-            Ok(())
+            // The change of user has made the kernel forget it.
+            self.die_with(parent)
         };
         if let Err(failed) = steps() {
             return failed;
@@ -132,6 +145,36 @@ impl Program {
         // SAFETY: NUL-terminated strings and null-terminated arrays of them, all alive.
         unsafe { libc::execve(self.path.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
         ("execve", io::Error::last_os_error())
+    }
+
+    /// Has the kernel send `death_signal` when the parent dies.
+    fn die_with(&self, parent: Pid) -> Result<(), (&'static str, io::Error)> {
+        let Some(signal) = self.death_signal else {
+            return Ok(());
+        };
+        // SAFETY: no memory arguments.
+        check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0) })
+            .map_err(|error| ("prctl", error))?;
+        // SAFETY: no arguments.
+        match unsafe { libc::getppid() } == parent.0 {
+            true => Ok(()),
+            false => Err(("parent", io::ErrorKind::NotFound.into())),
+        }
+    }
+}
+
+/// Whether the child has failed or has become the program, within that time.
+fn has_news(failure: &io::PipeReader, patience: Duration) -> io::Result<bool> {
+    let until = Instant::now() + patience;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        // A signal ends the wait early.
+        if poll::readable(&[failure.as_fd()], Some(left))? == [true] {
+            return Ok(true);
+        }
+        if left.is_zero() {
+            return Ok(false);
+        }
     }
 }
 
@@ -195,7 +238,12 @@ mod tests {
         let (_reader, writer) = io::pipe().unwrap();
         let mut program = shell("", writer.into());
         program.path = CString::new("/no/such/program").unwrap();
-        let error = program.start().unwrap_err();
+        // The parent of a child that is too slow learns from its exit status.
+        let error = std::iter::repeat_with(|| program.start()).find_map(|started| match started {
+            Ok(late) => wait(late).map(|_| None).unwrap(),
+            Err(error) => Some(error),
+        });
+        let error = error.unwrap();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         assert!(error.to_string().starts_with("execve: "), "{error}");
     }
@@ -215,5 +263,66 @@ mod tests {
         reader.read_to_string(&mut text).unwrap();
         assert_eq!(text, format!("{}\n{}\n{}\n", nobody.uid, nobody.gid, nobody.gid));
         wait(pid).unwrap();
+    }
+
+    /// A file system that never answers, as that of a server that is gone.
+    struct HangingMount {
+        folder: std::path::PathBuf,
+        /// The end of the one who would answer. The kernel gives up when it is closed.
+        device: Option<File>,
+    }
+
+    impl HangingMount {
+        /// `None` where this process may not mount.
+        fn new() -> Option<HangingMount> {
+            let name = format!("howdah-hanging-{}", std::process::id());
+            let folder = std::env::temp_dir().join(name);
+            std::fs::create_dir_all(&folder).unwrap();
+            let device = File::options().read(true).write(true).open("/dev/fuse").ok()?;
+            let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", device.as_raw_fd());
+            let options = CString::new(options).unwrap();
+            let place = CString::new(folder.to_str().unwrap()).unwrap();
+            // SAFETY: NUL-terminated strings.
+            let mounted = unsafe {
+                let data = options.as_ptr().cast();
+                libc::mount(c"hanging".as_ptr(), place.as_ptr(), c"fuse".as_ptr(), 0, data)
+            };
+            let device = Some(device);
+            (mounted == 0).then_some(HangingMount { folder, device })
+        }
+    }
+
+    impl Drop for HangingMount {
+        fn drop(&mut self) {
+            self.device = None;
+            let place = CString::new(self.folder.to_str().unwrap()).unwrap();
+            // SAFETY: a NUL-terminated string.
+            unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH) };
+            let _ = std::fs::remove_dir(&self.folder);
+        }
+    }
+
+    #[test]
+    fn a_file_system_that_hangs_keeps_the_child_and_not_the_parent() {
+        let landlock = crate::landlock::Landlock::of_kernel();
+        let Some((landlock, hanging)) = landlock.zip(HangingMount::new()) else {
+            eprintln!("skipped: no Landlock, or this process may not mount");
+            return;
+        };
+        let mut ruleset = crate::landlock::Ruleset::new(landlock);
+        ruleset.refuse_files(crate::landlock::FileRights::WRITE);
+        let inside = CString::new(hanging.folder.join("in/side").to_str().unwrap()).unwrap();
+        ruleset.grant(inside, crate::landlock::FileRights::WRITE);
+        let (_reader, writer) = io::pipe().unwrap();
+        let mut program = shell("", writer.into());
+        program.confinement.landlock = Some(ruleset);
+        let (done, started) = std::sync::mpsc::channel();
+        // The child outlives the thread that forks it.
+        program.death_signal = None;
+        std::thread::spawn(move || done.send(program.start()));
+        let pid = started.recv_timeout(Duration::from_secs(60));
+        let pid = pid.expect("the parent waits for the file system").unwrap();
+        pid.signal(signal::SIGKILL).unwrap();
+        assert_eq!(wait(pid).unwrap(), Exit::Signal(signal::SIGKILL));
     }
 }
