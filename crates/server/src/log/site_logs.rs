@@ -4,6 +4,8 @@ use std::io;
 use std::path::Path;
 
 use howdah_config::{AccessTarget, Config};
+use howdah_files::LinkedPath;
+use howdah_sys::credentials;
 
 use super::system_log::LineKind;
 use super::target::LogTarget;
@@ -24,14 +26,17 @@ impl<T> Default for SiteLogs<T> {
 }
 
 impl SiteLogs<LogTarget> {
-    /// Opens the access logs of `config`. A log that `present` has is used again.
+    /// Opens the access logs of `config`. A log that `present` has is used again. A log in a folder
+    /// of another user is left out if it cannot be opened, because that user can see to it; the
+    /// reasons are returned beside the logs, for the operator.
     ///
     /// # Errors
-    /// A log cannot be opened; the text is for the operator.
+    /// Another log cannot be opened; the text is for the operator.
     pub(crate) fn open(
         config: &Config,
         present: &SiteLogs<LogTarget>,
-    ) -> Result<SiteLogs<LogTarget>, String> {
+    ) -> Result<(SiteLogs<LogTarget>, Vec<String>), String> {
+        let mut left_out: Vec<String> = Vec::new();
         let common = &config.log.access;
         let sites = config.sites.iter().map(|site| site.access_log.as_ref().unwrap_or(common));
         let mut opened = SiteLogs { logs: Vec::new(), of_site: Vec::new() };
@@ -43,7 +48,13 @@ impl SiteLogs<LogTarget> {
                     let again = present.logs.iter().find(|&log| is_it(log) && is_file(target));
                     let log = match again {
                         Some((_, log)) => Some(log.clone()),
-                        None => open(config, target)?,
+                        None => match open(config, target) {
+                            Err(why) if is_in_foreign_folder(target) => {
+                                left_out.push(why);
+                                None
+                            }
+                            opened => opened?,
+                        },
                     };
                     log.map(|log| {
                         opened.logs.push((target.clone(), log));
@@ -53,7 +64,9 @@ impl SiteLogs<LogTarget> {
             };
             opened.of_site.push(index);
         }
-        Ok(opened)
+        left_out.sort();
+        left_out.dedup();
+        Ok((opened, left_out))
     }
 }
 
@@ -90,6 +103,16 @@ impl<T> SiteLogs<T> {
 /// compressed already. Other destinations cost nothing to open.
 fn is_file(target: &AccessTarget) -> bool {
     matches!(target, AccessTarget::File(_))
+}
+
+/// Whether the folder of a log file, or what exists of it, belongs neither to root nor to this
+/// process's user.
+fn is_in_foreign_folder(target: &AccessTarget) -> bool {
+    let AccessTarget::File(path) = target else {
+        return false;
+    };
+    let folder = path.parent().and_then(|folder| LinkedPath::of(folder).ok());
+    folder.is_some_and(|folder| ![0, credentials::own_user()].contains(&folder.owner))
 }
 
 /// Opens a log; `None` if it is off.
@@ -130,12 +153,12 @@ mod tests {
             access_log = \"a\"\n[[site]]\nhosts = [\"d\"]\nroot = \"/d\"\n\
             access_log = \"off\"\n";
         let config = Config::parse(text, &folder.join("x.toml").display().to_string()).unwrap();
-        let logs = SiteLogs::open(&config, &SiteLogs::default()).unwrap();
+        let logs = SiteLogs::open(&config, &SiteLogs::default()).unwrap().0;
         assert_eq!(logs.all().count(), 2);
         let indices: Vec<_> = (0..4).map(|site| logs.index(Some(site))).collect();
         assert_eq!(indices, [Some(0), Some(1), Some(0), None]);
         assert_eq!(logs.index(None), Some(1));
-        let again = SiteLogs::open(&config, &logs).unwrap();
+        let again = SiteLogs::open(&config, &logs).unwrap().0;
         let paths = |logs: &SiteLogs<LogTarget>| -> Vec<_> {
             logs.all().map(|log| log.path().unwrap().to_owned()).collect()
         };

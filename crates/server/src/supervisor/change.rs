@@ -467,7 +467,12 @@ impl Supervisor {
             );
             log.say(Level::Warning, None, &what);
         }
-        Ok((log, SiteLogs::open(config, &self.access)?))
+        let (access, left_out) = SiteLogs::open(config, &self.access)?;
+        for why in left_out {
+            let what = format!("{why}; its requests are not logged until a reload can open it");
+            log.say(Level::Error, None, &what);
+        }
+        Ok((log, access))
     }
 
     fn say_lines(&self, what: &str, lines: &str) {

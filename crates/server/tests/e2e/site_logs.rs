@@ -9,7 +9,7 @@ use howdah_sys::signal::SIGUSR1;
 
 use crate::apache::Apache;
 use crate::site::{Options, Site};
-use crate::support::{PATIENCE, has_php, wait_until};
+use crate::support::{Client, Folder, PATIENCE, Setup, has_php, is_root, wait_until};
 use crate::wire::Wire;
 
 fn read(path: &Path) -> String {
@@ -72,6 +72,52 @@ fn the_logs_of_all_sites_are_opened_again_by_sigusr1() {
     ask_all();
     wait_until("lines go to the new files", || names.iter().all(|name| lines(name) > 1));
     assert_eq!(names.map(|name| lines(&format!("{name}.1"))), before);
+}
+
+/// The owner of a site often has the folder of its log.
+#[test]
+fn a_log_that_its_owner_has_spoilt_keeps_no_other_site_from_being_served() {
+    if !is_root() {
+        return;
+    }
+    let folder = Folder::new();
+    folder.file("public/x.txt", "content");
+    let logs = folder.folder("logs");
+    std::os::unix::fs::chown(&logs, Some(7), Some(7)).unwrap();
+    let site = |name: &str, log: &str| {
+        format!(
+            "[[site]]\nhosts = [\"{name}.example\"]\nroot = \"public\"\nphp = false\n\
+             access_log = \"{log}\"\n"
+        )
+    };
+    let text = |own: &str| {
+        let head = "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n";
+        format!("{head}{}{}", site("a", "logs/a.log"), site("b", own))
+    };
+    let file = folder.file("howdah.toml", text("b.log"));
+    let spoilt = folder.folder("logs/a.log");
+    let server = Setup::config(&file).start();
+    server.wait_for_log("its requests are not logged until a reload can open it");
+    let get = |host: &str| {
+        let mut client = Client::connect(server.address());
+        let request = format!("GET /x.txt HTTP/1.1\r\nHost: {host}.example\r\n\r\n");
+        client.send(request).unwrap();
+        assert_eq!(client.answer().unwrap().text(), "content", "{host}");
+    };
+    get("a");
+    get("b");
+    fs::remove_dir(&spoilt).unwrap();
+    let reload = || Setup::with(&["reload", "--config", file.to_str().unwrap()]).run();
+    assert_eq!(reload().0, Some(0));
+    get("a");
+    for log in [spoilt, folder.path().join("b.log")] {
+        wait_until("the log has a line", || read(&log).contains("/x.txt"));
+    }
+    // A folder of the operator's own: a mistake of the configuration.
+    folder.file("howdah.toml", text("none/b.log"));
+    let (status, _, told) = reload();
+    assert!(status != Some(0) && told.contains("create its folder"), "{told}");
+    server.stop();
 }
 
 #[test]
