@@ -45,6 +45,26 @@ fn executable(process: Process) -> String {
 }
 
 #[test]
+fn a_mistake_in_a_site_s_htaccess_keeps_no_new_program_out() {
+    if !has_php() {
+        return;
+    }
+    let (folder, programs) = (Folder::with_script(WHO), Folder::new());
+    folder.file("broken/.htaccess", "Nonsense on\n");
+    // All files of the machine.
+    std::os::unix::fs::symlink("/", folder.path().join("all")).unwrap();
+    let (program, file) = install_with(&programs, &folder, "[site.php]\nworkers = 1");
+    let server = Setup::config(&file).program(&program).start();
+    let before = server.supervisor().children();
+    install(&programs);
+    server.signal(SIGUSR2);
+    wait_until("the former generation has gone", || !before.iter().any(Process::lives));
+    assert!(!server.log().contains("was not upgraded"), "{}", server.log());
+    assert_who(&server.get("/"));
+    server.stop();
+}
+
+#[test]
 fn a_new_program_takes_over_and_no_request_is_lost() {
     if !has_php() {
         return;
