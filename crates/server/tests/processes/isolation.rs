@@ -2,10 +2,12 @@
 //! scripts are the attackers.
 
 mod files;
+mod front;
 mod full;
 mod hung;
 mod limits;
 mod network;
+mod retirement;
 mod shared_memory;
 mod system_calls;
 

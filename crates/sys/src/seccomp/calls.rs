@@ -395,12 +395,15 @@ pub const SERVER_OLD: &[Number] = calls![
 #[cfg(not(target_arch = "x86_64"))]
 pub const SERVER_OLD: &[Number] = &[];
 
-/// Attributes of [`PRCTL`] that a process may ask of itself: its name, whether it can be looked
-/// into, the signal at its parent's death, the names of its memory, and reading of what it has.
+/// The attribute of [`PRCTL`] that says whether a process can be looked into: its value is the next
+/// argument.
+pub const SET_DUMPABLE: u32 = libc::PR_SET_DUMPABLE as u32;
+
+/// Attributes of [`PRCTL`] that a process may ask of itself: its name, the signal at its parent's
+/// death, the names of its memory, and reading of what it has.
 pub const OWN_ATTRIBUTES: &[u32] = &[
     libc::PR_SET_NAME as u32,
     libc::PR_GET_NAME as u32,
-    libc::PR_SET_DUMPABLE as u32,
     libc::PR_GET_DUMPABLE as u32,
     libc::PR_SET_PDEATHSIG as u32,
     libc::PR_GET_PDEATHSIG as u32,

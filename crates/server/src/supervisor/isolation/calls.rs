@@ -54,7 +54,18 @@ pub(super) fn of_front() -> SeccompRules {
             &families(&[calls::UNIX, calls::INET, calls::INET6], SeccompVerdict::Allow),
         )
         .set(calls::SOCKETPAIR, &families(&[calls::UNIX], SeccompVerdict::Allow))
-        .set(calls::PRCTL, &SeccompVerdict::only(0, calls::OWN_ATTRIBUTES))
+        .set(calls::PRCTL, &own_attributes())
+}
+
+/// The front stays a process that nobody may look into.
+fn own_attributes() -> SeccompVerdict {
+    SeccompVerdict::Argument {
+        index: 0,
+        mask: u32::MAX,
+        values: vec![calls::SET_DUMPABLE],
+        then: Box::new(SeccompVerdict::only(1, &[0])),
+        otherwise: Box::new(SeccompVerdict::only(0, calls::OWN_ATTRIBUTES)),
+    }
 }
 
 fn dangerous() -> [&'static [calls::Number]; 8] {
