@@ -458,10 +458,9 @@ impl Generation {
         let serves = self.phase == GenerationPhase::Serving;
         let heart = heart.filter(|_| serves).map(Heart::due);
         let zygotes = self.pools.iter().filter_map(|pool| pool.due);
-        // They are started one after the other.
-        let is_starting = self.pools.iter().any(|pool| pool.standby.is_starting());
-        let standbys = self.pools.iter().filter(|_| serves && !is_starting);
-        let standbys = standbys.filter_map(PoolProcesses::standby_due);
+        let wait = self.standbys_wait_until(Instant::now()).filter(|_| serves);
+        let standbys = self.pools.iter().filter(|_| serves && wait.is_none());
+        let standbys = standbys.filter_map(PoolProcesses::standby_due).chain(wait);
         let twins = self.pools.iter().filter(|_| serves);
         let twins = twins.filter_map(|pool| pool.standby.twin_deadline());
         let lists = self.pools.iter().filter(|_| serves).filter_map(PoolProcesses::list_due);
@@ -495,6 +494,13 @@ impl Generation {
 const FILES_AT_A_TIME: usize = 200;
 
 /// Returns whether the exit is the one that was asked for.
+    /// The time until which no zygote is started to stand by: they are started one after the other.
+    /// `None` if one may be started now.
+    pub(super) fn standbys_wait_until(&self, now: Instant) -> Option<Instant> {
+        let starting = self.pools.iter().filter_map(|pool| pool.standby.alone_until());
+        starting.filter(|until| *until > now).max()
+    }
+
 pub(super) fn is_orderly(exit: Exit) -> bool {
     exit == Exit::Status(0)
 }

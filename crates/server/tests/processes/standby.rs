@@ -51,6 +51,47 @@ fn the_zygote_that_stands_by_replaces_one_that_died() {
 }
 
 #[test]
+fn a_pool_in_which_php_does_not_start_keeps_no_other_from_a_second_zygote() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(WHO);
+    let php = std::path::Path::new(crate::support::HOWDAH).with_file_name("howdah-php");
+    let (marks, php) = (folder.folder("marks"), php.display().to_string());
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(&marks, open).unwrap();
+    // PHP starts once, and never again.
+    let program = folder.program(
+        "php-once",
+        format!(
+            "#!/bin/sh\n[ \"$1\" = zygote ] || exec {php} \"$@\"\n\
+             if mkdir {}/begun; then exec {php} \"$@\"; fi\nexec sleep 1000\n",
+            marks.display()
+        ),
+    );
+    let site = |name: &str, more: &str| {
+        format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"{}\"\n\
+             [site.php]\nworkers = 1\nstate_dir = \"state/{name}\"\nsandbox = \"off\"\n{more}\n",
+            folder.path().display()
+        )
+    };
+    let text = format!(
+        "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"off\"\n{}{}",
+        site("broken", &format!("program = {:?}", program.display().to_string())),
+        site("shop", "")
+    );
+    let file = folder.file("howdah.toml", text);
+    let server = Setup::config(&file).start();
+    wait_until("a zygote of the other pool stands by", || {
+        let state = status(&file);
+        let (_, shop) = state.split_once("pool shop:").unwrap_or_default();
+        shop.lines().next().is_some_and(|pool| pool.contains("stands by"))
+    });
+    server.stop();
+}
+
+#[test]
 fn a_new_front_takes_the_zygotes_that_stand_by() {
     if !has_php() {
         return;

@@ -18,6 +18,9 @@ use crate::log::{ErrorLog, Level};
 /// Time between a zygote's start and that of the next one to stand by. A pool that was just started
 /// has more urgent work, and perhaps is reloaded again.
 const AFTER: Duration = Duration::from_secs(1);
+/// Time in which PHP starts in one zygote alone. A pool's own files may keep PHP from starting for
+/// ever; the zygotes of the other pools do not wait longer.
+const ALONE: Duration = Duration::from_secs(10);
 
 /// The zygote that stands by, if there is one.
 #[derive(Debug, Default)]
@@ -104,7 +107,14 @@ impl Standby {
 
     /// Whether PHP is starting in the zygote.
     pub(in crate::supervisor) fn is_starting(&self) -> bool {
-        self.zygote.as_ref().is_some_and(|ready| ready.zygote.ready.is_none())
+        self.alone_until().is_some()
+    }
+
+    /// The time until which no other pool's zygote is started to stand by. `None` unless PHP is
+    /// starting in this one.
+    pub(in crate::supervisor) fn alone_until(&self) -> Option<Instant> {
+        let starting = self.zygote().filter(|zygote| zygote.ready.is_none());
+        starting.map(|zygote| zygote.started + ALONE)
     }
 }
 
@@ -194,7 +204,7 @@ impl Supervisor {
         let Some(generation) = self.generation(number) else {
             return;
         };
-        if generation.pools.iter().any(|pool| pool.standby.is_starting()) {
+        if generation.standbys_wait_until(now).is_some() {
             return;
         }
         let due = |pool: &&mut PoolProcesses| pool.standby_due().is_some_and(|due| now >= due);
