@@ -21,6 +21,10 @@ pub struct LinkedPath {
     /// The first link on the way that belongs to none of root, the server's user and
     /// [`LinkedPath::owner`]. The link's owner can lead the path to any place.
     pub foreign_link: Option<PathBuf>,
+    /// The part of [`LinkedPath::real`] that exists.
+    pub known: PathBuf,
+    /// Why the rest is not known; `None` if the whole path exists.
+    pub missing: Option<String>,
 }
 
 impl LinkedPath {
@@ -30,12 +34,23 @@ impl LinkedPath {
     /// # Errors
     /// Too many links follow each other, or a part cannot be looked up.
     pub fn of(path: &Path) -> io::Result<LinkedPath> {
-        let walk = walk(path)?;
+        LinkedPath::noting(path, &mut |_| {})
+    }
+
+    /// As [`LinkedPath::of`]. Tells `note` each path before the disk is asked about it: the last
+    /// one is where a file system hangs. Its folders are no links.
+    ///
+    /// # Errors
+    /// As of [`LinkedPath::of`].
+    pub fn noting(path: &Path, note: &mut dyn FnMut(&Path)) -> io::Result<LinkedPath> {
+        let walk = walk(path, note)?;
         let owner = fs::metadata(&walk.known)?.uid();
         Ok(LinkedPath {
             foreign_link: walk.foreign_to(owner),
             real: walk.end,
             owner,
+            known: walk.known,
+            missing: walk.missing.map(|error| error.to_string()),
         })
     }
 }
@@ -46,7 +61,7 @@ impl LinkedPath {
 /// # Errors
 /// A part of the path does not exist or cannot be looked up, or too many links are on the way.
 pub fn real_path(path: &Path) -> io::Result<PathBuf> {
-    Ok(walk(path)?.complete()?.end)
+    Ok(walk(path, &mut |_| {})?.complete()?.end)
 }
 
 /// Returns whether a site with the document root `path` may be served from `folder`, which was
@@ -59,7 +74,7 @@ pub fn real_path(path: &Path) -> io::Result<PathBuf> {
 /// # Errors
 /// Where a part of the path cannot be looked up.
 pub(crate) fn may_lead(path: &Path, folder: &Stat) -> io::Result<bool> {
-    let walk = walk(path)?.complete()?;
+    let walk = walk(path, &mut |_| {})?.complete()?;
     let end = CString::new(walk.end.as_os_str().as_bytes())?;
     let is_foreign = walk.foreign_to(folder.owner).is_some();
     Ok(!is_foreign && Stat::of_path(&end)?.identity() == folder.identity())
@@ -73,7 +88,7 @@ pub(crate) fn may_lead(path: &Path, folder: &Stat) -> io::Result<bool> {
 /// Where a part of the path cannot be looked up.
 pub fn foreign_root_link(path: &Path) -> io::Result<Option<PathBuf>> {
     let owner = fs::metadata(path)?.uid();
-    Ok(walk(path)?.complete()?.foreign_to(owner))
+    Ok(walk(path, &mut |_| {})?.complete()?.foreign_to(owner))
 }
 
 /// The way of a path through its links.
@@ -105,7 +120,7 @@ impl Walk {
     }
 }
 
-fn walk(path: &Path) -> io::Result<Walk> {
+fn walk(path: &Path, note: &mut dyn FnMut(&Path)) -> io::Result<Walk> {
     let mut walk = Walk {
         end: PathBuf::from("/"),
         known: PathBuf::from("/"),
@@ -116,7 +131,7 @@ fn walk(path: &Path) -> io::Result<Walk> {
     let mut steps: Vec<PathBuf> = steps_of(path);
     while let Some(step) = steps.pop() {
         match step.components().next() {
-            Some(Component::Normal(name)) => walk.enter(name, &mut steps)?,
+            Some(Component::Normal(name)) => walk.enter(name, &mut steps, note)?,
             Some(Component::ParentDir) => drop(walk.end.pop()),
             Some(Component::RootDir) => walk.end = PathBuf::from("/"),
             _ => {}
@@ -130,12 +145,18 @@ fn walk(path: &Path) -> io::Result<Walk> {
 
 impl Walk {
     /// Goes on to `name`, or adds the target of a link to `steps`.
-    fn enter(&mut self, name: &OsStr, steps: &mut Vec<PathBuf>) -> io::Result<()> {
+    fn enter(
+        &mut self,
+        name: &OsStr,
+        steps: &mut Vec<PathBuf>,
+        note: &mut dyn FnMut(&Path),
+    ) -> io::Result<()> {
         let next = self.end.join(name);
         if self.missing.is_some() {
             self.end = next;
             return Ok(());
         }
+        note(&next);
         match fs::symlink_metadata(&next) {
             Ok(found) if found.is_symlink() => {
                 let target = fs::read_link(&next)?;
@@ -179,6 +200,10 @@ mod tests {
         // The part that does not exist is taken as it is.
         assert_eq!(of("link/no/such").real, folder.join("no/such"));
         assert_eq!(of("link/no/../such").real, folder.join("such"));
+        assert_eq!((of("link/no/such").known, of("link").missing), (folder.clone(), None));
+        let mut noted = Vec::new();
+        LinkedPath::noting(&link, &mut |path| noted.push(path.to_owned())).unwrap();
+        assert_eq!(noted[noted.len() - 2..], [link.clone(), folder.clone()]);
         symlink("circle", place.join("circle")).unwrap();
         assert!(LinkedPath::of(&place.join("circle")).is_err());
         assert!(foreign_root_link(&place.join("link/no")).is_err());

@@ -42,6 +42,7 @@ mod service_manager;
 pub(crate) mod sockets;
 mod startup;
 mod state;
+pub(crate) mod survey;
 mod takeover;
 mod unprivileged;
 pub(crate) mod upgrade;
@@ -60,7 +61,7 @@ use howdah_sys::signal::{ReceivedSignal, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUS
 use self::backoff::Backoff;
 use self::certificates::CertificateFiles;
 use self::cgroups::PoolGroup;
-use self::change::GenerationChange;
+use self::change::{GenerationChange, Preparation};
 use self::control::{Command, ControlSocket};
 use self::environment::Environment;
 use self::front_process::RunFront;
@@ -74,6 +75,7 @@ use self::probation::{FormerAnswers, Probation};
 use self::releases::Releases;
 use self::service_manager::ServiceManager;
 use self::sockets::{MissingListeners, Sockets};
+use self::survey::Survey;
 use self::takeover::InheritedList;
 use self::upgrade::ConfigCheck;
 use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
@@ -115,6 +117,8 @@ struct Supervisor {
     next_number: u64,
     /// The plan of the generation that serves.
     current: Option<GenerationPlan>,
+    /// The change of generation that waits for answers about paths.
+    preparation: Option<Preparation>,
     /// The change of generation in progress.
     change: Option<GenerationChange>,
     /// The probation of the generation that serves.
@@ -176,6 +180,10 @@ enum EventSource {
     Check,
     /// The process that orders certificates.
     Orders,
+    /// The process that asks about the paths of the next plan.
+    Preparation,
+    /// The process that looks for new releases.
+    Releases,
 }
 
 impl Supervisor {
@@ -210,6 +218,10 @@ impl Supervisor {
                 .as_ref()
                 .and_then(|check| Some((EventSource::Check, check.output()?))),
         );
+        let preparation = self.preparation.as_ref().and_then(|one| one.survey.output());
+        sources.extend(preparation.map(|pipe| (EventSource::Preparation, pipe)));
+        let look = self.releases.survey().and_then(Survey::output);
+        sources.extend(look.map(|pipe| (EventSource::Releases, pipe)));
         sources.extend(self.orders.awaited().map(|channel| (EventSource::Orders, channel)));
         for generation in &self.generations {
             let number = generation.number;
@@ -274,7 +286,8 @@ impl Supervisor {
             .is_some_and(ControlSocket::is_busy)
             .then(|| Instant::now() + CLIENT_TURN);
         let certificates = self.certificate_files.due().filter(|_| !self.stopping);
-        let may_change = !self.stopping && self.change.is_none();
+        let may_change = !self.stopping && !self.is_changing();
+        let preparation = self.preparation.as_ref().map(|one| one.survey.until());
         let releases = self.releases.due().filter(|_| may_change);
         let missing = self.missing_listeners.due().filter(|_| may_change);
         let manager = self.manager.due();
@@ -282,6 +295,7 @@ impl Supervisor {
         let due = due.into_iter().chain([
             self.ticket_keys_due,
             self.orders.due(),
+            preparation,
             releases,
             missing,
             self.probation_due(),
@@ -323,6 +337,10 @@ impl Supervisor {
                 }
             }
             EventSource::Orders => self.handle_orders(),
+            EventSource::Preparation => {
+                self.preparation.iter_mut().for_each(|one| one.survey.read());
+            }
+            EventSource::Releases => self.releases.read(),
             EventSource::Check => self.check.iter_mut().for_each(ConfigCheck::read),
         }
         Ok(())
@@ -366,6 +384,8 @@ impl Supervisor {
         self.tell_manager_of_stop();
         (self.restart, self.reload_wanted, self.upgrade_wanted, self.change) =
             (None, false, false, None);
+        self.preparation = None;
+        self.releases.stop();
         self.check = None;
         self.end_probation();
         self.orders.stop();

@@ -12,6 +12,7 @@ use crate::supervisor::CommandError;
 use crate::supervisor::generation_plan::{GenerationPlan, UnusableFiles};
 use crate::supervisor::plan::{ServeOptions, ServePlan};
 use crate::supervisor::sockets;
+use crate::supervisor::survey::Answers;
 use crate::supervisor::upgrade;
 
 impl CheckArguments {
@@ -56,7 +57,9 @@ impl CheckArguments {
             Some(former) => UnusableFiles::KeepFormer(former),
             None => UnusableFiles::Refuse,
         };
-        let mut found = GenerationPlan::find(config.clone(), &environment, unusable_files);
+        let answers = Answers::ask(&GenerationPlan::paths(&config, &environment));
+        let mut found =
+            GenerationPlan::find(config.clone(), &environment, unusable_files, answers.into());
         if let Ok(found) = &mut found {
             found.warnings.extend(sockets::obstacles(&config, &environment));
         }
@@ -69,9 +72,6 @@ impl CheckArguments {
     }
 }
 
-/// The plan of the configuration, or all errors in its users, programs and folders.
-type PlanResult = Result<GenerationPlan, Vec<String>>;
-
 /// A configuration that was looked at.
 struct Looked {
     name: String,
@@ -80,6 +80,9 @@ struct Looked {
     /// Whether a running server asks, which is about to be replaced.
     for_server: bool,
 }
+
+/// The plan of the configuration, or all errors in its users, programs and folders.
+type PlanResult = Result<GenerationPlan, Vec<String>>;
 
 fn report(config: &Config, findings: &Findings, found: &PlanResult) -> String {
     let files = &config.include.files;

@@ -22,6 +22,7 @@ use super::pool::SpareZygote;
 use super::releases::Releases;
 use super::service_manager::ServiceEvent;
 use super::sockets::Sockets;
+use super::survey::{Answers, Survey};
 use super::{CommandError, Supervisor, reach};
 use crate::log::{self, ErrorLog, Level, LineKind, LogTarget, SiteLogs};
 use crate::quic::{self, SLOTS};
@@ -69,6 +70,24 @@ pub(super) struct GenerationChange {
     access: SiteLogs<LogTarget>,
 }
 
+/// A change whose plan waits for answers about the paths of the configuration.
+#[derive(Debug)]
+pub(super) struct Preparation {
+    cause: ChangeCause,
+    config: Config,
+    pub(super) survey: Survey,
+}
+
+/// The plan of the next generation, and the files of its certificates as they were before they were
+/// read: those that change while the generation starts are read again.
+type FoundPlan = (GenerationPlan, CertificateFiles);
+
+/// The next plan, or the configuration that it is to be made of.
+enum NextPlan {
+    Known(Box<FoundPlan>),
+    Wanted(Box<Config>),
+}
+
 impl GenerationChange {
     /// The plan of the generation that is starting.
     pub(super) fn plan(&self) -> &GenerationPlan {
@@ -82,7 +101,7 @@ impl Supervisor {
         if self.stopping {
             return;
         }
-        if self.change.is_some() {
+        if self.is_changing() {
             self.reload_wanted = true;
             return;
         }
@@ -100,20 +119,71 @@ impl Supervisor {
     /// As [`Supervisor::begin`], with zygotes that stood by in the former generation, by site.
     pub(super) fn begin_with(&mut self, cause: ChangeCause, spares: HashMap<String, SpareZygote>) {
         self.restart = None;
-        if let Err(refusal) = self.try_to_begin(cause, spares) {
+        let wanted = match self.next_plan(cause) {
+            Ok(NextPlan::Known(found)) => return self.begin_planned(cause, Ok(*found), spares),
+            Ok(NextPlan::Wanted(config)) => self.prepare(cause, *config),
+            Err(refusal) => Err(refusal),
+        };
+        if let Err(refusal) = wanted {
             self.refuse(cause, refusal);
-        } else {
-            self.advance();
+        }
+    }
+
+    /// Whether a change of generation is in progress.
+    pub(super) fn is_changing(&self) -> bool {
+        self.change.is_some() || self.preparation.is_some()
+    }
+
+    /// Has the paths of `config` asked about.
+    fn prepare(&mut self, cause: ChangeCause, config: Config) -> Result<(), CommandError> {
+        let paths = GenerationPlan::paths(&config, &self.environment);
+        let survey = Survey::start(paths).map_err(|error| {
+            CommandError::Failed(format!("cannot look at the document roots: {error}"))
+        })?;
+        self.preparation = Some(Preparation { cause, config, survey });
+        Ok(())
+    }
+
+    /// Gives up what is prepared, because the front has died: another one must not wait for paths.
+    /// A reload follows later; a new release is noticed again.
+    pub(super) fn abandon_preparation(&mut self) {
+        let abandoned = self.preparation.take();
+        self.reload_wanted |= abandoned.is_some_and(|one| one.cause == ChangeCause::Reload);
+    }
+
+    /// Starts the generation that was prepared, when all paths have answered or the time is over.
+    pub(super) fn continue_preparation(&mut self, now: Instant) {
+        let over = self.preparation.take_if(|one| one.survey.is_over(now));
+        let Some(Preparation { cause, config, survey }) = over else {
+            return;
+        };
+        let mut answers = survey.finish();
+        if let Some(current) = &self.current {
+            answers = answers.or(&current.answers);
+        }
+        let found = self.find_plan(cause, config, answers);
+        self.begin_planned(cause, found, HashMap::new());
+    }
+
+    fn begin_planned(
+        &mut self,
+        cause: ChangeCause,
+        found: Result<FoundPlan, CommandError>,
+        spares: HashMap<String, SpareZygote>,
+    ) {
+        match found.and_then(|found| self.try_to_begin(cause, found, spares)) {
+            Ok(()) => self.advance(),
+            Err(refusal) => self.refuse(cause, refusal),
         }
     }
 
     fn try_to_begin(
         &mut self,
         cause: ChangeCause,
+        (mut generation_plan, certificate_files): FoundPlan,
         spares: HashMap<String, SpareZygote>,
     ) -> Result<(), CommandError> {
-        let (mut generation_plan, certificate_files) = self.find_plan(cause)?;
-        let releases = Releases::of(&generation_plan.config);
+        let releases = Releases::of(&generation_plan.config, &generation_plan.answers);
         if !cause.keeps_plan() && cause != ChangeCause::RollBack {
             self.certify(&mut generation_plan).map_err(CommandError::Failed)?;
         }
@@ -182,39 +252,41 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Returns the plan of the next generation, and the files of its certificates as they were
-    /// before they were read: those that change while the generation starts are read again.
-    fn find_plan(
-        &mut self,
-        cause: ChangeCause,
-    ) -> Result<(GenerationPlan, CertificateFiles), CommandError> {
+    fn next_plan(&mut self, cause: ChangeCause) -> Result<NextPlan, CommandError> {
         let former = self.roll_back_to.take_if(|_| cause == ChangeCause::RollBack);
-        let (config, former_files) = match (&self.current, former) {
+        Ok(match (&self.current, former) {
             // The configuration file is not read again, because no reload was requested.
             (Some(current), _) if cause.keeps_plan() => {
-                return Ok((current.clone(), self.certificate_files.clone()));
+                NextPlan::Known(Box::new((current.clone(), self.certificate_files.clone())))
             }
             (_, Some(former)) => {
                 // Its certificates are those of an earlier time.
                 let mut files = CertificateFiles::of(&former.config);
                 files.read_again(|_| true);
-                return Ok((former, files));
+                NextPlan::Known(Box::new((former, files)))
             }
             (Some(current), None) if cause == ChangeCause::NewRelease => {
-                (Config::clone(&current.config), current.files())
+                NextPlan::Wanted(Box::new(Config::clone(&current.config)))
             }
-            _ => {
-                let config = self.plan.load().map_err(CommandError::Config)?;
-                (config, self.files_in_use())
-            }
-        };
+            _ => NextPlan::Wanted(Box::new(self.plan.load().map_err(CommandError::Config)?)),
+        })
+    }
+
+    fn find_plan(
+        &mut self,
+        cause: ChangeCause,
+        config: Config,
+        answers: Answers,
+    ) -> Result<FoundPlan, CommandError> {
+        let former_files = self.files_in_use();
         let mut files = CertificateFiles::of(&config);
         let unusable_files = match cause {
             ChangeCause::Start | ChangeCause::FrontDied => UnusableFiles::CloseSite,
             // The former program has handed over the certificates that it had.
             _ => UnusableFiles::KeepFormer(&former_files),
         };
-        let found = GenerationPlan::find(config, &self.environment, unusable_files);
+        let answers = Arc::new(answers);
+        let found = GenerationPlan::find(config, &self.environment, unusable_files, answers);
         let found = found.map_err(|errors| CommandError::Config(errors.join("\n")))?;
         files.read_again(|site| found.closed.get(site).is_some_and(Option::is_some));
         Ok((found, files))
@@ -423,7 +495,8 @@ impl Supervisor {
     /// Starts a new generation if none serves and the delay is over.
     pub(super) fn handle_change_deadlines(&mut self, now: Instant) {
         self.keep_time_of_upgrade(now);
-        if self.stopping || self.change.is_some() {
+        self.continue_preparation(now);
+        if self.stopping || self.is_changing() {
             return;
         }
         match self.restart {

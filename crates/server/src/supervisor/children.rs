@@ -134,7 +134,12 @@ impl Supervisor {
         // Messages that the front sent before its end.
         self.handle_front(number);
         let fallback = self.usual_drain();
-        let is_changing = self.change.is_some() || self.stopping;
+        let serves =
+            |one: &Generation| one.number == number && one.phase == GenerationPhase::Serving;
+        if self.generations.iter().any(serves) {
+            self.abandon_preparation();
+        }
+        let is_changing = self.is_changing() || self.stopping;
         let Some(generation) = self.generation(number) else {
             return;
         };

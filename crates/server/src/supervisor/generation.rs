@@ -157,6 +157,10 @@ impl Generation {
         });
         self.pools.push(pool);
         match failure {
+            Some(_) if plan.silence.is_some() => {
+                self.hold(position, plan.silence.clone());
+                Ok(())
+            }
             Some(error) if !self.leave_out(position, &error) => Err(error),
             _ => Ok(()),
         }
@@ -176,6 +180,15 @@ impl Generation {
             self.channels[position].zygote = None;
         }
         may
+    }
+
+    /// Leaves a pool out for this reason, whatever becomes of the others: the file system of the
+    /// site's root hangs. When it answers, another generation starts.
+    fn hold(&mut self, position: usize, why: Option<String>) {
+        if let Some(pool) = self.pools.get_mut(position) {
+            pool.is_left_out = true;
+            pool.start_failure = why;
+        }
     }
 
     /// Lets a pool whose zygote has died be without one until the generation serves. PHP had
@@ -224,7 +237,9 @@ impl Generation {
         let now = Instant::now();
         for pool in self.pools.iter_mut().filter(|pool| pool.is_left_out) {
             pool.is_left_out = false;
-            pool.start_failed(now);
+            if !pool.is_silent() {
+                pool.start_failed(now);
+            }
         }
     }
 
@@ -479,6 +494,13 @@ impl Generation {
             .min()
     }
 
+    /// The time until which no zygote is started to stand by: they are started one after the other.
+    /// `None` if one may be started now.
+    pub(super) fn standbys_wait_until(&self, now: Instant) -> Option<Instant> {
+        let starting = self.pools.iter().filter_map(|pool| pool.standby.alone_until());
+        starting.filter(|until| *until > now).max()
+    }
+
     /// Lists the remaining processes for a message.
     pub(super) fn remains(&self) -> String {
         let front = self.front.iter().map(|front| format!("front {}", front.pid));
@@ -494,13 +516,6 @@ impl Generation {
 const FILES_AT_A_TIME: usize = 200;
 
 /// Returns whether the exit is the one that was asked for.
-    /// The time until which no zygote is started to stand by: they are started one after the other.
-    /// `None` if one may be started now.
-    pub(super) fn standbys_wait_until(&self, now: Instant) -> Option<Instant> {
-        let starting = self.pools.iter().filter_map(|pool| pool.standby.alone_until());
-        starting.filter(|until| *until > now).max()
-    }
-
 pub(super) fn is_orderly(exit: Exit) -> bool {
     exit == Exit::Status(0)
 }

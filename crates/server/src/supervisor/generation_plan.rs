@@ -5,8 +5,6 @@ mod pools;
 mod roots;
 mod users;
 
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,6 +15,7 @@ use super::environment::Environment;
 use super::isolation::Abilities;
 use super::orders::plan::{self, OrderPlan};
 use super::php_programs;
+use super::survey::{self, Answers, FolderRights};
 use crate::tls::{self, SitePairs, UpstreamSettings};
 
 pub(crate) use self::pairs::{FormerFiles, UnusableFiles};
@@ -49,10 +48,18 @@ pub(crate) struct GenerationPlan {
     pub(crate) notices: Vec<String>,
     /// The programs that run PHP, whether or not a site uses them.
     pub(crate) php_programs: Vec<PathBuf>,
+    /// What the paths of the configuration lead to.
+    pub(crate) answers: Arc<Answers>,
 }
 
 impl GenerationPlan {
-    /// Looks up everything that `config` names.
+    /// The paths that have to be known before [`GenerationPlan::find`].
+    pub(crate) fn paths(config: &Config, environment: &Environment) -> Vec<PathBuf> {
+        survey::paths_of(config, &state_folders(config, environment))
+    }
+
+    /// Looks up everything that `config` names. `answers` are those about its
+    /// [`GenerationPlan::paths`].
     ///
     /// # Errors
     /// All errors that were found.
@@ -60,12 +67,14 @@ impl GenerationPlan {
         config: Config,
         environment: &Environment,
         unusable_files: UnusableFiles<'_>,
+        answers: Arc<Answers>,
     ) -> Result<GenerationPlan, Vec<String>> {
         let abilities = Abilities::find(&environment.identity);
         let mut finder = PlanFinder {
             environment,
             config: &config,
             states: state_folders(&config, environment),
+            answers: &answers,
             notices: abilities.notices(&config),
             abilities,
             unusable_files,
@@ -121,6 +130,7 @@ impl GenerationPlan {
             warnings,
             notices,
             php_programs: php_programs::all(environment),
+            answers,
         })
     }
 }
@@ -130,6 +140,8 @@ struct PlanFinder<'s> {
     config: &'s Config,
     /// State folders of the pools, by site.
     states: Vec<Option<PathBuf>>,
+    /// What the paths lead to.
+    answers: &'s Answers,
     abilities: Abilities,
     unusable_files: UnusableFiles<'s>,
     /// By site, why it is closed.
@@ -193,26 +205,26 @@ impl PlanFinder<'_> {
 
 /// Checks the mode bits. Access control lists may grant other rights, therefore the result is used
 /// for a warning only.
-fn may_enter(who: &Identity, folder: &Metadata) -> bool {
+fn may_enter(who: &Identity, folder: FolderRights) -> bool {
     let shift = match () {
         () if who.is_root() => return true,
-        () if folder.uid() == who.uid => 6,
-        () if who.groups.contains(&folder.gid()) || who.gid == folder.gid() => 3,
+        () if folder.uid == who.uid => 6,
+        () if who.groups.contains(&folder.gid) || who.gid == folder.gid => 3,
         () => 0,
     };
-    folder.mode() >> shift & 1 != 0
+    folder.mode >> shift & 1 != 0
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
     use super::*;
     use howdah_config::DirectoryOptions;
 
     fn find(config: Config, environment: &Environment) -> Result<GenerationPlan, Vec<String>> {
-        GenerationPlan::find(config, environment, UnusableFiles::Refuse)
+        let answers = Answers::ask(&GenerationPlan::paths(&config, environment));
+        GenerationPlan::find(config, environment, UnusableFiles::Refuse, answers.into())
     }
 
     fn as_user(uid: u32) -> Environment {
@@ -339,20 +351,16 @@ mod tests {
 
     #[test]
     fn mode_bits() {
-        let folder = std::env::temp_dir().join(format!("howdah-mode-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o710)).unwrap();
-        let found = folder.metadata().unwrap();
+        let found = FolderRights { uid: 7, gid: 8, mode: 0o040_710 };
         let who = |uid, gid| Identity {
             name: String::new(),
             uid,
             gid,
             groups: vec![gid],
         };
-        assert!(may_enter(&who(found.uid(), 77), &found));
-        assert!(may_enter(&who(found.uid() + 1, found.gid()), &found));
-        assert!(!may_enter(&who(found.uid() + 1, found.gid() + 1), &found));
-        assert!(may_enter(&who(0, 77), &found));
-        std::fs::remove_dir(&folder).unwrap();
+        assert!(may_enter(&who(7, 77), found));
+        assert!(may_enter(&who(9, 8), found));
+        assert!(!may_enter(&who(9, 9), found));
+        assert!(may_enter(&who(0, 77), found));
     }
 }

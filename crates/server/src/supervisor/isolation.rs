@@ -21,7 +21,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use howdah_config::{Config, Destination, Php, RootTemplate, Sandbox, SiteSettings};
+use howdah_config::{Config, Destination, Php, Sandbox, SiteSettings};
 use howdah_sys::confinement::{Confinement, Resource};
 use howdah_sys::credentials::Identity;
 use howdah_sys::folder;
@@ -31,6 +31,7 @@ use howdah_sys::seccomp;
 use howdah_sys::shared_memory::{self, SharedMemory, SharedMemorySpace};
 
 use self::files::Reach;
+use super::survey::{Answers, written_root};
 
 /// The shared folders for temporary files, and the folders of a pool's state that replace them.
 const TEMPORARY: [(&str, &str); 2] = [("/tmp", "tmp"), ("/var/tmp", "var-tmp")];
@@ -173,7 +174,7 @@ impl PoolIsolation {
         let landlock = abilities.landlock.filter(|_| confines && may_confine);
         connect_notices(site, php, landlock, notices);
         if landlock.is_some() {
-            notices.extend(files::left_out(site, php, paths.state));
+            notices.extend(files::left_out(site, php, paths));
         }
         let limits = &php.rlimits;
         let optional = [
@@ -334,6 +335,8 @@ pub(crate) struct PoolPaths<'p> {
     pub(crate) state: &'p Path,
     /// State folders of all pools, by site.
     pub(crate) states: &'p [Option<PathBuf>],
+    /// What the paths of the configuration lead to.
+    pub(crate) answers: &'p Answers,
     /// Folders with further ini files, from the environment.
     pub(crate) ini_folders: &'p [PathBuf],
 }
@@ -376,22 +379,19 @@ fn names_nothing_temporary(
     paths: &PoolPaths<'_>,
     notices: &mut Vec<String>,
 ) -> bool {
-    let root = match &site.root {
-        RootTemplate::Fixed(path) => path.clone(),
-        RootTemplate::PerHost { before, .. } => PathBuf::from(before),
-    };
     let sockets = php.connect.iter().flatten().filter_map(|destination| match destination {
         Destination::Unix(path) => Some(path.as_path()),
         _ => None,
     });
-    let named = [root.as_path(), paths.program, paths.state]
+    let named = [written_root(site), paths.state]
         .into_iter()
         .chain(php.ini_file.as_deref())
         .chain(php.readable.iter().map(PathBuf::as_path))
         .chain(php.writable.iter().map(PathBuf::as_path))
-        .chain(sockets);
-    for path in named {
-        let real = files::real(path);
+        .chain(sockets)
+        .map(|path| (path, paths.answers.of(path).map_or(path, |answer| &answer.real)));
+    let program = files::real(paths.program);
+    for (path, real) in named.chain([(paths.program, program.as_path())]) {
         if TEMPORARY.iter().any(|(shared, _)| real.starts_with(shared)) {
             notices.push(format!(
                 "site {} shares /tmp and /var/tmp with other users, because its {} is there",

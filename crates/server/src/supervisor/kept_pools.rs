@@ -120,7 +120,12 @@ impl Supervisor {
 
     /// Says that a pool is left out.
     pub(super) fn tell_left_out(&self, number: u64, position: usize) {
-        let what = "the other sites are served, and this pool is started again and again";
+        let generation = self.generations.iter().find(|one| one.number == number);
+        let pool = generation.and_then(|generation| generation.pools.get(position));
+        let what = match pool.is_some_and(PoolProcesses::is_silent) {
+            true => "the other sites are served, and this pool is started when the root answers",
+            false => "the other sites are served, and this pool is started again and again",
+        };
         self.tell_of_left_out(number, position, what);
     }
 

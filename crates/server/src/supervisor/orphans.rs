@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use howdah_sys::process::{self, Pid, RemainingDescendants};
 
 use super::Supervisor;
+use super::survey::Survey;
 use crate::log::Level;
 
 /// Rounds over all processes within one call. A process that is killed forks no more, therefore few
@@ -100,7 +101,10 @@ impl Supervisor {
         let fronts = self.generations.iter().filter_map(|one| Some(one.front.as_ref()?.pid));
         let pools = self.generations.iter().flat_map(|generation| &generation.pools);
         let check = self.check.as_ref().map(|check| check.pid());
-        let others = check.into_iter().chain(self.orders.pid());
+        let preparation = self.preparation.as_ref().map(|one| one.survey.pid());
+        let look = self.releases.survey().map(Survey::pid);
+        let surveys = preparation.into_iter().chain(look);
+        let others = check.into_iter().chain(self.orders.pid()).chain(surveys);
         fronts.chain(pools.flat_map(|pool| pool.pids())).chain(others).collect()
     }
 

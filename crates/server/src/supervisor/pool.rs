@@ -103,7 +103,11 @@ impl PoolProcesses {
             lines: Some(PoolLog::new(reader).map_err(told)?),
             ..PoolProcesses::planned(number, plan, environment, log)
         };
-        let front = match pool.launch(environment, list) {
+        let launched = match &plan.silence {
+            Some(why) => Err(io::Error::other(why.clone())),
+            None => pool.launch(environment, list),
+        };
+        let front = match launched {
             Ok(ReadyZygote { zygote, front }) => {
                 pool.zygote = Some(zygote);
                 Ok(front)
@@ -361,6 +365,11 @@ impl PoolProcesses {
     /// Whether PHP has started, or the pool is left out.
     pub(super) fn is_settled(&self) -> bool {
         self.is_left_out || self.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some())
+    }
+
+    /// Whether the file system of the site's root hung when the generation was planned.
+    pub(super) fn is_silent(&self) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.silence.is_some())
     }
 
     /// Returns whether a dead zygote can be replaced.

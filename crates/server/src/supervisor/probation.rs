@@ -197,7 +197,7 @@ impl Supervisor {
     /// The time of the next look at the counters.
     pub(super) fn probation_due(&self) -> Option<Instant> {
         let probation = self.probation.as_ref().filter(|_| !self.stopping);
-        probation.filter(|_| self.change.is_none()).map(|one| one.next.min(one.until))
+        probation.filter(|_| !self.is_changing()).map(|one| one.next.min(one.until))
     }
 
     /// Looks at the counters of the generation that is on probation, if it is time.

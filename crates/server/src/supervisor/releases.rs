@@ -1,17 +1,19 @@
 //! Document roots behind symbolic links, which deployments change: `current -> releases/7`.
 //!
 //! PHP's caches know files by the path with the link, and would mix two releases. Therefore a new
-//! generation, with caches of its own, serves the new release. The supervisor compares the links
-//! with the disk once a second.
+//! generation, with caches of its own, serves the new release. The links are compared with the disk
+//! once a second.
+//!
+//! A new generation serves a site with PHP, too, when its root answers whose file system hung.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use howdah_config::{Config, RootTemplate};
+use howdah_config::{Config, RootTemplate, SiteSettings};
 
 use super::Supervisor;
 use super::change::ChangeCause;
+use super::survey::{self, Answers, PathAnswer, PathState, Survey, written_root};
 use crate::log::Level;
 
 /// The time between two looks.
@@ -28,6 +30,8 @@ pub(super) struct Releases {
     sites: Vec<Release>,
     /// The time of the next look; `None` if there are no links.
     due: Option<Instant>,
+    /// The look in progress.
+    survey: Option<Survey>,
 }
 
 /// The document root of a site with PHP.
@@ -36,10 +40,10 @@ struct Release {
     site: String,
     /// As configured.
     root: PathBuf,
-    /// The folder that the links lead to.
-    real: PathBuf,
+    /// The folder that the links lead to. `None`: the root has not answered.
+    real: Option<PathBuf>,
     /// The folder that they led to when the generation began.
-    served: PathBuf,
+    served: Option<PathBuf>,
     pace: ReleasePace,
 }
 
@@ -67,17 +71,23 @@ impl ReleasePace {
 }
 
 impl Releases {
-    /// The document roots of `config` whose paths have links, as they are now.
-    pub(super) fn of(config: &Config) -> Releases {
-        let release = |site: &howdah_config::SiteSettings| {
-            let RootTemplate::Fixed(root) = &site.root else {
-                return None;
-            };
-            let real = fs::canonicalize(root).ok().filter(|real| real != root)?;
+    /// The document roots of `config` whose paths have links, and those that have not answered.
+    pub(super) fn of(config: &Config, answers: &Answers) -> Releases {
+        let release = |site: &SiteSettings| {
             site.php.as_ref()?;
+            let root = written_root(site);
+            let real = match answers.silence(root) {
+                Some(_) => None,
+                None => {
+                    let RootTemplate::Fixed(root) = &site.root else {
+                        return None;
+                    };
+                    Some(complete(answers.of(root)?).filter(|real| real != root)?)
+                }
+            };
             Some(Release {
                 site: site.name.clone(),
-                root: root.clone(),
+                root: root.to_owned(),
                 served: real.clone(),
                 real,
                 pace: ReleasePace::default(),
@@ -85,7 +95,7 @@ impl Releases {
         };
         let sites: Vec<_> = config.sites.iter().filter_map(release).collect();
         let due = (!sites.is_empty()).then(|| Instant::now() + LOOK);
-        Releases { sites, due }
+        Releases { sites, due, survey: None }
     }
 
     /// Takes the place of `former`: the pauses of its sites go on.
@@ -106,46 +116,95 @@ impl Releases {
     ) -> Option<(&'r Path, &'r Path)> {
         let served = |releases: &'r Releases| {
             let release = releases.sites.iter().find(|release| release.site == site)?;
-            Some(release.served.as_path())
+            release.served.as_deref()
         };
         Some((served(former)?, served(self)?))
     }
 
-    /// The time of the next look.
+    /// The time of the next look, or of the end of the one in progress.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.due
+        self.survey.as_ref().map(Survey::until).or(self.due)
+    }
+
+    /// The look in progress.
+    pub(super) fn survey(&self) -> Option<&Survey> {
+        self.survey.as_ref()
+    }
+
+    /// Reads what the look in progress has found.
+    pub(super) fn read(&mut self) {
+        self.survey.iter_mut().for_each(Survey::read);
+    }
+
+    /// Ends the look in progress.
+    pub(super) fn stop(&mut self) {
+        self.survey = None;
     }
 
     /// Looks at the links if it is time. Returns the sites whose links lead to other folders now,
     /// and what to say about each. A link that is missing for a moment has not changed. One that
     /// changes again too soon is looked at later.
+    ///
+    /// Mostly the kernel has the answer in memory. Otherwise a process asks, and a later call
+    /// returns what it has found.
     fn look(&mut self, now: Instant) -> Vec<(String, String)> {
-        if self.due.is_none_or(|due| now < due) {
+        if self.survey.as_ref().is_some_and(|survey| survey.is_over(now)) {
+            self.due = Some(now + LOOK);
+            let answers = self.survey.take().map(Survey::finish);
+            return answers.map(|answers| self.compare(&answers, now)).unwrap_or_default();
+        }
+        if self.survey.is_some() || self.due.is_none_or(|due| now < due) {
             return Vec::new();
         }
         self.due = Some(now + LOOK);
-        let changed =
-            self.sites.iter_mut().filter(|one| one.pace.allows(now)).filter_map(|release| {
-                let real =
-                    fs::canonicalize(&release.root).ok().filter(|real| *real != release.real)?;
-                let what = format!(
-                    "{} leads to {} now, no longer to {}: a new generation serves it",
-                    release.root.display(),
-                    real.display(),
-                    release.real.display()
-                );
-                release.real = real;
-                release.pace.note(now);
-                Some((release.site.clone(), what))
-            });
+        let is_known = |release: &&Release| {
+            let real = release.real.as_deref();
+            real.is_some_and(|real| survey::still_leads_to(&release.root, real))
+        };
+        let sites = self.sites.iter().filter(|one| one.pace.allows(now));
+        let roots = sites.filter(|one| !is_known(one)).map(|one| one.root.clone());
+        let roots: Vec<PathBuf> = roots.collect();
+        if !roots.is_empty() {
+            // Where nothing can be forked, the next look may.
+            self.survey = Survey::start(roots).ok();
+        }
+        Vec::new()
+    }
+
+    fn compare(&mut self, answers: &Answers, now: Instant) -> Vec<(String, String)> {
+        let changed = self.sites.iter_mut().filter_map(|release| {
+            let root = release.root.display();
+            let answer = answers.of(&release.root)?;
+            let what = match &release.real {
+                Some(former) => {
+                    let real = complete(answer).filter(|real| real != former)?;
+                    format!(
+                        "{root} leads to {} now, no longer to {}: a new generation serves it",
+                        real.display(),
+                        former.display()
+                    )
+                }
+                None if answer.state == PathState::Silent => return None,
+                None => format!("{root} answers: a new generation serves the site"),
+            };
+            release.real = Some(answer.real.clone());
+            release.pace.note(now);
+            Some((release.site.clone(), what))
+        });
         changed.collect()
     }
+}
+
+/// The path without links, if there is something at its end.
+fn complete(answer: &PathAnswer) -> Option<PathBuf> {
+    let is_complete = matches!(answer.state, PathState::Folder | PathState::Other);
+    is_complete.then(|| answer.real.clone())
 }
 
 impl Supervisor {
     /// Starts a new generation if a site has a new release.
     pub(super) fn look_at_releases(&mut self, now: Instant) {
-        if self.stopping || self.change.is_some() {
+        if self.stopping || self.is_changing() {
             return;
         }
         let changed = self.releases.look(now);

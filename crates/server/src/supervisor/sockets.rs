@@ -185,7 +185,7 @@ impl Supervisor {
     /// listens there.
     pub(super) fn look_at_missing_listeners(&mut self, now: Instant) {
         let is_due = self.missing_listeners.due.is_some_and(|due| now >= due);
-        if !is_due || self.stopping || self.change.is_some() {
+        if !is_due || self.stopping || self.is_changing() {
             return;
         }
         let Some(current) = &self.current else { return };

@@ -109,6 +109,7 @@ pub(crate) fn serve(
         generations: Vec::new(),
         next_number: 1,
         current: None,
+        preparation: None,
         change: None,
         probation: None,
         former_answers: FormerAnswers::default(),
@@ -262,6 +263,8 @@ impl Supervisor {
     /// Removes the files and folders that the supervisor has created.
     fn clean_up(&mut self) {
         self.answer_all(Command::Stop, Ok("stopped"));
+        self.preparation = None;
+        self.releases.stop();
         self.change = None;
         self.sockets = Sockets::default();
         if let Some(groups) = self.environment.control_groups() {

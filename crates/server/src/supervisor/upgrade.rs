@@ -172,7 +172,7 @@ impl Supervisor {
         if self.stopping || self.check.is_some() {
             return;
         }
-        if self.change.is_some() {
+        if self.is_changing() {
             self.upgrade_wanted = true;
             return;
         }
@@ -197,7 +197,7 @@ impl Supervisor {
         let Some(check) = over else { return };
         let program = self.environment.executable.display();
         let why = match check.exit {
-            Some(Exit::Status(0)) if self.change.is_some() => {
+            Some(Exit::Status(0)) if self.is_changing() => {
                 // A reload happened during the check. Another check is made with the new
                 // configuration.
                 self.upgrade_wanted = true;

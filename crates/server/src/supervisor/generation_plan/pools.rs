@@ -12,6 +12,7 @@ use crate::supervisor::cgroups::GroupLimits;
 use crate::supervisor::environment::Environment;
 use crate::supervisor::isolation::{PoolIsolation, PoolPaths};
 use crate::supervisor::php_programs;
+use crate::supervisor::survey::written_root;
 
 /// The parameters for starting a pool.
 #[derive(Debug, Clone)]
@@ -25,6 +26,8 @@ pub(crate) struct PoolPlan {
     pub(crate) isolation: PoolIsolation,
     /// File mode creation mask.
     pub(crate) umask: u32,
+    /// Why no zygote can be started: the file system of the site's root hangs. `None` otherwise.
+    pub(crate) silence: Option<String>,
     /// Whether a second zygote stands by.
     pub(crate) standby: bool,
     /// Whether opcache gets the scripts of the former generation before the pool serves.
@@ -55,6 +58,7 @@ impl PlanFinder<'_> {
             program: &program,
             state: &state_dir,
             states: &self.states,
+            answers: self.answers,
             ini_folders: &self.environment.ini_folders(),
         };
         let isolation = PoolIsolation::plan(
@@ -77,6 +81,7 @@ impl PlanFinder<'_> {
             identity,
             workers,
             umask: php.umask,
+            silence: self.answers.silence(written_root(site)),
             standby: php.standby,
             warms_opcache: php.opcache_warmup,
             limits: config.cgroups.then_some(limits),

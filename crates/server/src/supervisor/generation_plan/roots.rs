@@ -4,30 +4,43 @@ use howdah_config::{RootTemplate, SiteSettings, Symlinks};
 use howdah_sys::credentials::Identity;
 
 use super::{PlanFinder, may_enter};
+use crate::supervisor::survey::{PathState, written_root};
 
 impl PlanFinder<'_> {
-    /// Warns about a root that is missing or that the front may not enter. Such a site answers with
-    /// 404 or 403.
+    /// Warns about a root that is missing, that the front may not enter, or whose file system
+    /// hangs. Such a site answers with 404 or 403, or late.
     pub(super) fn look_at_root(&mut self, site: &SiteSettings, front: Option<&Identity>) {
+        let name = &site.name;
+        if let Some(why) = self.answers.silence(written_root(site)) {
+            let what = match &site.php {
+                Some(_) => "; no new PHP starts for the site until it answers",
+                None => "",
+            };
+            self.warnings.push(format!("site {name}: its root {why}{what}"));
+            return;
+        }
         let RootTemplate::Fixed(root) = &site.root else {
             return;
         };
-        let name = &site.name;
-        match root.metadata() {
-            Ok(found) if found.is_dir() => {}
-            Ok(_) => {
+        let Some(found) = self.answers.of(root) else {
+            return;
+        };
+        match &found.state {
+            PathState::Folder => {}
+            PathState::Other => {
                 return self
                     .warnings
                     .push(format!("site {name}: its root {} is not a folder", root.display()));
             }
-            Err(error) => {
+            PathState::Missing(why) | PathState::Failed(why) => {
                 return self
                     .warnings
-                    .push(format!("site {name}: its root {}: {error}", root.display()));
+                    .push(format!("site {name}: its root {}: {why}", root.display()));
             }
+            PathState::Silent => return,
         }
         if site.symlinks != Symlinks::Follow
-            && let Ok(Some(link)) = howdah_files::foreign_root_link(root)
+            && let Some(link) = &found.foreign_link
         {
             self.warnings.push(format!(
                 "site {name}: every request will be refused (403), because the link {} belongs \
@@ -37,11 +50,8 @@ impl PlanFinder<'_> {
             ));
         }
         let Some(front) = front else { return };
-        let real = root.canonicalize().unwrap_or_else(|_| root.clone());
-        let closed = real
-            .ancestors()
-            .find(|folder| folder.metadata().is_ok_and(|found| !may_enter(front, &found)));
-        if let Some(closed) = closed {
+        let closed = found.folders().find(|(_, rights)| !may_enter(front, *rights));
+        if let Some((closed, _)) = closed {
             let who = &front.name;
             self.warnings.push(format!(
                 "site {name}: {who}, as whom the front runs, may not enter {}: requests for files \

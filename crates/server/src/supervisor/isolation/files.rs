@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs::DirEntry;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use howdah_config::{Config, Php, RootTemplate, Sandbox, SiteSettings, Symlinks};
 use howdah_files::LinkedPath;
 use howdah_sys::landlock::{FileRights, Ruleset};
 
+use super::super::survey::{Answers, PathState, written_root};
 use super::PoolPaths;
 
 /// Entries of a folder that are granted one by one, because another site's folder is among them.
@@ -89,6 +89,7 @@ pub(super) struct Reach {
     written: Vec<PathBuf>,
     /// The program, and what PHP reads when it starts.
     php: Vec<PathBuf>,
+    /// Further files and folders that the configuration names.
     readable: Vec<PathBuf>,
     writable: Vec<PathBuf>,
 }
@@ -99,28 +100,36 @@ impl Reach {
         php: &Php,
         paths: &PoolPaths<'_>,
     ) -> Reach {
-        let root = root_of(&config.sites[number]);
-        let state = trusted(paths.state);
+        let answers = paths.answers;
+        let root = root_of(&config.sites[number], answers);
+        let state = trusted(paths.state, answers);
         let others = || {
             let sites = config.sites.iter().zip(paths.states).enumerate();
             sites.filter(|(other, _)| *other != number).map(|(_, other)| other)
         };
-        let roots: Vec<PathBuf> = others().filter_map(|(site, _)| root_of(site)).collect();
+        let roots: Vec<PathBuf> =
+            others().filter_map(|(site, _)| root_or_place(site, answers)).collect();
         let mut own: Vec<PathBuf> = root.iter().chain(&state).cloned().collect();
-        own.extend(root.as_ref().and_then(|root| application(root, &roots)));
+        own.extend(root.as_ref().and_then(|root| application(root, &roots, answers)));
         // The rights to create files in a folder are those to all of it.
         own.extend(SHARED_TEMPORARY.map(|path| real(Path::new(path))));
         let all: Vec<PathBuf> = own.iter().chain(&roots).cloned().collect();
-        let states = others().filter_map(|(_, state)| trusted(state.as_deref()?));
-        let applications =
-            roots.iter().map(|root| application(root, &all).unwrap_or_else(|| root.clone()));
+        let states = others().filter_map(|(_, state)| place(state.as_deref()?, answers));
+        let applications = roots
+            .iter()
+            .map(|root| application(root, &all, answers).unwrap_or_else(|| root.clone()));
         let mut foreign: BTreeSet<PathBuf> = states.chain(applications).collect();
-        let needed = php.readable.iter().chain(&php.writable).filter_map(|path| trusted(path));
-        let needed: Vec<PathBuf> = needed.chain(state.clone()).collect();
+        let named = |paths: &[PathBuf]| -> Vec<PathBuf> {
+            paths.iter().filter_map(|path| trusted(path, answers)).collect()
+        };
+        let (readable, writable) = (named(&php.readable), named(&php.writable));
+        let needed = readable.iter().chain(&writable).chain(&state);
+        let needed: Vec<PathBuf> = needed.cloned().collect();
         let inside = inside(&config.sites[number], root.as_deref(), &foreign, &needed);
         // What is within the site's own folders belongs to the site, too.
         foreign.retain(|path| !own.iter().any(|own| path.starts_with(own)));
-        let ini_files = paths.ini_folders.iter().chain(&php.ini_file).map(PathBuf::as_path);
+        let ini_file = php.ini_file.as_ref().and_then(|file| trusted(file, answers));
+        let own_files = paths.ini_folders.iter().map(PathBuf::as_path).chain([paths.program]);
         let temporary = SHARED_TEMPORARY[..2].iter().map(|path| real(Path::new(path)));
         Reach {
             level: php.sandbox,
@@ -128,9 +137,9 @@ impl Reach {
             foreign: foreign.into_iter().collect(),
             inside,
             written: root.into_iter().chain(state).chain(temporary).collect(),
-            php: ini_files.chain([paths.program]).filter_map(trusted).collect(),
-            readable: php.readable.clone(),
-            writable: php.writable.clone(),
+            php: own_files.filter_map(trusted_of_system).chain(ini_file).collect(),
+            readable,
+            writable,
         }
     }
 
@@ -168,11 +177,8 @@ impl Reach {
                 [with(&rest, FileRights::ALL), with(&self.own, FileRights::ALL)].concat()
             }
         };
-        let named = |paths: &[PathBuf]| -> Vec<PathBuf> {
-            paths.iter().filter_map(|path| trusted(path)).collect()
-        };
-        rules.extend(with(&named(&self.readable), USE));
-        rules.extend(with(&named(&self.writable), FileRights::ALL));
+        rules.extend(with(&self.readable, USE));
+        rules.extend(with(&self.writable, FileRights::ALL));
         rules
     }
 }
@@ -182,10 +188,25 @@ impl Reach {
 /// `None` if somebody's link leads the path to a folder of another user: the link's owner could
 /// open any folder to the own pool, and close it to those of other sites. With
 /// `symlinks = "follow"` such a root counts, unless the folder is root's.
-fn root_of(site: &SiteSettings) -> Option<PathBuf> {
-    let found = LinkedPath::of(written_root(site)).ok()?;
+fn root_of(site: &SiteSettings, answers: &Answers) -> Option<PathBuf> {
+    let found = answers.of(written_root(site)).filter(|found| found.is_found())?;
     let is_vouched_for = site.symlinks == Symlinks::Follow && found.owner != 0;
-    (found.foreign_link.is_none() || is_vouched_for).then_some(found.real)
+    (found.foreign_link.is_none() || is_vouched_for).then(|| found.real.clone())
+}
+
+/// As [`root_of`]. Of another site whose file system hangs, where it hangs: nobody looks below.
+fn root_or_place(site: &SiteSettings, answers: &Answers) -> Option<PathBuf> {
+    root_of(site, answers).or_else(|| silent_place(written_root(site), answers))
+}
+
+/// As [`trusted`], or where the file system hangs.
+fn place(path: &Path, answers: &Answers) -> Option<PathBuf> {
+    trusted(path, answers).or_else(|| silent_place(path, answers))
+}
+
+fn silent_place(path: &Path, answers: &Answers) -> Option<PathBuf> {
+    let found = answers.of(path).filter(|found| found.state == PathState::Silent)?;
+    Some(found.real.clone())
 }
 
 /// Those of `foreign` that are inside the folder with the roots of the site's hosts, and hold
@@ -211,33 +232,34 @@ fn inside(
     found
 }
 
-/// The path of [`root_of`] as the configuration has it.
-fn written_root(site: &SiteSettings) -> &Path {
-    match &site.root {
-        RootTemplate::Fixed(path) => path,
-        RootTemplate::PerHost { before, .. } => Path::new(before),
-    }
+/// The path without symbolic links, as far as it exists. `None` as for [`root_of`].
+fn trusted(path: &Path, answers: &Answers) -> Option<PathBuf> {
+    let found = answers.of(path).filter(|found| found.is_found())?;
+    found.foreign_link.is_none().then(|| found.real.clone())
 }
 
-/// The path without symbolic links, as far as it exists. `None` as for [`root_of`].
-fn trusted(path: &Path) -> Option<PathBuf> {
+/// As [`trusted`], of a path that no site's configuration names.
+fn trusted_of_system(path: &Path) -> Option<PathBuf> {
     let found = LinkedPath::of(path).ok()?;
     found.foreign_link.is_none().then_some(found.real)
 }
 
 /// Describes the paths of `site` that the sandbox leaves out because of somebody's links.
-pub(super) fn left_out(site: &SiteSettings, php: &Php, state: &Path) -> Vec<String> {
-    let root = root_of(site).is_none().then(|| written_root(site));
+pub(super) fn left_out(site: &SiteSettings, php: &Php, paths: &PoolPaths<'_>) -> Vec<String> {
+    let answers = paths.answers;
+    let root = root_of(site, answers).is_none().then(|| written_root(site));
     let named = php.readable.iter().chain(&php.writable).chain(&php.ini_file);
-    let paths = named.map(PathBuf::as_path).chain([state]).chain(root);
+    let paths = named.map(PathBuf::as_path).chain([paths.state]).chain(root);
     let about = |path: &Path| {
-        let why = match LinkedPath::of(path) {
-            Ok(found) => format!(
+        let found = answers.of(path)?;
+        let why = match &found.state {
+            PathState::Failed(why) => why.clone(),
+            PathState::Silent => "its file system hangs".to_owned(),
+            _ => format!(
                 "the link {} belongs neither to root nor to the owner of the place that it leads \
                  to; change the link's owner with `chown -h`",
-                found.foreign_link?.display()
+                found.foreign_link.as_ref()?.display()
             ),
-            Err(error) => error.to_string(),
         };
         Some(format!("site {}: its sandbox does not open {}: {why}", site.name, path.display()))
     };
@@ -247,10 +269,10 @@ pub(super) fn left_out(site: &SiteSettings, php: &Php, state: &Path) -> Vec<Stri
 /// The folder above a document root, where frameworks keep their code and settings. `None` if it
 /// belongs to the whole machine, if everybody may write there, or if it has other sites' folders in
 /// it.
-fn application(root: &Path, others: &[PathBuf]) -> Option<PathBuf> {
+fn application(root: &Path, others: &[PathBuf], answers: &Answers) -> Option<PathBuf> {
     let above = root.parent()?;
     let is_shared = SHARED.iter().any(|shared| above == Path::new(shared))
-        || above.metadata().is_ok_and(|found| found.mode() & 0o002 != 0);
+        || answers.rights(above).is_some_and(|rights| rights.mode & 0o002 != 0);
     let has_others = others.iter().any(|other| other.starts_with(above) && other != root);
     (!is_shared && !has_others).then(|| above.to_owned())
 }

@@ -8,6 +8,7 @@ use std::process::Command;
 use howdah_config::Config;
 use howdah_sys::process;
 
+use super::super::survey::paths_of;
 use super::*;
 
 fn machine() -> Abilities {
@@ -32,10 +33,12 @@ fn plan(config: &Config, abilities: &Abilities) -> (PoolIsolation, Vec<String>) 
         .iter()
         .map(|site| Some(PathBuf::from(format!("/var/lib/howdah/{}", site.name))))
         .collect();
+    let answers = Answers::ask(&paths_of(config, &states));
     let paths = PoolPaths {
         program: Path::new("/usr/bin/howdah-php"),
         state: states[0].as_deref().unwrap(),
         states: &states,
+        answers: &answers,
         ini_folders: &[],
     };
     let mut notices = abilities.notices(config);

@@ -103,6 +103,53 @@ fn a_folder_that_hangs_holds_up_no_other_site(below: &str) {
     server.stop();
 }
 
+#[test]
+fn a_root_that_hangs_holds_up_no_start_and_no_reload_of_other_sites() {
+    if !can_run() {
+        return;
+    }
+    let folder = folder();
+    for name in ["one", "two"] {
+        folder.file(&format!("{name}/index.php"), RUN);
+        folder.file(&format!("{name}/a.txt"), name);
+    }
+    let mount = || HungFolder::mount(folder.path().join("two"));
+    let Some(hung) = mount() else {
+        return;
+    };
+    let server = start(&folder, "");
+    let run = |site: &str, code: &str| {
+        let mut client = Client::connect(server.address());
+        let head = format!("POST / HTTP/1.1\r\nHost: {site}.example\r\nContent-Length: ");
+        client.send(format!("{head}{}\r\n\r\n{code}", code.len())).unwrap();
+        client.answer().is_ok_and(|answer| answer.text() == "fine")
+    };
+    let works = |site: &str| run(site, "echo 'fine';");
+    let file = folder.path().join("howdah.toml");
+    let reload = || Setup::with(&["reload", "--config", file.to_str().unwrap()]).run();
+    assert!(works("one") && get(&server, "one", "a.txt") == "one");
+    let log = server.log();
+    assert!(log.contains("site two: its root"), "{log}");
+    assert!(log.contains("/two has not answered within 5 s: its file system hangs"), "{log}");
+    assert_eq!(reload().0, Some(0));
+    assert!(works("one"));
+    // The site comes back by itself.
+    drop(hung);
+    wait_until("the site is served", || works("two"));
+    assert_eq!(get(&server, "two", "a.txt"), "two");
+    // Its PHP goes on when the root hangs at a reload.
+    let Some(hung) = mount() else {
+        return;
+    };
+    assert_eq!(reload().0, Some(0));
+    assert!(works("one"));
+    server.front().signal(SIGKILL);
+    wait_until("another front serves", || works("one"));
+    drop(hung);
+    wait_until("the site is served again", || works("two"));
+    server.stop();
+}
+
 /// A folder for both sites that is not below `/tmp`.
 fn folder() -> Folder {
     Folder::at(PathBuf::from(format!(
