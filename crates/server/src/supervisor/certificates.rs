@@ -123,6 +123,14 @@ impl Supervisor {
                         self.say(Level::Warning, remark);
                     }
                     let news = files.news(current, site);
+                    let is_closed = current.closed.get(site).is_some_and(Option::is_some);
+                    if news.is_none() && !is_closed {
+                        // After a roll-back, or a mistake that was undone.
+                        let what = format!("site {name}: its files are those that are in use");
+                        self.say(Level::Notice, &what);
+                        continue;
+                    }
+                    let news = news.unwrap_or("files are");
                     let (level, what) = match self.replace_files(site, files) {
                         Ok(()) => (Level::Notice, format!("site {name}: its {news} in use")),
                         Err(error) => (
@@ -301,14 +309,15 @@ impl TlsFiles {
         Ok(TlsFiles { pairs, authorities, remarks })
     }
 
-    /// Names the parts that differ from those of the plan.
-    fn news(&self, plan: &GenerationPlan, site: usize) -> &'static str {
+    /// Names the parts that differ from those of the plan. `None`: no part does.
+    fn news(&self, plan: &GenerationPlan, site: usize) -> Option<&'static str> {
         let has_pairs = plan.certificates.get(site) == Some(&self.pairs) || self.pairs.is_empty();
         let has_authorities = plan.client_authorities.get(site) == Some(&self.authorities);
         match (has_pairs, has_authorities) {
-            (true, false) => "new authorities of clients are",
-            (false, false) => "new certificate and authorities of clients are",
-            (_, true) => "new certificate is",
+            (true, true) => None,
+            (true, false) => Some("new authorities of clients are"),
+            (false, false) => Some("new certificate and authorities of clients are"),
+            (false, true) => Some("new certificate is"),
         }
     }
 }

@@ -119,6 +119,38 @@ fn a_new_pair_that_cannot_be_used_leaves_the_former_one() {
 }
 
 #[test]
+fn a_roll_back_to_the_certificate_that_is_in_use_is_no_news() {
+    if !has_php() {
+        return;
+    }
+    let authority = Authority::new();
+    let folder = client::files(&[("a", &authority.certify(&["a.example"]))]);
+    let at = folder.path().display();
+    let with_limit = |limit| folder.file("php.ini", format!("memory_limit = {limit}\n"));
+    with_limit("200M");
+    let fails = "<?php if ((int) ini_get('memory_limit') < 100) http_response_code(500);";
+    let site = Site::configured(
+        &[("index.php", fails)],
+        &format!(
+            "probation = \"1h\"\n{LISTEN}[[site]]\nname = \"shop\"\nhosts = [\"a.example\"]\n\
+             root = \"public\"\n\
+             tls = {{ cert = \"{at}/a.pem\", key = \"{at}/a.key\", redirect = false }}\n\
+             [site.php]\nworkers = 1\nstate_dir = \"state\"\nini_file = \"{at}/php.ini\"\n",
+        ),
+    );
+    assert_eq!(site.get("/").status, 200);
+    with_limit("50M");
+    site.server.signal(SIGHUP);
+    wait_until("the reload is undone", || {
+        site.get("/");
+        !site.log_lines("generation 2 is rolled back to generation 1").is_empty()
+    });
+    site.server.wait_for_log("site shop: its files are those that are in use");
+    let news = site.log_lines("its new certificate is in use");
+    assert!(news.is_empty(), "{news:?}");
+}
+
+#[test]
 fn the_status_shows_each_certificate_and_its_end() {
     let authority = Authority::new();
     let (ecdsa, rsa) = (authority.certify(&["a.example"]), authority.certify_rsa(&["a.example"]));
