@@ -32,6 +32,11 @@ pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin {
     fn is_silent(&mut self) -> bool {
         true
     }
+
+    /// Returns whether the stream is certainly broken in both directions, without a read.
+    fn is_broken(&self) -> bool {
+        false
+    }
 }
 
 /// The client's end of a tunnel, which a protocol provides. Its head was sent, or is sent before
@@ -125,7 +130,12 @@ pub(crate) async fn carry(
             return Poll::Ready(ended);
         }
         match limits.poll(carrier.moved() > before, context) {
-            None => Poll::Pending,
+            None => {
+                if carrier.is_upstream_unread() {
+                    limits.look_again();
+                }
+                Poll::Pending
+            }
             Some(_) if carrier.is_closing => Poll::Ready(Ok(())),
             Some(Over::Idle) => Poll::Ready(Err(BrokenSide::Client(ConnectionError::TimedOut))),
             Some(Over::Draining) => {
@@ -193,6 +203,12 @@ impl<E: TunnelEnd> Carrier<'_, E> {
         self.up.moved + self.down.moved
     }
 
+    /// Whether the upstream has ended its side, and the client has not. Nobody reads from the
+    /// upstream then, and no event tells that it is gone.
+    fn is_upstream_unread(&self) -> bool {
+        self.down.is_finished && !self.up.has_ended
+    }
+
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BrokenSide>> {
         if self.is_closing {
             self.up.has_ended = true;
@@ -208,6 +224,9 @@ impl<E: TunnelEnd> Carrier<'_, E> {
             (Poll::Ready(()), Poll::Ready(())) => Poll::Ready(Ok(())),
             (_, Poll::Pending) if is_unread && self.client.poll_broken(context) => {
                 Poll::Ready(Err(BrokenSide::Client(ConnectionError::Broken)))
+            }
+            _ if self.is_upstream_unread() && self.upstream.is_broken() => {
+                Poll::Ready(Err(BrokenSide::Upstream(io::ErrorKind::ConnectionReset.into())))
             }
             _ => Poll::Pending,
         }
@@ -452,6 +471,11 @@ impl<'t> TimeLimits<'t> {
             watch.arm(now, end - now);
         }
         None
+    }
+
+    /// Has the tunnel look again at the next sweep.
+    fn look_again(&self) {
+        self.watch.iter().for_each(|watch| watch.look_again());
     }
 
     /// From now on only [`LAST_WORDS`] are left.

@@ -165,6 +165,28 @@ fn each_side_may_end_before_the_other() {
     assert_eq!(received.recv_timeout(crate::support::PATIENCE).unwrap(), b"second");
 }
 
+/// The client has nothing to say meanwhile, and no time limit is near.
+#[test]
+fn an_upstream_that_resets_after_its_end_ends_the_tunnel() {
+    let (go, gate) = mpsc::channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
+    let upstream = Upstream::raw(move |stream| {
+        half_close(&stream);
+        stream.peek(&mut [0]).unwrap();
+        gate.lock().unwrap().recv().unwrap();
+        // With bytes unread this is a reset.
+        drop(stream);
+    });
+    let site = upstream.site("tunnel_timeout = \"1h\"");
+    let mut stream = connect_raw(&site);
+    stream.write_all(b"unread").unwrap();
+    assert_eq!(rest(&mut stream), b"");
+    assert_eq!(tunnels(&site)[0], 1, "the client may go on");
+    go.send(()).unwrap();
+    wait_until("the tunnel has ended", || tunnels(&site)[0] == 0);
+    drop(stream);
+}
+
 /// The upstream neither reads nor ends anything. A client that closes with bytes unread resets the
 /// connection.
 #[test]

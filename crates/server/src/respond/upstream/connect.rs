@@ -18,17 +18,26 @@ use tokio_rustls::client::TlsStream;
 use super::names::UpstreamNames;
 use super::reply::UpstreamFailure;
 use crate::body::Duplex;
+use crate::net::Transport;
 use crate::tls::{handshake_advice, server_name};
 
 impl Duplex for TcpStream {
     fn is_silent(&mut self) -> bool {
         peeked(self.as_fd()).is_none()
     }
+
+    fn is_broken(&self) -> bool {
+        is_broken(self)
+    }
 }
 
 impl Duplex for UnixStream {
     fn is_silent(&mut self) -> bool {
         peeked(self.as_fd()).is_none()
+    }
+
+    fn is_broken(&self) -> bool {
+        is_broken(self)
     }
 }
 
@@ -46,6 +55,17 @@ impl<S: Duplex + AsFd> Duplex for TlsStream<S> {
             Some(_) => false,
         }
     }
+
+    fn is_broken(&self) -> bool {
+        self.get_ref().0.is_broken()
+    }
+}
+
+/// Returns whether the system has told that a socket is broken. An end of the other side alone is
+/// no break.
+fn is_broken(socket: &impl Transport) -> bool {
+    let ready = socket.readiness();
+    ready.is_error() || ready.is_write_closed()
 }
 
 /// Looks at a socket without taking bytes. `None`: nothing is there; 0: the other side has ended.
