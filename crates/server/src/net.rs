@@ -12,6 +12,7 @@ pub(crate) mod forwarded;
 mod listener;
 mod peer;
 mod proxy_header;
+mod records;
 mod timed;
 mod transport;
 
@@ -22,5 +23,6 @@ pub(crate) use self::deadline::{DeadlineWatches, SWEEP, Watch, task_waker};
 pub(crate) use self::encrypted::Encrypted;
 pub(crate) use self::listener::{AcceptedConnection, AcceptedStream, Listener, ListenerSocket};
 pub(crate) use self::peer::Peer;
+pub(crate) use self::records::RecordMeter;
 pub(crate) use self::timed::{ConnectionError, Patience, SendError, Timed};
 pub(crate) use self::transport::{Piece, SHORT_FILE, Transport};

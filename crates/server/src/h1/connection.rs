@@ -84,7 +84,7 @@ pub(super) enum HeadRead {
 /// Serves one connection to its end.
 pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Rc<Peer>) {
     let mut connection = H1Connection::new(thread, transport, task_waker().await, peer);
-    while connection.has_bytes(connection.idle_timeout()).await {
+    while connection.has_bytes(connection.idle_timeout()).await || connection.has_rest().await {
         // On the heap: only working connections hold its state.
         match Box::pin(connection.converse()).await {
             After::Next => {}
@@ -148,6 +148,27 @@ impl<T: Transport> H1Connection<T> {
         })
         .await;
         watch.set_idle(false);
+        watch.disarm();
+        ready
+    }
+
+    /// Waits for the rest of a record of which a part was read, as long as for a head: the request
+    /// in it is arriving. `false`: nothing comes.
+    async fn has_rest(&mut self) -> bool {
+        if !self.wire.transport.is_receiving() {
+            return false;
+        }
+        let patience = self.thread.config().limits.head_timeout;
+        let Timed { transport, watch, .. } = &mut self.wire;
+        watch.arm(Instant::now(), patience);
+        let ready = poll_fn(|context| match transport.poll_read_ready(context) {
+            Poll::Ready(ready) => Poll::Ready(ready.is_ok()),
+            Poll::Pending if watch.is_expired() => Poll::Ready(false),
+            // The record was no content.
+            Poll::Pending if !transport.is_receiving() => Poll::Ready(transport.has_input()),
+            Poll::Pending => Poll::Pending,
+        })
+        .await;
         watch.disarm();
         ready
     }

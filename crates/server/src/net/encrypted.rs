@@ -15,6 +15,7 @@ use rustls::ServerConnection;
 use tokio::io::{AsyncWrite, ReadBuf, Ready};
 use tokio::net::TcpStream;
 
+use super::records::RecordMeter;
 use super::transport::{Piece, Transport, has_input, readiness, reset_when_dropped};
 
 /// An encrypted connection.
@@ -26,6 +27,8 @@ pub(crate) struct Encrypted {
 
 struct Session {
     tls: ServerConnection,
+    /// The place of what was received among the client's records.
+    received: RecordMeter,
     /// The client has closed its side of the socket.
     is_over: bool,
     /// Early data that nobody has taken; `None`: none comes any more.
@@ -33,9 +36,19 @@ struct Session {
 }
 
 impl Encrypted {
-    /// The connection over `socket`, whose handshake `tls` has begun.
-    pub(crate) fn new(socket: TcpStream, tls: ServerConnection) -> Encrypted {
-        let session = Session { tls, is_over: false, early: None };
+    /// The connection over `socket`, whose handshake `tls` has begun. `received` has followed the
+    /// bytes that `tls` got.
+    pub(crate) fn new(
+        socket: TcpStream,
+        tls: ServerConnection,
+        received: RecordMeter,
+    ) -> Encrypted {
+        let session = Session {
+            tls,
+            received,
+            is_over: false,
+            early: None,
+        };
         Encrypted {
             socket,
             session: Box::new(RefCell::new(session)),
@@ -178,7 +191,8 @@ impl Session {
             return Poll::Ready(Ok(()));
         }
         loop {
-            match self.tls.read_tls(&mut Socket(socket)) {
+            let mut source = MeteredSocket(socket, &mut self.received);
+            match self.tls.read_tls(&mut source) {
                 Ok(0) => self.is_over = true,
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -240,6 +254,11 @@ impl Transport for Encrypted {
         has_input(self.socket.as_fd())
     }
 
+    fn is_receiving(&self) -> bool {
+        let session = self.session.borrow();
+        session.received.is_within() && !session.is_over
+    }
+
     fn readiness(&self) -> Ready {
         readiness(&self.socket)
     }
@@ -299,14 +318,19 @@ thread_local! {
     static COPY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The socket for rustls: calls that do not block.
-struct Socket<'s>(&'s TcpStream);
+/// The socket as rustls reads it: calls that do not block. The meter gets what was read.
+struct MeteredSocket<'s>(&'s TcpStream, &'s mut RecordMeter);
 
-impl Read for Socket<'_> {
+impl Read for MeteredSocket<'_> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        self.0.try_read(room)
+        let count = self.0.try_read(room)?;
+        self.1.read(&room[..count]);
+        Ok(count)
     }
 }
+
+/// The socket as rustls writes it: calls that do not block.
+struct Socket<'s>(&'s TcpStream);
 
 impl Write for Socket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

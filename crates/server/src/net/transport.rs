@@ -48,6 +48,12 @@ pub(crate) trait Transport {
         false
     }
 
+    /// Whether a part of a record was read, whose rest has not arrived. No content has come of it,
+    /// but a request may.
+    fn is_receiving(&self) -> bool {
+        false
+    }
+
     /// Returns what the system has told of the connection so far, even of what comes after bytes
     /// that were not read.
     fn readiness(&self) -> Ready {

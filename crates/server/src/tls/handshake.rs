@@ -23,7 +23,7 @@ use super::facts;
 use super::policy;
 use crate::front::Thread;
 use crate::log::Level;
-use crate::net::{Encrypted, Peer, Watch, task_waker};
+use crate::net::{Encrypted, Peer, RecordMeter, Watch, task_waker};
 
 /// Bytes of the client's first flight that are read at once.
 const ROOM: usize = 4096;
@@ -113,10 +113,10 @@ async fn perform(
     socket: TcpStream,
     peer: &Peer,
 ) -> Result<(Encrypted, Peer), HandshakeFailure> {
-    let (accepted, rest) = hello(&socket).await?;
+    let (accepted, rest, records) = hello(&socket).await?;
     if let Some(settings) = challenge(thread, &accepted) {
         let (session, _) = begin(accepted, settings, &socket, &rest)?;
-        let mut transport = Encrypted::new(socket, session);
+        let mut transport = Encrypted::new(socket, session, records);
         poll_fn(|context| transport.poll_handshake(context)).await?;
         // The authority has seen the certificate, and closes the connection.
         return Err(HandshakeFailure::Challenge);
@@ -130,7 +130,7 @@ async fn perform(
         }
     };
     let (session, certificate) = begin(accepted, settings, &socket, &rest)?;
-    let mut transport = Encrypted::new(socket, session);
+    let mut transport = Encrypted::new(socket, session, records);
     poll_fn(|context| transport.poll_handshake(context)).await?;
     let tls = Established {
         facts: transport.facts(|session| facts::of(session, certificate)),
@@ -158,9 +158,11 @@ fn challenge(thread: &Thread, accepted: &Accepted) -> Option<Arc<ServerConfig>> 
     policy::for_challenge(&certificate, &key, CHALLENGE).map(Arc::new)
 }
 
-/// Reads the client's first message. Returns it with the bytes that came behind it.
-async fn hello(socket: &TcpStream) -> Result<(Accepted, Vec<u8>), HandshakeFailure> {
+/// Reads the client's first message. Returns it with the bytes that came behind it, and the place
+/// of all of them among the client's records.
+async fn hello(socket: &TcpStream) -> Result<(Accepted, Vec<u8>, RecordMeter), HandshakeFailure> {
     let mut acceptor = Acceptor::default();
+    let mut records = RecordMeter::default();
     let mut received = 0;
     let mut is_old = false;
     loop {
@@ -177,10 +179,11 @@ async fn hello(socket: &TcpStream) -> Result<(Accepted, Vec<u8>), HandshakeFailu
             is_old = is_older_than_tls12(bytes);
         }
         received += bytes.len();
+        records.read(bytes);
         while !bytes.is_empty() {
             acceptor.read_tls(&mut bytes)?;
             match acceptor.accept() {
-                Ok(Some(accepted)) => return Ok((accepted, bytes.to_vec())),
+                Ok(Some(accepted)) => return Ok((accepted, bytes.to_vec(), records)),
                 Ok(None) => {}
                 // The library misses extensions of TLS 1.2 before it looks at the version.
                 Err((error, _)) if is_old => {

@@ -10,6 +10,7 @@ mod internal;
 mod keys;
 mod mistakes;
 mod mod_ssl;
+mod records;
 mod renewal;
 mod wildcards;
 mod wrong_connection;
