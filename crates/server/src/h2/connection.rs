@@ -202,7 +202,11 @@ impl<T: Transport> H2Connection<T> {
             let written = wire.poll_drain(context);
             let excess = wire.excess();
             let (lingers, refusals) = (wire.lingers(), wire.take_refusals());
+            let is_at_rest = wire.is_at_rest();
             drop(wire);
+            if is_at_rest {
+                self.shared.outbox.set_aside();
+            }
             self.count_refusals(refusals);
             if lingers {
                 return Poll::Pending;

@@ -2,7 +2,8 @@
 //!
 //! The `h2` crate sends content in the order in which it gets it. The outbox gives it little at a
 //! time, and lets the sink with the highest priority (RFC 9218) go first. A sink without a window
-//! has no place in the order, so it holds up no other.
+//! has no place in the order, so it holds up no other. Nor does content whose window the client has
+//! closed after the crate got it: it is set aside.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -16,14 +17,21 @@ use crate::streams::SinkPlace;
 pub(super) const CHUNK: usize = 16 * 1024;
 /// Bytes of content that the crate holds, for all streams together. Beyond it sinks wait.
 const MOST: usize = 4 * CHUNK;
+/// Bytes of content, beside [`MOST`], that the crate may hold for closed windows. Beyond it all
+/// sinks of the connection wait until a window opens, or `send_timeout` is over.
+const MOST_ASIDE: usize = 16 * MOST;
 /// Buffers that are kept for the next chunks.
 const SPARE: usize = 4;
 
 /// The outbox of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    /// Bytes that the crate holds.
+    /// Bytes that the crate holds and is about to send.
     held: Cell<usize>,
+    /// Bytes that the crate holds for windows that the client has closed.
+    aside: Cell<usize>,
+    /// The number of times that content was set aside. Chunks of an earlier time are aside.
+    round: Cell<u64>,
     spare: RefCell<Vec<Vec<u8>>>,
     /// Sinks that have content and a window, and wait for their turn.
     waiting: RefCell<Vec<WaitingSink>>,
@@ -45,6 +53,8 @@ pub(super) struct Chunk {
     bytes: Vec<u8>,
     /// Bytes that were sent.
     sent: usize,
+    /// The outbox's `round` when the crate got the chunk.
+    round: u64,
     outbox: Rc<Outbox>,
 }
 
@@ -108,7 +118,26 @@ impl Outbox {
     /// Makes a chunk of `bytes`, which the crate holds from now on.
     pub(super) fn chunk(self: &Rc<Outbox>, bytes: Vec<u8>) -> Chunk {
         self.held.set(self.held.get() + bytes.len());
-        Chunk { bytes, sent: 0, outbox: Rc::clone(self) }
+        let round = self.round.get();
+        Chunk {
+            bytes,
+            sent: 0,
+            round,
+            outbox: Rc::clone(self),
+        }
+    }
+
+    /// Sets aside what the crate holds. Call it when the crate has sent all that it may: what is
+    /// left waits for windows, and other sinks may have one.
+    pub(super) fn set_aside(&self) {
+        let (held, aside) = (self.held.get(), self.aside.get());
+        if held == 0 || held + aside > MOST_ASIDE {
+            return;
+        }
+        self.aside.set(held + aside);
+        self.held.set(0);
+        self.round.set(self.round.get() + 1);
+        self.call_next();
     }
 
     /// Releases the memory of an idle connection.
@@ -136,7 +165,11 @@ impl Buf for Chunk {
 impl Drop for Chunk {
     fn drop(&mut self) {
         let outbox = &self.outbox;
-        outbox.held.set(outbox.held.get() - self.bytes.len());
+        let place = match self.round == outbox.round.get() {
+            true => &outbox.held,
+            false => &outbox.aside,
+        };
+        place.set(place.get() - self.bytes.len());
         outbox.moved.set(outbox.moved.get() + 1);
         let mut spare = outbox.spare.borrow_mut();
         if spare.len() < SPARE && self.bytes.capacity() > 0 {
@@ -188,6 +221,29 @@ mod tests {
         assert_eq!(order(&mut places, 3), [5, 5, 5]);
         let mut places = [place(3, 3, false), place(1, 3, false), place(5, 3, true)];
         assert_eq!(order(&mut places, 3), [1, 1, 1]);
+    }
+
+    #[test]
+    fn content_without_a_window_is_set_aside_up_to_a_limit() {
+        let outbox = Rc::new(Outbox::default());
+        let mut context = Context::from_waker(Waker::noop());
+        let mut other = place(3, 3, true);
+        let mut held = Vec::new();
+        for _ in 0..MOST_ASIDE / MOST {
+            held.push(outbox.chunk(vec![0; MOST]));
+            assert!(outbox.poll_turn(&mut other, &mut context).is_pending());
+            outbox.set_aside();
+            assert!(outbox.poll_turn(&mut other, &mut context).is_ready());
+        }
+        let last = outbox.chunk(vec![0; MOST]);
+        outbox.set_aside();
+        assert!(outbox.poll_turn(&mut other, &mut context).is_pending(), "that is too much");
+        // The first ones find their windows open.
+        held.clear();
+        outbox.set_aside();
+        assert!(outbox.poll_turn(&mut other, &mut context).is_ready());
+        drop(last);
+        assert_eq!((outbox.held.get(), outbox.aside.get()), (0, 0));
     }
 
     #[test]

@@ -18,8 +18,7 @@ pub(super) struct H2Sink<'s> {
     stream: RefCell<SendStream<Chunk>>,
     place: SinkPlace,
     pace: Pace<'s>,
-    /// Chunks that had left the crate when the present wait for a turn began. A client that closes
-    /// its window over content that was handed over already stops all streams.
+    /// Chunks that had left the crate when the present wait for a turn began.
     turn: Option<u64>,
     has_ended: bool,
     /// `None`: no fields follow the content.

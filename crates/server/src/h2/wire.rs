@@ -37,6 +37,8 @@ pub(super) struct Wire<T> {
     refusals: RefusalMeter,
     started: Instant,
     excess: Option<Excess>,
+    /// The crate waits until more bytes may be collected.
+    is_full: bool,
     /// The client took nothing for too long.
     has_timed_out: bool,
     /// Our side is about to end: the wire bounds by itself how long the client may take.
@@ -61,6 +63,7 @@ impl<T: Transport> Wire<T> {
             refusals: RefusalMeter::default(),
             started: Instant::now(),
             excess: None,
+            is_full: false,
             has_timed_out: false,
             is_ending: false,
             lingering: None,
@@ -100,6 +103,11 @@ impl<T: Transport> Wire<T> {
     /// Whether all output was written.
     pub(super) fn is_drained(&self) -> bool {
         self.taken == self.output.len()
+    }
+
+    /// Whether all output was written, and the crate has nothing more that it may send.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.is_drained() && !self.is_full
     }
 
     /// Whether our side ends or has ended, and the client is waited for. The wire bounds that by
@@ -156,9 +164,11 @@ impl<T: Transport> Wire<T> {
         count: usize,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), ConnectionError>> {
+        self.is_full = true;
         while !self.is_drained() && self.output.len() - self.taken + count > ROOM {
             ready!(self.poll_write_once(context))?;
         }
+        self.is_full = false;
         if self.taken > ROOM {
             self.output.drain(..self.taken);
             self.taken = 0;
