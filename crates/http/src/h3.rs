@@ -1,13 +1,16 @@
-//! The client's side of a request's stream of HTTP/3 (RFC 9114 §4.1), before a library reads it.
+//! The client's side of the streams of HTTP/3 (RFC 9114 §4.1, §6.2), before a library reads it.
 //!
-//! [`RequestFrames`] takes the frames apart. The `h3` crate gets the head alone, as [`head_frame`]
+//! [`ControlFrames`] finds the updates of priorities beside requests, which the library leaves out.
+//! [`RequestFrames`] takes the frames of a request apart. The `h3` crate gets the head alone, as [`head_frame`]
 //! returns it, because the crate accepts some heads that are malformed, and refuses some that are
 //! not.
 
+mod control;
 mod frames;
 
 use std::ops::Range;
 
+pub use self::control::{ControlFrames, UpdateMistake};
 pub use self::frames::{FramePart, RequestFrames, StreamMistake};
 
 /// A text in a head, as it is and with the Huffman code (RFC 7541, appendix B).

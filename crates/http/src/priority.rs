@@ -22,22 +22,56 @@ impl Priority {
         field.map_or(Priority::UNSAID, |value| default.with_field(value))
     }
 
-    /// Returns this priority with the members of a response's field in place of its own (RFC 9218
-    /// §8). The field is a dictionary (RFC 9651 §3.2); members that are unknown or malformed count
-    /// as absent.
+    /// Returns this priority with the members of a field in place of its own.
     pub fn with_field(self, value: &[u8]) -> Priority {
-        let mut read = self;
-        for member in value.split(|&byte| byte == b',') {
+        self.with(PriorityMembers::of(value))
+    }
+
+    /// Returns this priority with those members in place of its own (RFC 9218 §8).
+    pub fn with(self, members: PriorityMembers) -> Priority {
+        Priority {
+            urgency: members.urgency.unwrap_or(self.urgency),
+            is_incremental: members.is_incremental.unwrap_or(self.is_incremental),
+        }
+    }
+}
+
+/// The members that a Priority field has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PriorityMembers {
+    urgency: Option<u8>,
+    is_incremental: Option<bool>,
+}
+
+impl PriorityMembers {
+    /// Reads a field. It is a dictionary (RFC 9651 §3.2); members that are unknown or malformed
+    /// count as absent.
+    pub fn of(field: &[u8]) -> PriorityMembers {
+        let mut read = PriorityMembers::default();
+        for member in field.split(|&byte| byte == b',') {
             match member.trim_ascii() {
-                [b'u', b'=', urgency @ b'0'..=b'7'] => read.urgency = urgency - b'0',
-                b"i" | b"i=?1" => read.is_incremental = true,
-                b"i=?0" => read.is_incremental = false,
+                [b'u', b'=', urgency @ b'0'..=b'7'] => read.urgency = Some(urgency - b'0'),
+                b"i" | b"i=?1" => read.is_incremental = Some(true),
+                b"i=?0" => read.is_incremental = Some(false),
                 _ => {}
             }
         }
         read
     }
 }
+
+/// A client's new priority for a request (PRIORITY_UPDATE, RFC 9218 §7). It takes the place of the
+/// one that the request's own field asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PriorityUpdate {
+    /// The number of the request's stream. The request may not have come yet.
+    pub stream: u64,
+    /// The new priority.
+    pub priority: Priority,
+}
+
+/// Bytes of a PRIORITY_UPDATE that are read. A longer one, which no known member needs, is ignored.
+pub(crate) const MOST_UPDATE: usize = 256;
 
 #[cfg(test)]
 mod tests {

@@ -17,7 +17,7 @@ mod http3;
 mod reference;
 
 pub use http2::{h2_frames, h2_request};
-pub use http3::h3_first_head;
+pub use http3::{h3_control, h3_first_head};
 
 /// A header of the PROXY protocol never takes a byte behind its end, and gets the same verdict
 /// however the bytes come.

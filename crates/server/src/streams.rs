@@ -9,6 +9,7 @@
 //! pace         how long a client may let a response wait
 //! open         the requests of a connection that have not ended
 //! sink_place   the order in which the responses of a connection are sent
+//! priorities   what requests, responses and updates say of that order
 //! ```
 //! A protocol has a [`Stream`] for each request, with the client's [`StreamContent`] and a
 //! [`StreamSink`].
@@ -17,6 +18,7 @@ mod exchange;
 mod head;
 mod open;
 mod pace;
+mod priorities;
 mod request_body;
 mod sink_place;
 mod trailers;
@@ -27,13 +29,13 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use howdah_http::Version;
-use howdah_http::priority::Priority;
 use http::Response;
 use http::request::Parts;
 
 pub(crate) use self::exchange::serve;
 pub(crate) use self::open::OpenRequests;
 pub(crate) use self::pace::Pace;
+pub(crate) use self::priorities::{PriorityUpdates, ResponsePriority, TooManyUpdates};
 pub(crate) use self::sink_place::SinkPlace;
 pub(crate) use self::trailers::trailer_map;
 use crate::body::{Sink, Trailers};
@@ -81,7 +83,7 @@ pub(crate) trait Stream {
         &self,
         head: Response<()>,
         ends: bool,
-        priority: Priority,
+        priority: ResponsePriority,
     ) -> Result<Self::Sink<'_>, Gone>;
 
     /// Returns whether the client is certainly gone. Wakes `context` when that changes.

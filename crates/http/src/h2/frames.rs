@@ -2,9 +2,12 @@
 //!
 //! A frame without content costs its sender nine bytes, and the server a table entry, an answer or
 //! a search. The meter reads the headers of the frames as they pass and counts the kinds that a
-//! client needs seldom. It decides nothing about their meaning.
+//! client needs seldom. It decides nothing about their meaning, but for PRIORITY_UPDATE (RFC 9218
+//! §7.1), which the library does not know.
 
 use std::time::Duration;
+
+use crate::priority::{MOST_UPDATE, Priority, PriorityUpdate};
 
 /// The bytes that begin a client's side of a connection (RFC 9113 §3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -89,6 +92,10 @@ pub struct FrameMeter {
     window_updates: u32,
     /// CONTINUATION frames since the last frame of another kind.
     continuations: u32,
+    /// The payload of a PRIORITY_UPDATE so far; `None` within other frames.
+    update: Option<Vec<u8>>,
+    updates: Vec<PriorityUpdate>,
+    has_mistake: bool,
 }
 
 impl FrameMeter {
@@ -109,7 +116,21 @@ impl FrameMeter {
             other_frames: 0,
             window_updates: 0,
             continuations: 0,
+            update: None,
+            updates: Vec::new(),
+            has_mistake: false,
         }
+    }
+
+    /// Returns the priorities that have come since the last call.
+    pub fn take_updates(&mut self) -> Vec<PriorityUpdate> {
+        std::mem::take(&mut self.updates)
+    }
+
+    /// Whether the client has sent a PRIORITY_UPDATE for which the connection must end with
+    /// PROTOCOL_ERROR.
+    pub fn has_mistake(&self) -> bool {
+        self.has_mistake
     }
 
     /// Counts the frames in the next `bytes` of the client, which came at `now` (counted from any
@@ -128,6 +149,12 @@ impl FrameMeter {
             if self.payload > 0 {
                 let passed = self.payload.min(bytes.len());
                 self.payload -= passed;
+                if let Some(update) = &mut self.update {
+                    update.extend_from_slice(&bytes[..passed]);
+                    if self.payload == 0 {
+                        self.end_update();
+                    }
+                }
                 bytes = &bytes[passed..];
                 continue;
             }
@@ -144,25 +171,43 @@ impl FrameMeter {
     }
 
     fn begin_period(&mut self, now: Duration, sent: u64) {
-        let FrameMeter {
-            limits,
-            preface,
-            header,
-            filled,
-            payload,
-            continuations,
-            ..
-        } = *self;
-        *self = FrameMeter {
-            preface,
-            header,
-            filled,
-            payload,
-            continuations,
-            since: now,
-            sent,
-            ..FrameMeter::new(limits)
+        self.since = now;
+        self.sent = sent;
+        for count in [
+            &mut self.resets,
+            &mut self.pings,
+            &mut self.settings,
+            &mut self.empty_frames,
+            &mut self.other_frames,
+            &mut self.window_updates,
+        ] {
+            *count = 0;
+        }
+    }
+
+    /// Begins a PRIORITY_UPDATE.
+    fn begin_update(&mut self) {
+        let [.., a, b, c, d] = self.header;
+        // It belongs to the connection, and names a stream.
+        self.has_mistake |= [a & 0x7f, b, c, d] != [0; 4] || self.payload < STREAM;
+        let is_read = (STREAM..=MOST_UPDATE).contains(&self.payload);
+        self.update = is_read.then(|| Vec::with_capacity(self.payload));
+    }
+
+    fn end_update(&mut self) {
+        let payload = self.update.take();
+        let Some((stream, field)) = payload.as_deref().and_then(<[u8]>::split_first_chunk) else {
+            return;
         };
+        let stream = u32::from_be_bytes(*stream) & 0x7fff_ffff;
+        // Others are no requests of a client.
+        match stream % 2 == 1 {
+            true => self.updates.push(PriorityUpdate {
+                stream: stream.into(),
+                priority: Priority::of_request(Some(field)),
+            }),
+            false => self.has_mistake = true,
+        }
     }
 
     /// Counts the frame in `header`.
@@ -195,6 +240,11 @@ impl FrameMeter {
                 }
                 note(&mut self.continuations, limits.continuations, Excess::Continuations)
             }
+            PRIORITY_UPDATE => {
+                note(&mut self.other_frames, limits.other_frames, Excess::OtherFrames)?;
+                self.begin_update();
+                Ok(())
+            }
             _ => note(&mut self.other_frames, limits.other_frames, Excess::OtherFrames),
         }
     }
@@ -225,6 +275,10 @@ const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
+const PRIORITY_UPDATE: u8 = 0x10;
+
+/// Bytes of the number of a stream.
+const STREAM: usize = 4;
 
 /// END_STREAM or END_HEADERS: a frame without a byte may be needed for it.
 const END: u8 = 1 | 4;
@@ -282,6 +336,60 @@ mod tests {
                 assert_eq!(read(&vec![frame.clone(); 3], step), Ok(()), "{frame:?}");
                 let result = read(&vec![frame.clone(); 4], step).err();
                 assert_eq!(result, excess, "{frame:?} in steps of {step}");
+            }
+        }
+    }
+
+    /// Reads the priorities that PRIORITY_UPDATE frames tell, and whether there is a mistake.
+    fn updates(frames: &[Vec<u8>], step: usize) -> (Vec<PriorityUpdate>, bool) {
+        let mut meter = FrameMeter::new(FrameLimits { other_frames: 100, ..LIMITS });
+        let bytes = [PREFACE.to_vec(), frames.concat()].concat();
+        for (number, part) in bytes.chunks(step).enumerate() {
+            // A period may begin anywhere.
+            let now = PERIOD * u32::try_from(number).unwrap();
+            meter.read(part, now, 0).unwrap();
+        }
+        (meter.take_updates(), meter.has_mistake())
+    }
+
+    fn update(of: u32, stream: u32, field: &[u8]) -> Vec<u8> {
+        let payload = [&stream.to_be_bytes(), field].concat();
+        let [high, low] = (payload.len() as u16).to_be_bytes();
+        let head = [0, high, low, PRIORITY_UPDATE, 0xff];
+        [&head[..], &of.to_be_bytes(), &payload].concat()
+    }
+
+    #[test]
+    fn updates_of_priorities_are_read_however_they_come() {
+        let mut frames = [
+            frame(DATA, 0, 3),
+            update(0, 3, b"u=0, i"),
+            update(1 << 31, 1 << 31 | 5, b""),
+            frame(PING, 0, 8),
+            frame(PRIORITY_UPDATE, 0, MOST_UPDATE + 1),
+            update(0, 7, &[b' '; MOST_UPDATE - STREAM]),
+            update(0, 3, b"u=6"),
+        ];
+        // The long one is of the connection, too.
+        frames[4][8] = 0;
+        let told = |stream, urgency, is_incremental| PriorityUpdate {
+            stream,
+            priority: Priority { urgency, is_incremental },
+        };
+        let expected =
+            vec![told(3, 0, true), told(5, 3, false), told(7, 3, false), told(3, 6, false)];
+        for step in [1, 7, usize::MAX] {
+            assert_eq!(updates(&frames, step), (expected.clone(), false), "in steps of {step}");
+        }
+    }
+
+    #[test]
+    fn mistakes_in_updates_of_priorities_end_the_connection() {
+        let short = [0, 0, 3, PRIORITY_UPDATE, 0, 0, 0, 0, 0, 0, 0, 1].to_vec();
+        let empty = [0, 0, 0, PRIORITY_UPDATE, 0, 0, 0, 0, 0].to_vec();
+        for frame in [update(1, 1, b"u=1"), update(0, 0, b"u=1"), update(0, 2, b""), short, empty] {
+            for step in [1, usize::MAX] {
+                assert!(updates(std::slice::from_ref(&frame), step).1, "{frame:?}");
             }
         }
     }

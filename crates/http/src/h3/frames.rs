@@ -52,7 +52,7 @@ enum FrameKind {
 
 /// Type and length of a frame, two integers of variable length (RFC 9000 §16).
 #[derive(Debug, Default)]
-struct FrameHeader {
+pub(super) struct FrameHeader {
     bytes: [u8; 16],
     filled: usize,
 }
@@ -136,7 +136,7 @@ impl RequestFrames {
 
 impl FrameHeader {
     /// Takes bytes until type and length are complete. Returns how many.
-    fn fill(&mut self, bytes: &[u8]) -> usize {
+    pub(super) fn fill(&mut self, bytes: &[u8]) -> usize {
         for (number, byte) in bytes.iter().enumerate() {
             if self.read().is_some() {
                 return number;
@@ -148,7 +148,7 @@ impl FrameHeader {
     }
 
     /// Returns type and length if they are complete, and begins the next header.
-    fn take(&mut self) -> Option<(u64, u64)> {
+    pub(super) fn take(&mut self) -> Option<(u64, u64)> {
         let read = self.read()?;
         self.filled = 0;
         Some(read)
@@ -162,7 +162,7 @@ impl FrameHeader {
 }
 
 /// Reads an integer of variable length (RFC 9000 §16). Returns it with the bytes behind it.
-fn integer(bytes: &[u8]) -> Option<(u64, &[u8])> {
+pub(super) fn integer(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (first, _) = bytes.split_first()?;
     let (own, rest) = bytes.split_at_checked(1 << (first >> 6))?;
     let value = own[1..]
@@ -178,8 +178,8 @@ const HEADERS: u64 = 1;
 const LAST_KNOWN: u64 = 9;
 const MAX_PUSH_ID: u64 = 0x0d;
 /// RFC 9218 §7.2: these belong to the control stream.
-const PRIORITY_UPDATE: u64 = 0xf0700;
-const PRIORITY_UPDATE_OF_PUSH: u64 = 0xf0701;
+pub(super) const PRIORITY_UPDATE: u64 = 0xf0700;
+pub(super) const PRIORITY_UPDATE_OF_PUSH: u64 = 0xf0701;
 
 #[cfg(test)]
 mod tests {

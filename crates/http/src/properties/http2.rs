@@ -91,7 +91,7 @@ pub(super) fn is_accepted(data: &[u8]) -> bool {
     read(data, &mut Request::new()).is_some_and(|(result, _)| result.is_ok())
 }
 
-/// The meter gives the same verdict however the bytes come.
+/// The meter gives the same verdict, and the same priorities before it, however the bytes come.
 pub fn h2_frames(data: &[u8]) {
     let Some((&step, frames)) = data.split_first() else {
         return;
@@ -108,7 +108,10 @@ pub fn h2_frames(data: &[u8]) {
     let bytes = [PREFACE, frames].concat();
     let verdict = |step: usize| {
         let mut meter = FrameMeter::new(limits);
-        bytes.chunks(step).try_for_each(|part| meter.read(part, Duration::ZERO, 0))
+        let read = bytes.chunks(step).try_for_each(|part| meter.read(part, Duration::ZERO, 0));
+        let updates = meter.take_updates();
+        assert!(updates.iter().all(|update| update.priority.urgency <= 7 && update.stream > 0));
+        (read, updates, meter.has_mistake())
     };
     assert_eq!(verdict(bytes.len()), verdict(usize::from(step) + 1));
 }

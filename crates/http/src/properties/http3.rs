@@ -1,6 +1,6 @@
 //! Properties of the client's side of a request's stream of HTTP/3.
 
-use crate::h3::{FramePart, RequestFrames, STAND_IN, StreamMistake, head_frame};
+use crate::h3::{ControlFrames, FramePart, RequestFrames, STAND_IN, StreamMistake, head_frame};
 
 /// Bytes of a HEADERS frame that [`head_frame`] writes before its section.
 const HEADER: usize = 5;
@@ -40,6 +40,29 @@ pub fn h3_first_head(data: &[u8]) {
 pub(super) fn is_websocket(data: &[u8]) -> bool {
     let head = take_apart(data, data.len().max(1)).head;
     head.is_some_and(|section| head_frame(&section).is_websocket)
+}
+
+/// A stream beside requests tells the same priorities, and the same mistake, however the bytes
+/// come.
+pub fn h3_control(data: &[u8]) {
+    let read = |step: usize| {
+        let mut frames = ControlFrames::default();
+        let mut updates = Vec::new();
+        let mut parts = data.chunks(step);
+        let read = parts.try_for_each(|part| frames.read(part, &mut |new| updates.push(new)));
+        (updates, read)
+    };
+    let whole = read(data.len().max(1));
+    assert!(whole.0.iter().all(|update| update.priority.urgency <= 7));
+    assert_eq!(whole, read(1));
+}
+
+/// Returns whether the stream is a control stream with an update of a priority.
+#[cfg(test)]
+pub(super) fn has_update(data: &[u8]) -> bool {
+    let mut has_any = false;
+    let _ = ControlFrames::default().read(data, &mut |_| has_any = true);
+    has_any
 }
 
 fn take_apart(data: &[u8], step: usize) -> TakenApart {

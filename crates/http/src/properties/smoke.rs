@@ -413,7 +413,12 @@ fn http2_frames() {
         b"\x0a\0\0\x01\x01\0\0\0\0\x01a\0\0\x01\x09\0\0\0\0\x01a",
         b"\x05\0\0\x04\x08\0\0\0\0\0abcd\0\0\0\0\0\0\0\0\x01",
     ];
-    let words: [&[u8]; 3] = [b"\0\0\0\0\0\0\0\0\x01", b"\0\0\x08\x06\0\0\0\0\0", b"\0\0\0"];
+    let words: [&[u8]; 4] = [
+        b"\0\0\0\0\0\0\0\0\x01",
+        b"\0\0\x08\x06\0\0\0\0\0",
+        b"\0\0\0",
+        b"\0\0\x05\x10\0\0\0\0\0\0\0\0\x03i",
+    ];
     run(&seeds, &words, 20_000, super::h2_frames, |_| true);
 }
 
@@ -424,5 +429,17 @@ fn http3_first_heads() {
     let seeds: [&[u8]; 3] = [coded, plain, b"\x01\x06\0\0\xd1\x51\x01/"];
     let words: [&[u8]; 4] = [b"\x27\x02:protocol", b"\x09websocket", b"\xff\xff", b"\x01\x40\x20"];
     let found = run(&seeds, &words, 20_000, super::h3_first_head, super::http3::is_websocket);
+    assert!(found > 1_000, "{found}");
+}
+
+#[test]
+fn http3_control() {
+    let seeds: [&[u8]; 2] = [
+        b"\0\x04\x02\x33\0\x80\x0f\x07\0\x06\x08u=1,i\x21\0\x80\x0f\x07\0\x01\x0c",
+        b"\0\x04\0\x80\x0f\x07\0\x05\x40\x04u=7",
+    ];
+    let words: [&[u8]; 5] =
+        [b"\x80\x0f\x07\0\x02\x04i", b"\x80\x0f\x07\x01\x01\0", b"\0", b"\x40\x21", b"u=0"];
+    let found = run(&seeds, &words, 20_000, super::h3_control, super::http3::has_update);
     assert!(found > 1_000, "{found}");
 }

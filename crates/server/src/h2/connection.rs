@@ -28,7 +28,7 @@ use crate::front::{OnlyTunnels, Thread};
 use crate::log::Level;
 use crate::net::{Peer, Timed, Transport, Watch, task_waker};
 use crate::observe::LIBRARY;
-use crate::streams::OpenRequests;
+use crate::streams::{OpenRequests, PriorityUpdates};
 
 /// Short DATA frames of a connection that may wait to be read, as short messages of a WebSocket do
 /// that come together. The library ends the connection beyond them: each takes [`SMALL_FRAME`]
@@ -43,6 +43,7 @@ pub(super) struct H2Shared {
     pub(super) peer: Rc<Peer>,
     pub(super) outbox: Rc<Outbox>,
     pub(super) open: Rc<OpenRequests>,
+    pub(super) updates: PriorityUpdates,
 }
 
 /// One client's connection.
@@ -54,6 +55,8 @@ struct H2Connection<T> {
     served: u64,
     /// Requests that were refused because the connection drains, until their refusals are sent.
     own_refusals: u64,
+    /// The client has violated the protocol in a frame that the crate does not know.
+    has_mistake: bool,
     state: H2Event,
     /// The begin of the present wait; `None` before its time limit was set.
     since: Option<Instant>,
@@ -99,6 +102,7 @@ pub(crate) async fn serve<T: Transport>(
         peer,
         outbox: Rc::default(),
         open: Rc::new(OpenRequests::new(task)),
+        updates: PriorityUpdates::new(thread.config().http2.streams),
     });
     let Some(frames) = shake_hands(&thread, &wire, &watch).await else {
         return;
@@ -110,6 +114,7 @@ pub(crate) async fn serve<T: Transport>(
         shared: Rc::clone(&shared),
         served: 0,
         own_refusals: 0,
+        has_mistake: false,
         state: H2Event::Working,
         since: None,
         is_draining: false,
@@ -176,7 +181,9 @@ async fn shake_hands<T: Transport>(
 impl<T: Transport> H2Connection<T> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ::h2::Error>> {
         loop {
-            match self.frames.poll_accept(context) {
+            let accepted = self.frames.poll_accept(context);
+            self.note_updates();
+            match accepted {
                 Poll::Ready(Some(Ok((request, respond)))) => {
                     self.begin(request, respond);
                     continue;
@@ -218,6 +225,10 @@ impl<T: Transport> H2Connection<T> {
                     self.shared.say_excess(excess);
                     self.close(Reason::ENHANCE_YOUR_CALM);
                 }
+                _ if self.has_mistake && self.state != H2Event::Closing => {
+                    self.shared.say("HTTP/2 connection closed: a PRIORITY_UPDATE is wrong");
+                    self.close(Reason::PROTOCOL_ERROR);
+                }
                 (written, _) => {
                     if !self.wait(written.is_ready()) {
                         return Poll::Pending;
@@ -233,7 +244,9 @@ impl<T: Transport> H2Connection<T> {
 
     /// Begins a request's task.
     fn begin(&mut self, request: http::Request<RecvStream>, mut respond: SendResponse<Chunk>) {
-        self.wire.borrow_mut().take_request(respond.stream_id().as_u32());
+        let id = respond.stream_id().as_u32();
+        self.wire.borrow_mut().take_request(id);
+        self.shared.updates.begin(id.into());
         if self.is_draining && self.shared.thread.refuses_requests() {
             // The client may send it again, on another connection (RFC 9113 §8.7).
             self.own_refusals += 1;
@@ -253,6 +266,18 @@ impl<T: Transport> H2Connection<T> {
             stream::serve(&shared, request, respond, is_early).await;
             drop(open);
         });
+    }
+
+    /// Notes the priorities that have come.
+    fn note_updates(&mut self) {
+        let mut wire = self.wire.borrow_mut();
+        let updates = wire.take_updates();
+        self.has_mistake |= wire.has_mistake();
+        drop(wire);
+        for update in updates {
+            self.has_mistake |= self.shared.updates.note(update).is_err();
+            self.shared.outbox.call(update.stream);
+        }
     }
 
     /// Counts refusals that were sent and that are the library's: RST_STREAM beyond `streams`, and

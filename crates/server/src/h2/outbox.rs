@@ -103,6 +103,13 @@ impl Outbox {
         }
     }
 
+    /// Wakes the sink of a stream whose priority has changed, if it waits for its turn.
+    pub(super) fn call(&self, stream: u64) {
+        let waiting = self.waiting.borrow();
+        let own = waiting.iter().find(|waiting| waiting.place.stream() == stream);
+        own.into_iter().for_each(|own| own.waker.wake_by_ref());
+    }
+
     /// The number of chunks that have left the crate. While it stays the same, nothing moves.
     pub(super) fn moved(&self) -> u64 {
         self.moved.get()

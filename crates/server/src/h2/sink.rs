@@ -6,17 +6,23 @@ use std::task::{Context, Poll, ready};
 
 use ::h2::{Reason, SendStream};
 
+use super::connection::H2Shared;
 use super::outbox::{CHUNK, Chunk, Outbox};
 use crate::body;
-use crate::front::Thread;
 use crate::net::{ConnectionError, Piece, SendError};
-use crate::streams::{Pace, ResetCause, SinkPlace, StreamSink, trailer_map};
+use crate::streams::{
+    Pace, PriorityUpdates, ResetCause, ResponsePriority, SinkPlace, StreamSink, trailer_map,
+};
 
 /// A response that is being sent.
 pub(super) struct H2Sink<'s> {
     outbox: &'s Rc<Outbox>,
     stream: RefCell<SendStream<Chunk>>,
     place: SinkPlace,
+    priority: ResponsePriority,
+    updates: &'s PriorityUpdates,
+    /// The number of updates that `place` follows.
+    followed: u64,
     pace: Pace<'s>,
     /// Chunks that had left the crate when the present wait for a turn began.
     turn: Option<u64>,
@@ -28,20 +34,33 @@ pub(super) struct H2Sink<'s> {
 impl<'s> H2Sink<'s> {
     /// The sink of a response whose head was sent. `has_ended`: nothing follows the head.
     pub(super) fn new(
-        thread: &'s Thread,
-        outbox: &'s Rc<Outbox>,
+        shared: &'s H2Shared,
         stream: SendStream<Chunk>,
-        place: SinkPlace,
+        priority: ResponsePriority,
         has_ended: bool,
     ) -> H2Sink<'s> {
+        let (id, updates) = (stream.stream_id().as_u32().into(), &shared.updates);
         H2Sink {
-            outbox,
+            outbox: &shared.outbox,
             stream: RefCell::new(stream),
-            place,
-            pace: Pace::new(thread),
+            place: SinkPlace::new(id, priority.after(updates.of(id))),
+            priority,
+            updates,
+            followed: updates.count(),
+            pace: Pace::new(&shared.thread),
             turn: None,
             has_ended,
             trailers: None,
+        }
+    }
+
+    /// Gives the stream the priority of the client's last update.
+    fn follow_updates(&mut self) {
+        let count = self.updates.count();
+        if self.followed != count {
+            self.followed = count;
+            let update = self.updates.of(self.place.stream());
+            self.place.set_priority(self.priority.after(update));
         }
     }
 
@@ -122,6 +141,7 @@ impl body::Sink for H2Sink<'_> {
         if all == 0 {
             return Poll::Ready(Ok(0));
         }
+        self.follow_updates();
         if self.outbox.poll_turn(&mut self.place, context).is_pending() {
             return self.wait_for_turn(context);
         }

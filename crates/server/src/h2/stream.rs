@@ -8,7 +8,6 @@ use ::h2::RecvStream;
 use ::h2::server::SendResponse;
 use bytes::Bytes;
 use howdah_http::Version;
-use howdah_http::priority::Priority;
 use http::request::Parts;
 use http::{Request, Response};
 
@@ -17,7 +16,7 @@ use super::outbox::Chunk;
 use super::sink::H2Sink;
 use crate::front::Thread;
 use crate::net::Peer;
-use crate::streams::{self, Gone, OpenRequests, SinkPlace, StreamContent};
+use crate::streams::{self, Gone, OpenRequests, ResponsePriority, StreamContent};
 
 /// Serves a request of the connection. `is_early`: the request came in early data.
 pub(super) async fn serve(
@@ -33,7 +32,9 @@ pub(super) async fn serve(
         respond: RefCell::new(respond),
         is_early,
     };
+    let id = stream.respond.borrow().stream_id().as_u32();
     streams::serve(&stream, parts, content, ends).await;
+    shared.updates.end(id.into());
 }
 
 /// The server's side of a stream.
@@ -88,12 +89,10 @@ impl<'c> streams::Stream for H2Stream<'c> {
         &self,
         head: Response<()>,
         ends: bool,
-        priority: Priority,
+        priority: ResponsePriority,
     ) -> Result<H2Sink<'_>, Gone> {
-        let mut respond = self.respond.borrow_mut();
-        let place = SinkPlace::new(respond.stream_id().as_u32().into(), priority);
-        let stream = respond.send_response(head, ends).map_err(|_| Gone)?;
-        Ok(H2Sink::new(&self.shared.thread, &self.shared.outbox, stream, place, ends))
+        let sent = self.respond.borrow_mut().send_response(head, ends);
+        Ok(H2Sink::new(self.shared, sent.map_err(|_| Gone)?, priority, ends))
     }
 
     fn poll_broken(&self, context: &mut Context<'_>) -> bool {

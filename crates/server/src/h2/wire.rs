@@ -11,6 +11,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use howdah_http::h2::{Excess, FrameLimits, FrameMeter, RefusalMeter, Refusals};
+use howdah_http::priority::PriorityUpdate;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::net::{ConnectionError, Piece, SendError, Timed, Transport};
@@ -78,6 +79,17 @@ impl<T: Transport> Wire<T> {
     /// Returns the limit that the client has exceeded. From then on nothing is read.
     pub(super) fn excess(&self) -> Option<Excess> {
         self.excess
+    }
+
+    /// Returns the priorities that have come since the last call.
+    pub(super) fn take_updates(&mut self) -> Vec<PriorityUpdate> {
+        self.meter.take_updates()
+    }
+
+    /// Whether the client has sent a frame for which the connection must end with PROTOCOL_ERROR,
+    /// and which the crate does not know.
+    pub(super) fn has_mistake(&self) -> bool {
+        self.meter.has_mistake()
     }
 
     /// Notes that the request of `stream` was taken from the crate.

@@ -92,8 +92,9 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
     let watch = thread.watches().add(task.clone());
     let mut limits = thread.config().http3.clone();
     limits.header_list = limits.header_list.min(MOST_HEADER_LIST);
+    let streams = limits.streams;
     let meter = ClientMeter::new(limits);
-    let accepted = Rc::new(TransportFacts::new(meter, task.clone()));
+    let accepted = Rc::new(TransportFacts::new(meter, streams, task.clone()));
     let shared = Rc::new(H3Shared {
         thread: Rc::clone(&thread),
         peer,
@@ -254,6 +255,7 @@ impl H3Connection {
                 polled
             })
             .await;
+            shared.accepted.end_request(outgoing.index());
             drop(open);
         });
     }

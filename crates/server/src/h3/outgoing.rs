@@ -20,7 +20,7 @@ use quinn::{SendStream, StoppedError, VarInt, WriteError};
 
 use super::transport::{connection_error, number};
 use super::write_turns::{RoomSignal, WriteTurns};
-use crate::streams::SinkPlace;
+use crate::streams::{ResponsePriority, SinkPlace};
 
 /// A handle of our side of a stream.
 #[derive(Clone)]
@@ -44,6 +44,10 @@ struct OutgoingState {
 struct StreamOrder {
     turns: Rc<WriteTurns>,
     place: SinkPlace,
+    /// The priority as request and response say; `None` until the response's head is sent.
+    priority: Option<ResponsePriority>,
+    /// The number of the client's updates that `place` follows.
+    followed: u64,
     /// The waker of the stream once it has waited. A response that never waits needs none.
     signal: Option<(Arc<RoomSignal>, Waker)>,
     /// Other streams took the room since somebody last asked.
@@ -63,6 +67,8 @@ impl Outgoing {
         let order = StreamOrder {
             turns: Rc::clone(turns),
             place: SinkPlace::new(stream.id().index(), Priority::UNSAID),
+            priority: None,
+            followed: 0,
             signal: None,
             is_outrun: false,
         };
@@ -164,13 +170,11 @@ impl Outgoing {
     }
 
     /// Sets which of the connection's responses go first.
-    pub(super) fn set_priority(&self, priority: Priority) {
-        let mut state = self.0.borrow_mut();
-        let index = state.stream.id().index();
-        // A stream that the client has stopped has none.
-        let _ = state.stream.set_priority(place(priority, index));
-        if let Some(order) = &mut state.order {
-            order.place = SinkPlace::new(index, priority);
+    pub(super) fn set_priority(&self, priority: ResponsePriority) {
+        let OutgoingState { stream, order, .. } = &mut *self.0.borrow_mut();
+        if let Some(order) = order {
+            order.priority = Some(priority);
+            order.prioritize(stream);
         }
     }
 }
@@ -225,12 +229,27 @@ impl Frames<'_> {
 }
 
 impl StreamOrder {
+    /// Gives the stream its priority after the client's last update.
+    fn prioritize(&mut self, stream: &SendStream) {
+        let (updates, index) = (&self.turns.updates, self.place.stream());
+        self.followed = updates.count();
+        if let Some(said) = &self.priority {
+            let priority = said.after(updates.of(index));
+            self.place.set_priority(priority);
+            // A stream that the client has stopped has none.
+            let _ = stream.set_priority(place(priority, index));
+        }
+    }
+
     /// Writes `frames` if the turn of the stream has come.
     fn poll_write(
         &mut self,
         frames: &mut Frames<'_>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), StreamErrorIncoming>> {
+        if self.followed != self.turns.updates.count() {
+            self.prioritize(frames.stream);
+        }
         if !self.turns.is_turn_of(&self.place) {
             self.is_outrun = true;
             let (signal, _) = self.signal(context);

@@ -11,7 +11,6 @@ use ::h3::error::{Code, StreamError};
 use ::h3::server::{RequestResolver, RequestStream};
 use bytes::Bytes;
 use howdah_http::Version;
-use howdah_http::priority::Priority;
 use http::Response;
 use http::request::Parts;
 
@@ -22,7 +21,7 @@ use super::sink::H3Sink;
 use super::transport::{Newest, QuicStream as Streams, QuicTransport};
 use crate::front::Thread;
 use crate::net::Peer;
-use crate::streams::{self, Gone, OpenRequests};
+use crate::streams::{self, Gone, OpenRequests, ResponsePriority};
 
 /// A request whose head has not been read.
 pub(super) type Unread = RequestResolver<QuicTransport, Bytes>;
@@ -195,7 +194,7 @@ impl<'c> streams::Stream for H3Stream<'c> {
         &self,
         head: Response<()>,
         _: bool,
-        priority: Priority,
+        priority: ResponsePriority,
     ) -> Result<H3Sink<'_>, Gone> {
         self.outgoing.set_priority(priority);
         if self.send(head).is_err() {

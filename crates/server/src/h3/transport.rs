@@ -13,12 +13,15 @@ use std::task::{Context, Poll, Waker, ready};
 use ::h3::error::Code;
 use ::h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming, StreamId, WriteBuf};
 use bytes::Bytes;
+use howdah_http::h3::{ControlFrames, UpdateMistake};
+use howdah_http::priority::PriorityUpdate;
 use quinn::{ConnectionError, ReadError, VarInt};
 
 use super::client_meter::ClientMeter;
 use super::outgoing::Outgoing;
 use super::stream_frames::StreamFrames;
 use super::write_turns::WriteTurns;
+use crate::streams::TooManyUpdates;
 
 /// Bytes that a stream beside requests counts for, also where none come. Clients need three.
 const STREAM_COST: usize = 64;
@@ -64,11 +67,12 @@ pub(super) struct Newest {
 }
 
 impl TransportFacts {
-    pub(super) fn new(meter: ClientMeter, task: Waker) -> TransportFacts {
+    /// The facts of a connection that may have `streams` requests at a time.
+    pub(super) fn new(meter: ClientMeter, streams: u64, task: Waker) -> TransportFacts {
         TransportFacts {
             meter,
             violation: Cell::new(None),
-            turns: Rc::default(),
+            turns: Rc::new(WriteTurns::new(streams)),
             task,
             newest: RefCell::new(None),
             end: Cell::new(u64::MAX),
@@ -89,6 +93,24 @@ impl TransportFacts {
     /// The code with which the connection has to end, because of a mistake in a request.
     pub(super) fn violation(&self) -> Option<Code> {
         self.violation.get()
+    }
+
+    /// Notes that a request has ended.
+    pub(super) fn end_request(&self, index: u64) {
+        self.turns.updates.end(index);
+    }
+
+    /// Reads bytes of a stream beside requests, for the priorities in them.
+    fn read_priorities(&self, frames: &mut ControlFrames, bytes: &[u8]) {
+        let mut take = |update: PriorityUpdate| match self.turns.updates.note(update) {
+            Ok(()) => self.turns.call(update.stream),
+            Err(TooManyUpdates) => self.note_violation(Code::H3_ID_ERROR),
+        };
+        match frames.read(bytes, &mut take) {
+            Ok(()) => {}
+            Err(UpdateMistake::Id) => self.note_violation(Code::H3_ID_ERROR),
+            Err(UpdateMistake::Frame) => self.note_violation(Code::H3_FRAME_ERROR),
+        }
     }
 
     /// Lets the connection's task end the connection, and a stream wait for that.
@@ -142,7 +164,8 @@ impl quic::Connection<Bytes> for QuicTransport {
         let stream = ready!(poll_in_place(&mut self.accepting_control, make, context))?;
         let shared = Rc::clone(&self.shared);
         shared.meter.count_control(STREAM_COST);
-        Poll::Ready(Ok(Incoming::Beside { stream, shared }))
+        let frames = ControlFrames::default();
+        Poll::Ready(Ok(Incoming::Beside { stream, frames, shared }))
     }
 
     fn poll_accept_bidi(
@@ -164,6 +187,7 @@ impl quic::Connection<Bytes> for QuicTransport {
                 continue;
             }
             self.shared.last.set(Some(index));
+            self.shared.turns.updates.begin(index);
             let is_early = stream.is_0rtt();
             let frames = StreamFrames::new(stream, &self.shared);
             *self.shared.newest.borrow_mut() = Some(Newest {
@@ -323,6 +347,8 @@ pub(super) enum Incoming {
     /// A stream beside requests.
     Beside {
         stream: quinn::RecvStream,
+        /// Its frames, if it is a control stream.
+        frames: ControlFrames,
         shared: Rc<TransportFacts>,
     },
 }
@@ -334,18 +360,19 @@ impl quic::RecvStream for Incoming {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
-        let (stream, shared) = match self {
+        let (stream, frames, shared) = match self {
             Incoming::Request(frames) => return frames.poll_head(context),
-            Incoming::Beside { stream, shared } => (stream, shared),
+            Incoming::Beside { stream, frames, shared } => (stream, frames, shared),
         };
         let chunk = ready!(pin!(stream.read_chunk(READ, true)).poll(context));
         let Some(chunk) = chunk.map_err(read_error)? else {
             return Poll::Ready(Ok(None));
         };
         shared.meter.count_control(chunk.bytes.len());
-        match shared.meter.excess() {
-            None => Poll::Ready(Ok(Some(chunk.bytes))),
-            Some(_) => shared.wait_for_the_end(),
+        shared.read_priorities(frames, &chunk.bytes);
+        match (shared.meter.excess(), shared.violation()) {
+            (None, None) => Poll::Ready(Ok(Some(chunk.bytes))),
+            _ => shared.wait_for_the_end(),
         }
     }
 

@@ -11,11 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
-use crate::streams::SinkPlace;
+use crate::streams::{PriorityUpdates, SinkPlace};
 
 /// The streams of one connection that have frames which QUIC has not taken.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct WriteTurns {
+    /// The priorities that the client has changed.
+    pub(super) updates: PriorityUpdates,
     waiting: RefCell<Vec<WaitingWriter>>,
     /// Turns so far.
     turns: Cell<u64>,
@@ -75,6 +77,22 @@ impl Wake for RoomSignal {
 }
 
 impl WriteTurns {
+    /// The order of a connection that may have `most` requests at a time.
+    pub(super) fn new(most: u64) -> WriteTurns {
+        WriteTurns {
+            updates: PriorityUpdates::new(most),
+            waiting: RefCell::default(),
+            turns: Cell::default(),
+        }
+    }
+
+    /// Wakes a stream whose priority has changed, if frames of it wait.
+    pub(super) fn call(&self, stream: u64) {
+        let waiting = self.waiting.borrow();
+        let own = waiting.iter().find(|waiting| waiting.place.stream() == stream);
+        own.into_iter().for_each(|own| own.signal.task.wake_by_ref());
+    }
+
     /// Returns whether the stream at `place` may write: no other one that goes before it may have
     /// room.
     pub(super) fn is_turn_of(&self, place: &SinkPlace) -> bool {
@@ -166,7 +184,7 @@ mod tests {
     /// Makes room for one frame after the other, for which all are woken, the last first. Returns
     /// the streams in the order of their frames.
     fn order(writers: &mut [Writer], frames: usize) -> Vec<u64> {
-        let turns = WriteTurns::default();
+        let turns = WriteTurns::new(100);
         let mut none = 0;
         for writer in writers.iter_mut() {
             writer.run(&turns, &mut none);
@@ -201,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_stream_without_room_and_one_without_content_hold_up_no_other() {
-        let turns = WriteTurns::default();
+        let turns = WriteTurns::new(100);
         let (mut urgent, mut usual) = (Writer::new(2, 0, false), Writer::new(1, 3, false));
         assert!(!urgent.run(&turns, &mut 0));
         assert!(usual.run(&turns, &mut 1), "the urgent one was not woken");
@@ -220,7 +238,7 @@ mod tests {
             }
         }
         let woken = Arc::new(Woken(AtomicBool::new(false)));
-        let turns = WriteTurns::default();
+        let turns = WriteTurns::new(100);
         let (mut urgent, mut usual) = (Writer::new(2, 0, false), Writer::new(1, 3, false));
         usual.signal = Arc::new(RoomSignal::new(Waker::from(Arc::clone(&woken))));
         urgent.run(&turns, &mut 0);

@@ -3,13 +3,12 @@
 use std::future::poll_fn;
 use std::rc::Rc;
 
-use howdah_http::priority::Priority;
 use howdah_http::{Refusal, Request, Status};
 use howdah_site::Site;
 use http::request::Parts;
 
 use super::request_body::StreamRequestBody;
-use super::{ResetCause, Stream, StreamSink, head};
+use super::{ResetCause, ResponsePriority, Stream, StreamSink, head};
 use crate::body::{self, Body, PumpError, Sink, Source};
 use crate::front::Workspace;
 use crate::net::{ConnectionError, Peer, forwarded};
@@ -200,11 +199,8 @@ impl<S: Stream> StreamExchange<'_, S> {
     }
 }
 
-/// Returns the priority that the request asks for, or the one of the script (RFC 9218 §8).
-pub(super) fn priority(work: &Workspace, response: &Response) -> Priority {
-    let asked = Priority::of_request(work.request.fields.value(b"priority"));
-    match response.head.get().fields.value(b"priority") {
-        Some(field) => asked.with_field(field),
-        None => asked,
-    }
+/// Returns the priority that the request asks for, and what the script says of it.
+pub(super) fn priority(work: &Workspace, response: &Response) -> ResponsePriority {
+    let of_response = response.head.get().fields.value(b"priority");
+    ResponsePriority::of(work.request.fields.value(b"priority"), of_response)
 }

@@ -29,6 +29,15 @@ impl SinkPlace {
         self.stream
     }
 
+    /// Gives the stream another priority.
+    pub(crate) fn set_priority(&mut self, Priority { urgency, is_incremental }: Priority) {
+        self.urgency = urgency;
+        self.is_incremental = is_incremental;
+        if !is_incremental {
+            self.last = 0;
+        }
+    }
+
     /// Notes that the stream has the turn with this number.
     pub(crate) fn take_turn(&mut self, turn: u64) {
         if self.is_incremental {

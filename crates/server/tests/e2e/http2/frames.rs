@@ -15,10 +15,12 @@ pub const PING: u8 = 6;
 pub const GOAWAY: u8 = 7;
 pub const WINDOW_UPDATE: u8 = 8;
 pub const CONTINUATION: u8 = 9;
+pub const PRIORITY_UPDATE: u8 = 0x10;
 
 pub const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
 
+pub const PROTOCOL_ERROR: u32 = 1;
 /// The error code of an attack (RFC 9113 §7).
 pub const ENHANCE_YOUR_CALM: u32 = 11;
 

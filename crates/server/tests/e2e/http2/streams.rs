@@ -4,7 +4,10 @@ use bytes::Bytes;
 use h2::client::Builder;
 
 use super::client::{Http2, body, reply, send};
-use super::frames::{DATA, END_STREAM, Frames, HEADERS, SETTINGS, WINDOW_UPDATE, field, get};
+use super::frames::{
+    DATA, END_STREAM, Frames, HEADERS, PRIORITY_UPDATE, PROTOCOL_ERROR, SETTINGS, WINDOW_UPDATE,
+    field, get,
+};
 use crate::site::{AWAIT, HELD, Options, Site};
 use crate::support::has_php;
 
@@ -321,9 +324,50 @@ fn a_stream_that_nobody_reads_does_not_stop_the_others() {
     }
 }
 
+/// A client that closes its windows over content which the server holds already holds up the
+/// response for which the content is, and no other.
+#[test]
+fn a_window_that_closes_over_content_stops_its_stream_alone() {
+    let large = "x".repeat(30_000_000);
+    let limits = "send_timeout = \"1h\"";
+    let site = Site::with(
+        &[("large.txt", large.as_str()), ("other.txt", &large[..200_000])],
+        &Options { limits, ..Options::default() },
+    );
+    // The content is there in most rounds.
+    for _ in 0..20 {
+        let mut frames = Frames::connect(&site, &[(4, 1 << 30)]);
+        frames.send(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
+        frames.send_get(1, "/large.txt");
+        for _ in 0..20 {
+            frames.next_of(DATA).expect("content");
+        }
+        frames.send_settings(&[(4, 0)]);
+        frames.send_get(3, "/other.txt");
+        frames.send(WINDOW_UPDATE, 0, 3, &(1_u32 << 20).to_be_bytes());
+        let mut received = 0;
+        while received < 200_000 {
+            let frame = frames.next_of(DATA).expect("the other response");
+            received += if frame.stream == 3 { frame.payload.len() } else { 0 };
+        }
+        // The first one goes on when its window opens.
+        frames.send_settings(&[(4, 1 << 30)]);
+        while frames.next_of(DATA).expect("the rest").flags & END_STREAM == 0 {}
+    }
+}
+
 /// Asks for one response, and for another one when the client's buffers are full of the first.
 /// Returns how much of the first one comes between the begin and the end of the second.
-fn bytes_between(site: &Site, [first, second]: [Vec<u8>; 2]) -> usize {
+fn bytes_between(site: &Site, heads: [Vec<u8>; 2]) -> usize {
+    bytes_between_with(site, heads, [b"", b""])
+}
+
+/// As [`bytes_between`], with further frames before and behind the head of the second request.
+fn bytes_between_with(
+    site: &Site,
+    [first, second]: [Vec<u8>; 2],
+    [before, behind]: [&[u8]; 2],
+) -> usize {
     // Windows that are never full.
     let mut frames = Frames::connect(site, &[(4, 1 << 30)]);
     frames.send(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
@@ -332,7 +376,7 @@ fn bytes_between(site: &Site, [first, second]: [Vec<u8>; 2]) -> usize {
     // The server sends it until the client's buffers are full.
     while frames.next().expect("a frame").kind != DATA {}
     std::thread::sleep(std::time::Duration::from_millis(200));
-    frames.send(HEADERS, ends, 3, &second);
+    frames.write(&[before, &super::frames::frame(HEADERS, ends, 3, &second), behind].concat());
     let (mut between, mut ended) = (0, Vec::new());
     let mut has_begun = false;
     while ended.len() < 2 {
@@ -360,6 +404,60 @@ fn the_urgent_is_sent_first() {
     let head = |target, priority| [get(target), field("priority", priority)].concat();
     let between = bytes_between(&site, [head("/slow.txt", "u=7"), head("/fast.txt", "u=0")]);
     assert!(between <= BETWEEN, "{between}");
+}
+
+/// A PRIORITY_UPDATE of the connection.
+fn priority_update(stream: u32, field: &str) -> Vec<u8> {
+    let payload = [&stream.to_be_bytes(), field.as_bytes()].concat();
+    super::frames::frame(PRIORITY_UPDATE, 0, 0, &payload)
+}
+
+#[test]
+fn a_client_may_change_the_priority_of_a_request() {
+    // More than the system buffers.
+    let large = "x".repeat(16_000_000);
+    let site = Site::new(&[("slow.txt", &large), ("fast.txt", &large)]);
+    let heads = || [get("/slow.txt"), get("/fast.txt")];
+    let (raised, lowered) = (priority_update(3, "u=0"), priority_update(1, "u=7"));
+    for frames in [[&raised[..], b""], [b"", &raised], [b"", &lowered], [&lowered, b""]] {
+        let between = bytes_between_with(&site, heads(), frames);
+        assert!(between <= BETWEEN, "{frames:?}: {between}");
+    }
+    // Of another request, and what means nothing.
+    let (other, unknown) = (priority_update(5, "u=0"), priority_update(3, "x=1, u=9, i"));
+    let between = bytes_between_with(&site, heads(), [&other, &unknown]);
+    assert!(between > 4 * BETWEEN, "they share the connection: {between}");
+}
+
+#[test]
+fn updates_of_priorities_that_are_wrong_end_the_connection() {
+    let options = Options {
+        limits: "[http2]\nstreams = 3",
+        ..Options::default()
+    };
+    let site = Site::with(&[("a.txt", "hello")], &options);
+    let frame = |stream, payload| super::frames::frame(PRIORITY_UPDATE, 0, stream, payload);
+    let too_many: Vec<u8> =
+        [1, 3, 5, 7].iter().flat_map(|stream| priority_update(*stream, "i")).collect();
+    for (wrong, what) in [
+        (frame(1, &[0, 0, 0, 1]), "of a stream"),
+        (frame(0, &[0, 0, 1]), "too short"),
+        (priority_update(0, "u=1"), "for no stream"),
+        (priority_update(2, "u=1"), "for a push"),
+        (too_many, "for more requests than may begin"),
+    ] {
+        let mut frames = Frames::connect(&site, &[]);
+        frames.write(&wrong);
+        assert_eq!(frames.goodbye(), Some(PROTOCOL_ERROR), "{what}");
+    }
+    let mut frames = Frames::connect(&site, &[]);
+    for stream in (1..100).step_by(2) {
+        // Updates may come behind the end of their request.
+        frames.write(&priority_update(stream, "u=1"));
+        frames.send_get(stream, "/a.txt");
+        while frames.next_of(DATA).expect("an answer").flags & END_STREAM == 0 {}
+        frames.write(&priority_update(stream, "u=2"));
+    }
 }
 
 #[test]

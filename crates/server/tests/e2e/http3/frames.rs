@@ -8,16 +8,16 @@ use super::{Served, Special};
 use crate::support::has_php;
 
 const DATA: u8 = 0;
-const HEADERS: u8 = 1;
+pub(super) const HEADERS: u8 = 1;
 
 /// A frame with a payload of less than 16 KiB.
-fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
     let [high, low] = u16::try_from(payload.len()).unwrap().to_be_bytes();
     [&[kind, 0x40 | high, low], payload].concat()
 }
 
 /// The field section of a request: lines of the static table, and a path.
-fn section(method: u8, target: &str) -> Vec<u8> {
+pub(super) fn section(method: u8, target: &str) -> Vec<u8> {
     let mut section = vec![0, 0, method, 0xd7, 0x50, 9];
     section.extend_from_slice(b"a.example");
     section.extend_from_slice(&[0x51, u8::try_from(target.len()).unwrap()]);
@@ -27,7 +27,7 @@ fn section(method: u8, target: &str) -> Vec<u8> {
 
 /// `:method: POST` and `:method: GET`.
 const POST: u8 = 0xd4;
-const GET: u8 = 0xd1;
+pub(super) const GET: u8 = 0xd1;
 
 /// Sends `bytes` on a new stream, and ends it. Returns what the server sends there.
 fn exchange(client: &Http3, bytes: &[u8]) -> Result<Vec<u8>, ReadToEndError> {
@@ -41,7 +41,7 @@ fn exchange(client: &Http3, bytes: &[u8]) -> Result<Vec<u8>, ReadToEndError> {
     })
 }
 
-fn number(code: Code) -> VarInt {
+pub(super) fn number(code: Code) -> VarInt {
     VarInt::from_u64(code.value()).unwrap()
 }
 

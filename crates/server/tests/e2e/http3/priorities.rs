@@ -3,9 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Buf;
+use h3::error::Code;
 use quinn::TransportConfig;
 
 use super::client::{Http3, Stream};
+use super::frames::{GET, HEADERS, frame, number, section};
 use super::{Served, Special};
 
 /// Bytes of a response: many times the room.
@@ -132,6 +134,92 @@ fn of_one_urgency_the_responses_come_one_after_the_other_or_share_the_room() {
         let shared = between(&parts, 1, 0);
         assert!(shared > 4 * BETWEEN, "{room:?}: {shared}");
     }
+}
+
+/// A PRIORITY_UPDATE for a stream.
+fn update(stream: u8, field: &str) -> Vec<u8> {
+    let length = u8::try_from(field.len() + 1).unwrap();
+    [&[0x80, 0x0f, 0x07, 0, length, stream][..], field.as_bytes()].concat()
+}
+
+/// The client writes its control stream by hand: an update comes before the request, or behind it.
+#[test]
+fn a_client_may_change_the_priority_of_a_request() {
+    for room in [Room::Client, Room::Server] {
+        let (served, client) = connected(room);
+        let address = served.site.server.address();
+        let head = frame(HEADERS, &section(GET, "/large.txt"));
+        for [before, behind] in [
+            [update(4, "u=0"), Vec::new()],
+            [Vec::new(), update(4, "u=0")],
+            [Vec::new(), update(0, "u=7")],
+        ] {
+            let arrivals = Arrivals::default();
+            client.run(async {
+                let settings = client.settings.clone();
+                let connection = client.endpoint.connect_with(settings, address, "a.example");
+                let connection = connection.unwrap().await.unwrap();
+                let mut control = connection.open_uni().await.unwrap();
+                // The type of the stream, and SETTINGS.
+                control.write_all(&[0, 4, 0]).await.unwrap();
+                let mut readers = Vec::new();
+                for number in 0..2 {
+                    if number == 1 {
+                        control.write_all(&before).await.unwrap();
+                    }
+                    let (mut send, mut receive) = connection.open_bi().await.unwrap();
+                    send.write_all(&head).await.unwrap();
+                    send.finish().unwrap();
+                    if number == 1 {
+                        control.write_all(&behind).await.unwrap();
+                    } else {
+                        receive.read_chunk(ROOM as usize, true).await.unwrap().expect("a part");
+                    }
+                    let arrivals = Arc::clone(&arrivals);
+                    readers.push(tokio::spawn(async move {
+                        while let Some(part) = receive.read_chunk(1 << 20, true).await.unwrap() {
+                            arrivals.lock().unwrap().push((number, part.bytes.len()));
+                        }
+                    }));
+                }
+                for reader in readers {
+                    reader.await.unwrap();
+                }
+            });
+            let parts = std::mem::take(&mut *arrivals.lock().unwrap());
+            let between = between(&parts, 1, 0);
+            assert!(between <= 2 * BETWEEN, "{room:?} {before:?} {behind:?}: {between}");
+        }
+    }
+}
+
+#[test]
+fn updates_of_priorities_that_are_wrong_end_the_connection() {
+    let special = Special { http3: "streams = 3", ..Special::default() };
+    let served = Served::with(&[("a.txt", "hello")], &special);
+    let client = served.connect();
+    let too_many: Vec<u8> = [0, 4, 8, 12].iter().flat_map(|id| update(*id, "i")).collect();
+    for (wrong, code) in [
+        (update(1, "u=1"), Code::H3_ID_ERROR),
+        (vec![0x80, 0x0f, 0x07, 1, 1, 0], Code::H3_ID_ERROR),
+        (vec![0x80, 0x0f, 0x07, 0, 0], Code::H3_FRAME_ERROR),
+        (too_many, Code::H3_ID_ERROR),
+    ] {
+        let ended = client.run(async {
+            let settings = client.settings.clone();
+            let address = served.site.server.address();
+            let connection = client.endpoint.connect_with(settings, address, "a.example");
+            let connection = connection.unwrap().await.unwrap();
+            let mut control = connection.open_uni().await.unwrap();
+            control.write_all(&[&[0, 4, 0][..], &wrong].concat()).await.unwrap();
+            connection.closed().await
+        });
+        let quinn::ConnectionError::ApplicationClosed(close) = &ended else {
+            panic!("{wrong:?}: {ended}");
+        };
+        assert_eq!(close.error_code, number(code), "{wrong:?}: {ended}");
+    }
+    assert_eq!(client.get("/a.txt").text(), "hello");
 }
 
 /// A response that nobody reads holds up no other, however urgent it is.
