@@ -3,7 +3,7 @@
 //! ```text
 //! wordpress_mariadb   Debian's WordPress on a MariaDB of the test's own
 //! wordpress_sqlite    the WordPress of npm's @wp-playground/wordpress-builds on SQLite
-//! wordpress_https     the same over https, with HTTP/1.1 and HTTP/2
+//! wordpress_https     the same over https, with HTTP/1.1, HTTP/2 and HTTP/3
 //! dokuwiki            Debian's DokuWiki
 //! symfony             a front controller on Debian's Symfony components
 //! beside_apache       more of Debian's applications beside Apache; a target of its own
@@ -22,6 +22,7 @@ mod dokuwiki;
 mod folder;
 mod guide;
 mod html;
+mod http3;
 mod mariadb;
 mod npm;
 mod packages;

@@ -1,13 +1,17 @@
-//! WordPress over https, as curl uses it with HTTP/1.1 and HTTP/2: from the installer on every
-//! address is one of https.
+//! WordPress over https, as curl uses it with HTTP/1.1 and HTTP/2, and the `h3` crate with HTTP/3:
+//! from the installer on every address is one of https.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use image::ImageFormat;
+
 use crate::folder::give_to_php;
 use crate::guide::configuration;
+use crate::http3::{Answer, Http3};
 use crate::packages::installed;
+use crate::picture::draw;
 use crate::server::Server;
 use crate::support::Folder;
 use crate::wordpress::TITLE;
@@ -20,6 +24,7 @@ struct Visitor<'s> {
     server: &'s Server,
     folder: &'s Path,
     version: &'static str,
+    http3: Http3,
 }
 
 /// A page, redirects followed.
@@ -29,6 +34,7 @@ struct Visited {
     url: String,
     /// The heads of all responses.
     heads: String,
+    content: Vec<u8>,
     text: String,
 }
 
@@ -38,6 +44,43 @@ impl Visitor<'_> {
     }
 
     fn visit(&self, path: &str, form: &[(&str, &str)]) -> Visited {
+        let mut encoded = url::form_urlencoded::Serializer::new(String::new());
+        let encoded = encoded.extend_pairs(form).finish().into_bytes();
+        let content = ("application/x-www-form-urlencoded", &encoded[..]);
+        self.ask(path, (!form.is_empty()).then_some(content))
+    }
+
+    /// Sends a form with a file.
+    fn upload(&self, path: &str, form: &[(&str, &str)], name: &str, file: &[u8]) -> Visited {
+        const BETWEEN: &str = "---------------------------19660729";
+        let mut content = Vec::new();
+        for (field, value) in form {
+            let part = format!("Content-Disposition: form-data; name=\"{field}\"\r\n\r\n{value}");
+            content.extend_from_slice(format!("--{BETWEEN}\r\n{part}\r\n").as_bytes());
+        }
+        let head = format!(
+            "--{BETWEEN}\r\nContent-Disposition: form-data; name=\"async-upload\"; \
+             filename=\"{name}\"\r\nContent-Type: image/png\r\n\r\n"
+        );
+        content.extend_from_slice(head.as_bytes());
+        content.extend_from_slice(file);
+        content.extend_from_slice(format!("\r\n--{BETWEEN}--\r\n").as_bytes());
+        self.ask(path, Some((&format!("multipart/form-data; boundary={BETWEEN}"), &content)))
+    }
+
+    fn ask(&self, path: &str, content: Option<(&str, &[u8])>) -> Visited {
+        if self.version == "3" {
+            let url = format!("{}{path}", self.base());
+            let Answer { status, redirects, url, heads, content } = self.http3.ask(&url, content);
+            let text = String::from_utf8_lossy(&content).into_owned();
+            return Visited {
+                way: format!("3 {status} {redirects}"),
+                url,
+                heads,
+                content,
+                text,
+            };
+        }
         let file = |name: &str| self.folder.join(format!("{name}{}", self.version));
         let mut curl = Command::new(CURL);
         curl.args(["-sS", "-k", "-L", "--max-redirs", "5", "--max-time", "300"]);
@@ -48,27 +91,30 @@ impl Visitor<'_> {
         }
         curl.arg("-D").arg(file("heads")).arg("-o").arg(file("page"));
         curl.args(["-w", "%{http_version} %{http_code} %{num_redirects} %{url_effective}"]);
-        for (name, value) in form {
-            curl.args(["--data-urlencode", &format!("{name}={value}")]);
+        if let Some((kind, bytes)) = content {
+            fs::write(file("content"), bytes).unwrap();
+            curl.arg("-H").arg(format!("Content-Type: {kind}"));
+            curl.arg("--data-binary").arg(format!("@{}", file("content").display()));
         }
         let output = curl.arg(format!("{}{path}", self.base())).output().unwrap();
         let told = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{path}: {}", String::from_utf8_lossy(&output.stderr));
         let (way, url) = told.rsplit_once(' ').unwrap();
-        let read =
-            |name: &str| String::from_utf8_lossy(&fs::read(file(name)).unwrap()).into_owned();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let content = fs::read(file("page")).unwrap();
         Visited {
             way: way.to_owned(),
             url: url.to_owned(),
-            heads: read("heads"),
-            text: read("page"),
+            heads: text(&fs::read(file("heads")).unwrap()),
+            text: text(&content),
+            content,
         }
     }
 
     /// A page with status 200 after that many redirects, which contains `content` and nothing that
     /// a browser would load in the clear.
     fn must_see(&self, visited: &Visited, redirects: usize, url: &str, content: &str) {
-        let Visited { way, url: seen, heads, text } = visited;
+        let Visited { way, url: seen, heads, text, .. } = visited;
         assert_eq!(way, &format!("{} 200 {redirects}", self.version), "{heads}{text}");
         assert_eq!(seen, &format!("{}{url}", self.base()));
         assert!(text.contains(content), "{content}\n{text}");
@@ -94,11 +140,19 @@ fn wordpress_over_https() {
     let tls = "[[site]]\nhosts = [\"localhost\"]\n\
         tls = { cert = \"@folder@/own.pem\", key = \"@folder@/own.key\" }\n";
     let settings = configuration("WordPress", "@folder@/site").replacen("[[site]]\n", tls, 1);
-    let server = Server::start_encrypted(&folder, &(settings + MAIL));
+    // The port is free for TCP; another program may have it for UDP.
+    let start = || {
+        let server = Server::start_encrypted(&folder, &(settings.clone() + MAIL));
+        let log = fs::read_to_string(folder.path().join("error.log")).unwrap_or_default();
+        (server, log.matches("no HTTP/3 on").count())
+    };
+    let mut starts = std::iter::repeat_with(start).take(20).enumerate();
+    let (_, (server, _)) = starts.find(|(number, (_, refused))| refused <= number).unwrap();
     let visitor = |version| Visitor {
         server: &server,
         folder: folder.path(),
         version,
+        http3: Http3::new(server.address().port(), &own.cert.pem()),
     };
 
     let installer = visitor("2");
@@ -115,7 +169,7 @@ fn wordpress_over_https() {
     ];
     let done = installer.visit("/wp-admin/install.php?step=2", &values);
     installer.must_see(&done, 0, "/wp-admin/install.php?step=2", "Success!");
-    for version in ["1.1", "2"] {
+    for version in ["1.1", "2", "3"] {
         let visitor = visitor(version);
         visitor.must_see(&visitor.visit("/", &[]), 0, "/", TITLE);
         let form = visitor.visit("/wp-admin/", &[]);
@@ -129,6 +183,22 @@ fn wordpress_over_https() {
         assert!(cookies.len() >= 3, "{}", dashboard.heads);
         let is_secure = |cookie: &&str| cookie.to_ascii_lowercase().contains("; secure");
         assert!(cookies.iter().all(is_secure), "{cookies:?}");
+
+        let form = visitor.visit("/wp-admin/media-new.php", &[]);
+        visitor.must_see(&form, 0, "/wp-admin/media-new.php", "async-upload");
+        let nonce = form.text.split("name=\"_wpnonce\" value=\"").nth(1).unwrap();
+        let nonce = nonce.split('"').next().unwrap();
+        let picture = draw(300, 200, ImageFormat::Png);
+        let name = format!("elephant-{}.png", version.replace('.', "-"));
+        let values = [("action", "upload-attachment"), ("_wpnonce", nonce), ("name", &name)];
+        let told = visitor.upload("/wp-admin/async-upload.php", &values, &name, &picture);
+        let told: serde_json::Value = serde_json::from_str(&told.text).expect(&told.text);
+        assert_eq!(told["success"], true, "{told}");
+        let url = told["data"]["url"].as_str().unwrap();
+        let path = url.strip_prefix(&visitor.base()).expect(url);
+        let shown = visitor.visit(path, &[]);
+        assert_eq!(shown.way, format!("{version} 200 0"), "{url}");
+        assert!(shown.content == picture, "{url}");
     }
     server.stop_knowing(&["wp-content/database/.htaccess: it cannot be read"]);
 }

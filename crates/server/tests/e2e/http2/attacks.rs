@@ -109,6 +109,77 @@ fn requests_that_are_reset_at_once() {
     assert_eq!(site.get("/a.txt").text(), "hello");
 }
 
+/// The client never cancels anything: it makes the server do so (MadeYouReset).
+#[test]
+fn requests_that_the_server_is_made_to_reset() {
+    let overflow = |stream| frame(WINDOW_UPDATE, 0, stream, &(u32::MAX >> 1).to_be_bytes());
+    let own_parent = |stream: u32| {
+        let parent = stream.to_be_bytes();
+        frame(PRIORITY, 0, stream, &[&parent[..], &[1]].concat())
+    };
+    let behind_the_end = |stream| frame(DATA, 0, stream, b"x");
+    let again = |stream| frame(HEADERS, END_HEADERS, stream, &get("/a.txt"));
+    let rows: [(&str, &dyn Fn(u32) -> Vec<u8>); 4] = [
+        ("a window beyond the largest", &overflow),
+        ("a stream that depends on itself", &own_parent),
+        ("content behind the end", &behind_the_end),
+        ("trailers that end nothing", &again),
+    ];
+    for (what, provoke) in rows {
+        let site = site("other_frames = 100000\nwindow_updates = 100000");
+        let other = Http2::connect(&site);
+        let mut frames = Frames::connect(&site, &[(4, 0)]);
+        for stream in (1..10_000).step_by(2) {
+            let request = frame(HEADERS, END_STREAM | END_HEADERS, stream, &get("/large.txt"));
+            if !frames.write(&[request, provoke(stream)].concat()) {
+                break;
+            }
+        }
+        let end = frames.goodbye();
+        assert!(matches!(end, Some(ENHANCE_YOUR_CALM | STREAM_CLOSED)), "{what}: {end:?}");
+        site.server.wait_for_log("HTTP/2 connection closed: ");
+        assert_eq!(other.get("/a.txt").text(), "hello", "{what}");
+    }
+}
+
+/// The table of fields is made empty and filled again as often as a frame has room for.
+#[test]
+fn a_table_that_changes_its_size_all_the_time() {
+    let site = site("");
+    let other = Http2::connect(&site);
+    let changes: Vec<u8> = [0x20, 0x3f, 0xe1, 0x1f].repeat(3000);
+    let mut frames = Frames::connect(&site, &[]);
+    for stream in (1..400).step_by(2) {
+        let head = [&changes[..], &get("/a.txt"), &field("x", "y")].concat();
+        if !frames.send(HEADERS, END_STREAM | END_HEADERS, stream, &head) {
+            break;
+        }
+    }
+    assert_eq!(other.get("/a.txt").text(), "hello");
+    // A size beyond the one that the server has allowed.
+    let mut frames = Frames::connect(&site, &[]);
+    let head = [&[0x3f, 0xe2, 0x1f], &get("/a.txt")[..]].concat();
+    frames.send(HEADERS, END_STREAM | END_HEADERS, 1, &head);
+    assert_eq!(frames.goodbye(), Some(COMPRESSION_ERROR));
+    assert_eq!(other.get("/a.txt").text(), "hello");
+}
+
+#[test]
+fn trailers_that_never_end() {
+    let site = site("continuations = 8");
+    let mut frames = Frames::connect(&site, &[]);
+    frames.send(HEADERS, END_HEADERS, 1, &get("/a.txt"));
+    frames.send(DATA, 0, 1, b"x");
+    frames.send(HEADERS, END_STREAM, 1, &field("x", "y"));
+    let part = frame(CONTINUATION, 0, 1, &field("x", "y"));
+    for _ in 0..100 {
+        frames.write(&part);
+    }
+    assert_eq!(frames.goodbye(), Some(ENHANCE_YOUR_CALM));
+    assert_eq!(site.limits_met("http2", "continuations"), 1);
+    assert_eq!(site.get("/a.txt").text(), "hello");
+}
+
 #[test]
 fn requests_that_are_reset_before_they_begin() {
     let site = site("resets = 10000\nstreams = 20");

@@ -206,6 +206,12 @@ impl TlsClient {
         TlsClient::with_chain(authority, own, vec![authority.issuer.der().clone()])
     }
 
+    /// As [`showing`](TlsClient::showing), with the authority's certificate behind its own, that
+    /// many times.
+    pub fn showing_often(authority: &Authority, own: &Certified, times: usize) -> TlsClient {
+        TlsClient::with_chain(authority, own, vec![authority.issuer.der().clone(); times])
+    }
+
     fn with_chain(
         authority: &Authority,
         own: &Certified,

@@ -5,6 +5,31 @@ use super::client::{self, Authority, TlsClient, Trust};
 use crate::site::Site;
 use crate::support::has_php;
 
+/// A client may send 64 KB of certificates, and no more.
+#[test]
+fn a_chain_of_certificates_without_end_is_refused() {
+    let authority = Authority::new();
+    let folder = client::files(&[("a", &authority.certify(&["a.example"]))]);
+    folder.file("ca.pem", authority.pem());
+    let site = Site::configured(
+        &[("a.txt", "x")],
+        &format!(
+            "{LISTEN}[[site]]\nhosts = [\"a.example\"]\nroot = \"public\"\nphp = false\n\
+             tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\", client_ca = \"{0}/ca.pem\" }}\n",
+            folder.path().display()
+        ),
+    );
+    let address = site.server.addresses()[1];
+    let own = authority.certify_client("ann");
+    let mut ann = TlsClient::showing_chain(&authority, &own);
+    assert_eq!(ann.connect(address, "a.example").get("/a.txt").text(), "x");
+    for certificates in [300, 10_000] {
+        let refusal = TlsClient::showing_often(&authority, &own, certificates);
+        assert!(!refusal.refused(address, "a.example").is_empty());
+    }
+    assert_eq!(ann.connect(address, "a.example").get("/a.txt").text(), "x");
+}
+
 #[test]
 fn clients_without_a_certificate_are_refused_or_told_apart() {
     let (authority, other) = (Authority::new(), Authority::new());

@@ -137,6 +137,61 @@ fn what_never_becomes_a_handshake_is_refused() {
     assert_eq!(authority.connect(address, "a.example", Trust::Tls13).get("/a.txt").text(), "x");
 }
 
+/// Each change of keys asks for one of the server's, which is an answer and a computation.
+#[test]
+fn a_flood_of_key_changes_ends_the_connection() {
+    let (site, authority) = site(&[("a.txt", "x")], "");
+    let address = site.server.addresses()[1];
+    let mut tls = authority.client(Trust::Tls13).session("a.example");
+    let mut socket = TcpStream::connect_timeout(&address, PATIENCE).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    while tls.is_handshaking() {
+        tls.complete_io(&mut socket).unwrap();
+    }
+    let mut records = Vec::new();
+    for _ in 0..10_000 {
+        tls.refresh_traffic_keys().unwrap();
+        tls.write_tls(&mut records).unwrap();
+    }
+    // The server may have closed the connection already.
+    let _ = socket.write_all(&records);
+    let mut answers = Vec::new();
+    let _ = socket.read_to_end(&mut answers);
+    // Tickets, and some answers: no answer for each.
+    assert!(answers.len() < 10_000, "{} bytes", answers.len());
+    assert_eq!(authority.connect(address, "a.example", Trust::Tls13).get("/a.txt").text(), "x");
+}
+
+#[test]
+fn what_is_no_content_behind_the_handshake_ends_the_connection() {
+    let (site, authority) = site(&[("a.txt", "x")], "");
+    let address = site.server.addresses()[1];
+    let hello = first_record(&authority);
+    for trust in [Trust::Tls13, Trust::Tls12] {
+        for (what, bytes) in [
+            ("a first message", hello.clone()),
+            ("a record without encryption", record(23, b"GET /a.txt HTTP/1.1\r\n\r\n")),
+            ("a warning", record(ALERT, &[1, 90])),
+            ("a record that is too long", [&[23, 3, 3, 0xff, 0xff][..], &[7; 70_000]].concat()),
+            ("an unknown kind", record(99, b"x")),
+        ] {
+            let mut tls = authority.client(trust).session("a.example");
+            let mut socket = TcpStream::connect_timeout(&address, PATIENCE).unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            while tls.is_handshaking() {
+                tls.complete_io(&mut socket).unwrap();
+            }
+            let _ = socket.write_all(&bytes);
+            let mut rest = Vec::new();
+            let ended = socket.read_to_end(&mut rest);
+            // The end, or a reset: no time limit.
+            let is_late = |error: &std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
+            assert!(!ended.as_ref().is_err_and(is_late), "{trust:?} {what}: {ended:?}");
+        }
+    }
+    assert_eq!(authority.connect(address, "a.example", Trust::Tls13).get("/a.txt").text(), "x");
+}
+
 /// Runs a client of OpenSSL. `None`: the machine has none, and the test says so.
 fn openssl(site: &Site, authority: &Authority, options: &[&str]) -> Option<std::process::Child> {
     let file = site.path().join("authority.pem");
