@@ -1,9 +1,9 @@
 //! The client's side of the streams of HTTP/3 (RFC 9114 §4.1, §6.2), before a library reads it.
 //!
 //! [`ControlFrames`] finds the updates of priorities beside requests, which the library leaves out.
-//! [`RequestFrames`] takes the frames of a request apart. The `h3` crate gets the head alone, as [`head_frame`]
-//! returns it, because the crate accepts some heads that are malformed, and refuses some that are
-//! not.
+//! [`RequestFrames`] takes the frames of a request apart. The `h3` crate gets the head alone, as
+//! [`head_frame`] returns it, because the crate accepts some heads that are malformed, and refuses
+//! some that are not.
 
 mod control;
 mod frames;

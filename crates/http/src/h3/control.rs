@@ -121,8 +121,7 @@ mod tests {
     fn read(bytes: &[u8], step: usize) -> Result<Vec<(u64, u8)>, UpdateMistake> {
         let mut frames = ControlFrames::default();
         let mut told = Vec::new();
-        let mut take =
-            |update: PriorityUpdate| told.push((update.stream, update.priority.urgency));
+        let mut take = |update: PriorityUpdate| told.push((update.stream, update.priority.urgency));
         bytes.chunks(step).try_for_each(|part| frames.read(part, &mut take))?;
         Ok(told)
     }

@@ -134,16 +134,17 @@ mod tests {
 
     #[test]
     fn a_response_says_more_than_an_update_and_an_update_more_than_the_request() {
-        let rows: [(Option<&[u8]>, Option<&[u8]>, Option<u8>, u8, bool); 5] = [
+        let rows = [
             (None, None, None, 3, true),
-            (Some(b"u=1"), None, None, 1, false),
-            (Some(b"u=1, i"), None, Some(6), 6, false),
-            (Some(b"u=1"), Some(b"u=2"), Some(6), 2, false),
-            (Some(b"u=1"), Some(b"i"), Some(6), 6, true),
+            (Some("u=1"), None, None, 1, false),
+            (Some("u=1, i"), None, Some(6), 6, false),
+            (Some("u=1"), Some("u=2"), Some(6), 2, false),
+            (Some("u=1"), Some("i"), Some(6), 6, true),
         ];
         for (request, response, updated, urgency, is_incremental) in rows {
             let updated = updated.map(|urgency| Priority { urgency, is_incremental: false });
-            let priority = ResponsePriority::of(request, response).after(updated);
+            let [said, answered] = [request, response].map(|field| field.map(str::as_bytes));
+            let priority = ResponsePriority::of(said, answered).after(updated);
             let expected = Priority { urgency, is_incremental };
             assert_eq!(priority, expected, "{request:?} {response:?}");
         }

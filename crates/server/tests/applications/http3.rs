@@ -41,7 +41,9 @@ impl Http3 {
     /// A browser that trusts this certificate.
     pub(crate) fn new(port: u16, certificate: &str) -> Http3 {
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()).unwrap();
+        roots
+            .add(CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap())
+            .unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let mut tls = rustls::ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
@@ -62,8 +64,9 @@ impl Http3 {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (mut url, mut heads) = (Url::parse(url).unwrap(), String::new());
         for redirects in 0..=5 {
-            let asked = tokio::time::timeout(PATIENCE, self.ask_once(&url, content.take()));
-            let (status, fields, body) = runtime.block_on(async { asked.await.expect("a page") });
+            let asked = self.ask_once(&url, content.take());
+            let (status, fields, body) = runtime
+                .block_on(async { tokio::time::timeout(PATIENCE, asked).await.expect("a page") });
             for (name, value) in &fields {
                 heads += &format!("{name}: {}\n", String::from_utf8_lossy(value.as_bytes()));
             }
@@ -72,7 +75,13 @@ impl Http3 {
                 Some(to) => url = url.join(to.to_str().unwrap()).unwrap(),
                 None => {
                     let url = url.to_string();
-                    return Answer { status, redirects, url, heads, content: body };
+                    return Answer {
+                        status,
+                        redirects,
+                        url,
+                        heads,
+                        content: body,
+                    };
                 }
             }
         }
@@ -87,8 +96,12 @@ impl Http3 {
     ) -> (u16, HeaderMap, Vec<u8>) {
         let method = if content.is_some() { "POST" } else { "GET" };
         let mut request = Request::builder().method(method).uri(url.as_str());
-        let cookies: Vec<String> =
-            self.cookies.borrow().iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let cookies: Vec<String> = self
+            .cookies
+            .borrow()
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
         if !cookies.is_empty() {
             request = request.header("cookie", cookies.join("; "));
         }

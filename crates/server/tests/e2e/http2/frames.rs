@@ -21,8 +21,6 @@ pub const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
 
 pub const PROTOCOL_ERROR: u32 = 1;
-pub const STREAM_CLOSED: u32 = 5;
-pub const COMPRESSION_ERROR: u32 = 9;
 /// The error code of an attack (RFC 9113 §7).
 pub const ENHANCE_YOUR_CALM: u32 = 11;
 

@@ -2,10 +2,11 @@
 
 Arguments: the port, a file with the authority that is trusted, then steps:
 get:PATH, post:PATH:LENGTH, websocket:PATH:TEXT, reconnect, early:PATH, retried, keys, move, ids,
-version.
+version, storm:KIND:PACKETS.
 """
 
 import asyncio
+import os
 import socket
 import ssl
 import sys
@@ -17,8 +18,48 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import ConnectionTerminated
 from aioquic.quic.packet import QuicProtocolVersion
+from aioquic.tls import Epoch
 
 PATIENCE = 60
+
+
+def integer(value):
+    """An integer of variable length."""
+    return (value | 1 << 63 | 1 << 62).to_bytes(8, "big")
+
+
+def fragments(number):
+    """Content of one byte each, with a hole behind each."""
+    first = 2 * 60 * number + 1
+    offsets = range(first, first + 120, 2)
+    return b"".join(b"\x0e\x00" + integer(offset) + b"\x01x" for offset in offsets)
+
+
+def new_ids(number):
+    """Names for the connection, each of which makes the former ones invalid."""
+    first = 10 + 20 * number
+    rest = b"\x08" + os.urandom(8) + os.urandom(16)
+    numbers = [integer(number) for number in range(first, first + 20)]
+    return b"".join(b"\x18" + number + number + rest for number in numbers)
+
+
+# The payload of each packet of a storm, by its number.
+STORMS = {
+    "challenges": lambda number: b"".join(b"\x1a" + os.urandom(8) for _ in range(100)),
+    "ids": new_ids,
+    "retirements": lambda number: b"\x19" + integer(1000 + number),
+    "resets": lambda number: b"\x04" + integer(4 * number) + b"\x00\x00",
+    "stops": lambda number: b"\x05" + integer(4 * number + 3) + b"\x00",
+    "confirmations": lambda number: b"\x02" + integer(1_000_000 + number) + b"\x00\x00\x00",
+    "handshakes": lambda number: b"\x06" + integer(1 << 20) + b"\x01x",
+    "tokens": lambda number: b"\x07\x01x",
+    "unknown": lambda number: b"\x40\x99",
+    "pings": lambda number: b"\x01" * 1000,
+    "tiny": lambda number: b"\x01\x00\x00\x00",
+    "blocked": lambda number: b"\x14\x00\x16\x00" * 200,
+    "fragments": fragments,
+    "garbage": lambda number: b"\x01\x00\x00\x00",
+}
 
 
 def own_socket():
@@ -35,6 +76,9 @@ class Client(QuicConnectionProtocol):
         self.http = H3Connection(self._quic)
         self.answers = {}
         self.ends = {}
+        # The code with which the server has ended the connection.
+        self.end = None
+        self.port = 0
 
     def quic_event_received(self, event):
         for told in self.http.handle_event(event):
@@ -48,6 +92,7 @@ class Client(QuicConnectionProtocol):
             if told.stream_ended and not self.ends[told.stream_id].done():
                 self.ends[told.stream_id].set_result(answer)
         if isinstance(event, ConnectionTerminated):
+            self.end = event.error_code
             for end in self.ends.values():
                 if not end.done():
                     end.set_exception(ConnectionError(event.reason_phrase))
@@ -75,10 +120,36 @@ class Client(QuicConnectionProtocol):
         print(answer["status"], len(shown), text)
 
 
+    async def storm(self, kind, count):
+        """Sends packets that no client needs. Returns what has become of the connection."""
+        quic, sent = self._quic, 0
+        crypto = quic._cryptos[Epoch.ONE_RTT]
+        for number in range(count):
+            payload = STORMS[kind](number)
+            head = bytes([0x43 | crypto.key_phase << 2]) + quic._peer_cid.cid
+            head += (quic._packet_number & 0xFFFFFFFF).to_bytes(4, "big")
+            packet = crypto.encrypt_packet(head, payload, quic._packet_number)
+            quic._packet_number += 1
+            if kind == "garbage":
+                packet += os.urandom(1000)
+            self._transport.sendto(packet, ("127.0.0.1", self.port))
+            sent += 1
+            if number % 20 == 19:
+                await asyncio.sleep(0.001)
+            if self.end is not None:
+                break
+        try:
+            await asyncio.wait_for(self.ping(), 20)
+            return "alive"
+        except (ConnectionError, asyncio.TimeoutError):
+            return "silent" if self.end is None else f"ended {self.end:#x}"
+
+
 async def connect(configuration, port, tickets, early=None):
     loop = asyncio.get_running_loop()
     quic = QuicConnection(configuration=configuration, session_ticket_handler=tickets.append)
     _, client = await loop.create_datagram_endpoint(lambda: Client(quic), sock=own_socket())
+    client.port = port
     client.connect(("127.0.0.1", port))
     # Before the server has said anything.
     answer = asyncio.ensure_future(client.ask("GET", early)) if early else None
@@ -129,6 +200,12 @@ async def main():
         elif name == "ids":
             client.change_connection_id()
             await asyncio.wait_for(client.ping(), PATIENCE)
+        elif name == "storm":
+            other = await connect(configuration, port, tickets)
+            print(rest[0], await other.storm(rest[0], int(rest[1])))
+            other.close()
+            client.close()
+            client = await connect(configuration, port, tickets)
         elif name == "move":
             loop = asyncio.get_running_loop()
             former = client._transport

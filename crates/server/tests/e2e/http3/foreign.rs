@@ -97,6 +97,45 @@ fn another_version_is_answered_with_ours() {
     }
 }
 
+/// Packets that the protocol allows, or does not, by the thousand. Where the connection must end it
+/// does; nobody else notices, and the memory of the front stays bounded.
+#[test]
+fn storms_of_packets_end_or_cost_little() {
+    let served = Served::new(&[("a.txt", "hello")]);
+    let memory = || -> u64 {
+        let told = served.site.server.front().status("VmRSS").unwrap();
+        told.split(' ').next().unwrap().parse().unwrap()
+    };
+    for (kind, packets, must_end) in [
+        ("challenges", 2000, false),
+        ("ids", 2000, false),
+        ("retirements", 20, true),
+        ("resets", 2000, true),
+        ("stops", 20, true),
+        ("confirmations", 20, true),
+        ("handshakes", 20, true),
+        ("tokens", 20, true),
+        ("unknown", 20, true),
+        ("pings", 2000, false),
+        ("tiny", 10_000, false),
+        ("blocked", 2000, false),
+        ("fragments", 2000, false),
+        ("garbage", 2000, false),
+    ] {
+        let storm = format!("storm:{kind}:{packets}");
+        let before = memory();
+        let Some(told) = run(&served, &["get:/a.txt", &storm, "get:/a.txt"]) else {
+            return;
+        };
+        println!("{told}{before} KB, then {} KB", memory());
+        let fate = told.lines().nth(1).unwrap_or_default();
+        assert!(!must_end || fate.contains(" ended "), "{told}");
+        assert!(memory() < before + 16 * 1024, "{kind}: {before} KB, then {} KB", memory());
+    }
+    let log = served.site.server.log();
+    assert!(!log.contains("panicked"), "{log}");
+}
+
 #[test]
 fn content_goes_to_scripts() {
     if !has_php() {

@@ -195,7 +195,10 @@ fn a_client_may_change_the_priority_of_a_request() {
 
 #[test]
 fn updates_of_priorities_that_are_wrong_end_the_connection() {
-    let special = Special { http3: "streams = 3", ..Special::default() };
+    let special = Special {
+        http3: "streams = 3",
+        ..Special::default()
+    };
     let served = Served::with(&[("a.txt", "hello")], &special);
     let client = served.connect();
     let too_many: Vec<u8> = [0, 4, 8, 12].iter().flat_map(|id| update(*id, "i")).collect();

@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use super::client::{self, Authority, Trust};
 use super::LISTEN;
+use super::client::{self, Authority, Trust};
 use crate::site::Site;
 use crate::support::PATIENCE;
 
@@ -27,7 +27,10 @@ impl ByHand {
 
     /// The record with a request.
     fn request(&mut self) -> Vec<u8> {
-        self.tls.writer().write_all(b"GET /a.txt HTTP/1.1\r\nHost: a.example\r\n\r\n").unwrap();
+        self.tls
+            .writer()
+            .write_all(b"GET /a.txt HTTP/1.1\r\nHost: a.example\r\n\r\n")
+            .unwrap();
         let mut record = Vec::new();
         self.tls.write_tls(&mut record).unwrap();
         record
