@@ -165,6 +165,8 @@ fn sections_decided_while_reading() {
         ("IfVersion = 2.4", false),
         ("IfVersion !>= 2.4", false),
         ("IfVersion <= 2", false),
+        ("IfVersion > 2.4.71", false),
+        ("IfVersion > 2.4.70", true),
         ("IfVersion > 2..3", true),
         ("IfVersion >= 2.4.7.", true),
         ("IfVersion \">=\" \"2.4\" ", true),
@@ -210,6 +212,38 @@ fn questions_about_files_are_kept() {
     let compiled = compile_asking(text, &context(), &mut |path| path == b"/a");
     let asked: Vec<_> = compiled.asked.iter().map(|(path, there)| (&path[..], *there)).collect();
     assert_eq!(asked, [(&b"/a"[..], true), (b"/b", false)]);
+    // Without a root nothing is relative to it.
+    let text = b"<IfFile a>\nBogus\n</IfFile>";
+    let compiled = compile_asking(text, &context(), &mut |_| true);
+    assert!(compiled.asked.is_empty() && compiled.mistake.is_none());
+}
+
+#[test]
+fn variables_of_the_server_have_their_values() {
+    let context = CompileContext {
+        variables: vec![((*b"INDEX").into(), (*b"Indexes").into())],
+        ..context()
+    };
+    assert_eq!(mistake_with("Options ${INDEX}", &context), None);
+    assert!(mistake_with("Options ${OTHER}", &context).is_some());
+}
+
+#[test]
+fn sections_of_both_folders_apply() {
+    let sections = |name: &str| {
+        let text = format!("<Files {name}>\n</Files>\n<If true>\n</If>\n");
+        compile(text.as_bytes(), &context()).settings
+    };
+    let (above, below) = (sections("a"), sections("b"));
+    for (merged, expected) in [
+        (above.merge(&below), "<Files a> <Files b>"),
+        (above.merge(&Settings::default()), "<Files a>"),
+        (Settings::default().merge(&below), "<Files b>"),
+    ] {
+        let texts: Vec<&str> = merged.files.iter().map(|section| &*section.text).collect();
+        assert_eq!(texts.join(" "), expected);
+        assert_eq!(merged.conditions.len(), texts.len());
+    }
 }
 
 #[test]
@@ -359,6 +393,8 @@ fn names_of_files() {
         ("*.php", "wildcard *.php"),
         ("a?", "wildcard a?"),
         ("[ab]c", "wildcard [ab]c"),
+        ("../../a", "exact ../../a"),
+        ("a/../../b", "exact ../b"),
         ("[ab", "exact [ab"),
         ("a]", "exact a]"),
         ("~ \"\\.php$\"", "regex /\\.php$/"),

@@ -43,7 +43,12 @@ impl EvaluationContext for Tree {
     }
     fn lookup(&mut self, _from: &mut Transaction<'_>, uri: &[u8]) -> SubRequestFacts {
         self.asked.push(format!("lookup {}", String::from_utf8_lossy(uri)));
-        let status = if uri.starts_with(b"/private") { 403 } else { 200 };
+        let status = match uri {
+            b"/bad" => 400,
+            b"/moved" => 301,
+            _ if uri.starts_with(b"/private") => 403,
+            _ => 200,
+        };
         SubRequestFacts {
             status: howdah_http::Status::new(status).unwrap(),
             filename: [b"/srv", uri].concat(),

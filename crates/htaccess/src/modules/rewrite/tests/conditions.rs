@@ -70,6 +70,8 @@ fn tests_of_files() {
         ("\"\" -f", false),
         ("%{REQUEST_FILENAME} -f", true),
         ("/pub -U", true),
+        ("/moved -U", true),
+        ("/bad -U", false),
         ("/private -U", false),
         ("private -U", true),
         ("/srv/a.html -F", true),
