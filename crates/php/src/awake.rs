@@ -122,6 +122,8 @@ mod tests {
         for (took, share, expected) in [
             (20_000, None, Some(2)),
             (20_000, Some(1000), Some(2)),
+            (99_999, Some(1000), Some(2)),
+            (100_000, Some(1000), Some(6)),
             // Half as many again as processors, if scripts never wait.
             (5_000_000, Some(1000), Some(6)),
             (5_000_000, Some(500), Some(12)),

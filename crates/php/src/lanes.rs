@@ -375,6 +375,15 @@ mod tests {
     }
 
     #[test]
+    fn a_lane_that_does_not_exist_is_the_last() {
+        let mut lanes = lanes(&[(9, 9, 1), (1, 9, 1)]);
+        assert!(lanes.begin(7, usize::MAX) && !lanes.begin(7, usize::MAX));
+        lanes.end(1);
+        assert_eq!(lanes.push(at(7, 1), 10, false), Ok(None));
+        assert_eq!(lanes.next(usize::MAX), Some((1, 10)));
+    }
+
+    #[test]
     fn lanes_take_turns_by_weight() {
         let mut lanes = lanes(&[(99, 99, 1), (99, 99, 3), (99, 99, 1)]);
         for number in 0..4 {

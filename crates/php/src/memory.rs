@@ -226,6 +226,8 @@ mod tests {
         assert_eq!(room(256, 0, &small, 200), 1);
         let sum = MemorySum::of(figures(256, 15), footprint(&small), 200 * MIB, u64::MAX);
         assert!(sum.is_short, "{sum:?}");
+        let sum = MemorySum::of(figures(256, 16), footprint(&small), 200 * MIB, u64::MAX);
+        assert!(!sum.is_short, "{sum:?}");
     }
 
     #[test]
@@ -288,5 +290,7 @@ mod tests {
         watch.set_aside(&sum, 1);
         assert_eq!(watch.affordable(&sum), 0);
         assert_eq!(watch.affordable(&MemorySum { available: 15 * MIB, ..sum }), 0);
+        watch.publish(figures(256, 16));
+        assert_eq!(watch.affordable(&MemorySum { available: 16 * MIB, ..sum }), 0);
     }
 }
