@@ -69,6 +69,7 @@ fn a_folder_forgets_what_is_said_above_it() {
         ("Order allow,deny\nDeny from all\n--\nDirectoryIndex x", &[("GET", 403)]),
         ("Order allow,deny\nDeny from all\n--\nOrder deny,allow", &[("GET", 200)]),
         ("Deny from all\n--\nSatisfy All", &[("GET", 200)]),
+        ("Deny from env=e\n--\nDeny from all", &[("GET", 403)]),
         ("Deny from all\n--\nAllow from 10.0.0.1", &[("GET", 200)]),
     ]);
 }
