@@ -59,6 +59,21 @@ fn results_of_configurations_of_basic() {
     for (text, without, with) in &rows {
         run(&[(text, &[("GET", *without), ("GET ann:secret", *with)])]);
     }
+    let digests = with("AuthBasicUseDigestAlgorithm MD5\nAuthUserFile /digests");
+    run(&[
+        (&format!("{digests}\n--\nAuthType Basic"), &[("GET ann:secret", 200)]),
+        (
+            &format!("{digests}\n--\nAuthBasicUseDigestAlgorithm Off\nAuthUserFile /users"),
+            &[("GET ann:secret", 200)],
+        ),
+    ]);
+    for spelling in ["Basic", "basic", "BASIC"] {
+        let asked = Asked::new("GET ann:secret");
+        let mut tx = asked.transaction();
+        let settings = merged(&[&with(&format!("AuthType {spelling}"))]);
+        assert_eq!(code(check(&mut tx, &settings, &mut Site::default())), 200, "{spelling}");
+        assert_eq!(tx.state.auth_type, Some(spelling));
+    }
     let elsewhere = with("AuthBasicAuthoritative Off");
     run(&[(
         &elsewhere,

@@ -203,6 +203,19 @@ fn plain_values() {
 }
 
 #[test]
+fn the_closer_value_holds_and_else_the_one_above() {
+    let above = config("AcceptPathInfo off\nAddDefaultCharset a\nForceType x/y\nSetHandler h");
+    let silent = Config::merge(&above, &config("Options None"));
+    assert_eq!(silent.accept_path_info, Some(AcceptPathInfo::Off));
+    assert_eq!(silent.default_charset, Some(DefaultCharset::Named((*b"a").into())));
+    assert_eq!(silent.force_type(), Some(&b"x/y"[..]));
+    assert!(silent.sets_handler());
+    let other = Config::merge(&above, &config("AcceptPathInfo on\nAddDefaultCharset off"));
+    assert_eq!(other.accept_path_info, Some(AcceptPathInfo::On));
+    assert_eq!(other.default_charset, Some(DefaultCharset::Off));
+}
+
+#[test]
 fn arguments_that_apache_does_not_take_are_mistakes() {
     for text in [
         "AcceptPathInfo yes",

@@ -19,6 +19,7 @@ fn unencrypted_connections_are_forbidden() {
 #[test]
 fn options_that_are_none() {
     assert!(try_settings("SSLOptions +Strict").expect_err("none").message.contains("Strict"));
+    assert!(try_settings("SSLOptions -FakeBasicAuth").expect("it is off").refused.is_none());
 }
 
 #[test]

@@ -65,6 +65,7 @@ fn what_needs_a_user() {
             &[("GET", 401), ("GET ann:secret", 200), ("GET bob:secret", 401)],
         ),
         ("Require user", &[("GET ann:secret", 401)]),
+        ("Require all denied", &[("GET", 403), ("GET ann:secret", 403)]),
         ("Require group admins", &[("GET ann:secret", 200), ("GET bob:secret", 401)]),
         ("Require group STAFF", &[("GET bob:secret", 200)]),
         ("Require file-owner", &[("GET ann:secret", 200), ("GET bob:secret", 401)]),
