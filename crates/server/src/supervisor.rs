@@ -56,7 +56,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use howdah_sys::poll;
-use howdah_sys::signal::{ReceivedSignal, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, Signals};
+use howdah_sys::signal::{
+    ReceivedSignal, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, Signals,
+};
 
 use self::backoff::Backoff;
 use self::certificates::CertificateFiles;
@@ -348,7 +350,8 @@ impl Supervisor {
 
     fn obey(&mut self, ReceivedSignal { signal, by_kernel }: ReceivedSignal) {
         match signal {
-            SIGTERM | SIGINT => self.stop(),
+            // SIGQUIT: the word of php-fpm and nginx for it.
+            SIGTERM | SIGINT | SIGQUIT => self.stop(),
             // From the kernel: the terminal was closed.
             SIGHUP if by_kernel => self.stop(),
             SIGHUP => self.reload(),

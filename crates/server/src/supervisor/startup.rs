@@ -11,7 +11,9 @@ use std::time::{Instant, SystemTime};
 
 use howdah_config::ListenAddress;
 use howdah_sys::process;
-use howdah_sys::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, Signals};
+use howdah_sys::signal::{
+    self, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, Signals,
+};
 
 use super::Supervisor;
 use super::backoff::Backoff;
@@ -64,15 +66,15 @@ pub(crate) fn serve(
 ) -> Result<(), CommandError> {
     let failed = |error: io::Error| CommandError::Failed(format!("cannot start: {error}"));
     // The parent process may have set these signals to be ignored; ignored signals are never
-    // delivered. SIGHUP and SIGINT keep the settings of `nohup` and of shells.
+    // delivered. SIGHUP, SIGINT and SIGQUIT keep the settings of `nohup` and of shells.
     for signal in [SIGCHLD, SIGTERM, SIGUSR1, SIGUSR2] {
         signal::restore(signal).map_err(failed)?;
     }
     oom::protect_supervisor();
     // Process 1 has all orphans without this.
     process::adopt_orphans().map_err(failed)?;
-    let signals =
-        Signals::block(&[SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2]).map_err(failed)?;
+    let heard = [SIGCHLD, SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2];
+    let signals = Signals::block(&heard).map_err(failed)?;
     signal::ignore_stopped_children().map_err(failed)?;
     let inheritance = Inheritance::claim().map_err(failed)?;
     // Each pool uses a few descriptors. The limit for the pools' own processes was recorded before.

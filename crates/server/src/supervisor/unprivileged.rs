@@ -5,7 +5,7 @@ use std::io;
 
 use howdah_sys::credentials::Identity;
 use howdah_sys::process::{self, Pid};
-use howdah_sys::signal::{self, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1};
+use howdah_sys::signal::{self, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1};
 
 /// Ignores the signals that service managers and terminals send to all processes: only the
 /// supervisor acts on them.
@@ -13,7 +13,7 @@ use howdah_sys::signal::{self, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1};
 /// # Errors
 /// The system refuses.
 pub(super) fn leave_signals_to_supervisor() -> io::Result<()> {
-    [SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGUSR1]
+    [SIGPIPE, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1]
         .into_iter()
         .try_for_each(signal::ignore)
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use howdah_sys::signal::{SIGINT, SIGTERM};
+use howdah_sys::signal::{SIGINT, SIGQUIT, SIGTERM};
 
 use crate::support::{Client, Folder, Process, Setup, has_php, wait_until};
 use crate::{SLOW, WHO, config, is_who};
@@ -51,12 +51,12 @@ fn it_serves_files_without_php() {
 }
 
 #[test]
-fn sigterm_finishes_the_request_in_flight() {
+fn a_signal_to_stop_finishes_the_request_in_flight() {
     if !has_php() {
         return;
     }
     let folder = Folder::with_script(SLOW);
-    for signal in [SIGTERM, SIGINT] {
+    for signal in [SIGTERM, SIGINT, SIGQUIT] {
         let mut server = Setup::folder(&folder).start();
         let processes = server.processes();
         let mut client = slow_request(&server, &folder);
