@@ -59,11 +59,11 @@ pub(crate) fn draw(frame: &mut Frame<'_>, view: &mut View) {
     ])
     .areas(frame.area());
     frame.render_widget(Paragraph::new(heading(view)), head);
-    frame.render_widget(site_table(view), upper);
+    frame.render_widget(site_table(view, upper.width), upper);
     let workers = workers(&view.status);
     let room = usize::from(lower.height.saturating_sub(FRAME));
     view.first = view.first.min(workers.len().saturating_sub(room));
-    frame.render_widget(worker_table(&workers, view, room), lower);
+    frame.render_widget(worker_table(&workers, view, room, lower.width), lower);
     frame.render_widget(Paragraph::new(footer(view)), foot);
 }
 
@@ -93,29 +93,42 @@ fn footer(view: &View) -> Line<'static> {
     }
 }
 
-/// The columns of the sites: heading and width.
-const SITE_COLUMNS: [(&str, u16); 13] = [
-    ("site", 20),
-    ("req/s", 8),
-    ("requests", 10),
-    ("4xx", 7),
-    ("5xx", 7),
-    ("workers", 7),
-    ("busy", 5),
-    ("queue", 6),
-    ("wait p95", 9),
-    ("script p95", 10),
-    ("memory", 10),
-    ("slow", 6),
-    ("time-outs", 9),
-];
+/// The columns of the sites.
+const SITES: Columns = Columns {
+    all: &[
+        ("site", 20),
+        ("req/s", 8),
+        ("requests", 10),
+        ("4xx", 7),
+        ("5xx", 7),
+        ("workers", 7),
+        ("busy", 5),
+        ("queue", 6),
+        ("wait p95", 9),
+        ("script p95", 10),
+        ("memory", 10),
+        ("slow", 6),
+        ("time-outs", 9),
+    ],
+    first_to_go: &[
+        "time-outs",
+        "4xx",
+        "requests",
+        "slow",
+        "workers",
+        "wait p95",
+        "memory",
+        "5xx",
+        "script p95",
+    ],
+};
 
-fn site_table(view: &View) -> Table<'static> {
+fn site_table(view: &View, width: u16) -> Table<'static> {
     let rows = view.status.sites.iter().map(|site| site_row(site, &view.rates));
-    table("sites", &SITE_COLUMNS, rows)
+    table("sites", &SITES, width, rows)
 }
 
-fn site_row(site: &ShownSite, rates: &Rates) -> Row<'static> {
+fn site_row(site: &ShownSite, rates: &Rates) -> (Vec<Cell<'static>>, Style) {
     let class = |name: &str| site.classes.get(name).copied().unwrap_or(0);
     let rate = rates.site(&site.name).map_or("-".to_owned(), |rate| format!("{rate:.1}"));
     let mut cells = vec![
@@ -137,20 +150,23 @@ fn site_row(site: &ShownSite, rates: &Rates) -> Row<'static> {
             right(pool.timeouts),
         ]);
     }
-    Row::new(cells)
+    (cells, Style::new())
 }
 
-/// The columns of the workers: heading and width. The last one gets the rest.
-const WORKER_COLUMNS: [(&str, u16); 8] = [
-    ("worker", 20),
-    ("pid", 8),
-    ("state", 8),
-    ("time", 9),
-    ("requests", 9),
-    ("memory", 10),
-    ("cpu", 6),
-    ("request", 0),
-];
+/// The columns of the workers. The last one gets the rest.
+const WORKERS: Columns = Columns {
+    all: &[
+        ("worker", 20),
+        ("pid", 8),
+        ("state", 8),
+        ("time", 9),
+        ("requests", 9),
+        ("memory", 10),
+        ("cpu", 6),
+        ("request", 0),
+    ],
+    first_to_go: &["requests", "cpu", "memory", "pid"],
+};
 
 /// All workers with the names of their sites: those that run a script first, the longest ones
 /// before.
@@ -171,23 +187,28 @@ fn workers(status: &ShownServer) -> Vec<(String, ShownWorker)> {
     workers
 }
 
-fn worker_table(workers: &[(String, ShownWorker)], view: &View, room: usize) -> Table<'static> {
+fn worker_table(
+    workers: &[(String, ShownWorker)],
+    view: &View,
+    room: usize,
+    width: u16,
+) -> Table<'static> {
     let shown = workers.iter().skip(view.first).take(room);
     let rows = shown.map(|(site, worker)| worker_row(site, worker, &view.rates));
     let title = match workers.len() > room {
         true => format!("workers {} to {} of {}", view.first + 1, view.first + room, workers.len()),
         false => format!("workers {}", workers.len()),
     };
-    table(&title, &WORKER_COLUMNS, rows)
+    table(&title, &WORKERS, width, rows)
 }
 
-fn worker_row(site: &str, worker: &ShownWorker, rates: &Rates) -> Row<'static> {
+fn worker_row(site: &str, worker: &ShownWorker, rates: &Rates) -> (Vec<Cell<'static>>, Style) {
     let share = rates.worker(worker.pid);
     let request = match (&worker.method, &worker.url) {
         (Some(method), Some(url)) => format!(" {} {}", visible(method), visible(url)),
         _ => String::new(),
     };
-    let row = Row::new(vec![
+    let cells = vec![
         Cell::from(visible(site)),
         right(worker.pid),
         Cell::from(format!(" {}", visible(&worker.state))),
@@ -196,28 +217,74 @@ fn worker_row(site: &str, worker: &ShownWorker, rates: &Rates) -> Row<'static> {
         right(worker.pss.map_or("-".to_owned(), size)),
         right(share.map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0))),
         Cell::from(request),
-    ]);
-    row.style(if worker.is_running() { BUSY } else { Style::new() })
+    ];
+    (cells, if worker.is_running() { BUSY } else { Style::new() })
 }
 
-/// A table below a line with its title.
+/// The columns of a table: heading and width, where 0 is the rest.
+struct Columns {
+    all: &'static [(&'static str, u16)],
+    /// Those that a narrow terminal does not show, in the order in which they go. A number that is
+    /// cut looks like another one.
+    first_to_go: &'static [&'static str],
+}
+
+/// The least width of a name, and of the column that gets the rest.
+const LEAST_NAME: u16 = 12;
+const LEAST_REST: u16 = 24;
+
+impl Columns {
+    /// Returns the columns that fit: number, heading and width.
+    fn within(&self, width: u16) -> Vec<(usize, &'static str, Constraint)> {
+        let least = |(number, (_, width)): &(usize, &(&str, u16))| match (*number, *width) {
+            (0, _) => LEAST_NAME,
+            (_, 0) => LEAST_REST,
+            (_, width) => width,
+        };
+        let mut kept: Vec<_> = self.all.iter().enumerate().collect();
+        let needed = |kept: &[(usize, &(&str, u16))]| {
+            kept.iter().map(|column| least(column) + 1).sum::<u16>() - 1
+        };
+        for name in self.first_to_go {
+            if needed(&kept) > width {
+                kept.retain(|(_, (known, _))| known != name);
+            }
+        }
+        let spare = width.saturating_sub(needed(&kept));
+        let columns = kept.into_iter().map(|(number, (name, width))| {
+            let constraint = match (number, *width) {
+                (0, width) => Constraint::Length(width.min(LEAST_NAME + spare)),
+                (_, 0) => Constraint::Fill(1),
+                (_, width) => Constraint::Length(width),
+            };
+            (number, *name, constraint)
+        });
+        columns.collect()
+    }
+}
+
+/// A table below a line with its title, as far as its columns fit into `width`.
 fn table(
     title: &str,
-    columns: &[(&'static str, u16)],
-    rows: impl Iterator<Item = Row<'static>>,
+    columns: &Columns,
+    width: u16,
+    rows: impl Iterator<Item = (Vec<Cell<'static>>, Style)>,
 ) -> Table<'static> {
-    let is_text = |name: &str| matches!(name, "site" | "worker" | "state" | "request");
-    let heading = columns.iter().map(|(name, _)| match is_text(name) {
-        true if matches!(*name, "state" | "request") => Cell::from(format!(" {name}")),
-        true => Cell::from(*name),
-        false => right(name),
+    let shown = columns.within(width);
+    let heading = shown.iter().map(|(_, name, _)| match *name {
+        "state" | "request" => Cell::from(format!(" {name}")),
+        "site" | "worker" => Cell::from(*name),
+        name => right(name),
     });
-    let widths = columns.iter().map(|(_, width)| match width {
-        0 => Constraint::Fill(1),
-        width => Constraint::Length(*width),
+    let heading = Row::new(heading).style(HEADING);
+    let rows = rows.map(|(cells, style)| {
+        let cells =
+            shown.iter().map(|(number, ..)| cells.get(*number).cloned().unwrap_or_default());
+        Row::new(cells).style(style)
     });
+    let widths = shown.iter().map(|(.., constraint)| *constraint);
     let block = Block::new().borders(Borders::TOP).title(format!(" {title} "));
-    Table::new(rows, widths).header(Row::new(heading).style(HEADING)).block(block)
+    Table::new(rows, widths).header(heading).block(block)
 }
 
 /// A value at the right of its column.
@@ -309,6 +376,32 @@ mod tests {
         assert_eq!(words(&lines[7]), "shop 103 running 1.5 s 0 3.0 MiB - GET /a\u{fffd}[2J3");
         assert_eq!(words(&lines[8]), "shop 100 idle 1.5 s 0 3.0 MiB - GET /a\u{fffd}[2J0");
         assert!(lines[19].starts_with("q: quit"), "{lines:#?}");
+    }
+
+    #[test]
+    fn a_narrow_terminal_shows_whole_columns_and_the_request() {
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        for (width, headings, values) in [
+            (
+                80,
+                "site req/s 5xx busy queue wait p95 script p95 memory",
+                "shop - 0 1 9 - 250 ms 1.0 MiB",
+            ),
+            (60, "site req/s 5xx busy queue script p95", "shop - 0 1 9 250 ms"),
+        ] {
+            let lines = drawn(&mut view(5), width, 24);
+            assert_eq!(words(&lines[2]), headings, "{lines:#?}");
+            assert_eq!(words(&lines[3]), values, "{lines:#?}");
+        }
+        let lines = drawn(&mut view(5), 80, 24);
+        assert_eq!(words(&lines[6]), "worker pid state time memory request", "{lines:#?}");
+        assert_eq!(words(&lines[7]), "shop 103 running 1.5 s 3.0 MiB GET /a\u{fffd}[2J3");
+        let at = lines[6].find(" request").unwrap();
+        assert!(width_of(&lines[6]) - at >= usize::from(LEAST_REST), "{lines:#?}");
+    }
+
+    fn width_of(line: &str) -> usize {
+        line.chars().count()
     }
 
     #[test]
