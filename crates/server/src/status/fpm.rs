@@ -33,10 +33,14 @@ impl FpmQuery {
         is_full: true,
     };
 
-    /// Reads a query such as `json&full`.
+    /// Reads a query such as `json&full`, or `json=1&full=1`: a value does not matter.
     pub(crate) fn of(query: Option<&[u8]>) -> FpmQuery {
         let words = || query.unwrap_or_default().split(|&byte| byte == b'&');
-        let has = |word: &[u8]| words().any(|found| found == word);
+        let is_named = |found: &[u8], word: &[u8]| {
+            let value = found.strip_prefix(word);
+            value.is_some_and(|value| value.is_empty() || value.starts_with(b"="))
+        };
+        let has = |word: &[u8]| words().any(|found| is_named(found, word));
         let format = match () {
             () if has(b"html") => FpmFormat::Html,
             () if has(b"xml") => FpmFormat::Xml,
@@ -416,6 +420,8 @@ mod tests {
         let full = |format| FpmQuery { format, is_full: true };
         assert_eq!(FpmQuery::of(Some(b"json&full")), full(FpmFormat::Json));
         assert_eq!(FpmQuery::of(Some(b"full&xml")), full(FpmFormat::Xml));
+        assert_eq!(FpmQuery::of(Some(b"json=1&full=")), full(FpmFormat::Json));
+        assert!(!FpmQuery::of(Some(b"fully&html=")).is_full);
         assert_eq!(FpmQuery::of(None), FpmQuery { format: FpmFormat::Text, is_full: false });
     }
 

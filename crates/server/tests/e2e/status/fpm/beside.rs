@@ -141,7 +141,7 @@ fn without(text: &str, from: &str, to: &str) -> String {
 
 /// The form of a page in each format: all that is not a value.
 fn form(query: &str, page: &str) -> String {
-    match query.split('&').next().unwrap_or_default() {
+    match query.split(['&', '=']).next().unwrap_or_default() {
         "json" => {
             serde_json::from_str::<Value>(page).unwrap_or_else(|error| panic!("{error}: {page}"));
             let words = page.split('"').skip(1).step_by(2);
@@ -190,9 +190,19 @@ fn every_format_has_the_form_of_php_fpms_own_page() {
     wait_until("the pool knows both workers", || {
         site.get("/fpm-status?full").text().matches("\npid:").count() == 2
     });
-    for query in
-        ["", "full", "json", "json&full", "html", "html&full", "xml", "xml&full", "openmetrics"]
-    {
+    for query in [
+        "",
+        "full",
+        "json",
+        "json&full",
+        "json=1&full=1",
+        "json=&_=7",
+        "html",
+        "html&full",
+        "xml",
+        "xml&full",
+        "openmetrics",
+    ] {
         let (head, page) = php_fpm.ask("/fpm-status", query);
         let reply = site.get(&format!("/fpm-status?{query}"));
         assert_eq!(form(query, reply.text()), form(query, &page), "{query}: {page}");
