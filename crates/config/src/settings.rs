@@ -121,7 +121,8 @@ section! {
             "Unset is no probation: a reload does what it is told. An application that fails by \
              itself at that moment, or a tenant's script that answers 500 on purpose, would undo \
              it.";
-        /// Percent of a site's responses that may be server errors during `probation`.
+        /// Percent of a site's responses that may be server errors during `probation`: of all of
+        /// them, and of those that scripts and upstreams make.
         probation_errors ("probation_errors"): u64 as Within<0, 99> = 50,
             "Some errors are usual. A configuration that is wrong fails most requests of a site.";
         /// A file that holds the supervisor's process id while the server runs.

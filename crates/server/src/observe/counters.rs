@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use howdah_http::Status;
 use howdah_php::counters::{
-    BOUNDS, COUNTER_WORDS, Counters, HISTOGRAM_WORDS, PoolCounters, PoolTotals, STAFF_WORDS,
+    BOUNDS, COUNTER_WORDS, Counters, HISTOGRAM_WORDS, PoolCounter, PoolCounters, PoolTotals,
+    STAFF_WORDS,
 };
 use howdah_sys::memory::SharedNumbers;
 use serde::{Deserialize, Serialize};
@@ -94,7 +95,9 @@ pub(crate) struct SiteErrors {
     pub(crate) name: String,
     /// Responses that have ended.
     pub(crate) responses: u64,
-    /// Those of them with a status of 5xx.
+    /// Requests that scripts and upstreams were to answer: those that no file has answered.
+    pub(crate) made: u64,
+    /// Responses with a status of 5xx.
     pub(crate) errors: u64,
 }
 
@@ -143,10 +146,16 @@ impl FrontCounters {
     pub(crate) fn server_errors(&self) -> Vec<SiteErrors> {
         let mut totals = Totals::default();
         self.add_to(&mut totals);
-        let of_site = |name: &String| SiteErrors {
-            name: name.clone(),
-            responses: totals.site(name).requests(),
-            errors: totals.site(name).0[CODES..][SERVER_ERRORS].iter().sum(),
+        let of_site = |name: &String| {
+            let site = totals.site(name);
+            let asked = [PoolCounter::Requests, PoolCounter::QueueFull, PoolCounter::QueueTimeouts];
+            let of_scripts: u64 = asked.into_iter().map(|event| site.pool().of(event)).sum();
+            SiteErrors {
+                name: name.clone(),
+                responses: site.requests(),
+                made: of_scripts + site.upstream_connections() + site.upstream_reuses(),
+                errors: site.0[CODES..][SERVER_ERRORS].iter().sum(),
+            }
         };
         self.names[..self.lanes.len()].iter().map(of_site).collect()
     }

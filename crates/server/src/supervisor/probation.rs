@@ -79,32 +79,54 @@ impl FormerAnswers {
             former.find(|site| site.name == name)
         };
         let lately = |site: SiteErrors| {
-            let former = before(&site.name).map_or((0, 0), |one| (one.responses, one.errors));
-            let responses = site.responses.saturating_sub(former.0);
+            let Some(former) = before(&site.name) else {
+                return site;
+            };
+            let responses = site.responses.saturating_sub(former.responses);
             if responses < LEAST_RESPONSES {
                 return site;
             }
-            let errors = site.errors.saturating_sub(former.1);
-            SiteErrors { name: site.name, responses, errors }
+            let made = site.made.saturating_sub(former.made);
+            let errors = site.errors.saturating_sub(former.errors);
+            SiteErrors { name: site.name, responses, made, errors }
         };
         present.into_iter().map(lately).collect()
     }
+}
+
+/// Returns of how many responses more than `most` percent were server errors; `None` where they
+/// were fewer. That is so of all responses, or of those that scripts and upstreams have made: an
+/// application that fails is not made good by its pictures.
+fn too_many_errors(most: u64, site: &SiteErrors) -> Option<u64> {
+    let SiteErrors { responses, made, errors, .. } = *site;
+    // More errors than that are not of scripts alone.
+    let can_be_of_scripts = made >= LEAST_RESPONSES && errors <= made;
+    [Some(responses), Some(made).filter(|_| can_be_of_scripts)]
+        .into_iter()
+        .flatten()
+        .find(|all| errors * 100 > all * most)
 }
 
 /// Returns why a generation with the responses `present` has failed, where `former` are those of
 /// the generation before; `None` if it has not. Up to `most` percent of a site's responses may be
 /// server errors.
 fn failure(most: u64, former: &[SiteErrors], present: &[SiteErrors]) -> Option<String> {
-    let is_bad = |site: &SiteErrors| site.errors * 100 > site.responses * most;
-    let was_bad = |name: &str| former.iter().any(|site| site.name == name && is_bad(site));
-    let mut sites = present.iter().filter(|site| site.responses >= LEAST_RESPONSES);
-    let bad = sites.find(|site| is_bad(site) && !was_bad(&site.name));
-    bad.map(|SiteErrors { name, responses, errors }| {
-        format!(
-            "{errors} of the first {responses} responses of site {name} were server errors (5xx), \
-             more than {most} % (`probation_errors`)"
-        )
-    })
+    let was_bad = |name: &str| {
+        let mut former = former.iter().filter(|site| site.name == name);
+        former.any(|site| too_many_errors(most, site).is_some())
+    };
+    let enough = present.iter().filter(|site| site.responses >= LEAST_RESPONSES);
+    let mut bad = enough.filter_map(|site| Some((site, too_many_errors(most, site)?)));
+    let (SiteErrors { name, responses, errors, .. }, all) =
+        bad.find(|(site, _)| !was_bad(&site.name))?;
+    let makers = match all == *responses {
+        true => "",
+        false => " by scripts and upstreams",
+    };
+    Some(format!(
+        "{errors} of the first {all} responses of site {name}{makers} were server errors (5xx), \
+         more than {most} % (`probation_errors`)"
+    ))
 }
 
 impl Supervisor {
@@ -268,6 +290,7 @@ mod tests {
             vec![SiteErrors {
                 name: "shop".to_owned(),
                 responses,
+                made: responses,
                 errors,
             }]
         };
@@ -288,8 +311,13 @@ mod tests {
 
     #[test]
     fn a_site_fails_that_was_well_before() {
-        let site =
-            |name: &str, responses, errors| SiteErrors { name: name.to_owned(), responses, errors };
+        let made = |name: &str, responses, made, errors| SiteErrors {
+            name: name.to_owned(),
+            responses,
+            made,
+            errors,
+        };
+        let site = |name: &str, responses, errors| made(name, responses, responses, errors);
         let former = [site("well", 1000, 10), site("ill", 1000, 900)];
         for (present, fails) in [
             (vec![], false),
@@ -299,6 +327,11 @@ mod tests {
             (vec![site("ill", 50, 50)], false),
             (vec![site("new", 50, 50)], true),
             (vec![site("ill", 50, 50), site("well", 50, 50)], true),
+            (vec![made("well", 1000, 40, 30)], true),
+            (vec![made("well", 1000, 40, 20)], false),
+            (vec![made("well", 1000, 9, 9)], false),
+            // Not those of scripts.
+            (vec![made("well", 1000, 10, 20)], false),
         ] {
             let failure = failure(50, &former, &present);
             assert_eq!(failure.is_some(), fails, "{present:?}: {failure:?}");

@@ -74,6 +74,31 @@ fn a_reload_after_which_a_site_fails_is_undone_without_a_lost_request() {
     server.stop();
 }
 
+/// Most responses of a site are files, which go on where its application fails.
+#[test]
+fn files_do_not_make_good_what_scripts_answer() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(FAILS);
+    folder.file("style.css", "body {}");
+    let file = with_limit(&folder, "30s", "200M");
+    let server = Setup::config(&file).start();
+    standby(&server, &folder);
+    let pages = Load::start(server.address(), 1, "/", is_whole);
+    let files = Load::start(server.address(), 6, "/style.css", |file| file.body == b"body {}");
+    pages.go_on(20);
+    files.go_on(200);
+    with_limit(&folder, "30s", "50M");
+    let (succeeded, told) = reload(&folder);
+    assert!(!succeeded && told.contains("generation 2 is rolled back to generation 1"), "{told}");
+    assert!(told.contains(" responses of site shop by scripts and upstreams were "), "{told}");
+    wait_for_limit(&server, "200M");
+    pages.end_without_failure();
+    files.end_without_failure();
+    server.stop();
+}
+
 #[test]
 fn a_probation_ends_and_leaves_nothing_of_the_former_generation() {
     if !has_php() {
