@@ -6,6 +6,7 @@ mod figures;
 mod functions;
 mod headers;
 mod output;
+mod preload;
 mod ranges;
 mod releases;
 mod request;
