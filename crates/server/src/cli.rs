@@ -308,6 +308,9 @@ impl ImportArguments {
         for remark in &imported.remarks {
             eprintln!("howdah: {remark}");
         }
+        if imported.config.is_empty() {
+            return Err(CommandError::Failed("there is no pool in these files".to_owned()));
+        }
         say(imported.config.trim_end());
         Ok(())
     }

@@ -14,11 +14,14 @@ pub(crate) struct Imported {
     pub(crate) remarks: Vec<String>,
 }
 
-/// Reads a file that is to be imported.
+/// Reads a file that is to be imported. Bytes that are no UTF-8, which comments may have, become
+/// [`NO_CHARACTER`].
 ///
 /// # Errors
 /// The reason, as text for the operator.
 fn read(path: &Path) -> Result<String, String> {
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    String::from_utf8(bytes).map_err(|_| format!("{}: this is not UTF-8 text", path.display()))
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
+
+const NO_CHARACTER: char = char::REPLACEMENT_CHARACTER;

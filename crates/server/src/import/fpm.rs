@@ -2,13 +2,19 @@
 
 mod directives;
 mod ini;
+#[cfg(test)]
+mod tests;
 
+use std::ffi::OsString;
 use std::fmt::Write;
-use std::path::{self, Path};
+use std::fs;
+use std::path::{self, Path, PathBuf};
+
+use howdah_config::Config;
 
 use self::directives::{Equal, NO_TIME_LIMIT, find};
-use self::ini::{IniLine, lines};
-use super::Imported;
+use self::ini::{IniLine, IniText, lines};
+use super::{Imported, NO_CHARACTER};
 
 /// The section of php-fpm's own settings.
 const GLOBAL: &str = "global";
@@ -20,6 +26,8 @@ pub(crate) struct FpmFile {
     pub(crate) text: String,
     /// The php.ini that php-fpm reads for the pools of this file, if it is known.
     pub(crate) php_ini: Option<String>,
+    /// Further files that php-fpm reads after its php.ini, and Howdah does not.
+    pub(crate) scanned: Vec<String>,
 }
 
 /// A pool as far as it was read.
@@ -48,15 +56,17 @@ struct ImportedPool {
 /// # Errors
 /// The reason, as text for the operator.
 pub(crate) fn read(path: &Path) -> Result<FpmFile, String> {
+    let folder = folder_of(path);
     Ok(FpmFile {
         name: path.display().to_string(),
         text: super::read(path)?,
-        php_ini: php_ini_of(path),
+        php_ini: folder.as_deref().and_then(php_ini_in),
+        scanned: folder.as_deref().map(scanned_in).unwrap_or_default(),
     })
 }
 
-/// Returns the php.ini of Debian's php-fpm, which is beside the folder of its pools.
-fn php_ini_of(file: &Path) -> Option<String> {
+/// Returns the folder of Debian's php-fpm, which has the folder of its pools.
+fn folder_of(file: &Path) -> Option<PathBuf> {
     let file = path::absolute(file).ok()?;
     let folder = file.parent()?;
     let folder = if folder.ends_with("pool.d") {
@@ -64,35 +74,58 @@ fn php_ini_of(file: &Path) -> Option<String> {
     } else {
         folder
     };
+    Some(folder.to_owned())
+}
+
+fn php_ini_in(folder: &Path) -> Option<String> {
     let php_ini = folder.join("php.ini");
     php_ini.is_file().then(|| php_ini.display().to_string())
+}
+
+/// Returns the settings of php-fpm alone: files in its `conf.d` that are not in that of the embed
+/// interface, which Howdah's PHP reads.
+fn scanned_in(folder: &Path) -> Vec<String> {
+    let own = folder.join("conf.d");
+    let read = folder.join("../embed/conf.d");
+    let names = fs::read_dir(&own)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name());
+    let is_left_out = |name: &OsString| {
+        Path::new(name).extension().is_some_and(|ending| ending == "ini")
+            && !read.join(name).exists()
+    };
+    let mut left_out: Vec<_> = names.filter(is_left_out).collect();
+    left_out.sort();
+    left_out.iter().map(|name| own.join(name).display().to_string()).collect()
 }
 
 /// Imports files.
 pub(crate) fn import(files: &[FpmFile]) -> Imported {
     let mut imported = Imported::default();
     let mut pools: Vec<ImportedPool> = Vec::new();
+    let mut scanned: Vec<&String> = Vec::new();
     for read in files {
         let FpmFile { name: file, text, .. } = read;
+        scanned.extend(&read.scanned);
         let mut section = GLOBAL.to_owned();
         for (number, line) in lines(text) {
             let place = format!("{file}:{number}");
-            match line {
-                IniLine::Section(name) => section = name,
-                IniLine::Value(key, value) if section == GLOBAL || key == "include" => {
-                    imported.remarks.push(format!("{place}: {}", of_the_server(&key, &value)));
+            let remark = match line {
+                IniLine::Section(name) => {
+                    section = name;
+                    None
                 }
-                IniLine::Value(key, value) => {
-                    let pool = pool_of(&mut pools, &section, read);
-                    let value = value.replace("$pool", &section);
-                    if let Some(remark) = pool.take(&key, &value) {
-                        imported.remarks.push(format!("{place}: {remark}"));
-                    }
+                IniLine::Value(key, IniText { written, .. })
+                    if section.eq_ignore_ascii_case(GLOBAL) || key == "include" =>
+                {
+                    Some(of_the_server(&key, &written))
                 }
-                IniLine::Unreadable(text) => {
-                    imported.remarks.push(format!("{place}: `{text}` is no setting"));
-                }
-            }
+                IniLine::Value(key, text) => pool_of(&mut pools, &section, read).take(&key, text),
+                IniLine::Unreadable(text) => Some(format!("`{text}` is no setting")),
+            };
+            imported.remarks.extend(remark.map(|remark| format!("{place}: {remark}")));
         }
     }
     for ImportedPool { name, file, .. } in pools.iter().filter(|pool| !pool.is_timed) {
@@ -100,10 +133,39 @@ pub(crate) fn import(files: &[FpmFile]) -> Imported {
             "{file}: the pool {name} has no `request_terminate_timeout`: {NO_TIME_LIMIT}"
         ));
     }
+    scanned.sort_unstable();
+    scanned.dedup();
+    imported.remarks.extend(scanned.into_iter().map(|file| {
+        format!("{file} is not read: Howdah's PHP reads the folder `embed/conf.d` beside `fpm`")
+    }));
+    for pool in pools.iter().filter(|pool| pool.site_name() != pool.name) {
+        let (name, site) = (&pool.name, pool.site_name());
+        imported
+            .remarks
+            .push(format!("{}: the pool {name} is the site {site}", pool.file));
+    }
     let is_only = pools.len() == 1;
     let texts: Vec<String> = pools.iter().map(|pool| pool.config(is_only)).collect();
     imported.config = texts.join("\n");
+    // What one pool says may contradict what another one does.
+    let mistakes = Config::parse(&imported.config, "").err().filter(|_| !pools.is_empty());
+    for mistake in mistakes.map(|mistakes| mistakes.0).unwrap_or_default() {
+        let line = mistake.place.map(|place| format!("line {}: ", place.line)).unwrap_or_default();
+        imported.remarks.push(format!("the configuration, {line}{}", mistake.message));
+    }
     imported
+}
+
+/// Returns the mistake in lines of `[site.php]`, or of a table below it.
+fn mistake_in(table: &str, line: &str) -> Option<String> {
+    let config = format!("[[site]]\nroot = \"/\"\n[site.php{table}]\n{line}\n");
+    let mistakes = Config::parse(&config, "").err()?;
+    let first = mistakes.0.into_iter().next()?;
+    Some(
+        first
+            .help
+            .map_or(first.message.clone(), |help| format!("{}; {help}", first.message)),
+    )
 }
 
 fn pool_of<'p>(
@@ -111,7 +173,7 @@ fn pool_of<'p>(
     name: &str,
     file: &FpmFile,
 ) -> &'p mut ImportedPool {
-    let known = pools.iter().position(|pool| pool.name == name);
+    let known = pools.iter().position(|pool| pool.name.eq_ignore_ascii_case(name));
     let position = known.unwrap_or_else(|| {
         pools.push(ImportedPool {
             name: name.to_owned(),
@@ -138,8 +200,13 @@ fn of_the_server(key: &str, value: &str) -> String {
             "has no equal: processes that keep dying are started again more and more slowly"
         }
         "process.max" => "has no equal: each site has its own `workers`",
-        "process.priority" | "log_limit" | "log_buffering" | "syslog.facility" | "syslog.ident"
-        | "events.mechanism" | "systemd_interval" => "has no equal, and needs none",
+        "process.priority" => "is `nice` in `[site.php]` of each site",
+        "syslog.facility" | "syslog.ident" => {
+            "is a part of `error` in `[log]`: `\"syslog:FACILITY:TAG\"`"
+        }
+        "log_limit" | "log_buffering" | "events.mechanism" | "systemd_interval" => {
+            "has no equal, and needs none"
+        }
         _ => "is not known as a setting of php-fpm",
     };
     format!("`{key} = {value}` {advice}")
@@ -147,68 +214,99 @@ fn of_the_server(key: &str, value: &str) -> String {
 
 impl ImportedPool {
     /// Takes a directive. Returns what is to be said about it.
-    fn take(&mut self, key: &str, value: &str) -> Option<String> {
+    fn take(&mut self, key: &str, text: IniText) -> Option<String> {
         let (name, entry) = match key.strip_suffix(']').and_then(|key| key.split_once('[')) {
-            Some((name, entry)) => (name, entry),
+            Some(parts) => parts,
             None => (key, ""),
         };
         let Some(directive) = find(name) else {
             return Some(format!("`{key}` is not known as a directive of php-fpm"));
         };
         self.is_timed |= name == "request_terminate_timeout";
-        match (directive.equal)(value) {
-            Equal::Key(key, value) => {
-                self.set(key, value);
-                None
+        let written = text.written.replace("$pool", &self.name);
+        if written.contains(NO_CHARACTER) {
+            return Some(format!("`{key} = {written}` is not UTF-8 text; write it yourself"));
+        }
+        let reason = match text.read.or_else(|| calculated(name, entry, &written)) {
+            Some(value) => {
+                let value = value.replace("$pool", &self.name);
+                self.take_equal(entry, (directive.equal)(&value))
             }
+            None => Some(COMPUTED.to_owned()),
+        };
+        reason.map(|reason| format!("`{key} = {written}` has no equal: {reason}"))
+    }
+
+    /// Takes the equal of a directive with this part in brackets. Returns the reason why it has
+    /// none.
+    fn take_equal(&mut self, entry: &str, equal: Equal) -> Option<String> {
+        match equal {
+            Equal::Key(key, value) => self.set(key, value),
             // A script that shows no sign of life has as much time as any other.
-            Equal::Time(time) => {
-                self.set("request_timeout", time.clone());
-                self.set("request_terminate_timeout", time);
-                None
-            }
-            Equal::Entry(table, value) if !entry.is_empty() => {
-                self.put(table, entry, value);
-                None
-            }
-            Equal::Entry(..) => Some(format!("`{key}` names no setting")),
-            Equal::Limit(name, value) => {
-                self.put("rlimits", name, value);
-                None
-            }
+            Equal::Time(time) => self
+                .set("request_timeout", time.clone())
+                .or_else(|| self.set("request_terminate_timeout", time)),
+            Equal::Entry(table, value) => self.put(table, entry, value),
+            Equal::Limit(name, value) => self.put("rlimits", name, value),
             Equal::Folder(folder) => {
                 self.folder = Some(folder);
                 None
             }
             Equal::Cage(cage) => {
-                let remark = format!(
-                    "`{key} = {value}` has no equal: scripts see the machine's paths, so write \
-                     {value} before the paths of this pool; `sandbox = \"strict\"` refuses all \
-                     files but the site's and the system's"
+                let reason = format!(
+                    "scripts see the machine's paths, so write {cage} before the paths of this \
+                     pool; `sandbox = \"strict\"` refuses all files but the site's and the system's"
                 );
                 self.cage = Some(cage);
-                Some(remark)
+                Some(reason)
             }
             Equal::Passed(variable) if variable == entry => {
                 self.passed.push(variable);
                 None
             }
-            Equal::Passed(_) => Some(format!(
-                "`{key} = {value}` has no equal: `pass_env` keeps names; give the value in `env`"
-            )),
+            Equal::Passed(_) => Some("`pass_env` keeps names; give the value in `env`".to_owned()),
             Equal::Default => None,
-            Equal::None(reason) => Some(format!("`{key} = {value}` has no equal: {reason}")),
+            Equal::None(reason) => Some(reason.to_owned()),
         }
     }
 
-    fn set(&mut self, key: &'static str, value: String) {
-        self.php.retain(|(known, _)| *known != key);
-        self.php.push((key, value));
+    /// Sets a key of `[site.php]`. Returns the reason why the key cannot have the value.
+    fn set(&mut self, key: &'static str, value: String) -> Option<String> {
+        // Those depend on other keys.
+        let is_number_of_workers = key.ends_with("_workers") || key == "idle_timeout";
+        let why = mistake_in("", &format!("{key} = {value}")).filter(|_| !is_number_of_workers);
+        if why.is_none() {
+            self.php.retain(|(known, _)| *known != key);
+            self.php.push((key, value));
+        }
+        why
     }
 
-    fn put(&mut self, table: &'static str, entry: &str, value: String) {
-        self.tables.retain(|(known, name, _)| (*known, name.as_str()) != (table, entry));
-        self.tables.push((table, entry.to_owned(), value));
+    /// Sets an entry of a table of `[site.php]`. Returns the reason why it cannot have the value.
+    fn put(&mut self, table: &'static str, entry: &str, value: String) -> Option<String> {
+        let line = format!("{} = {value}", toml_key(entry));
+        if let Some(why) = mistake_in(&format!(".{table}"), &line) {
+            return Some(why);
+        }
+        let known = self
+            .tables
+            .iter_mut()
+            .find(|(known, name, _)| (*known, name.as_str()) == (table, entry));
+        match known {
+            None => self.tables.push((table, entry.to_owned(), value)),
+            // php-fpm adds to these lists.
+            Some((_, _, list)) if matches!(entry, "disable_functions" | "disable_classes") => {
+                list.pop();
+                list.push(',');
+                list.push_str(&value[1..]);
+            }
+            Some(_) => return Some("the pool has it already, and the first one counts".to_owned()),
+        }
+        None
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.php.iter().any(|(known, _)| *known == key)
     }
 
     /// Whether the pool's mode uses the key. php-fpm ignores the directives of other modes.
@@ -222,11 +320,28 @@ impl ImportedPool {
         }
     }
 
+    /// The name of the site: that of the pool, with other characters in place of those that no
+    /// host has.
+    fn site_name(&self) -> String {
+        let is_host = |name: &str| {
+            let site = format!("[[site]]\nname = \"{name}\"\nhosts = [\"{name}\"]\nroot = \"/\"\n");
+            Config::parse(&site, "").is_ok()
+        };
+        let with = |kept: &[char]| -> String {
+            let is_kept = |one: &char| one.is_ascii_alphanumeric() || kept.contains(one);
+            self.name.chars().map(|one| if is_kept(&one) { one } else { '_' }).collect()
+        };
+        Some(with(&['.', '-', '_']))
+            .filter(|name| is_host(name))
+            .unwrap_or_else(|| with(&['_']))
+    }
+
     /// The site's part of the configuration.
     fn config(&self, is_only: bool) -> String {
+        let name = self.site_name();
         let hosts = match is_only {
-            true => "*".to_owned(),
-            false => self.name.clone(),
+            true => "*",
+            false => &name,
         };
         let mut text = format!("# The pool {} of {}.\n[[site]]\n", self.name, self.file);
         // Writing to a String cannot fail.
@@ -236,11 +351,14 @@ impl ImportedPool {
              hosts = [{}]\nroot = \"/var/www/html\"\n\n[site.php]\n\
              # Scripts find the name that they knew.\n\
              sapi = \"fpm-fcgi\"\n",
-            toml_text(&self.name),
-            toml_text(&hosts)
+            toml_text(&name),
+            toml_text(hosts)
         );
         if let Some(file) = &self.php_ini {
             let _ = writeln!(text, "ini_file = {}", toml_text(file));
+        }
+        if !self.has("extensions") {
+            let _ = writeln!(text, "extensions = {PHP_FPM_EXTENSIONS}");
         }
         for (key, value) in self.php.iter().filter(|(key, _)| self.has_effect(key)) {
             let _ = writeln!(text, "{key} = {value}");
@@ -268,6 +386,24 @@ impl ImportedPool {
     }
 }
 
+/// The names of files that php-fpm runs by default. Others are not run, whatever the web server
+/// says.
+const PHP_FPM_EXTENSIONS: &str = "[\".php\", \".phar\"]";
+
+const COMPUTED: &str = "php-fpm calculates it, or takes it from its environment; write the value \
+    itself there, and import the file again";
+
+/// The value of a directive that is not one as it is written, where Howdah has an equal for it.
+fn calculated(name: &str, entry: &str, written: &str) -> Option<String> {
+    let variable = written.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    match variable {
+        // PHP calculates this one setting from its text.
+        None if entry == "error_reporting" && !written.contains("${") => Some(written.to_owned()),
+        Some(variable) if name == "env" => Some(format!("${variable}")),
+        _ => None,
+    }
+}
+
 /// A key of a table: without quotes where TOML needs none.
 fn toml_key(name: &str) -> String {
     let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
@@ -292,141 +428,4 @@ fn toml_text(text: &str) -> String {
     }
     quoted.push('"');
     quoted
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn imported(text: &str) -> Imported {
-        import(&[FpmFile {
-            name: "www.conf".to_owned(),
-            text: text.to_owned(),
-            php_ini: Some("/etc/php/fpm/php.ini".to_owned()),
-        }])
-    }
-
-    /// A pool without it has a remark.
-    const LIMIT: &str = "request_terminate_timeout = 60\n";
-
-    #[test]
-    fn what_has_an_equal_is_written() {
-        let text = "[blog]\nuser = $pool\ngroup = \"www-data\"\nlisten = /run/php/$pool.sock\n\
-                    pm = dynamic\npm.max_children = 7 ; as many\npm.max_requests = 500\n\
-                    pm.start_servers = 3\npm.min_spare_servers = 2\npm.max_spare_servers = 4\n\
-                    pm.process_idle_timeout = 10s\n\
-                    request_terminate_timeout = 2m\nrequest_slowlog_timeout = 5\n\
-                    request_slowlog_trace_depth = 30\n\
-                    pm.status_path = /fpm\nsecurity.limit_extensions = .php .php5\n\
-                    rlimit_files = 2048\nenv[TMP] = /tmp\n\
-                    env[HOSTNAME] = $HOSTNAME\nenv[PATH] = $PATH\nprocess.priority = -5\n\
-                    php_flag[display_errors] = off\n\
-                    php_admin_value[opcache.memory_consumption] = 128\n";
-        let Imported { config, remarks } = imported(text);
-        for line in [
-            "name = \"blog\"",
-            "user = \"blog\"",
-            "group = \"www-data\"",
-            "mode = \"dynamic\"",
-            "workers = 7",
-            "start_workers = 3",
-            "min_spare_workers = 2",
-            "max_spare_workers = 4",
-            "max_requests = 500",
-            "request_timeout = \"2m\"",
-            "request_terminate_timeout = \"2m\"",
-            "ini_file = \"/etc/php/fpm/php.ini\"",
-            "slow_after = \"5s\"",
-            "slow_trace_depth = 30",
-            "status_path = \"/fpm\"",
-            "extensions = [\".php\", \".php5\"]",
-            "nofile = 2048",
-            "TMP = \"/tmp\"",
-            "pass_env = [\"HOSTNAME\"]",
-            "nice = -5",
-            "display_errors = \"0\"",
-            "\"opcache.memory_consumption\" = \"128\"",
-        ] {
-            assert!(config.lines().any(|found| found == line), "{line} in\n{config}");
-        }
-        assert!(!config.contains("idle_timeout"), "php-fpm ignores it in\n{config}");
-        howdah_config::Config::parse(&config, "x.toml").unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(remarks.len(), 1, "{remarks:?}");
-        assert!(remarks[0].starts_with("www.conf:4: `listen = /run/php/blog.sock` has no equal"));
-    }
-
-    #[test]
-    fn directives_of_another_mode_are_left_out() {
-        for (mode, kept, left) in [
-            ("ondemand", &["idle_timeout = \"20s\""][..], &["start_workers", "spare_workers"][..]),
-            ("static", &[], &["idle_timeout", "start_workers", "spare_workers"]),
-        ] {
-            let text = format!(
-                "[a]\n{LIMIT}pm.process_idle_timeout = 20\npm = {mode}\npm.max_children = 4\n\
-                 pm.start_servers = 2\npm.min_spare_servers = 1\npm.max_spare_servers = 3\n"
-            );
-            let Imported { config, remarks } = imported(&text);
-            assert!(config.contains(&format!("mode = \"{mode}\"\n")), "{config}");
-            assert!(kept.iter().all(|line| config.contains(line)), "{config}");
-            assert!(!left.iter().any(|key| config.contains(key)), "{config}");
-            howdah_config::Config::parse(&config, "x.toml")
-                .unwrap_or_else(|error| panic!("{error}"));
-            assert!(remarks.is_empty(), "{remarks:?}");
-        }
-    }
-
-    #[test]
-    fn what_has_no_equal_is_said_with_its_line() {
-        let text = "[global]\npid = /run/x\n[a]\nchroot = /srv/\nlisten.acl_users = x\n\
-            nonsense = 1\n\
-            what\nclear_env = no\nrequest_terminate_timeout = 0\n[b]\npm = static\n";
-        let Imported { remarks, .. } = imported(text);
-        for (remark, part) in remarks.iter().zip([
-            "www.conf:2: `pid = /run/x` is `pid_file` at the top",
-            "www.conf:4: `chroot = /srv/` has no equal: scripts see the machine's paths",
-            "www.conf:5: `listen.acl_users = x` has no equal",
-            "www.conf:6: `nonsense` is not known",
-            "www.conf:7: `what` is no setting",
-            "www.conf:8: `clear_env = no` has no equal",
-            "www.conf:9: `request_terminate_timeout = 0` has no equal: a script without a sign",
-            "www.conf: the pool b has no `request_terminate_timeout`: a script without a sign",
-        ]) {
-            assert!(remark.starts_with(part), "{remark}");
-        }
-        assert_eq!(remarks.len(), 8, "{remarks:?}");
-    }
-
-    #[test]
-    fn a_working_directory_below_a_chroot_becomes_one_of_the_machine() {
-        for (text, line) in [
-            ("[a]\nchdir = /srv/app\n", "chdir = \"/srv/app\""),
-            ("[a]\nchdir = /app\nchroot = /srv/\n", "chdir = \"/srv/app\""),
-            ("[a]\nchroot = /srv\nchdir = /\n", "chdir = \"/srv/\""),
-        ] {
-            let Imported { config, remarks } = imported(&format!("{text}{LIMIT}"));
-            assert!(config.lines().any(|found| found == line), "{line} in\n{config}");
-            howdah_config::Config::parse(&config, "x.toml")
-                .unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(remarks.len(), usize::from(text.contains("chroot")), "{remarks:?}");
-        }
-    }
-
-    #[test]
-    fn several_pools_become_several_sites() {
-        let Imported { config, .. } = imported("[a]\nuser = a\n[b]\nuser = b\n");
-        let config = howdah_config::Config::parse(&config, "x.toml").unwrap();
-        let names: Vec<_> = config.sites.iter().map(|site| site.name.as_str()).collect();
-        assert_eq!(names, ["a", "b"]);
-    }
-
-    #[test]
-    fn values_of_every_kind_are_valid_toml() {
-        let text = "[a]\nphp_value[x] = \"a\\b\"\nphp_value[error_reporting] = E_ALL & ~E_NOTICE\n";
-        let Imported { config, .. } = imported(text);
-        let config = howdah_config::Config::parse(&config, "x.toml").unwrap();
-        let php = config.sites[0].php.as_ref().unwrap();
-        for (name, value) in [("x", "a\\b"), ("error_reporting", "E_ALL & ~E_NOTICE")] {
-            assert!(php.ini.contains(&(name.into(), value.into())), "{:?}", php.ini);
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! `howdah import`.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::support::{Folder, Setup};
@@ -41,6 +42,119 @@ fn assert_good(folder: &Folder, config: &str) {
     let file = folder.file("howdah.toml", config);
     let (code, told, errors) = Setup::with(&["check", "--config", file.to_str().unwrap()]).run();
     assert_eq!(code, Some(0), "{told}{errors}");
+}
+
+#[test]
+fn settings_that_only_php_fpm_reads_are_named() {
+    let folder = Folder::new();
+    let pool = folder.file("fpm/pool.d/blog.conf", "[blog]\nrequest_terminate_timeout = 9\n");
+    let own = folder.file("fpm/conf.d/99-own.ini", "memory_limit = 1G\n");
+    for name in ["fpm/conf.d/10-opcache.ini", "embed/conf.d/10-opcache.ini", "fpm/conf.d/x.bak"] {
+        folder.file(name, "");
+    }
+    let (code, _, remarks) = Setup::with(&["import", "fpm", pool.to_str().unwrap()]).run();
+    assert_eq!(code, Some(0), "{remarks}");
+    let expected = format!("howdah: {} is not read: ", own.display());
+    assert!(remarks.starts_with(&expected) && remarks.lines().count() == 1, "{remarks}");
+}
+
+#[test]
+fn a_comment_may_have_any_bytes() {
+    let folder = Folder::new();
+    let pool = b"; f\xfcr den Blog\n[blog]\nrequest_terminate_timeout = 9\npm.max_children = 3\n\
+                 php_value[x] = \xfc\n";
+    let file = folder.file("blog.conf", pool);
+    let (code, config, told) = Setup::with(&["import", "fpm", file.to_str().unwrap()]).run();
+    assert_eq!(code, Some(0), "{told}");
+    assert!(config.contains("workers = 3\n") && !config.contains("x ="), "{config}");
+    let expected = format!("howdah: {}:5: `php_value[x] = \u{fffd}` is not UTF-8", file.display());
+    assert!(told.starts_with(&expected) && told.lines().count() == 1, "{told}");
+}
+
+#[test]
+fn files_without_a_pool_are_an_error() {
+    let folder = Folder::new();
+    let file = folder.file("php-fpm.conf", "[global]\ninclude = /etc/php/8.2/fpm/pool.d/*.conf\n");
+    let (code, config, told) = Setup::with(&["import", "fpm", file.to_str().unwrap()]).run();
+    assert_eq!((code, config.as_str()), (Some(1), ""));
+    assert!(
+        told.contains(":2: `include = /etc/php/8.2/fpm/pool.d/*.conf` is not followed"),
+        "{told}"
+    );
+    assert!(told.ends_with("howdah: there is no pool in these files\n"), "{told}");
+}
+
+/// Values as they are in a file, each of which php-fpm takes.
+const VALUES: &[&str] = &[
+    "64M",
+    "64M ; as much",
+    "64M;as much",
+    "\"a;b\" ; c",
+    "'a;b'",
+    "/usr/sbin/sendmail -t -i -f \"www@my.example\"",
+    "a \"b c\" d",
+    "a 'b c' d",
+    "'ab'c",
+    "'ab' 'c'",
+    "\"ab\" \"c\"",
+    "it's",
+    "\"a\\\"b\"",
+    "\"a\\\\b\"",
+    "\"a\\nb\"",
+    "a b  c",
+    "on",
+    "Off ",
+    "yes ; x",
+    "True",
+    "no",
+    "none",
+    "null",
+    "FALSE",
+    "\"on\"",
+    "offline",
+    "",
+    "\"\"",
+    "a$b",
+    "$x",
+    "\"$x\"",
+    "{a}",
+    "1 # x",
+    "@x<y>[z]%d,e",
+    "$pool-$pool",
+    "'${HOME}'",
+];
+
+#[test]
+fn values_are_what_php_fpm_reads() {
+    if !Path::new(PHP_FPM).exists() {
+        return eprintln!("skipped: no {PHP_FPM}; scripts/install-packages.sh test installs it");
+    }
+    let folder = Folder::new();
+    let settings: Vec<String> = (0..VALUES.len())
+        .map(|number| format!("php_value[x.v{number}] = {}\n", VALUES[number]))
+        .collect();
+    let socket = folder.path().join("socket");
+    let text = format!(
+        "[global]\nerror_log = /dev/null\n[www]\nuser = nobody\nlisten = {}\npm = static\n\
+         pm.max_children = 1\n{}",
+        socket.display(),
+        settings.concat()
+    );
+    let file = folder.file("php-fpm.conf", text);
+    let path = file.to_str().unwrap();
+    let told = Command::new(PHP_FPM).args(["-n", "-tt", "-y", path]).output().unwrap();
+    let told = String::from_utf8_lossy(&told.stderr).into_owned();
+    let (code, config, remarks) = Setup::with(&["import", "fpm", path]).run();
+    assert_eq!(code, Some(0), "{remarks}");
+    let config = howdah_config::Config::parse(&config, "x.toml").unwrap();
+    let ini = &config.sites[0].php.as_ref().unwrap().ini;
+    for (number, value) in VALUES.iter().enumerate() {
+        let name = format!("x.v{number}");
+        let own = ini.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str());
+        let start = format!("php_value[{name}] = ");
+        let theirs = told.lines().find_map(|line| Some(line.split_once(&start)?.1));
+        assert_eq!(own, theirs.or(Some("-")), "{value}\n{told}\n{remarks}");
+    }
 }
 
 #[test]
@@ -157,9 +271,20 @@ fn every_directive_of_php_fpm_has_an_equal_or_a_remark() {
 }
 
 #[test]
+fn the_guide_names_every_directive_of_php_fpm() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/php-fpm.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let of_pools = OF_A_POOL.iter().map(|(line, _)| line);
+    for line in OF_THE_SERVER.iter().chain(of_pools) {
+        let name = line.split([' ', '[']).next().unwrap();
+        assert!(guide.contains(&format!("`{name}")), "{name}");
+    }
+}
+
+#[test]
 fn the_pool_that_debian_installs_becomes_one_that_howdah_serves() {
     let debian = "/etc/php/8.2/fpm/pool.d/www.conf";
-    if !std::path::Path::new(debian).exists() {
+    if !Path::new(debian).exists() {
         return eprintln!("skipped: no {debian}; scripts/install-packages.sh test installs it");
     }
     let (code, config, remarks) = Setup::with(&["import", "fpm", debian]).run();

@@ -43,8 +43,8 @@ macro_rules! directives {
 }
 
 directives! {
-    "user" => |value| Equal::Key("user", toml_text(value)),
-    "group" => |value| Equal::Key("group", toml_text(value)),
+    "user" => |value| named("user", value),
+    "group" => |value| named("group", value),
     "prefix" => |_| Equal::None("paths are absolute, or start at the configuration's folder"),
     "listen" => |_| Equal::None(SOCKET),
     "listen.backlog" => |_| Equal::None("`queue` bounds the requests that wait for a worker"),
@@ -56,8 +56,9 @@ directives! {
     "listen.allowed_clients" => |_| Equal::None(SOCKET),
     "listen.setfib" => |_| Equal::None(SOCKET),
     "process.priority" => |value| match value.parse::<i32>() {
-        Ok(nice) if (-20..=19).contains(&nice) => Equal::Key("nice", nice.to_string()),
-        Ok(_) | Err(_) => Equal::None("it is no number from -20 to 19"),
+        // The kernel has no 20 and takes it for 19.
+        Ok(nice) if (-20..=20).contains(&nice) => Equal::Key("nice", nice.min(19).to_string()),
+        Ok(_) | Err(_) => Equal::None("it is no number from -19 to 20"),
     },
     "process.dumpable" => |value| match is_on(value) {
         Some(false) => Equal::Default,
@@ -69,7 +70,10 @@ directives! {
         _ => Equal::None("it is no mode of php-fpm"),
     },
     "pm.max_children" => |value| number("workers", value),
-    "pm.start_servers" => |value| number("start_workers", value),
+    "pm.start_servers" => |value| match value {
+        "0" => Equal::Default,
+        _ => number("start_workers", value),
+    },
     "pm.min_spare_servers" => |value| number("min_spare_workers", value),
     "pm.max_spare_servers" => |value| number("max_spare_workers", value),
     "pm.max_spawn_rate" => |_| Equal::None("workers that requests need are started at once"),
@@ -77,15 +81,15 @@ directives! {
         duration("idle_timeout", value, "a worker sleeps for a while before it ends")
     },
     "pm.max_requests" => |value| number("max_requests", value),
-    "pm.status_path" => |value| Equal::Key("status_path", toml_text(value)),
+    "pm.status_path" => |value| text("status_path", value),
     "pm.status_listen" => |_| Equal::None("`admin` at the top is a listener for monitors"),
-    "ping.path" => |value| Equal::Key("ping_path", toml_text(value)),
-    "ping.response" => |value| Equal::Key("ping_response", toml_text(value)),
+    "ping.path" => |value| text("ping_path", value),
+    "ping.response" => |value| text("ping_response", value),
     "access.log" => |_| Equal::None("`access_log` in `[[site]]` is the log of the web server"),
     "access.format" => |_| Equal::None("`access_log_format` in `[[site]]` has Apache's words"),
     "access.suppress_path" => |_| Equal::None("the access log has every request"),
     "slowlog" => |_| Equal::None("the error log has slow scripts, as lines of the site"),
-    "request_slowlog_timeout" => |value| match value.trim_end_matches(['s', 'm', 'h', 'd']) {
+    "request_slowlog_timeout" => |value| match value.trim_end_matches(['s', 'm', 'h', 'd', ' ']) {
         "0" => Equal::Default,
         _ => duration("slow_after", value, ""),
     },
@@ -102,8 +106,14 @@ directives! {
         "unlimited" => Equal::None("give a size as `core` in `[site.php.rlimits]`"),
         _ => limit("core", value),
     },
-    "chroot" => |value| Equal::Cage(value.to_owned()),
-    "chdir" => |value| Equal::Folder(value.to_owned()),
+    "chroot" => |value| match value {
+        "" => Equal::Default,
+        _ => Equal::Cage(value.to_owned()),
+    },
+    "chdir" => |value| match value {
+        "" => Equal::Default,
+        _ => Equal::Folder(value.to_owned()),
+    },
     "catch_workers_output" => |value| match is_on(value) {
         Some(true) => Equal::Default,
         _ => Equal::None("the error log has what scripts write to standard error"),
@@ -156,6 +166,22 @@ fn flag(value: &str) -> String {
     }
 }
 
+/// A text, which is unset where it is empty.
+fn text(key: &'static str, value: &str) -> Equal {
+    match value {
+        "" => Equal::Default,
+        _ => Equal::Key(key, toml_text(value)),
+    }
+}
+
+/// A user or a group, which php-fpm also knows by its number.
+fn named(key: &'static str, value: &str) -> Equal {
+    match value.bytes().all(|byte| byte.is_ascii_digit()) && !value.is_empty() {
+        true => Equal::None("users and groups have names in a configuration; write the name"),
+        false => text(key, value),
+    }
+}
+
 fn number(key: &'static str, value: &str) -> Equal {
     match value.parse::<u64>() {
         Ok(number) => Equal::Key(key, number.to_string()),
@@ -179,9 +205,9 @@ fn duration(key: &'static str, value: &str, never: &'static str) -> Equal {
 fn time(value: &str, never: &'static str) -> Result<String, Equal> {
     let digits = value.trim_end_matches(['s', 'm', 'h', 'd']);
     let unit = &value[digits.len()..];
-    match (digits.parse::<u64>(), unit) {
+    match (digits.trim_end().parse::<u64>(), unit) {
         (Ok(0), _) => Err(Equal::None(never)),
-        (Ok(days), "d") => Ok(toml_text(&format!("{}h", days * 24))),
+        (Ok(days), "d") => Ok(toml_text(&format!("{}h", days.saturating_mul(24)))),
         (Ok(number), "") => Ok(toml_text(&format!("{number}s"))),
         (Ok(number), "s" | "m" | "h") => Ok(toml_text(&format!("{number}{unit}"))),
         _ => Err(Equal::None("it is no time")),
