@@ -1,9 +1,10 @@
 //! Existing paths, index files, slashes, FallbackResource, the site's own steps.
 
-use howdah_config::TryStep;
+use howdah_config::{Symlinks, TryStep};
 
 use super::check;
 use super::tree::Tree;
+use crate::resolution::Resolution;
 
 const FILES: &str = "index.php a.txt dir/index.html dir/b.txt empty/ multi/second.html app/x.php \
     app/deep/y.txt locked!";
@@ -193,4 +194,21 @@ fn a_step_for_folders_is_for_folders() {
         &mut tree,
         &[("/empty/", "403"), ("/none", "php index.php"), ("/a.txt", "php index.php")],
     );
+}
+
+#[test]
+fn a_site_that_follows_all_links_asks_for_their_owner_where_options_do() {
+    for (rule, options, expected) in [
+        (Symlinks::Follow, "FollowSymLinks", Symlinks::Follow),
+        (Symlinks::Follow, "SymLinksIfOwnerMatch", Symlinks::Owner),
+        (Symlinks::Inside, "SymLinksIfOwnerMatch", Symlinks::Inside),
+    ] {
+        let options = format!("Options {options}\n");
+        let mut tree = Tree::with(FILES, &[("", &options)], |site| site.symlinks = rule);
+        let resolved = tree.resolved("GET", "/a.txt", "");
+        let Resolution::File { path, .. } = resolved.resolution else {
+            panic!("a file was expected");
+        };
+        assert_eq!(path.symlinks(), expected, "{rule:?} {options}");
+    }
 }
