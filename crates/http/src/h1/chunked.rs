@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::head::field_line;
+use super::head::{LineEnd, field_line};
 use crate::Refusal;
 use crate::{Fields, Limits, Status, scan};
 
@@ -261,7 +261,7 @@ impl ChunkedDecoder {
         if self.trailer_lines > self.limits.field_count {
             return Err(too_large("more trailer lines than the limit of field lines"));
         }
-        match field_line(line, self.trailer_lines == 1)? {
+        match field_line(line, self.trailer_lines == 1, LineEnd::Crlf)? {
             Some(parts) if parts.length == line.len() => {
                 if let Some(kept) = &mut self.trailers {
                     kept.push(&line[..parts.name_end], &line[parts.value_start..parts.value_end]);

@@ -189,7 +189,7 @@ fn field_lines(
         }
         let room = (total - start).min(limits.field_line.saturating_add(CRLF.len()));
         let window = &rest[..rest.len().min(room)];
-        let Some(line) = field_line(window, start == 0)? else {
+        let Some(line) = field_line(window, start == 0, LineEnd::Crlf)? else {
             return match rest.len() >= room {
                 true if room == total - start => {
                     Err(too_large("field lines over their limit together"))
@@ -217,14 +217,29 @@ pub(super) struct FieldLine {
     pub name_end: usize,
     pub value_start: usize,
     pub value_end: usize,
-    /// The length of the line with its CRLF.
+    /// The length of the line with its end.
     pub length: usize,
+}
+
+/// The bytes that may end a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LineEnd {
+    /// CRLF: in requests and between chunks, where two recipients that disagree about an end take
+    /// other bytes for the next message.
+    Crlf,
+    /// CRLF, or LF alone (RFC 9112 §2.2): in the head of a response, which is written anew for the
+    /// client.
+    CrlfOrLf,
 }
 
 /// RFC 9112 §5: `field-name ":" OWS field-value OWS CRLF`. `None` where the line does not end in
 /// `window`.
 #[inline(always)]
-pub(super) fn field_line(window: &[u8], first: bool) -> Result<Option<FieldLine>, Refusal> {
+pub(super) fn field_line(
+    window: &[u8],
+    first: bool,
+    line_end: LineEnd,
+) -> Result<Option<FieldLine>, Refusal> {
     let name_end = token_run(window);
     match window.get(name_end) {
         Some(b':') if name_end > 0 => {}
@@ -232,25 +247,21 @@ pub(super) fn field_line(window: &[u8], first: bool) -> Result<Option<FieldLine>
         None => return Ok(None),
     }
     let value_start = name_end + 1;
-    let line_end = value_start + value_run(&window[value_start..]);
-    match window[line_end..] {
-        [b'\r', b'\n', ..] => {}
+    let mut value_end = value_start + value_run(&window[value_start..]);
+    let length = match window[value_end..] {
+        [b'\r', b'\n', ..] => value_end + CRLF.len(),
+        [b'\n', ..] if line_end == LineEnd::CrlfOrLf => value_end + 1,
         [] | [b'\r'] => return Ok(None),
         [byte, ..] => return Err(bad_value(byte)),
-    }
-    let (mut value_start, mut value_end) = (value_start, line_end);
+    };
+    let mut value_start = value_start;
     while value_start < value_end && scan::is_white(window[value_start]) {
         value_start += 1;
     }
     while value_end > value_start && scan::is_white(window[value_end - 1]) {
         value_end -= 1;
     }
-    Ok(Some(FieldLine {
-        name_end,
-        value_start,
-        value_end,
-        length: line_end + CRLF.len(),
-    }))
+    Ok(Some(FieldLine { name_end, value_start, value_end, length }))
 }
 
 #[cold]

@@ -4,8 +4,15 @@
 //! One pass from left to right, as for a request. The framing is decided before the fields that end
 //! at this hop are removed: Connection may name Transfer-Encoding (RFC 9110 §7.6.1), and the chunks
 //! are chunks nevertheless.
+//!
+//! A line may end in LF alone, as Apache, nginx and RFC 9112 §2.2 have it: small programs and old
+//! scripts write such lines. The client gets a head that is written anew, so nobody behind this
+//! server has to agree about the ends. Lines of chunks must end in CRLF.
 
-use super::{Framing, head::field_line};
+use super::{
+    Framing,
+    head::{LineEnd, field_line},
+};
 use crate::{Fields, Limits, Method, Refusal, ResponseHead, Status, members, scan};
 
 /// A complete head of a response.
@@ -91,12 +98,12 @@ struct StatusLine<'b> {
     is_http10: bool,
     status: Status,
     reason: &'b [u8],
-    /// Bytes of the line with its CRLF.
+    /// Bytes of the line with its end.
     length: usize,
 }
 
 /// RFC 9112 §4: `HTTP-version SP status-code SP [ reason-phrase ] CRLF`. The second space may be
-/// missing where there is no reason, as some servers have it.
+/// missing where there is no reason, as some servers have it. CR may be missing.
 fn status_line(bytes: &[u8], limit: usize) -> Result<Option<StatusLine<'_>>, Refusal> {
     let window = &bytes[..bytes.len().min(limit.saturating_add(CRLF))];
     let short = || match window.len() > limit.saturating_add(1) {
@@ -122,21 +129,23 @@ fn status_line(bytes: &[u8], limit: usize) -> Result<Option<StatusLine<'_>>, Ref
     let status = Status::new(code).ok_or(Refusal::bad("status below 100"))?;
     let start = match window.get(START.len()) {
         Some(b' ') => START.len() + 1,
-        Some(b'\r') => START.len(),
+        Some(b'\r' | b'\n') => START.len(),
         Some(_) => return Err(Refusal::bad("status of more than three digits")),
         None => return short(),
     };
     let end = start + scan::value_run(&window[start..]);
-    match window[end..] {
-        [b'\r', b'\n', ..] => Ok(Some(StatusLine {
-            is_http10: minor == b'0',
-            status,
-            reason: &window[start..end],
-            length: end + CRLF,
-        })),
-        [] | [b'\r'] => short(),
-        _ => Err(Refusal::bad("status line with a control byte, or not ended by CRLF")),
-    }
+    let length = match window[end..] {
+        [b'\r', b'\n', ..] => end + CRLF,
+        [b'\n', ..] => end + LF,
+        [] | [b'\r'] => return short(),
+        _ => return Err(Refusal::bad("status line with a control byte")),
+    };
+    Ok(Some(StatusLine {
+        is_http10: minor == b'0',
+        status,
+        reason: &window[start..end],
+        length,
+    }))
 }
 
 fn digit_of(byte: u8) -> u16 {
@@ -152,6 +161,7 @@ fn field_lines(section: &[u8], limits: &Limits) -> Result<Option<(Fields, usize)
         let rest = &section[start..];
         match rest {
             [b'\r', b'\n', ..] => return Ok(Some((fields, start + CRLF))),
+            [b'\n', ..] => return Ok(Some((fields, start + LF))),
             [] | [b'\r'] => return Ok(None),
             _ if fields.len() >= limits.field_count => {
                 return Err(Refusal::bad("more field lines than the limit"));
@@ -161,7 +171,7 @@ fn field_lines(section: &[u8], limits: &Limits) -> Result<Option<(Fields, usize)
         // `start` stays within the limit of all lines.
         let room = (limits.fields_total - start).min(limits.field_line.saturating_add(CRLF));
         let window = &rest[..rest.len().min(room)];
-        let Some(line) = field_line(window, start == 0)? else {
+        let Some(line) = field_line(window, start == 0, LineEnd::CrlfOrLf)? else {
             return match rest.len() >= room {
                 true => Err(Refusal::bad("field lines over their limit")),
                 false => Ok(None),
@@ -217,3 +227,6 @@ const START: &[u8; 12] = b"HTTP/1._ ___";
 
 /// Bytes of CRLF.
 const CRLF: usize = 2;
+
+/// Bytes of LF. A line that ends so may have one byte more than its limit, where CR would be.
+const LF: usize = 1;

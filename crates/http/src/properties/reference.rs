@@ -147,12 +147,13 @@ pub(super) fn selected_bytes(value: &[u8], length: u64) -> Option<BTreeSet<u64>>
     Some(selected)
 }
 
-/// RFC 9112 §4 to §6 over a whole head, by lines of text; Latin 1 stands for the bytes. `None`: the
-/// head is no response's.
+/// RFC 9112 §4 to §6 over a whole head, by lines of text; Latin 1 stands for the bytes. CR before
+/// LF may be missing. `None`: the head is no response's.
 pub(super) fn response(head: &[u8], method: &Method) -> Option<ParsedResponse> {
     let text: String = head.iter().map(|&byte| char::from(byte)).collect();
     let bytes = |text: &str| text.chars().map(|c| c as u8).collect::<Vec<u8>>();
-    let mut lines = text.strip_suffix("\r\n\r\n")?.split("\r\n");
+    let plain = text.replace("\r\n", "\n");
+    let mut lines = plain.strip_suffix("\n\n")?.split('\n');
     let mut words = lines.next()?.splitn(3, ' ');
     let minor = words.next()?.strip_prefix("HTTP/1.")?;
     let code: u16 = words.next().filter(|code| code.len() == 3)?.parse().ok()?;

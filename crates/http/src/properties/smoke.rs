@@ -89,9 +89,14 @@ const RESPONSES: &[&[u8]] = &[
     b"\x02HTTP/1.1 200\r\nX: \t y z \t\r\nEmpty:\r\n\r\n",
     b"\0HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
     b"\0HTTP/1.1 304 caf\xe9\r\nETag: \"\xff\"\r\nTransfer-Encoding: gzip\r\n\r\n",
+    b"\0HTTP/1.0 200 OK\nX: a\r\nContent-Length: 2\n\nhi",
+    b"\0HTTP/1.1 200\nTransfer-Encoding: chunked\r\n\n0\r\n\r\n",
 ];
 
 const RESPONSE_WORDS: &[&[u8]] = &[
+    b"\n",
+    b"\n\n",
+    b"\r",
     b"\r\n",
     b"\r\n\r\n",
     b" ",

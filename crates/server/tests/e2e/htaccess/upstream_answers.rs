@@ -143,6 +143,14 @@ fn framed(path: &str, stream: &mut TcpStream) {
              HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 4\r\n\r\ntext"
         }
         "/brief" => "HTTP/1.1 299\r\nContent-Length: 4\r\n\r\ntext",
+        "/lf" => "HTTP/1.0 201 Made\nA: b\r\nContent-Length: 4\n\ntext",
+        "/lf-head-chunks" => {
+            "HTTP/1.1 200 OK\nConnection: close\nTransfer-Encoding: chunked\n\n\
+             4\r\ntext\r\n0\r\n\r\n"
+        }
+        "/lf-chunks" => {
+            "HTTP/1.1 200 OK\nConnection: close\nTransfer-Encoding: chunked\n\n4\ntext\n0\n\n"
+        }
         _ => panic!("{path}"),
     };
     stream.write_all(response.as_bytes()).unwrap();
@@ -155,6 +163,22 @@ fn early_hints_of_an_upstream_reach_the_client() {
     assert_eq!((reply.status, reply.text()), (200, "text"));
     let link = ("Link".to_owned(), "</a.css>".to_owned());
     assert_eq!(reply.interim, [(103, vec![link])]);
+}
+
+/// Apache and nginx accept such heads, too. Chunk lines must have their CR, or a chunk could end at
+/// two places.
+#[test]
+fn an_upstream_may_end_the_lines_of_its_head_with_lf_alone() {
+    let url = upstream(framed);
+    let site = site(&url);
+    let reply = site.get("/app/lf");
+    assert_eq!((reply.status, reply.text(), reply.field("a")), (201, "text", Some("b")));
+    assert_eq!(reply.field("content-length"), Some("4"));
+    let mut wire = site.connect();
+    wire.request("GET", "/app/lf-chunks", &[], b"");
+    assert_eq!(wire.head().0, 200);
+    let rest = String::from_utf8(wire.rest()).unwrap();
+    assert_eq!(rest, "", "neither content nor an end");
 }
 
 #[test]
@@ -172,6 +196,7 @@ fn chunks_of_an_upstream_never_reach_the_client_as_text() {
         ("differ", 502, "bad"),
         ("folded", 502, "bad"),
         ("brief", 299, "text"),
+        ("lf-head-chunks", 200, "text"),
     ];
     for (path, status, text) in rows {
         let reply = site.get(&format!("/app/{path}"));
