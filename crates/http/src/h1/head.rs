@@ -119,6 +119,9 @@ fn request_line(bytes: &[u8], limit: usize, into: &mut Request) -> Result<Option
         Some(&byte) => return Err(bad_method(byte, method_end)),
         None => return short(),
     }
+    // Known also where the rest is refused: the answer to HEAD has no content (RFC 9110 §9.3.2).
+    into.method =
+        Method::from_bytes(&window[..method_end]).ok_or(Refusal::bad("method that is no token"))?;
     let target_start = method_end + 1;
     let target_end = target_start + target_run(&window[target_start..]);
     match window.get(target_end) {
@@ -134,8 +137,6 @@ fn request_line(bytes: &[u8], limit: usize, into: &mut Request) -> Result<Option
             None => return short(),
         },
     };
-    into.method =
-        Method::from_bytes(&window[..method_end]).ok_or(Refusal::bad("method that is no token"))?;
     target::read(&window[target_start..target_end], into)?;
     Ok(Some(target_end + 1 + VERSION_LINE))
 }

@@ -45,6 +45,28 @@ fn is_refused(site: &Site, name: &str, bytes: &[u8], status: u16) {
     );
 }
 
+/// Apache and nginx send none either.
+#[test]
+fn a_refused_head_request_gets_no_content() {
+    let site = site();
+    let long = "a".repeat(2000);
+    for rest in [
+        "/\x01 HTTP/1.1\r\n\r\n".to_owned(),
+        "/ HTTP/1.x\r\n\r\n".to_owned(),
+        "/#part HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(),
+        "/ HTTP/1.1\r\n\r\n".to_owned(),
+        "/ HTTP/1.1\r\nHost: localhost\r\nX : 1\r\n\r\n".to_owned(),
+        format!("/{long} HTTP/1.1\r\n\r\n"),
+        format!("/ HTTP/1.1\r\nHost: localhost\r\nX: {long}\r\n\r\n"),
+    ] {
+        let mut wire = site.connect();
+        wire.send(format!("HEAD {rest}"));
+        let reply = wire.reply("HEAD");
+        assert!((400..500).contains(&reply.status) && reply.is_last(), "{rest}: {reply:?}");
+        wire.expect_close();
+    }
+}
+
 /// Requests that a strict reader must refuse, because another reader could understand them
 /// differently.
 macro_rules! refused {
