@@ -76,5 +76,5 @@ pub use mistake::{Complaint, Mistake, MistakeKind, Place, Severity};
 pub use scope::CompileContext;
 pub use settings::Settings;
 pub use transaction::{State, Transaction};
-pub use variables::SERVER_SOFTWARE;
+pub use variables::{SERVER_ADMIN, SERVER_SOFTWARE};
 pub use work::{Meter, WorkBudget};

@@ -139,7 +139,7 @@ impl Server {
             Server::Ipv6 if is_ipv6(client.remote().ip()) => b"on",
             Server::Ipv6 => b"off",
             Server::Software => SERVER_SOFTWARE,
-            Server::Administrator => b"[no address given]",
+            Server::Administrator => SERVER_ADMIN,
             Server::ApiVersion => b"20120211:142",
             Server::Owner | Server::OwnerGroup => return owner(self, transaction, context).into(),
             Server::LocalAddress => return printed(client.local().ip().to_canonical()),
@@ -165,19 +165,28 @@ pub(crate) fn field_value<'s>(transaction: &'s Transaction<'_>, name: &'s [u8]) 
     joined
 }
 
-/// Returns a variable of TLS by mod_ssl's name, in any case; `None` for a variable without a value,
-/// as every one but HTTPS is over http. HTTPS is `on` or `off` by the scheme, which a trusted proxy
-/// may have named.
+/// Returns a variable as mod_ssl looks it up (`ssl_var_lookup`), by its name in any case: one of
+/// TLS, of the server or of the request, `HTTP:field`, or `ENV:variable`. `None` for a variable
+/// without a value, as every `SSL_` one is over http. HTTPS is `on` or `off` by the scheme, which a
+/// trusted proxy may have named.
 pub(crate) fn tls_variable<'t>(
-    transaction: &Transaction<'t>,
-    name: &[u8],
+    transaction: &'t Transaction<'_>,
+    context: &mut dyn EvaluationContext,
+    name: &'t [u8],
 ) -> Option<Cow<'t, [u8]>> {
-    let client = &transaction.client;
-    if name.eq_ignore_ascii_case(b"HTTPS") {
-        let is_on = client.scheme() == Scheme::Https;
-        return Some(Cow::Borrowed(if is_on { b"on" } else { b"off" }));
-    }
-    client.tls_variable(&name.to_ascii_uppercase())
+    let capitals = name.to_ascii_uppercase();
+    let found = if capitals.starts_with(b"SSL_") {
+        transaction.client.tls_variable(&capitals)
+    } else if capitals.starts_with(b"ENV:") {
+        transaction.state.env.value(&name[4..]).map(Cow::Borrowed)
+    } else if capitals.starts_with(b"HTTP:") {
+        Some(field_value(transaction, &name[5..]))
+    } else if let Some(field) = field(&capitals) {
+        Some(field_value(transaction, field))
+    } else {
+        fixed(&capitals).map(|server| server.value(transaction, context))
+    };
+    found.filter(|value| !value.is_empty())
 }
 
 /// `http` or `https`.
@@ -213,7 +222,8 @@ pub(crate) fn origin(transaction: &Transaction<'_>) -> Vec<u8> {
 fn request_line(transaction: &Transaction<'_>) -> Vec<u8> {
     let request = transaction.client.request();
     let (method, version) = (request.method.as_str(), request.version.as_str());
-    [method.as_bytes(), b" ", &request.target, b" ", version.as_bytes()].concat()
+    let (origin, target) = (&request.origin[..], &request.target[..]);
+    [method.as_bytes(), b" ", origin, target, b" ", version.as_bytes()].concat()
 }
 
 /// Returns the owner of a file, or of its folder where the file is missing.
@@ -279,6 +289,9 @@ fn printed(value: impl std::fmt::Display) -> Cow<'static, [u8]> {
 
 const WEEKDAYS: &[u8] = b"SunMonTueWedThuFriSat";
 const MONTHS: &[u8] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
+/// `SERVER_ADMIN`, in the words of an Apache without the directive ServerAdmin: some programs put
+/// the variable into their pages and do not ask whether it is there.
+pub const SERVER_ADMIN: &[u8] = b"[no address given]";
 /// `SERVER_SOFTWARE`, as directives and scripts see it.
 ///
 /// WordPress, and others after it, look for the word `Apache` to learn whether they may write

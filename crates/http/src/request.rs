@@ -16,6 +16,9 @@ pub struct Request {
     /// Path and query as sent (always beginning with `/`), `*`, or for CONNECT the authority.
     /// Printable ASCII only, no fragment.
     pub target: Vec<u8>,
+    /// Scheme and authority of a target in absolute form, as sent, such as `http://Host:80`. The
+    /// rest of it is in `target`. Empty for every other form.
+    pub origin: Vec<u8>,
     /// `host[:port]` of the absolute-form target, else of Host: lower-cased, checked, without a
     /// final dot. Empty only in HTTP/1.0 without Host and for `OPTIONS *`.
     pub authority: Vec<u8>,
@@ -96,6 +99,7 @@ impl Request {
         self.method = Method::Get;
         self.version = Version::Http11;
         self.target.clear();
+        self.origin.clear();
         self.authority.clear();
         self.fields.clear();
         self.content = Content::None;
@@ -223,6 +227,7 @@ mod tests {
             version: Version::Http10,
             scheme: Scheme::Https,
             target: b"/x".to_vec(),
+            origin: b"http://h".to_vec(),
             authority: b"h".to_vec(),
             fields: Fields::new(),
             content: Content::Length(4),

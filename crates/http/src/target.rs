@@ -50,6 +50,7 @@ fn absolute_form(target: &[u8], into: &mut Request) -> Result<(), Refusal> {
             why: "https target on a connection in the clear",
         });
     }
+    into.origin.extend_from_slice(&target[..target.len() - path.len()]);
     match path {
         [] if into.method == Method::Options => into.target.push(b'*'), // RFC 9112 §3.2.4
         [b'/', ..] => into.target.extend_from_slice(path),
@@ -78,6 +79,8 @@ mod tests {
     fn read_as(method: Method, target: &str) -> Result<(String, String), &'static str> {
         let mut request = Request { method, ..Request::new() };
         read(target.as_bytes(), &mut request).map_err(|refusal| refusal.why)?;
+        assert!(target.as_bytes().starts_with(&request.origin), "{target}");
+        assert_eq!(request.origin.is_empty(), !target.contains("://"), "{target}");
         Ok((
             String::from_utf8(request.target).unwrap(),
             String::from_utf8(request.authority).unwrap(),

@@ -6,7 +6,7 @@ mod ruled;
 use std::io::Write;
 use std::net::IpAddr;
 
-use howdah_htaccess::{Client, SERVER_SOFTWARE};
+use howdah_htaccess::{Client, SERVER_ADMIN, SERVER_SOFTWARE};
 use howdah_http::{Content, Fields, Request, Scheme, ScriptVariables};
 
 use crate::resolution::Script;
@@ -100,6 +100,9 @@ pub fn own_variables(
         if ssl.is_some_and(|ssl| ssl.exports_certificates()) {
             tls.certificates(out);
         }
+        if let (Some(name), Some(_)) = (&tls.server_name, ruled.and_then(ruled::previous)) {
+            out(b"REDIRECT_SSL_TLS_SNI", name.as_bytes());
+        }
     }
     let edited = ruled.and_then(|ruled| ruled.state.request_fields.as_ref());
     if let Some(kind) = edited.unwrap_or(&request.fields).value(b"content-type") {
@@ -158,6 +161,7 @@ fn about_the_server(client: &Client<'_>, out: &mut impl FnMut(&[u8], &[u8])) {
     out(b"GATEWAY_INTERFACE", b"CGI/1.1");
     out(b"SERVER_SOFTWARE", SERVER_SOFTWARE);
     out(b"SERVER_SIGNATURE", b"");
+    out(b"SERVER_ADMIN", SERVER_ADMIN);
     with_address(client.local().ip(), |local| {
         out(b"SERVER_ADDR", local);
         // Without a Host, from HTTP/1.0, the address is all that is known of the name.

@@ -326,7 +326,7 @@ fn common(mut variables: Variables) -> Variables {
         "argv",
         "argc",
     ];
-    const SERVERS: [&str; 3] = ["PATH", "SERVER_ADMIN", "SERVER_SOFTWARE"];
+    const SERVERS: [&str; 2] = ["PATH", "SERVER_SOFTWARE"];
     for name in PHP.iter().chain(&SERVERS) {
         variables.remove(*name);
     }

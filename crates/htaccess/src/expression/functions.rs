@@ -97,7 +97,8 @@ impl Function {
             Function::Md5 => hexadecimal(&Md5::digest(argument), out),
             Function::Ldap => ldap(argument, out),
             Function::Tls => {
-                append(tls_variable(evaluation.transaction, argument).as_deref(), out);
+                let value = tls_variable(evaluation.transaction, evaluation.context, argument);
+                append(value.as_deref(), out);
             }
         }
     }

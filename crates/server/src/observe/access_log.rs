@@ -237,6 +237,7 @@ fn request_line(out: &mut Vec<u8>, request: &Request) {
     } else {
         escape(out, request.method.as_str().as_bytes());
         out.push(b' ');
+        escape(out, &request.origin);
         escape(out, &request.target);
         let _ = write!(out, " {}", request.version.as_str());
     }

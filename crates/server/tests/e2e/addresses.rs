@@ -1,7 +1,7 @@
 //! The server's own name and port: what a client named, never where the server happens to listen.
 
 use crate::site::{Options, Site};
-use crate::support::has_php;
+use crate::support::{has_php, wait_until};
 
 /// Redirects of every kind, and the variables of rules.
 const RULES: &str = "RewriteEngine On
@@ -58,6 +58,28 @@ fn the_listening_port_does_not_leak() {
         // The folder's own URL is a path, which is right everywhere.
         let reply = answer(&site, &head.replace("{}", "/folder"));
         assert_eq!(reply.field("location"), Some("/folder/"), "{head}: {reply:?}");
+    }
+}
+
+/// Proxies are looked for with such targets, and rules refuse these requests.
+#[test]
+fn rules_and_logs_see_a_target_in_absolute_form_as_it_was_sent() {
+    let site = Site::new(&[
+        (
+            ".htaccess",
+            "RewriteEngine on\nRewriteCond %{THE_REQUEST} ^[A-Z]+\\ https?:// [NC]\n\
+             RewriteRule ^ - [F]\nHeader set X-Line \"expr=%{THE_REQUEST}\"\n",
+        ),
+        ("a.txt", "text"),
+    ]);
+    for (target, status) in [("/a.txt?x", 200), ("http://B.example:81/a.txt?x", 403)] {
+        let reply = answer(&site, &format!("GET {target} HTTP/1.1\r\nHost: b.example:81\r\n"));
+        assert_eq!(reply.status, status, "{target}");
+        if status == 200 {
+            assert_eq!(reply.field("x-line"), Some(format!("GET {target} HTTP/1.1").as_str()));
+        }
+        let line = format!("\"GET {target} HTTP/1.1\" {status} ");
+        wait_until("the request is in the log", || site.access_log().contains(&line));
     }
 }
 

@@ -38,6 +38,11 @@ pub(super) fn about_the_way(
     }
 }
 
+/// Returns the request that an internal redirect has led on from.
+pub(super) fn previous(ruled: &Ruled) -> Option<&State> {
+    ruled.state.previous.as_deref()
+}
+
 /// REQUEST_URI: the URL that the client sent, or the present one (`CGIVar REQUEST_URI
 /// current-uri`).
 pub(super) fn uri<'r>(request: &'r Request, ruled: &'r Ruled) -> &'r [u8] {

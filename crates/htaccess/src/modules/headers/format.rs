@@ -144,7 +144,7 @@ fn render_part(
             Ok(())
         }
         FormatPart::Tls(name) => {
-            let value = tx.client.tls_variable(name);
+            let value = tls_variable(tx, context, name);
             // A certificate has line feeds.
             out.extend(in_one_line(value.as_deref().unwrap_or(b"(null)")));
             Ok(())
@@ -160,7 +160,7 @@ pub(super) fn environment_variable<'t>(
 ) -> Option<Cow<'t, [u8]>> {
     match tx.state.env.value(name) {
         Some(value) => Some(Cow::Borrowed(value)),
-        None if name == b"SSL_TLS_SNI" => tls_variable(tx, name),
+        None if name == b"SSL_TLS_SNI" => tx.client.tls_variable(name),
         None => None,
     }
 }

@@ -70,9 +70,9 @@ fn actions() {
             "Set-Cookie: a=1;HttpOnly;Secure",
         ),
         (
-            "Header set X \"%D %t 100%% %{yes}e %{no}e %{HTTPS}s\"",
+            "Header set X \"%D %t 100%% %{yes}e %{no}e %{HTTPS}s %{SSL_PROTOCOL}s\"",
             "",
-            "X: D=42 t=1700000000000000 100% v (null) (null)",
+            "X: D=42 t=1700000000000000 100% v (null) off (null)",
         ),
         ("Header set X \"a\\r\\n  b\"", "", "X: a b"),
     ];

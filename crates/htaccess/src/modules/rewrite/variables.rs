@@ -6,7 +6,7 @@ use super::expansion::Expansion;
 use super::url;
 use crate::evaluation_context::EvaluationContext;
 use crate::transaction::Transaction;
-use crate::variables::{Server, field, field_value, fixed, origin};
+use crate::variables::{Server, field, field_value, fixed, origin, tls_variable};
 
 /// A compiled variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl RewriteVariable {
                 b"SSL" if name[4..].eq_ignore_ascii_case(b"HTTPS") => {
                     RewriteVariable::Server(Server::Https)
                 }
-                b"SSL" => RewriteVariable::Tls(name[4..].to_ascii_uppercase().into()),
+                b"SSL" => RewriteVariable::Tls(name[4..].into()),
                 _ => RewriteVariable::Unknown,
             };
         }
@@ -98,7 +98,9 @@ impl RewriteVariable {
                 Some(value) => Cow::Borrowed(value),
                 None => context.host().variable(name).unwrap_or_default().into(),
             },
-            RewriteVariable::Tls(name) => transaction.client.tls_variable(name).unwrap_or_default(),
+            RewriteVariable::Tls(name) => {
+                tls_variable(transaction, context, name).unwrap_or_default()
+            }
             RewriteVariable::OfUrl(variable) => {
                 expansion.ahead.value(false, variable, expansion, context)
             }

@@ -186,6 +186,7 @@ fn the_connection_and_the_protocol_are_told() {
     assert_eq!(server["HTTP_HOST"], "Shop.Example:81");
     assert_eq!(server["SERVER_PROTOCOL"], "HTTP/1.1");
     assert_eq!(server["GATEWAY_INTERFACE"], "CGI/1.1");
+    assert_eq!(server["SERVER_ADMIN"], "[no address given]");
     assert_eq!(server["REQUEST_SCHEME"], "http");
     assert_eq!(server.get("HTTPS"), None);
     let port = server["SERVER_PORT"].as_str().unwrap();

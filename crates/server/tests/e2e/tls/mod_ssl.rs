@@ -10,6 +10,7 @@ use super::client::{self, Authority, TlsClient, Trust};
 use crate::apache::Apache;
 use crate::site::Site;
 use crate::support::{Folder, has_php};
+use crate::wire::Wire;
 
 const SCRIPT: &str = "<?php foreach ($_SERVER as $name => $value) \
     if (str_starts_with($name, 'SSL_')) echo \"$name=\", strtr($value, \"\\n\", '~'), \"\\n\";";
@@ -108,6 +109,59 @@ fn scripts_see_the_variables_that_mod_ssl_gives() {
     let (own, _) = told(&mut client, addresses[0], "plain");
     assert_eq!(own["SSL_CLIENT_S_DN_CN"], "a.example");
     assert!(own.contains_key("SSL_PROTOCOL") && !own.contains_key("SSL_SERVER_S_DN"), "{own:?}");
+}
+
+/// Rules that ask mod_ssl for what has nothing to do with TLS.
+const LOOK_UPS: &str = "Header set X-Told \"%{HTTPS}s|%{SSL_PROTOCOL}s|%{REQUEST_METHOD}s|\
+    %{request_uri}s|%{HTTP_USER_AGENT}s|%{HTTP:X-Two}s|%{ENV:SET}s|%{QUERY_STRING}s|%{NONE}s\"\n\
+    Header set X-Function \"expr=%{ssl:HTTPS}|%{ssl:REQUEST_METHOD}\"\n\
+    SetEnvIf Request_URI . SET=yes\nRewriteEngine on\n\
+    RewriteCond %{SSL:REQUEST_METHOD}|%{SSL:SSL_PROTOCOL}|%{SSL:HTTPS} ^(.*)$\n\
+    RewriteRule ^ - [E=SEEN:%1]\nHeader set X-Seen %{SEEN}e\n";
+
+#[test]
+fn rules_look_up_without_tls_what_mod_ssl_knows_without_it() {
+    if !has_php() || !Apache::is_here() {
+        return;
+    }
+    let site = Site::new(&[(".htaccess", LOOK_UPS), ("a.txt", "text")]);
+    let root = site.root();
+    let modules = ["socache_shmcb", "ssl"];
+    let apache = Apache::with(&site.path().join("apache"), &root, &modules, "");
+    for (target, method) in [("/a.txt?x=1", "GET"), ("/a.txt", "HEAD")] {
+        let [own, theirs] = [site.server.address(), apache.address()].map(|address| {
+            let fields = [("User-Agent", "Bot/1"), ("X-Two", "b")];
+            let reply = Wire::connect(address).ask(method, target, &fields, b"");
+            let names = ["x-told", "x-function", "x-seen"];
+            names.map(|name| reply.field(name).unwrap_or("-").to_owned())
+        });
+        assert_eq!(own, theirs, "{method} {target}");
+        assert!(own[0].starts_with("off|(null)|"), "{own:?}");
+    }
+}
+
+#[test]
+fn scripts_see_the_name_of_the_server_behind_an_internal_redirect() {
+    if !has_php() || !Apache::is_here() {
+        return;
+    }
+    let authority = Authority::new();
+    let folder = client::files(&[("a", &authority.certify_rsa(&["a.example"]))]);
+    folder.file("ca.pem", authority.pem());
+    let script = "<?php foreach ($_SERVER as $name => $value) \
+        if (preg_match('/^REDIRECT_.*(SNI|HTTPS)/', $name)) echo \"$name=$value\\n\";";
+    let rules = "RewriteEngine on\nRewriteRule ^go$ all.php\n";
+    let (site, apache) =
+        both(&folder, "optional", &[("way/.htaccess", rules), ("way/all.php", script)]);
+    let [own, theirs] = [site.server.addresses()[1], apache.address()].map(|address| {
+        let mut client = authority.client(Trust::Tls13);
+        let reply = client.connect(address, "a.example").get("/way/go");
+        let mut lines: Vec<String> = reply.text().lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    });
+    assert_eq!(own, theirs);
+    assert_eq!(own, ["REDIRECT_HTTPS=on", "REDIRECT_SSL_TLS_SNI=a.example"]);
 }
 
 #[test]
