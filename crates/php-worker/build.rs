@@ -18,8 +18,9 @@ const SOURCES: [&str; 3] = ["shim/shim.c", "shim/ini.c", "shim/functions.c"];
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(no_php)");
     println!("cargo::rerun-if-env-changed=HOWDAH_PHP_CONFIG");
-    let headers = ["shim.h", "shim_internal.h", "shim_versions.h", "functions_arginfo.h"]
-        .map(|name| format!("shim/{name}"));
+    let headers =
+        ["shim.h", "shim_internal.h", "shim_versions.h", "functions_arginfo.h", "sapi_ini.h"]
+            .map(|name| format!("shim/{name}"));
     for file in ["build.rs"]
         .into_iter()
         .chain(SOURCES)

@@ -5,7 +5,7 @@
  * functions.c know PHP's interface. A bail-out of PHP (zend_bailout, a longjmp) starts and ends within these files.
  */
 #include "shim_internal.h" /* first: PHP's configuration says what the system's headers declare */
-#include "php_ini.h"
+#include "sapi_ini.h"
 #include "php_main.h"
 #include "php_output.h"
 #include "php_variables.h"
@@ -256,10 +256,10 @@ int howdah_start(const struct howdah_settings *settings)
 	/* sapi_startup clears this one, and works on a copy of the rest. */
 	shim_module.ini_entries = (char *) settings->ini_entries;
 	sapi_module.ini_entries = shim_module.ini_entries;
-	if (shim_module.startup(&shim_module) == FAILURE) {
+	if (shim_module.startup(&shim_module) == FAILURE
+			|| zend_register_ini_entries(settings->is_apache ? shim_apache_ini : shim_fpm_ini, shim_extension.module_number)) {
 		return -1;
 	}
-
 #ifdef ZEND_SIGNALS
 	/* No code in a worker replaces the handlers between requests, therefore PHP does not have to check all seven. */
 	SIGG(reset) = 0;

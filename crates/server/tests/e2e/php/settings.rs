@@ -48,6 +48,29 @@ fn the_php_ini_of_a_former_server_takes_the_place_of_phps_own_and_extensions_sta
 }
 
 #[test]
+fn scripts_read_the_settings_that_their_server_interface_adds() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php echo json_encode(array_map('ini_get', ['engine', 'last_modified',
+        'xbithack', 'cgi.fix_pathinfo', 'cgi.rfc2616_headers', 'fastcgi.logging',
+        'fastcgi.error_header']));";
+    let files = [("index.php", script), ("set/index.php", script)];
+    for (sapi, own) in [
+        ("apache2handler", json!(["1", "0", "0", false, false, false, false])),
+        ("fpm-fcgi", json!([false, false, false, "1", "0", "1", ""])),
+    ] {
+        let site = Site::with_php(&files, &format!("sapi = \"{sapi}\""));
+        assert_eq!(site.get("/").json(), own, "{sapi}");
+        site.file("set/.htaccess", "php_flag xbithack on\nphp_flag engine on\n");
+        let is_apache = sapi == "apache2handler";
+        let bit = if is_apache { json!("1") } else { json!(false) };
+        assert_eq!(site.get("/set/").json()[2], bit, "{sapi}");
+        assert_eq!(site.get("/").json(), own, "{sapi}");
+    }
+}
+
+#[test]
 fn user_ini_files_hold_below_their_folder() {
     if !has_php() {
         return;
