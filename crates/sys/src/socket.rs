@@ -30,6 +30,18 @@ pub fn peek(socket: BorrowedFd<'_>) -> io::Result<usize> {
     })
 }
 
+/// Returns the number of bytes that were sent over a TCP connection and that the other side has not
+/// acknowledged.
+///
+/// # Errors
+/// The error of `ioctl(2)`.
+pub fn unacknowledged(socket: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut count: libc::c_int = 0;
+    // SAFETY: the request writes one number, for which `count` is live memory.
+    crate::check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut count) })?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
 /// Returns the user that the process at the other end of a Unix socket had when it connected.
 ///
 /// # Errors
@@ -127,6 +139,25 @@ mod tests {
         // Closed alone, it could live on in a child that another test has just forked.
         one.shutdown(std::net::Shutdown::Both).unwrap();
         assert_eq!(peek(other.as_fd()).unwrap(), 0);
+    }
+
+    #[test]
+    fn bytes_that_the_other_side_has_no_room_for_are_not_acknowledged() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        assert_eq!(unacknowledged(server.as_fd()).unwrap(), 0);
+        server.set_nonblocking(true).unwrap();
+        let mut sent = 0;
+        while let Ok(count) = std::io::Write::write(&mut server, &[0; 65536]) {
+            sent += count;
+        }
+        let left = unacknowledged(server.as_fd()).unwrap();
+        assert!(left > 0 && left <= sent, "{left} of {sent}");
+        client.read_exact(&mut vec![0; sent]).unwrap();
+        while unacknowledged(server.as_fd()).unwrap() > 0 {
+            std::thread::yield_now();
+        }
     }
 
     #[test]

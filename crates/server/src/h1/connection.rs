@@ -62,7 +62,10 @@ pub(super) enum After {
     /// The connection is closed.
     Close,
     /// The connection is broken off: its end would be taken for the response's.
-    BreakOff,
+    BreakOff {
+        /// Whether the client has failed. Otherwise it gets first what there is of the response.
+        by_client: bool,
+    },
     /// The connection is closed. Before that, unread content is read for a while.
     Linger,
     /// The connection is one of HTTP/2. These bytes were received.
@@ -89,7 +92,12 @@ pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Rc
         match Box::pin(connection.converse()).await {
             After::Next => {}
             After::Close => break,
-            After::BreakOff => return connection.wire.transport.break_off(),
+            After::BreakOff { by_client } => {
+                if !by_client {
+                    Box::pin(connection.wire.deliver()).await;
+                }
+                return connection.wire.transport.break_off();
+            }
             After::Linger => return Box::pin(connection.wire.linger()).await,
             After::Http2(received) => {
                 let H1Connection { thread, wire, peer, .. } = connection;
@@ -390,7 +398,9 @@ impl<T: Transport> H1Connection<T> {
         let framing = head::encode(&mut work.out, response, &work.request.method, hop);
         let (bytes, result) = self.send_body(work, site, response, framing).await;
         let after = match (&result, is_persistent && framing != h1::Framing::Close) {
-            (Err(_), _) if framing == h1::Framing::Close => After::BreakOff,
+            (Err(error), _) if framing == h1::Framing::Close => After::BreakOff {
+                by_client: matches!(error, PumpError::Client(_)),
+            },
             (Err(_), _) => After::Close,
             (Ok(()), true) => After::Next,
             (Ok(()), false) if self.remaining.is_done() => After::Close,

@@ -16,7 +16,9 @@ use tokio::io::{AsyncWrite, ReadBuf, Ready};
 use tokio::net::TcpStream;
 
 use super::records::RecordMeter;
-use super::transport::{Piece, Transport, has_input, readiness, reset_when_dropped};
+use super::transport::{
+    Piece, Transport, has_input, has_undelivered, readiness, reset_when_dropped,
+};
 
 /// An encrypted connection.
 pub(crate) struct Encrypted {
@@ -282,6 +284,11 @@ impl Transport for Encrypted {
     /// Without the goodbye, which would say that nothing is missing.
     fn break_off(&mut self) {
         reset_when_dropped(&self.socket);
+    }
+
+    fn has_undelivered(&mut self) -> bool {
+        let flushed = self.session.get_mut().flush(&self.socket);
+        flushed.is_ok_and(|is_flushed| !is_flushed || has_undelivered(&self.socket))
     }
 
     /// Files and rings are read into memory first.

@@ -285,6 +285,17 @@ impl<T: Transport> Timed<T> {
         }
     }
 
+    /// Waits until the client's system has all that was sent, which a reset would destroy. A client
+    /// that takes longer than `send_timeout` does not get the rest.
+    pub(crate) async fn deliver(&mut self) {
+        let end = Instant::now() + self.patience.silence;
+        let mut pause = FIRST_PAUSE;
+        while self.transport.has_undelivered() && Instant::now() < end {
+            tokio::time::sleep(pause).await;
+            pause = LONGEST_PAUSE.min(pause * 2);
+        }
+    }
+
     /// Reads and discards further bytes of the client. Without this, closing the connection could
     /// destroy the response that is still in transit (RFC 9112 §9.6).
     pub(crate) async fn linger(&mut self) {
@@ -308,6 +319,9 @@ impl<T: Transport> Timed<T> {
     }
 }
 
+/// The pauses between looks at what the client's system has received, of which no event tells.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// The time that the rest of an unread request is read and discarded.
 const LINGER: Duration = Duration::from_secs(2);
 /// The most bytes of it that are read.

@@ -78,6 +78,12 @@ pub(crate) trait Transport {
     /// one: the client sees that bytes are missing.
     fn break_off(&mut self) {}
 
+    /// Whether bytes that were taken are still on the way to the client, where a reset would
+    /// destroy them.
+    fn has_undelivered(&mut self) -> bool {
+        false
+    }
+
     /// Writes as many bytes as can be taken at once of `before`, `piece` and `after`, in this
     /// order. Returns the number of bytes taken of the three together, at least 1.
     ///
@@ -164,7 +170,7 @@ const COPY: usize = 16 * 1024;
 
 /// Implements [`Transport`] for a stream socket.
 macro_rules! stream_transport {
-    ($AcceptedStream:ty, $peek:expr, $break_off:expr) => {
+    ($AcceptedStream:ty, $peek:expr, $break_off:expr, $undelivered:expr) => {
         impl Transport for $AcceptedStream {
             fn poll_read(
                 &mut self,
@@ -204,6 +210,10 @@ macro_rules! stream_transport {
 
             fn break_off(&mut self) {
                 $break_off(self);
+            }
+
+            fn has_undelivered(&mut self) -> bool {
+                $undelivered(self)
             }
 
             /// Files go by `sendfile(2)`, a ring and memory by `writev(2)`.
@@ -259,7 +269,8 @@ stream_transport!(
     |stream: &TcpStream, context: &mut Context<'_>| {
         TcpStream::poll_peek(stream, context, &mut ReadBuf::new(&mut [0; 1]))
     },
-    reset_when_dropped
+    reset_when_dropped,
+    |stream: &TcpStream| has_undelivered(stream)
 );
 
 stream_transport!(
@@ -275,7 +286,8 @@ stream_transport!(
         }
     },
     // Unix sockets have no reset.
-    |_: &UnixStream| {}
+    |_: &UnixStream| {},
+    |_: &UnixStream| false
 );
 
 /// Everything that the system tells of a socket.
@@ -299,6 +311,14 @@ fn known(ready: impl Future<Output = io::Result<Ready>>) -> Ready {
         Poll::Ready(Err(_)) => Ready::ALL,
         Poll::Pending => Ready::EMPTY,
     }
+}
+
+/// Whether the client's system lacks bytes that were sent, and is still there.
+pub(super) fn has_undelivered(socket: &TcpStream) -> bool {
+    let ready = readiness(socket);
+    !ready.is_error()
+        && !ready.is_write_closed()
+        && howdah_sys::socket::unacknowledged(socket.as_fd()).is_ok_and(|count| count > 0)
 }
 
 /// Has the socket end with a reset.

@@ -77,6 +77,47 @@ fn read_first_part(site: &Site, wire: &mut Wire, script: &str) {
 }
 
 #[test]
+fn what_a_script_has_sent_before_it_breaks_off_reaches_a_client_that_reads_later() {
+    if !has_php() {
+        return;
+    }
+    const LENGTH: usize = 2_000_000;
+    let script = format!(
+        "<?php {AWAIT} echo str_repeat('x', {LENGTH}); flush(); touch($_GET['in'] . '/sent');
+         await('end'); posix_kill(getmypid(), 9);"
+    );
+    let authority = Authority::new();
+    let folder = client::files(&[("a", &authority.certify(&["a.example"]))]);
+    let config = format!(
+        "listen = [\"127.0.0.1:0\", {{ address = \"127.0.0.1:0\", tls = true }}]\n[[site]]\n\
+         hosts = [\"a.example\"]\nroot = \"public\"\n\
+         tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\", redirect = false }}\n\
+         [site.php]\nworkers = 2\nstate_dir = \"state\"\n",
+        folder.path().display()
+    );
+    let site = Site::configured(&[("breaks.php", &script)], &config);
+    for is_encrypted in [false, true] {
+        let mut wire = match is_encrypted {
+            false => site.connect(),
+            true => authority.connect(site.server.addresses()[1], "a.example", Trust::Tls13),
+        };
+        let target = site.awaiting("/breaks.php");
+        wire.send(format!("GET {target} HTTP/1.0\r\nHost: a.example\r\n\r\n"));
+        let sent = site.scratch().join("sent");
+        wait_until("the script has sent its page", || sent.exists());
+        let lines = site.log_lines("/breaks.php").len();
+        site.allow("end");
+        wait_until("the log tells of the end", || site.log_lines("/breaks.php").len() > lines);
+        assert_eq!(wire.head().0, 200);
+        assert!(wire.exactly(LENGTH).iter().all(|byte| *byte == b'x'), "{is_encrypted}");
+        let end = wire.stream().read(&mut [0]);
+        assert_eq!(end.map_err(|error| error.kind()), Err(ErrorKind::ConnectionReset));
+        std::fs::remove_file(sent).unwrap();
+        std::fs::remove_file(site.scratch().join("end")).unwrap();
+    }
+}
+
+#[test]
 fn a_page_of_unknown_length_that_breaks_off_has_no_clean_end() {
     if !has_php() {
         return;

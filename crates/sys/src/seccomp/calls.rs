@@ -186,8 +186,8 @@ pub const FAST_OPEN: u32 = 0x2000_0000;
 /// Requests of [`IOCTL`] that type into a terminal: `TIOCSTI` and `TIOCLINUX`.
 pub const TERMINAL_INPUT: &[u32] = &[0x5412, 0x541C];
 /// Requests of [`IOCTL`] that a server makes of its own descriptors: `FIONBIO`, `FIONREAD`,
-/// `FIOCLEX`, `TCGETS` and `TIOCGWINSZ`.
-pub const DESCRIPTOR_REQUESTS: &[u32] = &[0x5421, 0x541B, 0x5451, 0x5401, 0x5413];
+/// `TIOCOUTQ`, `FIOCLEX`, `TCGETS` and `TIOCGWINSZ`.
+pub const DESCRIPTOR_REQUESTS: &[u32] = &[0x5421, 0x541B, 0x5411, 0x5451, 0x5401, 0x5413];
 /// Families of [`SOCKET`]: `AF_UNIX`.
 pub const UNIX: u32 = 1;
 /// Families of [`SOCKET`]: `AF_INET`.
