@@ -276,9 +276,12 @@ impl ResolvingState<'_> {
                 to.head.fields.push(b"Location", &location);
                 about.is_error = true;
             }
-            Resolution::Allow { status, methods } => {
+            Resolution::Allow { status, methods, path } => {
                 to.head.status = status;
                 to.head.fields.push(b"Allow", methods.as_bytes());
+                if let Some(path) = path {
+                    file::push_media_type(&mut to.head, &path, ruled.as_deref().map(Rc::as_ref));
+                }
                 about.is_error = !status.is_success();
             }
             Resolution::Exhausted => {

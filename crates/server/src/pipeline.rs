@@ -16,13 +16,13 @@ mod tests;
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 
-use howdah_http::{Scheme, Status};
+use howdah_http::{Request, Scheme, Status, range};
 use howdah_php::RunReport;
 use howdah_site::{Resolution, Resolved, Site};
 
 pub(crate) use self::context::{Arrival, RequestContext, ScratchBuffers};
 pub(crate) use self::directives::{CostlySites, adjust, list, look_at};
-pub(crate) use self::response::{Head, Response};
+pub(crate) use self::response::{Head, RangeRequest, Response};
 pub(crate) use self::sub_request::answers;
 use crate::body;
 use crate::front::Thread;
@@ -91,21 +91,20 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
 
     // Answer and adjust: a file, a script or a status makes the response, directives change it.
     let mut notes = None;
-    let (mut response, user) = answer(context, site, resolved, &mut notes).await;
+    let (mut response, user) = answer(context, site, resolved, &mut notes, 0).await;
     if let (Some(notes), Some(set)) = (&mut notes, &context.script_environment) {
         set.iter().for_each(|(name, value)| notes.environment.set(name, value));
     }
 
     // Settle: short content passes its filters before the head states its length.
     if let Some(response) = &mut response
-        && response.has_content(context.request)
-        && (!response.filters.is_empty() || !response.body.is_stored())
+        && is_unsettled(response, context.request)
     {
         settle(context, response).await;
     }
-    if let Some(fields) = response.as_mut().and_then(|response| response.range_fields.take()) {
-        let (method, now) = (&context.request.method, context.arrival.began.seconds());
-        response = response.map(|whole| script_ranges::select(method, &fields, whole, now));
+    if let Some(asked) = response.as_mut().and_then(|response| response.range.take()) {
+        // In a box of its own: every connection would have room for it otherwise.
+        response = Box::pin(part(context, site, *asked, response, &mut notes)).await;
     }
     response.iter_mut().for_each(Response::drop_description);
     if let (Some(response), Scheme::Https) = (&mut response, context.request.scheme)
@@ -171,17 +170,20 @@ pub(crate) fn record(
 }
 
 /// Makes the response for `resolved`. Returns it with the user, if a password has authenticated
-/// one. The site's directives decide how an error is answered. `None`: the client is gone.
+/// one. The site's directives decide how an error is answered. `errors`: how many errors have led
+/// to `resolved`. `None`: the client is gone.
 async fn answer(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     mut resolved: Resolved,
     notes: &mut Option<Box<ResolutionNotes>>,
+    mut errors: u32,
 ) -> (Option<Response>, Option<Vec<u8>>) {
-    if let Some(response) = pool_status::respond(context, site, &resolved) {
+    if errors == 0
+        && let Some(response) = pool_status::respond(context, site, &resolved)
+    {
         return (Some(response), None);
     }
-    let mut errors = 0;
     let access_log = context.thread.access_log(Some(site));
     let takes_notes = access_log.is_some_and(AccessLog::takes_notes);
     let tells_script = access_log.is_some_and(AccessLog::tells_script);
@@ -216,6 +218,9 @@ async fn answer(
                 Err(error) => Err(RequestError::body(context.situation(), &error).into()),
             },
             Resolution::Listing { path } => listing::respond(context, site, rules, path).await,
+            Resolution::Allow { methods, path: Some(path), .. } => {
+                file::respond_with_methods(context, site, rules, (methods, path)).await
+            }
             // The directives are not asked how the page looks: they are too costly.
             Resolution::Exhausted => Ok(Response::error(Status::INTERNAL_SERVER_ERROR)),
             other => adjust(context, site, rules, Response::of(other)).await,
@@ -238,6 +243,34 @@ async fn answer(
     }
 }
 
+/// Returns the part of a script's output that the request asks for. Where there is no such part,
+/// the site's directives decide how that is answered. `None`: the client is gone.
+async fn part(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+    asked: RangeRequest,
+    whole: Option<Response>,
+    notes: &mut Option<Box<ResolutionNotes>>,
+) -> Option<Response> {
+    let (method, now) = (&context.request.method, context.arrival.began.seconds());
+    let length = match script_ranges::select(method, &asked.fields, whole?, now) {
+        Ok(response) => return Some(response),
+        Err(length) => length,
+    };
+    let resolved =
+        directives::error(context, site, asked.ruled, Status::RANGE_NOT_SATISFIABLE).await;
+    let (page, _) = answer(context, site, resolved, notes, 1).await;
+    let mut page = page?;
+    if is_unsettled(&page, context.request) {
+        settle(context, &mut page).await;
+    }
+    if page.status() == Status::RANGE_NOT_SATISFIABLE {
+        page.own_head();
+        page.push(b"Content-Range", &range::unsatisfied_content_range(length));
+    }
+    Some(page)
+}
+
 /// Returns how the request was resolved, in Apache's words.
 fn notes_of(resolved: &Resolved) -> Box<ResolutionNotes> {
     let state = resolved.ruled.as_ref().map(|ruled| &ruled.state);
@@ -257,7 +290,13 @@ fn notes_of(resolved: &Resolved) -> Box<ResolutionNotes> {
     })
 }
 
-/// Replaces the response by an error page if its content cannot be read at all.
+/// Whether content is sent that is still being produced, or that passes filters.
+fn is_unsettled(response: &Response, request: &Request) -> bool {
+    response.has_content(request) && (!response.filters.is_empty() || !response.body.is_stored())
+}
+
+/// Lets short content pass its filters. Replaces the response by an error page if its content
+/// cannot be read at all.
 async fn settle(context: &mut RequestContext<'_, '_>, response: &mut Response) {
     let cache = context.thread.compressed_cache();
     let place = context.thread.filter_place(context.site, context.peer);

@@ -109,7 +109,7 @@ fn check(resolution: &Resolution) {
             let path = location.split(|&byte| byte == b'?').next().unwrap_or_default();
             assert!(path.ends_with(b"/") && !path.contains(&b'\\'));
         }
-        Resolution::Allow { status, methods } => {
+        Resolution::Allow { status, methods, .. } => {
             assert!(matches!(status.code(), 200 | 405) && !methods.is_empty())
         }
         Resolution::Status(status) | Resolution::Page { status, .. } => {

@@ -109,6 +109,9 @@ pub enum Resolution {
         status: Status,
         /// The value of Allow.
         methods: &'static str,
+        /// The file that OPTIONS asks about; the answer names its media type. `None`: there is no
+        /// file, or the method is refused.
+        path: Option<DocumentPath>,
     },
     /// A folder to be listed, for GET or HEAD (`Options Indexes`).
     Listing {

@@ -466,7 +466,10 @@ impl<'a> PathSearch<'a> {
     fn plain(self, resolution: impl FnOnce(DocumentPath) -> Resolution) -> Resolution {
         match self.request.method {
             Method::Get | Method::Head | Method::Post => resolution(self.path),
-            Method::Options => options(ALLOW_FILE),
+            Method::Options => match resolution(self.path) {
+                Resolution::File { path, .. } => options(ALLOW_FILE, Some(path)),
+                _ => options(ALLOW_FILE, None),
+            },
             _ => not_allowed(ALLOW_FILE),
         }
     }

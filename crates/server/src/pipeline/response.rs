@@ -5,6 +5,7 @@ use std::rc::Rc;
 use howdah_files::Representation;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_http::{Fields, Method, Request, ResponseHead, SharedHead, Status};
+use howdah_site::Ruled;
 
 use crate::body::{Body, Source, Trailers, Tunnel};
 
@@ -23,15 +24,24 @@ pub(crate) struct Response {
     pub(crate) length_hint: Option<u64>,
     /// Whether the content is a page of the server's own: an error or a redirect.
     pub(crate) is_own: bool,
-    /// The request's fields, after RequestHeader, by which a Range request gets a part of the
-    /// content, once the length is known. `None`: the content is sent whole.
-    pub(crate) range_fields: Option<Box<Fields>>,
+    /// The request for a part of the content, which is answered once the length is known. `None`:
+    /// the content is sent whole.
+    pub(crate) range: Option<Box<RangeRequest>>,
     /// The tunnel that follows the head in place of content. The status is 101; a protocol
     /// without that status sends 200.
     pub(crate) tunnel: Option<Box<Tunnel>>,
     /// The fields that follow the content, which an upstream's response may bring, for a protocol
     /// that sends them: few clients of HTTP/1 know what to do with such fields.
     pub(crate) trailers: Option<Trailers>,
+}
+
+/// A request for a part of a script's output.
+#[derive(Debug)]
+pub(crate) struct RangeRequest {
+    /// The request's fields, after RequestHeader.
+    pub(crate) fields: Fields,
+    /// The rules for the page of a 416.
+    pub(crate) ruled: Option<Rc<Ruled>>,
 }
 
 /// Status and fields.
@@ -56,7 +66,7 @@ impl Response {
             length_hint: None,
             modified: None,
             is_own: false,
-            range_fields: None,
+            range: None,
             tunnel: None,
             trailers: None,
         }

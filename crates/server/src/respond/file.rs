@@ -59,6 +59,25 @@ pub(crate) async fn respond(
     }
 }
 
+/// Responds to OPTIONS for the file at `path` with the media type of the file, as Apache does, so
+/// that directives which depend on the type act.
+///
+/// # Errors
+/// A directive turns the response into an error.
+pub(crate) async fn respond_with_methods(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+    ruled: Option<&mut Rc<Ruled>>,
+    (methods, path): (&str, DocumentPath),
+) -> Result<Response, RespondError> {
+    let mut head = ResponseHead::new(Status::OK);
+    head.fields.push(b"Allow", methods.as_bytes());
+    push_media_type(&mut head, &path, ruled.as_deref().map(Rc::as_ref));
+    let response = Response::new(Head::Own(head), Body::none());
+    let adjusted = adjust(context, site, ruled, response).await?;
+    Ok(Response { filters: Vec::new(), ..adjusted })
+}
+
 /// As [`respond`], where the site's configuration asks for content codings.
 fn respond_coded(
     context: &mut RequestContext<'_, '_>,
@@ -419,6 +438,15 @@ fn is_left_alone(ruled: &Ruled, document: &Representation) -> bool {
 /// Returns whether no directive sets the media type.
 fn is_by_name(ruled: &Ruled) -> bool {
     ruled.settings.mime.is_none() && ruled.state.content_type.is_none()
+}
+
+/// Adds the media type of the file at `path`.
+pub(crate) fn push_media_type(head: &mut ResponseHead, path: &DocumentPath, ruled: Option<&Ruled>) {
+    let by_name = files::media_type(path.file_name());
+    head.fields.push(b"Content-Type", by_name.as_bytes());
+    if let Some(ruled) = ruled {
+        set_content_type(head, ruled);
+    }
 }
 
 /// Sets the media type that the directives chose. Without one, the type is

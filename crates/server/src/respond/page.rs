@@ -59,7 +59,7 @@ impl Response {
     pub(crate) fn of(resolution: Resolution) -> Response {
         match resolution {
             Resolution::Redirect { status, location } => Response::redirect(status, &location),
-            Resolution::Allow { status, methods } => Response::allow(status, methods),
+            Resolution::Allow { status, methods, .. } => Response::allow(status, methods),
             Resolution::Page { status, body } => Response::page(status, body),
             Resolution::Status(status) => Response::error(status),
             Resolution::Directory { .. } => Response::error(Status::FORBIDDEN),

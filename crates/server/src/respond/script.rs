@@ -21,7 +21,7 @@ use super::sendfile;
 use crate::body::{Body, BodyError, PAUSE, ReceivedContent};
 use crate::crew::ClientNetwork;
 use crate::observe::{Phase, RequestError, RespondError};
-use crate::pipeline::{Head, RequestContext, Response, adjust};
+use crate::pipeline::{Head, RangeRequest, RequestContext, Response, adjust};
 
 /// Receives the request's content, lets a worker run the script, and waits for the head of its
 /// response. With `is_error` the script makes an error page, which gets no request content.
@@ -154,10 +154,15 @@ impl Begun {
         let compresses = codings::compresses(site, true, environment) && !self.is_error;
         let length_hint = short_length(rules, compresses, &mut self.exchange).await;
         let modified = rules.and_then(|ruled| modified(context, site, ruled, script));
+        let edited = rules.and_then(|ruled| ruled.state.request_fields.clone());
+        let fields = edited.as_ref().unwrap_or(&context.request.fields);
+        let range = (fields.contains(b"range") && !self.is_error).then(|| RangeRequest {
+            fields: fields.clone(),
+            ruled: ruled.as_deref().cloned(),
+        });
         let body = Body::script(self.exchange, self.head.content_length());
         let response = Response::new(Head::Own(self.head), body);
         let response = Response { length_hint, modified, ..response };
-        let edited = rules.and_then(|ruled| ruled.state.request_fields.clone());
         let mut response = adjust(context, site, ruled.as_deref_mut(), response).await?;
         let fields = edited.as_ref().unwrap_or(&context.request.fields);
         if compresses {
@@ -166,8 +171,7 @@ impl Begun {
             let facts = CodingFacts { fields, environment };
             response = codings::compress(site, context.request, facts, response);
         }
-        let is_asked = response.filters.is_empty() && fields.contains(b"range");
-        response.range_fields = is_asked.then(|| Box::new(fields.clone()));
+        response.range = range.filter(|_| response.filters.is_empty()).map(Box::new);
         Ok(response)
     }
 }

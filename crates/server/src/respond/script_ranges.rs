@@ -14,28 +14,29 @@ use howdah_http::{Fields, Method, ResponseHead, Status, date, members};
 use crate::body::{Body, Ranged, Segment, Source};
 use crate::pipeline::{Head, Response};
 
-/// Returns the part of `response` that the request's `fields` ask for: 206, or 416 where there is
-/// no such part. Where Range does not apply, returns the response as it is. `now` is in seconds
-/// since 1970.
+/// Returns the part of `response` that the request's `fields` ask for: 206. Where Range does not
+/// apply, returns the response as it is. `now` is in seconds since 1970.
+///
+/// # Errors
+/// There is no such part of the content, which has this length.
 pub(crate) fn select(
     method: &Method,
     fields: &Fields,
     mut response: Response,
     now: u64,
-) -> Response {
+) -> Result<Response, u64> {
     let (Head::Own(head), Some(length)) = (&mut response.head, response.body.length()) else {
-        return response;
+        return Ok(response);
     };
     let is_asked = *method == Method::Get && length > 0 && response.filters.is_empty();
     if !is_asked || !is_divisible(head) || !applies(fields, head, now) {
-        return response;
+        return Ok(response);
     }
     match range::requested(method, fields, length) {
         Ranges::Whole => {}
         Ranges::Unsatisfiable => {
             response.body.discard();
-            response = Response::error(Status::RANGE_NOT_SATISFIABLE);
-            response.push(b"Content-Range", &range::unsatisfied_content_range(length));
+            return Err(length);
         }
         Ranges::One(span) => {
             become_partial(head);
@@ -49,7 +50,7 @@ pub(crate) fn select(
             response.body = cut(response.body, segments);
         }
     }
-    response
+    Ok(response)
 }
 
 /// Returns whether the script leaves ranges to the server: it has sent a plain 200, which is no

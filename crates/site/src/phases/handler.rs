@@ -135,7 +135,10 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         self.discard_content(request)?;
         match request.tx.state.method {
             Method::Get | Method::Head | Method::Post => {}
-            Method::Options => return Ok(options(ALLOW_FILE)),
+            Method::Options => {
+                let path = (request.kind == PathKind::File).then(|| request.take_path());
+                return Ok(options(ALLOW_FILE, path));
+            }
             _ => return Err(PhaseEnd::Status(Status::METHOD_NOT_ALLOWED)),
         }
         if request.kind != PathKind::File {

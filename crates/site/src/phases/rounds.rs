@@ -322,7 +322,7 @@ fn bare(state: &State) -> Resolution {
             Resolution::Redirect { status, location: location.to_vec() }
         }
         _ if status == Status::METHOD_NOT_ALLOWED => {
-            Resolution::Allow { status, methods: ALLOW_FILE }
+            Resolution::Allow { status, methods: ALLOW_FILE, path: None }
         }
         _ => Resolution::Status(status),
     }

@@ -3,6 +3,7 @@
 use howdah_htaccess::Client;
 use howdah_http::{Method, Request, Status};
 
+use crate::path::DocumentPath;
 use crate::resolution::{Resolution, Resolved};
 
 /// Refuses TRACE for what is no file: no script gets it, and no upstream. The page of an error is
@@ -26,14 +27,14 @@ pub(super) fn refuse_trace(client: &Client<'_>, resolved: Resolved) -> Resolved 
 pub(super) fn without_path(request: &Request) -> Option<Resolution> {
     match request.method {
         Method::Connect => Some(not_allowed(ALLOW_SCRIPT)),
-        Method::Options if request.target == b"*" => Some(options(ALLOW_SCRIPT)),
+        Method::Options if request.target == b"*" => Some(options(ALLOW_SCRIPT, None)),
         _ => None,
     }
 }
 
-/// Returns the methods that a resource takes.
-pub(crate) fn options(methods: &'static str) -> Resolution {
-    Resolution::Allow { status: Status::OK, methods }
+/// Returns the methods that a resource takes, which is the file at `path` if there is one.
+pub(crate) fn options(methods: &'static str, path: Option<DocumentPath>) -> Resolution {
+    Resolution::Allow { status: Status::OK, methods, path }
 }
 
 /// Refuses a method. The resource takes the others.
@@ -41,6 +42,7 @@ pub(super) fn not_allowed(methods: &'static str) -> Resolution {
     Resolution::Allow {
         status: Status::METHOD_NOT_ALLOWED,
         methods,
+        path: None,
     }
 }
 

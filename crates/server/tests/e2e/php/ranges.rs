@@ -63,6 +63,40 @@ fn directives_choose_the_part_of_a_script_s_output() {
 }
 
 #[test]
+fn a_part_that_is_not_there_is_answered_as_directives_say() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php header('X-Own: yes'); echo '0123456789';";
+    let site = Site::new(&[
+        (
+            "always/.htaccess",
+            "Header always set X-Always yes\nHeader set X-Set no\nRewriteEngine On\n\
+             RewriteRule ^ - [CO=name:value:.example.org]\n",
+        ),
+        ("always/text.php", script),
+        ("page/.htaccess", "ErrorDocument 416 /page/error.php\nHeader always set X-Always yes\n"),
+        ("page/text.php", script),
+        (
+            "page/error.php",
+            "<?php echo $_SERVER['REDIRECT_STATUS'], ' ', $_SERVER['REDIRECT_URL'];",
+        ),
+    ]);
+    let mut wire = site.connect();
+    // Twice: the second answer may be a cached one.
+    for _ in 0..2 {
+        let reply = ask(&mut wire, "/always/text.php", "bytes=10-");
+        assert_eq!((reply.status, reply.field("content-range")), (416, Some("bytes */10")));
+        assert_eq!((reply.field("x-always"), reply.field("x-set")), (Some("yes"), None));
+        assert_eq!(reply.field("x-own"), None, "the script's own fields");
+        assert!(reply.field("set-cookie").is_some_and(|cookie| cookie.starts_with("name=value")));
+        let reply = ask(&mut wire, "/page/text.php", "bytes=10-");
+        assert_eq!((reply.status, reply.text()), (416, "416 /page/text.php"));
+        assert_eq!(reply.all("x-always"), ["yes"]);
+    }
+}
+
+#[test]
 fn a_recording_that_a_script_sends_can_be_sought_in() {
     if !has_php() {
         return;

@@ -63,7 +63,7 @@ pub(super) fn shown(resolution: &Resolution) -> String {
         Resolution::Proxy { upstream, target } => format!("proxy {upstream} {}", text(target)),
         Resolution::Discard { most } => format!("discard {most}"),
         Resolution::Exhausted => "exhausted".to_owned(),
-        Resolution::Allow { status, methods } => format!("{status} {methods}"),
+        Resolution::Allow { status, methods, .. } => format!("{status} {methods}"),
         Resolution::Status(status) => status.to_string(),
     }
 }
