@@ -20,6 +20,7 @@ mod spool;
 mod storage;
 mod trailers;
 mod tunnel;
+mod unchunked;
 
 pub(crate) use self::filtering::FilterPlace;
 pub(crate) use self::filters::coding;
@@ -34,3 +35,4 @@ pub(crate) use self::spool::SpoolLimits;
 pub(crate) use self::storage::{ReadBack, Storage, StorageCall, StorageLimits, StorageRefusal};
 pub(crate) use self::trailers::Trailers;
 pub(crate) use self::tunnel::{Carried, Duplex, Tunnel, TunnelEnd, carry};
+pub(crate) use self::unchunked::Unchunked;

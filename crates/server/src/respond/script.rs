@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use howdah_htaccess::modules::filter;
 use howdah_htaccess::response;
-use howdah_http::{Fields, ResponseHead, Status};
+use howdah_http::{Fields, ResponseHead, Status, members};
 use howdah_php::{
     Asker, DispatchError, Exchange, ExchangeError, HeadKind, QueuePlace, RequestBody,
     RequestEncoder, decode_head,
@@ -18,7 +18,7 @@ use howdah_site::{DocumentHost, Ruled, Script, Site};
 use super::call::ScriptCall;
 use super::codings::{self, CodingFacts};
 use super::sendfile;
-use crate::body::{Body, BodyError, PAUSE, ReceivedContent};
+use crate::body::{Body, BodyError, PAUSE, ReceivedContent, Unchunked};
 use crate::crew::ClientNetwork;
 use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{Head, RangeRequest, RequestContext, Response, adjust};
@@ -152,7 +152,11 @@ impl Begun {
         let environment = rules.map(|ruled| &ruled.state.env);
         let environment = environment.or(context.script_environment.as_deref());
         let compresses = codings::compresses(site, true, environment) && !self.is_error;
-        let length_hint = short_length(rules, compresses, &mut self.exchange).await;
+        let is_chunked = take_chunked(&mut self.head);
+        let mut length_hint = None;
+        if !is_chunked {
+            length_hint = short_length(rules, compresses, &mut self.exchange).await;
+        }
         let modified = rules.and_then(|ruled| modified(context, site, ruled, script));
         let edited = rules.and_then(|ruled| ruled.state.request_fields.clone());
         let fields = edited.as_ref().unwrap_or(&context.request.fields);
@@ -160,7 +164,10 @@ impl Begun {
             fields: fields.clone(),
             ruled: ruled.as_deref().cloned(),
         });
-        let body = Body::script(self.exchange, self.head.content_length());
+        let body = match is_chunked {
+            false => Body::script(self.exchange, self.head.content_length()),
+            true => Body::Stream(Box::new(Unchunked::new(Body::script(self.exchange, None)))),
+        };
         let response = Response::new(Head::Own(self.head), body);
         let response = Response { length_hint, modified, ..response };
         let mut response = adjust(context, site, ruled.as_deref_mut(), response).await?;
@@ -174,6 +181,18 @@ impl Begun {
         response.range = range.filter(|_| response.filters.is_empty()).map(Box::new);
         Ok(response)
     }
+}
+
+/// Returns whether the script says that it has divided its output into chunks. Takes the fields
+/// that say so from the head, and a length, which would be that of the chunks.
+fn take_chunked(head: &mut ResponseHead) -> bool {
+    let last = head.fields.values(b"transfer-encoding").flat_map(members).last();
+    let is_chunked = last.is_some_and(|coding| coding.eq_ignore_ascii_case(b"chunked"));
+    if is_chunked {
+        head.fields.remove(b"transfer-encoding");
+        head.fields.remove(b"content-length");
+    }
+    is_chunked
 }
 
 /// Receives the request's content. Error pages get no request content.

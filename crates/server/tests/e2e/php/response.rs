@@ -1,8 +1,9 @@
 //! Bodies: whole, buffered, cut short, unwanted.
 
+use crate::apache::Apache;
 use crate::site::{AWAIT, Options, Site};
 use crate::support::{has_php, wait_until};
-use crate::wire::Framing;
+use crate::wire::{Framing, Wire};
 
 fn script(code: &str) -> Site {
     Site::new(&[("index.php", &format!("<?php {code}"))])
@@ -348,4 +349,52 @@ fn output_that_a_script_does_not_flush_comes_while_it_goes_on() {
         site.allow(&format!("{name}2"));
         wire.until("third");
     }
+}
+
+#[test]
+fn a_script_that_writes_chunks_itself_gives_the_client_their_content() {
+    if !has_php() || !Apache::is_here() {
+        return;
+    }
+    let begin = "<?php while (ob_get_level()) ob_end_flush(); header('Transfer-Encoding: chunked');
+        header('Content-Type: text/plain');
+        function chunk($text) { printf(\"%x\\r\\n%s\\r\\n\", strlen($text), $text); flush(); }";
+    let chunks = format!("{begin} foreach (['one ', 'two ', ''] as $text) chunk($text);");
+    let large = format!(
+        "{begin} for ($i = 0; $i < 300; $i++) chunk(str_repeat(chr(97 + $i % 26), 7001)); \
+         chunk('');"
+    );
+    let held = format!("{begin} {AWAIT} chunk('first '); await('go'); chunk('second'); chunk('');");
+    let text = format!("{begin} echo 'no chunks at all';");
+    let broken = format!("{begin} chunk('good '); echo '<b>bad</b>';");
+    let files = [
+        ("chunks.php", chunks.as_str()),
+        ("large.php", &large),
+        ("held.php", &held),
+        ("text.php", &text),
+        ("broken.php", &broken),
+    ];
+    let site = Site::new(&files);
+    let apache = Apache::with(&site.path().join("apache"), &site.root(), &[], "");
+    for path in ["/chunks.php", "/large.php"] {
+        let theirs = Wire::connect(apache.address()).get(path);
+        let mut wire = site.connect();
+        let own = wire.get(path);
+        assert_eq!((own.status, &own.body), (200, &theirs.body), "{path}");
+        assert!(!own.body.is_empty() && own.all("transfer-encoding").len() < 2, "{path}");
+        // The connection goes on behind it.
+        assert_eq!(wire.ask("HEAD", path, &[], b"").status, 200);
+        // HTTP/1.0 knows no chunks.
+        wire.send(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n"));
+        assert_eq!(wire.reply("GET").body, own.body, "{path}");
+    }
+    // Apache sends these as chunks, which they are not: browsers show an error.
+    let mut wire = site.connect();
+    assert_eq!(wire.get("/text.php").text(), "no chunks at all");
+    assert_eq!(wire.get("/broken.php").text(), "good <b>bad</b>");
+    // Each chunk is sent when it is written.
+    wire.request("GET", &site.awaiting("/held.php"), &[], b"");
+    wire.until("first ");
+    site.allow("go");
+    wire.until("second");
 }

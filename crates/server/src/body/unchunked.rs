@@ -1,0 +1,217 @@
+//! Content that a script has divided into chunks itself.
+
+use std::task::{Context, Poll, ready};
+
+use howdah_http::Limits;
+use howdah_http::h1::ChunkedDecoder;
+
+use super::filtering::rest;
+use super::source::{Available, Body, Source, SourceError};
+use crate::net::Piece;
+
+/// The content of a response whose script has sent `Transfer-Encoding: chunked`. Under Apache such
+/// a script writes the chunks, and the client unpacks them. Here the protocol frames the content,
+/// so the chunks are unpacked before. Output without the form of chunks, and what follows the last
+/// byte with that form, passes as it is.
+#[derive(Debug)]
+pub(crate) struct Unchunked {
+    content: Body,
+    form: Form,
+    /// Bytes that the script has written, which are not unpacked yet.
+    raw: Vec<u8>,
+    /// Content that is ready, and how many bytes of it were taken.
+    ready: (Vec<u8>, usize),
+    /// All that follows was read.
+    is_over: bool,
+}
+
+#[derive(Debug)]
+enum Form {
+    /// The first line has not come.
+    Unknown,
+    Chunks(Box<ChunkedDecoder>),
+    /// The last chunk was read; what follows is no content.
+    Ended,
+    Plain,
+}
+
+impl Unchunked {
+    pub(crate) fn new(content: Body) -> Unchunked {
+        Unchunked {
+            content,
+            form: Form::Unknown,
+            raw: Vec::new(),
+            ready: (Vec::new(), 0),
+            is_over: false,
+        }
+    }
+
+    /// Moves what was written from `raw` to `ready`, as far as its form is known.
+    fn unpack(&mut self) {
+        if let Form::Unknown = self.form {
+            self.form = match begins_with_chunk(&self.raw) {
+                Some(true) => {
+                    let limits = Limits { body: 0, ..Limits::default() };
+                    Form::Chunks(Box::new(ChunkedDecoder::new(&limits)))
+                }
+                Some(false) => Form::Plain,
+                None if self.is_over => Form::Plain,
+                None => return,
+            };
+        }
+        let (ready, _) = &mut self.ready;
+        let mut at = 0;
+        while at < self.raw.len() {
+            match &mut self.form {
+                Form::Chunks(decoder) => match decoder.decode(&self.raw[at..]) {
+                    Ok(decoded) => {
+                        ready.extend_from_slice(&self.raw[at..][decoded.data]);
+                        at += decoded.consumed;
+                        if decoded.done {
+                            self.form = Form::Ended;
+                        }
+                    }
+                    Err(_) => self.form = Form::Plain,
+                },
+                Form::Plain | Form::Unknown => {
+                    ready.extend_from_slice(&self.raw[at..]);
+                    break;
+                }
+                Form::Ended => break,
+            }
+        }
+        self.raw.clear();
+    }
+}
+
+impl Source for Unchunked {
+    fn poll_available(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Available, SourceError>> {
+        let mut is_urgent = false;
+        while self.ready.0.is_empty() && !self.is_over {
+            let available = ready!(self.content.poll_available(context))?;
+            is_urgent = available.is_urgent;
+            let start = self.raw.len();
+            self.raw.resize(start + available.bytes.min(MOST_READ), 0);
+            let read = self.content.piece().read(&mut self.raw[start..]);
+            let count = read.map_err(|_| SourceError::FileChanged)?;
+            self.raw.truncate(start + count);
+            self.content.consume(count);
+            self.is_over = available.is_last && count == available.bytes;
+            self.unpack();
+            // A script that writes as fast as nothing comes of it does not keep the thread.
+            if self.ready.0.is_empty() && !self.is_over {
+                rest(context);
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(Ok(Available {
+            bytes: self.ready.0.len() - self.ready.1,
+            is_last: self.is_over,
+            is_urgent,
+        }))
+    }
+
+    fn piece(&self) -> Piece<'_> {
+        let (ready, taken) = &self.ready;
+        Piece::Memory(&ready[*taken..])
+    }
+
+    fn consume(&mut self, count: usize) {
+        let (ready, taken) = &mut self.ready;
+        *taken += count;
+        if *taken == ready.len() {
+            ready.clear();
+            *taken = 0;
+        }
+    }
+
+    fn length(&self) -> Option<u64> {
+        None
+    }
+
+    fn discard(&mut self) {
+        self.content.discard();
+    }
+}
+
+/// Returns whether the bytes begin with the line of a chunk: `size [;extension] CRLF`. `None`: they
+/// are the beginning of such a line.
+fn begins_with_chunk(bytes: &[u8]) -> Option<bool> {
+    let digits = bytes.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    match &bytes[digits..] {
+        [] if digits <= MOST_DIGITS => None,
+        _ if digits == 0 || digits > MOST_DIGITS => Some(false),
+        [b'\r'] => None,
+        [b'\r', after, ..] => Some(*after == b'\n'),
+        [b';', ..] => Some(true),
+        _ => Some(false),
+    }
+}
+
+/// Digits of a chunk's size at most, as [`ChunkedDecoder`] takes them.
+const MOST_DIGITS: usize = 16;
+
+/// Bytes that are read of the script's output at once.
+const MOST_READ: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// Returns what comes out of content that comes in these parts.
+    fn unpacked(parts: &[&str]) -> String {
+        let parts = parts.iter().rev().map(|part| Body::whole(part.as_bytes().into()));
+        let mut source = Unchunked::new(Body::Parts(parts.collect()));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut all = Vec::new();
+        loop {
+            let available = match source.poll_available(&mut context) {
+                Poll::Pending => continue,
+                Poll::Ready(available) => available.unwrap(),
+            };
+            let Piece::Memory(bytes) = source.piece() else {
+                panic!("unpacked content is in memory")
+            };
+            assert_eq!(bytes.len(), available.bytes);
+            all.extend_from_slice(bytes);
+            source.consume(available.bytes);
+            if available.is_last {
+                return String::from_utf8(all).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn chunks_are_unpacked_and_everything_else_stays() {
+        let table = [
+            ("5\r\nhello\r\n0\r\n\r\n", "hello"),
+            ("5;a=b\r\nhello\r\n3\r\n, w\r\n0\r\n\r\n", "hello, w"),
+            ("0\r\n\r\n", ""),
+            ("5\r\nhello\r\n0\r\nX: y\r\n\r\n\n", "hello"),
+            ("5\r\nhello\r\n", "hello"),
+            ("5\r\nhel", "hel"),
+            ("hello", "hello"),
+            ("<html>5\r\n", "<html>5\r\n"),
+            ("", ""),
+            ("5", "5"),
+            ("5\r", "5\r"),
+            ("5\rx", "5\rx"),
+            ("5 apples", "5 apples"),
+            ("1234567890abcdef0\r\n", "1234567890abcdef0\r\n"),
+            ("5\r\nhello\r\n<b>Fatal error</b>", "hello<b>Fatal error</b>"),
+        ];
+        for (content, expected) in table {
+            assert_eq!(unpacked(&[content]), expected, "{content:?}");
+            // A line that is broken by an error may lose its beginning, which was a chunk's.
+            if !content.contains("Fatal") {
+                let bytewise: Vec<&str> = content.split("").filter(|s| !s.is_empty()).collect();
+                assert_eq!(unpacked(&bytewise), expected, "{content:?} byte by byte");
+            }
+        }
+    }
+}
