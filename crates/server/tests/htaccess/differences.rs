@@ -98,6 +98,7 @@ pub const DECIDED: &[Decided] = &[
     answer("*", "*", "body: <?php*", "403", "a script that PHP is not to run is not sent as text"),
     answer("*", "*", "before it: *", "413", "content that is too long is refused, and not given to the script as well"),
     part("*", "*%00*", "404", "400", "a NUL is never meant; 400 says whose mistake it is"),
+    part("*", "OPTIONS *", "content-type: httpd/unix-directory", "", "a folder has no media type"),
     part("filters: conditional requests for a compressed file", "/big.txt *", "", "vary: accept-encoding", LIKE_ITS_200),
     part("filters: conditional requests for a compressed file", "/big.txt *If-Modified*", "etag: {etag}", "etag: {etag}-gzip", LIKE_ITS_200),
     part("corpus: *roundcube*", "OPTIONS *", "vary: accept-encoding", "", "what has no content is not compressed"),
@@ -143,6 +144,7 @@ pub const DECIDED: &[Decided] = &[
     answer("language: a mistake: SSLRequireSSL", "*", "500", "403", NO_SSL),
     answer("language: a mistake: SSLOptions *", "*", "500", "*", NO_SSL),
     line("language: IfModule: mod_ssl.c", "", "x-in: 1", NO_SSL),
+    line("headers: *%{HTTPS}s*", "*(null)*", "*off*", NO_SSL),
     line("language: a mistake: ContentDigest On", "content-md5: *", "", NO_DIGEST),
 
     // Random rules.
