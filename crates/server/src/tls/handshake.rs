@@ -41,6 +41,9 @@ const UP_TO_VERSION: usize = 5 + 4 + 2;
 /// TLS 1.2, which later versions say there, too.
 const TLS12: [u8; 2] = [3, 3];
 
+/// The library's words where no certificate was chosen.
+const NONE_CHOSEN: &str = "no server certificate chain resolved";
+
 /// The reason why a handshake failed.
 enum HandshakeFailure {
     /// The client went away before it sent a byte, as monitors do.
@@ -61,6 +64,10 @@ impl fmt::Display for HandshakeFailure {
             HandshakeFailure::Challenge => f.write_str("it was an authority's"),
             HandshakeFailure::TooSlow => f.write_str("it took longer than handshake_timeout"),
             HandshakeFailure::NoCertificate(why) => fmt::Display::fmt(why, f),
+            // The site has certificates, but the client can check none of them.
+            HandshakeFailure::Tls(rustls::Error::General(why)) if why == NONE_CHOSEN => f.write_str(
+                "the client has no cipher suite or kind of signature for the site's certificates",
+            ),
             HandshakeFailure::Tls(error) => fmt::Display::fmt(error, f),
             HandshakeFailure::Broken(error) => match error.get_ref() {
                 Some(inner) if inner.is::<rustls::Error>() => fmt::Display::fmt(inner, f),

@@ -246,6 +246,18 @@ fn a_renegotiation_is_refused() {
     );
 }
 
+/// A client of long ago, whose handshake cannot be agreed on: the log says so.
+#[test]
+fn a_client_without_a_common_cipher_is_named_as_such() {
+    let (site, authority) = site(&[("a.txt", "x")], "");
+    let old = ["-tls1_2", "-cipher", "AES128-SHA:@SECLEVEL=0"];
+    let Some(client) = openssl(&site, &authority, &old) else {
+        return;
+    };
+    assert!(!client.wait_with_output().unwrap().status.success());
+    site.server.wait_for_log("the client has no cipher suite or kind of signature");
+}
+
 /// The findings of sslscan, a scanner of Debian.
 #[test]
 fn a_scanner_finds_nothing_unsafe() {
