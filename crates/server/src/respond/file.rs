@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use howdah_files::{self as files, FileParts, Manner, Representation, Variant};
+use howdah_files::{self as files, FileBody, FileParts, Manner, Representation, Variant};
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::response::{self, passes_filters};
 use howdah_http::conditional::{self, Decision, Validators};
@@ -10,7 +10,7 @@ use howdah_http::{Fields, Request, ResponseHead, Status, Text};
 use howdah_site::{DocumentPath, FileHandle, Ruled, Site};
 
 use super::codings::{self, CodingFacts};
-use super::prepared::HeadConditions;
+use super::prepared::{HeadConditions, Prepared};
 use crate::body::{Body, coding};
 use crate::observe::{RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};
@@ -264,22 +264,23 @@ fn complete(request: &Request, whole: &ResponseHead, head: &mut ResponseHead) {
     copy("ETag", !request.fields.contains(b"if-none-match"));
 }
 
-/// Applies the directives to the answer for a file. The resulting head is kept if it depends on the
-/// directives alone.
+/// Applies the directives to the answer for a file.
 async fn adjusted(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     ruled: &mut Rc<Ruled>,
     found: files::Answer,
 ) -> Result<Response, RespondError> {
-    let (document, tag, body) = match found {
-        files::Answer::Whole { representation, body } => (representation, SentTag::Own, body),
+    match found {
+        files::Answer::Whole { representation, body } => {
+            adjusted_whole(context, site, ruled, (representation, SentTag::Own, body)).await
+        }
         files::Answer::Retagged { representation, tag, body } => {
-            (representation, SentTag::Other(tag), body)
+            adjusted_whole(context, site, ruled, (representation, SentTag::Other(tag), body)).await
         }
         files::Answer::Composed { head, body, modified, .. } => {
             let response = Response::new(Head::Own(head), body.into());
-            return composed(context, site, ruled, response, modified).await;
+            composed(context, site, ruled, response, modified).await
         }
         files::Answer::Parts { head, parts, modified } => {
             let mut response = Response::new(Head::Own(head), Body::none());
@@ -288,10 +289,20 @@ async fn adjusted(
             if let Head::Own(head) = &mut response.head {
                 response.body = parts.settle(head).into();
             }
-            return Ok(response);
+            Ok(response)
         }
-        files::Answer::Status(status) => return Err(status.into()),
-    };
+        files::Answer::Status(status) => Err(status.into()),
+    }
+}
+
+/// Applies the directives to a whole file. The resulting head is kept if it depends on the
+/// directives alone.
+async fn adjusted_whole(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+    ruled: &mut Rc<Ruled>,
+    (document, tag, body): (Rc<Representation>, SentTag, FileBody),
+) -> Result<Response, RespondError> {
     let is_error_page = ruled.state.status != Status::OK;
     let second = context.arrival.began.seconds();
     let fields = &context.request.fields;
@@ -310,7 +321,25 @@ async fn adjusted(
         return Ok(Response::new(Head::File(document), body.into()));
     }
     let conditions = HeadConditions::of(ruled, context.request, second, compresses);
+    let kept = prepared.zip(conditions);
     let length = body.length();
+    let head = own_head(&document, tag, ruled);
+    let mut response = Response::new(Head::Own(head), body.into());
+    response.modified = microseconds(document.modified());
+    let mut response = adjust(context, site, Some(ruled), response).await?;
+    if compresses && !is_error_page {
+        let fields = ruled.state.request_fields.as_ref().unwrap_or(&context.request.fields);
+        let facts = CodingFacts {
+            fields,
+            environment: Some(&ruled.state.env),
+        };
+        response = codings::compress(site, context.request, facts, response);
+    }
+    Ok(keep_head(context, (document, length), kept, response))
+}
+
+/// Returns the head of a file's response as the directives begin with it.
+fn own_head(document: &Representation, tag: SentTag, ruled: &Ruled) -> ResponseHead {
     let mut head = document.head().head().clone();
     head.status = ruled.state.status;
     if let SentTag::Other(tag) = tag {
@@ -318,42 +347,39 @@ async fn adjusted(
         tag.iter().for_each(|tag| head.fields.push(b"ETag", tag));
     }
     set_content_type(&mut head, ruled);
-    let mut response = Response::new(Head::Own(head), body.into());
-    response.modified = microseconds(document.modified());
-    let response = adjust(context, site, Some(ruled), response).await?;
-    let response = match compresses && !is_error_page {
-        true => {
-            let fields = ruled.state.request_fields.as_ref().unwrap_or(&context.request.fields);
-            let facts = CodingFacts {
-                fields,
-                environment: Some(&ruled.state.env),
-            };
-            codings::compress(site, context.request, facts, response)
-        }
-        false => response,
-    };
+    head
+}
+
+/// Keeps the head of a file's response for the next requests, if `kept` has a place for it and
+/// nothing else has to be done to the content.
+fn keep_head(
+    context: &RequestContext<'_, '_>,
+    (document, length): (Rc<Representation>, u64),
+    kept: Option<(Rc<Prepared>, HeadConditions)>,
+    response: Response,
+) -> Response {
     // A head for compressed content is kept only once the compressed content is kept, too.
     let coding = coding(&response.filters);
     let cache = context.thread.compressed_cache();
     let compressed = coding.and_then(|coding| cache.find(&document, coding));
     let is_settled = response.filters.is_empty() || compressed.is_some();
-    let (head, body) = match (response.head, prepared.zip(conditions).filter(|_| is_settled)) {
+    let (head, body) = match (response.head, kept.filter(|_| is_settled)) {
         (Head::Own(head), Some((prepared, conditions))) => {
             let length = compressed.as_ref().map_or(length, |content| content.len() as u64);
             let body = compressed.map_or(response.body, Body::shared);
             let head = prepared.keep_head(document, conditions, head, length, coding);
-            return Ok(Response::new(Head::Shared(head), body));
+            return Response::new(Head::Shared(head), body);
         }
         (head, _) => (head, response.body),
     };
     let response = Response { head, body, ..response };
     if !response.filters.is_empty() && is_known(context.request, response.head.get()) {
-        return Ok(not_modified(response));
+        return not_modified(response);
     }
-    Ok(Response {
+    Response {
         representation: Some(document),
         ..response
-    })
+    }
 }
 
 /// The entity tag with which a file is sent.

@@ -10,7 +10,7 @@ use howdah_htaccess::modules::filter;
 use howdah_htaccess::response;
 use howdah_http::{Fields, ResponseHead, Status, members};
 use howdah_php::{
-    Asker, DispatchError, Exchange, ExchangeError, HeadKind, QueuePlace, RequestBody,
+    Asker, DispatchError, Exchange, ExchangeError, HeadKind, PoolHandle, QueuePlace, RequestBody,
     RequestEncoder, decode_head,
 };
 use howdah_site::{DocumentHost, Ruled, Script, Site};
@@ -35,49 +35,20 @@ pub(crate) async fn respond(
     script: &Script,
     is_error: bool,
 ) -> Result<Response, RespondError> {
-    let thread = context.thread;
     context.script_environment = None;
-    let Some(pool) = thread.pool_handle(site.number()) else {
+    let Some(pool) = context.thread.pool_handle(site.number()) else {
         return Err(Status::FORBIDDEN.into());
     };
-    let mut received = content(context, ruled.as_deref().map(Rc::as_ref), is_error).await?;
-    let mut file = file_of(context, &received)?;
-    let mut place = QueuePlace {
-        lane: if site.has_lanes() {
-            site.lane(&context.client())
-        } else {
-            0
-        },
-        client: ClientNetwork::of(context.peer.remote.ip()).number(),
-        since: None,
-    };
-    loop {
-        context.phase.set(Phase::WaitingForWorker);
-        let input = match &received {
-            ReceivedContent::Memory(bytes) => RequestBody::Memory(bytes),
-            ReceivedContent::File(_, length) => match &file {
-                Some(file) => RequestBody::File(file.as_fd(), *length),
-                None => RequestBody::Memory(b""),
-            },
-        };
-        let call = ScriptCall { client: context.client(), script };
-        let prepared = context.prepared.as_deref();
-        let encode =
-            |encoder: &mut RequestEncoder| call.encode(encoder, ruled.as_deref(), prepared);
-        // A request that still waits is given up as soon as the client closes its side: that makes
-        // room in the queue.
-        let (remote, local) = (context.peer.remote, context.peer.local);
-        let asker = Some(Asker { remote, local });
-        let dispatch = pool.dispatch(place, asker, thread.encoder(), encode, input);
-        let is_gone = |poll: &mut Context<'_>| context.stream.poll_closed(poll);
-        let mut exchange = match unless(is_gone, dispatch).await {
+    let received = content(context, ruled.as_deref().map(Rc::as_ref), is_error).await?;
+    let mut content = WorkerContent::open(context, received)?;
+    let mut place = queue_place(context, site);
+    let (head, exchange) = loop {
+        let handed = hand_over(context, pool, ruled.as_deref(), (script, place), &content).await;
+        let mut exchange = match handed {
             Some(Ok(exchange)) => exchange,
             // A slot has no room for this head and this content together.
-            Some(Err(DispatchError::TooLarge)) if received.is_in_memory() => {
-                let stored = received.into_file(thread.spool_limits(Some(site))).await;
-                received =
-                    stored.map_err(|error| RequestError::body(context.situation(), &error))?;
-                file = file_of(context, &received)?;
+            Some(Err(DispatchError::TooLarge)) if content.received.is_in_memory() => {
+                content = content.into_file(context, site).await?;
                 continue;
             }
             Some(Err(refused)) => {
@@ -85,46 +56,127 @@ pub(crate) async fn respond(
             }
             None => return Err(RequestError::gone(context.situation()).into()),
         };
-        if let Some(run) = &context.run {
-            exchange.report_to(Rc::clone(run));
-        }
-        // The bytes of the file count for as long as the worker has it open.
-        if let ReceivedContent::File(file, _) = &received {
-            exchange.keep(Box::new(file.share()));
-        }
         context.phase.set(Phase::WaitingForScript);
-        let head = final_head(context, &mut exchange).await;
-        if head.is_ok() && site.config().server_timing {
-            context.script_times = Some(exchange.times());
-        }
-        let failure = match head {
-            Ok(head) => {
-                if let (Some(ruled), Some(set)) =
-                    (ruled.as_deref_mut(), &context.script_environment)
-                {
-                    let state = &mut Rc::make_mut(ruled).state;
-                    set.iter().for_each(|(name, value)| state.set_variable(name, value));
-                }
-                if site.sendfile(&head.fields).is_some() {
-                    // The worker goes on to the next request as soon as its script has ended.
-                    exchange.detach();
-                    return sendfile::respond(context, site, ruled.take(), script, head).await;
-                }
-                let begun = Begun { head, exchange, is_error };
-                return begun.respond(context, site, ruled.take(), script).await;
+        match final_head(context, &mut exchange).await {
+            Ok(head) => break (head, exchange),
+            // A request that no worker has begun is handed over again, perhaps to the next zygote.
+            Err(NoHead::Failed(ExchangeError::NotTaken)) => place.since = Some(exchange.since()),
+            Err(NoHead::Failed(failure)) => {
+                return Err(RequestError::script(context.situation(), script, failure).into());
             }
-            Err(NoHead::Gone) => {
-                return Err(RequestError::gone(context.situation()).into());
-            }
-            Err(NoHead::Failed(failure)) => failure,
-        };
-        // A request that no worker has begun is handed over again, perhaps to the next zygote.
-        if failure != ExchangeError::NotTaken {
-            let error = RequestError::script(context.situation(), script, failure);
-            return Err(error.into());
+            Err(NoHead::Gone) => return Err(RequestError::gone(context.situation()).into()),
         }
-        place.since = Some(exchange.since());
+    };
+    if site.config().server_timing {
+        context.script_times = Some(exchange.times());
     }
+    if let (Some(ruled), Some(set)) = (ruled.as_deref_mut(), &context.script_environment) {
+        let state = &mut Rc::make_mut(ruled).state;
+        set.iter().for_each(|(name, value)| state.set_variable(name, value));
+    }
+    if site.sendfile(&head.fields).is_some() {
+        // The worker goes on to the next request as soon as its script has ended.
+        exchange.detach();
+        return sendfile::respond(context, site, ruled, script, head).await;
+    }
+    Begun { head, exchange, is_error }.respond(context, site, ruled, script).await
+}
+
+/// Returns the lane of the queue in which the request waits, and the client that it counts for.
+fn queue_place(context: &RequestContext<'_, '_>, site: &Site) -> QueuePlace {
+    QueuePlace {
+        lane: match site.has_lanes() {
+            true => site.lane(&context.client()),
+            false => 0,
+        },
+        client: ClientNetwork::of(context.peer.remote.ip()).number(),
+        since: None,
+    }
+}
+
+/// Hands the request to a worker as soon as one is free. `None`: the client is gone meanwhile.
+async fn hand_over(
+    context: &RequestContext<'_, '_>,
+    pool: &PoolHandle,
+    ruled: Option<&Rc<Ruled>>,
+    (script, place): (&Script, QueuePlace),
+    content: &WorkerContent,
+) -> Option<Result<Exchange, DispatchError>> {
+    context.phase.set(Phase::WaitingForWorker);
+    let call = ScriptCall { client: context.client(), script };
+    let prepared = context.prepared.as_deref();
+    let encode = |encoder: &mut RequestEncoder| call.encode(encoder, ruled, prepared);
+    let (remote, local) = (context.peer.remote, context.peer.local);
+    let asker = Some(Asker { remote, local });
+    let encoder = context.thread.encoder();
+    let dispatch = pool.dispatch(place, asker, encoder, encode, content.as_body());
+    // A request that still waits is given up as soon as the client closes its side: that makes
+    // room in the queue.
+    let is_gone = |poll: &mut Context<'_>| context.stream.poll_closed(poll);
+    let mut exchange = match unless(is_gone, dispatch).await? {
+        Ok(exchange) => exchange,
+        Err(refused) => return Some(Err(refused)),
+    };
+    if let Some(run) = &context.run {
+        exchange.report_to(Rc::clone(run));
+    }
+    // The bytes of the file count for as long as the worker has it open.
+    if let ReceivedContent::File(file, _) = &content.received {
+        exchange.keep(Box::new(file.share()));
+    }
+    Some(Ok(exchange))
+}
+
+/// The request's content as a worker gets it.
+struct WorkerContent {
+    received: ReceivedContent,
+    /// The file that the content is in, opened for a worker.
+    file: Option<OwnedFd>,
+}
+
+impl WorkerContent {
+    /// # Errors
+    /// The file that the content is in cannot be opened.
+    fn open(
+        context: &RequestContext<'_, '_>,
+        received: ReceivedContent,
+    ) -> Result<WorkerContent, RespondError> {
+        let file = match &received {
+            ReceivedContent::Memory(_) => None,
+            ReceivedContent::File(file, _) => file
+                .for_a_worker()
+                .map_err(|error| content_error(context, &BodyError::Storage(error)))?,
+        };
+        Ok(WorkerContent { received, file })
+    }
+
+    /// Moves content from memory into a file.
+    ///
+    /// # Errors
+    /// The file cannot be written or opened.
+    async fn into_file(
+        self,
+        context: &RequestContext<'_, '_>,
+        site: &Site,
+    ) -> Result<WorkerContent, RespondError> {
+        let stored = self.received.into_file(context.thread.spool_limits(Some(site))).await;
+        let received = stored.map_err(|error| content_error(context, &error))?;
+        WorkerContent::open(context, received)
+    }
+
+    fn as_body(&self) -> RequestBody<'_> {
+        match (&self.received, &self.file) {
+            (ReceivedContent::Memory(bytes), _) => RequestBody::Memory(bytes),
+            (ReceivedContent::File(_, length), Some(file)) => {
+                RequestBody::File(file.as_fd(), *length)
+            }
+            (ReceivedContent::File(..), None) => RequestBody::Memory(b""),
+        }
+    }
+}
+
+fn content_error(context: &RequestContext<'_, '_>, error: &BodyError) -> RespondError {
+    RequestError::body(context.situation(), error).into()
 }
 
 /// A response whose head has come.
@@ -209,24 +261,8 @@ pub(super) async fn content(
     }
     match context.receive(ruled.and_then(body_limit)).await {
         Ok(received) => Ok(received),
-        Err(error) => Err(RequestError::body(context.situation(), &error).into()),
+        Err(error) => Err(content_error(context, &error)),
     }
-}
-
-/// Opens the file that content is in for a worker; `None`: it is in no file.
-///
-/// # Errors
-/// The file cannot be opened.
-fn file_of(
-    context: &RequestContext<'_, '_>,
-    received: &ReceivedContent,
-) -> Result<Option<OwnedFd>, RespondError> {
-    let ReceivedContent::File(file, _) = received else {
-        return Ok(None);
-    };
-    let opened = file.for_a_worker();
-    opened
-        .map_err(|error| RequestError::body(context.situation(), &BodyError::Storage(error)).into())
 }
 
 /// Returns the limit of LimitRequestBody; `None` if there is none. The server's own limit applies
