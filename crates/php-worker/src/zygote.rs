@@ -24,7 +24,7 @@ use howdah_ipc::worker::Attachment;
 use howdah_ipc::worker_set::WorkerSet;
 use howdah_sys::descriptor;
 use howdah_sys::poll;
-use howdah_sys::process::{adopt_orphans, set_name};
+use howdah_sys::process::{ArgumentMemory, adopt_orphans, set_name};
 use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::{SIGCHLD, SIGKILL, SIGTERM, Signals};
 
@@ -95,6 +95,8 @@ struct RunningZygote {
     max_requests: u64,
     max_memory: u64,
     has_pcntl: bool,
+    /// `None` where they cannot be changed: then workers have the zygote's in `ps`.
+    arguments: Option<ArgumentMemory>,
     modules: String,
     slow_log: Option<SlowLog>,
     /// See [`WorkerOrders`](crate::worker::WorkerOrders).
@@ -175,6 +177,7 @@ impl RunningZygote {
             max_requests: settings.max_requests,
             max_memory: settings.max_memory,
             has_pcntl: settings.pcntl,
+            arguments: ArgumentMemory::own().ok(),
             modules: settings.modules,
             slow_log: (settings.slow_milliseconds > 0).then(|| SlowLog {
                 after: Duration::from_millis(settings.slow_milliseconds),

@@ -1,5 +1,6 @@
 //! Child processes: forking, starting programs, and exit statuses.
 
+mod arguments;
 mod descendants;
 mod exec;
 mod program;
@@ -12,6 +13,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use crate::credentials::{self, Identity};
 use crate::{check, descriptor, signal};
 
+pub use arguments::ArgumentMemory;
 pub use descendants::{
     RemainingDescendants, adopt_orphans, end_descendants, kill_if, started, thread_state, user,
 };

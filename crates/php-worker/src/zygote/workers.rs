@@ -122,6 +122,7 @@ impl RunningZygote {
             max_requests,
             max_memory,
             has_pcntl,
+            arguments,
             modules,
             slow_log,
             separates_workers,
@@ -133,6 +134,9 @@ impl RunningZygote {
             ..
         } = self;
         set_name(WORKER);
+        if let Some(arguments) = arguments {
+            arguments.replace(b"zygote", b"worker");
+        }
         drop(front);
         drop(signals);
         drop(outputs);

@@ -41,6 +41,25 @@ fn it_listens_when_it_says_so_and_not_before() {
 }
 
 #[test]
+fn every_process_says_what_it_is() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(WHO);
+    let server = Setup::folder(&folder).start();
+    assert!(is_who(&server.get("/")));
+    let said = |process: Process| (process.name(), process.arguments());
+    let expected = |name: &str, arguments: &str| (name.to_owned(), arguments.to_owned());
+    assert_eq!(server.front().name(), "howdah-front");
+    assert_eq!(said(server.zygote()), expected("howdah-zygote", "howdah-php zygote default"));
+    let worker = || server.workers().into_iter().map(said).next();
+    wait_until("a worker has its name", || {
+        worker() == Some(expected("howdah-php", "howdah-php worker default"))
+    });
+    server.stop();
+}
+
+#[test]
 fn it_serves_files_without_php() {
     let folder = Folder::new();
     folder.file("a.txt", "hello");
