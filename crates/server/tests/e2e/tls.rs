@@ -177,7 +177,7 @@ fn rules_see_the_connection() {
             assert_eq!(plain.status, 403, "{target}");
         }
         let plain = site.ask("GET", "/old.txt", &[("Host", "plain.example")], b"");
-        assert_eq!(plain.field("x-tls"), Some("(null) (null) (null)"));
+        assert_eq!(plain.field("x-tls"), Some("(null) off (null)"));
         assert_eq!(plain.field("x-if"), None);
     }
 }
