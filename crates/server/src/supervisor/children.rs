@@ -83,10 +83,8 @@ impl Supervisor {
     }
 
     fn pool_broken(&mut self, number: u64, (position, zygote): (usize, Option<u64>), reason: &str) {
-        let pool = self
-            .generation(number)
-            .and_then(|generation| generation.pools.get_mut(position));
-        if let Some(pool) = pool
+        let pools = self.generation(number).into_iter().flat_map(|one| &mut one.pools);
+        if let Some(pool) = pools.into_iter().find(|pool| pool.position == position)
             && pool.kill_broken(zygote)
         {
             let (name, what) =
@@ -252,13 +250,13 @@ impl Supervisor {
             return;
         };
         let (mut errors, mut ready) = (Vec::new(), Vec::new());
-        for (position, pool) in generation.pools.iter_mut().enumerate() {
+        for pool in &mut generation.pools {
             if pool.due.is_none_or(|due| now < due) {
                 continue;
             }
             let stood_by = pool.standby.pid();
             let told = pool.start_zygote(&environment).and_then(|(zygote, socket)| {
-                let message = ToFront::PoolReplaced { pool: position, zygote };
+                let message = ToFront::PoolReplaced { pool: pool.position, zygote };
                 let front = generation.front.as_ref();
                 front.map_or(Ok(()), |front| front.tell(&message, &[socket.into()]))
             });

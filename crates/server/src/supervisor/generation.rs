@@ -139,12 +139,13 @@ impl Generation {
         environment: &Environment,
         log: &ErrorLog,
     ) -> Result<(), String> {
-        let (pool, zygote) = match spare {
+        let (mut pool, zygote) = match spare {
             Some(spare) => PoolProcesses::start_with(spare, self.number, plan, environment, log),
             None => PoolProcesses::start(self.number, plan, environment, log, list)?,
         };
         let user = plan.identity.as_ref().filter(|user| Some(*user) != front);
         let position = self.pools.len();
+        pool.position = position;
         let (zygote, failure) = match zygote {
             Ok(zygote) => (Some(zygote), None),
             Err(error) => (None, Some(error)),

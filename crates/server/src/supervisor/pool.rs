@@ -34,7 +34,7 @@ use super::generation_plan::PoolPlan;
 use super::oom;
 use super::pool_log::PoolLog;
 use super::state;
-use super::takeover::{InheritedLender, InheritedPool};
+use super::takeover::{FrontPlace, InheritedLender, InheritedPool};
 use super::warmup::ScriptList;
 use super::zygote_socket::ZygoteSocket;
 use crate::log::ErrorLog;
@@ -53,7 +53,11 @@ pub(super) struct PoolProcesses {
     /// `None` once all writers have closed the pipe.
     pub(super) lines: Option<PoolLog>,
     pub(super) zygote: Option<ZygoteProcess>,
-    /// Number of the zygote among those that the front has got, from 0 on.
+    /// Index of the pool in the front's list
+    /// ([`FrontStart::pools`](super::front_protocol::FrontStart::pools)).
+    pub(super) position: usize,
+    /// Number of the zygote among those that the front has got, from 0 on. `None` if another
+    /// program has started the zygote and does not tell it.
     number: Option<u64>,
     pub(super) standby: Standby,
     /// The zygote that the former generation's zygote is forking for this pool.
@@ -152,13 +156,16 @@ impl PoolProcesses {
         }
     }
 
-    /// A pool that another program started.
+    /// A pool that another program started, in the generation `number`. `order` is its place among
+    /// those that were handed over.
     pub(super) fn adopt(
         number: u64,
-        inherited: InheritedPool,
+        (order, inherited): (usize, InheritedPool),
         environment: &Environment,
     ) -> io::Result<PoolProcesses> {
-        let InheritedPool { name, zygote, socket, log, lender } = inherited;
+        let InheritedPool { name, zygote, socket, log, place, lender } = inherited;
+        // A program that tells no places hands over most pools, and those in order.
+        let place = place.unwrap_or(FrontPlace { position: order, zygote: None });
         let group = environment.control_groups().map(|groups| groups.pool_of(number, &name));
         let mut pool = PoolProcesses::without_processes(name, None, group);
         pool.lines = Some(PoolLog::new(log)?);
@@ -167,7 +174,7 @@ impl PoolProcesses {
         }
         let zygote = ZygoteProcess::new(zygote, socket.into(), None);
         pool.zygote = Some(ZygoteProcess { has_reported: true, ..zygote });
-        pool.number = None;
+        (pool.position, pool.number) = (place.position, place.zygote);
         Ok(pool)
     }
 
@@ -190,6 +197,7 @@ impl PoolProcesses {
             log: None,
             lines: None,
             zygote: None,
+            position: 0,
             number: Some(0),
             standby: Standby::default(),
             twin: None,
@@ -340,6 +348,11 @@ impl PoolProcesses {
         Some(reader.into())
     }
 
+    /// The words by which the front names this pool and its zygote.
+    pub(super) fn front_place(&self) -> FrontPlace {
+        FrontPlace { position: self.position, zygote: self.number }
+    }
+
     /// The pool's processes that are children of this process.
     pub(super) fn pids(&self) -> impl Iterator<Item = Pid> {
         self.zygote.iter().map(|zygote| zygote.pid).chain(self.standby.pid())
@@ -436,8 +449,8 @@ impl PoolProcesses {
     /// Kills the zygote with this number, which the front has found broken. Returns `false` if that
     /// zygote has ended already: its successor is well.
     ///
-    /// A front of a former program names no zygote, or by a number that is not known here. Its
-    /// complaint is about the zygote that there is.
+    /// Where the front names no zygote, or a former program has not told the number, the complaint
+    /// is about the zygote that there is.
     pub(super) fn kill_broken(&mut self, zygote: Option<u64>) -> bool {
         let is_meant = self.number.zip(zygote).is_none_or(|(own, meant)| own == meant);
         let is_present = is_meant && self.zygote.is_some();

@@ -22,6 +22,7 @@
 //! generation 3 serving                number, `serving` or `draining`; what follows belongs to it
 //! front 1234 9                        process, descriptor of its channel
 //! pool 1235 10 11 shop                zygote, descriptors of its socket and its log, name
+//! place 4 2                           that pool's position at its front, its zygote's number there
 //! lender 12 0123456789abcdef          descriptor to write that pool's log, number of its settings
 //! scripts 33 12 shop                  user, descriptor of a pipe with a list of scripts, name
 //! shared-memory 13 14 15 shop         descriptors of a pool's shared memory, name
@@ -102,8 +103,22 @@ pub(super) struct InheritedPool {
     pub(super) zygote: Pid,
     pub(super) socket: SeqPacket,
     pub(super) log: OwnedFd,
+    /// `None` if the former program does not tell it.
+    pub(super) place: Option<FrontPlace>,
     /// The zygote may be asked for a twin.
     pub(super) lender: Option<InheritedLender>,
+}
+
+/// The words by which a front names a pool and its zygote. Pools without a zygote are not handed
+/// over, so that the order of the others says nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FrontPlace {
+    /// Index in [`FrontStart::pools`](super::front_protocol::FrontStart::pools).
+    pub(super) position: usize,
+    /// Number of the zygote, as in
+    /// [`ToFront::PoolReplaced`](super::front_protocol::ToFront::PoolReplaced). `None` if no
+    /// program knows it any more.
+    pub(super) zygote: Option<u64>,
 }
 
 /// The parts of a zygote that another program has started, and that a twin needs.
@@ -257,18 +272,22 @@ impl Inheritance {
                     socket: words.descriptor()?.into(),
                     log: words.descriptor()?,
                     name: words.rest().to_string_lossy().into_owned(),
+                    place: None,
                     lender: None,
                 };
                 self.generations.last_mut().ok_or_else(malformed)?.pools.push(pool);
+            }
+            b"place" => {
+                let position = words.parse()?;
+                let zygote = (!words.0.is_empty()).then(|| words.parse()).transpose()?;
+                self.last_pool()?.place = Some(FrontPlace { position, zygote });
             }
             b"lender" => {
                 let lender = InheritedLender {
                     log: words.descriptor()?,
                     settings: words.rest().to_string_lossy().into_owned(),
                 };
-                let pools = self.generations.last_mut().map(|generation| &mut generation.pools);
-                let pool = pools.and_then(|pools| pools.last_mut()).ok_or_else(malformed)?;
-                pool.lender = Some(lender);
+                self.last_pool()?.lender = Some(lender);
             }
             b"scripts" => self.lists.push(InheritedList {
                 uid: words.parse()?,
@@ -288,6 +307,12 @@ impl Inheritance {
             _ => {}
         }
         Ok(())
+    }
+
+    /// The pool that the present line is about.
+    fn last_pool(&mut self) -> io::Result<&mut InheritedPool> {
+        let pools = self.generations.last_mut().map(|generation| &mut generation.pools);
+        pools.and_then(|pools| pools.last_mut()).ok_or_else(malformed)
     }
 }
 
@@ -351,12 +376,12 @@ fn malformed() -> io::Error {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::os::fd::IntoRawFd;
 
     /// The situation after `exec`: the descriptors have no owner in this program yet.
-    fn inherit(handover: Handover<'_>) -> io::Result<Inheritance> {
+    pub(in crate::supervisor) fn inherit(handover: Handover<'_>) -> io::Result<Inheritance> {
         let text = String::from_utf8(handover.text).unwrap();
         for descriptor in &handover.descriptors {
             descriptor::set_inheritable(*descriptor, true).unwrap();
@@ -395,6 +420,7 @@ mod tests {
         handover
             .line(&["pool", "78"], &[peer.as_fd(), log.as_fd()], OsStr::new("shop"))
             .unwrap();
+        handover.line(&["place", "4", "2"], &[], none).unwrap();
         handover.line(&["scripts", "33"], &[pipe.as_fd()], OsStr::new("shop")).unwrap();
         let found = inherit(handover).unwrap();
         let _ = pipe.into_raw_fd();
@@ -416,6 +442,7 @@ mod tests {
         assert_eq!(pid.number(), 77);
         let pool = &serving.pools[0];
         assert_eq!((pool.zygote.number(), pool.name.as_str()), (78, "shop"));
+        assert_eq!(pool.place, Some(FrontPlace { position: 4, zygote: Some(2) }));
         assert_eq!((found.lists[0].uid, found.lists[0].site.as_str()), (33, "shop"));
         pool.socket.send(b"x", &[]).unwrap();
         assert_eq!(channel.receive(&mut [0; 8]).unwrap().length, 1);
@@ -424,8 +451,14 @@ mod tests {
     #[test]
     fn nonsense_is_an_error() {
         for line in
-            ["listener 0 127.0.0.1:1", "listener x y", "front 1 9999", "pool 77 9999", "next many"]
-        {
+            [
+            "listener 0 127.0.0.1:1",
+            "listener x y",
+            "front 1 9999",
+            "pool 77 9999",
+            "place 1 2",
+            "next many",
+        ] {
             let mut inheritance = Inheritance::default();
             assert!(inheritance.read(&mut LineWords(line.as_bytes())).is_err(), "{line}");
         }

@@ -23,7 +23,7 @@ use super::generation_plan::FormerFiles;
 use super::listeners::BoundListener;
 use super::pool::PoolProcesses;
 use super::service_manager::ServiceEvent;
-use super::takeover::{self, Handover, InheritedGeneration, InheritedList};
+use super::takeover::{self, FrontPlace, Handover, InheritedGeneration, InheritedList};
 use super::{Supervisor, USUAL_DRAIN, pool_memory};
 use crate::log::Level;
 use crate::tls::PairText;
@@ -330,6 +330,10 @@ impl Generation {
                     &descriptors,
                     OsStr::new(&pool.name),
                 )?;
+                let FrontPlace { position, zygote } = pool.front_place();
+                let place = [Some(position.to_string()), zygote.map(|zygote| zygote.to_string())];
+                let words = ["place"].into_iter().chain(place.iter().flatten().map(String::as_str));
+                handover.line(&words.collect::<Vec<_>>(), &[], none)?;
                 if let Some((log, settings)) = pool.lends(self.config.as_deref()) {
                     handover.line(&["lender"], &[log], settings.as_ref())?;
                 }
@@ -344,7 +348,7 @@ impl InheritedGeneration {
     pub(super) fn into_generation(self, environment: &Environment) -> io::Result<Generation> {
         let draining = GenerationPhase::Draining { until: Instant::now() + USUAL_DRAIN };
         let adopt = |pool| PoolProcesses::adopt(self.number, pool, environment);
-        let pools = self.pools.into_iter().map(adopt).collect::<io::Result<Vec<_>>>()?;
+        let pools = self.pools.into_iter().enumerate().map(adopt).collect::<io::Result<Vec<_>>>()?;
         Ok(Generation {
             number: self.number,
             config: None,

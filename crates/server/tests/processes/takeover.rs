@@ -263,6 +263,84 @@ fn a_site_whose_php_starts_no_more_keeps_it_with_a_new_program() {
     server.stop();
 }
 
+/// Says that it runs, waits until it may go on, and destroys the words of all slots in which
+/// requests run, by which the front finds out that the pool is broken.
+const HOSTILE: &str = "<?php
+    foreach (file('/proc/self/maps') as $line)
+        if (preg_match('/^([0-9a-f]+)-[0-9a-f]+ rw.*howdah-pool/', $line, $found))
+            $first = hexdec($found[1]);
+    $memory = fopen('/proc/self/mem', 'r+');
+    stream_set_read_buffer($memory, 0);
+    stream_set_write_buffer($memory, 0);
+    touch($_GET['mark']);
+    while (!file_exists($_GET['go'])) { usleep(1000); clearstatcache(); }
+    for ($word = $first; $word < $first + 8192; $word += 64) {
+        fseek($memory, $word);
+        $state = unpack('P', fread($memory, 8))[1];
+        fseek($memory, $word);
+        // The phase Taken, of a slot that was used a few times.
+        if (($state & 15) === 2 && $state >> 32 > 0 && $state >> 32 < 1000)
+            fwrite($memory, str_repeat(chr(255), 8));
+    }
+    for (;;) sleep(60);";
+/// Says that it runs, and answers when it may.
+const PATIENT: &str = "<?php touch($_GET['mark']);
+    while (!file_exists($_GET['go'])) { usleep(1000); clearstatcache(); }
+    echo 'whole';";
+
+/// A pool without a zygote is not handed over. The front that drains counts it as before.
+#[test]
+fn a_broken_pool_costs_no_other_site_a_request_under_a_new_program() {
+    if !has_php() {
+        return;
+    }
+    let (folder, programs) = (Folder::with_script(WHO), Folder::new());
+    let (program, file) =
+        install_with(&programs, &folder, "[site.php]\nworkers = 1\nstandby = false");
+    let marks = Folder::writable();
+    let mut text = fs::read_to_string(&file).unwrap();
+    for (name, script) in [("hostile", HOSTILE), ("patient", PATIENT)] {
+        folder.file(&format!("{name}/index.php"), script);
+        text += &format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"{name}\"\n\
+             [site.php]\nworkers = 1\nstandby = false\nsandbox = \"off\"\n\
+             state_dir = \"state/{name}\"\nqueue_timeout = \"5m\"\nrequest_timeout = \"5m\"\n"
+        );
+    }
+    fs::write(&file, text).unwrap();
+    let server = Setup::config(&file).program(&program).start();
+    let mark = |name: &str| marks.path().join(name);
+    let ask = |name: &str| {
+        let mut client = Client::connect(server.address());
+        let (runs, goes_on) = (mark(&format!("{name}-runs")), mark(&format!("{name}-goes-on")));
+        let target = format!("/?mark={}&go={}", runs.display(), goes_on.display());
+        let host = format!("Host: {name}.example");
+        client.send(format!("GET {target} HTTP/1.1\r\n{host}\r\n\r\n")).unwrap();
+        wait_until("the script runs", || runs.exists());
+        client
+    };
+    let _hostile = ask("hostile");
+    let mut patient = ask("patient");
+    // The first site's zygote ends, and no other one starts.
+    let sessions = folder.path().join("state/shop/sessions");
+    fs::remove_dir_all(&sessions).unwrap();
+    fs::write(&sessions, "").unwrap();
+    let zygotes = server.zygotes();
+    let of_shop = zygotes.iter().find(|zygote| zygote.arguments().ends_with(" shop"));
+    of_shop.unwrap().signal(SIGKILL);
+    server.wait_for_log("shop: its zygote cannot be started");
+
+    server.signal(SIGUSR2);
+    server.wait_for_log("taken over; serving");
+    fs::write(mark("hostile-goes-on"), "").unwrap();
+    server.wait_for_log("its pool was killed and will be replaced");
+    let log = server.log();
+    assert!(log.contains("hostile: its pool was killed and will be replaced"), "{log}");
+    fs::write(mark("patient-goes-on"), "").unwrap();
+    assert_eq!(patient.answer().unwrap().text(), "whole");
+    server.stop();
+}
+
 #[test]
 fn no_request_is_lost_in_a_storm_of_signals() {
     if !has_php() {
