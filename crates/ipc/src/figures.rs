@@ -1,7 +1,8 @@
 //! Figures for people and monitors, which workers publish in the region.
 //!
-//! A hostile pool can publish any number and any text. The reader bounds the texts. Only the number
-//! of the pool's own workers depends on numbers, between 1 and the most that it may have.
+//! A hostile pool can publish any number and any text. The reader bounds both: by the size of the
+//! machine, and by the time that has passed. Only the number of the pool's own workers depends on
+//! numbers, between 1 and the most that it may have.
 
 use crate::request::{FixedText, leading_texts};
 
@@ -12,9 +13,10 @@ pub struct RequestFigures {
     pub waited: u64,
     /// Nanoseconds between beginning and end.
     pub took: u64,
-    /// Bytes of memory that PHP had at most for the script.
+    /// Bytes of memory that PHP had at most for the script. At most those of the machine.
     pub peak: Option<u64>,
-    /// Microseconds on a processor; `None` unless workers were told to measure it.
+    /// Microseconds on a processor; `None` unless workers were told to measure it. At most the time
+    /// since the request was queued, for each processor of the machine.
     pub processor: Option<u64>,
 }
 

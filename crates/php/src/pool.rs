@@ -326,8 +326,8 @@ impl Pool {
         figures.wanted = zygote.wanted();
         figures.memory_sum = zygote.memory_sum();
         figures.caches = Some(zygote.front.cache_numbers());
-        let workers = zygote.processes().into_iter().zip(zygote.front.worker_figures());
-        let facts = workers.enumerate().map(|(index, ((pid, started), figures))| LivingWorker {
+        let workers = zygote.worker_figures().into_iter().enumerate();
+        let facts = workers.map(|(index, (pid, started, figures))| LivingWorker {
             index,
             pid,
             started,

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+use howdah_ipc::figures::WorkerFigures;
 use howdah_ipc::worker_set::WorkerSet;
 
 /// The places of the workers of one zygote.
@@ -14,6 +15,8 @@ struct WorkerPlace {
     /// Process id, 0 for none.
     pid: u64,
     started: SystemTime,
+    /// As `started`, on the clock that nobody sets.
+    since: Instant,
     /// The worker has slept or taken a request since its start.
     is_settled: bool,
     /// The time from which on the worker has slept, as far as it was looked at.
@@ -22,6 +25,19 @@ struct WorkerPlace {
     served: u64,
     /// Nanoseconds on a processor of the present worker that were counted.
     processor: u64,
+    /// The highest figures of the present worker that were shown: requests, and nanoseconds on a
+    /// processor.
+    shown: (u64, u64),
+}
+
+/// The bounds of what a worker may say of itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FigureBounds {
+    pub(crate) now: Instant,
+    /// Processors of the machine.
+    pub(crate) processors: u64,
+    /// Requests that the workers of the zygote have got.
+    pub(crate) requests: u64,
 }
 
 impl Roster {
@@ -31,10 +47,12 @@ impl Roster {
             is_wanted: index < wanted,
             pid: 0,
             started: SystemTime::UNIX_EPOCH,
+            since: Instant::now(),
             is_settled: false,
             asleep: None,
             served: 0,
             processor: 0,
+            shown: (0, 0),
         };
         Roster((0..most).map(place).collect())
     }
@@ -111,21 +129,49 @@ impl Roster {
         if let Some(place) = self.0.get_mut(worker) {
             place.pid = pid;
             place.started = SystemTime::now();
+            place.since = Instant::now();
             place.is_settled = false;
             place.asleep = None;
-            place.processor = 0;
+            (place.processor, place.shown) = (0, (0, 0));
         }
     }
 
     /// Notes that a worker was on a processor for `total` nanoseconds since its start. Returns the
-    /// part of them that was not noted before. A pool may tell any number.
-    pub(crate) fn note_processor(&mut self, worker: usize, total: u64) -> u64 {
+    /// part of them that was not noted before. A pool may tell any number: no more counts than the
+    /// processors have had time for since the worker's start.
+    pub(crate) fn note_processor(
+        &mut self,
+        worker: usize,
+        total: u64,
+        bounds: FigureBounds,
+    ) -> u64 {
         let Some(place) = self.0.get_mut(worker).filter(|place| place.pid != 0) else {
             return 0;
         };
+        let total = total.min(bounds.processor_since(place.since));
         let news = total.saturating_sub(place.processor);
         place.processor = place.processor.max(total);
-        news.min(MOST_PROCESSOR)
+        news
+    }
+
+    /// Bounds what a worker says of itself. Its counters do not go down as long as it lives.
+    pub(crate) fn check_figures(
+        &mut self,
+        worker: usize,
+        figures: &mut WorkerFigures,
+        bounds: FigureBounds,
+    ) {
+        let Some(place) = self.0.get_mut(worker).filter(|place| place.pid != 0) else {
+            return;
+        };
+        let most = bounds.processor_since(place.since);
+        let (requests, processor) = &mut place.shown;
+        *requests = figures.requests.min(bounds.requests).max(*requests);
+        *processor = figures.processor.min(most).max(*processor);
+        (figures.requests, figures.processor) = place.shown;
+        let lifetime = nanoseconds(bounds.now.saturating_duration_since(place.since));
+        figures.took = figures.took.min(lifetime);
+        figures.last_processor = figures.last_processor.map(|last| last.min(most / 1000));
     }
 
     /// Records the death of a worker. Returns whether the worker was wanted; `None` for a place
@@ -173,8 +219,16 @@ impl Roster {
     }
 }
 
-/// Nanoseconds on a processor that are counted at once: those of 15 minutes on a hundred of them.
-const MOST_PROCESSOR: u64 = 90_000 * 1_000_000_000;
+impl FigureBounds {
+    /// Nanoseconds that all processors have had together since that time.
+    pub(crate) fn processor_since(&self, since: Instant) -> u64 {
+        nanoseconds(self.now.saturating_duration_since(since)).saturating_mul(self.processors)
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
 
 #[cfg(test)]
 mod tests {
@@ -213,15 +267,60 @@ mod tests {
     #[test]
     fn each_nanosecond_on_a_processor_is_counted_once() {
         let mut roster = Roster::new(1, 1);
-        assert_eq!(roster.note_processor(0, 5), 0, "there is no worker");
+        let later = bounds(Duration::from_secs(60));
+        let mut note = |roster: &mut Roster, total| roster.note_processor(0, total, later);
+        assert_eq!(note(&mut roster, 5), 0, "there is no worker");
         roster.started(0, 7);
-        assert_eq!((roster.note_processor(0, 5), roster.note_processor(0, 8)), (5, 3));
+        assert_eq!((note(&mut roster, 5), note(&mut roster, 8)), (5, 3));
         // The successor has published its own already.
-        assert_eq!((roster.note_processor(0, 1), roster.note_processor(0, 9)), (0, 1));
+        assert_eq!((note(&mut roster, 1), note(&mut roster, 9)), (0, 1));
         roster.died(0, 7);
         roster.started(0, 8);
-        assert_eq!((roster.note_processor(0, 2), roster.note_processor(1, 9)), (2, 0));
-        assert_eq!(roster.note_processor(0, u64::MAX), MOST_PROCESSOR);
+        assert_eq!((note(&mut roster, 2), roster.note_processor(1, 9, later)), (2, 0));
+    }
+
+    /// Bounds after that time, on a machine with two processors, after ten requests.
+    fn bounds(after: Duration) -> FigureBounds {
+        FigureBounds {
+            now: Instant::now() + after,
+            processors: 2,
+            requests: 10,
+        }
+    }
+
+    #[test]
+    fn false_figures_count_no_more_than_processors_have_had_time_for() {
+        let mut roster = Roster::new(1, 1);
+        roster.started(0, 7);
+        let (early, late) = (bounds(Duration::from_secs(10)), bounds(Duration::from_secs(30)));
+        let first = roster.note_processor(0, u64::MAX, early);
+        assert!((20_000_000_000..=20_100_000_000).contains(&first), "{first}");
+        assert_eq!(roster.note_processor(0, u64::MAX, early), 0);
+        let second = roster.note_processor(0, u64::MAX, late);
+        assert!((39_900_000_000..=40_100_000_000).contains(&second), "{second}");
+        assert_eq!(roster.note_processor(0, 0, late), 0);
+
+        let figures = |number| WorkerFigures {
+            requests: number,
+            processor: number,
+            took: number,
+            last_processor: Some(number),
+            ..WorkerFigures::default()
+        };
+        let mut shown = figures(u64::MAX);
+        roster.check_figures(0, &mut shown, early);
+        assert_eq!(shown.requests, 10);
+        assert!((20_000_000_000..=20_100_000_000).contains(&shown.processor), "{shown:?}");
+        assert!((10_000_000_000..=10_100_000_000).contains(&shown.took), "{shown:?}");
+        assert!(shown.last_processor < Some(20_100_000), "{shown:?}");
+        let mut less = figures(3);
+        roster.check_figures(0, &mut less, late);
+        assert_eq!((less.requests, less.processor), (10, shown.processor), "they do not go down");
+        roster.died(0, 7);
+        roster.started(0, 8);
+        let mut successor = figures(3);
+        roster.check_figures(0, &mut successor, late);
+        assert_eq!((successor.requests, successor.processor), (3, 3));
     }
 
     #[test]

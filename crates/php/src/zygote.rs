@@ -9,9 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use howdah_ipc::control::{Cleaning, FromZygote, OpcacheWarmup, ToZygote};
+use howdah_ipc::figures::WorkerFigures;
 use howdah_ipc::front::Front;
 use howdah_ipc::worker_set::WorkerSet;
 use howdah_ipc::{Corrupt, Geometry};
+use howdah_sys::usage::Machine;
 use tokio::sync::{Notify, oneshot};
 
 use crate::KILL_SIGNAL;
@@ -20,7 +22,7 @@ use crate::control::ControlSocket;
 use crate::lanes::{LaneFigures, LaneLimits, PoolLanes};
 use crate::memory::{Footprint, MemorySum, MemoryWatch};
 use crate::pool::{DispatchError, PoolLimits};
-use crate::roster::Roster;
+use crate::roster::{FigureBounds, Roster};
 use crate::scaling::Scaling;
 
 pub(crate) use leases::Lease;
@@ -88,6 +90,8 @@ struct ZygoteState {
     staffed: Instant,
     /// Nanoseconds on a processor of workers that have died, to be counted.
     processor: u64,
+    /// Nanoseconds on a processor that were counted.
+    counted_processor: u64,
     /// The zygote does not know yet which workers are wanted.
     is_untold: bool,
     /// The memory that the workers need.
@@ -167,6 +171,7 @@ impl Zygote {
                 roster: Roster::new(most, first),
                 staffed: Instant::now(),
                 processor: 0,
+                counted_processor: 0,
                 is_untold: false,
                 footprint: Footprint::default(),
                 memory: None,
@@ -406,7 +411,7 @@ impl Zygote {
                 Some(ZygoteEvent::Started)
             }
             Some(FromZygote::Died { worker, pid, status, processor }) => {
-                self.note_processor(worker as usize, pid, processor);
+                self.note_end(worker as usize, pid, processor);
                 let was_wanted = self.record_death(worker as usize, pid, status as u32);
                 Some(ZygoteEvent::Died {
                     pid,
@@ -424,23 +429,51 @@ impl Zygote {
     }
 
     /// Notes the time on a processor of a worker that has died.
-    fn note_processor(&self, worker: usize, pid: u64, total: u64) {
+    fn note_end(&self, worker: usize, pid: u64, total: u64) {
+        let bounds = self.figure_bounds();
         let mut state = self.state();
         if state.roster.pid(worker) == pid {
-            let news = state.roster.note_processor(worker, total);
+            let news = state.roster.note_processor(worker, total, bounds);
             state.processor = state.processor.saturating_add(news);
         }
     }
 
     /// Returns the nanoseconds that workers were on a processor and that were not returned before.
+    /// Workers may tell any number: all of them together had no more time than the processors.
     pub(crate) fn take_processor(&self) -> u64 {
+        let bounds = self.figure_bounds();
         let mut state = self.state();
         let living: Vec<usize> = state.roster.living().collect();
-        let news: u64 = living
-            .into_iter()
-            .map(|worker| state.roster.note_processor(worker, self.front.processor_of(worker)))
-            .sum();
-        std::mem::take(&mut state.processor).saturating_add(news)
+        let mut news = std::mem::take(&mut state.processor);
+        for worker in living {
+            let total = self.front.processor_of(worker);
+            news = news.saturating_add(state.roster.note_processor(worker, total, bounds));
+        }
+        let rest = bounds.processor_since(self.attached).saturating_sub(state.counted_processor);
+        let news = news.min(rest);
+        state.counted_processor = state.counted_processor.saturating_add(news);
+        news
+    }
+
+    /// By worker: the process, 0 where there is none, the time at which it started, and its
+    /// figures.
+    pub(crate) fn worker_figures(&self) -> Vec<(u64, SystemTime, WorkerFigures)> {
+        let mut figures = self.front.worker_figures();
+        let bounds = self.figure_bounds();
+        let mut state = self.state();
+        for (worker, figures) in figures.iter_mut().enumerate() {
+            state.roster.check_figures(worker, figures, bounds);
+        }
+        let processes = state.roster.processes().into_iter().zip(figures);
+        processes.map(|((pid, started), figures)| (pid, started, figures)).collect()
+    }
+
+    fn figure_bounds(&self) -> FigureBounds {
+        FigureBounds {
+            now: Instant::now(),
+            processors: Machine::present().processors,
+            requests: self.front.checkouts(),
+        }
     }
 
     /// Returns whether the worker was wanted.

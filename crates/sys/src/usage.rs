@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 
 /// Nanoseconds of the clock that never goes back (`CLOCK_MONOTONIC`). All processes of the machine
 /// read the same clock.
@@ -21,6 +22,42 @@ fn nanoseconds(clock: libc::clockid_t) -> u64 {
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// The size of the machine: no process uses more than that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Machine {
+    /// Number of processors.
+    pub processors: u64,
+    /// Bytes of memory and swap.
+    pub memory: u64,
+}
+
+impl Machine {
+    /// Returns the size of this machine, as it was at the first call.
+    pub fn present() -> Machine {
+        static MACHINE: OnceLock<Machine> = OnceLock::new();
+        *MACHINE.get_or_init(|| Machine { processors: processors(), memory: memory() })
+    }
+}
+
+/// Number of processors that work; 1 where that is not known.
+fn processors() -> u64 {
+    // SAFETY: the call has no precondition.
+    let found = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    u64::try_from(found).unwrap_or(1).max(1)
+}
+
+/// Bytes of memory and swap; `u64::MAX` where that is not known.
+fn memory() -> u64 {
+    // SAFETY: every field is a number, or an array of them, for which zeros are valid.
+    let mut found: libc::sysinfo = unsafe { std::mem::zeroed() };
+    // SAFETY: `found` is live.
+    if unsafe { libc::sysinfo(&raw mut found) } == -1 {
+        return u64::MAX;
+    }
+    let units = u128::from(found.totalram) + u128::from(found.totalswap);
+    u64::try_from(units * u128::from(found.mem_unit)).unwrap_or(u64::MAX)
 }
 
 /// `/proc/self/smaps_rollup`, kept open.
@@ -134,6 +171,14 @@ mod tests {
         assert_eq!(parse(text), Some(expected));
         assert_eq!(parse(b"Rss: 12 kB\n"), None);
         assert_eq!(parse(b"Rss: x kB\nPss: 1 kB\n"), None);
+    }
+
+    #[test]
+    fn a_machine_has_at_least_what_this_process_uses() {
+        let machine = Machine::present();
+        let resident = MemoryMeter::of_this_process().unwrap().read().unwrap().resident * 1024;
+        assert!(machine.processors > 0 && machine.memory > resident, "{machine:?}");
+        assert!(machine.memory < u64::MAX && machine.processors < 1 << 20, "{machine:?}");
     }
 
     #[test]

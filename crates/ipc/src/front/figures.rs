@@ -1,6 +1,6 @@
 //! The figures that workers publish: for display, and for the number of the pool's own workers.
 
-use howdah_sys::usage;
+use howdah_sys::usage::{self, Machine};
 
 use super::{Front, Slot};
 use crate::figures::{
@@ -61,6 +61,11 @@ impl Front {
         self.region.worker(worker).last_slot.load(Ordering::Relaxed) > 0
     }
 
+    /// Number of times that slots were checked out; after very many of them it begins at 0 again.
+    pub fn checkouts(&self) -> u64 {
+        self.state().slots.iter().map(|entry| u64::from(entry.generation)).sum()
+    }
+
     /// Number of requests that a worker says it has served.
     pub fn requests_served(&self, worker: usize) -> u64 {
         self.region.worker(worker).requests.load(Ordering::Relaxed)
@@ -76,8 +81,8 @@ impl Front {
     pub fn memory_of(&self, worker: usize) -> (Option<u64>, u64) {
         let words = self.region.worker(worker);
         let kib = |word: &crate::sync::AtomicU32| u64::from(word.load(Ordering::Relaxed));
-        let proportional = Some(kib(words.proportional) * KIB).filter(|bytes| *bytes > 0);
-        (proportional, kib(words.last_peak) * KIB)
+        let proportional = Some(memory(kib(words.proportional))).filter(|bytes| *bytes > 0);
+        (proportional, memory(kib(words.last_peak)))
     }
 
     /// Returns the figures of each worker.
@@ -103,36 +108,39 @@ impl Front {
     /// `queued`, which the caller remembers.
     fn request_figures(&self, slot: usize, queued: u64) -> RequestFigures {
         let words = self.region.slot(slot);
-        let now = usage::monotonic();
-        let began = words.began.load(Ordering::Relaxed).clamp(queued, now.max(queued));
+        let now = usage::monotonic().max(queued);
+        let began = words.began.load(Ordering::Relaxed).clamp(queued, now);
         let took = match words.took.load(Ordering::Relaxed) {
             u32::MAX => now - began,
             took => u64::from(took).min(now - began),
         };
+        let most_processor =
+            ((now - queued) / 1000).saturating_mul(Machine::present().processors);
         RequestFigures {
             waited: began - queued,
             took,
-            peak: known(words.peak.load(Ordering::Relaxed)).map(|peak| peak * KIB),
-            processor: known(words.processor.load(Ordering::Relaxed)),
+            peak: known(words.peak.load(Ordering::Relaxed)).map(memory),
+            processor: known(words.processor.load(Ordering::Relaxed))
+                .map(|processor| processor.min(most_processor)),
         }
     }
 
     /// The figures of a worker, without the request that it runs.
     fn figures_of(&self, worker: usize) -> WorkerFigures {
         let words = self.region.worker(worker);
-        let memory = |word: &crate::sync::AtomicU32| match word.load(Ordering::Relaxed) {
+        let size = |word: &crate::sync::AtomicU32| match word.load(Ordering::Relaxed) {
             0 => None,
-            kib => Some(u64::from(kib) * KIB),
+            kib => Some(memory(kib.into())),
         };
         WorkerFigures {
             requests: words.requests.load(Ordering::Relaxed),
             processor: words.processor.load(Ordering::Relaxed),
-            proportional: memory(words.proportional),
-            resident: memory(words.resident),
+            proportional: size(words.proportional),
+            resident: size(words.resident),
             is_running: false,
             request: self.last_request(worker),
             took: words.last_took.load(Ordering::Relaxed),
-            last_peak: u64::from(words.last_peak.load(Ordering::Relaxed)) * KIB,
+            last_peak: memory(words.last_peak.load(Ordering::Relaxed).into()),
             last_processor: match words.last_processor.load(Ordering::Relaxed) {
                 0 => None,
                 microseconds => Some(microseconds - 1),
@@ -168,6 +176,11 @@ impl Front {
         let submitted = state.slots.iter().enumerate().filter(|(_, entry)| entry.submitted);
         submitted.map(|(slot, _)| slot).collect()
     }
+}
+
+/// Bytes that a worker says are in use, in KiB: no more than the machine has.
+fn memory(kib: u64) -> u64 {
+    kib.saturating_mul(KIB).min(Machine::present().memory)
 }
 
 /// A number that the worker knows.

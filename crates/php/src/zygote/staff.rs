@@ -71,6 +71,8 @@ impl Zygote {
             if is_due {
                 let workers = state.roster.living().map(|worker| self.front.memory_of(worker));
                 state.footprint.note(workers, self.front.awake_workers());
+                // Workers may tell any number, and other pools give back less where one has much.
+                state.footprint.own = state.footprint.own.min(figures.limit);
             }
             let pools = self.memory.account(former, state.footprint.own);
             Some(MemorySum::of(figures, state.footprint, pools, most))

@@ -167,7 +167,8 @@ impl FrontCounters {
     /// Adds all numbers to `totals`.
     fn add_to(&self, totals: &mut Totals) {
         for first in (0..self.threads).map(|thread| thread * self.thread_words()) {
-            totals.connections += self.numbers.load(first + CONNECTIONS);
+            let connections = self.numbers.load(first + CONNECTIONS);
+            totals.connections = totals.connections.saturating_add(connections);
             for place in 0..PROTOCOL_LIMITS.len() {
                 totals.limits.add(place, self.numbers.load(first + LIMITS + place));
             }
@@ -175,7 +176,7 @@ impl FrontCounters {
                 let first = first + THREAD_WORDS + number * SITE_WORDS;
                 let words = totals.words_of(name);
                 for (word, sum) in words.iter_mut().enumerate() {
-                    *sum += self.numbers.load(first + word);
+                    *sum = sum.saturating_add(self.numbers.load(first + word));
                 }
             }
         }
@@ -319,7 +320,7 @@ impl Totals {
             if let (Ok(word), Ok(number)) = (word.parse::<usize>(), number.parse::<u64>())
                 && let Some(sum) = words.get_mut(word)
             {
-                *sum = sum.wrapping_add(number);
+                *sum = sum.saturating_add(number);
             }
         }
     }

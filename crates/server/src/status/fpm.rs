@@ -138,7 +138,7 @@ fn worker_figures(worker: &WorkerSnapshot, now: f64) -> Figures {
         ("state", FpmFigure::Text(if is_idle { "Idle" } else { "Running" }.to_owned())),
         ("start time", FpmFigure::Time(worker.started as u64)),
         ("start since", FpmFigure::Number(since(worker.started, now))),
-        ("requests", FpmFigure::Number(worker.requests + u64::from(!is_idle))),
+        ("requests", FpmFigure::Number(worker.requests.saturating_add(u64::from(!is_idle)))),
         ("request duration", FpmFigure::Number((worker.time * 1e6) as u64)),
         ("request method", text(&worker.method)),
         ("request uri", text(&worker.url)),

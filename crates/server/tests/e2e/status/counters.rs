@@ -196,3 +196,50 @@ fn refused_and_late_requests_are_counted() {
     site.allow("end");
     assert_eq!(holding.reply("GET").status, 200);
 }
+
+/// Writes the highest numbers over all figures of the first worker, which follow the words of a
+/// queue with eight entries, and the set of idle workers.
+const LIES: &str = "<?php
+    foreach (file('/proc/self/maps') as $line)
+        if (preg_match('/^([0-9a-f]+)-[0-9a-f]+ rw.*howdah-pool/', $line, $found))
+            $first = hexdec($found[1]);
+    $memory = fopen('/proc/self/mem', 'r+');
+    stream_set_write_buffer($memory, 0);
+    // Without the word by which the worker is woken.
+    fseek($memory, $first + 384 + 8);
+    fwrite($memory, str_repeat(chr(255), 56));
+    touch($_GET['in'] . '/begun');
+    while (!file_exists($_GET['in'] . '/end')) usleep(1000);
+    echo 'done';";
+
+#[test]
+fn a_worker_that_lies_about_itself_is_believed_no_more_than_the_machine_can_do() {
+    if !has_php() {
+        return;
+    }
+    let config = format!(
+        "{TOP}[[site]]\nname = \"shop\"\nroot = \"public\"\n[site.php]\nmode = \"static\"\n\
+         workers = 1\nqueue_timeout = \"5m\"\nrequest_timeout = \"5m\"\nstate_dir = \"state\"\n\
+         sandbox = \"off\"\nstatus_path = \"/fpm\"\n"
+    );
+    let site = Site::configured(&[("lies.php", LIES)], &config);
+    let mut wire = site.connect();
+    wire.request("GET", &site.awaiting("/lies.php"), &[], b"");
+    wait_until("the script has lied", || site.scratch().join("begun").exists());
+    let cpu = |status: &Value| named(status, "shop")["pool"]["cpu"].as_f64().unwrap();
+    let status = wait_for_status(&site, "its time is counted", |status| cpu(status) > 0.1);
+    let machine = howdah_sys::usage::Machine::present();
+    let most = status["uptime"].as_f64().unwrap() * machine.processors as f64;
+    let worker = &named(&status, "shop")["pool"]["workers"][0];
+    assert!(cpu(&status) <= most && worker["cpu"].as_f64().unwrap() <= most, "{status:#}");
+    assert_eq!(worker["requests"], 1, "{status:#}");
+    for size in ["pss", "rss", "last_peak"] {
+        assert!(worker[size].as_u64().unwrap() <= machine.memory, "{size} in {status:#}");
+    }
+    assert!(site.get("/fpm?full").text().contains("\nrequests:             2\n"));
+    let later = wait_for_status(&site, "time has passed", |later| cpu(later) > cpu(&status));
+    let most = later["uptime"].as_f64().unwrap() * machine.processors as f64;
+    assert!(cpu(&later) <= most, "{later:#}");
+    site.allow("end");
+    assert_eq!(wire.reply("GET").text(), "done");
+}
