@@ -37,7 +37,10 @@ impl Machine {
     /// Returns the size of this machine, as it was at the first call.
     pub fn present() -> Machine {
         static MACHINE: OnceLock<Machine> = OnceLock::new();
-        *MACHINE.get_or_init(|| Machine { processors: processors(), memory: memory() })
+        *MACHINE.get_or_init(|| Machine {
+            processors: processors(),
+            memory: memory(),
+        })
     }
 }
 

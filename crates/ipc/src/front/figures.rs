@@ -114,8 +114,7 @@ impl Front {
             u32::MAX => now - began,
             took => u64::from(took).min(now - began),
         };
-        let most_processor =
-            ((now - queued) / 1000).saturating_mul(Machine::present().processors);
+        let most_processor = ((now - queued) / 1000).saturating_mul(Machine::present().processors);
         RequestFigures {
             waited: began - queued,
             took,

@@ -4,7 +4,7 @@
 //! survive the front. Counting takes no lock, no atomic addition and no system call. The sums over
 //! all threads and generations are made when somebody asks for them ([`Ledger`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
@@ -63,6 +63,8 @@ pub(crate) struct FrontCounters {
     /// The names of the sites, in the order of the configuration, then [`NO_SITE`], then those of
     /// the lanes of pools.
     names: Vec<String>,
+    /// By name: its place among the names.
+    places: HashMap<String, usize>,
     /// By site: the places of its lanes among the names.
     lanes: Vec<Range<usize>>,
 }
@@ -121,7 +123,8 @@ impl FrontCounters {
         }
         let words = THREAD_WORDS + names.len() * SITE_WORDS;
         let numbers = Arc::new(SharedNumbers::new(threads * words)?);
-        Ok(FrontCounters { numbers, threads, names, lanes })
+        let places = names.iter().cloned().zip(0..).collect();
+        Ok(FrontCounters { numbers, threads, names, places, lanes })
     }
 
     /// Returns the counters of a thread. Only that thread may count with them.
@@ -172,12 +175,25 @@ impl FrontCounters {
             for place in 0..PROTOCOL_LIMITS.len() {
                 totals.limits.add(place, self.numbers.load(first + LIMITS + place));
             }
-            for (number, name) in self.names.iter().enumerate() {
-                let first = first + THREAD_WORDS + number * SITE_WORDS;
-                let words = totals.words_of(name);
-                for (word, sum) in words.iter_mut().enumerate() {
-                    *sum = sum.saturating_add(self.numbers.load(first + word));
-                }
+        }
+        for (place, name) in self.names.iter().enumerate() {
+            self.add_place(place, totals.words_of(name));
+        }
+    }
+
+    /// Adds the numbers of one site to `totals`.
+    fn add_site_to(&self, name: &str, totals: &mut Totals) {
+        if let Some(place) = self.places.get(name) {
+            self.add_place(*place, totals.words_of(name));
+        }
+    }
+
+    /// Adds the numbers at a place among the names to `sums`.
+    fn add_place(&self, place: usize, sums: &mut [u64]) {
+        for thread in 0..self.threads {
+            let first = thread * self.thread_words() + THREAD_WORDS + place * SITE_WORDS;
+            for (word, sum) in sums.iter_mut().enumerate() {
+                *sum = sum.saturating_add(self.numbers.load(first + word));
             }
         }
     }
@@ -258,6 +274,17 @@ impl Ledger {
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = Totals::clone(&self.ended);
         self.fronts.iter().for_each(|front| front.add_to(&mut totals));
+        totals
+    }
+
+    /// Returns the sums of one site over all fronts, without those of its lanes. The numbers of
+    /// other sites are not read: a host may have thousands of them.
+    pub(crate) fn site(&self, name: &str) -> Totals {
+        let mut totals = Totals::default();
+        if let Some(ended) = self.ended.sites.get(name) {
+            totals.words_of(name).clone_from(ended);
+        }
+        self.fronts.iter().for_each(|front| front.add_site_to(name, &mut totals));
         totals
     }
 
@@ -465,6 +492,11 @@ mod tests {
         assert_eq!(totals.site(NO_SITE).codes().collect::<Vec<_>>(), [(400, 1)]);
         assert_eq!((totals.site("shop").requests(), totals.site("none").requests()), (0, 0));
         assert_eq!(totals.names().collect::<Vec<_>>(), [NO_SITE, "blog", "shop"]);
+
+        let one = ledger.site("blog");
+        assert_eq!(one.names().collect::<Vec<_>>(), ["blog"], "no other site is looked at");
+        assert_eq!(one.site("blog").0, totals.site("blog").0);
+        assert_eq!(ledger.site("none").site("none").requests(), 0);
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn is_open(resolved: &Resolved) -> bool {
 pub(crate) fn of_site(thread: &Thread, site: &Site, query: FpmQuery) -> Option<String> {
     let shared = &thread.shared;
     let pool = shared.pools.get(site.number())?.as_deref()?;
-    let totals = shared.facts.ledger.totals();
+    let totals = shared.facts.ledger.site(site.name());
     let snapshot = PoolSnapshot::of(pool, totals.site(site.name()));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Some(fpm_page(site.name(), &snapshot, query, now.as_secs_f64()))

@@ -350,7 +350,10 @@ impl PoolProcesses {
 
     /// The words by which the front names this pool and its zygote.
     pub(super) fn front_place(&self) -> FrontPlace {
-        FrontPlace { position: self.position, zygote: self.number }
+        FrontPlace {
+            position: self.position,
+            zygote: self.number,
+        }
     }
 
     /// The pool's processes that are children of this process.

@@ -450,8 +450,7 @@ pub(super) mod tests {
 
     #[test]
     fn nonsense_is_an_error() {
-        for line in
-            [
+        for line in [
             "listener 0 127.0.0.1:1",
             "listener x y",
             "front 1 9999",

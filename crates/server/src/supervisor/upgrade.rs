@@ -348,7 +348,8 @@ impl InheritedGeneration {
     pub(super) fn into_generation(self, environment: &Environment) -> io::Result<Generation> {
         let draining = GenerationPhase::Draining { until: Instant::now() + USUAL_DRAIN };
         let adopt = |pool| PoolProcesses::adopt(self.number, pool, environment);
-        let pools = self.pools.into_iter().enumerate().map(adopt).collect::<io::Result<Vec<_>>>()?;
+        let pools =
+            self.pools.into_iter().enumerate().map(adopt).collect::<io::Result<Vec<_>>>()?;
         Ok(Generation {
             number: self.number,
             config: None,
