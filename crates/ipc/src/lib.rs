@@ -130,6 +130,8 @@ pub mod figures;
 pub mod front;
 #[cfg(not(loom))]
 pub mod packet;
+#[cfg(not(loom))]
+pub mod pool_state;
 #[cfg(all(any(test, fuzzing), not(loom)))]
 pub mod properties;
 #[cfg(not(loom))]

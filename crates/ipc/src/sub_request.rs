@@ -42,9 +42,6 @@ impl<'a> SubRequestQuestion<'a> {
     }
 }
 
-/// The question for the pool's state, whose answer is JSON, instead of one for a URI.
-pub const FPM_STATUS: &[u8] = b"fpm_get_status";
-
 /// The result of resolving a URI for a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SubRequestResult<'a> {

@@ -10,9 +10,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
+use howdah_ipc::pool_state::{PoolStatePiece, PoolStateQuestion};
 use howdah_ipc::request::{DecodedRequest, EntryPairs, FixedText};
 use howdah_ipc::response::{HeadKind, MOST_HEAD};
-use howdah_ipc::sub_request::FPM_STATUS;
 
 pub use self::sink::{ClientGone, Field, HeadError, ResponseSink};
 use self::sub_request::SubRequests;
@@ -321,7 +321,14 @@ impl<'c> PhpRequest<'c> {
         if !children::is_worker() || self.stage == ResponseStage::Ended {
             return None;
         }
-        self.fpm_status = self.client.ask(FPM_STATUS).filter(|answer| !answer.is_empty())?;
+        self.fpm_status.clear();
+        let mut next = Some(0);
+        while let Some(first) = next {
+            let answer = self.client.ask(&PoolStateQuestion { first }.encode())?;
+            let piece = PoolStatePiece::decode(&answer)?;
+            self.fpm_status.extend_from_slice(piece.json);
+            next = piece.next.filter(|next| *next > first);
+        }
         self.fpm_status.push(0);
         Some(raw_bytes(&self.fpm_status[..self.fpm_status.len() - 1]))
     }

@@ -28,9 +28,10 @@ pub use exchange::{
 };
 pub use handle::{PoolHandle, RequestBody};
 pub use howdah_ipc::figures::{CacheNumber, CacheNumbers, RequestFigures, WorkerFigures};
+pub use howdah_ipc::pool_state::{FULL_PIECE, PoolStatePiece, PoolStateQuestion};
 pub use howdah_ipc::request::{EntryBlock, RequestEncoder};
 pub use howdah_ipc::response::{DecodedHead, HeadKind};
-pub use howdah_ipc::sub_request::{FPM_STATUS, SubRequestQuestion, SubRequestResult};
+pub use howdah_ipc::sub_request::{SubRequestQuestion, SubRequestResult};
 pub use lanes::{LaneFigures, LaneLimits, QueuePlace};
 pub use memory::{MemoryFigures, MemorySum, MemoryWatch};
 pub use pool::{

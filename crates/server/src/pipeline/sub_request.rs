@@ -9,7 +9,7 @@ use std::rc::{Rc, Weak};
 
 use howdah_config::Sapi;
 use howdah_http::{Limits, Request, Scheme, Status};
-use howdah_php::{Answers, Asker, FPM_STATUS, SubRequestQuestion, SubRequestResult};
+use howdah_php::{Answers, Asker, PoolStateQuestion, SubRequestQuestion, SubRequestResult};
 use howdah_site::{Resolution, Resolved, Script, server_variables};
 
 use super::context::{Arrival, RequestContext, ScratchBuffers};
@@ -20,7 +20,6 @@ use crate::front::Thread;
 use crate::net::Peer;
 use crate::observe::RequestError;
 use crate::respond::pool_status;
-use crate::status::FpmQuery;
 
 /// Answers the questions of the scripts of site number `site` on a thread.
 pub(crate) fn answers(thread: Weak<Thread>, site: usize) -> Answers {
@@ -30,13 +29,13 @@ pub(crate) fn answers(thread: Weak<Thread>, site: usize) -> Answers {
             let Some(thread) = thread.upgrade() else {
                 return Vec::new();
             };
-            if question == FPM_STATUS && is_named_as_fpm(&thread, site) {
-                let state = thread
-                    .sites()
-                    .iter()
-                    .nth(site)
-                    .and_then(|site| pool_status::of_site(&thread, site, FpmQuery::FUNCTION));
-                return state.unwrap_or_default().into_bytes();
+            if let Some(PoolStateQuestion { first }) = PoolStateQuestion::decode(&question)
+                && is_named_as_fpm(&thread, site)
+            {
+                let found = thread.sites().iter().nth(site);
+                let piece =
+                    found.and_then(|site| pool_status::function_piece(&thread, site, first));
+                return piece.unwrap_or_default();
             }
             match SubRequest::read(thread.limits(), &question, asker) {
                 Some(asked) => asked.resolve(&thread, site).await,

@@ -4,13 +4,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use howdah_config::Php;
 use howdah_http::{Request, ResponseHead, Status};
+use howdah_php::PoolStatePiece;
 use howdah_site::{Resolution, Resolved, Site};
 
 use crate::body::Body;
 use crate::front::Thread;
 use crate::observe::RequestError;
 use crate::pipeline::{Head, RequestContext, Response};
-use crate::status::{FpmQuery, PoolSnapshot, fpm_page};
+use crate::status::{FpmQuery, PoolSnapshot, fpm_function_piece, fpm_page};
 
 /// Answers a request for the status page or for the ping. `None` for every other request. The
 /// site's directives were asked before: what they refuse or redirect stays so.
@@ -33,7 +34,8 @@ pub(crate) fn respond(
         true => ("text/plain;charset=UTF-8", php.ping_response.clone()),
         false => {
             let query = FpmQuery::of(context.request.query());
-            (query.content_type(), of_site(context.thread, site, query)?)
+            let (pool, now) = of_site(context.thread, site)?;
+            (query.content_type(), fpm_page(site.name(), &pool, query, now))
         }
     };
     let mut head = ResponseHead::new(Status::OK);
@@ -74,12 +76,21 @@ fn is_open(resolved: &Resolved) -> bool {
     is_found && matches!(status, Status::OK | Status::NOT_FOUND)
 }
 
-/// The state of the site's pool, in the form that `query` asks for. `None`: it has no pool.
-pub(crate) fn of_site(thread: &Thread, site: &Site, query: FpmQuery) -> Option<String> {
+/// Returns a piece of what `fpm_get_status()` returns in a script of the site: the one that begins
+/// with the worker `first`. `None`: the site has no pool.
+pub(crate) fn function_piece(thread: &Thread, site: &Site, first: usize) -> Option<Vec<u8>> {
+    let (pool, now) = of_site(thread, site)?;
+    let (json, next) = fpm_function_piece(site.name(), &pool, first, now);
+    Some(PoolStatePiece { next, json: json.as_bytes() }.encode())
+}
+
+/// Returns the state of the site's pool, and the time in seconds since 1970. `None`: the site has
+/// no pool.
+fn of_site(thread: &Thread, site: &Site) -> Option<(PoolSnapshot, f64)> {
     let shared = &thread.shared;
     let pool = shared.pools.get(site.number())?.as_deref()?;
     let totals = shared.facts.ledger.site(site.name());
     let snapshot = PoolSnapshot::of(pool, totals.site(site.name()));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Some(fpm_page(site.name(), &snapshot, query, now.as_secs_f64()))
+    Some((snapshot, now.as_secs_f64()))
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use howdah_http::date;
+use howdah_php::FULL_PIECE;
 
 use super::{PoolSnapshot, WorkerSnapshot, WorkerState};
 
@@ -14,8 +15,6 @@ pub(crate) enum FpmFormat {
     Html,
     Xml,
     OpenMetrics,
-    /// The value that `fpm_get_status()` returns.
-    Function,
 }
 
 /// The page that a query asks for.
@@ -27,12 +26,6 @@ pub(crate) struct FpmQuery {
 }
 
 impl FpmQuery {
-    /// The question of `fpm_get_status()`.
-    pub(crate) const FUNCTION: FpmQuery = FpmQuery {
-        format: FpmFormat::Function,
-        is_full: true,
-    };
-
     /// Reads a query such as `json&full`, or `json=1&full=1`: a value does not matter.
     pub(crate) fn of(query: Option<&[u8]>) -> FpmQuery {
         let words = || query.unwrap_or_default().split(|&byte| byte == b'&');
@@ -55,7 +48,7 @@ impl FpmQuery {
     pub(crate) fn content_type(self) -> &'static str {
         match self.format {
             FpmFormat::Text => "text/plain;charset=UTF-8",
-            FpmFormat::Json | FpmFormat::Function => "application/json",
+            FpmFormat::Json => "application/json",
             FpmFormat::Html => "text/html;charset=UTF-8",
             FpmFormat::Xml => "text/xml;charset=UTF-8",
             FpmFormat::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -76,7 +69,6 @@ pub(crate) fn page(name: &str, pool: &PoolSnapshot, query: FpmQuery, now: f64) -
         FpmFormat::Html => html(&figures, &workers),
         FpmFormat::Xml => xml(&figures, &workers, query.is_full),
         FpmFormat::OpenMetrics => openmetrics(name, pool, now),
-        FpmFormat::Function => function(&figures, &workers),
     }
 }
 
@@ -223,8 +215,16 @@ fn json(figures: &Figures, workers: &[Figures], is_full: bool) -> String {
     format!("{{{}, \"processes\":[{}]}}", object(figures), workers.join(","))
 }
 
-/// As JSON, in the words of php-fpm's function, which are not those of its page.
-fn function(figures: &Figures, workers: &[Figures]) -> String {
+/// Writes a piece of the value that `fpm_get_status()` returns, as JSON, in the words of php-fpm's
+/// function, which are not those of its page. The first piece begins with the pool's own figures,
+/// the last one has the end. Returns also the worker with which the next piece begins; `None` for
+/// the last one.
+pub(crate) fn function_piece(
+    name: &str,
+    pool: &PoolSnapshot,
+    first: usize,
+    now: f64,
+) -> (String, Option<usize>) {
     let object = |figures: &Figures| {
         let mut pairs = Vec::new();
         for (name, value) in figures {
@@ -241,9 +241,20 @@ fn function(figures: &Figures, workers: &[Figures]) -> String {
         }
         pairs.join(",")
     };
-    let workers: Vec<String> =
-        workers.iter().map(|worker| format!("{{{}}}", object(worker))).collect();
-    format!("{{{},\"procs\":[{}]}}", object(figures), workers.join(","))
+    let mut piece = match first {
+        0 => format!("{{{},\"procs\":[", object(&pool_figures(name, pool, now))),
+        _ => String::new(),
+    };
+    for (number, worker) in pool.workers.iter().filter(|one| one.index >= first).enumerate() {
+        if piece.len() >= FULL_PIECE {
+            return (piece, Some(worker.index));
+        }
+        let comma = if first == 0 && number == 0 { "" } else { "," };
+        // Writing to a String cannot fail.
+        let _ = write!(piece, "{comma}{{{}}}", object(&worker_figures(worker, now)));
+    }
+    piece.push_str("]}");
+    (piece, None)
 }
 
 fn html(figures: &Figures, workers: &[Figures]) -> String {
@@ -435,7 +446,8 @@ mod tests {
 
     #[test]
     fn the_function_has_names_of_its_own() {
-        let text = page("shop", &pool(), FpmQuery::FUNCTION, 784_111_787.0);
+        let (text, next) = function_piece("shop", &pool(), 0, 784_111_787.0);
+        assert_eq!(next, None);
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(json["start-time"], 784_111_700);
         let process = &json["procs"][0];
@@ -443,6 +455,39 @@ mod tests {
         assert_eq!(process["query-string"], "b=<\"'&\u{1b}");
         assert_eq!(process["request-length"], 0);
         assert_eq!(process["last-request-cpu"], 50.0);
+    }
+
+    #[test]
+    fn the_function_has_pieces_for_any_number_of_workers() {
+        let worker = |index| WorkerSnapshot {
+            index,
+            pid: 1000 + index as u64,
+            url: Some("\u{1}".repeat(2048)),
+            script: Some("\u{1}".repeat(2048)),
+            ..WorkerSnapshot::default()
+        };
+        let mut pool = PoolSnapshot {
+            workers: (0..1024).map(worker).collect(),
+            ..PoolSnapshot::default()
+        };
+        let (mut text, mut next) = function_piece("shop", &pool, 0, 0.0);
+        let mut pieces = 1;
+        while let Some(first) = next {
+            // One of the next piece has ended meanwhile.
+            pool.workers.retain(|worker| worker.index != first);
+            let (piece, after) = function_piece("shop", &pool, first, 0.0);
+            assert!(piece.len() < 170 * 1024, "it fits into a slot: {}", piece.len());
+            (text, next, pieces) = (text + &piece, after, pieces + 1);
+        }
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let found: Vec<u64> = json["procs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|process| process["pid"].as_u64().unwrap())
+            .collect();
+        let expected: Vec<u64> = pool.workers.iter().map(|worker| worker.pid).collect();
+        assert!(found == expected && pieces < 1000, "{pieces} pieces, {found:?}");
     }
 
     #[test]

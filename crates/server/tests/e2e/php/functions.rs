@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::site::Site;
-use crate::support::has_php;
+use crate::support::{has_php, wait_until};
 
 #[test]
 fn scripts_find_the_functions_of_their_interface() {
@@ -95,6 +95,45 @@ fn scripts_find_php_fpms_variables_and_state() {
         "b=1"
     ]);
     assert_eq!(site.get("/a.php?b=1").json(), expected);
+}
+
+#[test]
+fn a_pool_of_many_workers_tells_its_scripts_of_each() {
+    if !has_php() {
+        return;
+    }
+    const WORKERS: usize = 100;
+    let held = "<?php touch($_GET['in'] . '/' . getmypid());
+                while (!file_exists($_GET['in'] . '/end')) usleep(10000);";
+    let script = "<?php $status = fpm_get_status(); echo json_encode([$status['total-processes'],
+                      count(array_unique(array_column($status['procs'], 'pid'))),
+                      array_sum(array_map('strlen', array_column($status['procs'], \
+                      'query-string')))]);";
+    let site = Site::with_php(
+        &[("held.php", held), ("a.php", script)],
+        &format!(
+            "workers = {WORKERS}\nstandby = false\nmode = \"static\"\nsapi = \"fpm-fcgi\"\n\
+             queue = {WORKERS}"
+        ),
+    );
+    let scratch = site.scratch();
+    let query = "a".repeat(2048);
+    let target = format!("{}&{query}", site.awaiting("/held.php"));
+    let held: Vec<_> = (1..WORKERS)
+        .map(|_| {
+            let mut wire = site.connect();
+            wire.request("GET", &target, &[], b"");
+            wire
+        })
+        .collect();
+    let running = || std::fs::read_dir(&scratch).unwrap().count();
+    wait_until("all other workers run a script", || running() == WORKERS - 1);
+    let [processes, pids, bytes]: [usize; 3] =
+        serde_json::from_value(site.get("/a.php").json()).unwrap();
+    assert_eq!((processes, pids), (WORKERS, WORKERS));
+    assert!(bytes > (WORKERS - 1) * 2000, "{bytes}");
+    site.allow("end");
+    drop(held);
 }
 
 #[test]
