@@ -129,6 +129,8 @@ pub mod figures;
 #[cfg(not(loom))]
 pub mod front;
 #[cfg(not(loom))]
+pub mod kept_outputs;
+#[cfg(not(loom))]
 pub mod packet;
 #[cfg(not(loom))]
 pub mod pool_state;

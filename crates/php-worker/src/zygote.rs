@@ -2,7 +2,8 @@
 //!
 //! The zygote has one thread and one event loop, over the supervisor's socket (descriptor 3), the
 //! front's socket (descriptor 4) and its signals. It runs no requests, therefore all workers share
-//! the memory pages that PHP wrote during its start.
+//! the memory pages that PHP wrote during its start. Descriptors 5 and 6 are the two ends of the
+//! socket for the workers' output.
 
 mod messages;
 mod output;
@@ -29,7 +30,7 @@ use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::{SIGCHLD, SIGKILL, SIGTERM, Signals};
 
 use self::messages::{receive, settings, unexpected};
-use self::output::WorkerOutputs;
+use self::output::{OutputKeeper, WorkerOutputs};
 use self::workers::{Staffing, number};
 use crate::ini;
 use crate::log::{self, Level};
@@ -44,6 +45,8 @@ use crate::uploads::UploadFolder;
 const SUPERVISOR: i32 = 3;
 /// Descriptor of the front's socket.
 const FRONT: i32 = 4;
+/// Descriptors of the socket in which the pipes of the workers' output lie.
+const OUTPUTS: [i32; 2] = [5, 6];
 /// The name of a zygote that no front uses yet, for `ps`.
 const STANDBY: &CStr = c"howdah-standby";
 /// The name of a zygote that a front uses.
@@ -54,17 +57,20 @@ const ORPHANS_GRACE: Duration = Duration::from_secs(3);
 /// Runs the zygote until the last worker has ended.
 pub fn main() -> ExitCode {
     let sockets = || -> io::Result<_> {
-        let supervisor = SeqPacket::from(descriptor::inherited(SUPERVISOR)?);
-        Ok((supervisor, SeqPacket::from(descriptor::inherited(FRONT)?)))
+        let socket = |number| descriptor::inherited(number).map(SeqPacket::from);
+        // A supervisor of another version, which is told so, has not got them.
+        let outputs = socket(OUTPUTS[0]).and_then(|into| Ok((into, socket(OUTPUTS[1])?)));
+        let keeper = outputs.ok().map(|(into, from)| OutputKeeper::new(into, from)).transpose()?;
+        Ok((socket(SUPERVISOR)?, socket(FRONT)?, keeper))
     };
-    let (supervisor, front) = match sockets() {
+    let (supervisor, front, keeper) = match sockets() {
         Ok(sockets) => sockets,
         Err(error) => {
             eprintln!("howdah-php zygote: {error}; this command is started by howdah only");
             return ExitCode::from(crate::EXIT_USAGE);
         }
     };
-    match RunningZygote::start(&supervisor, front) {
+    match RunningZygote::start(&supervisor, front, keeper) {
         Ok(zygote) => match zygote.run(supervisor) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -136,7 +142,11 @@ impl RunningZygote {
     ///
     /// # Errors
     /// The reason, as text for the operator.
-    fn start(supervisor: &SeqPacket, front: SeqPacket) -> Result<RunningZygote, String> {
+    fn start(
+        supervisor: &SeqPacket,
+        front: SeqPacket,
+        keeper: Option<OutputKeeper>,
+    ) -> Result<RunningZygote, String> {
         let text = |error: io::Error| error.to_string();
         // At once: the sockets must not be taken by another process of the same user.
         howdah_sys::process::set_opaque(true).map_err(text)?;
@@ -190,7 +200,7 @@ impl RunningZygote {
             uploads,
             region: RegionState::Awaited { descriptors: Vec::new() },
             workers: Vec::new(),
-            outputs: WorkerOutputs::default(),
+            outputs: WorkerOutputs::new(keeper),
             wanted: WorkerSet::default(),
             backoff: StartBackoff::default(),
             replaced: VecDeque::new(),
@@ -222,6 +232,7 @@ impl RunningZygote {
                     self.become_worker(index, parent, output)
                 }
             };
+            self.outputs.keep();
             let wait = [wait, self.outputs.wait(Instant::now())].into_iter().flatten().min();
             let mut sources = vec![self.signals.as_fd()];
             // A socket at its end would be readable forever.

@@ -25,6 +25,7 @@ pub(crate) mod generation_plan;
 mod heart;
 mod isolation;
 mod kept_pools;
+mod last_output;
 mod listeners;
 mod oom;
 mod orders;
@@ -56,6 +57,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use howdah_sys::poll;
+use howdah_sys::process::Pid;
 use howdah_sys::signal::{
     ReceivedSignal, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, Signals,
 };
@@ -152,6 +154,8 @@ struct Supervisor {
     /// The time at which session tickets get other keys; `None` while there are no keys.
     ticket_keys_due: Option<Instant>,
     orphans: OrphanSearch,
+    /// The processes that log what workers of dead zygotes have written, and their time limits.
+    output_readers: Vec<(Pid, Instant)>,
     /// The control groups of pools that have ended.
     graveyard: Vec<PoolGroup>,
     stopping: bool,
@@ -195,6 +199,7 @@ impl Supervisor {
             self.reap()?;
             self.handle_deadlines(Instant::now());
             self.end_orphans(Instant::now());
+            self.end_late_readers(Instant::now());
             self.forget_ended_generations();
             zygote_socket::close_dropped();
             if self.stopping && self.generations.is_empty() && self.has_no_orphans() {
@@ -260,6 +265,10 @@ impl Supervisor {
     }
 
     fn forget_ended_generations(&mut self) {
+        if !self.output_readers.is_empty() {
+            // What they log is of a pool that may be forgotten here.
+            return;
+        }
         let (log, graveyard) = (&self.log, &mut self.graveyard);
         let before = graveyard.len();
         self.generations.retain_mut(|generation| {
@@ -302,6 +311,7 @@ impl Supervisor {
             missing,
             self.probation_due(),
             self.former_answers_due(),
+            self.output_readers.iter().map(|(_, until)| *until).min(),
             self.log.repeats_due(),
         ]);
         generations.chain(due.flatten()).min()

@@ -18,6 +18,12 @@ pub fn set_nonblocking(descriptor: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns whether the descriptor is an end of a pipe. Asks no file system.
+pub fn is_pipe(descriptor: BorrowedFd<'_>) -> bool {
+    // SAFETY: no memory arguments.
+    unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_GETPIPE_SZ) != -1 }
+}
+
 /// Reads from a non-blocking pipe. A writer that stops in the middle of its `write(2)`, because its
 /// memory cannot be read at once, does not stop this call (Linux 6.4).
 ///

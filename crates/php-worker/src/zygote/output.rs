@@ -7,12 +7,17 @@
 //!
 //! A pipe stays open as long as anybody writes to it: programs may outlive the worker that started
 //! them.
+//!
+//! The pipes also lie in a socket that the supervisor has as well ([`OutputKeeper`]): where the
+//! zygote is killed, the supervisor logs what is left in them.
 
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use howdah_ipc::kept_outputs::KeptOutputs;
 use howdah_sys::descriptor;
+use howdah_sys::seqpacket::{MOST_DESCRIPTORS, SeqPacket};
 
 use super::workers::number;
 use crate::log::{self, Level};
@@ -34,7 +39,23 @@ const UNFINISHED: Duration = Duration::from_secs(5);
 
 /// The reading ends of the workers' pipes.
 #[derive(Debug, Default)]
-pub(super) struct WorkerOutputs(Vec<OutputPipe>);
+pub(super) struct WorkerOutputs {
+    pipes: Vec<OutputPipe>,
+    /// `None` where the supervisor has given no socket for it.
+    keeper: Option<OutputKeeper>,
+    /// There are other pipes than the keeper has.
+    has_changed: bool,
+}
+
+/// Both ends of a socket in which messages with the pipes lie that nobody reads while this process
+/// lives.
+#[derive(Debug)]
+pub(super) struct OutputKeeper {
+    into: SeqPacket,
+    from: SeqPacket,
+    /// Messages that lie there.
+    count: usize,
+}
 
 #[derive(Debug)]
 struct OutputPipe {
@@ -50,10 +71,55 @@ struct OutputPipe {
     heard: Instant,
 }
 
+impl OutputKeeper {
+    /// `into` and `from` are the two ends of a pair.
+    ///
+    /// # Errors
+    /// `from` cannot be set to non-blocking.
+    pub(super) fn new(into: SeqPacket, from: SeqPacket) -> io::Result<OutputKeeper> {
+        from.set_nonblocking(true)?;
+        Ok(OutputKeeper { into, from, count: 0 })
+    }
+
+    /// Puts these pipes in the place of those before.
+    fn keep(&mut self, pipes: &[OutputPipe]) {
+        let mut count = 0;
+        for part in pipes.chunks(MOST_DESCRIPTORS) {
+            let workers = part.iter().map(|pipe| number(pipe.worker)).collect();
+            let descriptors: Vec<BorrowedFd<'_>> =
+                part.iter().map(|pipe| pipe.pipe.as_fd()).collect();
+            // Without room in the socket they are not kept: the user's processes may have too many
+            // descriptors on their way.
+            let sent = self.into.send_now(&KeptOutputs { workers }.encode(), &descriptors);
+            count += usize::from(sent.is_ok());
+        }
+        // Afterwards, so that at any moment there is a message with each pipe.
+        let former = std::mem::replace(&mut self.count, count);
+        for _ in 0..former {
+            let _ = self.from.receive_bytes(&mut [0; 8]);
+        }
+    }
+}
+
 impl WorkerOutputs {
+    /// No pipes yet.
+    pub(super) fn new(keeper: Option<OutputKeeper>) -> WorkerOutputs {
+        WorkerOutputs { keeper, ..WorkerOutputs::default() }
+    }
+
+    /// Brings the keeper up to date. Call it before waiting.
+    pub(super) fn keep(&mut self) {
+        if std::mem::take(&mut self.has_changed)
+            && let Some(keeper) = &mut self.keeper
+        {
+            keeper.keep(&self.pipes);
+        }
+    }
+
     /// Adds the pipe of a worker that was just forked.
     pub(super) fn add(&mut self, worker: RawPid, pipe: PipeReader) {
-        self.0.push(OutputPipe {
+        self.has_changed = true;
+        self.pipes.push(OutputPipe {
             worker,
             is_orphaned: false,
             pipe,
@@ -65,12 +131,13 @@ impl WorkerOutputs {
 
     /// Notes that a worker has ended.
     pub(super) fn worker_ended(&mut self, worker: RawPid) {
-        let ended = self.0.iter_mut().filter(|pipe| pipe.worker == worker);
+        let ended = self.pipes.iter_mut().filter(|pipe| pipe.worker == worker);
         ended.for_each(|pipe| pipe.is_orphaned = true);
-        if self.0.iter().filter(|pipe| pipe.is_orphaned).count() > MOST_ORPHANED {
-            let oldest = self.0.iter().position(|pipe| pipe.is_orphaned);
+        if self.pipes.iter().filter(|pipe| pipe.is_orphaned).count() > MOST_ORPHANED {
+            self.has_changed = true;
+            let oldest = self.pipes.iter().position(|pipe| pipe.is_orphaned);
             oldest
-                .map(|oldest| self.0.remove(oldest))
+                .map(|oldest| self.pipes.remove(oldest))
                 .into_iter()
                 .for_each(OutputPipe::close);
         }
@@ -78,14 +145,15 @@ impl WorkerOutputs {
 
     /// The pipes, to wait for.
     pub(super) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.0.iter().map(|pipe| pipe.pipe.as_fd())
+        self.pipes.iter().map(|pipe| pipe.pipe.as_fd())
     }
 
     /// Logs what has arrived. `readable` says which of [`WorkerOutputs::sources`] are ready.
     pub(super) fn forward(&mut self, readable: &[bool], now: Instant) {
         let mut lines = Vec::new();
         let mut readable = readable.iter();
-        self.0.retain_mut(|pipe| {
+        let before = self.pipes.len();
+        self.pipes.retain_mut(|pipe| {
             let is_open = readable.next() != Some(&true) || pipe.read(&mut lines, now);
             if !is_open || pipe.is_late(now) {
                 pipe.end_line(&mut lines);
@@ -94,18 +162,19 @@ impl WorkerOutputs {
             lines.clear();
             is_open
         });
+        self.has_changed |= self.pipes.len() != before;
     }
 
     /// Time until a line without an end is logged; `None` if there is none.
     pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
-        let unfinished = self.0.iter().filter(|pipe| !pipe.pending.is_empty());
+        let unfinished = self.pipes.iter().filter(|pipe| !pipe.pending.is_empty());
         let due = unfinished.map(|pipe| pipe.heard + UNFINISHED).min()?;
         Some(due.saturating_duration_since(now))
     }
 
     /// Logs the rest and closes all pipes.
     pub(super) fn close(self) {
-        self.0.into_iter().for_each(OutputPipe::close);
+        self.pipes.into_iter().for_each(OutputPipe::close);
     }
 }
 
@@ -216,7 +285,7 @@ mod tests {
         let (reader, writer) = pipe().unwrap();
         let mut outputs = WorkerOutputs::default();
         outputs.add(7, reader);
-        (outputs.0.pop().unwrap(), writer)
+        (outputs.pipes.pop().unwrap(), writer)
     }
 
     /// The lines that become of `parts`, which are written one after the other.
@@ -273,7 +342,10 @@ mod tests {
         assert!(output.read(&mut lines, now));
         assert!(lines.is_empty() && !output.is_late(now + UNFINISHED / 2));
         assert!(output.is_late(now + UNFINISHED));
-        let mut outputs = WorkerOutputs(vec![output]);
+        let mut outputs = WorkerOutputs {
+            pipes: vec![output],
+            ..WorkerOutputs::default()
+        };
         assert_eq!(outputs.wait(now + UNFINISHED / 2), Some(UNFINISHED / 2));
         outputs.forward(&[false], now + UNFINISHED);
         assert_eq!(outputs.wait(now + UNFINISHED), None);
@@ -289,9 +361,44 @@ mod tests {
             writers.push(writer);
         }
         (1..2 * MOST_ORPHANED as RawPid).for_each(|worker| outputs.worker_ended(worker));
-        let left: Vec<RawPid> = outputs.0.iter().map(|pipe| pipe.worker).collect();
+        let left: Vec<RawPid> = outputs.pipes.iter().map(|pipe| pipe.worker).collect();
         let oldest = MOST_ORPHANED as RawPid;
         assert_eq!(left, [&[0][..], &(oldest..2 * oldest).collect::<Vec<_>>()[..]].concat());
         assert!(writers[1].write_all(b"x").is_err() && writers[0].write_all(b"x").is_ok());
+    }
+
+    #[test]
+    fn the_pipes_that_there_are_can_be_had_from_the_socket() {
+        let (into, from) = SeqPacket::pair().unwrap();
+        let kept = from.duplicate().unwrap();
+        let mut outputs = WorkerOutputs::new(Some(OutputKeeper::new(into, from).unwrap()));
+        let mut writers: Vec<PipeWriter> = Vec::new();
+        for worker in 1..=300 {
+            let (reader, writer) = pipe().unwrap();
+            outputs.add(worker, reader);
+            writers.push(writer);
+            if worker % 100 == 0 {
+                outputs.keep();
+            }
+        }
+        writers[299].write_all(b"the last words").unwrap();
+        drop(writers.remove(0));
+        outputs.forward(&[true], Instant::now());
+        outputs.keep();
+        drop(outputs);
+        let (mut workers, mut buffer) = (Vec::new(), [0; 8192]);
+        while let Ok(mut received) = kept.receive_now(&mut buffer)
+            && received.length > 0
+        {
+            let found = KeptOutputs::decode(&buffer[..received.length]).unwrap().workers;
+            assert_eq!(found.len(), received.descriptors.len());
+            if found.last() == Some(&300) {
+                let pipe = received.descriptors.pop().unwrap();
+                let length = descriptor::read_now(pipe.as_fd(), &mut buffer).unwrap();
+                assert_eq!(&buffer[..length], b"the last words");
+            }
+            workers.extend(found);
+        }
+        assert_eq!(workers, (2..=300).collect::<Vec<_>>());
     }
 }

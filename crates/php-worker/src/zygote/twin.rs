@@ -13,7 +13,7 @@ use howdah_ipc::worker_set::WorkerSet;
 use howdah_sys::process::{adopt_orphans, set_name};
 use howdah_sys::seqpacket::SeqPacket;
 
-use super::output::WorkerOutputs;
+use super::output::{OutputKeeper, WorkerOutputs};
 use super::{RegionState, RunningZygote, STANDBY};
 use crate::log::{self, Level};
 use crate::process;
@@ -24,7 +24,8 @@ impl RunningZygote {
     /// Forks a twin, for which `sockets` are. Returns its socket to the supervisor in the twin, and
     /// `None` in this process. After a failure the sockets are closed, as the supervisor notices.
     pub(super) fn fork_twin(&mut self, sockets: Vec<OwnedFd>) -> Option<SeqPacket> {
-        let [supervisor, front] = <[OwnedFd; 2]>::try_from(sockets).ok()?.map(SeqPacket::from);
+        let [supervisor, front, into, from] =
+            <[OwnedFd; 4]>::try_from(sockets).ok()?.map(SeqPacket::from);
         if self.ending {
             return None;
         }
@@ -40,7 +41,7 @@ impl RunningZygote {
                 return None;
             }
         }
-        if let Err(error) = self.become_twin(&supervisor, front) {
+        if let Err(error) = self.become_twin(&supervisor, front, (into, from)) {
             failed(error);
             process::exit_now(1);
         }
@@ -48,13 +49,18 @@ impl RunningZygote {
     }
 
     /// Drops what belongs to the original and its front, and reports as after a start of PHP.
-    fn become_twin(&mut self, supervisor: &SeqPacket, front: SeqPacket) -> io::Result<()> {
+    fn become_twin(
+        &mut self,
+        supervisor: &SeqPacket,
+        front: SeqPacket,
+        (into, from): (SeqPacket, SeqPacket),
+    ) -> io::Result<()> {
         set_name(STANDBY);
         adopt_orphans()?;
         self.front = front;
         self.region = RegionState::Awaited { descriptors: Vec::new() };
         self.workers.clear();
-        self.outputs = WorkerOutputs::default();
+        self.outputs = WorkerOutputs::new(Some(OutputKeeper::new(into, from)?));
         self.wanted = WorkerSet::default();
         self.backoff = StartBackoff::default();
         self.replaced.clear();

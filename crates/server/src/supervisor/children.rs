@@ -122,7 +122,7 @@ impl Supervisor {
                 }
                 // A process that a script had started, or any orphan if this is process 1 of a
                 // container.
-                None => {}
+                None => self.output_readers.retain(|(reader, _)| *reader != pid),
             }
         }
         Ok(())
@@ -191,7 +191,14 @@ impl Supervisor {
         let had_started = pool.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some());
         let name = pool.name.clone();
         let now = Instant::now();
-        pool.zygote_died(now);
+        let reader = pool.zygote_died(now);
+        self.output_readers.extend(reader.map(|reader| (reader, now + LONGEST_READING)));
+        let Some(generation) = self.generation(number) else {
+            return;
+        };
+        let Some(pool) = generation.pools.get_mut(position) else {
+            return;
+        };
         match phase {
             GenerationPhase::Starting { .. } => {
                 let what = match failed {
@@ -285,6 +292,9 @@ impl Supervisor {
 /// Children that are reaped before the supervisor turns to its messages. Further ones are reaped
 /// after the next event.
 const MOST_REAPED: usize = 1000;
+
+/// Time that a process has for logging what a dead zygote's workers have written. Then it is ended.
+const LONGEST_READING: Duration = Duration::from_secs(5);
 
 /// Returns the end of a message about a process that died.
 fn another(wait: Duration) -> String {

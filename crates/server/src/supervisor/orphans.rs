@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use howdah_sys::process::{self, Pid, RemainingDescendants};
+use howdah_sys::signal::SIGKILL;
 
 use super::Supervisor;
 use super::survey::Survey;
@@ -76,6 +77,17 @@ impl Supervisor {
         self.orphans.due = (!is_over && !is_late).then_some((now + AGAIN, until));
     }
 
+    /// Ends the processes that log the output of dead pools for too long.
+    pub(super) fn end_late_readers(&mut self, now: Instant) {
+        self.output_readers.retain(|(reader, until)| {
+            if now >= *until {
+                // It was not reaped yet, so no other process has its id.
+                let _ = reader.signal(SIGKILL);
+            }
+            now < *until
+        });
+    }
+
     fn kill_orphans(&self) -> RemainingDescendants {
         let known = self.known_children();
         let users = self.users_of_pools();
@@ -104,7 +116,8 @@ impl Supervisor {
         let preparation = self.preparation.as_ref().map(|one| one.survey.pid());
         let look = self.releases.survey().map(Survey::pid);
         let surveys = preparation.into_iter().chain(look);
-        let others = check.into_iter().chain(self.orders.pid()).chain(surveys);
+        let readers = self.output_readers.iter().map(|(reader, _)| *reader);
+        let others = check.into_iter().chain(self.orders.pid()).chain(surveys).chain(readers);
         fronts.chain(pools.flat_map(|pool| pool.pids())).chain(others).collect()
     }
 

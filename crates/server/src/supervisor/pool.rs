@@ -31,6 +31,7 @@ use super::backoff::Backoff;
 use super::cgroups::{PoolGroup, ZygoteGroup};
 use super::environment::Environment;
 use super::generation_plan::PoolPlan;
+use super::last_output;
 use super::oom;
 use super::pool_log::PoolLog;
 use super::state;
@@ -163,7 +164,15 @@ impl PoolProcesses {
         (order, inherited): (usize, InheritedPool),
         environment: &Environment,
     ) -> io::Result<PoolProcesses> {
-        let InheritedPool { name, zygote, socket, log, place, lender } = inherited;
+        let InheritedPool {
+            name,
+            zygote,
+            socket,
+            log,
+            place,
+            outputs,
+            lender,
+        } = inherited;
         // A program that tells no places hands over most pools, and those in order.
         let place = place.unwrap_or(FrontPlace { position: order, zygote: None });
         let group = environment.control_groups().map(|groups| groups.pool_of(number, &name));
@@ -173,7 +182,11 @@ impl PoolProcesses {
             (pool.log, pool.inherited_settings) = (Some(log), Some(settings));
         }
         let zygote = ZygoteProcess::new(zygote, socket.into(), None);
-        pool.zygote = Some(ZygoteProcess { has_reported: true, ..zygote });
+        pool.zygote = Some(ZygoteProcess {
+            has_reported: true,
+            outputs: outputs.map(ZygoteSocket::from),
+            ..zygote
+        });
         (pool.position, pool.number) = (place.position, place.zygote);
         Ok(pool)
     }
@@ -253,6 +266,7 @@ impl PoolProcesses {
             plan.isolation.confinement(plan.settings.state_dir.as_ref(), owner, memory)?;
         let (socket, theirs) = SeqPacket::pair()?;
         let (front, zygote_to_front) = SeqPacket::pair()?;
+        let (into_outputs, outputs) = SeqPacket::pair()?;
         socket.set_nonblocking(true)?;
         let socket = ZygoteSocket::from(socket);
         let null = std::fs::File::open("/dev/null")?;
@@ -270,6 +284,8 @@ impl PoolProcesses {
                 log.try_clone()?,
                 theirs.into(),
                 zygote_to_front.into(),
+                into_outputs.into(),
+                outputs.duplicate()?.into(),
             ],
             identity: plan.identity.clone(),
             umask: plan.umask,
@@ -299,7 +315,8 @@ impl PoolProcesses {
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Ok(()),
             _ => Err(io::Error::new(error.kind(), format!("its settings cannot be sent: {error}"))),
         });
-        let zygote = ZygoteProcess::new(pid, socket, group);
+        let mut zygote = ZygoteProcess::new(pid, socket, group);
+        zygote.outputs = Some(ZygoteSocket::from(outputs));
         if sent.is_err() {
             let _ = pid.signal_group(SIGKILL);
         }
@@ -398,16 +415,21 @@ impl PoolProcesses {
         self.plan.is_none()
     }
 
-    /// Records the zygote's death, and schedules the next zygote.
-    pub(super) fn zygote_died(&mut self, now: Instant) {
+    /// Records the zygote's death, and schedules the next zygote. Returns the process that logs
+    /// what the zygote has left of its workers' output, if there is one.
+    pub(super) fn zygote_died(&mut self, now: Instant) -> Option<Pid> {
+        let mut reader = None;
         if let Some(zygote) = self.zygote.take() {
             zygote.end_group();
+            let outputs = zygote.outputs.as_ref().zip(self.log.as_ref());
+            reader = outputs.and_then(|(outputs, log)| last_output::log(outputs, log).ok());
             let lived = now - zygote.started;
             let wait = self.backoff.after_death(lived);
             // The one that stands by is there already, and the next one starts a second later.
             let has_successor = Backoff::has_served(lived) && self.standby.is_ready();
             self.due = Some(now + if has_successor { Duration::ZERO } else { wait });
         }
+        reader
     }
 
     /// As [`PoolProcesses::zygote_died`], for a zygote that could not be started.

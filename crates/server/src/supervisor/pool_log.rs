@@ -11,7 +11,7 @@ use crate::log::{ErrorLog, Level};
 
 /// Maximum bytes of a line, which fits into a line of the log. The rest of a longer line is logged
 /// as another line.
-const LONGEST_LINE: usize = 4096 - 512;
+pub(super) const LONGEST_LINE: usize = 4096 - 512;
 /// Lines that a pool may write at once, and lines per second in the long run. Further lines are
 /// counted and dropped.
 const BURST: f64 = 2000.0;
@@ -117,7 +117,7 @@ fn too_long(rest: &[u8]) -> Option<usize> {
 }
 
 /// Splits the level from a worker's line. Lines of extensions and libraries have no level.
-fn level_of(line: &[u8]) -> (Level, &[u8]) {
+pub(super) fn level_of(line: &[u8]) -> (Level, &[u8]) {
     let told = line.iter().position(|&byte| byte == b':').and_then(|end| {
         let message = line[end..].strip_prefix(b": ")?;
         Some((Level::from_name(&line[..end])?, message))

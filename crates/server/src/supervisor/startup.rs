@@ -130,6 +130,7 @@ pub(crate) fn serve(
         ticket_keys: TicketKeys::default(),
         ticket_keys_due: None,
         orphans: OrphanSearch::default(),
+        output_readers: Vec::new(),
         graveyard: Vec::new(),
         stopping: false,
         failure: None,

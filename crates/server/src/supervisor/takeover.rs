@@ -23,6 +23,7 @@
 //! front 1234 9                        process, descriptor of its channel
 //! pool 1235 10 11 shop                zygote, descriptors of its socket and its log, name
 //! place 4 2                           that pool's position at its front, its zygote's number there
+//! outputs 12                          descriptor of the socket with its workers' pipes
 //! lender 12 0123456789abcdef          descriptor to write that pool's log, number of its settings
 //! scripts 33 12 shop                  user, descriptor of a pipe with a list of scripts, name
 //! shared-memory 13 14 15 shop         descriptors of a pool's shared memory, name
@@ -105,6 +106,8 @@ pub(super) struct InheritedPool {
     pub(super) log: OwnedFd,
     /// `None` if the former program does not tell it.
     pub(super) place: Option<FrontPlace>,
+    /// The socket with the pipes of the workers' output; `None` as for the place.
+    pub(super) outputs: Option<SeqPacket>,
     /// The zygote may be asked for a twin.
     pub(super) lender: Option<InheritedLender>,
 }
@@ -273,6 +276,7 @@ impl Inheritance {
                     log: words.descriptor()?,
                     name: words.rest().to_string_lossy().into_owned(),
                     place: None,
+                    outputs: None,
                     lender: None,
                 };
                 self.generations.last_mut().ok_or_else(malformed)?.pools.push(pool);
@@ -281,6 +285,10 @@ impl Inheritance {
                 let position = words.parse()?;
                 let zygote = (!words.0.is_empty()).then(|| words.parse()).transpose()?;
                 self.last_pool()?.place = Some(FrontPlace { position, zygote });
+            }
+            b"outputs" => {
+                let outputs = words.descriptor()?;
+                self.last_pool()?.outputs = Some(outputs.into());
             }
             b"lender" => {
                 let lender = InheritedLender {

@@ -330,10 +330,13 @@ impl Generation {
                     &descriptors,
                     OsStr::new(&pool.name),
                 )?;
-                let FrontPlace { position, zygote } = pool.front_place();
-                let place = [Some(position.to_string()), zygote.map(|zygote| zygote.to_string())];
+                let FrontPlace { position, zygote: number } = pool.front_place();
+                let place = [Some(position.to_string()), number.map(|number| number.to_string())];
                 let words = ["place"].into_iter().chain(place.iter().flatten().map(String::as_str));
                 handover.line(&words.collect::<Vec<_>>(), &[], none)?;
+                if let Some(outputs) = &zygote.outputs {
+                    handover.line(&["outputs"], &[outputs.as_fd()], none)?;
+                }
                 if let Some((log, settings)) = pool.lends(self.config.as_deref()) {
                     handover.line(&["lender"], &[log], settings.as_ref())?;
                 }

@@ -40,6 +40,8 @@ pub(in crate::supervisor) struct LentTwin {
 #[derive(Debug)]
 pub(super) struct AwaitedTwin {
     socket: ZygoteSocket,
+    /// The socket for the pipes of the workers' output.
+    outputs: ZygoteSocket,
 }
 
 /// The process of a twin that has reported, and PHP's version and opcache's state in it.
@@ -95,9 +97,14 @@ impl PoolProcesses {
         let (socket, of_twin) = SeqPacket::pair().ok()?;
         let (front, twin_to_front) = SeqPacket::pair().ok()?;
         socket.set_nonblocking(true).and_then(|()| socket.ask_for_senders()).ok()?;
-        let sockets = [of_twin.as_fd(), twin_to_front.as_fd()];
+        let (into_outputs, outputs) = SeqPacket::pair().ok()?;
+        let sockets = [&of_twin, &twin_to_front, &into_outputs, &outputs].map(AsFd::as_fd);
         zygote.socket.as_ref()?.send_now(&ToZygote::ForkTwin.encode(), &sockets).ok()?;
-        Some((AwaitedTwin { socket: socket.into() }, front))
+        let twin = AwaitedTwin {
+            socket: socket.into(),
+            outputs: outputs.into(),
+        };
+        Some((twin, front))
     }
 
     /// Makes the twin a zygote of this pool.
@@ -118,6 +125,7 @@ impl PoolProcesses {
         Ok(ZygoteProcess {
             ready: Some(ready),
             has_reported: true,
+            outputs: Some(twin.outputs),
             ..zygote
         })
     }
@@ -252,7 +260,12 @@ mod tests {
         let (socket, of_twin) = SeqPacket::pair().unwrap();
         socket.set_nonblocking(true).unwrap();
         socket.ask_for_senders().unwrap();
-        (AwaitedTwin { socket: socket.into() }, of_twin)
+        let (_, outputs) = SeqPacket::pair().unwrap();
+        let twin = AwaitedTwin {
+            socket: socket.into(),
+            outputs: outputs.into(),
+        };
+        (twin, of_twin)
     }
 
     /// A child that has sent a twin's report, and lives until its input ends.

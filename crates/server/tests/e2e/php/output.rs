@@ -103,3 +103,28 @@ fn a_program_that_outlives_its_worker_still_has_a_log() {
     // Without an end it stays one line until there is a line feed, or for a few seconds.
     assert_eq!(texts(&site, &worker).concat(), "no endlate");
 }
+
+/// The zygote is stopped while the script writes, so that it reads nothing of it.
+#[test]
+fn lines_that_a_killed_zygote_has_not_read_are_in_the_log() {
+    if !has_php() {
+        return;
+    }
+    let site = shop(
+        &[(
+            "write.php",
+            "<?php $zygote = posix_getppid(); posix_kill($zygote, 19);
+             while (!str_contains(file_get_contents(\"/proc/$zygote/stat\"), ') T')) usleep(1000);
+             file_put_contents('php://stderr', \"error: the last words\\nwithout an end\");
+             file_put_contents($_GET['in'] . '/worker', getmypid());
+             posix_kill($zygote, 9); sleep(60);",
+        )],
+        "workers = 2\nmode = \"static\"\nstandby = false\nsandbox = \"off\"",
+    );
+    let mut wire = site.connect();
+    wire.request("GET", &site.awaiting("/write.php"), &[], b"");
+    assert_eq!(wire.reply("GET").status, 502);
+    let worker = std::fs::read_to_string(site.scratch().join("worker")).unwrap();
+    wait_until("both lines are there", || texts(&site, &worker).len() >= 2);
+    assert_eq!(texts(&site, &worker), ["the last words", "without an end"]);
+}
