@@ -1,5 +1,5 @@
-//! The message of a zygote with the reading ends of the pipes that its workers write to. It lies in a
-//! socket, and the supervisor reads it when the zygote has died.
+//! The message of a zygote with the reading ends of the pipes that its workers write to. It lies in
+//! a socket, and the supervisor reads it when the zygote has died.
 
 use std::io;
 

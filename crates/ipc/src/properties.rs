@@ -6,6 +6,7 @@
 //! input, and nothing was read twice.
 
 use crate::control::{FromZygote, ToZygote};
+use crate::kept_outputs::KeptOutputs;
 use crate::request::{BodyLocation, DecodedRequest, EntryBlock, FixedText, HEADER, RequestEncoder};
 use crate::response::{self, DecodedHead, HeadEncoder, MOST_HEAD, PREFIX};
 
@@ -78,6 +79,11 @@ pub fn from_zygote(data: &[u8]) {
         let again = message.encode();
         assert_eq!(again, data[..again.len()]);
         assert_eq!(FromZygote::decode(&again).ok(), Some(message));
+    }
+    if let Ok(message) = KeptOutputs::decode(data) {
+        let again = message.encode();
+        assert_eq!(again, data[..again.len()]);
+        assert_eq!(KeptOutputs::decode(&again).ok(), Some(message));
     }
 }
 
@@ -223,6 +229,8 @@ mod tests {
                 processor: 7,
             },
         ];
-        mutate(&seeds.map(|message| message.encode()), from_zygote);
+        let outputs = KeptOutputs { workers: vec![7, 8] }.encode();
+        let seeds = seeds.into_iter().map(|message| message.encode()).chain([outputs]);
+        mutate(&seeds.collect::<Vec<_>>(), from_zygote);
     }
 }

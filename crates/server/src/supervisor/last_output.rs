@@ -1,8 +1,8 @@
 //! The output that workers have written and that their zygote has not logged when it was killed.
 //!
 //! The pipes lie in a socket. Where the sandbox is off, scripts can put other descriptors there,
-//! whose closing may wait for a stranger. Therefore a process of its own reads them, and closes none
-//! of them before its end.
+//! whose closing may wait for a stranger. Therefore a process of its own reads them, and closes
+//! none of them before its end.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -23,8 +23,8 @@ pub(in crate::supervisor) struct ZygoteProcess {
     pub(in crate::supervisor) failed: Option<String>,
     /// The control groups of the zygote; `None` without control groups.
     pub(super) group: Option<ZygoteGroup>,
-    /// The socket in which the pipes of the workers' output lie. It is read after the zygote's death,
-    /// by another process. `None` where a former program has not handed it over.
+    /// The socket in which the pipes of the workers' output lie. Another process reads it after the
+    /// zygote's death. `None` where a former program has not handed it over.
     pub(in crate::supervisor) outputs: Option<ZygoteSocket>,
     /// The zygote has reported, with the only message that is looked at. It is not taken out of the
     /// socket: another process may have sent it, with descriptors whose closing waits.
