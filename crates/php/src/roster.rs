@@ -268,7 +268,7 @@ mod tests {
     fn each_nanosecond_on_a_processor_is_counted_once() {
         let mut roster = Roster::new(1, 1);
         let later = bounds(Duration::from_secs(60));
-        let mut note = |roster: &mut Roster, total| roster.note_processor(0, total, later);
+        let note = |roster: &mut Roster, total| roster.note_processor(0, total, later);
         assert_eq!(note(&mut roster, 5), 0, "there is no worker");
         roster.started(0, 7);
         assert_eq!((note(&mut roster, 5), note(&mut roster, 8)), (5, 3));

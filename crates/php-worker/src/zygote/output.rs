@@ -372,17 +372,17 @@ mod tests {
         let (into, from) = SeqPacket::pair().unwrap();
         let kept = from.duplicate().unwrap();
         let mut outputs = WorkerOutputs::new(Some(OutputKeeper::new(into, from).unwrap()));
-        let mut writers: Vec<PipeWriter> = Vec::new();
+        let mut last = None;
         for worker in 1..=300 {
             let (reader, writer) = pipe().unwrap();
             outputs.add(worker, reader);
-            writers.push(writer);
+            last = Some(writer);
             if worker % 100 == 0 {
                 outputs.keep();
             }
         }
-        writers[299].write_all(b"the last words").unwrap();
-        drop(writers.remove(0));
+        last.unwrap().write_all(b"the last words").unwrap();
+        // The first worker's pipe is at its end.
         outputs.forward(&[true], Instant::now());
         outputs.keep();
         drop(outputs);
