@@ -282,7 +282,8 @@ const HOSTILE: &str = "<?php
         if (($state & 15) === 2 && $state >> 32 > 0 && $state >> 32 < 1000)
             fwrite($memory, str_repeat(chr(255), 8));
     }
-    for (;;) sleep(60);";
+    // The front looks at the slot.
+    for (;;) { echo 'x'; flush(); usleep(10000); }";
 /// Says that it runs, and answers when it may.
 const PATIENT: &str = "<?php touch($_GET['mark']);
     while (!file_exists($_GET['go'])) { usleep(1000); clearstatcache(); }
