@@ -4,6 +4,7 @@
 
 #include "php.h"
 #include "php_ini.h"
+#include "SAPI.h"
 
 static const zend_ini_entry_def shim_apache_ini[] = {
 	PHP_INI_ENTRY("engine", "1", PHP_INI_ALL, NULL)
@@ -20,5 +21,14 @@ static const zend_ini_entry_def shim_fpm_ini[] = {
 	PHP_INI_ENTRY("fastcgi.logging", "1", PHP_INI_SYSTEM, NULL)
 	PHP_INI_ENTRY("fpm.config", NULL, PHP_INI_SYSTEM, NULL)
 PHP_INI_END()
+
+/* At the start of the extension: later, without opcache, PHP keeps names for the present request alone, and there is none. */
+static int shim_register_ini(INIT_FUNC_ARGS)
+{
+	int is_fpm = strcmp(sapi_module.name, "fpm-fcgi") == 0;
+
+	(void) type;
+	return zend_register_ini_entries(is_fpm ? shim_fpm_ini : shim_apache_ini, module_number);
+}
 
 #endif

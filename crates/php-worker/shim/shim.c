@@ -187,6 +187,7 @@ static zend_module_entry shim_extension = {
 	STANDARD_MODULE_HEADER,
 	.name = "howdah",
 	.version = PHP_VERSION,
+	.module_startup_func = shim_register_ini,
 	.post_deactivate_func = shim_post_deactivate,
 	STANDARD_MODULE_PROPERTIES_EX
 };
@@ -256,8 +257,7 @@ int howdah_start(const struct howdah_settings *settings)
 	/* sapi_startup clears this one, and works on a copy of the rest. */
 	shim_module.ini_entries = (char *) settings->ini_entries;
 	sapi_module.ini_entries = shim_module.ini_entries;
-	if (shim_module.startup(&shim_module) == FAILURE
-			|| zend_register_ini_entries(settings->is_apache ? shim_apache_ini : shim_fpm_ini, shim_extension.module_number)) {
+	if (shim_module.startup(&shim_module) == FAILURE) {
 		return -1;
 	}
 #ifdef ZEND_SIGNALS
