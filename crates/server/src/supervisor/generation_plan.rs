@@ -48,7 +48,7 @@ pub(crate) struct GenerationPlan {
     pub(crate) notices: Vec<String>,
     /// The programs that run PHP, whether or not a site uses them.
     pub(crate) php_programs: Vec<PathBuf>,
-    /// What the paths of the configuration lead to.
+    /// The answers about the paths of the configuration.
     pub(crate) answers: Arc<Answers>,
 }
 
@@ -140,7 +140,7 @@ struct PlanFinder<'s> {
     config: &'s Config,
     /// State folders of the pools, by site.
     states: Vec<Option<PathBuf>>,
-    /// What the paths lead to.
+    /// The answers about those paths.
     answers: &'s Answers,
     abilities: Abilities,
     unusable_files: UnusableFiles<'s>,

@@ -335,7 +335,7 @@ pub(crate) struct PoolPaths<'p> {
     pub(crate) state: &'p Path,
     /// State folders of all pools, by site.
     pub(crate) states: &'p [Option<PathBuf>],
-    /// What the paths of the configuration lead to.
+    /// The answers about the paths of the configuration.
     pub(crate) answers: &'p Answers,
     /// Folders with further ini files, from the environment.
     pub(crate) ini_folders: &'p [PathBuf],

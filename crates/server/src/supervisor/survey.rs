@@ -1,4 +1,4 @@
-//! What the paths of the configuration lead to.
+//! Asking about the paths of the configuration: whether they exist, and where their links lead.
 //!
 //! A path may be on a file system that hangs, such as one of a single site: a file server that is
 //! gone, or a program of FUSE that does not answer. The supervisor is there for all sites,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use howdah_files::LinkedPath;
 
-/// What a path of the configuration leads to.
+/// The answer about a path of the configuration: where its links lead, and what is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PathAnswer {
     pub(crate) state: PathState,
