@@ -202,7 +202,7 @@ impl Supervisor {
             self.end_late_readers(Instant::now());
             self.forget_ended_generations();
             zygote_socket::close_dropped();
-            if self.stopping && self.generations.is_empty() && self.has_no_orphans() {
+            if self.stopping && self.generations.is_empty() && self.has_ended_all() {
                 return Ok(());
             }
             for source in self.wait()? {

@@ -30,6 +30,8 @@ const LONGEST: Duration = Duration::from_secs(10);
 pub(super) struct OrphanSearch {
     /// The next search, and its end; `None` if no orphans are expected.
     due: Option<(Instant, Instant)>,
+    /// Nothing is served any more: the search is for the server's own processes as well.
+    is_last: bool,
 }
 
 impl OrphanSearch {
@@ -45,8 +47,15 @@ impl OrphanSearch {
 }
 
 impl Supervisor {
-    /// Whether all processes of pools that have ended are gone.
-    pub(super) fn has_no_orphans(&self) -> bool {
+    /// Whether all processes are gone, once no generation is left. Those that were killed a moment
+    /// ago, such as the one that orders certificates, may live on for another.
+    pub(super) fn has_ended_all(&mut self) -> bool {
+        if !self.orphans.is_last {
+            let now = Instant::now();
+            self.orphans.is_last = true;
+            self.orphans.expect(now);
+            self.end_orphans(now);
+        }
         self.orphans.due.is_none()
     }
 
@@ -117,7 +126,9 @@ impl Supervisor {
         let look = self.releases.survey().map(Survey::pid);
         let surveys = preparation.into_iter().chain(look);
         let readers = self.output_readers.iter().map(|(reader, _)| *reader);
-        let others = check.into_iter().chain(self.orders.pid()).chain(surveys).chain(readers);
+        // At the end it was told to end, and is waited for.
+        let orders = self.orders.pid().filter(|_| !self.orphans.is_last);
+        let others = check.into_iter().chain(orders).chain(surveys).chain(readers);
         fronts.chain(pools.flat_map(|pool| pool.pids())).chain(others).collect()
     }
 

@@ -142,7 +142,7 @@ fn framed(path: &str, stream: &mut TcpStream) {
             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n\
              HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 4\r\n\r\ntext"
         }
-        "/brief" => "HTTP/1.1 299\r\nContent-Length: 4\r\n\r\ntext",
+        "/brief" => "HTTP/1.1 299\r\nConnection: close\r\nContent-Length: 4\r\n\r\ntext",
         "/lf" => "HTTP/1.0 201 Made\nA: b\r\nContent-Length: 4\n\ntext",
         "/lf-head-chunks" => {
             "HTTP/1.1 200 OK\nConnection: close\nTransfer-Encoding: chunked\n\n\
