@@ -6,10 +6,11 @@ use crate::support::{Client, Process, Setup, wait_until};
 /// Functions of the catalogue of attacks.
 const ATTACK: &str = include_str!("../../../../../tests/attacks/attack.php");
 
-/// `?keep=N` leaves a process behind that takes part in no request, has all signals ignored, and
-/// listens at a socket. `?linger=N` waits for that socket, sends it all descriptors of the worker,
-/// where they stay in flight, and leaves processes behind that are stopped, ignore all signals, or
-/// wait for a child that does.
+/// `?linger=N` notes which zygote its worker has, waits for the socket of `?keep=N`, sends it all
+/// descriptors of the worker, where they stay in flight, and leaves processes behind that are
+/// stopped, ignore all signals, or wait for a child that does. `?keep=N` leaves a process behind
+/// that takes part in no request, has all signals ignored, and listens at a socket. It does nothing
+/// where the former generation has taken a last connection: in a worker of that same zygote.
 const HOLD: &str = r#"
 function leave(callable $then): void
 {
@@ -26,6 +27,9 @@ function leave(callable $then): void
 }
 if (isset($_GET['keep'])) {
     $number = $_GET['keep'];
+    if (file_get_contents(__DIR__ . "/lingers-$number") === (string) posix_getppid()) {
+        exit('not yet');
+    }
     leave(function () use ($number) {
         $GLOBALS['server'] = stream_socket_server('unix://' . __DIR__ . "/keeper-$number");
         touch(__DIR__ . "/kept-$number");
@@ -35,6 +39,7 @@ if (isset($_GET['keep'])) {
 if (isset($_GET['linger'])) {
     $number = $_GET['linger'];
     while (ob_get_level()) ob_end_flush();
+    file_put_contents(__DIR__ . "/lingers-$number", posix_getppid());
     echo 'begun';
     flush();
     while (!file_exists(__DIR__ . "/kept-$number")) {
@@ -76,7 +81,11 @@ fn processes_that_hold_on_to_everything_end_with_their_generation() {
         lingering.wait_for(b"begun");
         let (status, _, told) = Setup::with(&["reload", "--config", file.to_str().unwrap()]).run();
         assert_eq!(status, Some(0), "{told}");
-        assert_eq!(ask(format!("keep={round}")).answer().unwrap().text(), "kept");
+        wait_until("the new generation answers", || {
+            let answer = ask(format!("keep={round}")).answer().unwrap().text().to_owned();
+            assert!(["kept", "not yet"].contains(&answer.as_str()), "{answer}");
+            answer == "kept"
+        });
         assert_eq!(lingering.answer().unwrap().text(), "begun and held");
         drop(lingering);
         let supervisor = sites.server.supervisor();
