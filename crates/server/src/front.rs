@@ -282,6 +282,7 @@ fn share(
         pool_users,
         others: AtomicUsize::new(threads - 1),
         retirement: PoolRetirement::new(threads),
+        closed: Notify::new(),
         log,
         access,
         loads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),

@@ -38,6 +38,7 @@ mod pool_memory;
 mod probation;
 mod reach;
 mod releases;
+mod reload_answer;
 mod report;
 mod service_manager;
 pub(crate) mod sockets;
@@ -77,6 +78,7 @@ use self::plan::ServePlan;
 use self::pool::PoolProcesses;
 use self::probation::{FormerAnswers, Probation};
 use self::releases::Releases;
+use self::reload_answer::ReloadAnswer;
 use self::service_manager::ServiceManager;
 use self::sockets::{MissingListeners, Sockets};
 use self::survey::Survey;
@@ -137,6 +139,8 @@ struct Supervisor {
     orders: CertificateOrders,
     /// A reload was requested while another change was in progress.
     reload_wanted: bool,
+    /// The answer to a reload that has succeeded and whose former front still accepts connections.
+    reload_answer: Option<ReloadAnswer>,
     upgrade_wanted: bool,
     /// Time at which a new generation is started because the front died.
     restart: Option<Instant>,
@@ -310,6 +314,7 @@ impl Supervisor {
             releases,
             missing,
             self.probation_due(),
+            self.reload_answer_due(),
             self.former_answers_due(),
             self.output_readers.iter().map(|(_, until)| *until).min(),
             self.log.repeats_due(),
@@ -402,6 +407,7 @@ impl Supervisor {
         self.check = None;
         self.end_probation();
         self.orders.stop();
+        self.answer_reload_at_once();
         self.answer_all(Command::Reload, Err("the server is stopping"));
         let fallback = self.usual_drain();
         for generation in &mut self.generations {
@@ -470,6 +476,7 @@ impl Supervisor {
             }
         }
         self.handle_change_deadlines(now);
+        self.answer_finished_reload(now);
         self.start_orders(now);
         self.look_at_certificates(now);
         self.look_at_releases(now);

@@ -68,6 +68,7 @@ impl Control {
             }
         }
         tokio::task::spawn_local(self.clone().wait_no_longer());
+        tokio::task::spawn_local(self.clone().tell_closed());
         if let Err(error) = self.listen(&sites).await {
             let what = format!(
                 "the connection to the supervisor broke ({error}); finishing the requests in flight"
@@ -247,6 +248,12 @@ impl Control {
         self.shared.has_started.send_replace(true);
         let pools = starts.iter().map(|start| start.facts.clone()).collect();
         self.tell(&FromFront::Ready { pools });
+    }
+
+    /// Tells the supervisor when no thread accepts connections any more.
+    async fn tell_closed(self: Rc<Self>) {
+        self.shared.closed.notified().await;
+        self.tell(&FromFront::Closed);
     }
 
     async fn wait_no_longer(self: Rc<Self>) {

@@ -57,6 +57,11 @@ impl PoolRetirement {
         }
     }
 
+    /// Whether no thread accepts connections any more.
+    fn is_closed(&self) -> bool {
+        self.closed.iter().all(|closed| closed.load(Ordering::SeqCst))
+    }
+
     /// Returns whether pools without a request may end now. `connections` are those of all threads.
     /// Called by the first thread of a draining front, again and again.
     fn is_due(&self, connections: usize, now: Instant) -> bool {
@@ -64,8 +69,7 @@ impl PoolRetirement {
         if progress.has_begun {
             return true;
         }
-        let is_closed = self.closed.iter().all(|closed| closed.load(Ordering::SeqCst));
-        if !is_closed || connections != self.tunnelling.load(Ordering::SeqCst) {
+        if !self.is_closed() || connections != self.tunnelling.load(Ordering::SeqCst) {
             progress.quiet_since = None;
             self.refuses.store(false, Ordering::SeqCst);
             return false;
@@ -94,10 +98,14 @@ impl Thread {
         self.shared.retirement.refuses.load(Ordering::SeqCst)
     }
 
-    /// Notes that this thread accepts no more connections.
+    /// Notes that this thread accepts no more connections. The supervisor is told of the last one.
     pub(crate) fn note_closed(&self) {
-        if let Some(closed) = self.shared.retirement.closed.get(self.number) {
+        let retirement = &self.shared.retirement;
+        if let Some(closed) = retirement.closed.get(self.number) {
             closed.store(true, Ordering::SeqCst);
+        }
+        if retirement.is_closed() {
+            self.shared.closed.notify_one();
         }
     }
 

@@ -71,6 +71,8 @@ pub(crate) struct FrontShared {
     pub(crate) loads: Vec<AtomicUsize>,
     /// Where each thread takes connections that another accepted.
     pub(crate) inboxes: Vec<mpsc::UnboundedSender<AcceptedConnection>>,
+    /// Told when no thread accepts connections any more.
+    pub(crate) closed: Notify,
     pub(crate) pulse: Arc<Pulse>,
     /// Whether the first workers of all pools have started.
     pub(crate) has_started: watch::Sender<bool>,

@@ -417,8 +417,9 @@ impl Thread {
                         Err(_) => Stage::Over,
                     });
                     self.shared.quic.iter().for_each(|quic| quic.set_reading(false));
-                    let acceptors = std::mem::take(&mut acceptors);
-                    self.close(acceptors, listeners.take().unwrap_or_default()).await;
+                    if let Some(listeners) = listeners.take() {
+                        self.close(std::mem::take(&mut acceptors), listeners).await;
+                    }
                     self.stage_changes.notify_waiters();
                     if self.closes_idle() {
                         self.watches.expire_idle();

@@ -14,12 +14,12 @@ use howdah_sys::process;
 use self::next_socket::NextSocket;
 use super::certificates::CertificateFiles;
 use super::cgroups::ControlGroups;
-use super::control::Command;
 use super::generation::{Generation, GenerationPhase};
 use super::generation_plan::{FormerFiles, GenerationPlan, UnusableFiles};
 use super::plan::SiteSource;
 use super::pool::SpareZygote;
 use super::releases::Releases;
+use super::reload_answer::ReloadAnswer;
 use super::service_manager::ServiceEvent;
 use super::sockets::Sockets;
 use super::survey::{Answers, Survey};
@@ -108,6 +108,7 @@ impl Supervisor {
         let what = format!("reloading {}", self.plan.source);
         self.say(Level::Notice, &what);
         self.tell_manager(ServiceEvent::Reloading, &what);
+        self.begin_reload_of_clients();
         self.begin(ChangeCause::Reload);
     }
 
@@ -148,7 +149,10 @@ impl Supervisor {
     /// A reload follows later; a new release is noticed again.
     pub(super) fn abandon_preparation(&mut self) {
         let abandoned = self.preparation.take();
-        self.reload_wanted |= abandoned.is_some_and(|one| one.cause == ChangeCause::Reload);
+        if abandoned.is_some_and(|one| one.cause == ChangeCause::Reload) {
+            self.reload_wanted = true;
+            self.put_off_reload_of_clients();
+        }
     }
 
     /// Starts the generation that was prepared, when all paths have answered or the time is over.
@@ -365,9 +369,11 @@ impl Supervisor {
         let former: Vec<_> =
             self.sockets.listeners.iter().map(|listener| listener.actual.clone()).collect();
         self.sockets = sockets;
+        let mut drained = Vec::new();
         for former in &mut self.generations {
             if former.phase == GenerationPhase::Serving && former.number != generation {
                 former.drain(true, fallback);
+                drained.push(former.number);
             }
         }
         if let Some(present) = self.generation(generation) {
@@ -410,10 +416,10 @@ impl Supervisor {
         match &self.rolled_back {
             Some(why) if cause == ChangeCause::RollBack => {
                 let why = why.clone();
-                self.answer_all(Command::Reload, Err(&why));
+                self.answer_reload(Err(&why));
             }
             _ if self.awaits_probation() => {}
-            _ => self.answer_all(Command::Reload, Ok(&done)),
+            _ => self.reload_answer = Some(ReloadAnswer::new(done, drained, Instant::now())),
         }
         self.change_is_over();
     }
@@ -445,7 +451,7 @@ impl Supervisor {
                 let what = "the reload is refused, and what was served goes on";
                 self.say_lines(what, &reason);
                 self.tell_manager(ServiceEvent::Ready, &format!("{what}: {reason}"));
-                self.answer_all(Command::Reload, Err(&reason));
+                self.answer_reload(Err(&reason));
             }
             ChangeCause::RollBack => {
                 let what = "the former configuration cannot be served again, and the new one goes \
@@ -453,7 +459,7 @@ impl Supervisor {
                 self.rolled_back = None;
                 self.say_lines(what, &reason);
                 self.tell_manager(ServiceEvent::Ready, &format!("{what}: {reason}"));
-                self.answer_all(Command::Reload, Err(&format!("{what}: {reason}")));
+                self.answer_reload(Err(&format!("{what}: {reason}")));
             }
             ChangeCause::NewRelease => {
                 let what = "the new release is not served, and what was served goes on; \

@@ -37,6 +37,7 @@ impl Supervisor {
                     front.ready = Some(pools);
                     self.advance();
                 }
+                FromFront::Closed => front.has_closed = true,
                 FromFront::Drained => {}
                 FromFront::Status { id, text } => self.answer_status(id, Some(&text)),
                 FromFront::Presented { id } => self.challenge_confirmed(number, id),

@@ -86,6 +86,8 @@ struct ControlClient {
     may_command: bool,
     /// `None` until the client has sent its command.
     command: Option<Command>,
+    /// The command is being carried out.
+    is_begun: bool,
     since: Instant,
 }
 
@@ -182,6 +184,7 @@ impl ControlSocket {
                     received: Vec::new(),
                     may_command,
                     command: None,
+                    is_begun: false,
                     since,
                 });
             }
@@ -295,14 +298,40 @@ impl ControlSocket {
         self.clients.retain(|client| client.id != id);
     }
 
+    /// Notes that `command` is carried out for all clients that have asked for it by now.
+    pub(super) fn begin_all(&mut self, command: Command) {
+        self.set_begun(command, true);
+    }
+
+    /// Notes that `command` is to be carried out later, for all clients that have asked for it.
+    pub(super) fn put_off_all(&mut self, command: Command) {
+        self.set_begun(command, false);
+    }
+
+    fn set_begun(&mut self, command: Command, is_begun: bool) {
+        let asked = self.clients.iter_mut().filter(|client| client.command == Some(command));
+        asked.for_each(|client| client.is_begun = is_begun);
+    }
+
     /// Answers all clients that asked for `command`.
     pub(super) fn answer_all(&mut self, command: Command, answer: Result<&str, &str>) {
-        let all: Vec<u64> = self
-            .clients
-            .iter()
-            .filter(|client| client.command == Some(command))
-            .map(|client| client.id)
-            .collect();
+        self.answer_those(command, answer, |_| true);
+    }
+
+    /// Answers the clients for which `command` has begun.
+    pub(super) fn answer_begun(&mut self, command: Command, answer: Result<&str, &str>) {
+        self.answer_those(command, answer, |client| client.is_begun);
+    }
+
+    fn answer_those(
+        &mut self,
+        command: Command,
+        answer: Result<&str, &str>,
+        is_meant: impl Fn(&ControlClient) -> bool,
+    ) {
+        let asked = self.clients.iter().filter(|client| client.command == Some(command));
+        let all: Vec<u64> =
+            asked.filter(|client| is_meant(client)).map(|client| client.id).collect();
         for id in all {
             self.answer(id, answer);
         }

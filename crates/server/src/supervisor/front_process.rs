@@ -37,6 +37,8 @@ pub(super) struct FrontProcess {
     pub(super) started: Instant,
     /// Facts about the front's pools, once the front serves.
     pub(super) ready: Option<Vec<PoolFacts>>,
+    /// The front has said that it accepts no more connections.
+    pub(super) has_closed: bool,
     /// `None` for a front that another program started.
     pub(super) heart: Option<Heart>,
 }
@@ -60,6 +62,7 @@ impl FrontProcess {
             channel: ChildChannel::new(channel),
             started: Instant::now(),
             ready: None,
+            has_closed: false,
             heart: Some(heart),
         })
     }
@@ -71,6 +74,7 @@ impl FrontProcess {
             channel: ChildChannel::new(channel),
             started: Instant::now(),
             ready: None,
+            has_closed: false,
             heart: None,
         }
     }

@@ -164,6 +164,8 @@ pub(crate) enum FromFront {
         /// In the order of [`FrontStart::pools`].
         pools: Vec<PoolFacts>,
     },
+    /// The front, told to drain, accepts no more connections.
+    Closed,
     /// All requests have finished.
     Drained,
     /// The answer to [`ToFront::Status`].
@@ -320,6 +322,7 @@ impl FromFront {
                 },
             ),
             FromFront::Drained => PacketWriter::of_kind(2),
+            FromFront::Closed => PacketWriter::of_kind(23),
             FromFront::Status { id, text } => PacketWriter::of_kind(3).number(*id).text(text),
             FromFront::PoolBroken { pool, zygote: None, reason } => {
                 PacketWriter::of_kind(4).size(*pool).text(reason)
@@ -354,6 +357,7 @@ impl FromFront {
                 FromFront::Ready { pools: input.list(facts)? }
             }
             2 => FromFront::Drained,
+            23 => FromFront::Closed,
             3 => FromFront::Status { id: input.number()?, text: input.text()? },
             4 => FromFront::PoolBroken {
                 pool: input.size()?,
@@ -419,6 +423,7 @@ mod tests {
         vec![
             FromFront::Ready { pools: vec![] },
             FromFront::Ready { pools: vec![facts(8), facts(0)] },
+            FromFront::Closed,
             FromFront::Drained,
             FromFront::Status { id: 7, text: "all\nwell".into() },
             FromFront::PoolBroken {

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use super::Supervisor;
 use super::change::ChangeCause;
-use super::control::Command;
 use super::generation::{Generation, GenerationPhase};
 use super::generation_plan::GenerationPlan;
 use super::service_manager::ServiceEvent;
@@ -242,7 +241,7 @@ impl Supervisor {
                 let what = format!("generation {number} serves {}", self.plan.source);
                 self.say(Level::Notice, &format!("the probation of generation {number} is over"));
                 self.end_probation();
-                self.answer_all(Command::Reload, Ok(&format!("{what}; its probation is over")));
+                self.answer_reload(Ok(&format!("{what}; its probation is over")));
             }
             None => {}
         }

@@ -118,6 +118,7 @@ pub(crate) fn serve(
         roll_back_to: None,
         rolled_back: None,
         reload_wanted: false,
+        reload_answer: None,
         upgrade_wanted: false,
         restart: None,
         backoff: Backoff::default(),

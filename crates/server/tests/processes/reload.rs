@@ -1,12 +1,15 @@
 //! SIGHUP, and `howdah reload`.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 
 use howdah_sys::signal::{SIGHUP, SIGUSR1};
 
 use crate::support::{
-    Client, Folder, HOWDAH, Load, Process, Server, Setup, free_address, has_php, is_root, status,
-    wait_until,
+    Client, Folder, HOWDAH, Load, PATIENCE, Process, Server, Setup, free_address, has_php, is_root,
+    status, wait_until,
 };
 use crate::{config, is_who};
 
@@ -109,6 +112,75 @@ fn a_request_that_was_begun_is_finished_by_the_generation_that_began_it() {
     assert_eq!(client.answer().unwrap().text(), "begun and done");
     drop(client);
     wait_until("the former front has gone", || !front.lives());
+    server.stop();
+}
+
+#[test]
+fn a_connection_after_the_answer_to_a_reload_meets_the_new_configuration() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(LIMIT);
+    let server = Setup::config(&with_limit(&folder, "100M")).and(&["--threads", "4"]).start();
+    let load = Load::start(server.address(), 4, "/", is_who);
+    for round in 101..113 {
+        let limit = format!("{round}M");
+        with_limit(&folder, &limit);
+        let (status, _, told) = ask(&folder, "reload");
+        assert_eq!(status, Some(0), "{told}");
+        for _ in 0..4 {
+            assert_eq!(memory_limit(&server), limit);
+        }
+    }
+    load.end_without_failure();
+    server.stop();
+}
+
+#[test]
+fn a_reload_that_is_asked_for_during_another_is_answered_for_itself() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(LIMIT);
+    let server = Setup::config(&with_limit(&folder, "100M")).start();
+    // The pool's user makes a file there.
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    folder.file(
+        "preload.php",
+        "<?php touch(__DIR__ . '/begun');
+        for ($turn = 0; $turn < 20000 && !file_exists(__DIR__ . '/end'); $turn++) {
+            usleep(1000);
+            clearstatcache();
+        }",
+    );
+    let preload = folder.path().join("preload.php");
+    let preload = format!("\"opcache.preload\" = \"{}\"", preload.display());
+    let slow = format!("[site.php]\nworkers = 2\nadmin_ini = {{ {preload} }}");
+    let file = config(&folder, "", &slow);
+    let control = folder.path().join("control");
+    let command = || {
+        let mut stream = UnixStream::connect(&control).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(b"reload\n").unwrap();
+        stream
+    };
+    let answer = |mut stream: UnixStream| {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    let first = command();
+    wait_until("the first reload has begun", || folder.path().join("begun").exists());
+    fs::write(&file, "listne = [\":80\"]\n").unwrap();
+    let second = command();
+    // The supervisor takes commands one after the other.
+    let asked = ["status", "--control", control.to_str().unwrap()];
+    assert_eq!(Setup::with(&asked).run().0, Some(0));
+    folder.file("end", "");
+    let told = answer(first);
+    assert!(told.starts_with("ok\n"), "{told}");
+    let told = answer(second);
+    assert!(told.starts_with("refused\n") && told.contains("unknown key `listne`"), "{told}");
     server.stop();
 }
 
