@@ -9,11 +9,12 @@ use howdah_sys::process::{self, Pid};
 
 use super::change::ChangeCause;
 use super::control::Command;
+use super::deadlines::STATUS_PATIENCE;
 use super::front_protocol::{PoolFacts, ToFront};
 use super::generation::{Generation, GenerationPhase};
 use super::generation_plan::GenerationPlan;
 use super::pool::PoolProcesses;
-use super::{NO_ANSWER, STATUS_PATIENCE, Supervisor};
+use super::{NO_ANSWER, Supervisor};
 use crate::log::Level;
 
 /// Maximum number of sites that are named in the log.
