@@ -1,5 +1,6 @@
 //! A zygote with its workers, as the front sees them: shared memory, control socket, slots.
 
+mod figures;
 mod leases;
 mod staff;
 
@@ -9,11 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use howdah_ipc::control::{Cleaning, FromZygote, OpcacheWarmup, ToZygote};
-use howdah_ipc::figures::WorkerFigures;
 use howdah_ipc::front::Front;
 use howdah_ipc::worker_set::WorkerSet;
 use howdah_ipc::{Corrupt, Geometry};
-use howdah_sys::usage::Machine;
 use tokio::sync::{Notify, oneshot};
 
 use crate::KILL_SIGNAL;
@@ -22,7 +21,7 @@ use crate::control::ControlSocket;
 use crate::lanes::{LaneFigures, LaneLimits, PoolLanes};
 use crate::memory::{Footprint, MemorySum, MemoryWatch};
 use crate::pool::{DispatchError, PoolLimits};
-use crate::roster::{FigureBounds, Roster};
+use crate::roster::Roster;
 use crate::scaling::Scaling;
 
 pub(crate) use leases::Lease;
@@ -425,54 +424,6 @@ impl Zygote {
                 }
                 None
             }
-        }
-    }
-
-    /// Notes the time on a processor of a worker that has died.
-    fn note_end(&self, worker: usize, pid: u64, total: u64) {
-        let bounds = self.figure_bounds();
-        let mut state = self.state();
-        if state.roster.pid(worker) == pid {
-            let news = state.roster.note_processor(worker, total, bounds);
-            state.processor = state.processor.saturating_add(news);
-        }
-    }
-
-    /// Returns the nanoseconds that workers were on a processor and that were not returned before.
-    /// Workers may tell any number: all of them together had no more time than the processors.
-    pub(crate) fn take_processor(&self) -> u64 {
-        let bounds = self.figure_bounds();
-        let mut state = self.state();
-        let living: Vec<usize> = state.roster.living().collect();
-        let mut news = std::mem::take(&mut state.processor);
-        for worker in living {
-            let total = self.front.processor_of(worker);
-            news = news.saturating_add(state.roster.note_processor(worker, total, bounds));
-        }
-        let rest = bounds.processor_since(self.attached).saturating_sub(state.counted_processor);
-        let news = news.min(rest);
-        state.counted_processor = state.counted_processor.saturating_add(news);
-        news
-    }
-
-    /// By worker: the process, 0 where there is none, the time at which it started, and its
-    /// figures.
-    pub(crate) fn worker_figures(&self) -> Vec<(u64, SystemTime, WorkerFigures)> {
-        let mut figures = self.front.worker_figures();
-        let bounds = self.figure_bounds();
-        let mut state = self.state();
-        for (worker, figures) in figures.iter_mut().enumerate() {
-            state.roster.check_figures(worker, figures, bounds);
-        }
-        let processes = state.roster.processes().into_iter().zip(figures);
-        processes.map(|((pid, started), figures)| (pid, started, figures)).collect()
-    }
-
-    fn figure_bounds(&self) -> FigureBounds {
-        FigureBounds {
-            now: Instant::now(),
-            processors: Machine::present().processors,
-            requests: self.front.checkouts(),
         }
     }
 

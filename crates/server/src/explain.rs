@@ -228,10 +228,23 @@ impl ResolvingState<'_> {
         ruled: Option<&mut Rc<Ruled>>,
         to: &mut Explanation,
     ) {
+        if let Some(about) = self.outcome(resolution, ruled.as_deref(), to) {
+            self.adjust(about, ruled, to);
+        }
+    }
+
+    /// Explains what is sent, before directives change its head. Returns what directives ask about
+    /// it; `None` where they do not see it.
+    fn outcome(
+        &mut self,
+        resolution: Resolution,
+        ruled: Option<&Rc<Ruled>>,
+        to: &mut Explanation,
+    ) -> Option<About> {
+        let rules = ruled.map(Rc::as_ref);
         let mut about = About::default();
         match resolution {
             Resolution::File { path, file } => {
-                let rules = ruled.as_deref().map(Rc::as_ref);
                 let (path, file, variant) = {
                     let fields = self.fields(rules);
                     let store =
@@ -244,7 +257,6 @@ impl ResolvingState<'_> {
                 about.is_error = file::is_error(to.head.status);
             }
             Resolution::Php(script) => {
-                let rules = ruled.as_deref().map(Rc::as_ref);
                 let mut variables = NamesAndValues::new();
                 server_variables(&self.client, &script, rules, &mut |name, value| {
                     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
@@ -266,7 +278,7 @@ impl ResolvingState<'_> {
             }
             Resolution::Listing { path } => {
                 to.outcome = ExplainedOutcome::Listing(shown(&path));
-                if let Some(ruled) = ruled.as_deref() {
+                if let Some(ruled) = ruled {
                     let content_type = howdah_site::listing_type(self.site, &self.client, ruled);
                     to.head.fields.push(b"Content-Type", &content_type);
                 }
@@ -280,13 +292,13 @@ impl ResolvingState<'_> {
                 to.head.status = status;
                 to.head.fields.push(b"Allow", methods.as_bytes());
                 if let Some(path) = path {
-                    file::push_media_type(&mut to.head, &path, ruled.as_deref().map(Rc::as_ref));
+                    file::push_media_type(&mut to.head, &path, rules);
                 }
                 about.is_error = !status.is_success();
             }
             Resolution::Exhausted => {
                 to.head.status = Status::INTERNAL_SERVER_ERROR;
-                return;
+                return None;
             }
             Resolution::Page { status, .. } | Resolution::Status(status) => {
                 to.head.status = status;
@@ -300,6 +312,11 @@ impl ResolvingState<'_> {
                 about.is_error = true;
             }
         }
+        Some(about)
+    }
+
+    /// Adds to the head, and to the filters, what directives and the site's codings do to them.
+    fn adjust(&mut self, about: About, ruled: Option<&mut Rc<Ruled>>, to: &mut Explanation) {
         let is_script = matches!(to.outcome, ExplainedOutcome::Script { .. });
         let is_compressed = is_script || matches!(to.outcome, ExplainedOutcome::File(_));
         let Some(ruled) = ruled else {

@@ -9,6 +9,8 @@
 //! read returned: a side that takes nothing stops the other side's reading. An idle tunnel has no
 //! buffers.
 
+mod time_limits;
+
 use std::cell::RefCell;
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -16,14 +18,15 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use self::time_limits::{Over, TimeLimits};
 use super::pump::PumpError;
 use super::source::SourceError;
 use crate::front::Thread;
-use crate::net::{ConnectionError, Watch};
+use crate::net::ConnectionError;
 use crate::respond::UpstreamError;
 
 /// A byte stream in both directions.
@@ -408,95 +411,10 @@ impl Side for UpstreamSide<'_> {
     }
 }
 
-/// The limit that has ended a tunnel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Over {
-    Idle,
-    Draining,
-}
-
-/// The time limits of a tunnel.
-struct TimeLimits<'t> {
-    thread: &'t Thread,
-    idle_timeout: Duration,
-    /// The time when the last byte moved.
-    moved: Instant,
-    /// The time when the tunnel ends because the front does; `None` while the front serves.
-    end: Option<Instant>,
-    /// The front has ended the tunnel.
-    is_closed: bool,
-    watch: Option<Rc<Watch>>,
-}
-
-impl<'t> TimeLimits<'t> {
-    fn new(thread: &'t Thread, idle_timeout: Duration) -> TimeLimits<'t> {
-        TimeLimits {
-            thread,
-            idle_timeout,
-            moved: Instant::now(),
-            end: None,
-            is_closed: false,
-            watch: None,
-        }
-    }
-
-    /// Returns the limit that has been reached. `has_moved`: bytes have passed since the last call.
-    fn poll(&mut self, has_moved: bool, context: &mut Context<'_>) -> Option<Over> {
-        if self.thread.closes_idle() && !self.is_closed {
-            return Some(Over::Draining);
-        }
-        let watch = self
-            .watch
-            .get_or_insert_with(|| self.thread.watches().add(context.waker().clone()));
-        if self.thread.is_draining() && self.end.is_none() {
-            let limit = self.thread.config().limits.drain_timeout;
-            self.end = Some(Instant::now() + (limit - (limit / 4).min(MOST_RESERVE)));
-            watch.disarm();
-        }
-        if has_moved {
-            self.moved = Instant::now();
-        } else if !watch.is_disarmed() && !watch.is_expired() {
-            return None;
-        }
-        let now = if has_moved { self.moved } else { Instant::now() };
-        if self.end.is_some_and(|end| end <= now) {
-            return Some(Over::Draining);
-        }
-        let idle_end = self.moved + self.idle_timeout;
-        if idle_end <= now {
-            return Some(Over::Idle);
-        }
-        if watch.is_disarmed() || watch.is_expired() {
-            let end = self.end.map_or(idle_end, |end| end.min(idle_end));
-            watch.arm(now, end - now);
-        }
-        None
-    }
-
-    /// Has the tunnel look again at the next sweep.
-    fn look_again(&self) {
-        self.watch.iter().for_each(|watch| watch.look_again());
-    }
-
-    /// From now on only [`LAST_WORDS`] are left.
-    fn close(&mut self) {
-        let now = Instant::now();
-        self.is_closed = true;
-        self.end = Some(now + LAST_WORDS);
-        if let Some(watch) = &self.watch {
-            watch.arm(now, LAST_WORDS);
-        }
-    }
-}
-
 /// Bytes that are read at once.
 const READ_AT_ONCE: usize = 32 * 1024;
 /// Reads and writes of one direction before other connections of the thread get their turn.
 const MOST_ROUNDS: usize = 32;
-/// The most of `drain_timeout` that is kept for ending tunnels in order, before the front is ended.
-const MOST_RESERVE: Duration = Duration::from_secs(5);
-/// The time that both sides have to take what was read, when the front ends.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 
 thread_local! {
     /// The bytes that are on their way through a tunnel.

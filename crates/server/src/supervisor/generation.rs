@@ -1,6 +1,8 @@
 //! A generation: one front and the pools that were started with it. A reload starts a new
 //! generation and drains the former one.
 
+mod left_out;
+
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::AsFd;
@@ -164,83 +166,6 @@ impl Generation {
             }
             Some(error) if !self.leave_out(position, &error) => Err(error),
             _ => Ok(()),
-        }
-    }
-
-    /// Leaves a pool out whose zygote has ended or was not started, because of `reason`. Returns
-    /// `false` if the generation cannot do without it: then its start has failed. At least one pool
-    /// has to start anew.
-    pub(super) fn leave_out(&mut self, position: usize, reason: &str) -> bool {
-        let others = self.pools.iter().enumerate().filter(|(other, _)| *other != position);
-        let missing = others.filter(|(_, pool)| pool.start_failure.is_some()).count();
-        let may = self.may_do_without(position) && missing + 1 < self.planned;
-        if may && let Some(pool) = self.pools.get_mut(position) {
-            pool.is_left_out = true;
-            pool.start_failure = Some(reason.to_owned());
-            pool.due = None;
-            self.channels[position].zygote = None;
-        }
-        may
-    }
-
-    /// Leaves a pool out for this reason, whatever becomes of the others: the file system of the
-    /// site's root hangs. When it answers, another generation starts.
-    fn hold(&mut self, position: usize, why: Option<String>) {
-        if let Some(pool) = self.pools.get_mut(position) {
-            pool.is_left_out = true;
-            pool.start_failure = why;
-        }
-    }
-
-    /// Lets a pool whose zygote has died be without one until the generation serves. PHP had
-    /// started in the zygote: the configuration is not the cause, and perhaps a script has sent a
-    /// signal, which must not keep the other sites from a reload.
-    pub(super) fn replace_later(&mut self, position: usize) {
-        if let Some(pool) = self.pools.get_mut(position) {
-            pool.is_left_out = true;
-            pool.due = None;
-        }
-        // A front that has started has taken all of them.
-        if let Some(channel) = self.channels.get_mut(position) {
-            channel.zygote = None;
-        }
-    }
-
-    /// Ends the zygotes in which PHP has not started in time, so that their pools are left out.
-    /// Returns `false` if the generation cannot do without them.
-    pub(super) fn give_up_late_pools(&mut self) -> bool {
-        let late: Vec<usize> =
-            (0..self.pools.len()).filter(|pool| !self.pools[*pool].is_settled()).collect();
-        let may = (1..self.planned).contains(&late.len())
-            && late.iter().all(|position| self.may_do_without(*position));
-        if may {
-            self.phase = GenerationPhase::Starting { until: Instant::now() + START_TIMEOUT };
-            let late = self.pools.iter_mut().filter(|pool| !pool.is_settled());
-            late.for_each(PoolProcesses::kill_zygote);
-        }
-        may
-    }
-
-    fn may_do_without(&self, position: usize) -> bool {
-        let pool = self.pools.get(position);
-        self.front.is_none() && pool.is_some_and(|pool| !self.required.contains(&pool.name))
-    }
-
-    /// Whether the pool of a site has no zygote, or PHP does not start in it.
-    pub(super) fn is_without(&self, pool: &str) -> bool {
-        self.pools
-            .iter()
-            .any(|one| one.name == pool && !one.is_adopted() && !one.is_settled())
-    }
-
-    /// Has the pools that were left out started again. Call it when the generation serves.
-    pub(super) fn start_left_out(&mut self) {
-        let now = Instant::now();
-        for pool in self.pools.iter_mut().filter(|pool| pool.is_left_out) {
-            pool.is_left_out = false;
-            if !pool.is_silent() {
-                pool.start_failed(now);
-            }
         }
     }
 

@@ -60,7 +60,7 @@ fn log_rest(outputs: &SeqPacket, log: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// What is left in a pipe.
+/// Reads what is left in a pipe, without waiting: [`MOST_BYTES`], or one read more, at most.
 fn rest(pipe: BorrowedFd<'_>) -> Vec<u8> {
     let mut all = Vec::new();
     let mut buffer = [0; 16 * 1024];

@@ -1,5 +1,6 @@
 //! The supervisor's side of a pool: starts its zygote, reads its messages, and replaces it.
 
+mod ending;
 mod hot_list;
 mod limits;
 mod standby;
@@ -435,59 +436,6 @@ impl PoolProcesses {
     /// As [`PoolProcesses::zygote_died`], for a zygote that could not be started.
     pub(super) fn start_failed(&mut self, now: Instant) {
         self.due = Some(now + self.backoff.after_death(Duration::ZERO));
-    }
-
-    /// Tells the workers to finish and end. The zygote that stands by ends, too, unless it is kept.
-    pub(super) fn stop(&mut self, keeps_standby: bool) {
-        self.due = None;
-        if let Some(ZygoteProcess { socket: Some(socket), .. }) = &self.zygote {
-            // A zygote that does not read is ending already, or will be killed.
-            let _ = socket.send_now(&ToZygote::Stop.encode(), &[]);
-        }
-        if !keeps_standby {
-            self.standby.end();
-        }
-    }
-
-    /// Kills the zygote, its workers and their children.
-    pub(super) fn kill(&mut self) {
-        (self.due, self.twin) = (None, None);
-        if let Some(zygote) = &self.zygote {
-            // The zygote was not reaped yet, therefore no other process has its id. A failure
-            // changes nothing.
-            let _ = zygote.pid.signal_group(SIGKILL);
-        }
-        self.standby.end();
-        self.group.iter().for_each(PoolGroup::kill);
-    }
-
-    /// Kills the zygote, its workers and their children, but not the zygote that stands by.
-    pub(super) fn kill_zygote(&mut self) {
-        self.twin.iter().for_each(AwaitedTwin::give_up);
-        if let Some(zygote) = &self.zygote {
-            // As in `kill`.
-            let _ = zygote.pid.signal_group(SIGKILL);
-            zygote.group.iter().for_each(ZygoteGroup::kill);
-        }
-    }
-
-    /// Kills the zygote with this number, which the front has found broken. Returns `false` if that
-    /// zygote has ended already: its successor is well.
-    ///
-    /// Where the front names no zygote, or a former program has not told the number, the complaint
-    /// is about the zygote that there is.
-    pub(super) fn kill_broken(&mut self, zygote: Option<u64>) -> bool {
-        let is_meant = self.number.zip(zygote).is_none_or(|(own, meant)| own == meant);
-        let is_present = is_meant && self.zygote.is_some();
-        if is_present {
-            self.kill_zygote();
-        }
-        is_present
-    }
-
-    /// Ends the zygote that stands by.
-    pub(super) fn end_standby(&mut self) {
-        self.standby.end();
     }
 
     /// The control groups, to be removed after the pool's end.

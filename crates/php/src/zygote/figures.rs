@@ -1,0 +1,59 @@
+//! The figures of a zygote's workers, within the bounds of what can be true.
+
+use std::time::{Instant, SystemTime};
+
+use howdah_ipc::figures::WorkerFigures;
+use howdah_sys::usage::Machine;
+
+use super::Zygote;
+use crate::roster::FigureBounds;
+
+impl Zygote {
+    /// Notes the time on a processor of a worker that has died.
+    pub(super) fn note_end(&self, worker: usize, pid: u64, total: u64) {
+        let bounds = self.figure_bounds();
+        let mut state = self.state();
+        if state.roster.pid(worker) == pid {
+            let news = state.roster.note_processor(worker, total, bounds);
+            state.processor = state.processor.saturating_add(news);
+        }
+    }
+
+    /// Returns the nanoseconds that workers were on a processor and that were not returned before.
+    /// Workers may tell any number: all of them together had no more time than the processors.
+    pub(crate) fn take_processor(&self) -> u64 {
+        let bounds = self.figure_bounds();
+        let mut state = self.state();
+        let living: Vec<usize> = state.roster.living().collect();
+        let mut news = std::mem::take(&mut state.processor);
+        for worker in living {
+            let total = self.front.processor_of(worker);
+            news = news.saturating_add(state.roster.note_processor(worker, total, bounds));
+        }
+        let rest = bounds.processor_since(self.attached).saturating_sub(state.counted_processor);
+        let news = news.min(rest);
+        state.counted_processor = state.counted_processor.saturating_add(news);
+        news
+    }
+
+    /// By worker: the process, 0 where there is none, the time at which it started, and its
+    /// figures.
+    pub(crate) fn worker_figures(&self) -> Vec<(u64, SystemTime, WorkerFigures)> {
+        let mut figures = self.front.worker_figures();
+        let bounds = self.figure_bounds();
+        let mut state = self.state();
+        for (worker, figures) in figures.iter_mut().enumerate() {
+            state.roster.check_figures(worker, figures, bounds);
+        }
+        let processes = state.roster.processes().into_iter().zip(figures);
+        processes.map(|((pid, started), figures)| (pid, started, figures)).collect()
+    }
+
+    fn figure_bounds(&self) -> FigureBounds {
+        FigureBounds {
+            now: Instant::now(),
+            processors: Machine::present().processors,
+            requests: self.front.checkouts(),
+        }
+    }
+}
