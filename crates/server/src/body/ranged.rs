@@ -137,6 +137,10 @@ impl Source for Ranged {
     fn discard(&mut self) {
         self.content.discard();
     }
+
+    fn release(&mut self) {
+        self.content.release();
+    }
 }
 
 #[cfg(test)]

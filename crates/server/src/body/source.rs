@@ -41,6 +41,10 @@ pub(crate) trait Source: fmt::Debug {
 
     /// Gives the content up: no one reads it any more. A script keeps running.
     fn discard(&mut self) {}
+
+    /// Gives back what is scarce, such as a script's slot: no more content is taken. A source
+    /// around another passes this on.
+    fn release(&mut self) {}
 }
 
 /// The amount of content that can be taken.
@@ -155,13 +159,6 @@ impl Body {
         }
     }
 
-    /// Returns a script's slot: no more of its output is taken.
-    pub(crate) fn release(&mut self) {
-        if let Body::Script(script) = self {
-            script.exchange = None;
-        }
-    }
-
     /// Returns whether all content is in memory or in files.
     pub(crate) fn is_stored(&self) -> bool {
         !matches!(self, Body::Script(_) | Body::Stream(_))
@@ -261,6 +258,14 @@ impl Source for Body {
         match self {
             Body::Script(script) => script.exchange.take().into_iter().for_each(Exchange::detach),
             Body::Stream(source) => source.discard(),
+            _ => {}
+        }
+    }
+
+    fn release(&mut self) {
+        match self {
+            Body::Script(script) => script.exchange = None,
+            Body::Stream(source) => source.release(),
             _ => {}
         }
     }

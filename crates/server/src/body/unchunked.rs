@@ -135,6 +135,10 @@ impl Source for Unchunked {
     fn discard(&mut self) {
         self.content.discard();
     }
+
+    fn release(&mut self) {
+        self.content.release();
+    }
 }
 
 /// Returns whether the bytes begin with the line of a chunk: `size [;extension] CRLF`. `None`: they

@@ -1,6 +1,6 @@
 //! The pump between a source and a sink that do what a test says.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -14,6 +14,7 @@ use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 
 use super::*;
+use crate::body::Unchunked;
 use crate::body::storage::{Storage, StorageLimits};
 use crate::crew::{Bounds, ClientNetwork, Crew, Origin};
 
@@ -24,6 +25,7 @@ struct Scripted {
     ready: Vec<u8>,
     is_last: bool,
     is_urgent: bool,
+    is_released: Rc<Cell<bool>>,
 }
 
 /// One turn of a source.
@@ -86,6 +88,10 @@ impl Source for Scripted {
 
     fn length(&self) -> Option<u64> {
         None
+    }
+
+    fn release(&mut self) {
+        self.is_released.set(true);
     }
 }
 
@@ -363,6 +369,10 @@ impl Source for Tee {
     fn length(&self) -> Option<u64> {
         self.inner.length()
     }
+
+    fn release(&mut self) {
+        self.inner.release();
+    }
 }
 
 #[test]
@@ -375,6 +385,25 @@ fn a_tee_needs_no_change_of_the_pump() {
         (pumped.text().as_bytes(), &copy.borrow()[..]),
         (&b"abcdefgh"[..], &b"abcdefgh"[..])
     );
+}
+
+#[test]
+fn a_worker_does_not_wait_for_a_slow_client_though_another_source_is_around_its_output() {
+    let around: [fn(Body) -> Body; 3] = [
+        |inner| Body::Stream(Box::new(Tee { inner, copy: Rc::default() })),
+        |inner| Body::Stream(Box::new(Unchunked::new(inner))),
+        |inner| inner,
+    ];
+    for around in around {
+        let is_released = Rc::<Cell<bool>>::default();
+        let inner = Scripted {
+            turns: [Turn::Urge, Turn::Say(b"abcd")].into(),
+            is_released: Rc::clone(&is_released),
+            ..Scripted::default()
+        };
+        let pumped = pump(around(Body::Stream(Box::new(inner))), &[], None, 3);
+        assert_eq!((pumped.text().as_str(), is_released.get()), ("abcd", true));
+    }
 }
 
 /// A filter with patterns: it makes capitals, and fails on content that comes on an event loop.
