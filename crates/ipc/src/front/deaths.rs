@@ -69,7 +69,7 @@ impl Front {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))] // Miri has no memory files.
 mod tests {
     use std::sync::Arc;
     use std::time::Duration;
