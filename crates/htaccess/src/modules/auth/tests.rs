@@ -79,6 +79,11 @@ fn results_of_configurations_of_basic() {
         &elsewhere,
         &[("GET", 401), ("GET ann:secret", 200), ("GET ann:wrong", 401), ("GET eve:secret", 500)],
     )]);
+    // No other provider is there that could tell.
+    let unreadable = with("AuthUserFile /nowhere");
+    run(&[(&unreadable, &[("GET", 401), ("GET ann:secret", 500)])]);
+    let unreadable = with("AuthUserFile /nowhere\nAuthBasicAuthoritative Off");
+    run(&[(&unreadable, &[("GET", 401), ("GET ann:secret", 500)])]);
 }
 
 #[test]

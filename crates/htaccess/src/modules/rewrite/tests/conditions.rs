@@ -41,7 +41,17 @@ fn tests_of_strings() {
         ("10 -le10", true),
         ("11 -gt10", true),
         ("9 -ge10", false),
+        ("10 -ge10", true),
+        ("13 -ne12", true),
+        // An operator with nothing behind it is a regular expression.
         ("-lt -lt", true),
+        ("x -le", false),
+        ("-gt -gt", true),
+        ("x -ge", false),
+        ("x -eq", false),
+        ("-ne -ne", true),
+        ("x >", false),
+        ("a<b <", true),
         ("x -z", false),
     ];
     for (condition, expected) in table {
@@ -68,6 +78,8 @@ fn tests_of_files() {
         ("%{DOCUMENT_ROOT}/$1.html -f", true),
         ("srv/a.html -f", true),
         ("\"\" -f", false),
+        ("\"\" -F", false),
+        ("\"\" -U", false),
         ("%{REQUEST_FILENAME} -f", true),
         ("/pub -U", true),
         ("/moved -U", true),
@@ -82,6 +94,32 @@ fn tests_of_files() {
     ];
     for (condition, expected) in table {
         assert_eq!(holds(condition), expected, "{condition}");
+    }
+}
+
+#[test]
+fn expressions() {
+    let table = [
+        ("expr \"%{REQUEST_URI} == '/a.html/info'\"", true),
+        ("expr \"%{REQUEST_URI} == '/b.html'\"", false),
+        ("EXPR \"-f '/srv/a.html'\"", true),
+        ("expr \"!%{REQUEST_URI} == '/a.html/info'\"", false),
+        ("expr \"!%{REQUEST_URI} == '/b.html'\"", true),
+        ("expr \"%{HTTP:Accept} == 'x'\" [NV]", true),
+    ];
+    for (condition, expected) in table {
+        assert_eq!(holds(condition), expected, "{condition}");
+    }
+    // The captures are those of the last condition that held and is not negated.
+    let captured = [
+        ("expr \"%{REQUEST_URI} =~ m#^/(a)#\"", "a"),
+        ("%{REQUEST_URI} ^/(.)(.)\nRewriteCond expr \"%{HTTP_ACCEPT} =~ /(x)/\"", "x"),
+        ("%{REQUEST_URI} ^/(.)(.)\nRewriteCond expr \"!%{HTTP_ACCEPT} =~ /(y)/\"", "a"),
+    ];
+    for (conditions, expected) in captured {
+        let rules = format!("RewriteEngine On\nRewriteCond {conditions}\nRewriteRule ^ /%1");
+        let answer = ask(&rules, "/a.html/info", "Accept: x");
+        assert_eq!(answer.outcome, format!("internal /{expected}"), "{conditions}");
     }
 }
 

@@ -77,6 +77,28 @@ fn what_needs_a_user() {
         ),
         ("Require user bob\nRequire ip 192.0.2.1", &[("GET", 200)]),
         ("Require user bob\nRequire ip 192.0.2.9", &[("GET", 401)]),
+        ("Require ip 192.0.2.9\nRequire user bob", &[("GET", 401), ("GET bob:secret", 200)]),
+        // Both at once, in either order: without a user nobody gets in.
+        (
+            "<RequireAll>\nRequire all granted\nRequire valid-user\n</RequireAll>",
+            &[("GET", 401), ("GET ann:secret", 200), ("GET ann:wrong", 401)],
+        ),
+        (
+            "<RequireAll>\nRequire valid-user\nRequire all granted\n</RequireAll>",
+            &[("GET", 401), ("GET ann:secret", 200), ("GET ann:wrong", 401)],
+        ),
+        (
+            "<RequireAll>\nRequire env a\nRequire user ann\n</RequireAll>",
+            &[("GET", 403), ("GET a=1", 401), ("GET ann:secret a=1", 200), ("GET ann:secret", 403)],
+        ),
+        (
+            "<RequireAll>\nRequire user ann\nRequire env a\n</RequireAll>",
+            &[("GET", 403), ("GET a=1", 401), ("GET ann:secret a=1", 200), ("GET ann:secret", 403)],
+        ),
+        (
+            "AuthMerging And\n<RequireAny>\nRequire env a\nRequire user ann\n</RequireAny>",
+            &[("GET", 401), ("GET a=1", 200), ("GET ann:secret", 200), ("GET bob:secret", 401)],
+        ),
     ];
     for (text, requests) in rows {
         run(&[(&format!("{USERS_OF}{text}"), requests)]);
