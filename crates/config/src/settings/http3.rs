@@ -47,7 +47,7 @@ section! {
         /// Handshakes at once, in each thread of the front, from which on a client must first prove
         /// that it is where it says (Retry). The proof costs the client a round trip.
         retry_from ("retry_from"): u64 as Within<0, FRAMES> = 100,
-            "Handshakes take milliseconds: so many wait at once only where packets have false \
+            "Handshakes take milliseconds: this many wait at once only where packets have false \
              senders. 0 asks every client.";
         /// Handshakes at once, in each thread of the front. Packets that begin further ones are
         /// dropped, and the client sends them again.

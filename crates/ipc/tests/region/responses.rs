@@ -38,7 +38,7 @@ fn freed_after() -> Duration {
     took
 }
 
-/// Has the worker write so many bytes, more than the ring holds, and calls `free` when the ring is
+/// Has the worker write `bytes` bytes, more than the ring holds, and calls `free` when the ring is
 /// full. Returns the result, and how long the worker took.
 fn writes_beyond_room(
     front: &Front,

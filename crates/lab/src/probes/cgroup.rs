@@ -22,7 +22,7 @@ const V2: &str = "/sys/fs/cgroup";
 const V1: &str = "/sys/fs/cgroup/memory";
 
 impl Limit {
-    /// Creates a group with a limit in bytes, and so many bytes of swap besides where the kernel
+    /// Creates a group with a limit in bytes, and as many bytes of swap besides where the kernel
     /// counts it. The error is a message for people.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ use crate::process::RawPid;
 
 /// Most bytes of a line's text. The rest of a longer line is logged as further lines.
 const LONGEST_TEXT: usize = log::LONGEST_LINE - LONGEST_LABEL;
-/// Room for what stands before a line's text.
+/// Room for the words before a line's text.
 const LONGEST_LABEL: usize = 64;
 /// Most pipes of workers that have ended. Beyond it, what still writes to the oldest one gets
 /// SIGPIPE.

@@ -23,7 +23,7 @@ const MOST_MESSAGES: usize = 16;
 const LONGEST_MESSAGE: usize = 8 * 1024;
 /// Bytes that are read from a pipe, which holds no more.
 const MOST_BYTES: usize = 1024 * 1024;
-/// Room for what stands before a line's text.
+/// Room for the words before a line's text.
 const LONGEST_LABEL: usize = 64;
 
 /// Starts a process that writes to `log`, the pool's log, what is left in the pipes of `outputs`.
