@@ -64,6 +64,7 @@ fn use_slots(front: &Front, worker: &mut Worker, sizes: &[usize]) {
 
 /// Takes all free slots at once, and gives them back. Returns how many there were.
 fn free_slots(front: &Front) -> usize {
+    assert!(front.has_free_slots());
     let slots: Vec<_> = std::iter::from_fn(|| front.checkout()).collect();
     assert!(!front.has_free_slots());
     let count = slots.len();

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use howdah_ipc::SlotPhase;
 use howdah_ipc::front::{Front, Slot};
 use howdah_ipc::layout::SlotState;
+use howdah_ipc::request::RequestEncoder;
 use howdah_ipc::worker::{ResponseAborted, Worker};
+use howdah_sys::usage;
 
 use crate::support::driver::deadline;
 use crate::support::process::wait_until;
@@ -357,4 +359,25 @@ fn a_worker_asks_while_its_request_runs() {
         assert_eq!(answers, [Some(b"1".to_vec()), Some(Vec::new())]);
         assert_eq!((too_long, last), (None, None), "nobody waits for the response");
     });
+}
+
+#[test]
+fn a_request_has_waited_since_it_came_and_not_since_it_got_a_slot() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    for since in [None, Some(1)] {
+        let slot = front.checkout().unwrap();
+        let queued = usage::monotonic();
+        since.into_iter().for_each(|since| slot.waits_since(since));
+        front
+            .enqueue(&slot, 0, SMALL.encode(&mut RequestEncoder::default(), false), None)
+            .unwrap();
+        let job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+        let (began, waited) = job.writer.times();
+        match since {
+            None => assert!(began >= queued && waited <= began - queued, "{waited}"),
+            Some(since) => assert_eq!(waited, began - since),
+        }
+        drop(job);
+        give_back(&front, slot);
+    }
 }
