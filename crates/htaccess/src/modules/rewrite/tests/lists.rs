@@ -1,6 +1,6 @@
 //! Many rules and conditions at once must do what they do one after the other.
 
-use super::evaluate;
+use super::{check, evaluate};
 use crate::modules::rewrite::{Outcome, fixup};
 use crate::mutation::Mutator;
 use crate::testing::{Nowhere, request, settings, transaction};
@@ -156,4 +156,19 @@ fn every_try_of_a_rule_takes_its_part_of_the_work() {
         assert!(within.contains("exceeded maximum number of rounds (30000)"), "{within}");
         assert_eq!(complaint(too_little), "", "{length}");
     }
+}
+
+#[test]
+fn only_alternatives_are_tested_at_once() {
+    let condition = |pattern: &str| format!("RewriteCond %{{REQUEST_URI}} {pattern}\n");
+    let rule = "RewriteRule ^ - [F]";
+    let all = condition("^/x").repeat(9);
+    let none = condition("!^/x [OR]").repeat(8) + &condition("!^/x");
+    check(&[
+        (&format!("{all}{rule}"), "/x", "403"),
+        (&format!("{}{all}{rule}", condition("x$")), "/xy", "declined"),
+        (&format!("{all}{}{rule}", condition("x$")), "/xy", "declined"),
+        (&format!("{none}{rule}"), "/x", "declined"),
+        (&format!("{none}{rule}"), "/y", "403"),
+    ]);
 }
