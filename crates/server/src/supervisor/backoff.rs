@@ -4,6 +4,10 @@ use std::time::Duration;
 
 /// A process that lived this long did not die because of its start.
 const HEALTHY: Duration = Duration::from_secs(10);
+/// Each such time of a process's life makes up for one death before it. To start a process takes a
+/// small part of that time, therefore clients need not wait for a process that is killed again and
+/// again at such intervals.
+const FORGIVEN: Duration = Duration::from_secs(2);
 /// A process that lived this long has served. Its clients wait for the next one.
 const SERVED: Duration = Duration::from_secs(1);
 /// Deaths in quick succession that cost no time: a single process may be killed by anybody.
@@ -33,9 +37,11 @@ impl Backoff {
     /// Returns the delay before the next start, after a process that lived for `lived` has died.
     /// The delay is zero after the first deaths.
     pub(super) fn after_death(&mut self, lived: Duration) -> Duration {
-        if lived >= HEALTHY {
-            self.deaths = 0;
-        }
+        let made_up = lived.as_secs() / FORGIVEN.as_secs();
+        self.deaths = match lived >= HEALTHY {
+            true => 0,
+            false => self.deaths.saturating_sub(u32::try_from(made_up).unwrap_or(u32::MAX)),
+        };
         self.deaths = self.deaths.saturating_add(1);
         let longest = match Backoff::has_served(lived) {
             true => LONGEST_AFTER_SERVICE,
@@ -70,6 +76,15 @@ mod tests {
     fn the_clients_of_a_process_that_has_served_wait_a_second_at_most() {
         let waits = waits_after(&mut Backoff::default(), SERVED, 8);
         assert_eq!(waits, [0, 0, 0, 250, 500, 1000, 1000, 1000]);
+    }
+
+    #[test]
+    fn nobody_waits_for_the_next_process_if_each_one_has_served_for_a_while() {
+        let mut backoff = Backoff::default();
+        assert_eq!(waits_after(&mut backoff, FORGIVEN, 30), [0; 30]);
+        // A process that dies at its start does not profit from the lives before.
+        assert_eq!(waits_after(&mut backoff, Duration::ZERO, 4), [0, 0, 250, 500]);
+        assert_eq!(waits_after(&mut backoff, 2 * FORGIVEN, 3), [250, 0, 0]);
     }
 
     #[test]
