@@ -14,12 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use howdah_htaccess::compile::compile_asking;
 use howdah_htaccess::{CompileContext, Compiled, Mistake, MistakeKind, Place, Settings};
 use howdah_site::{Site, Sites};
-use howdah_sys::allocator;
 use howdah_sys::open::{self, Access, Lookup, MOST_LINK_NAMES, MOST_LINKS};
 use howdah_sys::stat::Stat;
 
-use self::shard::{CacheShard, CachedDirectives, SHARDS};
+use self::shard::{CacheShard, CachedDirectives, Removed, SHARDS};
 use crate::disk::Disk;
+use crate::freed_memory::FreedMemory;
 
 /// Called with a flaw in a site's directives.
 pub type ReportFlaw = Box<dyn Fn(&Site, &Flaw) + Send + Sync>;
@@ -69,6 +69,9 @@ pub struct DirectiveCache {
     evictions: AtomicU64,
     /// The last eviction of each owner that had one, by its number from 1 on.
     evicted: Mutex<HashMap<Owner, u64>>,
+    /// Rules that are not in the cache any more, each with its weight. Threads may still have them.
+    removed: Mutex<Vec<(usize, Arc<Compiled>)>>,
+    freed: FreedMemory,
     /// The keys are random: an author of files cannot make two of them look alike.
     hashers: [foldhash::quality::RandomState; 2],
     tell: ReportFlaw,
@@ -119,6 +122,8 @@ impl DirectiveCache {
             weight: AtomicUsize::new(0),
             evictions: AtomicU64::new(0),
             evicted: Mutex::default(),
+            removed: Mutex::default(),
+            freed: FreedMemory::default(),
             hashers: Default::default(),
             tell,
             most,
@@ -288,8 +293,9 @@ impl DirectiveCache {
             compiled: Arc::clone(&compiled),
         };
         self.keep(key, entry);
+        self.free_removed();
         if content.len() >= LARGE {
-            allocator::give_back();
+            self.freed.note();
         }
         if let Some(mistake) = &compiled.mistake {
             (self.tell)(site, &Flaw::Mistake(mistake.clone()));
@@ -299,16 +305,46 @@ impl DirectiveCache {
 
     /// Keeps an entry in place of another one with its key.
     fn keep(&self, key: Box<[u8]>, entry: CachedDirectives) {
-        let freed = self.shard(&key).remove(&key);
-        self.weight.fetch_sub(freed, Ordering::Relaxed);
-        if freed >= HEAVY {
+        let removed = self.shard(&key).remove(&key);
+        if self.take_out(removed) >= HEAVY {
             self.note_eviction(entry.owner);
         }
         self.make_room(&entry);
         // Counted first: another thread may evict it as soon as it is there.
         self.weight.fetch_add(entry.weight, Ordering::Relaxed);
-        let freed = self.shard(&key).insert(key, entry);
-        self.weight.fetch_sub(freed, Ordering::Relaxed);
+        let removed = self.shard(&key).insert(key, entry);
+        self.take_out(removed);
+    }
+
+    /// Counts what was removed, and keeps it until [`free_removed`](Self::free_removed): to free
+    /// many rules takes milliseconds, which an event loop that is the last to have them would not
+    /// have. Returns the weight.
+    fn take_out(&self, removed: Removed) -> usize {
+        self.weight.fetch_sub(removed.weight, Ordering::Relaxed);
+        lock(&self.removed).extend(removed.rules);
+        removed.weight
+    }
+
+    /// Frees the removed rules that no thread has any more. Not for event loops.
+    pub fn free_removed(&self) {
+        let (unused, used) = std::mem::take(&mut *lock(&self.removed))
+            .into_iter()
+            .partition::<Vec<_>, _>(|(_, rules)| Arc::strong_count(rules) == 1);
+        lock(&self.removed).extend(used);
+        if unused.iter().map(|(weight, _)| weight).sum::<usize>() >= HEAVY {
+            drop(unused);
+            self.freed.note();
+        }
+    }
+
+    /// Whether rules were removed that threads had when they were last looked at.
+    pub fn has_removed(&self) -> bool {
+        !lock(&self.removed).is_empty()
+    }
+
+    /// Tells when much memory was freed.
+    pub fn freed(&self) -> &FreedMemory {
+        &self.freed
     }
 
     /// Evicts entries until there is room for this one: its root's own beyond what a root may have,
@@ -357,14 +393,15 @@ impl DirectiveCache {
         let mut freed = 0;
         for spares_used in [true, false] {
             for shard in &self.shards {
-                let of_shard = lock(shard).retain(|entry| {
+                let mut removed = Removed::default();
+                lock(shard).retain(&mut removed, |entry| {
                     let is_kept = freed >= excess
                         || entry.owner != owner
                         || spares_used && std::mem::take(&mut entry.was_asked);
                     freed += if is_kept { 0 } else { entry.weight };
                     is_kept
                 });
-                self.weight.fetch_sub(of_shard, Ordering::Relaxed);
+                self.take_out(removed);
             }
         }
         self.note_eviction(owner);
@@ -522,11 +559,27 @@ mod tests {
         let mut shard = CacheShard::default();
         let mut weight = 0;
         for number in 0..3 * MOST_FILES / SHARDS {
-            weight = weight + 10 - shard.insert(key(number), entry(0, 10));
+            weight = weight + 10 - shard.insert(key(number), entry(0, 10)).weight;
             assert!(shard.entries.len() <= MOST_FILES / SHARDS);
             assert_eq!(weight, 10 * shard.entries.len());
-            assert_eq!(shard.insert(key(number), entry(0, 10)), 10, "replaced");
+            let replaced = shard.insert(key(number), entry(0, 10));
+            assert_eq!((replaced.weight, replaced.rules.len()), (10, 1));
         }
+    }
+
+    #[test]
+    fn an_event_loop_never_frees_rules_that_are_not_in_the_cache_any_more() {
+        let cache = cache();
+        cache.keep(key(1), entry(0, HEAVY));
+        let in_use = cache.find(&key(1), &Disk::waiting(), |_| true).unwrap();
+        cache.keep(key(1), entry(0, HEAVY));
+        cache.free_removed();
+        assert!(cache.has_removed() && !cache.freed().wait(std::time::Duration::ZERO));
+        assert_eq!(Arc::strong_count(&in_use), 2, "the cache frees them later");
+        drop(in_use);
+        cache.free_removed();
+        assert!(!cache.has_removed());
+        assert!(cache.freed().wait(std::time::Duration::ZERO), "the kernel gets them back");
     }
 
     #[test]

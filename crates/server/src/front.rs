@@ -9,6 +9,7 @@ mod keys;
 pub(crate) mod lanes;
 mod media_types;
 mod memory;
+mod memory_return;
 mod most_connections;
 pub(crate) mod pulse;
 mod renewals;
@@ -259,6 +260,7 @@ fn share(
     }
     let messages = Arc::default();
     let directives = Arc::new(directives(&sites, &config, &log, &messages));
+    memory_return::start(&directives)?;
     let shared = FrontShared {
         directives: Arc::clone(&directives),
         messages,

@@ -27,21 +27,37 @@ pub(super) struct CachedDirectives {
     pub(super) compiled: Arc<Compiled>,
 }
 
+/// What was removed from a shard. The rules are not freed under its lock.
+#[derive(Default)]
+pub(super) struct Removed {
+    /// Bytes of memory, of all rules together.
+    pub(super) weight: usize,
+    /// Each with its weight.
+    pub(super) rules: Vec<(usize, Arc<Compiled>)>,
+}
+
+impl Removed {
+    fn add(&mut self, entry: &CachedDirectives) {
+        self.weight += entry.weight;
+        self.rules.push((entry.weight, Arc::clone(&entry.compiled)));
+    }
+}
+
 impl CacheShard {
-    /// Inserts an entry. Returns the weight of those that it has replaced.
-    pub(super) fn insert(&mut self, key: Box<[u8]>, entry: CachedDirectives) -> usize {
-        let mut freed = self.remove(&key);
+    /// Inserts an entry. Returns those that it has replaced.
+    pub(super) fn insert(&mut self, key: Box<[u8]>, entry: CachedDirectives) -> Removed {
+        let mut removed = self.remove(&key);
         for spares_used in [true, false] {
             if !self.has_room()
                 && let Some(owner) = self.richest()
             {
-                freed += self.retain(|entry| {
+                self.retain(&mut removed, |entry| {
                     entry.owner != owner || spares_used && std::mem::take(&mut entry.was_asked)
                 });
             }
         }
         self.entries.insert(key, entry);
-        freed
+        removed
     }
 
     /// The owner that has the most entries.
@@ -57,20 +73,26 @@ impl CacheShard {
         self.entries.len() < MOST_FILES / SHARDS
     }
 
-    /// Returns the weight of the entry that it has removed; 0 for none.
-    pub(super) fn remove(&mut self, key: &[u8]) -> usize {
-        self.entries.remove(key).map_or(0, |entry| entry.weight)
+    /// Returns the entry that it has removed, or nothing.
+    pub(super) fn remove(&mut self, key: &[u8]) -> Removed {
+        let mut removed = Removed::default();
+        self.entries.remove(key).iter().for_each(|entry| removed.add(entry));
+        removed
     }
 
-    /// Returns the weight of the entries that are not kept.
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(&mut CachedDirectives) -> bool) -> usize {
-        let mut freed = 0;
+    /// Removes the entries that are not kept, and adds them to `removed`.
+    pub(super) fn retain(
+        &mut self,
+        removed: &mut Removed,
+        mut keep: impl FnMut(&mut CachedDirectives) -> bool,
+    ) {
         self.entries.retain(|_, entry| {
             let is_kept = keep(entry);
-            freed += if is_kept { 0 } else { entry.weight };
+            if !is_kept {
+                removed.add(entry);
+            }
             is_kept
         });
-        freed
     }
 }
 

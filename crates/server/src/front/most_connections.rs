@@ -2,8 +2,6 @@
 
 use std::cell::Cell;
 
-use howdah_sys::allocator;
-
 /// Connections whose memory is worth the milliseconds that it takes to give it back.
 const MANY: usize = 500;
 
@@ -14,16 +12,9 @@ pub(super) struct MostConnections {
 }
 
 impl MostConnections {
-    /// Notes how many connections there are. Gives memory back to the kernel after most of many
-    /// have gone.
-    pub(super) fn note(&self, present: usize) {
-        if self.has_gone(present) {
-            allocator::give_back();
-        }
-    }
-
-    /// Whether most of many connections have gone. Says so once.
-    fn has_gone(&self, present: usize) -> bool {
+    /// Notes how many connections there are. Returns whether most of many have gone, and says so
+    /// once: their memory should go back to the kernel.
+    pub(super) fn have_gone(&self, present: usize) -> bool {
         let most = self.most.get().max(present);
         let has_gone = most >= MANY && present <= most / 4;
         self.most.set(if has_gone { present } else { most });
@@ -40,7 +31,7 @@ mod tests {
         let connections = MostConnections::default();
         let looks = [(400, false), (10, false), (800, false), (201, false), (200, true)];
         for (present, gone) in looks.into_iter().chain([(0, false), (600, false), (3, true)]) {
-            assert_eq!(connections.has_gone(present), gone, "{present}");
+            assert_eq!(connections.have_gone(present), gone, "{present}");
         }
     }
 }

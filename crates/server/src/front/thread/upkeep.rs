@@ -3,8 +3,6 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use howdah_sys::allocator;
-
 use super::Thread;
 
 impl Thread {
@@ -25,7 +23,10 @@ impl Thread {
             self.shared.accept_errors.report(&self.shared.log, now);
             self.end_unused_pools(now);
             let loads = self.shared.loads.iter();
-            self.most_connections.note(loads.map(|load| load.load(Ordering::Relaxed)).sum());
+            let present = loads.map(|load| load.load(Ordering::Relaxed)).sum();
+            if self.most_connections.have_gone(present) {
+                self.shared.directives.freed().note();
+            }
         }
         for handle in self.handles.iter().flatten() {
             handle.sweep(now);
@@ -38,8 +39,6 @@ impl Thread {
         store.forget_evicted();
         if self.evictions.replace(store.evictions()) != store.evictions() {
             self.resolution_cache().clear();
-            drop(store);
-            allocator::give_back();
         }
     }
 }
