@@ -193,6 +193,17 @@ function attack_processes(): void
             $local->length = $remote->length = 8;
             return $c->syscall(310, $process, FFI::addr($local), 1, FFI::addr($remote), 1, 0) > 0; // process_vm_readv
         });
+        // The call tells nothing: the kernel looks when it sends the signal. The runner sees if the process ends.
+        tried("a signal of a descriptor to $process");
+        $pair = $c->new('int[2]');
+        if ($c->socketpair(1, 1, 0, FFI::addr($pair[0])) === 0) {
+            $c->fcntl($pair[0], 8, $process); // F_SETOWN
+            $c->fcntl($pair[0], 10, SIGKILL); // F_SETSIG
+            $c->fcntl($pair[0], 4, 0x2000); // F_SETFL, O_ASYNC
+            $c->write($pair[1], 'x', 1);
+            $c->close($pair[0]);
+            $c->close($pair[1]);
+        }
         attempt("the priority of $process", fn () => $c->syscall(141, 0, $process, 19) === 0); // setpriority
         attempt("the limits of $process", function () use ($c, $process) {
             $limit = $c->new('unsigned long[2]');

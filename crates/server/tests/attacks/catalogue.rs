@@ -38,6 +38,10 @@ attacks! {
     shared_memory: Attack::new("shared-memory", Script(3)).on_own_memory();
     descriptors: Attack::new("descriptors", Script(2));
     processor: Attack::new("processor", Script(8));
+    priorities: Attack::new("priorities", Script(4));
+    timers: Attack::new("timers", Script(3));
+    brief_processes: Attack::new("brief-processes", Script(3));
+    disk_load: Attack::new("disk-load", Script(3));
     deaths: Attack::new("deaths", Script(4)).with_own_visitors();
     huge_files: Attack::new("huge-files", Script(2));
     rule_secrets: Attack::new("rule-secrets", Script(1));
