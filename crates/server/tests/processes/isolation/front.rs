@@ -1,5 +1,6 @@
 //! The front's own restrictions: what code in it could not do, had somebody taken it over.
 
+use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
@@ -7,7 +8,7 @@ use std::process::{Command, Stdio};
 use howdah_sys::seccomp::calls;
 
 use super::{ENOSYS, EPERM, Sites, can_run, has_landlock};
-use crate::support::Process;
+use crate::support::{Folder, Process, Setup};
 
 const EACCES: i32 = 13;
 const EAFNOSUPPORT: i32 = 97;
@@ -180,4 +181,44 @@ fn code_in_the_front_could_not_leave_it() {
     assert_eq!(sites.run("echo 'fine';"), "fine");
     assert_eq!(sites.server.front(), front);
     sites.server.stop();
+}
+
+/// The mappings of a process that can be executed and that no file is behind: it has made them
+/// itself. `None` where they cannot be read.
+fn executable_memory(process: Process) -> Option<Vec<String>> {
+    let maps = fs::read_to_string(format!("/proc/{}/maps", process.number())).ok()?;
+    let is_own = |line: &&str| {
+        let mut words = line.split_whitespace().skip(1);
+        let may_execute = words.next().is_some_and(|rights| rights.contains('x'));
+        may_execute && words.nth(3).is_none()
+    };
+    Some(maps.lines().filter(is_own).map(str::to_owned).collect())
+}
+
+#[test]
+fn the_front_makes_no_machine_code_of_patterns_unless_it_is_told_to() {
+    for jit in [false, true] {
+        let folder = Folder::new();
+        folder.file("public/a.txt", "hello");
+        folder.file(
+            "public/.htaccess",
+            "RewriteEngine On\nRewriteCond %{QUERY_STRING} ^(a+)+b(c|d)*(?!e)\\1$\n\
+             RewriteRule ^ - [F]\n",
+        );
+        let file = folder.file(
+            "howdah.toml",
+            format!(
+                "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\npcre_jit = {jit}\n\
+                 [[site]]\nhosts = [\"*\"]\nroot = \"public\"\nphp = false\n"
+            ),
+        );
+        let server = Setup::config(&file).start();
+        assert_eq!(server.get("/a.txt?aab").text(), "hello");
+        assert_eq!(server.get("/a.txt?aabaa").status, 403, "the pattern is matched");
+        // Only root may look, because the front cannot be inspected.
+        if let Some(found) = executable_memory(server.front()) {
+            assert_eq!(!found.is_empty(), jit, "pcre_jit = {jit}: {found:?}");
+        }
+        server.stop();
+    }
 }
