@@ -14,6 +14,7 @@
 
 pub mod command_line;
 pub mod environment;
+pub mod frankenphp;
 pub mod load;
 pub mod loads;
 pub mod machine;

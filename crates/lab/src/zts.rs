@@ -1,8 +1,9 @@
-//! A thread-safe PHP for Apache's worker MPM, built from Debian's own source package.
+//! A thread-safe PHP for Apache's worker MPM and for FrankenPHP, built from Debian's own source
+//! package.
 //!
-//! Debian has no thread-safe PHP, and mod_php cannot run in threads without one. It is built once,
-//! kept in a cache folder and used by one stack. The machine's own package sources are used, with
-//! `deb` read as `deb-src`.
+//! Debian has no thread-safe PHP, and neither mod_php nor FrankenPHP can run in threads without
+//! one. It is built once for each of them and kept in a cache folder. The machine's own package
+//! sources are used, with `deb` read as `deb-src`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,6 @@ pub const PACKAGES: &[&str] = &[
 const OPTIONS: &[&str] = &[
     "--disable-all",
     "--enable-zts",
-    "--with-apxs2=/usr/bin/apxs2",
     "--enable-opcache",
     "--enable-ctype",
     "--enable-filter",
@@ -41,42 +41,88 @@ const OPTIONS: &[&str] = &[
     "--disable-phpdbg",
 ];
 
-/// The built module and opcache extension for this version, if they exist.
+/// The built module of Apache and opcache extension for this version, if they exist.
 pub fn built(php: &str) -> Option<(PathBuf, PathBuf)> {
     let folder = cache(php)?;
     let (module, opcache) = (folder.join("libphp.so"), folder.join("opcache.so"));
     (module.is_file() && opcache.is_file()).then_some((module, opcache))
 }
 
-/// Builds both. `say` receives each step, since the build takes minutes.
+/// The folder with the built library for this version, if it exists. PHP has installed `bin`,
+/// `include` and `lib/php` there. `lib/php` has the library and the opcache extension.
+pub fn library(php: &str) -> Option<PathBuf> {
+    let folder = cache(php)?.join("library");
+    let has = |name| folder.join(name).is_file();
+    (has("lib/php/libphp.so") && has("lib/php/opcache.so")).then_some(folder)
+}
+
+/// Builds Apache's module. `say` receives each step, since the build takes minutes.
 ///
 /// # Errors
 ///
 /// A message for people: the step that failed, and where its output is.
-pub fn build(php: &str, mut say: impl FnMut(&str)) -> Result<(), String> {
-    let folder =
-        cache(php).ok_or("neither XDG_CACHE_HOME nor HOME says where to keep what is built")?;
+pub fn build(php: &str, say: impl FnMut(&str)) -> Result<(), String> {
+    let folder = cache(php).ok_or(NO_CACHE)?;
     let work = folder.join("build");
-    let _ = fs::remove_dir_all(&work);
-    make_folder(&work)?;
+    let source = compile(php, &work, &["--with-apxs2=/usr/bin/apxs2"], say)?;
+    for (from, to) in [("libs/libphp.so", "libphp.so"), ("modules/opcache.so", "opcache.so")] {
+        keep(&source.join(from), &folder.join(to))?;
+    }
+    remove(&work)
+}
+
+/// Builds the library with its headers. `say` receives each step.
+///
+/// # Errors
+///
+/// As [`build`].
+pub fn build_library(php: &str, say: impl FnMut(&str)) -> Result<(), String> {
+    let folder = cache(php).ok_or(NO_CACHE)?;
+    let (work, library) = (folder.join("build-library"), folder.join("library"));
+    let prefix = format!("--prefix={}", library.display());
+    // Signals are Go's own: PHP's handling of them is for processes.
+    let options = ["--enable-embed", "--disable-zend-signals", &prefix];
+    let source = compile(php, &work, &options, say)?;
+    run(Command::new("make").arg("install"), &source, "make install")?;
+    keep(&source.join("modules/opcache.so"), &library.join("lib/php/opcache.so"))?;
+    remove(&work)
+}
+
+/// Compiles PHP's source package in `work` and returns the folder of its source.
+fn compile(
+    php: &str,
+    work: &Path,
+    options: &[&str],
+    mut say: impl FnMut(&str),
+) -> Result<PathBuf, String> {
+    let _ = fs::remove_dir_all(work);
+    make_folder(work)?;
     say("fetching Debian's source package of PHP");
-    fetch_source(php, &work)?;
-    let source = unpacked(&work)?;
+    fetch_source(php, work)?;
+    let source = unpacked(work)?;
     say("configuring");
     run(Command::new("./buildconf").arg("--force"), &source, "buildconf")?;
-    run(Command::new("./configure").args(OPTIONS), &source, "configure")?;
+    let mut configure = Command::new("./configure");
+    configure.args(OPTIONS).args(options);
+    run(&mut configure, &source, "configure")?;
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     say("compiling, which takes some minutes");
     run(Command::new("make").arg(format!("-j{jobs}")), &source, "make")?;
-    for (from, to) in [("libs/libphp.so", "libphp.so"), ("modules/opcache.so", "opcache.so")] {
-        // The copy is atomic: a partial module would crash Apache.
-        let part = folder.join(format!("{to}.part"));
-        let copied =
-            fs::copy(source.join(from), &part).and_then(|_| fs::rename(&part, folder.join(to)));
-        copied.map_err(|error| format!("{}: {error}", source.join(from).display()))?;
-    }
-    fs::remove_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))
+    Ok(source)
 }
+
+/// Copies what was built. The copy is atomic: a partial module would crash its server.
+fn keep(from: &Path, to: &Path) -> Result<(), String> {
+    let part = to.with_extension("part");
+    let copied = fs::copy(from, &part).and_then(|_| fs::rename(&part, to));
+    copied.map_err(|error| format!("{}: {error}", from.display()))
+}
+
+fn remove(work: &Path) -> Result<(), String> {
+    fs::remove_dir_all(work).map_err(|error| format!("{}: {error}", work.display()))
+}
+
+const NO_CACHE: &str = "neither XDG_CACHE_HOME nor HOME says where to keep what is built";
 
 /// The folder of this version.
 fn cache(php: &str) -> Option<PathBuf> {

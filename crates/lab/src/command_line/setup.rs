@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::{done, watch_for_interrupts};
 use crate::loads::Wrong;
-use crate::{environment, setup, stacks, unit, zts};
+use crate::{environment, frankenphp, setup, stacks, unit, zts};
 
 #[derive(Debug, Args)]
 pub(super) struct SetupArguments {
@@ -18,6 +18,10 @@ pub(super) struct SetupArguments {
     /// mod_php (takes minutes)
     #[arg(long)]
     zts: bool,
+    /// Build FrankenPHP's library as well, which Debian does not have, with a thread-safe PHP of
+    /// its own (takes minutes; needs Go 1.25 or newer)
+    #[arg(long)]
+    frankenphp: bool,
     /// Build nginx Unit as well, which Debian does not have
     #[arg(long)]
     unit: bool,
@@ -31,7 +35,7 @@ impl SetupArguments {
     pub(super) fn install(self) -> Result<ExitCode, Wrong> {
         let php = environment::php_version().unwrap_or_else(|| "8.2".to_owned());
         let mut missing = setup::missing(&stacks::all(), &php);
-        if self.zts {
+        if self.zts || self.frankenphp {
             missing.extend(
                 zts::PACKAGES
                     .iter()
@@ -51,6 +55,9 @@ impl SetupArguments {
         }
         if self.zts && zts::built(&php).is_none() {
             zts::build(&php, |step| println!("howdah-lab: {step}")).map_err(Wrong)?;
+        }
+        if self.frankenphp && frankenphp::built().is_none() {
+            frankenphp::build(&php, |step| println!("howdah-lab: {step}")).map_err(Wrong)?;
         }
         if self.unit && unit::built().is_none() {
             unit::build(&php, &self.unit_source, |step| println!("howdah-lab: {step}"))

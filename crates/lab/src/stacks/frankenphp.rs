@@ -1,7 +1,8 @@
-//! FrankenPHP: Caddy with PHP's threads in one process.
+//! FrankenPHP: PHP's threads in one process of Go.
 //!
-//! Debian has no package of it. A program of that name on the search path is used, such as the one
-//! of its own releases.
+//! Debian has no package of it. A program `frankenphp` on the search path is used, such as the one
+//! of its own releases, which has Caddy around the library. Otherwise the laboratory's own program
+//! is, which has Go's net/http around it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,8 +10,9 @@ use std::process::Command;
 use super::caddy;
 use super::template::{fill, if_tls, version};
 use crate::environment::own_ini;
-use crate::process::{StartFailed, find, free_port};
+use crate::process::{StackProgram, StartFailed, accepts, find, free_port};
 use crate::stack::{Running, Stack, StackEnvironment};
+use crate::{frankenphp, zts};
 
 /// FrankenPHP without its worker mode: each request starts its script anew, as everywhere else.
 #[derive(Debug)]
@@ -42,8 +44,18 @@ const CONFIGURATION: &str = "\
 }
 ";
 
-fn binary() -> Option<PathBuf> {
-    find(&["frankenphp"])
+/// The program that is run.
+#[derive(Debug, PartialEq)]
+enum Program {
+    /// One with Caddy's command line.
+    Caddy(PathBuf),
+    /// The one that the laboratory builds around the library.
+    Library(PathBuf),
+}
+
+fn program() -> Option<Program> {
+    let caddy = find(&["frankenphp"]).map(Program::Caddy);
+    caddy.or_else(|| frankenphp::built().map(Program::Library))
 }
 
 fn configuration(environment: &StackEnvironment, port: u16) -> String {
@@ -60,11 +72,48 @@ fn configuration(environment: &StackEnvironment, port: u16) -> String {
 }
 
 /// Returns the reason why a run has no FrankenPHP, if there is no program.
-fn missing(binary: Option<&Path>) -> Option<String> {
-    binary.is_none().then(|| {
-        "Debian has no FrankenPHP; it needs a program `frankenphp` on the search path, such as the \
-         one of its releases"
+fn missing(program: Option<&Program>) -> Option<String> {
+    program.is_none().then(|| {
+        "Debian has no FrankenPHP; `howdah-lab setup --frankenphp` builds its library, or a \
+         program `frankenphp` on the search path is used"
             .to_owned()
+    })
+}
+
+/// Starts the laboratory's own program around the library.
+fn start_library(
+    file: &Path,
+    environment: &StackEnvironment,
+    folder: &Path,
+) -> Result<Running, StartFailed> {
+    let failed = |error| StartFailed::Execute(file.display().to_string(), error);
+    let port = free_port().map_err(failed)?;
+    let ini = own_ini(environment, folder)?;
+    // The library has no conf.d that loads opcache.
+    let opcache = zts::library(&environment.php).unwrap_or_default().join("lib/php/opcache.so");
+    let values = std::fs::read_to_string(&ini).map_err(failed)?;
+    std::fs::write(&ini, format!("zend_extension = \"{}\"\n{values}", opcache.display()))
+        .map_err(failed)?;
+    let mut command = Command::new(file);
+    command
+        .arg(format!("-listen=127.0.0.1:{port}"))
+        .arg(format!("-root={}", environment.root.display()))
+        .arg(format!("-threads={}", environment.php_processes))
+        .env("PHPRC", &ini);
+    if let Some(tls) = &environment.tls {
+        command
+            .arg(format!("-certificate={}", tls.certificate.display()))
+            .arg(format!("-key={}", tls.key.display()));
+    }
+    let text = format!("{command:?}\n");
+    let mut program = StackProgram::start(&mut command, &folder.join("frankenphp.log"))?;
+    program.wait_until(|| accepts(port))?;
+    Ok(Running {
+        port,
+        programs: vec![program],
+        configuration: [("command".to_owned(), text)].into(),
+        reload: vec![None],
+        http3: false,
     })
 }
 
@@ -89,20 +138,33 @@ impl Stack for FrankenPhp {
     }
 
     fn missing(&self, _environment: &StackEnvironment) -> Option<String> {
-        missing(binary().as_deref())
+        missing(program().as_ref())
     }
 
-    fn version(&self, _environment: &StackEnvironment) -> String {
-        let binary = binary();
-        let version = |prefix: &str| version(binary.as_deref(), "version", prefix);
-        format!("{}, {}", version("FrankenPHP "), version("PHP 8"))
+    fn version(&self, environment: &StackEnvironment) -> String {
+        match program() {
+            Some(Program::Caddy(file)) => {
+                let version = |prefix: &str| version(Some(&file), "version", prefix);
+                format!("{}, {}", version("FrankenPHP "), version("PHP 8"))
+            }
+            _ => format!(
+                "{} (library, with Go's net/http), PHP {} ZTS",
+                frankenphp::version(),
+                environment.php
+            ),
+        }
     }
 
     fn start(&self, environment: &StackEnvironment, folder: &Path) -> Result<Running, StartFailed> {
+        let file = match program() {
+            Some(Program::Library(file)) => return start_library(&file, environment, folder),
+            Some(Program::Caddy(file)) => file,
+            None => "frankenphp".into(),
+        };
         let failed = |error| StartFailed::Execute("frankenphp".to_owned(), error);
         let port = free_port().map_err(failed)?;
         let text = configuration(environment, port);
-        let mut command = Command::new(binary().unwrap_or_else(|| "frankenphp".into()));
+        let mut command = Command::new(file);
         command.env("PHPRC", own_ini(environment, folder)?);
         caddy::run(command, folder, port, text)
     }
@@ -114,8 +176,9 @@ mod tests {
 
     #[test]
     fn a_run_without_the_program_says_what_is_missing() {
-        assert!(missing(None).unwrap().contains("`frankenphp` on the search path"));
-        assert_eq!(missing(Some(Path::new("/usr/bin/frankenphp"))), None);
+        assert!(missing(None).unwrap().contains("setup --frankenphp"));
+        assert_eq!(missing(Some(&Program::Caddy("/usr/bin/frankenphp".into()))), None);
+        assert_eq!(missing(Some(&Program::Library("/var/cache/frankenphp".into()))), None);
     }
 
     #[test]
