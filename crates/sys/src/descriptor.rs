@@ -18,6 +18,27 @@ pub fn set_nonblocking(descriptor: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
+/// Has the kernel make this process's table of descriptors large enough for `count` of them.
+///
+/// The kernel doubles the table when it is full. In a process of several threads that waits until
+/// no processor uses the former table (`synchronize_rcu`), and all threads that open something wait
+/// with it. In a process of one thread, where this function belongs, it waits for nothing.
+///
+/// # Errors
+/// The error of `fcntl(2)`, such as `EINVAL` where `count` is beyond the limit of descriptors.
+pub fn make_room(descriptor: impl AsFd, count: u64) -> io::Result<()> {
+    let highest = RawFd::try_from(count.saturating_sub(1)).unwrap_or(RawFd::MAX);
+    duplicate_above(descriptor.as_fd().as_raw_fd(), highest).map(drop)
+}
+
+/// Returns a copy of the descriptor whose number is at least `lowest`.
+pub(crate) fn duplicate_above(fd: RawFd, lowest: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: no memory arguments.
+    let copy = check(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, lowest) })?;
+    // SAFETY: fresh descriptor, owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
 /// Returns whether the descriptor is an end of a pipe. Asks no file system.
 pub fn is_pipe(descriptor: BorrowedFd<'_>) -> bool {
     // SAFETY: no memory arguments.
@@ -172,6 +193,20 @@ mod tests {
         let ours = inherited(number).unwrap();
         assert!(inherited(number).is_err());
         drop(ours);
+    }
+
+    #[test]
+    fn a_table_with_room_is_not_enlarged_later() {
+        let size = || {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let size = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();
+            size.trim().parse::<u64>().unwrap()
+        };
+        let (reader, _writer) = io::pipe().unwrap();
+        make_room(&reader, 700).unwrap();
+        assert!(size() >= 700, "{}", size());
+        let (_, hard) = crate::process::descriptor_limit().unwrap();
+        assert!(make_room(&reader, hard.saturating_add(1)).is_err());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use howdah_sys::credentials::Identity;
+use howdah_sys::descriptor;
 use howdah_sys::process::{self, Pid};
 use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::SIGKILL;
@@ -136,7 +137,11 @@ fn settle(start: &FrontStart, identity: Option<&Identity>, parent: Pid) -> io::R
     unprivileged::leave_signals_to_supervisor()?;
     let connections = start.config.limits.connections as u64;
     // The front says where the limit is too low for what is configured.
-    process::raise_descriptor_limit(descriptors_for(connections, start.pools.len() as u64))?;
+    let wanted = descriptors_for(connections, start.pools.len() as u64);
+    let limit = process::raise_descriptor_limit(wanted)?;
+    // Later, with threads, a crowd of new connections would stop all event loops for milliseconds.
+    // Without memory for it, the kernel tries again when there are that many.
+    let _ = descriptor::make_room(&start.channel, wanted.min(limit));
     // While the process still may.
     oom::protect_front();
     unprivileged::give_up_rights(identity, parent, ORPHAN_SECONDS)?;

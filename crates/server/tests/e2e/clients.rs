@@ -156,6 +156,14 @@ fn a_reader_that_drips_is_given_up() {
 }
 
 #[test]
+fn a_crowd_does_not_stop_the_event_loops_for_a_larger_table_of_descriptors() {
+    let site = site("threads = 2", "connections = 500", "");
+    // The kernel doubles the table when it is full, and stops all threads that open something.
+    let size: u64 = site.server.front().status("FDSize").unwrap().parse().unwrap();
+    assert!(size >= 1000, "the front has a table for {size} descriptors");
+}
+
+#[test]
 fn a_low_limit_of_open_files_is_said_and_kept() {
     let folder = Folder::new();
     folder.file("public/a.txt", "content");

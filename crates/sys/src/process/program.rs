@@ -2,13 +2,14 @@
 
 use std::ffi::CString;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use super::exec::pointers;
 use super::{Pid, own_pid, set_descriptor_limit};
 use crate::confinement::Confinement;
 use crate::credentials::{self, Identity};
+use crate::descriptor::duplicate_above;
 use crate::{check, descriptor, poll, signal};
 
 /// Time for which [`Program::start`] waits for the program. On a machine that is merely slow,
@@ -176,13 +177,6 @@ fn has_news(failure: &io::PipeReader, patience: Duration) -> io::Result<bool> {
             return Ok(false);
         }
     }
-}
-
-fn duplicate_above(fd: RawFd, lowest: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: no memory arguments.
-    let copy = check(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, lowest) })?;
-    // SAFETY: fresh descriptor, owned by nobody else.
-    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
 #[cfg(test)]
