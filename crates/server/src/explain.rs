@@ -254,7 +254,9 @@ impl ResolvingState<'_> {
                 };
                 to.outcome = ExplainedOutcome::File(shown(&path));
                 to.head = self.file((&path, file, variant), rules);
-                about.is_error = file::is_error(to.head.status);
+                // The file of an error page is one that is there.
+                let is_error_page = rules.is_some_and(|rules| rules.state.status != Status::OK);
+                about.is_error = !is_error_page && file::is_error(to.head.status);
             }
             Resolution::Php(script) => {
                 let mut variables = NamesAndValues::new();

@@ -110,6 +110,18 @@ fn outcomes_of_requests() {
 }
 
 #[test]
+fn the_file_of_an_error_page_gets_the_fields_of_a_file() {
+    let files = [
+        (".htaccess", "ErrorDocument 404 /gone.html\nHeader set X-A b\n"),
+        ("gone.html", "<h1>gone"),
+    ];
+    let tree = Tree::new("error-page", &files);
+    let explanation = tree.ask("GET", "/nope", &[]);
+    assert_eq!(explanation.head.status, Status::NOT_FOUND);
+    assert_eq!(explanation.head.fields.value(b"x-a"), Some(&b"b"[..]), "{}", text(&explanation));
+}
+
+#[test]
 fn json_is_one_object() {
     let tree = tree("json");
     let page: serde_json::Value =
