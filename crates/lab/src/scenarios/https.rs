@@ -286,8 +286,8 @@ const NOTES: &[&str] = &[
     "A handshake is a new connection with one request for a file of two bytes, which is in the \
      figure. Eight clients on one processor make them; where the load generator is the limit, the \
      handshakes per second of the server's processor time still count. The clients do not check \
-     signatures while they measure; a connection before does. h2o gives no ticket on a resumed \
-     connection, so it cannot be resumed again and again",
+     signatures while they measure; a connection before does. h2o and lighttpd give no ticket on a \
+     resumed connection, so they cannot be resumed again and again",
     "Over HTTP/1.1 and HTTP/2, 32 connections ask for one thing at a time; with 32 streams, 8 \
      connections for 32 at a time. lighttpd allows 8 streams, whatever the client wants",
     "HTTP/3 is asked by a client of the laboratory (quinn), since Debian's h2load has no HTTP/3. \

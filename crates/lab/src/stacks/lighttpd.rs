@@ -88,6 +88,10 @@ impl Stack for Lighttpd {
         }
     }
 
+    fn renews_tickets(&self) -> bool {
+        false
+    }
+
     fn unequal(&self) -> Option<&str> {
         self.spawns
             .then_some("one lighttpd worker: each would start PHP processes of its own")
