@@ -165,14 +165,17 @@ mutants: $(TOOLS)/bin/cargo-mutants
 	scripts/summarize-mutants $(TARGET)/mutants/mutants.out >docs/developers/mutants.md
 
 # Each attack of the catalogue for $ATTACK_SECONDS (8), after as long a measurement without it. Writes the table in
-# docs/security.md. Needs root, a C compiler, and an otherwise idle machine. ATTACK=NAME takes the attacks whose names
-# contain it, and writes no table. Without ATTACK, 10,000 handshakes that never end come last.
+# docs/security.md, then those on TLS, HTTP/2 and HTTP/3 with theirs. Needs root, a C compiler, and an otherwise idle
+# machine. ATTACK=NAME takes the attacks whose names contain it, and writes no table. Without ATTACK, 10,000 handshakes
+# that never end come last.
 attacks: release
 	@[ "$$(id -u)" = 0 ] || { echo 'make attacks: only root can start sites of different users: sudo make attacks'; exit 1; }
 	ATTACKS_PAGE=write $(CARGO) test --release --package howdah-server --test attacks -- page
-	$(CARGO) test --release --package howdah-server --test attacks -- --ignored --nocapture every_attack
-	@[ -n "$$ATTACK" ] || $(CARGO) test --release --package howdah-server --test e2e -- --ignored --nocapture \
-		ten_thousand_half_open
+	@failed=0; run() { $(CARGO) test --release --package howdah-server "$$@" || failed=1; }; \
+	run --test attacks -- --ignored --nocapture every_attack; \
+	run --test e2e -- --ignored --nocapture every_attack_on_a_protocol; \
+	[ -n "$$ATTACK" ] || run --test e2e -- --ignored --nocapture ten_thousand_half_open; \
+	exit $$failed
 
 # Ten minutes of chaos, two for each other mode of the pool, two of reloads, then one of reloads over TLS. CHAOS_SECONDS
 # is the time of the first; CHAOS_MODE=auto, dynamic or ondemand gives all of it to that mode. CHAOS_SEED is the order of

@@ -4,15 +4,15 @@
 //! request that has to wait for the previous one of the same visitor therefore counts with its
 //! whole wait.
 
+use std::io;
 use std::net::SocketAddr;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use std::{fs, io};
 
 use crate::scene::secret;
+use crate::support::turns::stand_apart;
 use crate::support::{Client, Response};
 
 /// Visitors, each on a kept connection of its own.
@@ -148,14 +148,6 @@ impl Seen {
             .collect::<Vec<String>>()
             .join(", ")
     }
-}
-
-/// Gives this thread the processor whenever it can run: a visitor's machine is not the one that is
-/// attacked. Where that is not permitted, the visitor's own waiting counts as the server's.
-fn stand_apart() {
-    let thread = fs::read_link("/proc/thread-self").unwrap();
-    let number = thread.file_name().unwrap();
-    let _ = Command::new("chrt").args(["--fifo", "--pid", "1"]).arg(number).output();
 }
 
 fn visit(mut visitor: Visitor, number: u32, mut due: Instant, over: &AtomicBool) -> Seen {

@@ -8,7 +8,7 @@ mod early_data;
 mod foreign;
 mod frames;
 mod life;
-mod limits;
+pub mod limits;
 mod priorities;
 mod streams;
 
@@ -71,6 +71,11 @@ impl Served {
             authority,
             _files: folder,
         }
+    }
+
+    /// A server with HTTP/3 of a test's own configuration. `files` has the certificate.
+    pub fn of(site: Site, authority: Authority, files: Folder) -> Served {
+        Served { site, authority, _files: files }
     }
 
     /// A new connection of a new client.

@@ -38,6 +38,7 @@ mod load;
 mod logs;
 mod methods;
 mod php;
+mod protocol_attacks;
 mod raw_bytes;
 mod reload_over_tls;
 mod sendfile;

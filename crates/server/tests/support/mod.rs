@@ -7,6 +7,7 @@ pub mod folder;
 pub mod http;
 pub mod load;
 pub mod processes;
+pub mod turns;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

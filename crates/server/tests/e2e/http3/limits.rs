@@ -228,7 +228,7 @@ fn clients_prove_where_they_are() {
 }
 
 /// Returns the packet with which a client begins.
-fn first_packet(served: &Served) -> Vec<u8> {
+pub fn first_packet(served: &Served) -> Vec<u8> {
     let nobody = UdpSocket::bind("127.0.0.3:0").unwrap();
     nobody.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
     let address = nobody.local_addr().unwrap();

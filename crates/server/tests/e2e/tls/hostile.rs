@@ -18,7 +18,7 @@ const HANDSHAKE: u8 = 22;
 const PROTOCOL_VERSION: u8 = 70;
 
 /// The record with the client's first message, as the library makes it.
-fn first_record(authority: &Authority) -> Vec<u8> {
+pub fn first_record(authority: &Authority) -> Vec<u8> {
     let mut record = Vec::new();
     authority
         .client(Trust::Tls13)
@@ -29,7 +29,7 @@ fn first_record(authority: &Authority) -> Vec<u8> {
 }
 
 /// A first message of that version, which knows no later one.
-fn old_hello(minor: u8, with_signatures: bool) -> Vec<u8> {
+pub fn old_hello(minor: u8, with_signatures: bool) -> Vec<u8> {
     let extension = |kind: u16, content: &[u8]| {
         let length = u16::try_from(content.len()).unwrap();
         [&kind.to_be_bytes()[..], &length.to_be_bytes(), content].concat()
@@ -55,7 +55,7 @@ fn old_hello(minor: u8, with_signatures: bool) -> Vec<u8> {
     record(HANDSHAKE, &message)
 }
 
-fn record(kind: u8, content: &[u8]) -> Vec<u8> {
+pub fn record(kind: u8, content: &[u8]) -> Vec<u8> {
     let length = u16::try_from(content.len()).unwrap().to_be_bytes();
     [&[kind, 3, 1][..], &length, content].concat()
 }
@@ -305,7 +305,7 @@ fn a_scanner_finds_nothing_unsafe() {
 }
 
 /// Connections of clients at several addresses that go a part of the handshake's way.
-fn half_open(address: SocketAddr, authority: &Authority, count: usize) -> Vec<TcpStream> {
+pub fn half_open(address: SocketAddr, authority: &Authority, count: usize) -> Vec<TcpStream> {
     let hello = first_record(authority);
     let parts = [&hello[..0], &hello[..1], &hello[..hello.len() / 2], &hello[..]];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
@@ -324,7 +324,7 @@ fn half_open(address: SocketAddr, authority: &Authority, count: usize) -> Vec<Tc
 }
 
 /// The memory of the front, in KB.
-fn memory(site: &Site) -> u64 {
+pub fn memory(site: &Site) -> u64 {
     let told = site.server.front().status("VmRSS").unwrap();
     told.split(' ').next().unwrap().parse().unwrap()
 }
