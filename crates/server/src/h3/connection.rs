@@ -246,7 +246,8 @@ impl H3Connection {
         };
         self.served += 1;
         let (shared, open) = (Rc::clone(&self.shared), self.shared.open.begin());
-        tokio::task::spawn_local(async move {
+        // In a box: the runtime moves a task when it begins and when it ends.
+        tokio::task::spawn_local(Box::pin(async move {
             let outgoing = newest.outgoing.clone();
             let mut served = pin!(stream::serve(&shared, request, newest));
             poll_fn(|context| {
@@ -257,7 +258,7 @@ impl H3Connection {
             .await;
             shared.accepted.end_request(outgoing.index());
             drop(open);
-        });
+        }));
     }
 
     /// Notes whether only tunnels are left of a connection that brings no more requests.
