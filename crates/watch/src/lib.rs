@@ -11,13 +11,16 @@ mod screen;
 mod state;
 
 use std::io::{self, IsTerminal};
+use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use signal_hook::consts::{SIGHUP, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use self::rates::Rates;
 use self::screen::View;
@@ -27,6 +30,8 @@ use self::state::ShownServer;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Longest time until a signal has an effect.
 const SIGNAL_CHECK: Duration = Duration::from_millis(250);
+/// Time that the screen gets to end by itself after a signal.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Shows the state that `ask` returns as JSON until the person at the terminal presses `q` or
 /// Ctrl-C, or the process is told to end. Afterwards the terminal is as before. While `ask` fails,
@@ -45,15 +50,29 @@ pub fn run(mut ask: impl FnMut() -> Result<String, String>) -> Result<(), String
     // Before the screen is taken: a mistake in the command line is told as usual.
     let first = ShownServer::parse(&ask()?)?;
     let ends = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&ends))
-            .map_err(|error| format!("cannot handle signals: {error}"))?;
-    }
+    end_at_a_signal(Arc::clone(&ends))
+        .map_err(|error| format!("cannot handle signals: {error}"))?;
     let mut terminal =
         ratatui::try_init().map_err(|error| format!("cannot use the terminal: {error}"))?;
     let shown = show(&mut terminal, first, &mut ask, &ends);
     let restored = ratatui::try_restore();
     shown.and(restored).map_err(|error| format!("cannot use the terminal: {error}"))
+}
+
+/// Sets `ends` at a signal, and ends the process a little later if it has not ended by then: the
+/// library that reads the keys never returns from a terminal that has been closed.
+fn end_at_a_signal(ends: Arc<AtomicBool>) -> io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGHUP])?;
+    thread::Builder::new().spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            ends.store(true, Ordering::Relaxed);
+            thread::sleep(GRACE);
+            // A terminal that is gone cannot be restored.
+            let _ = ratatui::try_restore();
+            process::exit(128 + signal);
+        }
+    })?;
+    Ok(())
 }
 
 /// Draws until the end.

@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use crate::site::{HELD, Site};
-use crate::support::{has_php, wait_until};
+use crate::support::{Process, has_php, wait_until};
 
 const ROWS: u16 = 30;
 const COLUMNS: u16 = 160;
@@ -108,6 +108,30 @@ fn a_terminal_shows_what_every_worker_does_until_q_or_control_c() {
     terminal.wait_for("it shows the site", |text| shows(text, &["default", " idle "]));
     terminal.press(b"\x03");
     terminal.ends();
+}
+
+/// A lost connection of ssh closes the terminal. The keys of such a terminal cannot be waited for.
+#[test]
+fn a_terminal_that_is_closed_ends_it() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(&[("a.php", "<?php echo 'a';")], "workers = 1");
+    let mut terminal = Terminal::watch(&site);
+    terminal.wait_for("it shows the site", |text| text.contains("default"));
+    let below = Process::new(terminal.child.id()).descendants();
+    let watch = below.into_iter().find(|process| process.name() == "howdah");
+    let watch = watch.expect("the screen's process");
+    // The end of `script` is that of its terminal.
+    terminal.child.kill().unwrap();
+    terminal.child.wait().unwrap();
+    let ends = std::panic::catch_unwind(|| {
+        wait_until("the screen has ended", || !watch.lives());
+    });
+    if ends.is_err() {
+        watch.signal(howdah_sys::signal::SIGKILL);
+    }
+    ends.unwrap();
 }
 
 #[test]
