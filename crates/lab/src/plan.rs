@@ -1,6 +1,6 @@
 //! The plan of a scenario: cells, each measured on several stacks under a load.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -170,7 +170,9 @@ impl Plan {
         let cells = || self.groups.iter().flat_map(|group| &group.cells);
         let is_known = |name: &&String| cells().any(|cell| cell.name.starts_with(name.as_str()));
         if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
-            let known: Vec<&str> = cells().map(|cell| cell.name.as_str()).collect();
+            // A cell of stacks that run alone is there once for each of them.
+            let known: BTreeSet<&str> = cells().map(|cell| cell.name.as_str()).collect();
+            let known: Vec<&str> = known.into_iter().collect();
             let known = known.join("; ");
             return Err(Wrong(format!("there is no cell {unknown}; there are {known}")));
         }
