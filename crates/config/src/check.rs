@@ -39,6 +39,7 @@ pub(crate) fn cross_check(
         root(site, number, &places, report);
         pools::sandbox(site, number, &places, report);
         pools::workers(site, number, &places, report);
+        pools::chroot(site, number, &places, report);
     }
 }
 

@@ -66,8 +66,13 @@ pub struct PoolSettings {
     pub environment: Vec<(String, String)>,
     /// Folder of this pool's temporary files, sessions and uploads.
     pub state_dir: String,
-    /// Working directory outside of scripts; empty for any.
+    /// Working directory outside of scripts; empty for any. With `chroot`, a path below it.
     pub working_directory: String,
+    /// The folder that workers see as `/`, as the other paths begin, without a slash at its end;
+    /// empty for none.
+    pub chroot: String,
+    /// The path of that folder without symbolic links.
+    pub chroot_folder: String,
     /// Scripts have the functions of PHP's pcntl extension.
     pub pcntl: bool,
     /// The name under which PHP says that it runs; empty for the usual one.
@@ -382,6 +387,8 @@ impl PoolSettings {
             .pairs(&self.environment)
             .text(&self.state_dir)
             .text(&self.working_directory)
+            .text(&self.chroot)
+            .text(&self.chroot_folder)
             .flag(self.pcntl)
             .text(&self.sapi)
             .text(&self.modules)
@@ -407,6 +414,8 @@ impl PoolSettings {
             environment: input.pairs()?,
             state_dir: input.text()?,
             working_directory: input.text()?,
+            chroot: input.text()?,
+            chroot_folder: input.text()?,
             pcntl: input.flag()?,
             sapi: input.text()?,
             modules: input.text()?,
@@ -439,6 +448,8 @@ mod tests {
                 environment: vec![],
                 state_dir: "/tmp/x".into(),
                 working_directory: "/srv".into(),
+                chroot: "/srv/jail".into(),
+                chroot_folder: "/disk/jail".into(),
                 pcntl: true,
                 sapi: "fpm-fcgi".into(),
                 modules: "core mod_rewrite".into(),

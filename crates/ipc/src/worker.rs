@@ -50,6 +50,13 @@ impl Worker {
         self.index
     }
 
+    /// Opens what the worker reads of `/proc`, which is otherwise opened when it is read first. For
+    /// a worker that will not see `/proc` any more.
+    pub fn open_meters(&mut self) {
+        self.meter.open();
+        self.usage.open();
+    }
+
     /// Publishes the number of requests served and, from time to time, what the worker uses. Call
     /// it after each request.
     pub fn publish_requests(&mut self, served: u64) {

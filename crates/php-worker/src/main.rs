@@ -20,6 +20,8 @@ mod callbacks;
 #[cfg(not(no_php))]
 mod children;
 #[cfg(not(no_php))]
+mod chroot;
+#[cfg(not(no_php))]
 mod decimal;
 #[cfg(not(no_php))]
 mod head;

@@ -19,6 +19,7 @@ use self::sub_request::SubRequests;
 use self::variables::VariableCursor;
 use crate::body::BodyReader;
 use crate::children;
+use crate::chroot::{self, PoolRoot};
 use crate::head::{ScriptHead, StatusField};
 use crate::listed::{self, Listed, ListedValue};
 use crate::log::{self, Level, LogContext};
@@ -43,6 +44,8 @@ pub struct WorkerFacts<'f> {
     pub asks_caches: bool,
     /// Apache's modules whose directives have an effect, separated by spaces.
     pub modules: &'f str,
+    /// The root folder of the worker, if it has one of its own.
+    pub root: Option<&'f PoolRoot>,
     /// Working directory of what runs after the script; `None` for the script's folder.
     pub working_directory: Option<&'f Path>,
 }
@@ -133,7 +136,7 @@ impl<'c> PhpRequest<'c> {
         raw::Request {
             context: ptr::null_mut(),
             method: text(FixedText::Method),
-            script: text(FixedText::Script),
+            script: self.script().map_or(ptr::null(), |path| path.as_ptr().cast()),
             uri: text(FixedText::RequestUri),
             query_string: text(FixedText::QueryString),
             content_type: text(FixedText::ContentType),
@@ -145,6 +148,18 @@ impl<'c> PhpRequest<'c> {
             status: self.request.status.into(),
             collects_sessions: self.facts.collects_sessions.into(),
         }
+    }
+
+    /// The path of the script as the worker sees it, followed by a NUL.
+    fn script(&self) -> Option<&'c [u8]> {
+        let path = self.request.fixed(FixedText::Script)?;
+        Some(chroot::inside(self.facts.root, path))
+    }
+
+    /// The document root as the worker sees it.
+    fn document_root(&self) -> &'c [u8] {
+        let path = self.request.fixed(FixedText::DocumentRoot).unwrap_or_default();
+        chroot::inside(self.facts.root, path)
     }
 
     /// The ini values of the request in encoded form.
@@ -338,7 +353,7 @@ impl<'c> PhpRequest<'c> {
         let text = |which| self.request.fixed(which).unwrap_or_default();
         lookup::properties(
             &lookup::AskingRequest {
-                root: text(FixedText::DocumentRoot),
+                root: self.document_root(),
                 uri: text(FixedText::RequestUri),
                 method: text(FixedText::Method),
                 protocol: self.variable(b"SERVER_PROTOCOL").unwrap_or_default(),
@@ -406,15 +421,14 @@ impl<'c> PhpRequest<'c> {
 
     /// Logs why PHP did not open the script. Returns the status and the content of the response.
     pub(crate) fn refuse(&self) -> (c_int, &'static CStr) {
-        let script = self.request.fixed(FixedText::Script).unwrap_or_default();
+        let script = self.script().unwrap_or_default();
         let refusal = ScriptRefusal::of(Path::new(OsStr::from_bytes(script)));
         self.log(Level::Notice, refusal.reason.as_bytes());
         (refusal.status, refusal.page)
     }
 
     pub(crate) fn plan_user_ini(&mut self, seconds_to_live: i64) -> Option<raw::UserIni> {
-        let script = self.request.fixed(FixedText::Script)?;
-        let root = self.request.fixed(FixedText::DocumentRoot).unwrap_or_default();
+        let (script, root) = (self.script()?, self.document_root());
         let now = self.request.time / 1_000_000;
         // SAFETY: the engine set it to its own field for the time of this request, and does not
         // touch it meanwhile.

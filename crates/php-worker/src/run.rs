@@ -258,6 +258,7 @@ fn run(options: &RunOptions) -> Result<(), String> {
                 collects_sessions: false,
                 asks_caches: false,
                 modules: "",
+                root: None,
                 working_directory: None,
             },
         );

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use howdah_ipc::control::PoolSettings;
 use howdah_sys::credentials;
 
+use crate::chroot::{self, PoolRoot};
 use crate::ini::{self, IniPair, PoolIni};
 use crate::log::{self, Level};
 use crate::process::{self, Fork};
@@ -16,16 +17,19 @@ use crate::sapi::{self, Engine, EngineOptions};
 /// Environment variables that PHP reads during its start and that scripts do not need.
 const FOR_PHP: [&str; 2] = ["PHPRC", "PHP_INI_SCAN_DIR"];
 
-/// Starts PHP in the zygote. Returns the engine, and `on` or the reason why opcache is off.
+/// Starts PHP in the zygote, whose workers have the root folder `root`. Returns the engine, and
+/// `on` or the reason why opcache is off.
 ///
 /// # Errors
 /// The reason, as text for a person.
-pub fn php(settings: &PoolSettings) -> Result<(Engine, String), String> {
+pub fn php(settings: &PoolSettings, root: Option<&PoolRoot>) -> Result<(Engine, String), String> {
     let mut given = settings.ini.clone();
     let mut own_folders = String::new();
     if !settings.state_dir.is_empty() {
-        let folders = state_folders(settings)?;
-        own_folders = ini::own_folders(&settings.state_dir, &folders);
+        make_state_folders(settings)?;
+        let state = chroot::inside_text(root, &settings.state_dir);
+        let folders = ini::folders(&state, &[&settings.ini, &settings.admin_ini]);
+        own_folders = ini::own_folders(&state, &folders);
         given.extend(folders);
     }
     let pool_ini = PoolIni::new(&given, &settings.admin_ini);
@@ -93,7 +97,8 @@ fn environment_of(settings: &PoolSettings) -> Vec<IniPair> {
     environment
 }
 
-/// Enters the pool's working directory. Returns the directory; `None` if the pool has none.
+/// Enters the pool's working directory. Returns the directory; `None` if the pool has none. The
+/// workers enter one that is below their root folder.
 ///
 /// # Errors
 /// It cannot be entered, and what to do.
@@ -102,6 +107,9 @@ pub fn working_directory(settings: &PoolSettings) -> Result<Option<PathBuf>, Str
         return Ok(None);
     }
     let folder = PathBuf::from(&settings.working_directory);
+    if !settings.chroot_folder.is_empty() {
+        return Ok(Some(folder));
+    }
     std::env::set_current_dir(&folder).map_err(|error| {
         let folder = folder.display();
         format!(
@@ -110,6 +118,33 @@ pub fn working_directory(settings: &PoolSettings) -> Result<Option<PathBuf>, Str
         )
     })?;
     Ok(Some(folder))
+}
+
+/// Checks in a child process that a worker can enter its root folder, and its working directory
+/// there.
+///
+/// # Errors
+/// It cannot, and why.
+pub fn check_root(root: &PoolRoot, working_directory: Option<&Path>) -> Result<(), String> {
+    let told = |error: io::Error| format!("cannot try the folder of `chroot`: {error}");
+    let (mut answer, mut question) = io::pipe().map_err(told)?;
+    match process::fork().map_err(told)? {
+        Fork::Child => {
+            drop(answer);
+            let failed = root.enter_with(working_directory).err();
+            let why = failed.map_or_else(|| "entered".to_owned(), |error| error.to_string());
+            process::exit_now(i32::from(question.write_all(why.as_bytes()).is_err()))
+        }
+        Fork::Parent(_) => {
+            drop(question);
+            let mut text = String::new();
+            answer.read_to_string(&mut text).map_err(told)?;
+            match text.as_str() {
+                "entered" => Ok(()),
+                _ => Err(text),
+            }
+        }
+    }
 }
 
 /// Checks that PHP, whose version is `found`, is of the version that the pool must have.
@@ -129,15 +164,15 @@ pub fn check_version(found: &str, wanted: &str) -> Result<(), String> {
     ))
 }
 
-/// Creates the pool's folders. Returns the ini settings that make PHP use them.
-fn state_folders(settings: &PoolSettings) -> Result<Vec<IniPair>, String> {
+/// Creates the pool's folders that PHP will use.
+fn make_state_folders(settings: &PoolSettings) -> Result<(), String> {
     let pairs = ini::folders(&settings.state_dir, &[&settings.ini, &settings.admin_ini]);
     for (_, folder) in pairs.iter().filter(|(_, value)| value.starts_with(&settings.state_dir)) {
         // Only the pool's user may read the folder.
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(|error| format!("cannot create the folder {folder}: {error}"))?;
     }
-    Ok(pairs)
+    Ok(())
 }
 
 /// Reads opcache's state in a child process. A request changes PHP's state, and workers should

@@ -17,6 +17,7 @@ use howdah_sys::usage::OwnMemoryMeter;
 use crate::body::BodyReader;
 use crate::caches;
 use crate::children;
+use crate::chroot::{self, PoolRoot};
 use crate::ini;
 use crate::log::{self, Level};
 use crate::php_request::{ClientGone, Field, HeadError, PhpRequest, ResponseSink, WorkerFacts};
@@ -43,6 +44,8 @@ pub struct WorkerOrders<'z> {
     pub separates_workers: bool,
     /// Processor time after which the worker ends, in seconds; 0: never.
     pub processor_seconds: u64,
+    /// The root folder of the worker; `None` for the zygote's.
+    pub root: Option<&'z PoolRoot>,
     /// Working directory outside of scripts; `None` for any.
     pub working_directory: Option<&'z Path>,
     /// Folder of the pool's sessions, if the workers delete old ones.
@@ -67,13 +70,21 @@ pub fn main(mut engine: Engine, attachment: Attachment, orders: WorkerOrders<'_>
     }
     process::offer_to_the_oom_killer();
     if let Some(uploads) = orders.uploads {
-        place_uploads(&mut engine, uploads, orders.index);
+        place_uploads(&mut engine, uploads, orders);
     }
     let served = confine(orders)
         .and_then(|()| children::prepare(attachment.descriptors()))
-        .and_then(|()| attachment.worker(orders.index))
+        .and_then(|()| Ok((attachment.worker(orders.index)?, memory_meter(orders)?)))
+        .and_then(|(mut worker, memory)| {
+            if let Some(root) = orders.root {
+                worker.open_meters();
+                // Before there is a second thread, which would keep the right to do the same.
+                root.enter_with(orders.working_directory)?;
+            }
+            Ok((worker, memory))
+        })
         .inspect(|_| watch(orders))
-        .and_then(|worker| serve(&mut engine, worker, orders));
+        .and_then(|(worker, memory)| serve(&mut engine, worker, memory, orders));
     match served {
         Ok(RequestOutcome::Ready | RequestOutcome::Collected) => {
             engine.stop();
@@ -94,9 +105,11 @@ pub fn main(mut engine: Engine, attachment: Attachment, orders: WorkerOrders<'_>
 
 /// Gives this worker a folder of its own for uploaded files. Without it, uploads go to the folder
 /// that PHP was started with.
-fn place_uploads(engine: &mut Engine, uploads: &UploadFolder, index: usize) {
-    let placed = uploads.of_worker(index).map_err(|error| error.to_string()).and_then(|folder| {
-        engine.set_ini(ini::UPLOADS_SETTING, folder.as_os_str().as_encoded_bytes())
+fn place_uploads(engine: &mut Engine, uploads: &UploadFolder, orders: WorkerOrders<'_>) {
+    let placed = uploads.of_worker(orders.index).map_err(|error| error.to_string());
+    let placed = placed.and_then(|folder| {
+        let folder = folder.as_os_str().as_encoded_bytes();
+        engine.set_ini(ini::UPLOADS_SETTING, chroot::inside(orders.root, folder))
     });
     if let Err(error) = placed {
         let what = format!("uploads of a worker that dies will not be deleted: {error}");
@@ -119,6 +132,11 @@ fn confine(orders: WorkerOrders<'_>) -> io::Result<()> {
     Ok(())
 }
 
+/// The meter of this worker's own memory, if that is limited.
+fn memory_meter(orders: WorkerOrders<'_>) -> io::Result<Option<OwnMemoryMeter>> {
+    (orders.max_memory > 0).then(OwnMemoryMeter::of_this_process).transpose()
+}
+
 /// Starts the slow log, if the pool has one.
 fn watch(orders: WorkerOrders<'_>) {
     let Some(Err(error)) = orders.slow_log.map(slow_log::start) else {
@@ -135,10 +153,10 @@ fn watch(orders: WorkerOrders<'_>) {
 fn serve(
     engine: &mut Engine,
     mut worker: Worker,
+    memory: Option<OwnMemoryMeter>,
     orders: WorkerOrders<'_>,
 ) -> io::Result<RequestOutcome> {
     let mut served = 0;
-    let memory = (orders.max_memory > 0).then(OwnMemoryMeter::of_this_process).transpose()?;
     let mut session_gc = SessionGc::new(orders.sessions);
     // Without pcntl, scripts cannot change it.
     let signals = orders.has_pcntl.then(SignalState::of_this_process);
@@ -152,6 +170,7 @@ fn serve(
             collects_sessions: session_gc.is_due(),
             asks_caches: job.asks_caches,
             modules: orders.modules,
+            root: orders.root,
             working_directory: orders.working_directory,
         };
         let outcome = run(engine, job, facts);

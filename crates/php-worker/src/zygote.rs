@@ -32,6 +32,7 @@ use howdah_sys::signal::{SIGCHLD, SIGKILL, SIGTERM, Signals};
 use self::messages::{receive, settings, unexpected};
 use self::output::{OutputKeeper, WorkerOutputs};
 use self::workers::{Staffing, number};
+use crate::chroot::{self, PoolRoot};
 use crate::ini;
 use crate::log::{self, Level};
 use crate::process::{self, RawPid};
@@ -109,6 +110,8 @@ struct RunningZygote {
     separates_workers: bool,
     /// See [`WorkerOrders`](crate::worker::WorkerOrders).
     processor_seconds: u64,
+    /// The workers' root folder, if it is not the zygote's.
+    root: Option<PoolRoot>,
     /// Working directory outside of scripts; `None` for any.
     working_directory: Option<PathBuf>,
     /// Folder of the pool's sessions; see [`sessions`](crate::worker::WorkerOrders::sessions).
@@ -160,20 +163,24 @@ impl RunningZygote {
         // Processes that outlive the worker that started them are found at the end of the pool.
         adopt_orphans().map_err(text)?;
         let signals = Signals::block(&[SIGCHLD, SIGTERM]).map_err(text)?;
-        let (mut engine, opcache) = start::php(&settings)?;
+        let root = PoolRoot::of(&settings)?;
+        let (mut engine, opcache) = start::php(&settings, root.as_ref())?;
         start::check_version(&engine.php_version(), &settings.php_version)?;
-        let sessions =
-            ini::own_sessions(&settings.state_dir, &[&settings.ini, &settings.admin_ini]);
+        let state = chroot::inside_text(root.as_ref(), &settings.state_dir);
+        let sessions = ini::own_sessions(&state, &[&settings.ini, &settings.admin_ini]);
         let given = [settings.ini.as_slice(), &settings.admin_ini];
         let uploads = ini::own_uploads(&settings.state_dir, &given)
             .map(|folder| UploadFolder::create(Path::new(&folder)))
             .transpose()
             .map_err(|error| format!("cannot create a folder for uploads: {error}"))?;
         let working_directory = start::working_directory(&settings)?;
+        if let Some(root) = &root {
+            start::check_root(root, working_directory.as_deref())?;
+        }
         let ready = FromZygote::Ready {
             php_version: engine.php_version(),
             opcache: opcache.clone(),
-            warmup: list.and_then(|list| warmup::run(&mut engine, list, &settings)),
+            warmup: list.and_then(|list| warmup::run(&mut engine, list, &settings, root.as_ref())),
         }
         .encode();
         supervisor.send(&ready, &[]).map_err(text)?;
@@ -195,6 +202,7 @@ impl RunningZygote {
             }),
             separates_workers: settings.separates_workers,
             processor_seconds: settings.processor_seconds,
+            root,
             working_directory,
             sessions: sessions.map(PathBuf::from),
             uploads,
@@ -303,7 +311,9 @@ impl RunningZygote {
             }
             // The front has no need of a twin.
             ToZygote::ForkTwin => return Err(unexpected("the order to fork a twin by its front")),
-            ToZygote::CompileScripts => warmup::run_beside(&mut self.engine, descriptors),
+            ToZygote::CompileScripts => {
+                warmup::run_beside(&mut self.engine, descriptors, self.root.as_ref());
+            }
             ToZygote::Clean(cleaning) => {
                 if let RegionState::Attached(attachment) = &self.region {
                     // A kernel that does not release the memory keeps it; the slot is as good.

@@ -104,7 +104,10 @@ impl Site {
                 }
             }
             SendfileField::Path => {
-                let absolute = absolute(script.path(), value).ok_or(SendfileError::Malformed)?;
+                let chroot = config.php.as_ref().and_then(|php| php.chroot.as_deref());
+                let chroot = chroot.unwrap_or(Path::new("/"));
+                let absolute =
+                    absolute(script.path(), chroot, value).ok_or(SendfileError::Malformed)?;
                 for is_real in [false, true] {
                     let mut below = |folder: &Path| {
                         let real = if is_real { Some(real_path(folder)?) } else { None };
@@ -154,22 +157,25 @@ impl Site {
     }
 }
 
-/// Returns the normal form of an absolute path, or of one that begins at the folder of `script`:
-/// without a slash at either end, and without `.` and `..`. Escapes are decoded, as by
-/// mod_xsendfile; a value that is not escaped correctly is taken as it is. `None`: it leads above
-/// `/`, or holds a NUL.
-fn absolute(script: &DocumentPath, value: &[u8]) -> Option<Vec<u8>> {
+/// Returns the machine's path, in normal form, of an absolute path below the scripts' root folder
+/// `chroot`, or of one that begins at the folder of `script`: without a slash at either end, and
+/// without `.` and `..`. Escapes are decoded, as by mod_xsendfile; a value that is not escaped
+/// correctly is taken as it is. `None`: it leads above `chroot`, or above `/`, or holds a NUL.
+fn absolute(script: &DocumentPath, chroot: &Path, value: &[u8]) -> Option<Vec<u8>> {
     let decoded = percent_decoded(value).unwrap_or_else(|| value.to_vec());
-    let folder = script.absolute().parent().map_or(&b"/"[..], |path| path.as_os_str().as_bytes());
-    let whole = match decoded.first()? {
-        b'/' => decoded,
-        _ => [folder, b"/", &decoded].concat(),
+    let is_absolute = decoded.first()? == &b'/';
+    let start = match is_absolute {
+        true => chroot,
+        false => script.absolute().parent().unwrap_or(Path::new("/")),
     };
-    let mut names: Vec<&[u8]> = Vec::new();
-    for name in whole.split(|&byte| byte == b'/') {
+    let start = start.as_os_str().as_bytes().split(|&byte| byte == b'/');
+    let mut names: Vec<&[u8]> = start.filter(|name| !name.is_empty()).collect();
+    let least = if is_absolute { names.len() } else { 0 };
+    for name in decoded.split(|&byte| byte == b'/') {
         match name {
             b"" | b"." => {}
-            b".." => drop(names.pop()?),
+            b".." if names.len() == least => return None,
+            b".." => drop(names.pop()),
             name => names.push(name),
         }
     }

@@ -19,6 +19,9 @@ pub struct Confinement {
     /// Whether set-user-ID and set-group-ID programs give no rights, and capabilities of a user
     /// other than root are given up.
     pub no_new_privileges: bool,
+    /// Whether the program keeps the right to change its root folder, if it runs as another user
+    /// than this process. See [`chroot`](crate::chroot).
+    pub may_change_root: bool,
     /// Files, ports and signals.
     pub landlock: Option<Ruleset>,
     /// System calls.

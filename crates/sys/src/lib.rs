@@ -6,6 +6,7 @@
 #![allow(unsafe_code)] // This crate is where the system calls live.
 
 pub mod allocator;
+pub mod chroot;
 pub mod confinement;
 pub mod control_groups;
 pub mod credentials;

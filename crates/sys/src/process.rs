@@ -257,6 +257,18 @@ pub fn refuse_new_privileges() -> io::Result<()> {
 /// # Errors
 /// The error of `capset(2)`.
 pub fn drop_capabilities_of_user() -> io::Result<()> {
+    // SAFETY: no arguments.
+    if unsafe { libc::geteuid() } == 0 {
+        return Ok(());
+    }
+    set_capabilities(&[0; 6])
+}
+
+/// Sets the capabilities of this thread: those in effect, those permitted and those inherited, of
+/// the first 32 and of the others.
+///
+/// Async-signal-safe.
+pub(crate) fn set_capabilities(sets: &[u32; 6]) -> io::Result<()> {
     /// `struct __user_cap_header_struct` of the kernel.
     #[repr(C)]
     struct Header {
@@ -266,15 +278,10 @@ pub fn drop_capabilities_of_user() -> io::Result<()> {
     }
     /// `_LINUX_CAPABILITY_VERSION_3`, whose sets have two parts of three words each.
     const VERSION: u32 = 0x2008_0522;
-    // SAFETY: no arguments.
-    if unsafe { libc::geteuid() } == 0 {
-        return Ok(());
-    }
     let header = Header { version: VERSION, pid: 0 };
-    let none = [0_u32; 6];
     // SAFETY: both arguments are live, and as long as this version says.
-    let dropped = unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) };
-    match dropped {
+    let result = unsafe { libc::syscall(libc::SYS_capset, &raw const header, sets.as_ptr()) };
+    match result {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }

@@ -1,9 +1,11 @@
 //! Checks of the settings of a site's pool.
 
+use std::path::Path;
+
 use super::SettingPositions;
 use crate::diagnostic::MistakeCollector;
 use crate::settings::{Php, SiteSettings};
-use crate::values::{Count, PoolMode, Sandbox};
+use crate::values::{Count, PoolMode, RootTemplate, Sandbox};
 
 /// Reports keys that only a sandbox can enforce, in a site without one.
 pub(super) fn sandbox(
@@ -40,6 +42,45 @@ pub(super) fn workers(
     for mistake in mistakes(php) {
         let PoolMistake { key, message, help } = mistake;
         report.add_at(places.php_key(number, key), message, Some(help));
+    }
+}
+
+/// Reports what a pool with `chroot` needs and cannot reach from inside, and what would let its
+/// scripts out.
+pub(super) fn chroot(
+    site: &SiteSettings,
+    number: usize,
+    places: &SettingPositions<'_, '_>,
+    report: &mut MistakeCollector<'_>,
+) {
+    let Some(php) = &site.php else { return };
+    let Some(folder) = &php.chroot else { return };
+    let mut add = |place, message, help: &str| report.add_at(place, message, Some(help.to_owned()));
+    let root = match &site.root {
+        RootTemplate::Fixed(path) => path.as_path(),
+        RootTemplate::PerHost { before, .. } => Path::new(before),
+    };
+    let chroot = folder.display();
+    if !root.starts_with(folder) {
+        add(
+            places.key(number, "root"),
+            format!("`root` = {} is not below `chroot` = {chroot}", root.display()),
+            "write the machine's path of the document root, which begins with that of `chroot`",
+        );
+    }
+    if let Some(state) = php.state_dir.as_ref().filter(|state| !state.starts_with(folder)) {
+        add(
+            places.php_key(number, "state_dir"),
+            format!("`state_dir` = {} is not below `chroot` = {chroot}", state.display()),
+            "scripts keep sessions and temporary files there; leave it out, or name a folder below",
+        );
+    }
+    if !php.no_new_privs {
+        add(
+            places.php_key(number, "no_new_privs"),
+            "`no_new_privs = false` beside `chroot`".to_owned(),
+            "leave it out: where set-user-ID programs get rights, the folder is no protection",
+        );
     }
 }
 

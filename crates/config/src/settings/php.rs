@@ -174,7 +174,16 @@ section! {
         /// its own folder. PHP does not start if the folder cannot be entered.
         chdir ("chdir"): Option<PathBuf> as Optional<FilePath> = None,
             "Unset is the folder of the present script until its end, and of the last one after \
-                it. php-fpm's `chdir`. There is no `chroot`: see [pools.md](pools.md).";
+                it. php-fpm's `chdir`; with `chroot` it is a path below that folder.";
+        /// The folder that the pool's workers see as `/`. PHP starts outside of it: its modules,
+        /// `ini_file` and a preload script need not be there, but what scripts open must be, such
+        /// as the time zones and `/etc/resolv.conf`. The site's `root` and `state_dir` must be
+        /// below the folder. Those and all other keys but `chdir` keep the machine's paths; scripts
+        /// and values of `ini` have the paths below the folder. Needs a server that is started as
+        /// root, a `user` that is not root, and `no_new_privs`. [pools.md](pools.md) says more.
+        chroot ("chroot"): Option<PathBuf> as Optional<FilePath> = None,
+            "Unset is none: `sandbox` keeps a site to its own files, and needs no copies of the \
+                system's. php-fpm's `chroot`.";
         /// The scheduling priority of the pool's processes, as nice(1) has it: 19 yields to all
         /// others. Negative numbers need a server that is started as root.
         nice ("nice"): Option<i32> as Optional<Niceness> = None,
@@ -201,8 +210,8 @@ section! {
         /// request that has a session, unless `ini` or `admin_ini` say otherwise with
         /// `session.gc_probability` or keep sessions elsewhere with `session.save_path`.
         state_dir ("state_dir"): Option<PathBuf> as Optional<FilePath> = None,
-            "Unset is `/var/lib/howdah/NAME` as root, else `howdah-UID/NAME` in the folder for \
-                temporary files.";
+            "Unset is `/var/lib/howdah/NAME` as root, which is below the folder of `chroot` if \
+                there is one, else `howdah-UID/NAME` in the folder for temporary files.";
         /// The name under which scripts see PHP run (`PHP_SAPI`): that of Apache's module, or that
         /// of php-fpm. Applications choose addresses and work-arounds by it.
         sapi ("sapi"): Sapi as SapiName = Sapi::Apache2handler,

@@ -285,7 +285,10 @@ impl SiteSettings {
             *path = folder.join(&*path);
         }
         if let Some(php) = &mut self.php {
-            let named = [&mut php.program, &mut php.ini_file, &mut php.state_dir, &mut php.chdir];
+            // With `chroot`, the working directory is a path below it.
+            let outside = if php.chroot.is_some() { Path::new("/") } else { folder };
+            php.chdir.iter_mut().for_each(|path| *path = outside.join(&*path));
+            let named = [&mut php.program, &mut php.ini_file, &mut php.state_dir, &mut php.chroot];
             let listed = php.readable.iter_mut().chain(&mut php.writable);
             for path in named.into_iter().flatten().chain(listed) {
                 *path = folder.join(&*path);
@@ -302,9 +305,11 @@ impl SiteSettings {
     /// for who runs the server. The caller makes it, for its owner alone, and must not trust one
     /// that it finds with another owner.
     pub fn state_dir(&self, as_root: bool, uid: u32, temporary: &Path) -> PathBuf {
-        match self.php.as_ref().and_then(|php| php.state_dir.as_ref()) {
+        let php = self.php.as_ref();
+        let chroot = php.and_then(|php| php.chroot.as_deref()).unwrap_or(Path::new("/"));
+        match php.and_then(|php| php.state_dir.as_ref()) {
             Some(path) => path.clone(),
-            None if as_root => Path::new("/var/lib/howdah").join(&self.name),
+            None if as_root => chroot.join("var/lib/howdah").join(&self.name),
             None => temporary.join(format!("howdah-{uid}")).join(&self.name),
         }
     }

@@ -326,6 +326,8 @@ fn every_key_reaches_its_field() {
         supplementary_groups: vec!["g2".into()],
         umask: 0o002,
         chdir: Some("/srv/app".into()),
+        // Not beside `no_new_privs = false`: see `a_pool_within_a_folder`.
+        chroot: None,
         nice: Some(-3),
         pass_env: vec!["TZ".into()],
         standby: false,

@@ -221,6 +221,17 @@ fn mistakes_and_what_is_said_about_them() {
             vec!["`on-demand` is no mode of a pool", "`\"ondemand\"`"],
         ),
         (
+            &format!(
+                "{site}[site.php]\nchroot = \"/srv/jail\"\nstate_dir = \"/srv/jailed\"\n\
+                 no_new_privs = false"
+            ),
+            vec![
+                "is not below `chroot` = /srv/jail",
+                "howdah.toml:5:13: `state_dir` = /srv/jailed is not below `chroot` = /srv/jail",
+                "howdah.toml:6:16: `no_new_privs = false` beside `chroot`",
+            ],
+        ),
+        (
             &format!("{site}[site.php]\nmode = \"static\"\nidle_timeout = \"5s\""),
             vec!["`idle_timeout` has no effect with `mode = \"static\"`", "leave `idle_timeout`"],
         ),

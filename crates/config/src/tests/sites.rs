@@ -82,6 +82,21 @@ fn usual_places() {
 }
 
 #[test]
+fn a_pool_within_a_folder() {
+    let config = Config::parse(
+        "[[site]]\nname = \"shop\"\nroot = \"jail/app/{host}\"\n[site.php]\nchroot = \"jail\"\n\
+         chdir = \"app\"\n",
+        "/srv/howdah.toml",
+    )
+    .unwrap();
+    let php = config.sites[0].php.as_ref().unwrap();
+    assert_eq!(php.chroot, Some("/srv/jail".into()));
+    assert_eq!(php.chdir, Some("/app".into()), "a path below `chroot`");
+    let state = config.sites[0].state_dir(true, 0, Path::new("/tmp"));
+    assert_eq!(state, Path::new("/srv/jail/var/lib/howdah/shop"));
+}
+
+#[test]
 fn listeners_have_settings_of_their_own() {
     let text = r#"
         listen = [

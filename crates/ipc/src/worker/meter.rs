@@ -22,6 +22,11 @@ pub(super) struct CpuMeter {
 }
 
 impl CpuMeter {
+    /// Opens what the kernel has about this process.
+    pub(super) fn open(&mut self) {
+        self.schedule = ScheduleMeter::of_this_process().ok();
+    }
+
     /// Reads the processor times before a script. `None` if scripts are too short for the
     /// measurement.
     pub(super) fn begin(&mut self) -> Option<CpuTimes> {
@@ -29,7 +34,7 @@ impl CpuMeter {
             return None;
         }
         if self.schedule.is_none() {
-            self.schedule = ScheduleMeter::of_this_process().ok();
+            self.open();
         }
         self.schedule.as_ref()?.spent().ok()
     }
@@ -56,6 +61,11 @@ pub(super) struct UsageMeter {
 }
 
 impl UsageMeter {
+    /// As [`CpuMeter::open`].
+    pub(super) fn open(&mut self) {
+        self.file = MemoryMeter::of_this_process().ok();
+    }
+
     /// Returns the nanoseconds on a processor, if it is time to measure them.
     pub(super) fn processor(&mut self, now: u64) -> Option<u64> {
         is_due(&mut self.processor, now, PROCESSOR_INTERVAL).then(usage::processor_time)
@@ -67,7 +77,7 @@ impl UsageMeter {
             return None;
         }
         if self.file.is_none() {
-            self.file = MemoryMeter::of_this_process().ok();
+            self.open();
         }
         self.file.as_ref()?.read().ok()
     }

@@ -11,6 +11,7 @@ use howdah_ipc::sub_request::{SubRequestQuestion, SubRequestResult};
 
 use super::{ClientGone, PhpRequest, ResponseStage, raw_bytes};
 use crate::children;
+use crate::chroot::{self, PoolRoot};
 use crate::lookup;
 use crate::sapi::raw;
 use crate::text_table::TextTable;
@@ -56,7 +57,8 @@ impl PhpRequest<'_> {
         let can_ask = children::is_worker() && self.stage != ResponseStage::Ended;
         let client = &mut self.client;
         let ask = |question: &[u8]| if can_ask { client.ask(question) } else { None };
-        let (found, about) = self.sub_requests.enter(&self.request, uri, ask);
+        let root = self.facts.root;
+        let (found, about) = self.sub_requests.enter(&self.request, root, uri, ask);
         (found, raw_bytes(about))
     }
 
@@ -80,10 +82,11 @@ impl SubRequests {
     fn enter(
         &mut self,
         request: &DecodedRequest<'_>,
+        root: Option<&PoolRoot>,
         uri: &[u8],
         ask: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
     ) -> (c_int, &[u8]) {
-        let (found, mut about) = match self.find(request, uri, ask) {
+        let (found, mut about) = match self.find(request, root, uri, ask) {
             Ok(Included::Script(path)) => (raw::SCRIPT, path),
             Ok(Included::File(file)) => {
                 self.files.push(file);
@@ -99,6 +102,7 @@ impl SubRequests {
     fn find(
         &mut self,
         request: &DecodedRequest<'_>,
+        root: Option<&PoolRoot>,
         uri: &[u8],
         ask: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
     ) -> Result<Included, &'static str> {
@@ -109,7 +113,7 @@ impl SubRequests {
         let answer = ask(&question).ok_or("the server gives no answer")?;
         match SubRequestResult::decode(&answer).ok_or("the server gives no answer")? {
             SubRequestResult::File(path) => {
-                let path = Path::new(OsStr::from_bytes(path));
+                let path = Path::new(OsStr::from_bytes(chroot::inside(root, path)));
                 let file = File::open(path).map_err(|_| "PHP's user cannot read the file")?;
                 Ok(Included::File(file))
             }
@@ -117,9 +121,11 @@ impl SubRequests {
                 let mut script = IncludedScript::default();
                 // Apache leaves the client's own URI.
                 let own = variables.into_iter().filter(|(name, _)| *name != b"REQUEST_URI");
-                own.for_each(|(name, value)| script.variables.set(name, value));
+                own.for_each(|(name, value)| {
+                    script.variables.set(name, chroot::variable(root, name, value));
+                });
                 self.scripts.push(script);
-                Ok(Included::Script(path.to_vec()))
+                Ok(Included::Script(chroot::inside(root, path).to_vec()))
             }
             SubRequestResult::Other => {
                 Err("a page of an upstream or a list of files cannot be included")

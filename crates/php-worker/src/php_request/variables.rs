@@ -3,6 +3,7 @@
 use howdah_ipc::request::EntryPairs;
 
 use super::{PhpRequest, raw_pair, raw_text};
+use crate::chroot;
 use crate::decimal::decimal;
 use crate::sapi::raw;
 
@@ -20,7 +21,7 @@ impl<'c> PhpRequest<'c> {
         self.request
             .variables()
             .find(|(name, _)| *name == wanted)
-            .map(|(_, value)| value)
+            .map(|(name, value)| chroot::variable(self.facts.root, name, value))
     }
 
     /// The environment variable that a script gets by this name, followed by a NUL. Apache's table
@@ -30,7 +31,7 @@ impl<'c> PhpRequest<'c> {
         changed.or_else(|| {
             let mut variables = self.request.variables();
             let found = variables.find(|(name, _)| name.eq_ignore_ascii_case(wanted));
-            found.map(|(_, value)| value)
+            found.map(|(name, value)| chroot::variable(self.facts.root, name, value))
         })
     }
 
@@ -45,6 +46,7 @@ impl<'c> PhpRequest<'c> {
         }
         if let VariableCursor::Sent(pairs) = &mut self.variables {
             if let Some((name, value)) = pairs.next() {
+                let value = chroot::variable(self.facts.root, name, value);
                 // A script that another one includes may be the first to ask for the variables.
                 return Some(raw_pair((name, self.sub_requests.variable(name).unwrap_or(value))));
             }

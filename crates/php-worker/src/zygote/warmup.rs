@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use howdah_ipc::control::{OpcacheWarmup, PoolSettings};
 use howdah_sys::poll;
 
+use crate::chroot::PoolRoot;
 use crate::log::{self, Level};
 use crate::process::{self, Fork};
 use crate::sapi::Engine;
@@ -66,6 +67,7 @@ pub(super) fn run(
     engine: &mut Engine,
     list: OwnedFd,
     settings: &PoolSettings,
+    root: Option<&PoolRoot>,
 ) -> Option<OpcacheWarmup> {
     let began = Instant::now();
     let until = began + MOST_TIME;
@@ -77,8 +79,9 @@ pub(super) fn run(
             drop(told);
             let paths = read_list(list, until);
             let tell = |byte| teller.write_all(&[byte]);
-            let done =
-                process::die_with(parent).and_then(|()| compile(engine, &paths, settings, tell));
+            let done = process::die_with(parent)
+                .and_then(|()| root.map_or(Ok(()), PoolRoot::enter))
+                .and_then(|()| compile(engine, &paths, settings, tell));
             process::exit_now(i32::from(done.is_err()));
         }
         Ok(Fork::Parent(_)) => drop((list, teller)),
@@ -94,7 +97,7 @@ pub(super) fn run(
 
 /// Compiles the scripts of the first list that has any in a child process, beside the pool's
 /// requests. The caller does not wait.
-pub(super) fn run_beside(engine: &mut Engine, lists: Vec<OwnedFd>) {
+pub(super) fn run_beside(engine: &mut Engine, lists: Vec<OwnedFd>, root: Option<&PoolRoot>) {
     let began = Instant::now();
     let until = began + MOST_TIME_BESIDE;
     let parent = process::id();
@@ -112,6 +115,7 @@ pub(super) fn run_beside(engine: &mut Engine, lists: Vec<OwnedFd>) {
             }
         };
         let done = process::die_with(parent)
+            .and_then(|()| root.map_or(Ok(()), PoolRoot::enter))
             .and_then(|()| compile(engine, &list, &PoolSettings::default(), tell));
         say(told.scripts, "former zygote", began.elapsed(), told.is_whole);
         process::exit_now(i32::from(done.is_err()));
@@ -226,12 +230,20 @@ fn paths(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     paths.filter(|path| path.starts_with(b"/")).take(MOST_SCRIPTS)
 }
 
-/// Returns the path that a file of the former release has in the present one.
+/// Returns the path that a file of the former release has in the present one. Both are paths as the
+/// workers see them.
 fn in_release(path: &[u8], settings: &PoolSettings) -> Vec<u8> {
     let PoolSettings { former_release, release, .. } = settings;
-    match path.strip_prefix(former_release.as_bytes()) {
-        Some(rest) if !former_release.is_empty() && rest.starts_with(b"/") => {
-            [release.as_bytes(), rest].concat()
+    let below = |release: &'_ str| -> usize {
+        match release.strip_prefix(&settings.chroot_folder) {
+            Some(rest) if rest.starts_with('/') => release.len() - rest.len(),
+            _ => 0,
+        }
+    };
+    let former = &former_release[below(former_release)..];
+    match path.strip_prefix(former.as_bytes()) {
+        Some(rest) if !former.is_empty() && rest.starts_with(b"/") => {
+            [release[below(release)..].as_bytes(), rest].concat()
         }
         _ => path.to_vec(),
     }
@@ -299,6 +311,13 @@ mod tests {
             assert_eq!(moved(path, "/srv/7", "/srv/8"), expected);
         }
         assert_eq!(moved("/srv/7/a.php", "", ""), "/srv/7/a.php");
+        let settings = PoolSettings {
+            former_release: "/disk/jail/releases/7".to_owned(),
+            release: "/disk/jail/releases/8".to_owned(),
+            chroot_folder: "/disk/jail".to_owned(),
+            ..PoolSettings::default()
+        };
+        assert_eq!(in_release(b"/releases/7/a.php", &settings), b"/releases/8/a.php");
     }
 
     #[test]

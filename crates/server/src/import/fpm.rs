@@ -252,13 +252,12 @@ impl ImportedPool {
                 self.folder = Some(folder);
                 None
             }
+            Equal::Cage(cage) if !cage.starts_with('/') => Some(
+                "it depends on php-fpm's `prefix`; write the whole path as `chroot`".to_owned(),
+            ),
             Equal::Cage(cage) => {
-                let reason = format!(
-                    "scripts see the machine's paths, so write {cage} before the paths of this \
-                     pool; `sandbox = \"strict\"` refuses all files but the site's and the system's"
-                );
                 self.cage = Some(cage);
-                Some(reason)
+                None
             }
             Equal::Passed(variable) if variable == entry => {
                 self.passed.push(variable);
@@ -343,17 +342,27 @@ impl ImportedPool {
             true => "*",
             false => &name,
         };
+        let cage = self.cage.as_deref().unwrap_or_default().trim_end_matches('/');
         let mut text = format!("# The pool {} of {}.\n[[site]]\n", self.name, self.file);
         // Writing to a String cannot fail.
         let _ = write!(
             text,
             "name = {}\n# The web server's configuration has the names and the document root.\n\
-             hosts = [{}]\nroot = \"/var/www/html\"\n\n[site.php]\n\
+             hosts = [{}]\nroot = {}\n\n[site.php]\n\
              # Scripts find the name that they knew.\n\
              sapi = \"fpm-fcgi\"\n",
             toml_text(&name),
-            toml_text(hosts)
+            toml_text(hosts),
+            toml_text(&format!("{cage}/var/www/html"))
         );
+        if let Some(cage) = &self.cage {
+            let _ = writeln!(
+                text,
+                "# `root` is the machine's path, with this folder before that of scripts.\n\
+                 chroot = {}",
+                toml_text(cage)
+            );
+        }
         if let Some(file) = &self.php_ini {
             let _ = writeln!(text, "ini_file = {}", toml_text(file));
         }
@@ -364,8 +373,7 @@ impl ImportedPool {
             let _ = writeln!(text, "{key} = {value}");
         }
         if let Some(folder) = &self.folder {
-            let cage = self.cage.as_deref().unwrap_or_default().trim_end_matches('/');
-            let _ = writeln!(text, "chdir = {}", toml_text(&format!("{cage}{folder}")));
+            let _ = writeln!(text, "chdir = {}", toml_text(folder));
         }
         // `PATH` is always there.
         let passed = self.passed.iter().filter(|name| *name != "PATH");

@@ -69,6 +69,8 @@ pub(crate) struct PoolIsolation {
     seccomp: bool,
     reach: Reach,
     connect: Option<Vec<Destination>>,
+    /// Whether the workers have another root folder.
+    changes_root: bool,
 }
 
 impl Abilities {
@@ -211,6 +213,7 @@ impl PoolIsolation {
             seccomp: abilities.seccomp && confines && may_confine,
             reach,
             connect: php.connect.clone(),
+            changes_root: php.chroot.is_some(),
         }
     }
 
@@ -256,10 +259,18 @@ impl PoolIsolation {
             nice: self.nice,
             limits: self.limits.clone(),
             no_new_privileges: self.no_new_privileges,
+            may_change_root: self.changes_root,
             landlock: self.ruleset()?,
-            filter: self
-                .seccomp
-                .then(|| calls::of_pool(self.level, self.connect.as_deref()).compile()),
+            filter: self.seccomp.then(|| {
+                let calls = calls::of_pool(self.level, self.connect.as_deref());
+                // Workers give the right up before their first request.
+                let calls = if self.changes_root {
+                    calls::with_chroot(calls)
+                } else {
+                    calls
+                };
+                calls.compile()
+            }),
         })
     }
 
@@ -315,6 +326,9 @@ impl PoolIsolation {
                 by.join(", ")
             };
             parts[0].push_str(&format!(" ({by})"));
+        }
+        if self.changes_root {
+            parts.push("own root folder".to_owned());
         }
         for (is_so, yes, no) in [
             (self.no_new_privileges, "no new privileges", "new privileges"),

@@ -100,6 +100,7 @@ pub(crate) fn paths_of(config: &Config, states: &[Option<PathBuf>]) -> Vec<PathB
         paths.extend(state.clone());
         let Some(php) = &site.php else { continue };
         paths.extend(php.ini_file.clone());
+        paths.extend(php.chroot.clone());
         paths.extend(php.readable.iter().chain(&php.writable).cloned());
         let sockets = php.connect.iter().flatten();
         paths.extend(sockets.filter_map(|destination| match destination {

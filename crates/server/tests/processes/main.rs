@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod chroot;
 mod command_line;
 mod deaths;
 mod front_user;

@@ -10,7 +10,7 @@ use super::{Pid, own_pid, set_descriptor_limit};
 use crate::confinement::Confinement;
 use crate::credentials::{self, Identity};
 use crate::descriptor::duplicate_above;
-use crate::{check, descriptor, poll, signal};
+use crate::{check, chroot, descriptor, poll, signal};
 
 /// Time for which [`Program::start`] waits for the program. On a machine that is merely slow,
 /// mistakes of the start are told as late as the program's own.
@@ -130,7 +130,14 @@ impl Program {
             // With the rights of the parent, which some of the restrictions need.
             self.confinement.apply()?;
             if let Some(identity) = &self.identity {
+                let keeps = self.confinement.may_change_root;
+                if keeps {
+                    chroot::keep_over_change_of_user().map_err(|error| ("prctl", error))?;
+                }
                 credentials::assume(identity)?;
+                if keeps {
+                    chroot::pass_on().map_err(|error| ("the right to chroot", error))?;
+                }
             }
             // SAFETY: no memory arguments.
             unsafe { libc::umask(self.umask) };

@@ -72,6 +72,9 @@ pub const MOUNTS: &[Number] = calls![
     SYS_quotactl_fd,
 ];
 
+/// Changing the root folder. One of [`MOUNTS`].
+pub const CHROOT: &[Number] = calls![SYS_chroot];
+
 /// The kernel's modules and its replacement.
 pub const MODULES: &[Number] = calls![
     SYS_init_module,

@@ -75,6 +75,11 @@ impl PlanFinder<'_> {
         };
         self.look_at_limits(site, (workers, php.slow_after().is_some()), limits);
         self.look_at_priority(site, php);
+        self.look_at_chroot(site, php, identity.as_ref());
+        let chroot = php.chroot.as_deref().unwrap_or(Path::new(""));
+        let found = self.answers.of(chroot).filter(|found| found.foreign_link.is_none());
+        // A link of another user, or of nobody yet, is refused by the zygote.
+        let chroot_folder = found.map_or(chroot, |found| &found.real).to_owned();
         Some(PoolPlan {
             site: number,
             program,
@@ -103,6 +108,8 @@ impl PlanFinder<'_> {
                     "chdir",
                     php.chdir.as_deref().unwrap_or(Path::new("")),
                 )?,
+                chroot: self.text(site, "chroot", chroot)?.trim_end_matches('/').to_owned(),
+                chroot_folder: self.text(site, "chroot", &chroot_folder)?,
                 // A reload sets them.
                 former_release: String::new(),
                 release: String::new(),
@@ -167,6 +174,18 @@ impl PlanFinder<'_> {
         }
     }
 
+    /// Refuses another root folder where it would be no protection, or cannot be had.
+    fn look_at_chroot(&mut self, site: &SiteSettings, php: &Php, identity: Option<&Identity>) {
+        if php.chroot.is_none() || identity.is_some_and(|identity| !identity.is_root()) {
+            return;
+        }
+        let why = match identity {
+            Some(_) => "scripts of root can leave it; name another `user` in [site.php]",
+            None => "it needs a server that is started as root",
+        };
+        self.errors.push(format!("site {}: `php.chroot`: {why}", site.name));
+    }
+
     fn program(&mut self, site: &SiteSettings, php: &Php) -> Option<PathBuf> {
         let name = &site.name;
         if let Some(program) = &php.program {
@@ -199,7 +218,9 @@ pub(super) fn state_folders(config: &Config, environment: &Environment) -> Vec<O
     let of_site = |site: &SiteSettings| {
         let php = site.php.as_ref()?;
         Some(match &environment.state {
-            Some(folder) if php.state_dir.is_none() => folder.join(&site.name),
+            Some(folder) if php.state_dir.is_none() && php.chroot.is_none() => {
+                folder.join(&site.name)
+            }
             _ => site.state_dir(
                 environment.identity.is_root(),
                 environment.identity.uid,

@@ -32,6 +32,12 @@ pub(super) fn of_pool(level: Sandbox, connect: Option<&[Destination]>) -> Seccom
     rules
 }
 
+/// The rules of a pool whose zygote keeps the right to change the root folder. Without that right
+/// the kernel refuses the call with the same error.
+pub(super) fn with_chroot(rules: SeccompRules) -> SeccompRules {
+    rules.set(calls::CHROOT, &SeccompVerdict::Allow)
+}
+
 /// Returns the rules for the front: nothing is allowed but what it needs.
 ///
 /// Unknown calls get `ENOSYS`, because C libraries then take an older call.

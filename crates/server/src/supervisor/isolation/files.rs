@@ -87,6 +87,8 @@ pub(super) struct Reach {
     inside: Vec<PathBuf>,
     /// The folders where a strict pool may write.
     written: Vec<PathBuf>,
+    /// The root folder of the workers; a strict pool may read it.
+    chroot: Option<PathBuf>,
     /// The program, and what PHP reads when it starts.
     php: Vec<PathBuf>,
     /// Further files and folders that the configuration names.
@@ -137,6 +139,7 @@ impl Reach {
             foreign: foreign.into_iter().collect(),
             inside,
             written: root.into_iter().chain(state).chain(temporary).collect(),
+            chroot: php.chroot.as_ref().and_then(|folder| trusted(folder, answers)),
             php: own_files.filter_map(trusted_of_system).chain(ini_file).collect(),
             readable,
             writable,
@@ -161,12 +164,15 @@ impl Reach {
                     paths.iter().map(|path| (real(Path::new(path)), rights)).collect()
                 };
                 let write = FileRights::READ.and(FileRights::WRITE);
+                let mut chroot = Vec::new();
+                self.chroot.iter().for_each(|root| all_but(root, &self.foreign, &mut chroot));
                 let devices = FileRights::WRITE_EXISTING.and(FileRights::CONTROL_DEVICES);
                 [
                     fixed(&PROGRAMS, USE),
                     fixed(&SYSTEM, FileRights::READ),
                     fixed(&WRITTEN, devices),
                     with(&self.php, USE),
+                    with(&chroot, USE),
                     with(&self.written, write),
                 ]
                 .concat()
