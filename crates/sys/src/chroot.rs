@@ -1,10 +1,10 @@
 //! `chroot(2)` for a process without root's user.
 //!
 //! A parent with root's rights starts a program with the capability for the call
-//! ([`Confinement::may_change_root`](crate::confinement::Confinement::may_change_root)). The program
-//! puts it aside at once ([`put_right_aside`]), so that no program which it executes has it. A child
-//! that runs untrusted code changes its root folder first, and thereby gives the capability up
-//! ([`RootFolder::enter`]).
+//! ([`Confinement::may_change_root`](crate::confinement::Confinement::may_change_root)). The
+//! program puts it aside at once ([`put_right_aside`]), so that no program which it executes has
+//! it. A child that runs untrusted code changes its root folder first, and thereby gives the
+//! capability up ([`RootFolder::enter`]).
 
 use std::ffi::CString;
 use std::io;

@@ -1,8 +1,8 @@
 //! The answer to `howdah reload`.
 //!
 //! It comes when the former front accepts no more connections: every connection that a client opens
-//! after the answer meets the new generation. A client that asks while another change is in progress
-//! waits for the reload that follows, which reads the configuration as it is then.
+//! after the answer meets the new generation. A client that asks while another change is in
+//! progress waits for the reload that follows, which reads the configuration as it is then.
 
 use std::time::{Duration, Instant};
 
