@@ -234,16 +234,14 @@ fn paths(list: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// workers see them.
 fn in_release(path: &[u8], settings: &PoolSettings) -> Vec<u8> {
     let PoolSettings { former_release, release, .. } = settings;
-    let below = |release: &'_ str| -> usize {
-        match release.strip_prefix(&settings.chroot_folder) {
-            Some(rest) if rest.starts_with('/') => release.len() - rest.len(),
-            _ => 0,
-        }
+    let inside = |release: &String| -> Vec<u8> {
+        let below = release.strip_prefix(&settings.chroot_folder);
+        below.filter(|rest| rest.starts_with('/')).unwrap_or(release).into()
     };
-    let former = &former_release[below(former_release)..];
-    match path.strip_prefix(former.as_bytes()) {
+    let former = inside(former_release);
+    match path.strip_prefix(former.as_slice()) {
         Some(rest) if !former.is_empty() && rest.starts_with(b"/") => {
-            [release[below(release)..].as_bytes(), rest].concat()
+            [inside(release).as_slice(), rest].concat()
         }
         _ => path.to_vec(),
     }
