@@ -28,7 +28,7 @@ help:
 	@echo 'make miri      the tests of the shared-memory protocol under Miri (nightly with miri)'
 	@echo 'make minimum   whether the oldest Rust that Cargo.toml names builds all of it; installs it with rustup'
 	@echo 'make mutants   whether tests notice changes of the code; hours; MUTANTS="-f crates/http/src/list.rs"'
-	@echo 'make attacks   every attack of tests/attacks, and the speed of the neighbouring site meanwhile; as root; ATTACK=fork for one'
+	@echo 'make attacks   every attack of tests/attacks, and on TLS, HTTP/2 and HTTP/3, and the speed of others meanwhile; as root; ATTACK=fork for one'
 	@echo 'make chaos     visitors of all kinds while processes die, hang and starve, ten minutes; CHAOS_SECONDS=60 for less'
 	@echo 'make certificates  200 names get certificates from an authority for tests; needs Go'
 	@echo 'make test-applications  web applications of Debian beside Apache, every difference explained; as root; APPLICATION=mediawiki for one'

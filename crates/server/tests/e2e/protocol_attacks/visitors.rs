@@ -105,8 +105,8 @@ enum Visitor {
         address: SocketAddr,
     },
     Http2 {
-        client: Http2,
-        settings: ClientConfig,
+        client: Box<Http2>,
+        settings: Box<ClientConfig>,
         address: SocketAddr,
     },
 }
@@ -118,8 +118,8 @@ impl Visitor {
             let wire = Box::new(client.connect(address, "a.example"));
             return Visitor::Http1 { wire, client, address };
         }
-        let settings = client.settings();
-        let client = Http2::encrypted_as(address, settings.clone(), "a.example");
+        let settings = Box::new(client.settings());
+        let client = Box::new(Http2::encrypted_as(address, (*settings).clone(), "a.example"));
         Visitor::Http2 { client, settings, address }
     }
 
@@ -133,7 +133,7 @@ impl Visitor {
             }
             Visitor::Http2 { client, settings, address } => {
                 let reply = client.try_get(target).unwrap_or_else(|| {
-                    *client = Http2::encrypted_as(*address, settings.clone(), "a.example");
+                    **client = Http2::encrypted_as(*address, (**settings).clone(), "a.example");
                     client.get(target)
                 });
                 (reply.status, reply.body, false)
