@@ -6,8 +6,8 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -90,13 +90,15 @@ impl Visitors {
     /// Starts visitors of the site with the host name `host` at `address`.
     pub fn start(address: SocketAddr, host: &'static str) -> Visitors {
         let over = Arc::new(AtomicBool::new(false));
-        let begin = Instant::now();
+        let ready = Arc::new(Barrier::new(VISITORS as usize));
         let visitors = (0..VISITORS)
             .map(|number| {
-                let over = over.clone();
-                let due = begin + PAUSE * number / VISITORS;
+                let (over, ready) = (over.clone(), ready.clone());
                 std::thread::spawn(move || {
                     stand_apart();
+                    // That takes its time on a busy machine, which is none of the server's.
+                    ready.wait();
+                    let due = Instant::now() + PAUSE * number / VISITORS;
                     let visitor = Visitor {
                         address,
                         host,

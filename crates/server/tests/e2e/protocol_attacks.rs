@@ -11,8 +11,11 @@ mod visitors;
 
 use std::fmt::Write;
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use self::attackers::{ALL, Attack, Target};
 use self::visitors::{Seen, Visitors};
@@ -32,6 +35,16 @@ const MOST_GROWTH: u64 = 32 << 20;
 /// Connections at once, those of visitors and those of the attack with the most.
 const DESCRIPTORS: u64 = 24_000;
 
+/// Time in which the front gives memory back.
+const GIVES_BACK: Duration = Duration::from_secs(20);
+/// What the attackers are told in variables of their environment.
+const TITLE: &str = "HOWDAH_ATTACK_TITLE";
+const ADDRESS: &str = "HOWDAH_ATTACK_ADDRESS";
+const AUTHORITY: &str = "HOWDAH_ATTACK_AUTHORITY";
+/// What they tell.
+const BEGUN: &str = "attack begun";
+const ATTEMPTS: &str = "attempts:";
+
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/security.md");
 /// The lines around the table.
 const BEGIN: &str = "<!-- make attacks: protocols begin -->";
@@ -42,7 +55,7 @@ struct Outcome {
     attempts: usize,
     before: Seen,
     during: Seen,
-    /// Bytes of the front's memory before the attack and after it.
+    /// Bytes of the front's memory before the attack, and after its last connection has ended.
     memory: [u64; 2],
 }
 
@@ -66,34 +79,112 @@ fn server() -> Served {
 
 /// Observes visitors by turns with the attack and without it.
 fn observe(served: &Served, attack: &Attack, turns: u32, time: Duration) -> Outcome {
-    let target = Target::new(served);
+    let authority = served.authority.pem();
+    let target = Target::new(served.site.server.address(), authority.clone().into_bytes());
+    let pem = served.site.path().join("authority.pem");
+    fs::write(&pem, authority).unwrap();
     let memory = || crate::tls::hostile::memory(&served.site) << 10;
     let (mut before, mut during) = (Seen::default(), Seen::default());
-    let attempts = AtomicUsize::new(0);
+    let mut attempts = 0;
     let size = memory();
     for _ in 0..turns {
         before.add(Visitors::start(&target).stop_after(time));
-        let over = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            for number in 0..attack.clients {
-                let (target, over, attempts) = (&target, &over, &attempts);
-                scope.spawn(move || {
-                    stand_back();
-                    attempts.fetch_add((attack.run)(target, over, number), Ordering::Relaxed);
-                });
-            }
-            during.add(Visitors::start(&target).stop_after(time));
-            over.store(true, Ordering::Relaxed);
-        });
+        let mut attackers = Attackers::start(attack, &target, &pem);
+        during.add(Visitors::start(&target).stop_after(time));
+        attempts += attackers.stop();
     }
-    // Datagram connections of attackers end with their time limits; what they hold is bounded.
-    std::thread::sleep(Duration::from_millis(500));
+    wait_until("the connections are over", || served.site.connections() == 0);
+    // Once a second the front looks for memory that it can give back.
+    let until = Instant::now() + GIVES_BACK;
+    while memory() > size + MOST_GROWTH && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(100));
+    }
     Outcome {
-        attempts: attempts.into_inner(),
+        attempts,
         before,
         during,
         memory: [size, memory()],
     }
+}
+
+/// The program that attacks: this one, as a process of its own. As threads of the visitors' process
+/// they would make the visitors wait for locks.
+struct Attackers {
+    program: Child,
+    told: BufReader<ChildStdout>,
+}
+
+impl Attackers {
+    /// Starts them. They attack when it returns.
+    fn start(attack: &Attack, target: &Target, authority: &Path) -> Attackers {
+        let mut program = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "--nocapture", "protocol_attacks::attackers_of_a_test"])
+            .env(TITLE, attack.title)
+            .env(ADDRESS, target.address.to_string())
+            .env(AUTHORITY, authority)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut told = BufReader::new(program.stdout.take().unwrap());
+        line_with(BEGUN, &mut told);
+        Attackers { program, told }
+    }
+
+    /// Has them stop. Returns the number of attempts.
+    fn stop(&mut self) -> usize {
+        drop(self.program.stdin.take());
+        let line = line_with(ATTEMPTS, &mut self.told);
+        self.program.wait().unwrap();
+        line.trim().parse().unwrap()
+    }
+}
+
+impl Drop for Attackers {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+/// Reads to the line with this word. Returns what follows the word.
+fn line_with(word: &str, told: &mut impl BufRead) -> String {
+    loop {
+        let mut line = String::new();
+        assert!(told.read_line(&mut line).unwrap() > 0, "the attackers have ended without {word}");
+        if let Some((_, rest)) = line.split_once(word) {
+            return rest.to_owned();
+        }
+    }
+}
+
+/// The part of the attackers, in a process of their own. It ends with its input.
+#[test]
+#[ignore = "other tests start it"]
+fn attackers_of_a_test() {
+    let variable = |name| std::env::var(name).ok();
+    let (Some(title), Some(address), Some(authority)) =
+        (variable(TITLE), variable(ADDRESS), variable(AUTHORITY))
+    else {
+        return;
+    };
+    let attack = ALL.iter().find(|attack| attack.title == title).unwrap();
+    let target = Target::new(address.parse().unwrap(), fs::read(authority).unwrap());
+    let over = AtomicBool::new(false);
+    let attempts = AtomicUsize::new(0);
+    println!("{BEGUN}");
+    std::thread::scope(|scope| {
+        for number in 0..attack.clients {
+            let (target, over, attempts) = (&target, &over, &attempts);
+            scope.spawn(move || {
+                stand_back();
+                attempts.fetch_add((attack.run)(target, over, number), Ordering::Relaxed);
+            });
+        }
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        over.store(true, Ordering::Relaxed);
+    });
+    println!("{ATTEMPTS} {}", attempts.into_inner());
 }
 
 impl Outcome {
@@ -140,7 +231,7 @@ fn attacks_on_protocols_cost_nobody_an_answer() {
     }
     let served = server();
     for attack in ALL {
-        let mut time = Duration::from_millis(300);
+        let mut time = Duration::from_millis(200);
         // On a busy machine an attacker may not even have connected.
         wait_until("the attack has tried something", || {
             let outcome = observe(&served, attack, 1, time);
@@ -186,7 +277,6 @@ fn every_attack_on_a_protocol_leaves_others_their_speed() {
         if outcome.attempts == 0 {
             note("it has not tried anything".to_owned());
         }
-        wait_until("the connections are over", || served.site.connections() == 0);
     }
     if only.is_empty() {
         write_table(&lines);

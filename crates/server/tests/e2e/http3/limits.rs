@@ -228,12 +228,17 @@ fn clients_prove_where_they_are() {
 }
 
 /// Returns the packet with which a client begins.
-pub fn first_packet(served: &Served) -> Vec<u8> {
+fn first_packet(served: &Served) -> Vec<u8> {
+    first_packet_of(served.authority.pem().as_bytes())
+}
+
+/// Returns the packet with which a client begins that trusts the authority in this PEM.
+pub fn first_packet_of(authority: &[u8]) -> Vec<u8> {
     let nobody = UdpSocket::bind("127.0.0.3:0").unwrap();
     nobody.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
     let address = nobody.local_addr().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let settings = settings(served.authority.pem().as_bytes());
+    let settings = settings(authority);
     runtime.block_on(async {
         let endpoint = Endpoint::client("127.0.0.2:0".parse().unwrap()).unwrap();
         let task = tokio::spawn(async move {

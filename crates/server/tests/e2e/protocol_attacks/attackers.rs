@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use h3::error::Code;
+use quinn::TransportConfig;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
 use super::channel::{Channel, connect};
 use crate::http2::frames::*;
-use crate::http3::Served;
 use crate::http3::client::Http3;
-use crate::http3::limits::first_packet;
+use crate::http3::limits::first_packet_of;
 use crate::tls::client::{TlsClient, Trust};
 use crate::tls::hostile::{first_record, half_open, old_hello, record};
 
@@ -26,20 +26,21 @@ pub struct Attack {
     pub clients: usize,
     /// Attacks until it is over, and returns the number of attempts. The last argument is the
     /// number of the client.
-    pub run: fn(&Target<'_>, &AtomicBool, usize) -> usize,
+    pub run: fn(&Target, &AtomicBool, usize) -> usize,
 }
 
 /// The server that is attacked, and what its clients know.
-pub struct Target<'s> {
+pub struct Target {
     pub address: SocketAddr,
-    served: &'s Served,
+    /// The authority of its certificate, in PEM.
+    authority: Vec<u8>,
     clients: [Arc<ClientConfig>; 3],
 }
 
 /// The protocols of [`Target::clients`].
 const PROTOCOLS: [&str; 3] = ["http/1.1", "h2", "none"];
 /// Connections whose handshake never ends: as many as descriptors allow.
-const HALF_OPEN: usize = 10_000;
+const HALF_OPEN: u64 = 10_000;
 /// Requests, or frames, that are sent at once.
 const AT_ONCE: u32 = 200;
 
@@ -67,26 +68,25 @@ pub const ALL: &[Attack] = &[
     attack("A name in the handshake, another in the request", other_hosts),
 ];
 
-const fn attack(title: &'static str, run: fn(&Target<'_>, &AtomicBool, usize) -> usize) -> Attack {
+const fn attack(title: &'static str, run: fn(&Target, &AtomicBool, usize) -> usize) -> Attack {
     Attack { title, clients: 2, run }
 }
 
-impl<'s> Target<'s> {
-    pub fn new(served: &'s Served) -> Target<'s> {
+impl Target {
+    pub fn new(address: SocketAddr, authority: Vec<u8>) -> Target {
         let clients = PROTOCOLS.map(|protocol| {
-            let mut settings = served.authority.client(Trust::Tls13).settings();
+            let mut settings = TlsClient::trusting(&authority, Trust::Tls13).settings();
             if protocol != "none" {
                 settings.alpn_protocols = vec![protocol.as_bytes().to_vec()];
             }
             Arc::new(settings)
         });
-        let address = served.site.server.address();
-        Target { address, served, clients }
+        Target { address, authority, clients }
     }
 
     /// A new client.
     pub fn client(&self) -> TlsClient {
-        self.served.authority.client(Trust::Tls13)
+        TlsClient::trusting(&self.authority, Trust::Tls13)
     }
 
     /// A client's side of a handshake. Such clients continue their sessions.
@@ -100,7 +100,7 @@ impl<'s> Target<'s> {
 /// Opens connections of HTTP/2 one after the other, and sends on each what `make` makes for the
 /// next streams, until the server ends it.
 fn flood(
-    target: &Target<'_>,
+    target: &Target,
     over: &AtomicBool,
     window: u32,
     mut make: impl FnMut(u32) -> Vec<u8>,
@@ -136,7 +136,7 @@ fn get_secure(target: &str) -> Vec<u8> {
     line.iter().flat_map(|(name, value)| field(name, value)).collect()
 }
 
-fn resets(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
+fn resets(target: &Target, over: &AtomicBool, _: usize) -> usize {
     flood(target, over, 65_535, |first| {
         of_streams(first, |stream| {
             [request(stream), frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes())].concat()
@@ -144,7 +144,7 @@ fn resets(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
     })
 }
 
-fn provoked_resets(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
+fn provoked_resets(target: &Target, over: &AtomicBool, _: usize) -> usize {
     let overflow = (u32::MAX >> 1).to_be_bytes();
     flood(target, over, 0, |first| {
         of_streams(first, |stream| {
@@ -153,7 +153,7 @@ fn provoked_resets(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
     })
 }
 
-fn continuations(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
+fn continuations(target: &Target, over: &AtomicBool, _: usize) -> usize {
     flood(target, over, 65_535, |first| {
         let begin = match first {
             1 => frame(HEADERS, END_STREAM, 1, &get_secure("/small.txt")),
@@ -164,17 +164,17 @@ fn continuations(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
     })
 }
 
-fn settings(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
+fn settings(target: &Target, over: &AtomicBool, _: usize) -> usize {
     let frames = frame(SETTINGS, 0, 0, &[]).repeat(AT_ONCE as usize);
     flood(target, over, 65_535, |_| frames.clone())
 }
 
-fn pings(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
+fn pings(target: &Target, over: &AtomicBool, _: usize) -> usize {
     let frames = frame(PING, 0, 0, b"12345678").repeat(AT_ONCE as usize);
     flood(target, over, 65_535, |_| frames.clone())
 }
 
-fn empty_content(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
+fn empty_content(target: &Target, over: &AtomicBool, _: usize) -> usize {
     flood(target, over, 65_535, |first| {
         let begin = match first {
             1 => frame(HEADERS, END_HEADERS, 1, &get_secure("/small.txt")),
@@ -185,7 +185,7 @@ fn empty_content(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
 }
 
 /// A field of 4,000 bytes goes into the table once; each further byte repeats it.
-fn hpack(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
+fn hpack(target: &Target, over: &AtomicBool, _: usize) -> usize {
     let mut attempts = 0;
     while !over.load(Ordering::Relaxed) {
         let Some(mut channel) = Channel::http2(target, 65_535, over) else {
@@ -207,7 +207,7 @@ fn hpack(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
     attempts
 }
 
-fn closed_windows(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
+fn closed_windows(target: &Target, over: &AtomicBool, _: usize) -> usize {
     let mut held = Vec::new();
     let mut attempts = 0;
     while !over.load(Ordering::Relaxed) {
@@ -227,20 +227,22 @@ fn closed_windows(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
 
 /// Runs a client of HTTP/3 again and again.
 fn over_http3(
-    target: &Target<'_>,
+    target: &Target,
     over: &AtomicBool,
     mut steps: impl AsyncFnMut(&Http3) -> usize,
 ) -> usize {
     let mut attempts = 0;
     while !over.load(Ordering::Relaxed) {
-        let client = target.served.connect();
+        let transport = TransportConfig::default();
+        let (address, authority) = (target.address, &target.authority);
+        let client = Http3::trusting_as(address, "a.example", authority, transport);
         attempts += client.run(async { steps(&client).await });
         client.connection.close(0_u32.into(), b"");
     }
     attempts
 }
 
-fn qpack(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
+fn qpack(target: &Target, over: &AtomicBool, _: usize) -> usize {
     let mut section = vec![0, 0];
     section.extend(std::iter::repeat_n(0xc0 | 30, 15_000));
     let mut head = vec![1, 0x40 | (section.len() >> 8) as u8, section.len() as u8];
@@ -262,7 +264,7 @@ fn qpack(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
     })
 }
 
-fn cancelled(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
+fn cancelled(target: &Target, over: &AtomicBool, _: usize) -> usize {
     over_http3(target, over, async |client| {
         let mut attempts = 0;
         while !over.load(Ordering::Relaxed) {
@@ -277,12 +279,12 @@ fn cancelled(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
     })
 }
 
-fn first_packets(target: &Target<'_>, over: &AtomicBool, number: usize) -> usize {
+fn first_packets(target: &Target, over: &AtomicBool, number: usize) -> usize {
     let mut packets: Vec<Vec<u8>> = Vec::new();
     let mut attempts = 0;
     while !over.load(Ordering::Relaxed) {
         if packets.len() < 50 {
-            packets.push(first_packet(target.served));
+            packets.push(first_packet_of(&target.authority));
         }
         let last = attempts % 200 + 20;
         let Ok(socket) = UdpSocket::bind(format!("127.0.{}.{last}:0", number + 1)) else {
@@ -296,20 +298,20 @@ fn first_packets(target: &Target<'_>, over: &AtomicBool, number: usize) -> usize
     attempts
 }
 
-fn half_open_handshakes(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
-    let limit = howdah_sys::process::raise_descriptor_limit(1024).unwrap_or(1024);
-    let count = HALF_OPEN.min(limit.saturating_sub(1000) as usize);
+fn half_open_handshakes(target: &Target, over: &AtomicBool, _: usize) -> usize {
+    let limit = howdah_sys::process::raise_descriptor_limit(HALF_OPEN + 500).unwrap_or(1024);
+    let count = HALF_OPEN.min(limit.saturating_sub(500)) as usize;
     let mut held = Vec::new();
     while !over.load(Ordering::Relaxed) {
         match held.len() < count {
-            true => held.extend(half_open(target.address, &target.served.authority, 100)),
+            true => held.extend(half_open(target.address, &target.client(), 100)),
             false => std::thread::sleep(Duration::from_millis(5)),
         }
     }
     held.len()
 }
 
-fn handshakes(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
+fn handshakes(target: &Target, over: &AtomicBool, _: usize) -> usize {
     let mut attempts = 0;
     while !over.load(Ordering::Relaxed) {
         // A new client has no session to continue.
@@ -323,8 +325,8 @@ fn handshakes(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
     attempts
 }
 
-fn small_records(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
-    let hello = first_record(&target.served.authority);
+fn small_records(target: &Target, over: &AtomicBool, _: usize) -> usize {
+    let hello = first_record(&target.client());
     let bytes: Vec<u8> = hello[5..].iter().flat_map(|byte| record(22, &[*byte])).collect();
     let mut attempts = 0;
     while !over.load(Ordering::Relaxed) {
@@ -350,7 +352,7 @@ fn small_records(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
 }
 
 /// Needs a client that asks for it: OpenSSL's.
-fn renegotiations(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
+fn renegotiations(target: &Target, over: &AtomicBool, _: usize) -> usize {
     let mut attempts = 0;
     while !over.load(Ordering::Relaxed) {
         let client = Command::new("openssl")
@@ -374,7 +376,7 @@ fn renegotiations(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
     attempts
 }
 
-fn old_versions(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
+fn old_versions(target: &Target, over: &AtomicBool, _: usize) -> usize {
     let mut attempts = 0;
     while !over.load(Ordering::Relaxed) {
         let Some(mut socket) = connect(target) else {
@@ -388,7 +390,7 @@ fn old_versions(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
     attempts
 }
 
-fn other_hosts(target: &Target<'_>, over: &AtomicBool, _: usize) -> usize {
+fn other_hosts(target: &Target, over: &AtomicBool, _: usize) -> usize {
     let mut attempts = 0;
     while !over.load(Ordering::Relaxed) {
         let Some(mut channel) = Channel::open(target, "http/1.1", "a.example") else {

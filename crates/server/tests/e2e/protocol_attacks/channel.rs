@@ -22,7 +22,7 @@ pub struct Channel {
 
 impl Channel {
     /// Makes a handshake for this protocol and this name. `None`: the server has refused it.
-    pub fn open(target: &Target<'_>, protocol: &str, name: &str) -> Option<Channel> {
+    pub fn open(target: &Target, protocol: &str, name: &str) -> Option<Channel> {
         let mut tls = target.session(protocol, name);
         let mut socket = connect(target)?;
         while tls.is_handshaking() {
@@ -33,7 +33,7 @@ impl Channel {
     }
 
     /// As [`open`](Channel::open), and begins HTTP/2 with these windows for streams.
-    pub fn http2(target: &Target<'_>, window: u32, over: &AtomicBool) -> Option<Channel> {
+    pub fn http2(target: &Target, window: u32, over: &AtomicBool) -> Option<Channel> {
         let mut channel = Channel::open(target, "h2", "a.example")?;
         let [a, b, c, d] = window.to_be_bytes();
         let settings = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, a, b, c, d];
@@ -80,7 +80,7 @@ impl Channel {
 }
 
 /// Connects without encryption. `None`: the server has refused it.
-pub fn connect(target: &Target<'_>) -> Option<TcpStream> {
+pub fn connect(target: &Target) -> Option<TcpStream> {
     let socket = TcpStream::connect_timeout(&target.address, WAIT).ok()?;
     socket.set_nodelay(true).ok()?;
     socket.set_read_timeout(Some(WAIT)).ok()?;

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::client::{Authority, Trust};
+use super::client::{Authority, TlsClient, Trust};
 use super::{LISTEN, client, file_with_certificate, site};
 use crate::site::Site;
 use crate::support::{Folder, PATIENCE, wait_until};
@@ -18,13 +18,9 @@ const HANDSHAKE: u8 = 22;
 const PROTOCOL_VERSION: u8 = 70;
 
 /// The record with the client's first message, as the library makes it.
-pub fn first_record(authority: &Authority) -> Vec<u8> {
+pub fn first_record(client: &TlsClient) -> Vec<u8> {
     let mut record = Vec::new();
-    authority
-        .client(Trust::Tls13)
-        .session("a.example")
-        .write_tls(&mut record)
-        .unwrap();
+    client.session("a.example").write_tls(&mut record).unwrap();
     record
 }
 
@@ -111,7 +107,7 @@ fn records_of_one_byte_are_understood() {
 fn what_never_becomes_a_handshake_is_refused() {
     let (site, authority) = site(&[("a.txt", "x")], "");
     let address = site.server.addresses()[1];
-    let hello = first_record(&authority);
+    let hello = first_record(&authority.client(Trust::Tls13));
     // A message that claims 16 MB, in records of one byte.
     let endless: Vec<u8> = [1, 0xff, 0xff, 0xff]
         .iter()
@@ -166,7 +162,7 @@ fn a_flood_of_key_changes_ends_the_connection() {
 fn what_is_no_content_behind_the_handshake_ends_the_connection() {
     let (site, authority) = site(&[("a.txt", "x")], "");
     let address = site.server.addresses()[1];
-    let hello = first_record(&authority);
+    let hello = first_record(&authority.client(Trust::Tls13));
     for trust in [Trust::Tls13, Trust::Tls12] {
         for (what, bytes) in [
             ("a first message", hello.clone()),
@@ -305,8 +301,8 @@ fn a_scanner_finds_nothing_unsafe() {
 }
 
 /// Connections of clients at several addresses that go a part of the handshake's way.
-pub fn half_open(address: SocketAddr, authority: &Authority, count: usize) -> Vec<TcpStream> {
-    let hello = first_record(authority);
+pub fn half_open(address: SocketAddr, client: &TlsClient, count: usize) -> Vec<TcpStream> {
+    let hello = first_record(client);
     let parts = [&hello[..0], &hello[..1], &hello[..hello.len() / 2], &hello[..]];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
     let open = |number: usize| {
@@ -363,7 +359,7 @@ fn attack(count: usize, most: usize, visits: usize) {
     let mut figures = vec![p99(&site, &authority, visits)];
     let mut sizes = vec![memory(&site)];
     for _ in 0..2 {
-        let held = half_open(address, &authority, count);
+        let held = half_open(address, &authority.client(Trust::Tls13), count);
         wait_until("the connections are open", || site.connections() >= count.min(most) - 1);
         // Each of the two threads may have looked at the number before the other accepted.
         assert!(site.connections() <= most + 1, "{} connections", site.connections());
@@ -404,7 +400,7 @@ fn ten_thousand_half_open_handshakes_keep_nobody_out() {
 fn a_wait_in_the_handshake_is_no_wait_for_others() {
     let (site, authority) = site(&[("a.txt", "x")], "");
     let address = site.server.addresses()[1];
-    let hello = first_record(&authority);
+    let hello = first_record(&authority.client(Trust::Tls13));
     let mut slow = TcpStream::connect_timeout(&address, PATIENCE).unwrap();
     for part in hello.chunks(hello.len() / 4) {
         slow.write_all(part).unwrap();
