@@ -16,7 +16,7 @@ mod records;
 mod timed;
 mod transport;
 
-pub(crate) use self::accept::{AcceptErrors, Counted};
+pub(crate) use self::accept::{AcceptErrors, AcceptTurn, Counted};
 pub(crate) use self::buffer::Buffer;
 pub(crate) use self::clients::{Clients, CountedConnection, TooManyTunnels};
 pub(crate) use self::deadline::{DeadlineWatches, SWEEP, Watch, task_waker};

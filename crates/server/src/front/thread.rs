@@ -30,7 +30,7 @@ use super::workspace::Workspace;
 use crate::body::{FilterPlace, SpoolLimits};
 use crate::crew::{ClientNetwork, Origin};
 use crate::host::{Compared, FrontHost, Passwords};
-use crate::net::{AcceptedConnection, Clients, DeadlineWatches, Listener, Peer, SWEEP};
+use crate::net::{AcceptTurn, AcceptedConnection, Clients, DeadlineWatches, Listener, Peer, SWEEP};
 use crate::observe::{
     AccessLog, AccessLogs, DirectiveMessage, RequestError, RespondError, ThreadCounters,
 };
@@ -408,9 +408,13 @@ impl Thread {
             tokio::task::spawn_local(self.clone().follow_changes(changes));
         }
         let mut sweep = tokio::time::interval(SWEEP);
+        let mut turn = AcceptTurn::default();
         loop {
             tokio::select! {
-                Some(accepted) = inbox.recv() => self.spawn(accepted),
+                Some(accepted) = inbox.recv() => {
+                    self.spawn(accepted);
+                    turn.take().await;
+                }
                 changed = stage.changed() => {
                     self.stage.set(match changed {
                         Ok(()) => *stage.borrow_and_update(),

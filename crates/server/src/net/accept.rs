@@ -121,6 +121,7 @@ impl Thread {
                 &format!("cannot watch the listener on {address}"),
             );
         };
+        let mut turn = AcceptTurn::default();
         while let Ok(mut ready) = readable.ready().await {
             if self.connections() >= self.shared.most_connections {
                 if !is_waiting(&*listener) {
@@ -137,7 +138,10 @@ impl Thread {
                 }
             }
             match listener.accept(self.config()) {
-                Ok(accepted) => self.place(accepted),
+                Ok(accepted) => {
+                    self.place(accepted);
+                    turn.take().await;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
                 // The client closed the connection before it was accepted.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -211,6 +215,24 @@ impl Thread {
         }
     }
 }
+
+/// The connections that a thread begins before it looks at those that it has.
+#[derive(Debug, Default)]
+pub(crate) struct AcceptTurn(u32);
+
+impl AcceptTurn {
+    /// Counts a connection. Beyond [`AT_ONCE`] it lets the event loop take a turn.
+    pub(crate) async fn take(&mut self) {
+        self.0 += 1;
+        if self.0.is_multiple_of(AT_ONCE) {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Connections that begin in one turn of the event loop. So many handshakes take some milliseconds,
+/// and thousands that arrive at once would hold up all requests for half a second.
+const AT_ONCE: u32 = 8;
 
 /// Returns whether a connection waits to be accepted.
 fn is_waiting(listener: &impl AsFd) -> bool {
@@ -305,6 +327,9 @@ impl Drop for Counted {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::Waker;
+
     use super::*;
 
     /// The bytes of a connection's task.
@@ -323,6 +348,17 @@ mod tests {
         for (what, size, most) in sizes {
             assert!(size <= most, "{size} bytes for a connection over {what}");
         }
+    }
+
+    #[test]
+    fn the_event_loop_takes_a_turn_after_some_connections() {
+        let mut turn = AcceptTurn::default();
+        let mut context = Context::from_waker(Waker::noop());
+        let waits: Vec<bool> = (0..2 * AT_ONCE)
+            .map(|_| pin!(turn.take()).poll(&mut context).is_pending())
+            .collect();
+        let expected: Vec<bool> = (1..=2 * AT_ONCE).map(|number| number % AT_ONCE == 0).collect();
+        assert_eq!(waits, expected);
     }
 
     #[test]
