@@ -77,8 +77,13 @@ fn server() -> Served {
     Served::of(configured(&content, &config), authority, folder)
 }
 
-/// Observes visitors by turns with the attack and without it.
-fn observe(served: &Served, attack: &Attack, turns: u32, time: Duration) -> Outcome {
+/// Observes visitors by turns with the attack and without it. Memory has `gives_back` to come back.
+fn observe(
+    served: &Served,
+    attack: &Attack,
+    (turns, time): (u32, Duration),
+    gives_back: Duration,
+) -> Outcome {
     let authority = served.authority.pem();
     let target = Target::new(served.site.server.address(), authority.clone().into_bytes());
     let pem = served.site.path().join("authority.pem");
@@ -95,7 +100,7 @@ fn observe(served: &Served, attack: &Attack, turns: u32, time: Duration) -> Outc
     }
     wait_until("the connections are over", || served.site.connections() == 0);
     // Once a second the front looks for memory that it can give back.
-    let until = Instant::now() + GIVES_BACK;
+    let until = Instant::now() + gives_back;
     while memory() > size + MOST_GROWTH && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -234,7 +239,7 @@ fn attacks_on_protocols_cost_nobody_an_answer() {
         let mut time = Duration::from_millis(200);
         // On a busy machine an attacker may not even have connected.
         wait_until("the attack has tried something", || {
-            let outcome = observe(&served, attack, 1, time);
+            let outcome = observe(&served, attack, (1, time), Duration::ZERO);
             for seen in [&outcome.before, &outcome.during] {
                 assert!(seen.wrong.is_empty(), "{}: {:?}", attack.title, seen.wrong);
             }
@@ -258,7 +263,7 @@ fn every_attack_on_a_protocol_leaves_others_their_speed() {
     for attack in ALL.iter().filter(|attack| attack.title.contains(&only)) {
         // What one attack has left must not count for the next.
         let served = server();
-        let outcome = observe(&served, attack, TURNS, time / TURNS);
+        let outcome = observe(&served, attack, (TURNS, time / TURNS), GIVES_BACK);
         let line = outcome.line(attack);
         println!("{line}");
         lines.push(line);
