@@ -27,7 +27,7 @@ pub(super) struct CachedDirectives {
     pub(super) compiled: Arc<Compiled>,
 }
 
-/// What was removed from a shard. The rules are not freed under its lock.
+/// Entries that were removed from a shard, whose rules are not freed under its lock.
 #[derive(Default)]
 pub(super) struct Removed {
     /// Bytes of memory, of all rules together.

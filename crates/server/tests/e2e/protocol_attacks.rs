@@ -28,7 +28,7 @@ use crate::tls::client::{Authority, files};
 const TURNS: u32 = 4;
 /// Time of all turns of an attack together. `ATTACK_SECONDS` changes it.
 const SECONDS: u64 = 8;
-/// What an attack may make of the p99 of others.
+/// The p99 of others during an attack, at most, in parts of the one without it.
 const MOST: f64 = 1.2;
 /// Bytes by which the front may have grown when everything is over: what the allocator keeps.
 const MOST_GROWTH: u64 = 32 << 20;
@@ -37,11 +37,11 @@ const DESCRIPTORS: u64 = 24_000;
 
 /// Time in which the front gives memory back.
 const GIVES_BACK: Duration = Duration::from_secs(20);
-/// What the attackers are told in variables of their environment.
+/// Environment variables of the attackers.
 const TITLE: &str = "HOWDAH_ATTACK_TITLE";
 const ADDRESS: &str = "HOWDAH_ATTACK_ADDRESS";
 const AUTHORITY: &str = "HOWDAH_ATTACK_AUTHORITY";
-/// What they tell.
+/// Lines that the attackers print.
 const BEGUN: &str = "attack begun";
 const ATTEMPTS: &str = "attempts:";
 

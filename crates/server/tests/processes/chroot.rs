@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::support::{Client, Folder, Process, Server, Setup, has_php, is_root, wait_until};
 
-/// What the scripts within see of their place, a line each.
+/// A script that prints its place as scripts within see it, a line for each fact.
 const PLACE: &str = "<?php
     header('Content-Type: text/plain');
     session_start();

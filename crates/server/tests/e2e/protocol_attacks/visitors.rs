@@ -22,7 +22,7 @@ const VISITORS: u32 = 6;
 /// Time between two requests of one visitor: 180 requests per second in all.
 const PAUSE: Duration = Duration::from_micros(33_333);
 
-/// What visitors ask for in turn: a small file, and a page with some milliseconds of work.
+/// The targets of visitors, in turn: a small file, and a page with some milliseconds of work.
 pub const FILE: (&str, &str) = ("small.txt", "a small file");
 pub const PAGE: (&str, &str) = (
     "page.php",
