@@ -114,6 +114,10 @@ impl OpenFile {
         self.file.metadata().is_ok_and(allocated)
     }
 
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Returns another handle of the file, for another thread.
     ///
     /// # Errors

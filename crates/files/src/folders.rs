@@ -51,9 +51,18 @@ pub(crate) struct Folders {
     next_root: u32,
     /// By the root's number, four bytes, and the path below it.
     known: HashMap<Box<[u8]>, Rc<FolderBelow>>,
+    /// Folders that are neither watched nor kept for longer than a second.
+    passing: PassingFolders,
     watches: Watches,
     /// The time when room was last made.
     swept: u64,
+}
+
+/// Folders of one second, by the same keys.
+#[derive(Default)]
+struct PassingFolders {
+    second: u64,
+    known: HashMap<Box<[u8]>, Rc<FolderBelow>>,
 }
 
 /// The folders that lead to entries of the store, by the same keys. Watching an entry is worth
@@ -154,6 +163,7 @@ impl Folders {
             roots: HashMap::new(),
             next_root: 0,
             known: HashMap::new(),
+            passing: PassingFolders::default(),
             watches: Watches::new(limits.folders),
             swept: 0,
         }
@@ -274,6 +284,7 @@ impl Folders {
 
     /// Forgets everything at these paths and below, and the watches.
     pub(crate) fn forget(&mut self, trees: &ChangedTrees) {
+        self.passing.known.clear();
         self.known.retain(|key, _| {
             let (root, path) = split(key);
             !trees.cover(root, path)
@@ -285,6 +296,7 @@ impl Folders {
     pub(crate) fn forget_all(&mut self) {
         self.roots.clear();
         self.known.clear();
+        self.passing.known.clear();
         self.watches.retain(|_, _| false);
     }
 
@@ -314,8 +326,12 @@ impl Folders {
         {
             return Rc::clone(known);
         }
-        let mut keep = self.has_room(1);
-        let mut watched = keep && is_way_watched;
+        if let Some(known) = self.passing.at(now).get(&key) {
+            return Rc::clone(known);
+        }
+        let has_room = self.has_room(1);
+        let mut is_known = true;
+        let mut watched = has_room && is_way_watched;
         let exists = match self.open_folder(root, path, disk, &mut watched) {
             Ok(folder) => {
                 let place = WatchPlace { root: root.number, path: path.into() };
@@ -325,13 +341,15 @@ impl Folders {
             Err(Obstacle::Missing | Obstacle::Forbidden | Obstacle::TooManyNames) => false,
             Err(Obstacle::Failed(_) | Obstacle::Postponed) => {
                 watched = false;
-                keep = false;
+                is_known = false;
                 false
             }
         };
         let folder = Rc::new(FolderBelow { exists, watched, made: now });
-        if keep {
+        if has_room && is_known {
             self.known.insert(key, Rc::clone(&folder));
+        } else if is_known && self.passing.known.len() < self.limits.passing_folders {
+            self.passing.known.insert(key, Rc::clone(&folder));
         }
         folder
     }
@@ -381,6 +399,17 @@ impl Folders {
             known.contains_key(&*key(place.root, path))
                 || known.contains_key(&*key(place.root, &place.path))
         });
+    }
+}
+
+impl PassingFolders {
+    /// Returns the folders that are known in this second.
+    fn at(&mut self, now: u64) -> &HashMap<Box<[u8]>, Rc<FolderBelow>> {
+        if self.second != now {
+            self.second = now;
+            self.known.clear();
+        }
+        &self.known
     }
 }
 

@@ -21,6 +21,9 @@ pub struct StoreLimits {
     /// Folders that are watched, and folders that are kept. The kernel needs about 1 KiB for each.
     /// Beyond the bound, the entries of a folder are compared with the disk at every request.
     pub folders: usize,
+    /// Unwatched folders that are kept until the next second. Without any, as in a store whose
+    /// answers are used, every request looks at them again.
+    pub passing_folders: usize,
     /// Document roots that are held open.
     pub roots: usize,
 }
@@ -33,6 +36,7 @@ impl Default for StoreLimits {
             memory: 16 << 20,
             small: 16 << 10,
             folders: 4096,
+            passing_folders: 0,
             roots: 512,
         }
     }

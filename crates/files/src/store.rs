@@ -373,6 +373,10 @@ impl Store {
         path: &DocumentPath,
         known: Option<u32>,
     ) -> Result<u32, Obstacle> {
+        // The evaluation is void already, and is repeated where the disk can be waited for.
+        if self.disk.is_void() {
+            return Err(Obstacle::Postponed);
+        }
         let root = self.root(path)?;
         if let Some(place) = known
             && self.entries.is_at(place, path)

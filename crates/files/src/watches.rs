@@ -43,7 +43,7 @@ pub(crate) struct PathChange {
 /// time: a site can have any number of links to one folder.
 #[derive(Debug)]
 pub(crate) struct Watches {
-    /// `None`: the user has no inotify queue left, and nothing is watched.
+    /// `None`: the user has no inotify queue left, or the limit is 0, and nothing is watched.
     inotify: Option<Inotify>,
     folders: HashMap<WatchId, WatchedFolder>,
     limit: usize,
@@ -68,7 +68,7 @@ impl Watches {
     /// At most `limit` folders.
     pub(crate) fn new(limit: usize) -> Watches {
         Watches {
-            inotify: Inotify::new().ok(),
+            inotify: (limit > 0).then(Inotify::new).and_then(Result::ok),
             folders: HashMap::new(),
             limit,
             buffer: vec![0; BUFFER].into(),

@@ -24,6 +24,7 @@ fn with_hardly_any_room() {
         memory: 100,
         small: 40,
         folders: 3,
+        passing_folders: 2,
         roots: 1,
     };
     (11..=14).for_each(|seed| agree(seed, limits));

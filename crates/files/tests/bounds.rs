@@ -77,6 +77,7 @@ fn memory() {
         memory: 0,
         small: 0,
         folders: 0,
+        passing_folders: 0,
         roots: 0,
     };
     let mut counter = Counter::with(&folder, "owner", nothing);

@@ -8,10 +8,10 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
-use howdah_files::StoreLimits;
+use howdah_files::{FileBody, StoreLimits};
 use howdah_htaccess::host::ProbeKind;
-use howdah_http::Method;
-use howdah_site::{DocumentHost, Host, PathKind};
+use howdah_http::{Method, Request};
+use howdah_site::{DocumentHost, FileHandle, Host, PathKind};
 use howdah_sys::open::{self, Lookup};
 use howdah_sys::page_cache;
 
@@ -56,6 +56,49 @@ fn what_is_on_the_disk_only_is_not_waited_for() {
     assert_eq!(counter.get("page.html").brief(), (200, "content"));
     assert_eq!(is_cold(&mut counter), (false, PathKind::File), "it is in memory now");
     assert!(!counter.store.take_cold(), "it was told once");
+}
+
+#[test]
+fn short_content_is_in_memory_after_it_was_fetched() {
+    let folder = Folder::new();
+    let path = folder.file("page.html", vec![7; 100_000]);
+    let file = File::open(path).unwrap();
+    file.sync_all().unwrap();
+    let mut counter = Counter::new(&folder);
+    let path = counter.path("page.html");
+    let answer = counter.store.answer(&Request::new(), &path, FileHandle::NONE);
+    let FileBody::File { file: open, .. } = answer.body() else {
+        panic!("{answer:?}")
+    };
+    page_cache::remove(file.as_fd()).unwrap();
+    // On a file system in memory nothing is cold, neither before nor afterwards.
+    let _is_cold = open.is_cold(&(0..100_000));
+    answer.body().fetch_short();
+    assert!(!open.is_cold(&(0..100_000)));
+}
+
+#[test]
+fn folders_that_are_kept_for_a_second_hide_nothing_that_is_new() {
+    let folder = Folder::new();
+    folder.file("a/b/page.html", "one");
+    let limits = StoreLimits {
+        folders: 0,
+        passing_folders: 3,
+        ..StoreLimits::default()
+    };
+    let mut counter = Counter::with(&folder, "owner", limits);
+    for (name, status) in
+        [("a/b/page.html", 200), ("a/c/page.html", 404), ("d/page.html", 404), ("e/f.html", 404)]
+    {
+        assert_eq!(counter.get_deaf(name).status, status, "{name}");
+    }
+    for name in ["a/c/page.html", "d/page.html", "e/f.html"] {
+        folder.file(name, "new");
+        assert_eq!(counter.get_deaf(name).text(), "new", "in the same second");
+    }
+    std::fs::remove_dir_all(folder.at("a/b")).unwrap();
+    assert_eq!(counter.get_deaf("a/b/page.html").status, 404);
+    assert_eq!(counter.store.figures().watched, 0);
 }
 
 #[test]

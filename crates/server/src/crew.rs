@@ -28,6 +28,8 @@ struct Board<T> {
 
 struct Jobs<T> {
     turns: Turns<CrewJob<T>>,
+    /// Threads that wait for a job.
+    idle: usize,
     is_over: bool,
 }
 
@@ -47,6 +49,7 @@ impl<T: 'static> Crew<T> {
     ) -> io::Result<Crew<T>> {
         let jobs = Jobs {
             turns: Turns::new(bounds),
+            idle: 0,
             is_over: false,
         };
         let board = Arc::new(Board {
@@ -80,13 +83,27 @@ impl<T: 'static> Crew<T> {
                 let _ = sender.send(job(tools));
             }
         };
-        self.board.lock().turns.push(origin, Box::new(job))?;
-        self.board.news.notify_one();
+        self.board.push(origin, Box::new(job))?;
         receiver.await.map_err(|_| CrewFull)
     }
 }
 
 impl<T> Board<T> {
+    /// Adds a job, and wakes a thread that can begin it.
+    ///
+    /// A job that has to wait until its site has fewer under way wakes none. The thread that ends
+    /// one of those looks for a job itself.
+    fn push(&self, origin: Origin, job: CrewJob<T>) -> Result<(), CrewFull> {
+        let mut jobs = self.lock();
+        jobs.turns.push(origin, job)?;
+        let wakes = jobs.idle > 0 && jobs.turns.may_begin(origin.site);
+        drop(jobs);
+        if wakes {
+            self.news.notify_one();
+        }
+        Ok(())
+    }
+
     /// Does jobs until the crew is over.
     fn work(&self, make: impl Fn() -> T) {
         let mut tools: Option<T> = None;
@@ -98,8 +115,6 @@ impl<T> Board<T> {
                 tools = None;
             }
             self.lock().turns.done(site);
-            // A job of this site may have waited for its turn.
-            self.news.notify_one();
         }
     }
 
@@ -112,7 +127,9 @@ impl<T> Board<T> {
             if let Some(next) = jobs.turns.pop() {
                 return Some(next);
             }
+            jobs.idle += 1;
             jobs = self.news.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+            jobs.idle -= 1;
         }
     }
 
@@ -179,6 +196,24 @@ mod tests {
         for job in waiting {
             assert_eq!(job.await.unwrap(), Ok(()));
         }
+    }
+
+    #[tokio::test]
+    async fn no_job_is_left_while_threads_are_idle() {
+        let bounds = Bounds { site: 1000, client: 1000, at_a_time: 1 };
+        let crew = Arc::new(Crew::start("test", 3, bounds, || ()).unwrap());
+        let jobs: Vec<_> = (0..1000)
+            .map(|number| {
+                let crew = Arc::clone(&crew);
+                tokio::spawn(async move { crew.run(origin(number % 3 / 2), |_| ()).await })
+            })
+            .collect();
+        let all = async {
+            for job in jobs {
+                assert_eq!(job.await.unwrap(), Ok(()));
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(90), all).await.unwrap();
     }
 
     #[tokio::test]

@@ -330,12 +330,14 @@ fn readers(directives: Arc<DirectiveCache>) -> io::Result<Crew<Store>> {
         client: MOST_READERS,
         at_a_time: READERS / 2,
     };
-    // These stores know nothing for longer than a question, since what they know is not asked of
-    // the disk.
+    // These stores know nothing for longer than a second, since what they know is not asked of the
+    // disk.
     let limits = howdah_files::StoreLimits {
-        entries: 16,
+        entries: 64,
         descriptors: 4,
+        memory: 256 << 10,
         folders: 0,
+        passing_folders: 64,
         roots: 16,
         ..howdah_files::StoreLimits::default()
     };

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use howdah_files::OpenFile;
-use howdah_sys::{open, page_cache};
+use howdah_sys::open;
 use tokio::sync::oneshot;
 
 use self::budget::Budget;
@@ -119,21 +119,9 @@ impl Storage {
         part: &Range<u64>,
     ) -> Option<StorageCall<()>> {
         let (result, job) = oneshot::channel::<()>();
-        let (file, mut part) = (document.share().ok()?, part.clone());
+        let (file, part) = (document.share().ok()?, part.clone());
         let read = move || {
-            // The next parts come while this one is sent. Without the advice they come later.
-            let ahead = part.start..part.end.saturating_add(AHEAD);
-            let _ = page_cache::read_ahead(file.as_fd(), &ahead);
-            let mut buffer = vec![0; FETCHED];
-            while !result.is_closed() && part.start < part.end {
-                let most = usize::try_from(part.end - part.start).unwrap_or(FETCHED).min(FETCHED);
-                match file.read_at(&mut buffer[..most], part.start) {
-                    Ok(count) if count > 0 => part.start += count as u64,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    // The event loop meets the end or the error when it sends.
-                    Ok(_) | Err(_) => break,
-                }
-            }
+            howdah_files::fetch(&file, part, || !result.is_closed());
             // The receiver may be gone with its connection.
             let _ = result.send(());
         };
@@ -175,11 +163,6 @@ pub(crate) struct Written {
 
 /// The result of a read: the bytes, as many as the buffer was long.
 pub(crate) type ReadBack = io::Result<Vec<u8>>;
-
-/// Bytes of a document that are read at a time.
-const FETCHED: usize = 128 * 1024;
-/// Bytes behind the part that is read, which the disk is asked for at the same time.
-const AHEAD: u64 = 1 << 20;
 
 /// A call that a thread of the storage makes.
 pub(crate) type StorageCall<T> = oneshot::Receiver<T>;

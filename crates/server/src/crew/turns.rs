@@ -103,10 +103,7 @@ impl<J> Turns<J> {
     /// Takes the next job, and the number of its site, for which [`done`](Turns::done) has to be
     /// called. `None`: no job may be begun.
     pub(super) fn pop(&mut self) -> Option<(usize, J)> {
-        let at_a_time = self.bounds.at_a_time;
-        let may_begin =
-            |number: &usize| self.sites.get(number).is_some_and(|site| site.running < at_a_time);
-        let place = self.order.iter().position(may_begin)?;
+        let place = self.order.iter().position(|site| self.may_begin(*site))?;
         let number = self.order.remove(place)?;
         let site = self.sites.get_mut(&number)?;
         let client = site.order.pop_front()?;
@@ -123,6 +120,11 @@ impl<J> Turns<J> {
             self.order.push_back(number);
         }
         Some((number, job))
+    }
+
+    /// Whether a job of the site may be begun: not too many of its jobs are being done.
+    pub(super) fn may_begin(&self, number: usize) -> bool {
+        self.sites.get(&number).is_some_and(|site| site.running < self.bounds.at_a_time)
     }
 
     /// Notes that a job of the site has been done.

@@ -86,7 +86,8 @@ impl Elsewhere {
         .await
     }
 
-    /// Resolves something for the sake of what that reads from the disk.
+    /// Resolves something for the sake of what that reads from the disk. Short content of a file is
+    /// read as well.
     async fn read(
         self,
         resolve: impl FnOnce(
@@ -104,7 +105,10 @@ impl Elsewhere {
             self.run(store, |site, client, host, scratch| {
                 let resolved = resolve(site, client, host, scratch);
                 if let Resolution::File { path, file } = resolved.resolution {
-                    codings::select(host.store, site, (path, file), &client.request().fields);
+                    let request = client.request();
+                    let (path, file, _) =
+                        codings::select(host.store, site, (path, file), &request.fields);
+                    host.store.answer(request, &path, file).body().fetch_short();
                 }
             });
         };
