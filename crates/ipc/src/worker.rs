@@ -7,13 +7,15 @@ mod questions;
 mod response_writer;
 
 use std::io;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::time::Duration;
 
-use howdah_sys::futex;
+use howdah_sys::futex::{self, Wake};
 use howdah_sys::usage;
 
 use self::meter::{CpuMeter, UsageMeter};
 use crate::layout::SlotState;
+use crate::region::{Region, WorkerWords};
 use crate::request::DecodedRequest;
 use crate::response::HeadEncoder;
 use crate::sync::Ordering;
@@ -66,10 +68,8 @@ impl Worker {
         if let Some(processor) = self.usage.processor(now) {
             words.processor.store(processor, Ordering::Relaxed);
         }
-        if let Some(memory) = self.usage.memory(now) {
-            let kib = |size| u32::try_from(size).unwrap_or(u32::MAX);
-            words.proportional.store(kib(memory.proportional), Ordering::Relaxed);
-            words.resident.store(kib(memory.resident), Ordering::Relaxed);
+        if self.usage.is_memory_overdue(now) {
+            publish_memory(&words, &mut self.usage, now);
         }
     }
 
@@ -79,7 +79,7 @@ impl Worker {
     /// # Errors
     /// Waiting on the futex failed.
     pub fn next(&mut self, stop: &AtomicBool) -> io::Result<Option<Job<'_>>> {
-        if self.is_surplus(1) {
+        if is_surplus(&self.shared.region, 1) {
             self.sleep_surplus(stop)?;
         }
         loop {
@@ -147,34 +147,59 @@ impl Worker {
         }
     }
 
-    /// Returns whether more workers are awake than the front wants. `own` of them are not counted.
-    fn is_surplus(&self, own: usize) -> bool {
-        let region = &self.shared.region;
-        let limit = region.awake_limit().load(Ordering::Relaxed) as usize;
-        let present = region.present().load(Ordering::Relaxed) as usize;
-        limit > 0 && present.saturating_sub(region.idle().count()) >= limit + own
-    }
-
     /// Sleeps until the front wakes this worker, and leaves queued requests to the other workers.
-    fn sleep_surplus(&self, stop: &AtomicBool) -> io::Result<()> {
-        let region = &self.shared.region;
+    fn sleep_surplus(&mut self, stop: &AtomicBool) -> io::Result<()> {
+        let Worker { shared, index, meter, usage, .. } = &mut *self;
+        let (region, ended) = (&shared.region, meter.ended);
+        let words = region.worker(*index);
         let stop = || stop.load(Ordering::Acquire);
-        let wait = |word: &_| futex::wait(word, 0, None).map(drop);
-        let still = || self.is_surplus(0);
-        region
-            .idle()
-            .sleep_surplus(self.index, region.worker(self.index).wake, still, stop, wait)
+        let still = || is_surplus(region, 0);
+        let wait = |word: &_| wait(word, &words, usage, ended);
+        region.idle().sleep_surplus(*index, words.wake, still, stop, wait)
     }
 
-    fn sleep(&self, stop: &AtomicBool) -> io::Result<()> {
-        let region = &self.shared.region;
+    fn sleep(&mut self, stop: &AtomicBool) -> io::Result<()> {
+        let Worker { shared, index, meter, usage, .. } = &mut *self;
+        let (region, ended) = (&shared.region, meter.ended);
+        let words = region.worker(*index);
         let stop = || stop.load(Ordering::Acquire);
-        let wait = |word: &_| futex::wait(word, 0, None).map(drop);
-        region
-            .idle()
-            .sleep(self.index, region.worker(self.index).wake, &region.queue(), stop, wait)
+        let wait = |word: &_| wait(word, &words, usage, ended);
+        region.idle().sleep(*index, words.wake, &region.queue(), stop, wait)
     }
 }
+
+/// Returns whether more workers are awake than the front wants. `own` of them are not counted.
+fn is_surplus(region: &Region, own: usize) -> bool {
+    let limit = region.awake_limit().load(Ordering::Relaxed) as usize;
+    let present = region.present().load(Ordering::Relaxed) as usize;
+    limit > 0 && present.saturating_sub(region.idle().count()) >= limit + own
+}
+
+/// Sleeps while `word` is 0. A worker whose memory has to be measured does so when no request has
+/// come for a while: the next one often comes as soon as the last one was answered.
+fn wait(
+    word: &AtomicU32,
+    words: &WorkerWords<'_>,
+    usage: &mut UsageMeter,
+    ended: u64,
+) -> io::Result<()> {
+    let pause = usage.is_memory_due(ended).then_some(PAUSE);
+    if futex::wait(word, 0, pause)? == Wake::TimedOut {
+        publish_memory(words, usage, ended);
+    }
+    Ok(())
+}
+
+fn publish_memory(words: &WorkerWords<'_>, usage: &mut UsageMeter, now: u64) {
+    if let Some(memory) = usage.memory(now) {
+        let kib = |size| u32::try_from(size).unwrap_or(u32::MAX);
+        words.proportional.store(kib(memory.proportional), Ordering::Relaxed);
+        words.resident.store(kib(memory.resident), Ordering::Relaxed);
+    }
+}
+
+/// Time without a request after which a worker measures its memory.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A request that this worker has taken, and the writer of its response.
 #[derive(Debug)]

@@ -10,6 +10,8 @@ const METERED: u64 = 200_000;
 const PROCESSOR_INTERVAL: u64 = 1_000_000_000;
 /// Nanoseconds between two measurements of the worker's memory, which take about a millisecond.
 const MEMORY_INTERVAL: u64 = 10_000_000_000;
+/// Nanoseconds for which a measurement of the memory is put off until the worker has no request.
+const MEMORY_PATIENCE: u64 = 1_000_000_000;
 
 /// Measures how long this worker's scripts take, and the processor's share of that time.
 #[derive(Debug, Default)]
@@ -57,6 +59,8 @@ pub(super) struct UsageMeter {
     /// Times of the last measurements; 0 for none.
     processor: u64,
     memory: u64,
+    /// Time of the first question about the memory; 0 for none.
+    asked: u64,
     file: Option<MemoryMeter>,
 }
 
@@ -71,11 +75,27 @@ impl UsageMeter {
         is_due(&mut self.processor, now, PROCESSOR_INTERVAL).then(usage::processor_time)
     }
 
-    /// Returns the memory, if it is time to measure it and the kernel tells.
-    pub(super) fn memory(&mut self, now: u64) -> Option<MemoryUse> {
-        if !is_due(&mut self.memory, now, MEMORY_INTERVAL) {
-            return None;
+    /// Returns whether it is time to measure the memory. `ended` is the time at which the last
+    /// request ended, 0 before the first one.
+    pub(super) fn is_memory_due(&self, ended: u64) -> bool {
+        ended > 0 && (self.memory == 0 || ended.saturating_sub(self.memory) >= MEMORY_INTERVAL)
+    }
+
+    /// Returns whether a worker that always has requests has to measure its memory all the same.
+    pub(super) fn is_memory_overdue(&mut self, ended: u64) -> bool {
+        if self.asked == 0 {
+            self.asked = ended;
         }
+        let due = match self.memory {
+            0 => self.asked,
+            last => last.saturating_add(MEMORY_INTERVAL),
+        };
+        ended.saturating_sub(due) >= MEMORY_PATIENCE
+    }
+
+    /// Returns the memory at the time `now`, if the kernel tells.
+    pub(super) fn memory(&mut self, now: u64) -> Option<MemoryUse> {
+        self.memory = now;
         if self.file.is_none() {
             self.open();
         }
@@ -90,4 +110,28 @@ fn is_due(last: &mut u64, now: u64, interval: u64) -> bool {
         *last = now;
     }
     is_due
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_measured_in_a_pause_and_without_one_a_little_later() {
+        let second = 1_000_000_000;
+        let mut usage = UsageMeter::default();
+        assert!(!usage.is_memory_due(0), "before the first request");
+        let first = 5 * second;
+        assert!(usage.is_memory_due(first) && !usage.is_memory_overdue(first));
+        assert!(!usage.is_memory_overdue(first + second - 1));
+        assert!(usage.is_memory_overdue(first + second));
+        assert!(usage.memory(first + second).is_some());
+        for (later, is_due, is_overdue) in
+            [(0, false, false), (10, true, false), (11, true, true), (99, true, true)]
+        {
+            let now = first + (1 + later) * second;
+            assert_eq!(usage.is_memory_due(now), is_due, "{later}");
+            assert_eq!(usage.is_memory_overdue(now), is_overdue, "{later}");
+        }
+    }
 }
