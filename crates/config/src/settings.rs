@@ -70,7 +70,9 @@ section! {
         /// Event-loop threads of the front.
         threads ("threads"): Count as AutoCount = Count::Auto,
             "`auto` is one per processor. An event loop never waits, so more threads would only \
-             take turns.";
+             take turns. Measured with a connection for each request on two processors, seven \
+             rounds: 8 threads accept 0.91 times as many per second as 2, and take 1.19 times the \
+             processor time. A connection wakes one thread.";
         /// The user that the front runs as when the server is started as root; ignored otherwise.
         /// No pool may have this user, because a script could then stop the front.
         user ("user"): Option<UserName> as Optional<User> = None,
