@@ -1,5 +1,7 @@
 //! The directive cache: compiled directives, shared by all threads; each content is compiled once.
 
+mod flaw;
+mod removed;
 mod shard;
 
 use std::collections::{HashMap, HashSet};
@@ -17,32 +19,11 @@ use howdah_site::{Site, Sites};
 use howdah_sys::open::{self, Access, Lookup, MOST_LINK_NAMES, MOST_LINKS};
 use howdah_sys::stat::Stat;
 
-use self::shard::{CacheShard, CachedDirectives, Removed, SHARDS};
+pub use self::flaw::{Flaw, ReportFlaw};
+use self::removed::{Removed, RemovedRules};
+use self::shard::{CacheShard, CachedDirectives, SHARDS};
 use crate::disk::Disk;
 use crate::freed_memory::FreedMemory;
-
-/// Called with a flaw in a site's directives.
-pub type ReportFlaw = Box<dyn Fn(&Site, &Flaw) + Send + Sync>;
-
-/// A flaw in a file of directives.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Flaw {
-    /// The first mistake in the file.
-    Mistake(Box<Mistake>),
-    /// The file cannot be read.
-    Unreadable(String),
-    /// A path leads through symbolic links that are too long.
-    TooManyNames(String),
-}
-
-impl fmt::Display for Flaw {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Flaw::Mistake(mistake) => mistake.fmt(f),
-            Flaw::Unreadable(what) | Flaw::TooManyNames(what) => f.write_str(what),
-        }
-    }
-}
 
 /// The directives that the threads of a front have compiled, each content once.
 ///
@@ -69,8 +50,7 @@ pub struct DirectiveCache {
     evictions: AtomicU64,
     /// The last eviction of each owner that had one, by its number from 1 on.
     evicted: Mutex<HashMap<Owner, u64>>,
-    /// Rules that are not in the cache any more, each with its weight. Threads may still have them.
-    removed: Mutex<Vec<(usize, Arc<Compiled>)>>,
+    removed: RemovedRules,
     freed: FreedMemory,
     /// The keys are random: an author of files cannot make two of them look alike.
     hashers: [foldhash::quality::RandomState; 2],
@@ -122,7 +102,7 @@ impl DirectiveCache {
             weight: AtomicUsize::new(0),
             evictions: AtomicU64::new(0),
             evicted: Mutex::default(),
-            removed: Mutex::default(),
+            removed: RemovedRules::default(),
             freed: FreedMemory::default(),
             hashers: Default::default(),
             tell,
@@ -316,30 +296,25 @@ impl DirectiveCache {
         self.take_out(removed);
     }
 
-    /// Counts what was removed, and keeps it until [`free_removed`](Self::free_removed): to free
-    /// many rules takes milliseconds, which an event loop that is the last to have them would not
-    /// have. Returns the weight.
+    /// Counts what was removed, and keeps it until [`free_removed`](Self::free_removed). Returns
+    /// the weight.
     fn take_out(&self, removed: Removed) -> usize {
-        self.weight.fetch_sub(removed.weight, Ordering::Relaxed);
-        lock(&self.removed).extend(removed.rules);
-        removed.weight
+        let weight = removed.weight;
+        self.weight.fetch_sub(weight, Ordering::Relaxed);
+        self.removed.add(removed);
+        weight
     }
 
     /// Frees the removed rules that no thread has any more. Not for event loops.
     pub fn free_removed(&self) {
-        let (unused, used) = std::mem::take(&mut *lock(&self.removed))
-            .into_iter()
-            .partition::<Vec<_>, _>(|(_, rules)| Arc::strong_count(rules) == 1);
-        lock(&self.removed).extend(used);
-        if unused.iter().map(|(weight, _)| weight).sum::<usize>() >= HEAVY {
-            drop(unused);
+        if self.removed.free_unused() >= HEAVY {
             self.freed.note();
         }
     }
 
     /// Whether rules were removed that threads had when they were last looked at.
     pub fn has_removed(&self) -> bool {
-        !lock(&self.removed).is_empty()
+        !self.removed.is_empty()
     }
 
     /// Tells when much memory was freed.
@@ -518,165 +493,4 @@ const DIRECTIVE: usize = 1024;
 const LARGE: usize = 256 << 10;
 
 #[cfg(test)]
-mod tests {
-    use super::shard::MOST_FILES;
-    use super::*;
-
-    fn entry(owner: Owner, weight: usize) -> CachedDirectives {
-        CachedDirectives {
-            owner,
-            digest: 0,
-            stat: None,
-            weight,
-            was_asked: false,
-            compiled: Arc::new(compile_asking(b"", &CompileContext::default(), &mut |_| false)),
-        }
-    }
-
-    fn key(number: usize) -> Box<[u8]> {
-        number.to_ne_bytes().into()
-    }
-
-    fn cache() -> DirectiveCache {
-        DirectiveCache::of(Vec::new(), 0, Box::new(|_, _| {}))
-    }
-
-    /// The number of entries of each owner from 0 on, after a check of the sum.
-    fn entries<const OWNERS: usize>(cache: &DirectiveCache) -> [usize; OWNERS] {
-        let (mut counts, mut sum) = ([0; OWNERS], 0);
-        for shard in &cache.shards {
-            for entry in lock(shard).entries.values() {
-                counts[entry.owner as usize] += 1;
-                sum += entry.weight;
-            }
-        }
-        assert_eq!(cache.weight.load(Ordering::Relaxed), sum);
-        counts
-    }
-
-    #[test]
-    fn a_shard_is_bounded_in_files() {
-        let mut shard = CacheShard::default();
-        let mut weight = 0;
-        for number in 0..3 * MOST_FILES / SHARDS {
-            weight = weight + 10 - shard.insert(key(number), entry(0, 10)).weight;
-            assert!(shard.entries.len() <= MOST_FILES / SHARDS);
-            assert_eq!(weight, 10 * shard.entries.len());
-            let replaced = shard.insert(key(number), entry(0, 10));
-            assert_eq!((replaced.weight, replaced.rules.len()), (10, 1));
-        }
-    }
-
-    #[test]
-    fn an_event_loop_never_frees_rules_that_are_not_in_the_cache_any_more() {
-        let cache = cache();
-        cache.keep(key(1), entry(0, HEAVY));
-        let in_use = cache.find(&key(1), &Disk::waiting(), |_| true).unwrap();
-        cache.keep(key(1), entry(0, HEAVY));
-        cache.free_removed();
-        assert!(cache.has_removed() && !cache.freed().wait(std::time::Duration::ZERO));
-        assert_eq!(Arc::strong_count(&in_use), 2, "the cache frees them later");
-        drop(in_use);
-        cache.free_removed();
-        assert!(!cache.has_removed());
-        assert!(cache.freed().wait(std::time::Duration::ZERO), "the kernel gets them back");
-    }
-
-    #[test]
-    fn used_directives_are_kept() {
-        let mut shard = CacheShard::default();
-        for number in 0..2 * MOST_FILES / SHARDS {
-            shard.insert(key(number), entry(0, 1));
-            if let Some(entry) = shard.entries.get_mut(&key(7)) {
-                entry.was_asked = true;
-            }
-        }
-        assert!(shard.entries.contains_key(&key(7)));
-        assert!(!shard.entries.contains_key(&key(8)));
-    }
-
-    #[test]
-    fn a_site_with_many_files_takes_its_own_places() {
-        let mut shard = CacheShard::default();
-        for number in 0..3 * MOST_FILES / SHARDS {
-            shard.insert(key(number), entry(u64::from(number >= 10), 1));
-        }
-        assert!((0..10).all(|number| shard.entries.contains_key(&key(number))));
-    }
-
-    #[test]
-    fn the_document_roots_of_the_hosts_of_one_site_have_one_owner() {
-        let text = "[[site]]\nhosts = [\"*.example\"]\nroot = \"/home/{host}/public\"\n\
-                    php = false\n\
-                    [[site]]\nhosts = [\"other.example\"]\nroot = \"/home/other/public\"\n\
-                    php = false\n\
-                    [[site]]\nhosts = [\"last.example\"]\nroot = \"/srv\"\nphp = false\n";
-        let config = howdah_config::Config::parse(text, "test.toml").unwrap();
-        let sites = Sites::compile(&config);
-        let cache = DirectiveCache::new(&sites, 0, Box::new(|_, _| {}));
-        let owner = |root: &str| cache.owner(root.as_bytes());
-        assert_eq!(owner("/home/a.example/public"), owner("/home/b.example/public/"));
-        for other in ["/home/other/public", "/srv", "/home/a/b/public"] {
-            assert_ne!(owner("/home/a.example/public"), owner(other), "{other}");
-            assert_eq!(owner(other), owner(&format!("{other}/")), "{other}");
-        }
-    }
-
-    #[test]
-    fn a_site_with_large_files_takes_its_own_places() {
-        let cache = cache();
-        (0..100).for_each(|number| cache.keep(key(number), entry(0, MOST_OF_ROOT / 400)));
-        assert_eq!(entries(&cache), [100]);
-        for number in 100..120 {
-            cache.keep(key(number), entry(1, MOST_OF_ROOT / 4));
-            let [small, large] = entries(&cache);
-            assert!(small == 100 && large <= 3, "{small} and {large}");
-        }
-        assert_eq!(cache.evicted_since(0), (HashSet::from([1]), 17));
-        assert_eq!(cache.evicted_since(17), (HashSet::new(), 17));
-        cache.keep(key(119), entry(1, MOST_OF_ROOT / 4));
-        assert_eq!(entries(&cache), [100, 3], "replaced");
-        assert_eq!(
-            cache.evicted_since(17),
-            (HashSet::from([1]), 18),
-            "threads have the former one"
-        );
-        cache.keep(key(5), entry(0, MOST_OF_ROOT / 400));
-        assert_eq!(cache.evictions(), 18, "it was small");
-        cache.keep(key(200), entry(2, 2 * MOST_OF_ROOT));
-        assert_eq!(entries(&cache), [0, 0, 1]);
-        cache.keep(key(201), entry(0, 10));
-        assert_eq!(entries(&cache), [1, 0, 0]);
-    }
-
-    #[test]
-    fn sites_share_a_part_of_the_machines_memory_and_none_has_more_than_its_own() {
-        let cache = cache().in_memory(4 * MOST_OF_ROOT as u64 * PART_OF_MEMORY);
-        for number in 0..40 {
-            cache.keep(key(number), entry(number as u64 % 4, MOST_OF_ROOT / 4));
-        }
-        assert_eq!(entries(&cache), [4; 4]);
-        (40..50).for_each(|number| cache.keep(key(number), entry(4, MOST_OF_ROOT / 4)));
-        let counts: [usize; 5] = entries(&cache);
-        assert_eq!((counts[4], counts.iter().sum()), (4, 16), "{counts:?}");
-        assert!(counts.iter().all(|count| (2..=4).contains(count)), "{counts:?}");
-    }
-
-    #[test]
-    fn of_a_site_s_files_those_in_use_are_kept() {
-        let cache = cache();
-        for number in 0..40 {
-            cache.keep(key(number), entry(0, MOST_OF_ROOT / 4));
-            let mut shard = cache.shard(&key(0));
-            shard.entries.get_mut(&key(0)).unwrap().was_asked = true;
-        }
-        assert_eq!(entries(&cache), [4]);
-    }
-
-    #[test]
-    fn what_a_content_weighs_follows_its_directives() {
-        let rules = b"# a comment\n\n  RewriteEngine On\nRewriteRule a b\n";
-        assert_eq!(weight(rules), 2 * rules.len() + 2 * DIRECTIVE);
-        assert_eq!(weight(b""), 0);
-    }
-}
+mod tests;

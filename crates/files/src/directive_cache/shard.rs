@@ -7,6 +7,7 @@ use howdah_htaccess::Compiled;
 use howdah_sys::stat::Stat;
 
 use super::Owner;
+use super::removed::Removed;
 
 /// A part of the cache, by scope and folder.
 #[derive(Default)]
@@ -25,22 +26,6 @@ pub(super) struct CachedDirectives {
     /// Whether a thread has asked for it since room was last made.
     pub(super) was_asked: bool,
     pub(super) compiled: Arc<Compiled>,
-}
-
-/// Entries that were removed from a shard, whose rules are not freed under its lock.
-#[derive(Default)]
-pub(super) struct Removed {
-    /// Bytes of memory, of all rules together.
-    pub(super) weight: usize,
-    /// Each with its weight.
-    pub(super) rules: Vec<(usize, Arc<Compiled>)>,
-}
-
-impl Removed {
-    fn add(&mut self, entry: &CachedDirectives) {
-        self.weight += entry.weight;
-        self.rules.push((entry.weight, Arc::clone(&entry.compiled)));
-    }
 }
 
 impl CacheShard {

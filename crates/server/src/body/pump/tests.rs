@@ -1,5 +1,7 @@
 //! The pump between a source and a sink that do what a test says.
 
+mod filters;
+
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -9,7 +11,6 @@ use std::task::Waker;
 use std::time::Duration;
 
 use howdah_files::Store;
-use howdah_htaccess::modules::filter::{ContentFilter, Transform};
 use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 
@@ -112,6 +113,18 @@ struct Slow {
     is_finished: bool,
 }
 
+impl Slow {
+    fn new(step: usize, refuses: usize) -> Slow {
+        Slow {
+            taken: Vec::new(),
+            step,
+            refuses,
+            flushes: 0,
+            is_finished: false,
+        }
+    }
+}
+
 impl Sink for Slow {
     fn poll_send(
         &mut self,
@@ -154,13 +167,7 @@ struct Pumped {
 }
 
 fn pump(mut body: Body, filters: &[Filter], promised: Option<u64>, refuses: usize) -> Pumped {
-    let mut sink = Slow {
-        taken: Vec::new(),
-        step: 3,
-        refuses,
-        flushes: 0,
-        is_finished: false,
-    };
+    let mut sink = Slow::new(3, refuses);
     let (limits, crew) = (limits(), crew());
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -199,6 +206,21 @@ fn limits() -> SpoolLimits {
     }
 }
 
+/// A pump that sends `left` bytes of a body at most.
+fn unfiltered<'p>(body: &'p mut Body, left: u64, limits: &'p SpoolLimits) -> Pump<'p> {
+    Pump {
+        body,
+        has_ended: false,
+        left,
+        sent: 0,
+        spool: Spool::new(limits),
+        residence: Residence::new(limits),
+        filtering: None,
+        turn: 0,
+        failure: None,
+    }
+}
+
 impl Pumped {
     fn text(&self) -> String {
         String::from_utf8(self.sink.taken.concat()).expect("the tests send text")
@@ -231,29 +253,13 @@ fn content_arrives_in_order_whatever_the_source_and_the_sink_do() {
 fn urgent_content_is_taken_from_the_source_while_the_client_takes_nothing() {
     let steps = [Turn::Urge, Turn::Say(b"abcdefgh")];
     let mut body = Scripted::body(&steps);
-    let mut sink = Slow {
-        taken: Vec::new(),
-        step: 3,
-        refuses: usize::MAX,
-        flushes: 0,
-        is_finished: false,
-    };
+    let mut sink = Slow::new(3, usize::MAX);
     let limits = limits();
     for (is_urgent, left) in [(true, 0), (false, 8)] {
         if !is_urgent {
             body = Scripted::body(&steps[1..]);
         }
-        let mut pump = Pump {
-            body: &mut body,
-            has_ended: false,
-            left: u64::MAX,
-            sent: 0,
-            spool: Spool::new(&limits),
-            residence: Residence::new(&limits),
-            filtering: None,
-            turn: 0,
-            failure: None,
-        };
+        let mut pump = unfiltered(&mut body, u64::MAX, &limits);
         let mut context = Context::from_waker(Waker::noop());
         for _ in 0..5 {
             assert!(pump.poll(&mut sink, &mut context).is_pending());
@@ -267,25 +273,9 @@ fn a_source_that_says_little_without_end_leaves_other_connections_their_turn() {
     // Content that is sent, and content beyond the promised length, which is discarded.
     for left in [u64::MAX, 0] {
         let mut body = Scripted::body(&vec![Turn::Say(b"x"); 10_000]);
-        let mut sink = Slow {
-            taken: Vec::new(),
-            step: 3,
-            refuses: 0,
-            flushes: 0,
-            is_finished: false,
-        };
+        let mut sink = Slow::new(3, 0);
         let limits = limits();
-        let mut pump = Pump {
-            body: &mut body,
-            has_ended: false,
-            left,
-            sent: 0,
-            spool: Spool::new(&limits),
-            residence: Residence::new(&limits),
-            filtering: None,
-            turn: 0,
-            failure: None,
-        };
+        let mut pump = unfiltered(&mut body, left, &limits);
         let mut context = Context::from_waker(Waker::noop());
         assert!(pump.poll(&mut sink, &mut context).is_pending(), "{left}");
         assert!(!sink.is_finished);
@@ -326,17 +316,6 @@ fn what_came_before_a_break_is_sent() {
         assert!(matches!(pumped.result, Err(PumpError::Source(_))), "{:?}", pumped.result);
         assert!(!pumped.sink.is_finished && pumped.sink.flushes > 0);
     }
-}
-
-#[test]
-fn filters_give_out_what_they_hold_when_the_source_pauses() {
-    let steps = [Turn::Say(b"abc"), Turn::Sleep(60), Turn::Say(b"def")];
-    let both = [Filter::Deflate, Filter::Inflate];
-    let pumped = pump(Scripted::body(&steps), &both, None, 2);
-    assert_eq!(pumped.text(), "abcdef");
-    assert_eq!(pumped.sink.taken.len(), 2, "the first part went during the pause");
-    let broken = pump(Scripted::body(&[Turn::Say(b"no gzip")]), &[Filter::Inflate], None, 0);
-    assert!(matches!(broken.result, Err(PumpError::Filter(_))), "{:?}", broken.result);
 }
 
 /// A source that copies what passes, as a cache would.
@@ -404,110 +383,4 @@ fn a_worker_does_not_wait_for_a_slow_client_though_another_source_is_around_its_
         let pumped = pump(around(Body::Stream(Box::new(inner))), &[], None, 3);
         assert_eq!((pumped.text().as_str(), is_released.get()), ("abcd", true));
     }
-}
-
-/// A filter with patterns: it makes capitals, and fails on content that comes on an event loop.
-#[derive(Debug)]
-struct Capitals;
-
-impl ContentFilter for Capitals {
-    fn transform(self: Arc<Self>) -> Box<dyn Transform> {
-        Box::new(Capitals)
-    }
-}
-
-impl Transform for Capitals {
-    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
-        if tokio::runtime::Handle::try_current().is_ok() {
-            return Err(Broken("the event loop waits"));
-        }
-        out.extend(input.iter().map(u8::to_ascii_uppercase));
-        Ok(())
-    }
-
-    fn flush(&mut self, _: &mut Vec<u8>) -> Result<(), Broken> {
-        Ok(())
-    }
-
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
-        out.push(b'!');
-        Ok(())
-    }
-}
-
-#[test]
-fn filters_with_patterns_do_not_work_on_the_event_loop() {
-    let filters = [Filter::Substitute(Arc::new(Capitals))];
-    let steps = [Turn::Say(b"abc"), Turn::Sleep(5), Turn::Wait, Turn::Say(b"def")];
-    for refuses in [0, 3] {
-        let pumped = pump(Scripted::body(&steps), &filters, None, refuses);
-        assert_eq!(pumped.text(), "ABCDEF!", "{:?}", pumped.result);
-        assert!(pumped.result.is_ok() && pumped.sink.is_finished);
-    }
-    let pumped = pump(Scripted::body(&[Turn::Say(b"abc"), Turn::Break]), &filters, None, 0);
-    assert_eq!(pumped.text(), "ABC");
-    assert!(matches!(pumped.result, Err(PumpError::Source(_))), "{:?}", pumped.result);
-}
-
-#[test]
-fn a_response_whose_client_takes_nothing_keeps_no_other_from_its_turn() {
-    let (turns, crew) = (Arc::new(Semaphore::new(1)), crew());
-    let filtering = || Filtering::new(&[Filter::Deflate], place(&turns, &crew));
-    let mut context = Context::from_waker(Waker::noop());
-    let (mut first, mut second, mut third) = (filtering(), filtering(), filtering());
-    assert!(matches!(first.poll_turn(&mut context), Poll::Ready(Ok(()))));
-    assert!(second.poll_turn(&mut context).is_pending());
-    assert!(third.poll_turn(&mut context).is_pending());
-    // The second gets the turn, but has no room for its output by now.
-    drop(first);
-    second.leave_turn();
-    assert!(matches!(third.poll_turn(&mut context), Poll::Ready(Ok(()))));
-    third.leave_turn();
-    assert!(matches!(second.poll_turn(&mut context), Poll::Ready(Ok(()))));
-}
-
-#[test]
-fn responses_with_filters_take_turns() {
-    let content: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
-    let filters = [Filter::Deflate, Filter::Inflate];
-    let (limits, crew) = (limits(), crew());
-    let turns = Arc::new(Semaphore::new(1));
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .build_local(tokio::runtime::LocalOptions::default())
-        .expect("an event loop");
-    let send_one = async || {
-        let mut sink = Slow {
-            taken: Vec::new(),
-            step: 100_000,
-            refuses: 2,
-            flushes: 0,
-            is_finished: false,
-        };
-        let mut body = Body::whole(content.clone().into());
-        let place = place(&turns, &crew);
-        let (_, result) = send(&mut body, &filters, None, &limits, place, &mut sink).await;
-        assert!(result.is_ok() && sink.is_finished, "{result:?}");
-        assert!(sink.taken.concat() == content, "the content is the same");
-    };
-    runtime.block_on(async {
-        let three = async { tokio::join!(send_one(), send_one(), send_one()) };
-        // One that is given up while it waits, or while it has the turn, keeps no other waiting.
-        for polls in 1..20 {
-            let mut given_up = Box::pin(send_one());
-            let mut kept = Box::pin(send_one());
-            for _ in 0..polls {
-                let mut both = std::pin::pin!(async { tokio::join!(&mut kept, &mut given_up) });
-                poll_fn(|context| {
-                    let _ = both.as_mut().poll(context);
-                    Poll::Ready(())
-                })
-                .await;
-                tokio::task::yield_now().await;
-            }
-            drop(given_up);
-            drop(kept);
-        }
-        tokio::time::timeout(Duration::from_secs(90), three).await.expect("they end");
-    });
 }
