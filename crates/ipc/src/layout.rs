@@ -304,12 +304,32 @@ mod tests {
             ];
             assert!(starts.is_sorted_by(|a, b| a < b), "{starts:?}");
             assert!(starts.iter().all(|start| start % LINE == 0), "{starts:?}");
+            assert!(Layout::QUEUE_ENTRY + geometry.queue_entries() * 4 <= layout.idle);
+            assert!(geometry.workers <= geometry.idle_words() * 64);
+            assert!(geometry.slots <= geometry.ready_words() * 64);
             assert!(layout.idle + geometry.idle_words() * 8 <= layout.worker(0));
+            assert!(layout.request(geometry.slots) <= layout.ring(0));
             assert!(
                 layout.thread(0) + thread_line::READY + geometry.ready_words() * 8
                     <= layout.thread(1)
             );
         }
+    }
+
+    #[test]
+    fn a_region_has_the_bytes_of_its_parts() {
+        let geometry = Geometry {
+            slots: 130,
+            workers: 65,
+            threads: 3,
+            request_bytes: 2 * PAGE,
+            ring_bytes: 4 * PAGE,
+        };
+        let queue = 4 * LINE + 256 * 4;
+        let (idle, workers, threads) = (LINE, 65 * LINE, 3 * 2 * LINE);
+        let words = (queue + idle + workers + threads + 130 * SLOT).next_multiple_of(PAGE);
+        assert_eq!(geometry.length(), words + 130 * (2 + 4) * PAGE);
+        assert_eq!(Geometry::for_pool(20, 1).slots, 80);
     }
 
     #[test]
@@ -335,6 +355,7 @@ mod tests {
             phase: SlotPhase::Done,
         };
         assert_eq!(SlotState::unpack(state.pack()), Some(state));
+        assert_eq!(SlotState::unpack(0).map(|state| state.phase), Some(SlotPhase::Free));
         assert_eq!(SlotState::unpack(9), None);
     }
 }

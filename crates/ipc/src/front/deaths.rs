@@ -76,6 +76,48 @@ mod tests {
 
     use super::*;
     use crate::layout::Geometry;
+    use crate::sync::Ordering;
+    use crate::worker::Attachment;
+
+    #[test]
+    fn a_request_whose_entry_went_with_a_worker_is_queued_again() {
+        let (front, _attach) = Front::create(Geometry::for_pool(2, 1)).unwrap();
+        let slot = front.checkout().unwrap();
+        front.submit(&slot, 0, b"one", None).unwrap();
+        let entry = front.region.queue().pop();
+        assert_eq!((entry, front.region.queue().is_empty()), (Some(slot.index() as u32), true));
+        front.region.idle().announce(1);
+        assert!(front.worker_died(0).unwrap().is_empty());
+        assert_eq!(front.region.queue().pop(), entry);
+        let is_woken =
+            !front.is_idle(1) && front.region.worker(1).wake.load(Ordering::Acquire) == 1;
+        assert!(is_woken, "the other worker takes it");
+        assert!(front.cancel(&slot));
+        let _ = front.release(slot);
+    }
+
+    #[test]
+    fn a_state_that_no_correct_worker_writes_is_noticed_when_one_dies() {
+        let (front, _attach) = Front::create(Geometry::for_pool(1, 1)).unwrap();
+        let slot = front.checkout().unwrap();
+        front.submit(&slot, 0, b"one", None).unwrap();
+        for word in [u64::MAX, 0] {
+            front.region.slot(slot.index()).state.0.store(word, Ordering::Release);
+            assert!(front.worker_died(0).is_err(), "{word:x}");
+        }
+    }
+
+    #[test]
+    fn deaths_are_counted_beyond_the_end_of_the_count() {
+        let (front, attach) = Front::create(Geometry::for_pool(1, 1)).unwrap();
+        let zygote = Attachment::new(attach).unwrap();
+        for _ in 0..INCARNATIONS {
+            zygote.record_death(0);
+            front.worker_died(0).unwrap();
+        }
+        assert_eq!(zygote.incarnations[0].load(Ordering::Relaxed), 0);
+        assert_eq!(front.state().incarnations[0], 0);
+    }
 
     /// The entry of a cancelled request is still in the queue and serves the slot's next request:
     /// a worker takes that as soon as its state is stored, and dies. Another thread of the front

@@ -183,3 +183,37 @@ fn nothing_is_left_of_the_last_request() {
     assert_eq!(words.flow_control.aborted.load(Ordering::Relaxed), 0);
     assert_eq!(words.thread.load(Ordering::Relaxed), 1);
 }
+
+#[test]
+fn texts_leave_the_beginning_of_a_request_to_its_summary() {
+    for (request_bytes, text_at) in [(4096, 2048), (256 * 1024, SUMMARY_BYTES)] {
+        let (region, _) = Region::create(Geometry { request_bytes, ..GEOMETRY }).unwrap();
+        assert_eq!(region.text_at(), text_at);
+        assert_eq!(region.longest_text(), request_bytes - text_at - 4);
+        let mut text = vec![7; region.longest_text()];
+        region.write_text(2, &text);
+        assert_eq!(region.read_text(2, usize::MAX).as_ref(), Some(&text));
+        text.push(7);
+        let is_refused = |access: &dyn Fn()| catch_unwind(AssertUnwindSafe(access)).is_err();
+        assert!(is_refused(&|| region.write_text(2, &text)), "beyond the area");
+        let mut beyond = vec![0; request_bytes - text_at + 1];
+        assert!(
+            catch_unwind(AssertUnwindSafe(|| region.read_area(2, text_at, &mut beyond))).is_err()
+        );
+    }
+}
+
+#[test]
+fn children_of_a_worker_do_not_have_the_region() {
+    let region = region();
+    let begin = format!("{:x}-", region.at(0).addr());
+    let flags = || {
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let own = maps.lines().skip_while(|line| !line.starts_with(&begin));
+        own.into_iter().find(|line| line.starts_with("VmFlags:")).unwrap().to_owned()
+    };
+    // The kernel's "dc": the area is not copied when the process forks.
+    assert!(!flags().contains(" dc"), "the zygote's forks are workers");
+    region.keep_from_children().unwrap();
+    assert!(flags().contains(" dc"), "{}", flags());
+}

@@ -22,7 +22,7 @@ pub struct Attachment {
     pub(super) body_sockets: Vec<SeqPacket>,
     /// By worker: number of deaths at this index, modulo [`INCARNATIONS`]. Each fork copies these
     /// counts of the zygote.
-    pub(super) incarnations: Vec<AtomicU16>,
+    pub(crate) incarnations: Vec<AtomicU16>,
 }
 
 impl Attachment {
@@ -120,5 +120,24 @@ impl Attachment {
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let bells = self.bells.iter().map(AsFd::as_fd);
         bells.chain(self.body_sockets.iter().map(AsFd::as_fd))
+    }
+}
+
+#[cfg(all(test, not(miri)))] // Miri has no memory files.
+mod tests {
+    use super::*;
+    use crate::front::Front;
+
+    #[test]
+    fn an_attachment_has_all_descriptors() {
+        let geometry = Geometry::for_pool(1, 2);
+        for left in [0, 1, 2, 3 + geometry.slots - 1] {
+            let (_front, mut attach) = Front::create(geometry).unwrap();
+            attach.descriptors.truncate(left);
+            assert!(Attachment::new(attach).is_err(), "{left}");
+        }
+        let (_front, mut attach) = Front::create(geometry).unwrap();
+        attach.descriptors.extend(attach.descriptors[0].try_clone());
+        assert!(Attachment::new(attach).is_err(), "one too many");
     }
 }

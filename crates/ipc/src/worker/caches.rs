@@ -32,3 +32,18 @@ impl ResponseWriter<'_> {
         former
     }
 }
+
+#[cfg(all(test, not(miri)))] // Miri has no memory files.
+mod tests {
+    use super::*;
+    use crate::layout::Geometry;
+
+    #[test]
+    fn one_worker_measures_the_caches_at_a_time() {
+        let (region, _) = Region::create(Geometry::for_pool(1, 1)).unwrap();
+        let again = 7 + CACHE_INTERVAL;
+        for (now, is_time) in [(7, true), (7, false), (again - 1, false), (again, true)] {
+            assert_eq!(is_due(&region, now), is_time, "{now}");
+        }
+    }
+}

@@ -134,4 +134,33 @@ mod tests {
             assert_eq!(usage.is_memory_overdue(now), is_overdue, "{later}");
         }
     }
+
+    #[test]
+    fn the_average_follows_the_scripts_and_short_ones_are_not_measured() {
+        let mut meter = CpuMeter::default();
+        for (took, average) in [(800, 100), (800, 188), (4, 165)] {
+            assert_eq!(meter.end(took, None), None);
+            assert_eq!(meter.average, average);
+        }
+        meter.average = METERED - 1;
+        assert!(meter.begin().is_none() && meter.schedule.is_none());
+        meter.average = METERED;
+        let before = meter.begin();
+        // A kernel without scheduler statistics has nothing to tell.
+        assert_eq!(before.is_some(), ScheduleMeter::of_this_process().is_ok());
+        let share = meter.end(METERED, before);
+        assert_eq!(share.is_some(), before.is_some());
+        assert!(share.is_none_or(|share| share <= 1000));
+    }
+
+    #[test]
+    fn what_a_worker_uses_is_measured_from_time_to_time() {
+        let mut last = 0;
+        for (now, is_time) in [(50, true), (149, false), (150, true), (249, false), (250, true)] {
+            assert_eq!(is_due(&mut last, now, 100), is_time, "{now}");
+        }
+        let mut meter = UsageMeter::default();
+        assert!(meter.processor(1).is_some_and(|nanoseconds| nanoseconds > 1));
+        assert_eq!(meter.processor(PROCESSOR_INTERVAL), None);
+    }
 }

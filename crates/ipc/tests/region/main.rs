@@ -5,9 +5,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod awake;
 mod bodies;
 mod cleaning;
 mod deaths;
+mod figures;
 mod responses;
 
 use std::fs::File;
