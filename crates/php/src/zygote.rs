@@ -3,6 +3,8 @@
 mod figures;
 mod leases;
 mod staff;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
