@@ -163,4 +163,10 @@ mod tests {
             assert!(summary.uri.len() <= LONGEST_TEXT);
         }
     }
+
+    #[test]
+    fn the_numbers_of_two_caches_follow_each_other() {
+        assert!(!CacheNumber::OpcacheFull.is_of_apcu());
+        assert!(CacheNumber::ApcuHits.is_of_apcu() && CacheNumber::ApcuSize.is_of_apcu());
+    }
 }

@@ -373,6 +373,19 @@ mod tests {
     }
 
     #[test]
+    fn a_request_without_content_has_fields() {
+        let mut encoder = RequestEncoder::default();
+        let mut fixed = [None; FIXED];
+        fixed[FixedText::Fields as usize] = Some(&b"Host: a.example\nno field\nX-A:b:c\n"[..]);
+        encoder.begin(0, fixed);
+        let bytes = encoder.finish_inline(b"").to_vec();
+        let request = DecodedRequest::decode(&bytes).unwrap();
+        assert_eq!((request.body, request.inline_body()), (BodyLocation::None, &b""[..]));
+        let fields: Vec<_> = request.fields().collect();
+        assert_eq!(fields, [(&b"Host"[..], &b"a.example"[..]), (&b"X-A"[..], &b"b:c"[..])]);
+    }
+
+    #[test]
     fn the_environment_is_no_larger_than_all_variables() {
         let mut bytes = encoded();
         for (count, own) in [(0, Some(2)), (2, Some(0)), (3, None), (u32::MAX, None)] {

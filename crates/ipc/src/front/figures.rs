@@ -186,3 +186,39 @@ fn memory(kib: u64) -> u64 {
 fn known(number: u32) -> Option<u64> {
     (number != u32::MAX).then(|| number.into())
 }
+
+#[cfg(all(test, not(miri)))] // Miri has no memory files.
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::layout::Geometry;
+
+    #[test]
+    fn a_worker_that_tells_any_number_is_believed_what_can_be_true() {
+        let begin = Instant::now();
+        let (front, _attach) = Front::create(Geometry::for_pool(1, 1)).unwrap();
+        let slot = front.checkout().unwrap();
+        front.submit(&slot, 0, b"a request", None).unwrap();
+        let words = front.region.slot(slot.index());
+        words.state.finish(words.state.take(0, 0).unwrap());
+        for (began, took) in [(0, u32::MAX), (0, u32::MAX - 1), (u64::MAX, 1000)] {
+            words.began.store(began, Ordering::Relaxed);
+            words.took.store(took, Ordering::Relaxed);
+            words.processor.store(u32::MAX - 1, Ordering::Relaxed);
+            words.peak.store(u32::MAX - 1, Ordering::Relaxed);
+            let figures = front.figures(&slot).expect("it is done");
+            let elapsed = u64::try_from(begin.elapsed().as_nanos()).unwrap();
+            assert!(figures.waited + figures.took <= elapsed, "{figures:?} {elapsed}");
+            let machine = Machine::present();
+            let most = elapsed / 1000 * machine.processors;
+            assert!(figures.processor.is_some_and(|processor| processor <= most), "{figures:?}");
+            assert!(figures.peak <= Some(machine.memory), "{figures:?}");
+        }
+        words.processor.store(u32::MAX, Ordering::Relaxed);
+        words.peak.store(u32::MAX, Ordering::Relaxed);
+        let figures = front.figures(&slot).expect("it is done");
+        assert_eq!((figures.processor, figures.peak), (None, None));
+        let _ = front.release(slot);
+    }
+}

@@ -63,6 +63,29 @@ fn a_body_of_an_earlier_request_is_passed_over() {
 }
 
 #[test]
+fn all_bodies_that_no_worker_took_are_closed_together() {
+    let (front, attach, _worker) = lone_worker(small_geometry(1, 1));
+    let mut readers = Vec::new();
+    let mut last = None;
+    for _ in 0..2 {
+        let (reader, writer) = pipe();
+        readers.push(File::from(reader));
+        let slot = front.checkout().unwrap();
+        let encoded = SMALL.encode(&mut RequestEncoder::default(), true).to_vec();
+        front.submit(&slot, 0, &encoded, Some(writer.as_fd())).unwrap();
+        assert!(front.cancel(&slot));
+        let cleaning = front.release(slot).unwrap();
+        // The zygote could not be told of the first.
+        assert!(front.cleaned(cleaning.slot as usize));
+        last = Some(cleaning);
+    }
+    attach_again(&attach).clean(last.unwrap()).unwrap();
+    for mut reader in readers {
+        assert_eq!(reader.read(&mut [0]).unwrap(), 0, "somebody holds it open");
+    }
+}
+
+#[test]
 fn a_body_that_no_worker_took_is_closed_by_the_zygote() {
     let (front, attach, mut worker) = lone_worker(small_geometry(1, 1));
     let zygote = attach_again(&attach);

@@ -29,23 +29,28 @@ fn nanoseconds(begin: Instant) -> u64 {
 }
 
 /// A request that waits for 2 ms, uses a processor for 3 ms, and says that it had 5 MiB of memory.
-/// Returns what the front sees while it runs and when it is over.
-fn run_one(front: &Front, worker: &mut Worker, slot: &Slot) -> (WorkerFigures, RequestFigures) {
-    let begin = Instant::now();
+/// Returns what the front sees while it runs and when it is over. `begin` was before it came.
+fn run_one(
+    front: &Front,
+    worker: &mut Worker,
+    slot: &Slot,
+    begin: Instant,
+) -> (WorkerFigures, RequestFigures) {
     std::thread::sleep(Duration::from_millis(2));
     let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
     assert_eq!(front.figures(slot), None, "it runs");
-    let spent = usage::processor_time();
+    let (spins, spent) = (Instant::now(), usage::processor_time());
     while usage::processor_time() - spent < 3_000_000 {
         std::hint::spin_loop();
     }
+    let took = nanoseconds(spins);
     let (waited, runs) = front.times(slot);
-    // `begin` was a moment after the request had come.
-    assert!(waited >= 2_000_000 && runs > 0, "{waited} {runs}");
-    assert!(runs <= nanoseconds(begin), "{runs}");
+    assert!(waited >= 2_000_000 && runs >= took, "{waited} {runs} {took}");
+    assert!(waited + runs <= nanoseconds(begin), "{waited} {runs}");
     let figures = front.worker_figures().remove(0);
     job.writer.note_peak(5 << 20);
     drop(job);
+    assert!(front.figures(slot).is_some_and(|figures| figures.took >= took));
     (figures, front.figures(slot).expect("it is done"))
 }
 
@@ -58,7 +63,7 @@ fn a_worker_s_figures_are_those_of_its_requests() {
     front.meter_processor(true);
     let begin = Instant::now();
     let slot = submit_texts(&front, b"/a?b");
-    let (running, done) = run_one(&front, &mut worker, &slot);
+    let (running, done) = run_one(&front, &mut worker, &slot, begin);
     let elapsed = nanoseconds(begin);
 
     let request = running.request.expect("it is known");

@@ -344,11 +344,13 @@ fn a_worker_asks_while_its_request_runs() {
         let mut asked = Vec::new();
         for answer in [&b"1"[..], b""] {
             let mut question = None;
-            wait_until("the worker asks", || {
+            wait_until("the worker asks", || front.asks(&slot));
+            wait_until("the question is there", || {
                 question = front.question(&mut slot);
                 question.is_some()
             });
             let question = question.unwrap();
+            assert!(!front.asks(&slot));
             assert_eq!(front.question(&mut slot), None, "it is asked once");
             asked.push(question.text);
             front.answer(&slot, question.number, answer);
@@ -380,4 +382,22 @@ fn a_request_has_waited_since_it_came_and_not_since_it_got_a_slot() {
         drop(job);
         give_back(&front, slot);
     }
+}
+
+#[test]
+fn printed_output_is_seen_before_it_is_told_where_it_is_asked_for() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut slot = submit(&front, SMALL);
+    let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    job.writer.write(&[7; 100]).unwrap();
+    front.slot_status(&mut slot).unwrap();
+    assert_eq!(slot.written(), 0);
+    slot.show();
+    for written in [100, 100, 130] {
+        job.writer.write(&vec![7; written - job.writer.written() as usize]).unwrap();
+        front.slot_status(&mut slot).unwrap();
+        assert_eq!(slot.written(), written as u64);
+    }
+    drop(job);
+    give_back(&front, slot);
 }
