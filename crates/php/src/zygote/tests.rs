@@ -1,5 +1,7 @@
 //! A zygote whose messages and workers the tests play.
 
+mod staff;
+
 use std::os::fd::AsFd;
 use std::thread::JoinHandle;
 
@@ -52,6 +54,16 @@ fn played(scaling: Scaling, lanes: &[LaneLimits]) -> Played {
 
 const ON_DEMAND: Scaling = Scaling::OnDemand { idle_timeout: Duration::from_secs(10) };
 
+fn lane(name: &str, workers: usize) -> LaneLimits {
+    LaneLimits {
+        name: name.to_owned(),
+        workers,
+        queue: 100,
+        queue_timeout: Duration::from_secs(600),
+        weight: 1,
+    }
+}
+
 fn dynamic(most_spare: usize, idle_timeout: Option<Duration>) -> Scaling {
     Scaling::Dynamic {
         start: 3,
@@ -96,6 +108,21 @@ impl Played {
             }
         }
         told
+    }
+
+    /// The other messages that the zygote has got: workers that it should signal, slots that it
+    /// should clean, and the word to end.
+    fn orders(&self) -> (Vec<u64>, Vec<u64>, usize) {
+        let (mut room, mut killed, mut cleaned, mut ends) = (vec![0; 65536], vec![], vec![], 0);
+        while let Ok(received) = self.end.receive_now(&mut room) {
+            match ToZygote::decode(&room[..received.length]).unwrap() {
+                ToZygote::Kill { pid, .. } => killed.push(pid),
+                ToZygote::Clean(cleaning) => cleaned.push(cleaning.slot),
+                ToZygote::Stop => ends += 1,
+                _ => {}
+            }
+        }
+        (killed, cleaned, ends)
     }
 
     fn start(&self, workers: std::ops::Range<usize>) {
@@ -155,181 +182,6 @@ impl Played {
         // 64 MiB of it stay free. A worker that has told nothing counts 32 MiB.
         self.memory.publish(MemoryFigures { limit: 1024 * MIB, available });
     }
-}
-
-#[test]
-fn workers_are_started_for_requests_that_found_none_asleep() {
-    let played = played(ON_DEMAND, &[]);
-    let zygote = &played.zygote;
-    assert_eq!(played.told(), Some(vec![]));
-    zygote.rescale(None);
-    assert_eq!((zygote.wanted(), played.told()), (0, None));
-    let mut requests = played.queue(1);
-    zygote.wake_worker();
-    assert_eq!(zygote.lacking.load(Ordering::Relaxed), 1);
-    zygote.rescale(None);
-    assert_eq!((zygote.wanted(), played.told()), (1, Some(vec![0])));
-    played.start(0..1);
-    assert_eq!((zygote.living(), zygote.pid(0), zygote.pid(1)), (1, 100, 0));
-    // Two more, which nothing was noted for: only the regular look counts them.
-    requests.extend(played.queue(2));
-    zygote.rescale(None);
-    assert_eq!((zygote.wanted(), played.told()), (1, None));
-    zygote.rescale(Some(Instant::now()));
-    assert_eq!((zygote.wanted(), played.told()), (3, Some(vec![0, 1, 2])));
-    zygote.lack_workers(10);
-    requests.extend(played.queue(3));
-    zygote.rescale(None);
-    assert_eq!((zygote.wanted(), played.told()), (4, Some(vec![0, 1, 2, 3])));
-    zygote.lack_workers(1);
-    assert_eq!(zygote.lacking.load(Ordering::Relaxed), 0, "there is no place for more");
-    drop(requests);
-}
-
-#[test]
-fn a_request_wakes_a_worker_that_sleeps_and_no_other_is_started() {
-    let played = played(ON_DEMAND, &[]);
-    let _requests = played.queue(1);
-    played.zygote.wake_worker();
-    played.zygote.rescale(None);
-    let _sleepers = played.sleepers(0..1);
-    played.zygote.wake_worker();
-    assert_eq!(played.zygote.lacking.load(Ordering::Relaxed), 0);
-}
-
-#[test]
-fn as_many_workers_as_the_processors_can_use_are_enough_unless_they_are_stuck() {
-    let played = played(
-        Scaling::Dynamic {
-            start: 1,
-            least_spare: 0,
-            most_spare: PLACES,
-            idle_timeout: None,
-        },
-        &[],
-    );
-    let zygote = &played.zygote;
-    played.start(0..1);
-    assert!(!zygote.holds_back());
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    // Short scripts need half as many workers as there are processors.
-    zygote.note_service(1000, None);
-    assert_eq!(zygote.holds_back(), processors <= 2);
-    let limit = processors.div_ceil(2);
-    // More of them live than the pool has places, as far as the front knows.
-    zygote.front.set_present(limit);
-    assert!(zygote.holds_back());
-    let requests = played.queue(2);
-    zygote.rescale(Some(Instant::now()));
-    assert_eq!(zygote.wanted(), 1, "they are left to those that are awake");
-    zygote.lack_workers(2);
-    zygote.rescale(None);
-    assert_eq!(zygote.wanted(), 1);
-    zygote.unstick(2);
-    zygote.rescale(None);
-    assert_eq!(zygote.wanted(), 2, "one that starts, and another");
-    assert!(zygote.awake.is_short());
-    zygote.note_long();
-    assert!(!zygote.awake.is_short());
-    drop(requests);
-}
-
-#[test]
-fn workers_that_have_slept_for_long_end_unless_they_are_spare() {
-    let time = Duration::from_secs(50);
-    for (idle_timeout, left) in [(None, 3), (Some(time), 1)] {
-        let played = played(dynamic(PLACES, idle_timeout), &[]);
-        let _sleepers = played.sleepers(0..3);
-        let zygote = &played.zygote;
-        let now = Instant::now();
-        zygote.rescale(Some(now));
-        zygote.rescale(Some(now + time - Duration::from_millis(1)));
-        assert_eq!(zygote.wanted(), 3, "{idle_timeout:?}");
-        assert_eq!(played.told(), Some(vec![0, 1, 2]), "{idle_timeout:?}");
-        zygote.rescale(Some(now + time));
-        assert_eq!(zygote.wanted(), left, "{idle_timeout:?}");
-        let is_idle = [0, 1, 2].map(|worker| zygote.front.is_idle(worker));
-        match idle_timeout {
-            None => assert_eq!((played.told(), is_idle), (None, [true; 3])),
-            Some(_) => {
-                assert_eq!((played.told(), is_idle), (Some(vec![0]), [true, false, false]));
-                assert_eq!(zygote.front.present(), 1);
-            }
-        }
-        zygote.rescale(Some(now + 3 * time));
-        assert_eq!(zygote.wanted(), left, "{idle_timeout:?}: one is always spare");
-    }
-}
-
-#[test]
-fn of_more_spare_workers_than_may_be_one_ends_at_a_time() {
-    let played = played(dynamic(1, None), &[]);
-    let _sleepers = played.sleepers(0..3);
-    for left in [2, 1, 1] {
-        played.zygote.rescale(Some(Instant::now()));
-        assert_eq!(played.zygote.wanted(), left);
-    }
-}
-
-#[test]
-fn workers_that_the_memory_has_no_room_for_end_one_at_a_time_when_it_lasts() {
-    let played = played(auto(PLACES), &[]);
-    let _sleepers = played.sleepers(0..PLACES);
-    let zygote = &played.zygote;
-    played.publish((64 + 2 * 32) * MIB);
-    let look = || {
-        zygote.rescale(Some(Instant::now()));
-        zygote.wanted()
-    };
-    for _ in 0..PATIENCE {
-        assert_eq!(look(), 4);
-    }
-    assert_eq!([look(), look(), look()], [3, 2, 2]);
-    assert_eq!(zygote.memory_sum().map(|sum| (sum.room, sum.is_short)), Some((2, false)));
-}
-
-const PATIENCE: u32 = 4;
-
-#[test]
-fn where_memory_is_short_workers_end_at_once_the_busy_ones_after_their_request() {
-    for sleeping in [0, 1, PLACES] {
-        let played = played(auto(PLACES), &[]);
-        let _sleepers = played.sleepers(0..sleeping);
-        played.start(sleeping..PLACES);
-        played.told();
-        played.publish(63 * MIB);
-        played.zygote.rescale(Some(Instant::now()));
-        let kept = played.told().map(|workers| workers.len());
-        assert_eq!((played.zygote.wanted(), kept), (1, Some(1)), "{sleeping}");
-        played.zygote.rescale(Some(Instant::now()));
-        assert_eq!(played.zygote.wanted(), 1, "one stays");
-    }
-}
-
-#[test]
-fn no_more_workers_are_started_than_there_is_memory_for() {
-    let played = played(auto(1), &[]);
-    let zygote = &played.zygote;
-    played.start(0..1);
-    played.publish((64 + 3 * 32) * MIB);
-    let requests = played.queue(PLACES);
-    zygote.lack_workers(PLACES);
-    zygote.rescale(None);
-    assert_eq!(zygote.wanted(), 3, "of four places");
-    zygote.lack_workers(1);
-    assert_eq!(zygote.lacking.load(Ordering::Relaxed), 0, "there is no room for more");
-    // What those that start may need is set aside until the next figures.
-    played.publish((64 + 4 * 32) * MIB);
-    let sum = {
-        zygote.rescale(None);
-        zygote.memory_sum().expect("the pool depends on it")
-    };
-    assert_eq!(played.memory.affordable(&sum), 4);
-    zygote.lack_workers(1);
-    zygote.rescale(None);
-    assert_eq!(zygote.wanted(), 4);
-    assert_eq!(played.memory.affordable(&sum), 3);
-    drop(requests);
 }
 
 #[test]
@@ -463,14 +315,7 @@ fn the_processor_time_of_workers_that_died_is_counted_once_and_within_what_can_b
 
 #[test]
 fn a_request_does_not_pass_those_that_wait_for_a_slot() {
-    let lane = |name: &str| LaneLimits {
-        name: name.to_owned(),
-        workers: 2,
-        queue: 1,
-        queue_timeout: Duration::from_secs(600),
-        weight: 1,
-    };
-    for lanes in [vec![], vec![lane("all"), lane("own")]] {
+    for lanes in [vec![], vec![lane("all", 2), lane("own", 2)]] {
         let played = played(Scaling::Static, &lanes);
         let zygote = &played.zygote;
         assert_eq!((zygote.running(), zygote.is_unused()), (0, true));
@@ -493,4 +338,81 @@ fn a_request_does_not_pass_those_that_wait_for_a_slot() {
         drop((lease, second, third));
         assert!(zygote.is_unused());
     }
+}
+
+#[test]
+fn a_zygote_that_is_given_up_has_its_workers_killed() {
+    let played = played(Scaling::Static, &[]);
+    played.start(1..3);
+    played.orders();
+    played.zygote.condemn();
+    played.zygote.condemn();
+    assert_eq!(played.orders().0, [101, 102]);
+}
+
+#[test]
+fn a_zygote_is_told_to_end_once() {
+    let played = played(Scaling::Static, &[]);
+    assert!(!played.zygote.has_php());
+    let ready = FromZygote::Ready {
+        php_version: String::new(),
+        opcache: String::new(),
+        warmup: None,
+    };
+    played.zygote.hear(Some(ready));
+    assert!(played.zygote.has_php());
+    played.orders();
+    played.zygote.stop();
+    played.zygote.stop();
+    assert_eq!(played.orders(), (vec![], vec![], 1));
+}
+
+#[test]
+fn memory_of_large_responses_is_given_back() {
+    let played = played(Scaling::Static, &[]);
+    let zygote = &played.zygote;
+    let mut lease = played.queue(1).remove(0);
+    let mut worker = played.attachment().worker(0).unwrap();
+    let stop = AtomicBool::new(false);
+    worker.next(&stop).unwrap().unwrap().writer.write(&[7; 100_000]).unwrap();
+    zygote.front.slot_status(lease.slot()).unwrap();
+    zygote.front.consume(lease.slot(), 100_000);
+    let slot = lease.index() as u64;
+    drop(lease);
+    played.orders();
+    zygote.trim();
+    assert!(played.orders().1.is_empty(), "it was just used");
+    zygote.trim();
+    assert_eq!(played.orders().1, [slot]);
+    // A zygote that is gone cleans nothing; the slot can be used all the same.
+    assert!(zygote.front.cleaned(slot as usize));
+}
+
+#[test]
+fn requests_of_a_pool_with_lanes_wait_in_their_lanes() {
+    let played = played(Scaling::Static, &[lane("all", 9), lane("own", 9)]);
+    let zygote = &played.zygote;
+    played.start(0..PLACES);
+    let mut leases = Vec::new();
+    // A lane of its own leaves a worker to others. One request waits for the next worker.
+    for (lane, most) in [(1, 3), (0, 2)] {
+        let before = leases.len();
+        leases.extend(std::iter::from_fn(|| zygote.try_lease(lane)));
+        assert_eq!(leases.len() - before, most, "lane {lane}");
+    }
+}
+
+#[test]
+fn a_lane_s_queue_is_bounded_although_workers_are_free() {
+    let played = played(Scaling::Static, &[lane("all", 1), lane("own", 1)]);
+    let zygote = &played.zygote;
+    played.start(0..PLACES);
+    let _lease = zygote.try_lease(0).unwrap();
+    let waits =
+        (0..100).map(|client| zygote.join_queue(QueuePlace { client, ..QueuePlace::default() }));
+    let waits: Vec<_> = waits.collect();
+    assert!(waits.iter().all(Result::is_ok));
+    let further = zygote.join_queue(QueuePlace { client: 7, ..QueuePlace::default() });
+    assert!(further.is_err(), "its client has a place");
+    assert_eq!(zygote.waiting(), 100);
 }

@@ -2,6 +2,7 @@
 //! are busy, slow, dying.
 #![allow(clippy::unwrap_used)] // A test that fails here says where.
 
+mod counting;
 mod deaths;
 mod queue;
 #[path = "../support/mod.rs"]
@@ -10,6 +11,7 @@ mod support;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
+use howdah_php::counters::PoolCounter;
 use howdah_php::{
     DispatchError, Exchange, ExchangeError, HeadKind, MemoryFigures, PoolHandle, PoolLimits,
     QueuePlace, RequestBody, RequestEncoder, Scaling, decode_head,
@@ -81,11 +83,15 @@ fn a_response_comes_whole() {
 fn an_overdue_request_is_told_and_its_worker_killed() {
     let limits = howdah_php::PoolLimits {
         request_timeout: Duration::from_millis(200),
+        slow_after: Some(Duration::from_secs(500)),
         ..limits()
     };
     Front::new(1, limits).run(async |front| {
         let late = ask(front.handle(), Script::Sleep(600_000)).await.err();
         assert_eq!(late.as_deref(), Some("Err(Silent)"));
+        for event in [PoolCounter::Timeouts, PoolCounter::Slow] {
+            assert_eq!(front.counted(|totals| totals.of(event)), [1, 1], "{event:?}");
+        }
         // A machine that stands still may take the time of this one, too.
         let until = Instant::now() + PATIENCE;
         while let Err(error) = ask(front.handle(), Script::Bytes(1)).await {

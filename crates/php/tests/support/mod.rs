@@ -11,7 +11,7 @@ use howdah_ipc::control::{Attach, FromZygote, ToZygote};
 use howdah_ipc::request::{DecodedRequest, FixedText};
 use howdah_ipc::response::HeadKind;
 use howdah_ipc::worker::{Attachment, Job};
-use howdah_php::counters::{COUNTER_WORDS, Counters, PoolCounters, STAFF_WORDS};
+use howdah_php::counters::{COUNTER_WORDS, Counters, PoolCounters, PoolTotals, STAFF_WORDS};
 use howdah_php::{MemoryWatch, Pool, PoolEvent, PoolHandle, PoolLimits, Scaling};
 use howdah_sys::memory::SharedNumbers;
 use howdah_sys::seqpacket::SeqPacket;
@@ -109,14 +109,15 @@ pub fn limits() -> PoolLimits {
     }
 }
 
-/// Counters that nobody reads.
-fn counters() -> PoolCounters {
-    let numbers = Arc::new(SharedNumbers::new(COUNTER_WORDS + STAFF_WORDS).unwrap());
-    let staff = Counters::new(numbers.clone(), COUNTER_WORDS);
+/// The pool's numbers, those of its workers, and those of a lane.
+const NUMBERS: usize = 2 * COUNTER_WORDS + STAFF_WORDS;
+
+fn counters(numbers: &Arc<SharedNumbers>) -> PoolCounters {
+    let from = |first| Counters::new(numbers.clone(), first);
     PoolCounters {
-        all: Counters::new(numbers, 0),
-        lanes: Rc::default(),
-        staff,
+        all: from(0),
+        lanes: Rc::new([from(COUNTER_WORDS + STAFF_WORDS)]),
+        staff: from(COUNTER_WORDS),
     }
 }
 
@@ -132,6 +133,7 @@ pub struct Stage {
     pool: Arc<Pool>,
     memory: Arc<MemoryWatch>,
     handle: Rc<PoolHandle>,
+    numbers: Arc<SharedNumbers>,
     zygote: RefCell<Zygote>,
     events: Rc<RefCell<Vec<PoolEvent>>>,
 }
@@ -168,7 +170,8 @@ impl Front {
         runtime.block_on(async {
             let memory = Arc::default();
             let pool = Pool::new("test".into(), (self.limits, Vec::new()), 1, Arc::clone(&memory));
-            let handle = PoolHandle::new(pool.clone(), 0, counters());
+            let numbers = Arc::new(SharedNumbers::new(NUMBERS).unwrap());
+            let handle = PoolHandle::new(pool.clone(), 0, counters(&numbers));
             HANDLE.set(Some(handle.clone()));
             let events = Rc::default();
             let zygote = Zygote::start();
@@ -176,6 +179,7 @@ impl Front {
                 pool,
                 memory,
                 handle: handle.clone(),
+                numbers,
                 zygote: RefCell::new(zygote),
                 events,
             };
@@ -211,6 +215,14 @@ impl Stage {
 
     pub fn events(&self) -> Vec<PoolEvent> {
         self.events.borrow().clone()
+    }
+
+    /// Returns what `read` finds in the counters of the pool, and in those of its lane.
+    pub fn counted<T>(&self, read: impl Fn(PoolTotals<'_>) -> T) -> [T; 2] {
+        let words: Vec<u64> = (0..NUMBERS).map(|index| self.numbers.load(index)).collect();
+        let (all, rest) = words.split_at(COUNTER_WORDS);
+        let (staff, lane) = rest.split_at(STAFF_WORDS);
+        [all, lane].map(|words| read(PoolTotals::new(words, staff)))
     }
 
     /// Signals that the zygote was asked to send.
