@@ -1,5 +1,6 @@
 //! The waiter table: what one thread knows of the slots that it has out.
 
+mod sweep;
 mod untold;
 
 use std::cell::{Cell, RefCell};
@@ -10,7 +11,6 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use howdah_ipc::SlotPhase;
-use howdah_ipc::front::SlotStatus;
 use howdah_sys::readiness::Readable;
 use tokio::task::JoinHandle;
 
@@ -21,21 +21,11 @@ use crate::deadlines::{Deadlines, Overdue};
 use crate::exchange::AskedQuestion;
 use crate::pool::PoolLimits;
 use crate::zygote::{Lease, Zygote};
-use crate::{Answers, Asker, ExchangeError, KILL_SIGNAL, SOFT_TIMEOUT_SIGNAL};
-
-/// The time between the soft time-out and the end of the worker by a signal.
-const GRACE: Duration = Duration::from_secs(2);
+use crate::{Answers, Asker, ExchangeError};
 
 /// The time that workers take nothing from the queue until the requests there that came while
 /// scripts were short wait in turn with those of other clients instead.
 const RECALL_AFTER: Duration = Duration::from_millis(10);
-
-/// Attempts to kill a worker. After them the zygote is given up: it does not do what it is told.
-const MOST_KILLS: u32 = 3;
-/// The reasons to give a zygote up.
-const DISOBEYS: &str = "a worker that was killed does not end; the zygote may be stopped";
-const STUCK: &str = "no worker took a request within `queue_timeout`, and none runs a script; the \
-                     workers may be stopped";
 
 /// One thread's table of the slots that it has leased from one zygote.
 #[derive(Debug)]
@@ -84,16 +74,6 @@ enum SlotWaiter {
         /// Number of times that the worker was killed.
         kills: u32,
     },
-}
-
-/// The time that the request of a slot has waited for a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Wait {
-    /// The request does not wait.
-    None,
-    InTime,
-    /// As long as it may.
-    TooLong,
 }
 
 impl Waiters {
@@ -353,100 +333,6 @@ impl Waiters {
     fn all_news(self: &Rc<Self>) {
         for slot in 0..self.zygote.front.geometry().slots {
             self.news(slot);
-        }
-    }
-
-    pub(crate) fn sweep(self: &Rc<Self>, now: Instant) {
-        if self.open.get() == 0 {
-            return;
-        }
-        let slots = 0..self.zygote.front.geometry().slots;
-        let waits = slots.map(|slot| self.sweep_slot(slot, now)).max();
-        let (_, taken) = self.zygote.front.queued();
-        let is_moving = self.taken.replace(taken) != taken;
-        let answered = self.zygote.answered();
-        let has_answered = self.answered.replace(answered) != answered;
-        match waits {
-            // The queue alone proves nothing: a hostile thread may empty it, and answer nobody.
-            Some(Wait::TooLong)
-                if !has_answered
-                    && !self.zygote.front.is_any_taken()
-                    && self.zygote.has_settled() =>
-            {
-                self.zygote.give_up(STUCK)
-            }
-            _ if is_moving => {}
-            // Resting workers are woken only if the others take nothing from the queue.
-            Some(Wait::InTime | Wait::TooLong) => {
-                self.zygote.front.wake_all();
-                self.zygote.unstick(self.zygote.front.queued().0);
-            }
-            Some(Wait::None) | None => {}
-        }
-    }
-
-    /// Enforces the slot's deadlines. Returns whether its request waits for a worker.
-    fn sweep_slot(self: &Rc<Self>, slot: usize, now: Instant) -> Wait {
-        let mut entries = self.entries.borrow_mut();
-        let signs = || self.zygote.front.signs_of_life(slot);
-        match &mut entries[slot] {
-            SlotWaiter::Unused => Wait::None,
-            SlotWaiter::Waiting { waker, deadlines, overdue, .. } => {
-                let waits = self.zygote.front.is_queued(slot);
-                let late = if waits {
-                    deadlines.postpone(now)
-                } else {
-                    deadlines.begin(|| self.zygote.front.began(slot), &self.limits);
-                    deadlines.count(signs(), now, &self.limits)
-                };
-                if late.is_some() && *overdue != late {
-                    *overdue = late;
-                    waker.iter().for_each(Waker::wake_by_ref);
-                }
-                match late {
-                    Some(Overdue::Waiting) => Wait::TooLong,
-                    _ if waits => Wait::InTime,
-                    _ => Wait::None,
-                }
-            }
-            SlotWaiter::Abandoned { lease, deadlines, kill_at, kills, .. } => {
-                let status = self.zygote.front.slot_status(lease.slot());
-                let (phase, worker) = match status {
-                    Ok(SlotStatus { phase, worker: Some(worker), .. }) => (phase, worker),
-                    // A worker had begun the request, and no correct one puts it back. Nothing
-                    // else would ever end the use of such a slot.
-                    Ok(_) | Err(_) => {
-                        drop(entries); // All exchanges hear of it.
-                        self.zygote.condemn();
-                        return Wait::None;
-                    }
-                };
-                if phase == SlotPhase::Done {
-                    drop(entries); // The slot goes back.
-                    self.news(slot);
-                    return Wait::None;
-                }
-                let pid = self.zygote.pid(worker);
-                let is_late = |deadlines: &mut Deadlines| {
-                    deadlines.begin(|| self.zygote.front.began(slot), &self.limits);
-                    deadlines.count(signs(), now, &self.limits).is_some()
-                };
-                if deadlines.take_if(is_late).is_some() {
-                    self.zygote.kill(worker, pid, SOFT_TIMEOUT_SIGNAL);
-                    *kill_at = Some(now + GRACE);
-                } else if kill_at.take_if(|at| *at <= now).is_some() {
-                    if *kills == MOST_KILLS {
-                        drop(entries); // All exchanges hear of it.
-                        self.zygote.give_up(DISOBEYS);
-                        return Wait::None;
-                    }
-                    *kills += 1;
-                    self.zygote.kill(worker, pid, KILL_SIGNAL);
-                    // A hostile worker may have named another one. Then the next attempt counts.
-                    *kill_at = Some(now + GRACE);
-                }
-                Wait::None
-            }
         }
     }
 }

@@ -252,12 +252,16 @@ impl Compiler<'_> {
             condition,
             settings: inner,
         };
-        if section.name == "<If" {
-            settings
+        match section.name {
+            "<If" => settings
                 .conditions
-                .push(Arc::new(ConditionalSection { branches: vec![branch] }));
-            return;
+                .push(Arc::new(ConditionalSection { branches: vec![branch] })),
+            _ => self.add_branch(branch, item, settings),
         }
+    }
+
+    /// Adds an `<ElseIf>` or `<Else>` to the section before it.
+    fn add_branch(&mut self, branch: Branch, item: &Item, settings: &mut Settings) {
         let goes_on = |chain: &&mut Arc<ConditionalSection>| {
             chain.branches.last().is_some_and(|last| last.condition.is_some())
         };

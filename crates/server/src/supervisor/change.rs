@@ -1,6 +1,7 @@
 //! A change of generation: the new generation is prepared and started, and then replaces the former
 //! one. If the start fails, the former generation continues.
 
+mod findings;
 mod next_socket;
 mod refusal;
 
@@ -193,13 +194,7 @@ impl Supervisor {
             self.certify(&mut generation_plan).map_err(CommandError::Failed)?;
         }
         if generation_plan.config.sites.iter().any(|site| site.tls.is_on()) {
-            // Nobody but root may look into a process that has keys.
-            let opaque = process::set_opaque(true);
-            opaque
-                .map_err(|error| CommandError::Failed(format!("cannot protect keys: {error}")))?;
-            if self.ticket_keys.is_empty() {
-                self.rotate_ticket_keys(Instant::now()).map_err(CommandError::Failed)?;
-            }
+            self.protect_keys().map_err(CommandError::Failed)?;
         }
         if generation_plan.config.cgroups && !generation_plan.pools.is_empty() {
             let is_root = self.environment.identity.is_root();
@@ -215,17 +210,7 @@ impl Supervisor {
         let (control, no_control) =
             self.control_for(&generation_plan.config).map_err(CommandError::Failed)?;
         if !cause.keeps_plan() {
-            let without_http3 = sockets.without_http3.iter().map(|missing| &missing.reason);
-            let of_sockets = sockets.warnings.iter().chain(without_http3);
-            for warning in generation_plan.warnings.iter().chain(of_sockets).chain(&no_control) {
-                log.say(Level::Warning, None, warning);
-            }
-            for complaint in generation_plan.closed_sites().chain(sockets.complaints()) {
-                log.say(Level::Error, None, &complaint);
-            }
-            for notice in &generation_plan.notices {
-                log.say(Level::Notice, None, notice);
-            }
+            findings::say(&log, &generation_plan, &sockets, no_control.as_deref());
         }
         let number = self.free_number();
         let logs = (log.clone(), access.clone());
@@ -255,6 +240,16 @@ impl Supervisor {
         };
         self.change = Some(change);
         Ok(())
+    }
+
+    /// Prepares this process for keys of sites, and makes those of tickets.
+    fn protect_keys(&mut self) -> Result<(), String> {
+        // Nobody but root may look into a process that has keys.
+        process::set_opaque(true).map_err(|error| format!("cannot protect keys: {error}"))?;
+        match self.ticket_keys.is_empty() {
+            true => self.rotate_ticket_keys(Instant::now()),
+            false => Ok(()),
+        }
     }
 
     fn next_plan(&mut self, cause: ChangeCause) -> Result<NextPlan, CommandError> {
@@ -370,26 +365,11 @@ impl Supervisor {
         let former: Vec<_> =
             self.sockets.listeners.iter().map(|listener| listener.actual.clone()).collect();
         self.sockets = sockets;
-        let mut drained = Vec::new();
-        for former in &mut self.generations {
-            if former.phase == GenerationPhase::Serving && former.number != generation {
-                former.drain(true, fallback);
-                drained.push(former.number);
-            }
-        }
+        let drained = self.drain_others(generation, fallback);
         if let Some(present) = self.generation(generation) {
             present.read_packets();
         }
-        match control {
-            NextSocket::Same => {}
-            NextSocket::None => self.control = None,
-            NextSocket::Another(mut another) => {
-                if let Some(former) = self.control.take() {
-                    another.succeed(former);
-                }
-                self.control = Some(another);
-            }
-        }
+        self.use_control(control);
         self.log.finish();
         (self.log, self.access) = (log, access);
         self.restart = None;
@@ -423,6 +403,18 @@ impl Supervisor {
             _ => self.reload_answer = Some(ReloadAnswer::new(done, drained, Instant::now())),
         }
         self.change_is_over();
+    }
+
+    /// Has the other generations that serve finish their requests. Returns their numbers.
+    fn drain_others(&mut self, generation: u64, fallback: Duration) -> Vec<u64> {
+        let mut drained = Vec::new();
+        for former in &mut self.generations {
+            if former.phase == GenerationPhase::Serving && former.number != generation {
+                former.drain(true, fallback);
+                drained.push(former.number);
+            }
+        }
+        drained
     }
 
     fn change_is_over(&mut self) {

@@ -203,15 +203,12 @@ impl Supervisor {
         match phase {
             GenerationPhase::Starting { .. } => {
                 let what = match failed {
-                    Some(reason) => format!("site {name}: PHP does not start: {reason}"),
-                    None => format!("site {name}: the zygote {pid} {exit} while PHP started"),
+                    Some(reason) => format!("PHP does not start: {reason}"),
+                    None => format!("the zygote {pid} {exit} while PHP started"),
                 };
+                let what = format!("site {name}: {what}");
                 if generation.leave_out(position, &what) {
-                    if let Some(change) = self.change.take() {
-                        self.settle_left_out(number, Some(position), change.plan());
-                        self.change = Some(change);
-                    }
-                    self.advance();
+                    self.go_on_without(number, position);
                 } else if had_started {
                     generation.replace_later(position);
                     let what = format!("its zygote {pid} {exit}; another takes its place");
@@ -249,6 +246,15 @@ impl Supervisor {
                 }
             }
         }
+    }
+
+    /// Goes on with the start of a generation one of whose pools was left out.
+    fn go_on_without(&mut self, number: u64, position: usize) {
+        if let Some(change) = self.change.take() {
+            self.settle_left_out(number, Some(position), change.plan());
+            self.change = Some(change);
+        }
+        self.advance();
     }
 
     /// Starts the zygotes that are due, and sends their sockets to the front.

@@ -8,26 +8,26 @@ mod standby_twin;
 mod stopped;
 mod twin;
 mod zygote_process;
+mod zygote_program;
 
-use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use howdah_ipc::control::ToZygote;
 use howdah_sys::credentials::Identity;
-use howdah_sys::process::{Pid, Program};
+use howdah_sys::process::Pid;
 use howdah_sys::seqpacket::SeqPacket;
-use howdah_sys::signal::{SIGKILL, SIGTERM};
+use howdah_sys::signal::SIGKILL;
 
 use self::hot_list::HotList;
-use self::limits::{descriptor_limit, group};
+use self::limits::group;
 pub(super) use self::standby::SpareZygote;
 use self::standby::Standby;
 use self::twin::AwaitedTwin;
 pub(super) use self::twin::LentTwin;
 use self::zygote_process::ZygoteProcess;
+use self::zygote_program::zygote_program;
 use super::backoff::Backoff;
 use super::cgroups::{PoolGroup, ZygoteGroup};
 use super::environment::Environment;
@@ -271,31 +271,16 @@ impl PoolProcesses {
         socket.set_nonblocking(true)?;
         let socket = ZygoteSocket::from(socket);
         let null = std::fs::File::open("/dev/null")?;
-        let program = Program {
-            path: CString::new(plan.program.as_os_str().as_bytes())?,
-            // The name appears in `ps`.
-            arguments: [&b"howdah-php"[..], b"zygote", self.name.as_bytes()]
-                .into_iter()
-                .map(CString::new)
-                .collect::<Result<_, _>>()?,
-            environment: environment.zygote_environment()?,
-            descriptors: vec![
-                null.into(),
-                log.try_clone()?,
-                log.try_clone()?,
-                theirs.into(),
-                zygote_to_front.into(),
-                into_outputs.into(),
-                outputs.duplicate()?.into(),
-            ],
-            identity: plan.identity.clone(),
-            umask: plan.umask,
-            descriptor_limit: Some(descriptor_limit(plan, environment)),
-            // The zygote lets its workers finish if the supervisor dies; see `outlive_parent_by`
-            // for the front.
-            death_signal: Some(SIGTERM),
-            confinement,
-        };
+        let descriptors = vec![
+            null.into(),
+            log.try_clone()?,
+            log.try_clone()?,
+            theirs.into(),
+            zygote_to_front.into(),
+            into_outputs.into(),
+            outputs.duplicate()?.into(),
+        ];
+        let program = zygote_program(&self.name, plan, environment, confinement, descriptors)?;
         let pid = program.start().map_err(|error| {
             io::Error::new(error.kind(), format!("{}: {error}", plan.program.display()))
         })?;

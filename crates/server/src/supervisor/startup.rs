@@ -64,21 +64,10 @@ pub(crate) fn serve(
     mut environment: Environment,
     run_front: RunFront,
 ) -> Result<(), CommandError> {
-    let failed = |error: io::Error| CommandError::Failed(format!("cannot start: {error}"));
-    // The parent process may have set these signals to be ignored; ignored signals are never
-    // delivered. SIGHUP, SIGINT and SIGQUIT keep the settings of `nohup` and of shells.
-    for signal in [SIGCHLD, SIGTERM, SIGUSR1, SIGUSR2] {
-        signal::restore(signal).map_err(failed)?;
-    }
-    oom::protect_supervisor();
-    // Process 1 has all orphans without this.
-    process::adopt_orphans().map_err(failed)?;
-    let heard = [SIGCHLD, SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2];
-    let signals = Signals::block(&heard).map_err(failed)?;
-    signal::ignore_stopped_children().map_err(failed)?;
-    let inheritance = Inheritance::claim().map_err(failed)?;
+    let signals = prepare_process().map_err(cannot_start)?;
+    let inheritance = Inheritance::claim().map_err(cannot_start)?;
     // Each pool uses a few descriptors. The limit for the pools' own processes was recorded before.
-    process::raise_descriptor_limit(environment.descriptor_limit.1).map_err(failed)?;
+    process::raise_descriptor_limit(environment.descriptor_limit.1).map_err(cannot_start)?;
     environment.state = match &inheritance {
         Some(inheritance) => inheritance.state.clone(),
         // A folder's site has no configured place for its state, therefore the state is temporary.
@@ -88,55 +77,10 @@ pub(crate) fn serve(
         ),
         None => None,
     };
-    let log = Arc::new(ErrorLog::new(LogTarget::stderr().map_err(failed)?, Level::Info));
-    let manager = ServiceManager::of(&environment.for_manager).unwrap_or_else(|why| {
-        log.say(Level::Warning, None, &why);
-        ServiceManager::default()
-    });
-    let mut supervisor = Supervisor {
-        plan,
-        environment,
-        run_front,
-        began: Instant::now(),
-        began_at: SystemTime::now(),
-        ledger: Ledger::default(),
-        log,
-        access: SiteLogs::default(),
-        signals,
-        sockets: Sockets::default(),
-        missing_listeners: MissingListeners::default(),
-        control: None,
-        manager,
-        pid_file: None,
-        generations: Vec::new(),
-        next_number: 1,
-        current: None,
-        preparation: None,
-        change: None,
-        probation: None,
-        former_answers: FormerAnswers::default(),
-        roll_back_to: None,
-        rolled_back: None,
-        reload_wanted: false,
-        reload_answer: None,
-        upgrade_wanted: false,
-        restart: None,
-        backoff: Backoff::default(),
-        orders: CertificateOrders::default(),
-        check: None,
-        certificate_files: CertificateFiles::default(),
-        releases: Releases::default(),
-        inherited_lists: Vec::new(),
-        inherited_files: FormerFiles::default(),
-        ticket_keys: TicketKeys::default(),
-        ticket_keys_due: None,
-        orphans: OrphanSearch::default(),
-        output_readers: Vec::new(),
-        graveyard: Vec::new(),
-        stopping: false,
-        failure: None,
-        announced: inheritance.is_some(),
-    };
+    let log = LogTarget::stderr().map_err(cannot_start)?;
+    let log = Arc::new(ErrorLog::new(log, Level::Info));
+    let mut supervisor = Supervisor::new(plan, environment, run_front, (signals, log));
+    supervisor.announced = inheritance.is_some();
     let result = match inheritance {
         None => {
             supervisor.begin(ChangeCause::Start);
@@ -154,6 +98,85 @@ pub(crate) fn serve(
             Err(CommandError::Failed(format!("the supervisor cannot go on: {error}")))
         }
         (Ok(()), None) => Ok(()),
+    }
+}
+
+/// Prepares the process for its children and its signals. Returns the signals that are heard.
+fn prepare_process() -> io::Result<Signals> {
+    // The parent process may have set these signals to be ignored; ignored signals are never
+    // delivered. SIGHUP, SIGINT and SIGQUIT keep the settings of `nohup` and of shells.
+    for signal in [SIGCHLD, SIGTERM, SIGUSR1, SIGUSR2] {
+        signal::restore(signal)?;
+    }
+    oom::protect_supervisor();
+    // Process 1 has all orphans without this.
+    process::adopt_orphans()?;
+    let heard = [SIGCHLD, SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2];
+    let signals = Signals::block(&heard)?;
+    signal::ignore_stopped_children()?;
+    Ok(signals)
+}
+
+fn cannot_start(error: io::Error) -> CommandError {
+    CommandError::Failed(format!("cannot start: {error}"))
+}
+
+impl Supervisor {
+    /// A supervisor without a generation.
+    fn new(
+        plan: ServePlan,
+        environment: Environment,
+        run_front: RunFront,
+        (signals, log): (Signals, Arc<ErrorLog>),
+    ) -> Supervisor {
+        let manager = ServiceManager::of(&environment.for_manager).unwrap_or_else(|why| {
+            log.say(Level::Warning, None, &why);
+            ServiceManager::default()
+        });
+        Supervisor {
+            plan,
+            environment,
+            run_front,
+            began: Instant::now(),
+            began_at: SystemTime::now(),
+            ledger: Ledger::default(),
+            log,
+            access: SiteLogs::default(),
+            signals,
+            sockets: Sockets::default(),
+            missing_listeners: MissingListeners::default(),
+            control: None,
+            manager,
+            pid_file: None,
+            generations: Vec::new(),
+            next_number: 1,
+            current: None,
+            preparation: None,
+            change: None,
+            probation: None,
+            former_answers: FormerAnswers::default(),
+            roll_back_to: None,
+            rolled_back: None,
+            reload_wanted: false,
+            reload_answer: None,
+            upgrade_wanted: false,
+            restart: None,
+            backoff: Backoff::default(),
+            orders: CertificateOrders::default(),
+            check: None,
+            certificate_files: CertificateFiles::default(),
+            releases: Releases::default(),
+            inherited_lists: Vec::new(),
+            inherited_files: FormerFiles::default(),
+            ticket_keys: TicketKeys::default(),
+            ticket_keys_due: None,
+            orphans: OrphanSearch::default(),
+            output_readers: Vec::new(),
+            graveyard: Vec::new(),
+            stopping: false,
+            failure: None,
+            announced: false,
+        }
     }
 }
 

@@ -38,4 +38,18 @@ impl Supervisor {
             Err(error) => Ok((NextSocket::None, Some(format!("no control socket: {error}")))),
         }
     }
+
+    /// Uses the control socket of the new configuration from now on.
+    pub(super) fn use_control(&mut self, next: NextSocket) {
+        match next {
+            NextSocket::Same => {}
+            NextSocket::None => self.control = None,
+            NextSocket::Another(mut another) => {
+                if let Some(former) = self.control.take() {
+                    another.succeed(former);
+                }
+                self.control = Some(another);
+            }
+        }
+    }
 }

@@ -80,6 +80,8 @@ impl PlanFinder<'_> {
         let found = self.answers.of(chroot).filter(|found| found.foreign_link.is_none());
         // A link of another user, or of nobody yet, is refused by the zygote.
         let chroot_folder = found.map_or(chroot, |found| &found.real).to_owned();
+        let settings =
+            self.pool_settings(site, php, (&state_dir, chroot, &chroot_folder), &isolation)?;
         Some(PoolPlan {
             site: number,
             program,
@@ -90,49 +92,57 @@ impl PlanFinder<'_> {
             standby: php.standby,
             warms_opcache: php.opcache_warmup,
             limits: config.cgroups.then_some(limits),
-            settings: PoolSettings {
-                pool: site.name.clone(),
-                ini_file: self.text(
-                    site,
-                    "ini_file",
-                    php.ini_file.as_deref().unwrap_or(Path::new("")),
-                )?,
-                max_requests: php.max_requests,
-                max_memory: php.max_memory.unwrap_or(0),
-                ini: php.ini.clone(),
-                admin_ini: admin_ini(php),
-                environment: self.environment.script_environment(&php.env, &php.pass_env),
-                state_dir: self.text(site, "state_dir", &state_dir)?,
-                working_directory: self.text(
-                    site,
-                    "chdir",
-                    php.chdir.as_deref().unwrap_or(Path::new("")),
-                )?,
-                chroot: self.text(site, "chroot", chroot)?.trim_end_matches('/').to_owned(),
-                chroot_folder: self.text(site, "chroot", &chroot_folder)?,
-                // A reload sets them.
-                former_release: String::new(),
-                release: String::new(),
-                pcntl: php.pcntl,
-                sapi: php.sapi.name().to_owned(),
-                modules: {
-                    let chosen: Vec<Box<str>> =
-                        site.modules.iter().map(|name| name.as_str().into()).collect();
-                    howdah_htaccess::compile::module_names(&chosen)
-                },
-                is_opaque: isolation.is_opaque(),
-                separates_workers: isolation.separates_workers(),
-                slow_milliseconds: php
-                    .slow_after()
-                    .map_or(0, |after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
-                slow_trace_depth: php.slow_trace_depth,
-                php_version: php.version.clone().unwrap_or_default(),
-                processor_seconds: php
-                    .rlimits
-                    .cpu
-                    .map_or(0, |time| time.as_secs_f64().ceil() as u64),
-            },
+            settings,
             isolation,
+        })
+    }
+
+    /// Returns the settings that a pool's zygote needs before PHP starts; `None` after an error.
+    fn pool_settings(
+        &mut self,
+        site: &SiteSettings,
+        php: &Php,
+        (state_dir, chroot, chroot_folder): (&Path, &Path, &Path),
+        isolation: &PoolIsolation,
+    ) -> Option<PoolSettings> {
+        Some(PoolSettings {
+            pool: site.name.clone(),
+            ini_file: self.text(
+                site,
+                "ini_file",
+                php.ini_file.as_deref().unwrap_or(Path::new("")),
+            )?,
+            max_requests: php.max_requests,
+            max_memory: php.max_memory.unwrap_or(0),
+            ini: php.ini.clone(),
+            admin_ini: admin_ini(php),
+            environment: self.environment.script_environment(&php.env, &php.pass_env),
+            state_dir: self.text(site, "state_dir", &state_dir)?,
+            working_directory: self.text(
+                site,
+                "chdir",
+                php.chdir.as_deref().unwrap_or(Path::new("")),
+            )?,
+            chroot: self.text(site, "chroot", chroot)?.trim_end_matches('/').to_owned(),
+            chroot_folder: self.text(site, "chroot", &chroot_folder)?,
+            // A reload sets them.
+            former_release: String::new(),
+            release: String::new(),
+            pcntl: php.pcntl,
+            sapi: php.sapi.name().to_owned(),
+            modules: {
+                let chosen: Vec<Box<str>> =
+                    site.modules.iter().map(|name| name.as_str().into()).collect();
+                howdah_htaccess::compile::module_names(&chosen)
+            },
+            is_opaque: isolation.is_opaque(),
+            separates_workers: isolation.separates_workers(),
+            slow_milliseconds: php
+                .slow_after()
+                .map_or(0, |after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
+            slow_trace_depth: php.slow_trace_depth,
+            php_version: php.version.clone().unwrap_or_default(),
+            processor_seconds: php.rlimits.cpu.map_or(0, |time| time.as_secs_f64().ceil() as u64),
         })
     }
 
