@@ -78,7 +78,7 @@ fn ip_literal(authority: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
         .ok()
         .and_then(|text| text.parse::<Ipv6Addr>().ok());
     if address.is_none() {
-        return Err("what stands in brackets is no IPv6 address");
+        return Err("the address in brackets is no IPv6 address");
     }
     Ok(authority.split_at(end + 1))
 }

@@ -65,7 +65,7 @@ mod tests {
             .truncate(true)
             .open(&path)
             .unwrap();
-        file.write_all(b"0123456789").unwrap(); // The offset stands at the end now.
+        file.write_all(b"0123456789").unwrap(); // The offset is at the end now.
         std::fs::remove_file(&path).unwrap();
         for mut body in [BodyReader::Inline(b"0123456789"), BodyReader::File { file, position: 0 }]
         {

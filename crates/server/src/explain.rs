@@ -67,12 +67,12 @@ pub(crate) struct Explanation {
     /// The filters that the content passes.
     pub(crate) filters: Vec<Filter>,
     /// The work that the directives took.
-    pub(crate) work: Work,
+    pub(crate) work: ExplainedWork,
 }
 
 /// The work that directives took, in the steps of `htaccess_work`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Work {
+pub(crate) struct ExplainedWork {
     /// For the request.
     pub(crate) request: u64,
     /// For the response's head.
@@ -181,7 +181,7 @@ impl ResolvingState<'_> {
             lane: None,
             head: ResponseHead::new(Status::OK),
             filters: Vec::new(),
-            work: Work {
+            work: ExplainedWork {
                 request: 0,
                 response: 0,
                 most: self.budgets[0].most(),

@@ -92,7 +92,7 @@ text_kind!(
         if stem.is_empty() || stem.contains(['/', '*', '\0']) {
             return Err(Problem::new(
                 format!("`{text}` is not the name of a file or folder"),
-                "give one name without `/`; a `*` may only stand at its end",
+                "give one name without `/`; a `*` is allowed at its end only",
             ));
         }
         Ok(())

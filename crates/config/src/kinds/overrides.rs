@@ -135,7 +135,7 @@ impl ValueKind for RuleLines {
     type Value = String;
 
     fn name() -> String {
-        "directives, as they would stand in a `.htaccess` file".to_owned()
+        "directives, as in a `.htaccess` file".to_owned()
     }
 
     fn show(value: &String) -> String {

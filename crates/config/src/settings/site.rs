@@ -91,7 +91,7 @@ section! {
         allow_override_list ("allow_override_list"): Vec<String> as
             List<DirectiveName> = Vec::new(),
             "Everything is allowed already.";
-        /// Directives for the whole site, as they would stand in a `.htaccess` file in its root;
+        /// Directives for the whole site, as in a `.htaccess` file in its root;
         /// such a file adds to them. `htaccess` and `allow_override` say nothing about them.
         rules ("rules"): Option<String> as Optional<RuleLines> = None,
             "Most sites have their own in `.htaccess`.";

@@ -1,4 +1,4 @@
-//! What is reported of the directives of a site.
+//! Flaws in the directives of a site, which are reported.
 
 use std::fmt;
 

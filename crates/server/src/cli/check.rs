@@ -12,7 +12,7 @@ use crate::supervisor::CommandError;
 use crate::supervisor::generation_plan::{GenerationPlan, UnusableFiles};
 use crate::supervisor::plan::{ServeOptions, ServePlan};
 use crate::supervisor::sockets;
-use crate::supervisor::survey::Answers;
+use crate::supervisor::survey::SurveyAnswers;
 use crate::supervisor::upgrade;
 
 impl CheckArguments {
@@ -57,7 +57,7 @@ impl CheckArguments {
             Some(former) => UnusableFiles::KeepFormer(former),
             None => UnusableFiles::Refuse,
         };
-        let answers = Answers::ask(&GenerationPlan::paths(&config, &environment));
+        let answers = SurveyAnswers::ask(&GenerationPlan::paths(&config, &environment));
         let mut found =
             GenerationPlan::find(config.clone(), &environment, unusable_files, answers.into());
         if let Ok(found) = &mut found {

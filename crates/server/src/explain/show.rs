@@ -7,7 +7,7 @@ use howdah_htaccess::trace::Event;
 use howdah_http::Scheme;
 use serde_json::{Value, json as value};
 
-use super::{ExplainedOutcome, Explanation, NamesAndValues, Work};
+use super::{ExplainedOutcome, ExplainedWork, Explanation, NamesAndValues};
 
 /// Returns the explanation as text: the events of each round, with file and line.
 pub(crate) fn text(explanation: &Explanation) -> String {
@@ -147,8 +147,8 @@ impl Page {
     }
 
     /// Tells the work of the directives, and how near the limit it is.
-    fn work(&mut self, work: &Work) {
-        let Work { request, response, most } = *work;
+    fn work(&mut self, work: &ExplainedWork) {
+        let ExplainedWork { request, response, most } = *work;
         if request == 0 && response == 0 {
             return;
         }

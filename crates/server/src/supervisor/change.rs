@@ -24,7 +24,7 @@ use super::releases::Releases;
 use super::reload_answer::ReloadAnswer;
 use super::service_manager::ServiceEvent;
 use super::sockets::Sockets;
-use super::survey::{Answers, Survey};
+use super::survey::{Survey, SurveyAnswers};
 use super::{CommandError, Supervisor, reach};
 use crate::log::{self, ErrorLog, Level, LineKind, LogTarget, SiteLogs};
 use crate::quic::{self, SLOTS};
@@ -276,7 +276,7 @@ impl Supervisor {
         &mut self,
         cause: ChangeCause,
         config: Config,
-        answers: Answers,
+        answers: SurveyAnswers,
     ) -> Result<FoundPlan, CommandError> {
         let former_files = self.files_in_use();
         let mut files = CertificateFiles::of(&config);

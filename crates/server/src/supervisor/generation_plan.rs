@@ -15,7 +15,7 @@ use super::environment::Environment;
 use super::isolation::Abilities;
 use super::orders::plan::{self, OrderPlan};
 use super::php_programs;
-use super::survey::{self, Answers, FolderRights};
+use super::survey::{self, FolderRights, SurveyAnswers};
 use crate::tls::{self, SitePairs, UpstreamSettings};
 
 pub(crate) use self::pairs::{FormerFiles, UnusableFiles};
@@ -49,7 +49,7 @@ pub(crate) struct GenerationPlan {
     /// The programs that run PHP, whether or not a site uses them.
     pub(crate) php_programs: Vec<PathBuf>,
     /// The answers about the paths of the configuration.
-    pub(crate) answers: Arc<Answers>,
+    pub(crate) answers: Arc<SurveyAnswers>,
 }
 
 impl GenerationPlan {
@@ -67,7 +67,7 @@ impl GenerationPlan {
         config: Config,
         environment: &Environment,
         unusable_files: UnusableFiles<'_>,
-        answers: Arc<Answers>,
+        answers: Arc<SurveyAnswers>,
     ) -> Result<GenerationPlan, Vec<String>> {
         let abilities = Abilities::find(&environment.identity);
         let mut finder = PlanFinder {
@@ -141,7 +141,7 @@ struct PlanFinder<'s> {
     /// State folders of the pools, by site.
     states: Vec<Option<PathBuf>>,
     /// The answers about those paths.
-    answers: &'s Answers,
+    answers: &'s SurveyAnswers,
     abilities: Abilities,
     unusable_files: UnusableFiles<'s>,
     /// By site, why it is closed.
@@ -223,7 +223,7 @@ mod tests {
     use howdah_config::DirectoryOptions;
 
     fn find(config: Config, environment: &Environment) -> Result<GenerationPlan, Vec<String>> {
-        let answers = Answers::ask(&GenerationPlan::paths(&config, environment));
+        let answers = SurveyAnswers::ask(&GenerationPlan::paths(&config, environment));
         GenerationPlan::find(config, environment, UnusableFiles::Refuse, answers.into())
     }
 

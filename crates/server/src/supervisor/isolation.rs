@@ -31,7 +31,7 @@ use howdah_sys::seccomp;
 use howdah_sys::shared_memory::{self, SharedMemory, SharedMemorySpace};
 
 use self::files::Reach;
-use super::survey::{Answers, written_root};
+use super::survey::{SurveyAnswers, written_root};
 
 /// The shared folders for temporary files, and the folders of a pool's state that replace them.
 const TEMPORARY: [(&str, &str); 2] = [("/tmp", "tmp"), ("/var/tmp", "var-tmp")];
@@ -350,7 +350,7 @@ pub(crate) struct PoolPaths<'p> {
     /// State folders of all pools, by site.
     pub(crate) states: &'p [Option<PathBuf>],
     /// The answers about the paths of the configuration.
-    pub(crate) answers: &'p Answers,
+    pub(crate) answers: &'p SurveyAnswers,
     /// Folders with further ini files, from the environment.
     pub(crate) ini_folders: &'p [PathBuf],
 }

@@ -13,7 +13,7 @@ use howdah_config::{Config, RootTemplate, SiteSettings};
 
 use super::Supervisor;
 use super::change::ChangeCause;
-use super::survey::{self, Answers, PathAnswer, PathState, Survey, written_root};
+use super::survey::{self, PathAnswer, PathState, Survey, SurveyAnswers, written_root};
 use crate::log::Level;
 
 /// The time between two looks.
@@ -72,7 +72,7 @@ impl ReleasePace {
 
 impl Releases {
     /// The document roots of `config` whose paths have links, and those that have not answered.
-    pub(super) fn of(config: &Config, answers: &Answers) -> Releases {
+    pub(super) fn of(config: &Config, answers: &SurveyAnswers) -> Releases {
         let release = |site: &SiteSettings| {
             site.php.as_ref()?;
             let root = written_root(site);
@@ -171,7 +171,7 @@ impl Releases {
         Vec::new()
     }
 
-    fn compare(&mut self, answers: &Answers, now: Instant) -> Vec<(String, String)> {
+    fn compare(&mut self, answers: &SurveyAnswers, now: Instant) -> Vec<(String, String)> {
         let changed = self.sites.iter_mut().filter_map(|release| {
             let root = release.root.display();
             let answer = answers.of(&release.root)?;

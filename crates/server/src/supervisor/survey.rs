@@ -38,16 +38,16 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// The answers about the paths of a configuration.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Answers {
+pub(crate) struct SurveyAnswers {
     paths: HashMap<PathBuf, PathAnswer>,
     /// The paths that did not answer, whether or not an earlier answer is known.
     silent: HashSet<PathBuf>,
 }
 
-impl Answers {
+impl SurveyAnswers {
     /// Asks about `paths` in this process, for at most [`PATIENCE`].
-    pub(crate) fn ask(paths: &[PathBuf]) -> Answers {
-        let mut answers = Answers::default();
+    pub(crate) fn ask(paths: &[PathBuf]) -> SurveyAnswers {
+        let mut answers = SurveyAnswers::default();
         ask(paths, PATIENCE, |number, answer| answers.add(&paths[number], answer));
         answers
     }
@@ -60,7 +60,7 @@ impl Answers {
     }
 
     /// Takes the answers of `former` for paths that were silent this time.
-    pub(crate) fn or(mut self, former: &Answers) -> Answers {
+    pub(crate) fn or(mut self, former: &SurveyAnswers) -> SurveyAnswers {
         for path in &self.silent {
             if let Some(answer) = former.paths.get(path) {
                 self.paths.insert(path.clone(), answer.clone());
@@ -205,8 +205,8 @@ impl Survey {
     }
 
     /// Returns the answers. A path without one counts as silent.
-    pub(super) fn finish(self) -> Answers {
-        let mut answers = Answers::default();
+    pub(super) fn finish(self) -> SurveyAnswers {
+        let mut answers = SurveyAnswers::default();
         for (number, answer) in answer::decode(&self.text) {
             if let Some(path) = self.paths.get(number) {
                 answers.add(path, answer);
@@ -234,7 +234,7 @@ impl Drop for Survey {
 /// as silent.
 fn ask(paths: &[PathBuf], limit: Duration, mut tell: impl FnMut(usize, PathAnswer)) {
     let until = Instant::now() + limit;
-    let work = Arc::new(Work {
+    let work = Arc::new(SurveyWork {
         next: AtomicUsize::new(0),
         paths: paths.iter().map(|path| (path.clone(), Mutex::default())).collect(),
     });
@@ -275,14 +275,14 @@ fn ask(paths: &[PathBuf], limit: Duration, mut tell: impl FnMut(usize, PathAnswe
 }
 
 /// The work of the threads that ask.
-struct Work {
+struct SurveyWork {
     /// The number of the next path.
     next: AtomicUsize,
     /// The paths, and where each has come to.
     paths: Vec<(PathBuf, Mutex<PathBuf>)>,
 }
 
-impl Work {
+impl SurveyWork {
     fn run(&self, sender: &mpsc::Sender<(usize, PathAnswer)>) {
         loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -321,7 +321,7 @@ mod tests {
         std::os::unix::fs::symlink("circle", folder.join("circle")).unwrap();
         let names = ["", "file", "link", "none/at/all", "circle"];
         let paths: Vec<PathBuf> = names.map(|name| folder.join(name)).into();
-        let asked = Answers::ask(&paths);
+        let asked = SurveyAnswers::ask(&paths);
         let state = |name: &str| &asked.of(&folder.join(name)).unwrap().state;
         assert_eq!((state(""), state("file")), (&PathState::Folder, &PathState::Other));
         assert!(matches!(state("none/at/all"), PathState::Missing(_)));
@@ -344,7 +344,7 @@ mod tests {
     fn a_path_that_is_silent_keeps_its_former_answer() {
         let path = Path::new("/srv/one");
         let answers = |answer: PathAnswer| {
-            let mut answers = Answers::default();
+            let mut answers = SurveyAnswers::default();
             answers.add(path, answer);
             answers
         };

@@ -52,7 +52,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         arguments: Arguments::Raw,
         summary: "Makes a URL that matches a pattern another, a redirect, or an error.",
         support: Support::Differs(
-            "no map is ever defined, since RewriteMap may not stand in .htaccess; `P` hands \
+            "no map is ever defined, since RewriteMap is not allowed in .htaccess; `P` hands \
              requests on only to the servers that the site's key `upstreams` names, and everything \
              else is 403",
         ),

@@ -1,4 +1,4 @@
-//! What was found about a plan and its sockets, for the log.
+//! Findings about a plan and its sockets, for the log.
 
 use super::super::generation_plan::GenerationPlan;
 use super::super::sockets::Sockets;

@@ -8,7 +8,7 @@ use howdah_config::{Config, Php, RootTemplate, Sandbox, SiteSettings, Symlinks};
 use howdah_files::LinkedPath;
 use howdah_sys::landlock::{FileRights, Ruleset};
 
-use super::super::survey::{Answers, PathState, written_root};
+use super::super::survey::{PathState, SurveyAnswers, written_root};
 use super::PoolPaths;
 
 /// Entries of a folder that are granted one by one, because another site's folder is among them.
@@ -194,23 +194,23 @@ impl Reach {
 /// `None` if somebody's link leads the path to a folder of another user: the link's owner could
 /// open any folder to the own pool, and close it to those of other sites. With
 /// `symlinks = "follow"` such a root counts, unless the folder is root's.
-fn root_of(site: &SiteSettings, answers: &Answers) -> Option<PathBuf> {
+fn root_of(site: &SiteSettings, answers: &SurveyAnswers) -> Option<PathBuf> {
     let found = answers.of(written_root(site)).filter(|found| found.is_found())?;
     let is_vouched_for = site.symlinks == Symlinks::Follow && found.owner != 0;
     (found.foreign_link.is_none() || is_vouched_for).then(|| found.real.clone())
 }
 
 /// As [`root_of`]. Of another site whose file system hangs, where it hangs: nobody looks below.
-fn root_or_place(site: &SiteSettings, answers: &Answers) -> Option<PathBuf> {
+fn root_or_place(site: &SiteSettings, answers: &SurveyAnswers) -> Option<PathBuf> {
     root_of(site, answers).or_else(|| silent_place(written_root(site), answers))
 }
 
 /// As [`trusted`], or where the file system hangs.
-fn place(path: &Path, answers: &Answers) -> Option<PathBuf> {
+fn place(path: &Path, answers: &SurveyAnswers) -> Option<PathBuf> {
     trusted(path, answers).or_else(|| silent_place(path, answers))
 }
 
-fn silent_place(path: &Path, answers: &Answers) -> Option<PathBuf> {
+fn silent_place(path: &Path, answers: &SurveyAnswers) -> Option<PathBuf> {
     let found = answers.of(path).filter(|found| found.state == PathState::Silent)?;
     Some(found.real.clone())
 }
@@ -239,7 +239,7 @@ fn inside(
 }
 
 /// The path without symbolic links, as far as it exists. `None` as for [`root_of`].
-fn trusted(path: &Path, answers: &Answers) -> Option<PathBuf> {
+fn trusted(path: &Path, answers: &SurveyAnswers) -> Option<PathBuf> {
     let found = answers.of(path).filter(|found| found.is_found())?;
     found.foreign_link.is_none().then(|| found.real.clone())
 }
@@ -275,7 +275,7 @@ pub(super) fn left_out(site: &SiteSettings, php: &Php, paths: &PoolPaths<'_>) ->
 /// The folder above a document root, where frameworks keep their code and settings. `None` if it
 /// belongs to the whole machine, if everybody may write there, or if it has other sites' folders in
 /// it.
-fn application(root: &Path, others: &[PathBuf], answers: &Answers) -> Option<PathBuf> {
+fn application(root: &Path, others: &[PathBuf], answers: &SurveyAnswers) -> Option<PathBuf> {
     let above = root.parent()?;
     let is_shared = SHARED.iter().any(|shared| above == Path::new(shared))
         || answers.rights(above).is_some_and(|rights| rights.mode & 0o002 != 0);

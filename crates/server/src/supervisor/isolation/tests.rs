@@ -33,7 +33,7 @@ fn plan(config: &Config, abilities: &Abilities) -> (PoolIsolation, Vec<String>) 
         .iter()
         .map(|site| Some(PathBuf::from(format!("/var/lib/howdah/{}", site.name))))
         .collect();
-    let answers = Answers::ask(&paths_of(config, &states));
+    let answers = SurveyAnswers::ask(&paths_of(config, &states));
     let paths = PoolPaths {
         program: Path::new("/usr/bin/howdah-php"),
         state: states[0].as_deref().unwrap(),
