@@ -76,12 +76,13 @@ fn as_many_workers_as_the_processors_can_use_are_enough_unless_they_are_stuck() 
     assert!(zygote.awake.is_short());
     // One of the two does not live yet, and is for a request that waits.
     zygote.front.set_present(limit - 1);
+    let further = played.queue(2);
     zygote.lack_workers(2);
     zygote.rescale(None);
     assert_eq!(zygote.wanted(), 2);
     zygote.note_long();
     assert!(!zygote.awake.is_short());
-    drop(requests);
+    drop((requests, further));
 }
 
 #[test]
