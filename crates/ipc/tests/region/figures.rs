@@ -111,6 +111,7 @@ fn the_next_worker_in_a_place_begins_without_figures() {
     let (front, attach, mut worker) = lone_worker(small_geometry(2, 1));
     let zygote = attach_again(&attach);
     assert_eq!((worker.index(), zygote.has_worked(0)), (0, false));
+    assert_eq!(attach_again(&attach).worker(1).unwrap().index(), 1);
     let slot = submit(&front, SMALL);
     drop(worker.next(&AtomicBool::new(false)).unwrap());
     worker.publish_requests(3);

@@ -117,14 +117,14 @@ impl PlanFinder<'_> {
             ini: php.ini.clone(),
             admin_ini: admin_ini(php),
             environment: self.environment.script_environment(&php.env, &php.pass_env),
-            state_dir: self.text(site, "state_dir", &state_dir)?,
+            state_dir: self.text(site, "state_dir", state_dir)?,
             working_directory: self.text(
                 site,
                 "chdir",
                 php.chdir.as_deref().unwrap_or(Path::new("")),
             )?,
             chroot: self.text(site, "chroot", chroot)?.trim_end_matches('/').to_owned(),
-            chroot_folder: self.text(site, "chroot", &chroot_folder)?,
+            chroot_folder: self.text(site, "chroot", chroot_folder)?,
             // A reload sets them.
             former_release: String::new(),
             release: String::new(),
