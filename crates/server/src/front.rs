@@ -51,7 +51,7 @@ pub(crate) use self::retirement::OnlyTunnels;
 use self::retirement::PoolRetirement;
 use self::room::Room;
 pub(crate) use self::shared::{FrontShared, Stage};
-pub(crate) use self::thread::Thread;
+pub(crate) use self::thread::{Thread, look_for_responses};
 pub(crate) use self::workspace::Workspace;
 use crate::admin;
 use crate::body::{Storage, StorageLimits, StorageRefusal};

@@ -15,6 +15,7 @@ mod proxy_header;
 mod records;
 mod timed;
 mod transport;
+mod turn;
 
 pub(crate) use self::accept::{AcceptErrors, AcceptTurn, Counted};
 pub(crate) use self::buffer::Buffer;
@@ -26,3 +27,4 @@ pub(crate) use self::peer::Peer;
 pub(crate) use self::records::RecordMeter;
 pub(crate) use self::timed::{ConnectionError, Patience, SendError, Timed};
 pub(crate) use self::transport::{Piece, SHORT_FILE, Transport};
+pub(crate) use self::turn::wake_at_next_turn;

@@ -6,6 +6,7 @@
 //! route             connection ids, which name the endpoint that a packet is for
 //! exchange          the endpoints of a front, and packets that one gives to another
 //! forwarded_packet  a packet on its way to the front of another generation
+//! packet_turn       the packets that an endpoint takes in one turn of its event loop
 //! socket            an endpoint's packets: its own sockets and what others give it
 //! endpoint          one for each thread and listener: handshakes, Retry
 //! ```
@@ -18,6 +19,7 @@ mod datagram_socket;
 mod endpoint;
 mod exchange;
 mod forwarded_packet;
+mod packet_turn;
 mod route;
 mod socket;
 mod start;

@@ -118,6 +118,15 @@ pub(crate) fn run<C: Future<Output = ()> + 'static>(
     })
 }
 
+/// Looks for responses of workers, if this thread has an event loop. Workers wake a thread that
+/// sleeps; one that never sleeps would not notice their responses otherwise.
+pub(crate) fn look_for_responses() {
+    CURRENT.with_borrow(|current| {
+        let handles = current.iter().flat_map(|thread| thread.handles.iter().flatten());
+        handles.for_each(|handle| handle.look());
+    });
+}
+
 impl std::fmt::Debug for Thread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Thread")

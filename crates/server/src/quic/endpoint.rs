@@ -22,14 +22,17 @@ use quinn::{
 use super::exchange::PacketExchange;
 use super::route::Ids;
 use super::socket::EndpointSocket;
-use crate::front::Thread;
+use crate::front::{self, Thread};
 use crate::log::Level;
-use crate::net::{Counted, Peer, task_waker};
+use crate::net::{AcceptTurn, Counted, Peer, task_waker};
 use crate::{h3, tls};
 
 /// Unidirectional streams that a client may have open: its control stream, two of QPACK, and some
 /// of kinds that nobody knows.
 const CONTROL_STREAMS: u32 = 8;
+/// Clients that wait for the endpoint to accept, refuse or ignore them. Packets of further ones are
+/// dropped before keys are derived for them, and the clients send them again.
+const WAITING: usize = 1000;
 /// The least time without a packet after which a client counts as gone. A connection without a
 /// request is ended earlier, with a word.
 const LEAST_IDLE: Duration = Duration::from_secs(30);
@@ -73,7 +76,9 @@ impl Thread {
         let awaited = |number: usize| listener.sockets[number].awaited();
         let sockets: io::Result<Vec<_>> = read.chain(sent).map(awaited).collect();
         let route = exchange.route(self.number, place);
-        let socket = EndpointSocket::new(sockets.map_err(said)?, own, route, Arc::clone(exchange));
+        let (sockets, exchange) = (sockets.map_err(said)?, Arc::clone(exchange));
+        let look = front::look_for_responses;
+        let socket = EndpointSocket::new(sockets, own, route, Arc::clone(&exchange), look);
         let secret = exchange.secret();
         let reset = hmac::Key::new(hmac::HMAC_SHA256, secret.reset_key());
         let mut settings = EndpointConfig::new(Arc::new(reset));
@@ -83,6 +88,7 @@ impl Thread {
         let tokens = hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, secret.token_key());
         let mut server = ServerConfig::new(sessions, Arc::new(tokens));
         server.transport_config(Arc::new(transport(self.config())));
+        server.max_incoming(WAITING);
         let runtime = Arc::new(TokioRuntime);
         Endpoint::new_with_abstract_socket(settings, Some(server), Arc::new(socket), runtime)
             .map_err(said)
@@ -90,6 +96,7 @@ impl Thread {
 
     /// Accepts the connections of an endpoint.
     async fn greet(self: Rc<Self>, endpoint: Endpoint, place: usize, handshakes: Rc<Cell<u64>>) {
+        let mut turn = AcceptTurn::default();
         while let Some(incoming) = endpoint.accept().await {
             let limits = &self.config().http3;
             let is_validated = incoming.remote_address_validated();
@@ -110,6 +117,7 @@ impl Thread {
             } else {
                 self.welcome(incoming, place, &handshakes);
             }
+            turn.take().await;
         }
     }
 

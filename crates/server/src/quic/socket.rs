@@ -12,6 +12,7 @@ use quinn::{AsyncUdpSocket, UdpPoller};
 
 use super::exchange::PacketExchange;
 use super::forwarded_packet::ForwardedPacket;
+use super::packet_turn::PacketTurn;
 use super::route::Route;
 
 /// The socket that an endpoint sees.
@@ -22,27 +23,36 @@ pub(super) struct EndpointSocket {
     /// Those that this endpoint reads; the others belong to other threads.
     own: usize,
     /// The socket that is read first, so that none waits for another.
-    turn: AtomicUsize,
+    first: AtomicUsize,
+    packets: PacketTurn,
     route: Route,
     exchange: Arc<PacketExchange>,
 }
 
 impl EndpointSocket {
-    /// The socket of the endpoint at `route`, which reads the first `own` of `sockets`.
+    /// The socket of the endpoint at `route`, which reads the first `own` of `sockets`. While packets
+    /// keep the thread from sleeping, `between` is called before each turn of its event loop.
     pub(super) fn new(
         sockets: Vec<Arc<dyn AsyncUdpSocket>>,
         own: usize,
         route: Route,
         exchange: Arc<PacketExchange>,
+        between: fn(),
     ) -> EndpointSocket {
-        let turn = AtomicUsize::new(0);
-        EndpointSocket { sockets, own, turn, route, exchange }
+        EndpointSocket {
+            sockets,
+            own,
+            first: AtomicUsize::new(0),
+            packets: PacketTurn::new(between),
+            route,
+            exchange,
+        }
     }
 
     /// Keeps the packets in `buffer` that are this endpoint's or belong to no connection yet, and
-    /// gives the others to theirs.
-    fn keep_own(&self, buffer: &mut [u8], meta: &mut RecvMeta) {
-        let (all, mut kept, mut start) = (meta.len, 0, 0);
+    /// gives the others to theirs. Returns the number of those that belong to none.
+    fn keep_own(&self, buffer: &mut [u8], meta: &mut RecvMeta) -> usize {
+        let (all, mut kept, mut start, mut strangers) = (meta.len, 0, 0, 0);
         while start < all {
             let end = all.min(start + meta.stride.max(1));
             match self.exchange.routes().of_packet(&buffer[start..end]) {
@@ -55,7 +65,8 @@ impl EndpointSocket {
                     };
                     self.exchange.deliver(route, forwarded);
                 }
-                _ => {
+                route => {
+                    strangers += usize::from(route.is_none());
                     buffer.copy_within(start..end, kept);
                     kept += end - start;
                 }
@@ -63,6 +74,7 @@ impl EndpointSocket {
             start = end;
         }
         meta.len = kept;
+        strangers
     }
 
     /// Takes packets that others gave, as many as there are buffers.
@@ -107,26 +119,30 @@ impl AsyncUdpSocket for EndpointSocket {
         buffers: &mut [IoSliceMut<'_>],
         metas: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
+        ready!(self.packets.poll_more(context));
         let forwarded = self.take_forwarded(context, buffers, metas);
         if forwarded > 0 {
+            self.packets.count(forwarded, 0);
             return Poll::Ready(Ok(forwarded));
         }
         if self.own == 0 || !self.exchange.is_reading() {
             return Poll::Pending;
         }
-        let first = self.turn.fetch_add(1, Ordering::Relaxed);
+        let room = self.packets.room(buffers.len());
+        let first = self.first.fetch_add(1, Ordering::Relaxed);
         for number in first..first.saturating_add(self.own) {
             let socket = &self.sockets[number % self.own];
-            let received = socket.poll_recv(context, buffers, metas);
+            let received = socket.poll_recv(context, &mut buffers[..room], metas);
             if received.is_pending() {
                 continue;
             }
             let count = ready!(received)?;
-            for (buffer, meta) in buffers.iter_mut().zip(&mut *metas).take(count) {
-                self.keep_own(buffer, meta);
-            }
+            let messages = buffers.iter_mut().zip(&mut *metas).take(count);
+            let strangers = messages.map(|(buffer, meta)| self.keep_own(buffer, meta)).sum();
+            self.packets.count(count, strangers);
             return Poll::Ready(Ok(count));
         }
+        self.packets.found_none();
         Poll::Pending
     }
 
@@ -149,6 +165,7 @@ impl AsyncUdpSocket for EndpointSocket {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::future::poll_fn;
     use std::net::UdpSocket;
 
@@ -156,6 +173,7 @@ mod tests {
     use quinn_proto::ConnectionIdGenerator;
 
     use super::super::datagram_socket::DatagramSocket;
+    use super::super::packet_turn::STRANGERS;
     use super::super::route::Ids;
     use super::super::start::{QuicListener, QuicSecret, QuicStart};
     use super::*;
@@ -194,7 +212,7 @@ mod tests {
         let exchange = exchange(address);
         let (own, other) = (exchange.route(0, 0), exchange.route(1, 0));
         let sockets = vec![DatagramSocket::new(socket).unwrap().awaited().unwrap()];
-        let endpoint = EndpointSocket::new(sockets, 1, own, Arc::clone(&exchange));
+        let endpoint = EndpointSocket::new(sockets, 1, own, Arc::clone(&exchange), || ());
         assert!(endpoint.max_receive_segments() > 1 && endpoint.max_transmit_segments() > 1);
         let id = |own| Ids { routes: exchange.routes().clone(), own }.generate_cid();
         let packets = [packet(&id(own), 1), packet(&id(other), 2), packet(&id(own), 3)];
@@ -217,6 +235,71 @@ mod tests {
         let given = poll_fn(|context| exchange.poll_forwarded(other, context)).await;
         assert!(given.packet == packets[1]);
         true
+    }
+
+    thread_local! {
+        static LOOKS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Takes packets until there are no more for now, as the library does, and counts them.
+    async fn taken_at_once(endpoint: &EndpointSocket) -> usize {
+        let mut rooms = vec![[0; 2 * PACKET]; 32];
+        let mut count = 0;
+        poll_fn(|context| {
+            loop {
+                let mut buffers: Vec<_> = rooms.iter_mut().map(|r| IoSliceMut::new(r)).collect();
+                let mut metas = [RecvMeta::default(); 32];
+                match endpoint.poll_recv(context, &mut buffers, &mut metas) {
+                    Poll::Ready(received) => count += received.unwrap(),
+                    Poll::Pending => return Poll::Ready(count),
+                }
+            }
+        })
+        .await
+    }
+
+    /// Returns how many of `count` packets are taken in each turn of the event loop.
+    async fn taken_in_turns(
+        count: usize,
+        packet: impl Fn(&PacketExchange) -> Vec<u8>,
+    ) -> Vec<usize> {
+        let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (socket, sender) = (bind(), bind());
+        let address = socket.local_addr().unwrap();
+        let exchange = exchange(address);
+        let sockets = vec![DatagramSocket::new(socket).unwrap().awaited().unwrap()];
+        let route = exchange.route(0, 0);
+        let between = || LOOKS.set(LOOKS.get() + 1);
+        let endpoint = EndpointSocket::new(sockets, 1, route, Arc::clone(&exchange), between);
+        for _ in 0..count {
+            sender.send_to(&packet(&exchange), address).unwrap();
+        }
+        let mut turns = Vec::new();
+        while turns.iter().sum::<usize>() < count {
+            match taken_at_once(&endpoint).await {
+                0 => {}
+                taken => turns.push(taken),
+            }
+            tokio::task::yield_now().await;
+        }
+        turns
+    }
+
+    #[test]
+    fn a_flood_of_first_packets_leaves_the_event_loop_time_for_others() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let first = |_: &PacketExchange| [&[0xc0, 0, 0, 0, 1, 8], &[7; 8][..], &[0; 30]].concat();
+        let turns = runtime.block_on(taken_in_turns(60, first));
+        assert!(turns[0] <= 32, "{turns:?}");
+        assert!(turns[1..].iter().all(|taken| *taken <= STRANGERS), "{turns:?}");
+        assert!(LOOKS.get() >= turns.len() - 1, "a thread that never sleeps looks for responses");
+        let own = |exchange: &PacketExchange| {
+            let own = exchange.route(0, 0);
+            let id = Ids { routes: exchange.routes().clone(), own }.generate_cid();
+            [&[0x40], &*id, &[0; 30]].concat()
+        };
+        let turns = runtime.block_on(taken_in_turns(60, own));
+        assert_eq!(turns, [60], "packets of connections are cheap");
     }
 
     #[test]
