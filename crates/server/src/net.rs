@@ -27,4 +27,4 @@ pub(crate) use self::peer::Peer;
 pub(crate) use self::records::RecordMeter;
 pub(crate) use self::timed::{ConnectionError, Patience, SendError, Timed};
 pub(crate) use self::transport::{Piece, SHORT_FILE, Transport};
-pub(crate) use self::turn::wake_at_next_turn;
+pub(crate) use self::turn::{HandshakeTurns, wake_at_next_turn};

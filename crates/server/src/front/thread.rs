@@ -30,7 +30,9 @@ use super::workspace::Workspace;
 use crate::body::{FilterPlace, SpoolLimits};
 use crate::crew::{ClientNetwork, Origin};
 use crate::host::{Compared, FrontHost, Passwords};
-use crate::net::{AcceptTurn, AcceptedConnection, Clients, DeadlineWatches, Listener, Peer, SWEEP};
+use crate::net::{
+    AcceptTurn, AcceptedConnection, Clients, DeadlineWatches, HandshakeTurns, Listener, Peer, SWEEP,
+};
 use crate::observe::{
     AccessLog, AccessLogs, DirectiveMessage, RequestError, RespondError, ThreadCounters,
 };
@@ -55,6 +57,7 @@ pub(crate) struct Thread {
     counters: ThreadCounters,
     encoder: RefCell<RequestEncoder>,
     watches: DeadlineWatches,
+    handshake_turns: HandshakeTurns,
     kept: KeptConnections,
     clock: Clock,
     access: AccessLogs,
@@ -177,6 +180,7 @@ impl Thread {
             counters,
             encoder: RefCell::new(RequestEncoder::default()),
             watches: DeadlineWatches::new(),
+            handshake_turns: HandshakeTurns::default(),
             kept: KeptConnections::default(),
             clock: Clock::new(),
             access,
@@ -282,6 +286,11 @@ impl Thread {
 
     pub(crate) fn watches(&self) -> &DeadlineWatches {
         &self.watches
+    }
+
+    /// The handshakes' turns.
+    pub(crate) fn handshake_turns(&self) -> &HandshakeTurns {
+        &self.handshake_turns
     }
 
     /// The connections to upstreams that wait for their next request.

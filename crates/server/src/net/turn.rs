@@ -6,9 +6,105 @@
 //! therefore done in small parts, one in each turn.
 
 use std::pin::pin;
-use std::task::{Context, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Wake, Waker};
+
+use tokio::sync::Semaphore;
+
+/// Steps of handshakes in one turn of a thread: further ones wait for the next turns. A step takes
+/// up to a quarter of a millisecond, for a key exchange and a signature.
+const AT_ONCE: usize = 4;
 
 /// Wakes `waker` when the event loop of this thread has looked at its sockets again.
 pub(crate) fn wake_at_next_turn(waker: &Waker) {
     let _ = pin!(tokio::task::yield_now()).poll(&mut Context::from_waker(waker));
+}
+
+/// The steps of handshakes that a thread does in one turn of its event loop, in the order in which
+/// they were asked for. Thousands of clients that have connected before can send their first
+/// messages at the same time.
+#[derive(Debug)]
+pub(crate) struct HandshakeTurns(Arc<Steps>);
+
+#[derive(Debug)]
+struct Steps {
+    /// Those that are left of [`AT_ONCE`].
+    left: Semaphore,
+    /// Whether the event loop renews them in its next turn.
+    is_waiting: AtomicBool,
+}
+
+impl HandshakeTurns {
+    /// Waits for a turn with a step that is left.
+    pub(crate) async fn take(&self) {
+        let Steps { left, is_waiting } = &*self.0;
+        left.acquire().await.expect("nobody closes it").forget();
+        if left.available_permits() == 0 && !is_waiting.swap(true, Ordering::Relaxed) {
+            wake_at_next_turn(&Waker::from(Arc::clone(&self.0)));
+        }
+    }
+}
+
+impl Default for HandshakeTurns {
+    fn default() -> HandshakeTurns {
+        let (left, is_waiting) = (Semaphore::new(AT_ONCE), AtomicBool::new(false));
+        HandshakeTurns(Arc::new(Steps { left, is_waiting }))
+    }
+}
+
+impl Wake for Steps {
+    fn wake(self: Arc<Self>) {
+        self.is_waiting.store(false, Ordering::Relaxed);
+        self.left.add_permits(AT_ONCE.saturating_sub(self.left.available_permits()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::rc::Rc;
+
+    use tokio::runtime::{Builder, LocalOptions};
+    use tokio::task::{spawn_local, yield_now};
+
+    use super::*;
+
+    #[test]
+    fn a_turn_has_a_few_steps_of_handshakes_in_the_order_of_the_clients() {
+        let is_gone = |number: usize| number > AT_ONCE && number % 7 == 3;
+        let runtime = Builder::new_current_thread().build_local(LocalOptions::default()).unwrap();
+        let (turn, taken) = (Rc::new(Cell::new(0)), Rc::new(RefCell::new(Vec::new())));
+        runtime.block_on(async {
+            let turns = Rc::new(HandshakeTurns::default());
+            let client = |number| {
+                let (turns, turn, taken) = (turns.clone(), turn.clone(), taken.clone());
+                spawn_local(async move {
+                    turns.take().await;
+                    taken.borrow_mut().push((turn.get(), number));
+                })
+            };
+            let clients: Vec<_> = (0..10 * AT_ONCE).map(client).collect();
+            yield_now().await;
+            turn.set(1);
+            // Those that go away take no place.
+            clients
+                .iter()
+                .enumerate()
+                .filter(|(number, _)| is_gone(*number))
+                .for_each(|(_, client)| client.abort());
+            while Rc::strong_count(&taken) > 1 {
+                yield_now().await;
+                turn.set(turn.get() + 1);
+            }
+        });
+        let taken = taken.borrow();
+        let clients: Vec<usize> = taken.iter().map(|(_, number)| *number).collect();
+        let all: Vec<usize> = (0..10 * AT_ONCE).filter(|number| !is_gone(*number)).collect();
+        assert_eq!(clients, all);
+        for turn in 0..turn.get() {
+            let steps = taken.iter().filter(|(of, _)| *of == turn).count();
+            assert!(steps <= AT_ONCE, "{taken:?}");
+        }
+    }
 }

@@ -129,6 +129,7 @@ impl Thread {
         let remote = incoming.remote_address();
         tokio::task::spawn_local(async move {
             let thread = &counted.0;
+            thread.handshake_turns().take().await;
             let connection = match incoming.accept() {
                 Ok(connecting) => finish(thread, connecting).await,
                 Err(error) => Err(error.to_string()),

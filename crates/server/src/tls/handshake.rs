@@ -120,11 +120,11 @@ async fn perform(
     socket: TcpStream,
     peer: &Peer,
 ) -> Result<(Encrypted, Peer), HandshakeFailure> {
-    let (accepted, rest, records) = hello(&socket).await?;
+    let (accepted, rest, records) = hello(thread, &socket).await?;
     if let Some(settings) = challenge(thread, &accepted) {
         let (session, _) = begin(accepted, settings, &socket, &rest)?;
         let mut transport = Encrypted::new(socket, session, records);
-        poll_fn(|context| transport.poll_handshake(context)).await?;
+        finish(thread, &mut transport).await?;
         // The authority has seen the certificate, and closes the connection.
         return Err(HandshakeFailure::Challenge);
     }
@@ -138,7 +138,7 @@ async fn perform(
     };
     let (session, certificate) = begin(accepted, settings, &socket, &rest)?;
     let mut transport = Encrypted::new(socket, session, records);
-    poll_fn(|context| transport.poll_handshake(context)).await?;
+    finish(thread, &mut transport).await?;
     let tls = Established {
         facts: transport.facts(|session| facts::of(session, certificate)),
         site,
@@ -166,14 +166,18 @@ fn challenge(thread: &Thread, accepted: &Accepted) -> Option<Arc<ServerConfig>> 
 }
 
 /// Reads the client's first message. Returns it with the bytes that came behind it, and the place
-/// of all of them among the client's records.
-async fn hello(socket: &TcpStream) -> Result<(Accepted, Vec<u8>, RecordMeter), HandshakeFailure> {
+/// of all of them among the client's records. The message's last part has waited for its turn.
+async fn hello(
+    thread: &Thread,
+    socket: &TcpStream,
+) -> Result<(Accepted, Vec<u8>, RecordMeter), HandshakeFailure> {
     let mut acceptor = Acceptor::default();
     let mut records = RecordMeter::default();
     let mut received = 0;
     let mut is_old = false;
     loop {
         socket.readable().await?;
+        thread.handshake_turns().take().await;
         let mut room = [0; ROOM];
         let mut bytes = match socket.try_read(&mut room) {
             Ok(0) if received == 0 => return Err(HandshakeFailure::Nothing),
@@ -235,6 +239,25 @@ fn begin(
             return Ok((session, certificate));
         }
         session.read_tls(&mut rest)?;
+    }
+}
+
+/// Goes on with a handshake until its end. Each message of the client waits for its turn: also the
+/// second one may take a key exchange.
+async fn finish(thread: &Thread, transport: &mut Encrypted) -> io::Result<()> {
+    loop {
+        let mut is_woken = false;
+        let ended = poll_fn(|context| match is_woken {
+            true => Poll::Ready(None),
+            false => {
+                is_woken = true;
+                transport.poll_handshake(context).map(Some)
+            }
+        });
+        if let Some(result) = ended.await {
+            return result;
+        }
+        thread.handshake_turns().take().await;
     }
 }
 

@@ -5,6 +5,7 @@ mod client_certificates;
 mod closed;
 mod closed_to_clients;
 pub mod early_data;
+mod first_messages;
 pub mod hostile;
 mod internal;
 mod keys;
