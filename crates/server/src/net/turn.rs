@@ -1,5 +1,5 @@
-//! Turns of an event loop. In each turn it runs the tasks that are ready, up to some dozens, and then
-//! looks at its sockets.
+//! Turns of an event loop. In each turn it runs the tasks that are ready, up to some dozens, and
+//! then looks at its sockets.
 //!
 //! A task that always has more to do, and wakes itself, takes all of these places. Then the loop
 //! looks at its sockets every 61 runs of a task. Work that strangers can cause without end is

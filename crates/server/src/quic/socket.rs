@@ -30,8 +30,9 @@ pub(super) struct EndpointSocket {
 }
 
 impl EndpointSocket {
-    /// The socket of the endpoint at `route`, which reads the first `own` of `sockets`. While packets
-    /// keep the thread from sleeping, `between` is called before each turn of its event loop.
+    /// The socket of the endpoint at `route`, which reads the first `own` of `sockets`. While
+    /// packets keep the thread from sleeping, `between` is called before each turn of its event
+    /// loop.
     pub(super) fn new(
         sockets: Vec<Arc<dyn AsyncUdpSocket>>,
         own: usize,

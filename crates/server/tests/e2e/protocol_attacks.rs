@@ -249,6 +249,32 @@ fn attacks_on_protocols_cost_nobody_an_answer() {
     }
 }
 
+/// The allocator does not give it back by itself: blocks behind it are in use.
+#[test]
+fn the_memory_of_streams_that_nobody_read_comes_back() {
+    const MUCH: u64 = 40 << 10;
+    if !has_php() {
+        return;
+    }
+    let served = server();
+    let target =
+        Target::new(served.site.server.address(), served.authority.pem().as_bytes().to_vec());
+    // Without the program's own pages, which come as they are used.
+    let memory = || {
+        let told = served.site.server.front().status("RssAnon").unwrap();
+        told.split(' ').next().unwrap().parse::<u64>().unwrap()
+    };
+    let before = memory();
+    let mut held = Vec::new();
+    wait_until("the streams take memory", || {
+        held.extend(attackers::streams_that_nobody_reads(&target));
+        memory() > before + MUCH
+    });
+    drop(held);
+    wait_until("the connections are over", || served.site.connections() == 0);
+    wait_until("the memory has come back", || memory() < before + MUCH * 5 / 8);
+}
+
 /// `ATTACK` limits the run to titles that contain its value; such a run writes no table.
 #[test]
 #[ignore = "takes minutes and needs an idle machine: make attacks"]

@@ -211,11 +211,10 @@ fn closed_windows(target: &Target, over: &AtomicBool, _: usize) -> usize {
     let mut held = Vec::new();
     let mut attempts = 0;
     while !over.load(Ordering::Relaxed) {
-        let Some(mut channel) = Channel::http2(target, 0, over) else {
+        let Some(channel) = streams_that_nobody_reads(target) else {
             continue;
         };
         attempts += AT_ONCE as usize;
-        channel.send(&of_streams(1, request), over);
         held.push(channel);
         // An address has so many connections.
         if held.len() > 200 {
@@ -223,6 +222,14 @@ fn closed_windows(target: &Target, over: &AtomicBool, _: usize) -> usize {
         }
     }
     attempts
+}
+
+/// A connection with many streams, none of which may send content; `None` if the server refuses it.
+pub fn streams_that_nobody_reads(target: &Target) -> Option<Channel> {
+    let over = AtomicBool::new(false);
+    let mut channel = Channel::http2(target, 0, &over)?;
+    channel.send(&of_streams(1, request), &over);
+    Some(channel)
 }
 
 /// Runs a client of HTTP/3 again and again.
