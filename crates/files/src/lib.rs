@@ -110,5 +110,5 @@ pub use media_type::media_type;
 pub use named::ListedName;
 pub use representation::{CacheableCoding, CompressedCache, Representation};
 pub use root_links::{LinkedPath, foreign_root_link, real_path};
-pub use store::{Store, StoreFigures};
+pub use store::{Store, StoreFigures, Voided};
 pub use system_types::use_system_types;

@@ -50,6 +50,25 @@ pub struct Store {
     pub(crate) figures: StoreFigures,
 }
 
+/// The reasons why the answers of a store are void: another store has to be asked first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Voided {
+    /// The disk would have had to be waited for.
+    pub cold: bool,
+    /// More steps along symbolic links were needed than allowed.
+    pub worn: bool,
+    /// A file of directives has to be compiled.
+    pub postponed: bool,
+}
+
+impl Voided {
+    /// Whether there is any reason.
+    #[inline]
+    pub fn any(self) -> bool {
+        self.cold || self.worn || self.postponed
+    }
+}
+
 /// The contents of a store, and what it has done since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreFigures {
@@ -140,6 +159,27 @@ impl Store {
     #[inline]
     pub fn take_worn(&mut self) -> bool {
         self.disk.take_worn()
+    }
+
+    /// Begins questions that are answered as far as they take little: with or without waiting for
+    /// the disk, and with so many steps along symbolic links. To be followed by
+    /// [`end_bounded`](Store::end_bounded).
+    #[inline]
+    pub fn begin_bounded(&mut self, lookup: Lookup, link_steps: u64) {
+        self.set_lookup(lookup);
+        self.allow_link_steps(link_steps);
+    }
+
+    /// Ends the bounds. Returns what made the answers since their beginning void.
+    #[inline]
+    pub fn end_bounded(&mut self) -> Voided {
+        self.set_lookup(Lookup::Full);
+        self.allow_link_steps(u64::MAX);
+        Voided {
+            cold: self.take_cold(),
+            worn: self.take_worn(),
+            postponed: self.take_postponed(),
+        }
     }
 
     pub(crate) fn postpones(&self) -> bool {

@@ -8,6 +8,7 @@ mod turns;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use std::{fmt, io, panic, thread};
 
 use tokio::sync::oneshot;
@@ -15,7 +16,8 @@ use tokio::sync::oneshot;
 use turns::Turns;
 pub(crate) use turns::{Bounds, ClientNetwork, CrewFull, Origin};
 
-/// Threads that do jobs, each with a `T` of its own. They end when the crew is dropped.
+/// Threads that do jobs, each with a `T` of its own, which a thread without jobs drops after
+/// [`REST`]. They end when the crew is dropped.
 pub(crate) struct Crew<T> {
     board: Arc<Board<T>>,
 }
@@ -34,6 +36,19 @@ struct Jobs<T> {
 }
 
 type CrewJob<T> = Box<dyn FnOnce(&mut T) + Send>;
+
+/// The next thing that a thread does.
+enum Next<T> {
+    /// A job of the site with this number.
+    Job(usize, CrewJob<T>),
+    /// Nothing, for a while: what it knows may be old, and belongs to others.
+    Rest,
+    /// Its end.
+    Over,
+}
+
+/// Time without a job after which a thread drops its `T`.
+const REST: Duration = Duration::from_secs(1);
 
 impl<T: 'static> Crew<T> {
     /// Starts `threads` threads. Each makes its `T` before its first job, and anew after a job that
@@ -107,7 +122,15 @@ impl<T> Board<T> {
     /// Does jobs until the crew is over.
     fn work(&self, make: impl Fn() -> T) {
         let mut tools: Option<T> = None;
-        while let Some((site, job)) = self.next() {
+        loop {
+            let (site, job) = match self.next(tools.is_some()) {
+                Next::Job(site, job) => (site, job),
+                Next::Rest => {
+                    tools = None;
+                    continue;
+                }
+                Next::Over => return,
+            };
             let done = panic::catch_unwind(AssertUnwindSafe(|| {
                 job(tools.get_or_insert_with(&make));
             }));
@@ -118,18 +141,31 @@ impl<T> Board<T> {
         }
     }
 
-    fn next(&self) -> Option<(usize, CrewJob<T>)> {
+    /// Waits for the next job. `rests`: not for longer than [`REST`].
+    fn next(&self, rests: bool) -> Next<T> {
         let mut jobs = self.lock();
         loop {
             if jobs.is_over {
-                return None;
+                return Next::Over;
             }
-            if let Some(next) = jobs.turns.pop() {
-                return Some(next);
+            if let Some((site, job)) = jobs.turns.pop() {
+                return Next::Job(site, job);
             }
             jobs.idle += 1;
-            jobs = self.news.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+            let mut is_rest = false;
+            jobs = if rests {
+                let waited = self.news.wait_timeout(jobs, REST);
+                let (jobs, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+                is_rest = waited.timed_out();
+                jobs
+            } else {
+                self.news.wait(jobs).unwrap_or_else(PoisonError::into_inner)
+            };
             jobs.idle -= 1;
+            // A job may have come at the last moment, and woken this thread.
+            if is_rest && jobs.turns.is_empty() && !jobs.is_over {
+                return Next::Rest;
+            }
         }
     }
 
@@ -227,6 +263,24 @@ mod tests {
         let failed: Result<(), CrewFull> = crew.run(origin(1), |_| panic!("as intended")).await;
         assert_eq!(failed, Err(CrewFull));
         assert_eq!(crew.run(origin(1), count).await, Ok(2), "with new tools");
+    }
+
+    #[tokio::test]
+    async fn a_thread_without_jobs_keeps_nothing() {
+        let made = Arc::new(());
+        let make = {
+            let made = Arc::clone(&made);
+            move || Arc::clone(&made)
+        };
+        let crew = Crew::start("test", 1, BOUNDS, make).unwrap();
+        let without = Arc::strong_count(&made);
+        crew.run(origin(1), |_| ()).await.unwrap();
+        let end = std::time::Instant::now() + Duration::from_secs(90);
+        while Arc::strong_count(&made) > without {
+            assert!(std::time::Instant::now() < end, "it has its tools for ever");
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(crew.run(origin(1), |_| 7).await, Ok(7), "with new ones");
     }
 
     #[tokio::test]

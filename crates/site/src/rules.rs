@@ -1,6 +1,6 @@
 //! The directives in force in a folder, and for a file in it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -44,8 +44,16 @@ pub(crate) struct SettingsInForce {
     by_branches: Variants,
 }
 
+/// The numbers of a combination of sections, and what they make of the settings.
+type Variant = (Box<[u16]>, Rc<SettingsInForce>);
+
 /// Settings merged for combinations of sections.
-type Variants = RefCell<Vec<(Box<[u16]>, Rc<SettingsInForce>)>>;
+#[derive(Debug, Default)]
+struct Variants {
+    known: RefCell<Vec<Variant>>,
+    /// All that are known for the folder, in whatever table.
+    count: Rc<Cell<usize>>,
+}
 
 impl Rules {
     /// Returns the rules of a folder with the directives `own` below the rules `above`. Folders
@@ -62,6 +70,7 @@ impl Rules {
         };
         let broken = above.and_then(|above| above.broken.clone());
         let options = settings.core.as_ref().map(|core| core.options(ABOVE));
+        let folder = SettingsInForce::folder(settings);
         let forbids = options.is_some_and(|options| !options.has(Options::FOLLOW_SYM_LINKS));
         Rc::new(Rules {
             restricts_links: forbids || above.is_some_and(|above| above.restricts_links),
@@ -69,8 +78,8 @@ impl Rules {
             above: above.cloned(),
             broken: broken.or_else(|| own.mistake.is_some().then(|| Arc::clone(&own))),
             own,
-            folder: SettingsInForce::folder(settings),
-            by_files: Variants::default(),
+            by_files: Variants::beside(&folder.by_branches),
+            folder,
         })
     }
 
@@ -167,8 +176,18 @@ impl SettingsInForce {
             settings: Arc::new(settings),
             pending: pending.into(),
             section_sets_handler: self.section_sets_handler || sets_handler,
-            by_branches: Variants::default(),
+            by_branches: Variants::beside(&self.by_branches),
         })
+    }
+}
+
+impl Variants {
+    /// Another table of the same folder.
+    fn beside(other: &Variants) -> Variants {
+        Variants {
+            known: RefCell::default(),
+            count: Rc::clone(&other.count),
+        }
     }
 }
 
@@ -196,13 +215,13 @@ fn variant(
     numbers: &[u16],
     make: impl FnOnce() -> Rc<SettingsInForce>,
 ) -> Rc<SettingsInForce> {
-    if let Some((_, found)) = known.borrow().iter().find(|(key, _)| **key == *numbers) {
+    if let Some((_, found)) = known.known.borrow().iter().find(|(key, _)| **key == *numbers) {
         return Rc::clone(found);
     }
     let made = make();
-    let mut known = known.borrow_mut();
-    if known.len() < MOST_VARIANTS {
-        known.push((numbers.into(), Rc::clone(&made)));
+    if known.count.get() < MOST_VARIANTS {
+        known.count.set(known.count.get() + 1);
+        known.known.borrow_mut().push((numbers.into(), Rc::clone(&made)));
     }
     made
 }
@@ -212,3 +231,39 @@ pub(crate) const NO_BRANCH: u16 = u16::MAX;
 
 /// Combinations of sections that are kept for one folder. Others are merged for each request.
 const MOST_VARIANTS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use howdah_htaccess::{CompileContext, compile};
+
+    use super::*;
+
+    /// The combinations that are kept for a folder.
+    fn kept(settings: &SettingsInForce) -> usize {
+        let known = settings.by_branches.known.borrow();
+        known.iter().map(|(_, settings)| 1 + kept(settings)).sum()
+    }
+
+    #[test]
+    fn a_folder_keeps_a_bounded_number_of_combinations() {
+        let files: String =
+            (0..12).map(|number| format!("<Files {number}*>\n</Files>\n")).collect();
+        let conditions = "<If \"true\">\n<If \"true\">\n</If>\n</If>\n<Else>\n</Else>\n".repeat(3);
+        let text = files + &conditions;
+        let own = Arc::new(compile(text.as_bytes(), &CompileContext::default()));
+        assert_eq!(own.mistake, None);
+        let rules = Rules::below(None, own);
+        for files in 0..64_u16 {
+            let numbers: Vec<u16> = (0..12).filter(|number| files >> number & 1 == 1).collect();
+            let in_force = rules.with_files(&numbers);
+            for branches in 0..8_u16 {
+                let numbers = [0, 1, 2].map(|place| branches >> place & 1);
+                let closer = in_force.with_branches(&numbers);
+                closer.with_branches(&vec![0; closer.pending.len()]);
+            }
+        }
+        let tables = rules.by_files.known.borrow();
+        let all = tables.iter().map(|(_, settings)| 1 + kept(settings)).sum::<usize>();
+        assert_eq!(all + kept(&rules.folder), MOST_VARIANTS);
+    }
+}

@@ -159,6 +159,11 @@ impl RequestError {
         situation.error_of_client(Culprit::Client, Some(status), "the site refuses it")
     }
 
+    /// A crew does not take the request: too many of the site, or of the client, wait already.
+    pub(crate) fn crowded(situation: Situation<'_>, why: &str) -> RequestError {
+        situation.error_of_client(Culprit::Load, Some(Status::SERVICE_UNAVAILABLE), why)
+    }
+
     /// The request's content was not received.
     pub(crate) fn body(situation: Situation<'_>, error: &BodyError) -> RequestError {
         let (culprit, why) = match error {
@@ -291,9 +296,7 @@ impl RequestError {
                 return Some(situation.error(Culprit::Site, status, why));
             }
             PumpError::ShortFile => {
-                "the file became shorter while it was sent; the connection was \
-                                     closed in the middle of it"
-                    .to_owned()
+                "the file became shorter while it was sent; its response was broken off".to_owned()
             }
             PumpError::File(error) => format!("the file cannot be read: {error}"),
             PumpError::Short => {
@@ -311,8 +314,7 @@ impl RequestError {
             SourceError::Script(failure) => RequestError::response(situation, failure),
             SourceError::Upstream(error) => RequestError::upstream(situation, &error),
             SourceError::FileChanged => {
-                let why = "the file was changed while it was sent; the connection was closed in \
-                           the middle of it";
+                let why = "the file was changed while it was sent; its response was broken off";
                 situation.error(Culprit::Site, None, why)
             }
         }

@@ -45,7 +45,7 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
         let mut here = resolve_here(context, site, Lookup::Cached, began);
         if matches!(here, Err(NotHere::Cold)) {
             if Box::pin(Elsewhere::new(context, site).read_disk()).await.is_err() {
-                break;
+                return crowded(context, WAIT_FOR_DISK);
             }
             here = resolve_here(context, site, Lookup::Full, Instant::now());
         }
@@ -53,7 +53,7 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
             Ok(resolved) => resolved,
             Err(_) => match Box::pin(Elsewhere::new(context, site).resolve()).await {
                 Ok(resolved) => CachedResolution { resolved, prepared: None },
-                Err(_full) => break,
+                Err(_full) => return crowded(context, ARE_COSTLY),
             },
         };
         context.prepared = prepared;
@@ -62,7 +62,7 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
                 let origin = origin(context, site);
                 let compared = &mut context.compared;
                 if !thread.passwords().find_out(origin, compared, hash, password).await {
-                    break;
+                    return crowded(context, COMPARE_PASSWORDS);
                 }
                 // The wait is no cost of the directives.
                 began = Instant::now();
@@ -70,6 +70,13 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
             _ => return resolved,
         }
     }
+    crowded(context, NAME_PASSWORDS)
+}
+
+/// Returns 503 for a request that a crew does not take, and logs why.
+#[cold]
+fn crowded(context: &RequestContext<'_, '_>, why: &str) -> Resolved {
+    context.thread.report(&RequestError::crowded(context.situation(), why));
     Resolved {
         resolution: Resolution::Status(Status::SERVICE_UNAVAILABLE),
         ruled: None,
@@ -98,22 +105,17 @@ fn resolve_here(
     host.store.tick(context.arrival.began.seconds());
     let mut cache = thread.resolution_cache();
     let scratch = &mut context.scratch.paths;
-    host.store.set_lookup(lookup);
-    host.store.allow_link_steps(link_steps(&budget));
+    host.store.begin_bounded(lookup, link_steps(&budget));
     let found =
         howdah_site::resolve_cached(site, &client.within(&budget), &mut host, scratch, &mut cache);
-    host.store.set_lookup(Lookup::Full);
-    // A file of directives that has to be compiled first.
-    host.store.allow_link_steps(u64::MAX);
-    let is_postponed = host.store.take_postponed();
-    let is_worn = host.store.take_worn();
-    if host.store.take_cold() {
+    let voided = host.store.end_bounded();
+    if voided.cold {
         return Err(NotHere::Cold);
     }
-    if is_worn {
+    if voided.worn {
         note_worn(context, site, &budget);
     }
-    if is_postponed || is_worn || !is_done(context, site, &budget, began) {
+    if voided.any() || !is_done(context, site, &budget, began) {
         return Err(NotHere::Costly);
     }
     Ok(found)
@@ -215,21 +217,17 @@ fn error_here(
     let client = context.peer.client(context.request, context.arrival.began.microseconds);
     let client = client.within(&budget);
     let mut host = context.thread.host(site, context.arrival.started, &context.compared);
-    host.store.set_lookup(lookup);
     let scratch = &mut context.scratch.paths;
-    host.store.allow_link_steps(link_steps(&budget));
+    host.store.begin_bounded(lookup, link_steps(&budget));
     let resolved = howdah_site::error(site, &client, Some(ruled), status, &mut host, scratch);
-    host.store.set_lookup(Lookup::Full);
-    host.store.allow_link_steps(u64::MAX);
-    let is_postponed = host.store.take_postponed();
-    let is_worn = host.store.take_worn();
-    if host.store.take_cold() {
+    let voided = host.store.end_bounded();
+    if voided.cold {
         return Err(NotHere::Cold);
     }
-    if is_worn {
+    if voided.worn {
         note_worn(context, site, &budget);
     }
-    if is_postponed || is_worn || budget.is_exhausted() {
+    if voided.any() || budget.is_exhausted() {
         return Err(NotHere::Costly);
     }
     Ok(resolved)
@@ -252,7 +250,11 @@ pub(crate) async fn look_at(
         });
     };
     let read = shared.readers.run(origin(context, site), job).await;
-    read.map_err(|_full| Status::SERVICE_UNAVAILABLE)
+    read.map_err(|_full| {
+        let error = RequestError::crowded(context.situation(), WAIT_FOR_DISK);
+        context.thread.report(&error);
+        Status::SERVICE_UNAVAILABLE
+    })
 }
 
 /// Whether something is at a path that a script has named. The kernel does not follow the links: a
@@ -344,13 +346,9 @@ async fn respond_within(
     let budget = budget_here(context, site);
     let began = Instant::now();
     if budget.most() > 0 {
-        context.thread.store().set_lookup(Lookup::Cached);
-        context.thread.store().allow_link_steps(MOST_LINK_STEPS_HERE);
+        context.thread.store().begin_bounded(Lookup::Cached, MOST_LINK_STEPS_HERE);
         let chosen = respond(context, site, ruled, head, about, Some(&budget));
-        context.thread.store().set_lookup(Lookup::Full);
-        context.thread.store().allow_link_steps(u64::MAX);
-        let is_cold = context.thread.store().take_cold();
-        let is_void = context.thread.store().take_worn() || is_cold;
+        let is_void = context.thread.store().end_bounded().any();
         let (costly, now) = (context.thread.costly_sites(), Instant::now());
         match budget.is_exhausted() {
             true => costly.note(site.number(), now),
@@ -363,7 +361,7 @@ async fn respond_within(
     let responded =
         Elsewhere::new(context, site).respond(Rc::unwrap_or_clone(before.0), before.1, about);
     let Ok(responded) = responded.await else {
-        return Err(Status::SERVICE_UNAVAILABLE.into());
+        return Err(RequestError::crowded(context.situation(), ARE_COSTLY).into());
     };
     let Some(responded) = responded else {
         return Err(Status::INTERNAL_SERVER_ERROR.into());
@@ -385,6 +383,13 @@ pub(super) fn log_messages(context: &RequestContext<'_, '_>, ruled: Option<&mut 
         }
     }
 }
+
+/// The reasons why a crew does not take a request.
+const WAIT_FOR_DISK: &str = "too many requests of the client or the site wait for the disk";
+const ARE_COSTLY: &str =
+    "too many requests of the client or the site wait for directives that take long";
+const COMPARE_PASSWORDS: &str = "too many passwords of the client or the site wait to be compared";
+const NAME_PASSWORDS: &str = "its directives ask for too many passwords";
 
 /// The most passwords that are compared for one request. Each result is kept for a minute, so a
 /// further round needs at most another password.

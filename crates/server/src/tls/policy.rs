@@ -11,7 +11,8 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{
-    ClientHello, ResolvesServerCert, ServerSessionMemoryCache, StoresServerSessions,
+    ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerSessionMemoryCache,
+    StoresServerSessions,
 };
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{CipherSuite, ServerConfig, SupportedProtocolVersion, version};
@@ -218,6 +219,9 @@ impl SiteSessions {
         let verifier = authorities.map(check).transpose()?;
         let mut tcp = settings(site, resolver, verifier.clone())?;
         let demands = authorities.map(|text| demands(site.tls.client_verify, text));
+        // Sessions are with the clients, in tickets whose keys are forgotten. Those that the server
+        // kept would have no end.
+        tcp.session_storage = Arc::new(NoServerSessionStorage {});
         tcp.ticketer = Arc::new(SiteTickets {
             tickets: Arc::clone(tickets),
             demands: demands.clone().unwrap_or_default(),

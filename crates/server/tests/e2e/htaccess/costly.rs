@@ -45,6 +45,26 @@ fn ask(client: &mut Client, host: &str, target: &str) -> (u16, String) {
     (answer.status, answer.text().to_owned())
 }
 
+/// A field of the response may ask about a folder whose directives nobody has compiled yet.
+#[test]
+fn a_field_s_condition_about_another_folder_is_right_the_first_time() {
+    let config = "listen = [\"127.0.0.1:0\"]\nthreads = 1\ncontrol = \"control\"\n[[site]]\n\
+                  root = \"public\"\nphp = false\n";
+    let files = [
+        ("a/x.txt", "x"),
+        ("a/.htaccess", "Header set X-Open yes \"expr=-A '/open/y.txt'\"\n"),
+        ("open/y.txt", "y"),
+        ("open/.htaccess", "Require all granted\n"),
+        ("b/z.txt", "z"),
+    ];
+    let site = Site::configured(&files, config);
+    for time in 0..3 {
+        let reply = site.get("/a/x.txt");
+        assert_eq!((reply.status, reply.field("X-Open")), (200, Some("yes")), "{time}");
+        assert_eq!(site.get("/b/z.txt").text(), "z");
+    }
+}
+
 #[test]
 fn costly_rules_are_500_with_their_place_and_the_limit_in_the_log() {
     let site = two_sites("htaccess_work = 1_000_000", &conditions(3_000));

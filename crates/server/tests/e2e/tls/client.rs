@@ -9,6 +9,7 @@ use rcgen::{
     ExtendedKeyUsagePurpose, IsCa, KeyPair, PKCS_RSA_SHA256, SanType,
 };
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, Tls12Resumption};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -193,6 +194,14 @@ impl TlsClient {
             roots.add(CertificateDer::from_pem_slice(authority).unwrap()).unwrap();
             builder.with_root_certificates(roots).with_no_client_auth()
         };
+        TlsClient(Arc::new(config))
+    }
+
+    /// The same client, which continues sessions by their numbers, as TLS 1.2 knows them.
+    pub fn without_tickets(&self) -> TlsClient {
+        let mut config = ClientConfig::clone(&self.0);
+        config.resumption =
+            Resumption::in_memory_sessions(16).tls12_resumption(Tls12Resumption::SessionIdOnly);
         TlsClient(Arc::new(config))
     }
 

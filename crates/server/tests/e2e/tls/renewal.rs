@@ -219,6 +219,19 @@ fn a_reload_that_names_unusable_files_is_refused() {
     wait_until("the other is shown", || shown(&authority, address) == second.der());
 }
 
+/// A session that the server kept would have no end, whatever happens to the tickets' keys.
+#[test]
+fn sessions_are_continued_by_tickets_alone() {
+    let authority = Authority::new();
+    let folder = client::files(&[("a", &authority.certify(&["a.example"]))]);
+    let site = site(&folder);
+    let address = site.server.addresses()[1];
+    let mut client = authority.client(Trust::Tls12).without_tickets();
+    for _ in 0..3 {
+        assert!(!is_resumed(&mut client, address));
+    }
+}
+
 #[test]
 fn clients_continue_their_sessions_after_a_reload_and_under_a_new_program() {
     let authority = Authority::new();
