@@ -109,7 +109,7 @@ section! {
         /// and shows URLs of all sites. A request must name an IP address, `localhost` or one of
         /// `admin_hosts` as its host.
         admin ("admin"): Vec<ListenAddress> as AdminAddress = Vec::new(),
-            "Who can reach it sees which URLs are being asked for.";
+            "Everyone who can reach it sees which URLs are being asked for.";
         /// Host names under which monitors reach `admin`, beside `localhost` and IP addresses.
         admin_hosts ("admin_hosts"): Vec<String> as List<PlainName> = Vec::new(),
             "A page of another site could otherwise reach `admin` through a visitor's browser, by \

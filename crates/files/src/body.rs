@@ -58,8 +58,9 @@ impl FileBody {
 /// not go on with the bytes of another state.
 pub struct OpenFile {
     file: File,
-    /// The time when the file was opened.
+    /// The size when the file was opened, in bytes.
     size: u64,
+    /// The modification time then.
     modified: FileTime,
     /// The time at which all of a short file was last found in memory.
     warm: Cell<Option<Instant>>,

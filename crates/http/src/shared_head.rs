@@ -7,8 +7,7 @@ use crate::ResponseHead;
 /// A response head that many responses share, such as that of a file: data for every protocol, with
 /// room for what a protocol makes of it.
 ///
-/// Whoever makes the head knows nothing of protocols, and a protocol encodes the head once and not
-/// for every response.
+/// Its maker knows no protocol; a protocol encodes the head once, not for every response.
 #[derive(Debug)]
 pub struct SharedHead {
     head: ResponseHead,

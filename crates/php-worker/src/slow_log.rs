@@ -3,7 +3,7 @@
 //!
 //! The thread asks the script first: PHP calls [`answer`] at the script's next safe point, and the
 //! script's own thread writes the line. A script that waits in a function of PHP's, for example in
-//! `sleep()` or for a database, does not come to a safe point. Then the thread reads the stack
+//! `sleep()` or for a database, does not reach a safe point. Then the thread reads the stack
 //! beside it, and the script, if it goes on, waits at the next safe point, or at its end, until the
 //! stack is read. No signal is sent: one would cut `sleep()` and `stream_select()` short.
 //!
@@ -35,7 +35,7 @@ pub struct SlowLog {
 
 /// Frames of a backtrace where no slow log says how many.
 const USUAL_DEPTH: usize = 20;
-/// The time that a script has to come to a safe point. Scripts that compute come to one in
+/// The time in which a script has to reach a safe point. Scripts that compute reach one in
 /// microseconds.
 const SAFE_POINT: Duration = Duration::from_millis(20);
 /// Bytes of the thread's stack.

@@ -391,7 +391,9 @@ impl Supervisor {
             if let Err(error) = generation.reopen_logs() {
                 self.say(
                     Level::Error,
-                    &format!("cannot reopen a log, which stays at its old file: {error}"),
+                    &format!(
+                        "cannot reopen a log, which is still written to its old file: {error}"
+                    ),
                 );
             }
         }

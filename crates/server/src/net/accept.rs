@@ -230,7 +230,7 @@ impl AcceptTurn {
     }
 }
 
-/// Connections that begin in one turn of the event loop. So many handshakes take some milliseconds,
+/// Connections that begin in one turn of the event loop. Eight handshakes take some milliseconds,
 /// and thousands that arrive at once would hold up all requests for half a second.
 const AT_ONCE: u32 = 8;
 

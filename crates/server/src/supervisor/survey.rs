@@ -278,7 +278,7 @@ fn ask(paths: &[PathBuf], limit: Duration, mut tell: impl FnMut(usize, PathAnswe
 struct SurveyWork {
     /// The number of the next path.
     next: AtomicUsize,
-    /// The paths, and where each has come to.
+    /// The paths, and the place of each.
     paths: Vec<(PathBuf, Mutex<PathBuf>)>,
 }
 
