@@ -1,6 +1,6 @@
 //! When a request must have been begun, and when its script must have ended.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use howdah_ipc::front::SignsOfLife;
 
@@ -96,6 +96,13 @@ impl Deadlines {
         }
     }
 
+    /// Makes up for a pause in which this thread did not run: what came meanwhile was not seen. The
+    /// last deadline stays.
+    pub(crate) fn forgive(&mut self, pause: Duration) {
+        self.begun_by += pause;
+        self.alive_by += pause;
+    }
+
     /// Lets the script miss its deadline at `now`.
     pub(crate) fn expire(&mut self, now: Instant) {
         self.waited_until = None;
@@ -105,8 +112,6 @@ impl Deadlines {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use howdah_ipc::time_grant::TimeGrant;
 
     use super::*;
@@ -162,6 +167,27 @@ mod tests {
         // The later limit replaces the earlier one, output does not shorten it.
         play(&[(0, SetsLimit(600)), (10, SetsLimit(1)), (70, Is(Some(Overdue::Silent)))]);
         play(&[(0, SetsLimit(600)), (10, Prints), (599, Is(None))]);
+    }
+
+    #[test]
+    fn a_pause_of_the_thread_is_no_silence_of_the_script() {
+        let began = Instant::now();
+        let after = |seconds| began + Duration::from_secs(seconds);
+        let pause = Duration::from_secs(70);
+        let mut deadlines = Deadlines::new(after(15), began, &LIMITS);
+        deadlines.forgive(pause);
+        assert_eq!(deadlines.postpone(after(84)), None);
+        assert_eq!(deadlines.postpone(after(85)), Some(Overdue::Waiting));
+        let mut deadlines = Deadlines::new(after(15), began, &LIMITS);
+        let count = |deadlines: &mut Deadlines, now| {
+            deadlines.count(SignsOfLife::default(), after(now), &LIMITS)
+        };
+        deadlines.forgive(pause);
+        assert_eq!(count(&mut deadlines, 129), None);
+        assert_eq!(count(&mut deadlines, 130), Some(Overdue::Silent));
+        deadlines.forgive(Duration::from_secs(3600));
+        assert_eq!(count(&mut deadlines, 3599), None);
+        assert_eq!(count(&mut deadlines, 3600), Some(Overdue::Running), "the last one stays");
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub(crate) struct Waiters {
     watching: Cell<bool>,
     /// A task looks for output that no worker has told of.
     showing: Cell<bool>,
+    /// Time of the last sweep.
+    swept: Cell<Option<Instant>>,
     /// Number of requests that had been taken from the queue at the last sweep.
     taken: Cell<u32>,
     /// Number of requests that had been answered at the last sweep.
@@ -99,6 +101,7 @@ impl Waiters {
             open: Cell::new(0),
             watching: Cell::new(false),
             showing: Cell::new(false),
+            swept: Cell::new(None),
             taken: Cell::new(0),
             answered: Cell::new(0),
         });

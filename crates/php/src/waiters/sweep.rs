@@ -14,6 +14,9 @@ use crate::{KILL_SIGNAL, SOFT_TIMEOUT_SIGNAL};
 /// The time between the soft time-out and the end of the worker by a signal.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// Time between two sweeps, usually half a second, from which on a sweep is late.
+const LATE: Duration = Duration::from_secs(2);
+
 /// Attempts to kill a worker. After them the zygote is given up: it does not do what it is told.
 const MOST_KILLS: u32 = 3;
 /// The reasons to give a zygote up.
@@ -34,8 +37,13 @@ pub(super) enum Wait {
 impl Waiters {
     /// Enforces all time limits, and looks after a queue from which nothing is taken.
     pub(crate) fn sweep(self: &Rc<Self>, now: Instant) {
+        let before = self.swept.replace(Some(now)).unwrap_or(now);
         if self.open.get() == 0 {
             return;
+        }
+        let pause = now.saturating_duration_since(before);
+        if pause >= LATE {
+            self.forgive(pause);
         }
         let slots = 0..self.zygote.front.geometry().slots;
         let waits = slots.map(|slot| self.sweep_slot(slot, now)).max();
@@ -59,6 +67,20 @@ impl Waiters {
                 self.zygote.unstick(self.zygote.front.queued().0);
             }
             Some(Wait::None) | None => {}
+        }
+    }
+
+    /// Makes up for a time in which this thread did not look, since it was held or got no
+    /// processor. What workers have done meanwhile is seen after this sweep.
+    fn forgive(&self, pause: Duration) {
+        for entry in &mut *self.entries.borrow_mut() {
+            match entry {
+                SlotWaiter::Unused => {}
+                SlotWaiter::Waiting { deadlines, .. } => deadlines.forgive(pause),
+                SlotWaiter::Abandoned { deadlines, .. } => {
+                    deadlines.iter_mut().for_each(|deadlines| deadlines.forgive(pause));
+                }
+            }
         }
     }
 
