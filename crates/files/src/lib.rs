@@ -75,6 +75,7 @@
 
 mod answer;
 mod body;
+mod bounded;
 mod changed_trees;
 mod content;
 mod directive_cache;
@@ -101,6 +102,7 @@ mod watches;
 
 pub use answer::{Answer, Manner, ScriptManner, Variant};
 pub use body::{FileBody, FileChange, OpenFile};
+pub use bounded::Voided;
 pub use directive_cache::{DirectiveCache, Flaw, ReportFlaw};
 pub use fetch::fetch;
 pub use file_parts::FileParts;
@@ -110,5 +112,5 @@ pub use media_type::media_type;
 pub use named::ListedName;
 pub use representation::{CacheableCoding, CompressedCache, Representation};
 pub use root_links::{LinkedPath, foreign_root_link, real_path};
-pub use store::{Store, StoreFigures, Voided};
+pub use store::{Store, StoreFigures};
 pub use system_types::use_system_types;

@@ -9,7 +9,6 @@ use howdah_htaccess::host::Probe;
 use howdah_http::{Request, Status};
 use howdah_site::{DocumentHost, DocumentPath, FileHandle, Host, Look, PathKind};
 use howdah_sys::credentials::{Identity, Right};
-use howdah_sys::open::Lookup;
 use howdah_sys::open::errno::{EMFILE, ENFILE};
 
 use crate::answer::{self, Answer, Manner, ScriptManner};
@@ -44,29 +43,10 @@ pub struct Store {
     /// Whether files of directives are compiled by other stores only.
     postpones: bool,
     /// Whether a file of directives was not compiled for this reason.
-    postponed: Cell<bool>,
+    pub(crate) postponed: Cell<bool>,
     pub(crate) named: NamedFiles,
     pub(crate) disk: Disk,
     pub(crate) figures: StoreFigures,
-}
-
-/// The reasons why the answers of a store are void: another store has to be asked first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Voided {
-    /// The disk would have had to be waited for.
-    pub cold: bool,
-    /// More steps along symbolic links were needed than allowed.
-    pub worn: bool,
-    /// A file of directives has to be compiled.
-    pub postponed: bool,
-}
-
-impl Voided {
-    /// Whether there is any reason.
-    #[inline]
-    pub fn any(self) -> bool {
-        self.cold || self.worn || self.postponed
-    }
 }
 
 /// The contents of a store, and what it has done since it was made.
@@ -124,62 +104,6 @@ impl Store {
     /// tells so. Then the caller asks another store first.
     pub fn postponing(self) -> Store {
         Store { postpones: true, ..self }
-    }
-
-    /// Returns whether a file of directives has to be compiled by another store since the last
-    /// call. The answers given meanwhile are wrong.
-    #[inline]
-    pub fn take_postponed(&mut self) -> bool {
-        self.postponed.take()
-    }
-
-    /// Sets whether the next questions wait for the disk, as they do at first. Without,
-    /// [`take_cold`](Store::take_cold) must be called afterwards.
-    #[inline]
-    pub fn set_lookup(&mut self, lookup: Lookup) {
-        self.disk.set_lookup(lookup);
-    }
-
-    /// Returns whether the disk would have had to be waited for since the last call. The answers
-    /// given meanwhile are wrong.
-    #[inline]
-    pub fn take_cold(&mut self) -> bool {
-        self.disk.take_cold()
-    }
-
-    /// Sets how many steps along symbolic links may be taken from now on, without a limit at first.
-    /// With one, [`take_worn`](Store::take_worn) must be called afterwards.
-    #[inline]
-    pub fn allow_link_steps(&mut self, steps: u64) {
-        self.disk.allow_steps(steps);
-    }
-
-    /// Returns whether more steps along symbolic links were needed than allowed since the last
-    /// call. The answers given meanwhile are wrong.
-    #[inline]
-    pub fn take_worn(&mut self) -> bool {
-        self.disk.take_worn()
-    }
-
-    /// Begins questions that are answered as far as they take little: with or without waiting for
-    /// the disk, and with so many steps along symbolic links. To be followed by
-    /// [`end_bounded`](Store::end_bounded).
-    #[inline]
-    pub fn begin_bounded(&mut self, lookup: Lookup, link_steps: u64) {
-        self.set_lookup(lookup);
-        self.allow_link_steps(link_steps);
-    }
-
-    /// Ends the bounds. Returns what made the answers since their beginning void.
-    #[inline]
-    pub fn end_bounded(&mut self) -> Voided {
-        self.set_lookup(Lookup::Full);
-        self.allow_link_steps(u64::MAX);
-        Voided {
-            cold: self.take_cold(),
-            worn: self.take_worn(),
-            postponed: self.take_postponed(),
-        }
     }
 
     pub(crate) fn postpones(&self) -> bool {

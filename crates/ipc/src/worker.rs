@@ -149,7 +149,7 @@ impl Worker {
 
     /// Sleeps until the front wakes this worker, and leaves queued requests to the other workers.
     fn sleep_surplus(&mut self, stop: &AtomicBool) -> io::Result<()> {
-        let Worker { shared, index, meter, usage, .. } = &mut *self;
+        let Worker { shared, index, meter, usage, .. } = self;
         let (region, ended) = (&shared.region, meter.ended);
         let words = region.worker(*index);
         let stop = || stop.load(Ordering::Acquire);
@@ -159,7 +159,7 @@ impl Worker {
     }
 
     fn sleep(&mut self, stop: &AtomicBool) -> io::Result<()> {
-        let Worker { shared, index, meter, usage, .. } = &mut *self;
+        let Worker { shared, index, meter, usage, .. } = self;
         let (region, ended) = (&shared.region, meter.ended);
         let words = region.worker(*index);
         let stop = || stop.load(Ordering::Acquire);

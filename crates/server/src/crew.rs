@@ -143,7 +143,7 @@ impl<T> Board<T> {
 
     /// Waits for the next job. `rests`: not for longer than [`REST`].
     fn next(&self, rests: bool) -> Next<T> {
-        let mut jobs = self.lock();
+        let (mut jobs, mut has_rested) = (self.lock(), false);
         loop {
             if jobs.is_over {
                 return Next::Over;
@@ -151,21 +151,19 @@ impl<T> Board<T> {
             if let Some((site, job)) = jobs.turns.pop() {
                 return Next::Job(site, job);
             }
+            if has_rested {
+                return Next::Rest;
+            }
             jobs.idle += 1;
-            let mut is_rest = false;
             jobs = if rests {
                 let waited = self.news.wait_timeout(jobs, REST);
                 let (jobs, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-                is_rest = waited.timed_out();
+                has_rested = waited.timed_out();
                 jobs
             } else {
                 self.news.wait(jobs).unwrap_or_else(PoisonError::into_inner)
             };
             jobs.idle -= 1;
-            // A job may have come at the last moment, and woken this thread.
-            if is_rest && jobs.turns.is_empty() && !jobs.is_over {
-                return Next::Rest;
-            }
         }
     }
 

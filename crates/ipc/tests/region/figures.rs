@@ -1,4 +1,4 @@
-//! What workers publish about themselves and their requests.
+//! Figures that workers publish about themselves and their requests.
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};

@@ -122,11 +122,6 @@ impl<J> Turns<J> {
         Some((number, job))
     }
 
-    /// Whether no job waits.
-    pub(super) fn is_empty(&self) -> bool {
-        self.order.is_empty()
-    }
-
     /// Whether a job of the site may be begun: not too many of its jobs are being done.
     pub(super) fn may_begin(&self, number: usize) -> bool {
         self.sites.get(&number).is_some_and(|site| site.running < self.bounds.at_a_time)
