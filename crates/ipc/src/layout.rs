@@ -212,6 +212,7 @@ pub(crate) mod slot_line {
     pub(crate) const THREAD: usize = 76;
     pub(crate) const QUEUED: usize = 80;
     pub(crate) const ANSWERED: usize = 88;
+    pub(crate) const SHOWN: usize = 92;
 }
 
 /// The phase of a slot. The crate's documentation says which process may change it.

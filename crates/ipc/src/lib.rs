@@ -11,7 +11,7 @@
 //! | idle set | one bit per worker | worker sets its own; front, or the worker itself, clears it |
 //! | worker line | `wake` (futex), [`figures::WorkerFigures`] | `wake`: front and zygote set, worker clears; the rest: worker |
 //! | thread line | `sleeping`, ready set (one bit per slot) | front thread sets `sleeping` and clears bits; workers clear `sleeping`, set bits |
-//! | slot line | `state`, `thread`, `written`, `consumed`, `ended`, `aborted`, `starved` (futex), `queued`, `began`, `took`, `share`, `peak`, `processor`, `grant`, `asked` | see below |
+//! | slot line | `state`, `thread`, `written`, `consumed`, `ended`, `aborted`, `starved` (futex), `queued`, `began`, `took`, `share`, `peak`, `processor`, `grant`, `asked`, `printed`, `shown` | see below |
 //! | request area | one per slot | front, while the slot is free |
 //! | response ring | one per slot | the worker that took the slot |
 //!
@@ -29,7 +29,7 @@
 //!    └─────────────────────────┴──── front, privately ──────────┴────────────────────────────┘
 //! ```
 //!
-//! | phase | request area, `queued`, `answered` | ring, `written`, `ended`, `began`, `took`, `share`, `peak`, `processor`, `grant` | `consumed`, `aborted` | may end it |
+//! | phase | request area, `queued`, `answered` | ring, `written`, `ended`, `began`, `took`, `share`, `peak`, `processor`, `grant`, `printed`, `shown` | `consumed`, `aborted` | may end it |
 //! |---|---|---|---|---|
 //! | Free | front writes | nobody | nobody | front: submit |
 //! | Queued | nobody writes | nobody | front: `aborted` | worker: take; front: cancel |

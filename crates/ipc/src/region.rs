@@ -118,6 +118,7 @@ impl Region {
             state: StateWord(self.long(line + slot_line::STATE)),
             written: self.long(line + slot_line::WRITTEN),
             printed: self.word(line + slot_line::PRINTED),
+            shown: self.word(line + slot_line::SHOWN),
             ended: self.word(line + slot_line::ENDED),
             took: self.word(line + slot_line::TOOK),
             share: self.word(line + slot_line::SHARE),
@@ -309,6 +310,8 @@ pub(crate) struct SlotWords<'r> {
     pub(crate) written: &'r AtomicU64,
     /// Bytes of output modulo 2^32, of which the front may not know yet.
     pub(crate) printed: &'r AtomicU32,
+    /// Number of signs of life beside the output, modulo 2^32.
+    pub(crate) shown: &'r AtomicU32,
     pub(crate) ended: &'r AtomicU32,
     pub(crate) took: &'r AtomicU32,
     pub(crate) share: &'r AtomicU32,
@@ -332,6 +335,7 @@ impl SlotWords<'_> {
         self.thread.store(thread as u32, Ordering::Relaxed);
         self.written.store(0, Ordering::Relaxed);
         self.printed.store(0, Ordering::Relaxed);
+        self.shown.store(0, Ordering::Relaxed);
         self.ended.store(0, Ordering::Relaxed);
         self.grant.store(0, Ordering::Relaxed);
         self.asked.store(0, Ordering::Relaxed);

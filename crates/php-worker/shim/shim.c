@@ -24,10 +24,20 @@ static bool has_pcntl;
 
 /* ---- Output ---- */
 
+/* As php_handle_aborted_connection(). A script that goes on prints on, however: its output is a sign of life. */
+static void client_gone(void)
+{
+	if (PG(ignore_user_abort)) {
+		PG(connection_status) = PHP_CONNECTION_ABORTED;
+	} else {
+		php_handle_aborted_connection();
+	}
+}
+
 static size_t shim_write(const char *bytes, size_t length)
 {
 	if (rust->write(current ? current->context : NULL, bytes, length) != 0) {
-		php_handle_aborted_connection();
+		client_gone();
 	}
 	return length;
 }
@@ -39,7 +49,7 @@ static void shim_flush(void *server_context)
 	}
 	sapi_send_headers();
 	if (rust->flush(server_context) != 0) {
-		php_handle_aborted_connection();
+		client_gone();
 	}
 }
 

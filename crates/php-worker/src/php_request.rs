@@ -251,11 +251,20 @@ impl<'c> PhpRequest<'c> {
         }
     }
 
-    /// Sends output of the script. The output of a child process is discarded.
+    /// Sends output of the script. The output of a child process is discarded. Output that nobody
+    /// gets is a sign of life, too.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), ClientGone> {
         if !children::is_worker() {
             return Ok(());
         }
+        let written = self.send(bytes);
+        if written.is_err() || self.stage != ResponseStage::Body {
+            self.client.show_life();
+        }
+        written
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<(), ClientGone> {
         match self.stage {
             ResponseStage::Body => self.client.write(bytes),
             // php-fpm lets a script continue after fastcgi_finish_request() while it prints little,
@@ -266,11 +275,15 @@ impl<'c> PhpRequest<'c> {
         }
     }
 
+    /// Sends everything that has left PHP's buffers. A sign of life, even if nothing has.
     pub(crate) fn flush(&mut self) -> Result<(), ClientGone> {
-        if self.stage == ResponseStage::Ended || !children::is_worker() {
-            Ok(())
-        } else {
-            self.client.flush()
+        if !children::is_worker() {
+            return Ok(());
+        }
+        self.client.show_life();
+        match self.stage {
+            ResponseStage::Ended => Ok(()),
+            _ => self.client.flush(),
         }
     }
 

@@ -269,6 +269,10 @@ impl ResponseSink for ResponseWriter<'_> {
         ResponseWriter::ask(self, question)
     }
 
+    fn show_life(&mut self) {
+        ResponseWriter::show_life(self);
+    }
+
     fn time_limit(&mut self, seconds: i64) {
         self.grant(seconds);
     }

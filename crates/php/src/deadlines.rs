@@ -70,7 +70,7 @@ impl Deadlines {
     /// Counts the signs of life that the script has given until `now`. Returns the deadline that
     /// the script has missed.
     ///
-    /// New output, and each limit that the script sets with `set_time_limit()`, is worth
+    /// New output, each other sign, and each limit that the script sets with `set_time_limit()`, is worth
     /// `request_timeout`. Such a limit is worth itself if it is longer, and no limit is worth
     /// everything up to `request_terminate_timeout`, which nothing exceeds.
     pub(crate) fn count(
@@ -85,7 +85,7 @@ impl Deadlines {
                 Some(limit) => now.checked_add(limit).map_or(self.done_by, |by| by.max(next)),
                 None => self.done_by,
             };
-        } else if signs.printed != self.signs.printed {
+        } else if (signs.printed, signs.shown) != (self.signs.printed, self.signs.shown) {
             self.alive_by = self.alive_by.max(next);
         }
         self.signs = signs;
@@ -131,10 +131,11 @@ mod tests {
     #[derive(Debug, Clone, Copy)]
     enum Event {
         Prints,
+        Flushes,
         SetsLimit(i64),
         Is(Option<Overdue>),
     }
-    use Event::{Is, Prints, SetsLimit};
+    use Event::{Flushes, Is, Prints, SetsLimit};
 
     fn play(events: &[(u64, Event)]) {
         let began = Instant::now();
@@ -144,6 +145,7 @@ mod tests {
             let now = began + Duration::from_secs(*second);
             match event {
                 Prints => signs.printed += 1,
+                Flushes => signs.shown += 1,
                 SetsLimit(seconds) => signs.grant = signs.grant.followed_by(*seconds),
                 Is(_) => {}
             }
@@ -157,7 +159,9 @@ mod tests {
     #[test]
     fn a_silent_script_has_the_request_timeout() {
         play(&[(59, Is(None)), (60, Is(Some(Overdue::Silent)))]);
-        play(&[(50, Prints), (109, Is(None)), (110, Is(Some(Overdue::Silent)))]);
+        for sign in [Prints, Flushes] {
+            play(&[(50, sign), (109, Is(None)), (110, Is(Some(Overdue::Silent)))]);
+        }
     }
 
     #[test]
@@ -226,6 +230,7 @@ mod tests {
         for word in [u64::MAX, 1 << 63, u64::from(u32::MAX)] {
             let signs = SignsOfLife {
                 printed: u32::MAX,
+                shown: u32::MAX,
                 grant: TimeGrant::unpack(word),
             };
             assert_eq!(deadlines.count(signs, began, &LIMITS), None);

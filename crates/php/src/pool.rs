@@ -53,7 +53,7 @@ pub struct PoolLimits {
     /// The time that a request waits for a worker before it is refused.
     pub queue_timeout: Duration,
     /// The time that a script may run without a sign of life, in wall-clock time, even if the
-    /// client has gone. Output is a sign of life, and so is `set_time_limit()`.
+    /// client has gone. Output is a sign of life, and so are `flush()` and `set_time_limit()`.
     pub request_timeout: Duration,
     /// The time that a script may run, whatever its signs of life.
     pub request_terminate_timeout: Duration,

@@ -94,8 +94,9 @@ section! {
             "The page shows the visitors' URLs. php-fpm leaves its protection to the web server, \
                 which is often forgotten.";
         /// The time that a script may run without a sign of life, in wall-clock time. Output that
-        /// leaves PHP's buffers is a sign of life. So is `set_time_limit()`, which gives the script
-        /// the time that it names if that is longer. Beyond it the script ends with a fatal error,
+        /// leaves PHP's buffers is a sign of life, even if its client has gone, and so is
+        /// `flush()`. So is `set_time_limit()`, which gives the script the time that it names if
+        /// that is longer. Beyond it the script ends with a fatal error,
         /// or with its worker, which is killed two seconds later: 504. A `max_execution_time` in a
         /// `.htaccess` or `.user.ini` file counts as if the script had set it at its start; that of
         /// `ini` and php.ini does not.

@@ -14,6 +14,8 @@ use crate::time_grant::TimeGrant;
 pub struct SignsOfLife {
     /// Bytes of output modulo 2^32, counted from the start of the response.
     pub printed: u32,
+    /// Number of further signs modulo 2^32: flushes, and output that nobody gets.
+    pub shown: u32,
     /// The time limit that the script has set last.
     pub grant: TimeGrant,
 }
@@ -24,6 +26,7 @@ impl Front {
         let words = self.region.slot(slot);
         SignsOfLife {
             printed: words.printed.load(Ordering::Relaxed),
+            shown: words.shown.load(Ordering::Relaxed),
             grant: TimeGrant::unpack(words.grant.load(Ordering::Relaxed)),
         }
     }

@@ -79,7 +79,7 @@ fn words(region: &Region) -> (Vec<&AtomicU32>, Vec<&AtomicU64>) {
     for words in (0..GEOMETRY.slots).map(|slot| region.slot(slot)) {
         let room = words.flow_control;
         short.extend([words.printed, words.ended, words.took, words.share, words.peak]);
-        short.extend([words.processor, words.asked, words.answered, words.thread]);
+        short.extend([words.processor, words.asked, words.answered, words.thread, words.shown]);
         short.extend([room.starved, room.aborted]);
         long.extend([words.state.0, words.written, words.began, words.queued, words.grant]);
         long.push(room.consumed);
@@ -91,7 +91,7 @@ fn words(region: &Region) -> (Vec<&AtomicU32>, Vec<&AtomicU64>) {
 fn every_word_has_a_place_of_its_own() {
     let region = region();
     let (short, long) = words(&region);
-    assert_eq!((short.len(), long.len()), (5 + 4 + 2 + 10 + 33, 2 + CacheNumber::COUNT + 30));
+    assert_eq!((short.len(), long.len()), (5 + 4 + 2 + 10 + 36, 2 + CacheNumber::COUNT + 30));
     for (number, word) in (1..).zip(&short) {
         word.store(number, Ordering::Relaxed);
     }
@@ -172,7 +172,7 @@ fn the_rest_of_a_ring_goes_back_to_the_kernel() {
 fn nothing_is_left_of_the_last_request() {
     let region = region();
     let words = region.slot(1);
-    let dirt = [words.printed, words.ended, words.asked, words.answered];
+    let dirt = [words.printed, words.shown, words.ended, words.asked, words.answered];
     let long = [words.written, words.grant, words.flow_control.consumed];
     dirt.iter().for_each(|word| word.store(7, Ordering::Relaxed));
     long.iter().for_each(|word| word.store(7, Ordering::Relaxed));

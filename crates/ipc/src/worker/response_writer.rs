@@ -162,6 +162,12 @@ impl ResponseWriter<'_> {
         self.tell();
     }
 
+    /// Tells the front that the script lives, beside the output that the front sees.
+    pub fn show_life(&mut self) {
+        let word = self.shared.region.slot(self.slot).shown;
+        word.store(word.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
     /// Tells the front the time limit that the script has set; 0 and less is no limit.
     pub fn grant(&mut self, seconds: i64) {
         let word = self.shared.region.slot(self.slot).grant;

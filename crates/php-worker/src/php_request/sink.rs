@@ -63,6 +63,8 @@ pub trait ResponseSink {
     fn ask(&mut self, _question: &[u8]) -> Option<Vec<u8>> {
         None
     }
+    /// Tells that the script lives although it sends nothing.
+    fn show_life(&mut self) {}
     /// Tells how many seconds the script has given itself from now; 0 and less is no limit.
     fn time_limit(&mut self, seconds: i64);
 }

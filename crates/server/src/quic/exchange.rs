@@ -15,6 +15,9 @@ use super::start::{Mailbox, QuicListener, QuicSecret, QuicStart, slot};
 
 /// Packets that wait for an endpoint. Further ones are dropped, and their senders repeat them.
 const MOST_FORWARDED: usize = 4096;
+/// Forwarded packets that are taken before the event loop turns to its sockets again. Whoever sends
+/// packets for connections of a former generation makes one of each.
+const MOST_AT_ONCE: usize = 64;
 /// The time that clients may remember that a listener has HTTP/3.
 const OFFER_SECONDS: u32 = 24 * 60 * 60;
 /// Bytes of the longest forwarded packet: its head, and the longest packet of UDP.
@@ -164,7 +167,12 @@ impl PacketExchange {
         };
         let mut room = vec![0; LONGEST_FORWARDED];
         while let Ok(mut ready) = readable.ready().await {
+            let mut taken = 0_usize;
             while let Ok(received) = reader.receive_now(&mut room) {
+                taken += 1;
+                if taken.is_multiple_of(MOST_AT_ONCE) {
+                    tokio::task::yield_now().await;
+                }
                 let forwarded = ForwardedPacket::decode(&room[..received.length]);
                 let route = forwarded
                     .as_ref()

@@ -255,16 +255,31 @@ fn a_script_that_shows_signs_of_life_outlives_request_timeout() {
                 "<?php fastcgi_finish_request(); set_time_limit(600); usleep(4_200_000); \
                  touch($_GET['in'] . '/left');",
             ),
+            ("buffers/.htaccess", "php_value output_buffering 4096"),
+            (
+                "buffers/flushes.php",
+                "<?php for ($i = 0; $i < 84; $i++) { usleep(50_000); echo ' '; flush(); } echo \
+                 'done';",
+            ),
+            (
+                "buffers/prints_to_nobody.php",
+                "<?php ignore_user_abort(true); while (ob_get_level()) ob_end_flush(); for ($i = \
+                 0; $i < 84; $i++) { usleep(50_000); echo ' '; } touch($_GET['in'] . '/nobody');",
+            ),
+            (
+                "buffers/prints_when_finished.php",
+                "<?php fastcgi_finish_request(); while (ob_get_level()) ob_end_flush(); for ($i = \
+                 0; $i < 84; $i++) { usleep(50_000); echo ' '; } touch($_GET['in'] . '/finished');",
+            ),
             ("htaccess/.htaccess", "php_value max_execution_time 600"),
             ("htaccess/sleeps.php", sleeps),
             ("user_ini/.user.ini", "max_execution_time = 600"),
             ("user_ini/sleeps.php", sleeps),
             ("sleeps.php", sleeps),
         ],
-        "workers = 8\nrequest_timeout = \"2s\"\nini = { output_buffering = 0, max_execution_time = \
+        "workers = 12\nrequest_timeout = \"2s\"\nini = { output_buffering = 0, max_execution_time = \
          600 }",
     );
-    let (leaves, left) = (site.awaiting("/leaves.php"), site.scratch().join("left"));
     // A machine that stands still may end a script before it has asked; a script that is not
     // believed never gets to its end.
     std::thread::scope(|scope| {
@@ -272,6 +287,7 @@ fn a_script_that_shows_signs_of_life_outlives_request_timeout() {
             "/asks.php",
             "/asks_for_all.php",
             "/prints.php",
+            "/buffers/flushes.php",
             "/htaccess/sleeps.php",
             "/user_ini/sleeps.php",
         ] {
@@ -282,13 +298,21 @@ fn a_script_that_shows_signs_of_life_outlives_request_timeout() {
             };
             scope.spawn(move || wait_until(&format!("{target} gets to its end"), ends));
         }
-        scope.spawn(|| {
-            wait_until("what goes on without a client gets to its end", || {
-                site.get(&leaves);
-                std::thread::sleep(Duration::from_secs(5)); // It has a worker for that long.
-                left.exists()
+        for (script, file) in [
+            ("/leaves.php", "left"),
+            ("/buffers/prints_to_nobody.php", "nobody"),
+            ("/buffers/prints_when_finished.php", "finished"),
+        ] {
+            let (target, file) = (site.awaiting(script), site.scratch().join(file));
+            let site = &site;
+            scope.spawn(move || {
+                wait_until("what goes on without a client gets to its end", || {
+                    site.connect().request("GET", &target, &[], b"");
+                    std::thread::sleep(Duration::from_secs(5)); // It has a worker for that long.
+                    file.exists()
+                });
             });
-        });
+        }
         // The value of the configuration, which also has the site's `request_timeout`.
         assert_eq!(site.get("/sleeps.php").status, 504);
     });
