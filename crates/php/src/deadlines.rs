@@ -70,8 +70,8 @@ impl Deadlines {
     /// Counts the signs of life that the script has given until `now`. Returns the deadline that
     /// the script has missed.
     ///
-    /// New output, each other sign, and each limit that the script sets with `set_time_limit()`, is worth
-    /// `request_timeout`. Such a limit is worth itself if it is longer, and no limit is worth
+    /// New output, each other sign, and each limit that the script sets with `set_time_limit()`, is
+    /// worth `request_timeout`. Such a limit is worth itself if it is longer, and no limit is worth
     /// everything up to `request_terminate_timeout`, which nothing exceeds.
     pub(crate) fn count(
         &mut self,

@@ -277,8 +277,8 @@ fn a_script_that_shows_signs_of_life_outlives_request_timeout() {
             ("user_ini/sleeps.php", sleeps),
             ("sleeps.php", sleeps),
         ],
-        "workers = 12\nrequest_timeout = \"2s\"\nini = { output_buffering = 0, max_execution_time = \
-         600 }",
+        "workers = 12\nrequest_timeout = \"2s\"\nini = { output_buffering = 0, max_execution_time \
+         = 600 }",
     );
     // A machine that stands still may end a script before it has asked; a script that is not
     // believed never gets to its end.
