@@ -61,7 +61,7 @@ impl Authority {
     /// # Errors
     /// The roots cannot be read.
     pub(crate) fn all(settings: &Rc<AcmeSettings>) -> Result<Vec<Authority>, String> {
-        let connection = AuthorityClient::new(&settings.roots)?;
+        let connection = AuthorityClient::new(settings.roots.as_deref().map_err(Clone::clone)?)?;
         let is_only = settings.directories.len() == 1;
         let authority = |directory: &String| Authority {
             directory: directory.clone(),

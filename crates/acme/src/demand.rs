@@ -67,7 +67,8 @@ impl Orders {
         if self.settings.on_demand_per_hour == 0 || self.is_configured(&name) {
             return;
         }
-        if names::is_wildcard(&name) || names::check(&name).is_err() {
+        let are_own = !matches!(&self.settings.roots, Ok(roots) if roots.is_empty());
+        if names::is_wildcard(&name) || names::check_for(&name, are_own).is_err() {
             return;
         }
         if has_folder {

@@ -22,4 +22,4 @@ mod settings;
 pub mod storage;
 
 pub use process::run;
-pub use settings::{AcmeSettings, ChallengeKind};
+pub use settings::{AcmeSettings, ChallengeKind, read_roots};

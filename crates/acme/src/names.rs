@@ -4,17 +4,44 @@ use std::net::IpAddr;
 
 /// Top-level names that no public authority issues certificates for (RFC 6761, RFC 6762, RFC 8375,
 /// RFC 9476, and `internal`, which ICANN has reserved).
-const RESERVED: [&str; 8] =
-    ["localhost", "local", "internal", "test", "invalid", "example", "onion", "alt"];
+const RESERVED: [&str; 6] = ["local", "internal", "test", "example", "onion", "alt"];
+/// Top-level names that no authority can look up (RFC 6761).
+const NOT_IN_DNS: [&str; 2] = ["localhost", "invalid"];
 /// RFC 1035: the longest name.
 const LONGEST_NAME: usize = 253;
 /// RFC 1035: the longest label.
 const LONGEST_LABEL: usize = 63;
 
-/// Checks that an authority can issue a certificate for `name`, which may begin with `*.`.
+/// Checks that the authorities can issue a certificate for `name`, which may begin with `*.`. They
+/// `are_own` where their roots are configured: such an authority knows names that are not in the
+/// public DNS.
 ///
 /// # Errors
 /// The reason why not, as the end of a sentence about the name.
+pub fn check_for(name: &str, are_own: bool) -> Result<(), &'static str> {
+    if are_own { check(name) } else { check_public(name) }
+}
+
+/// Checks that a public authority can issue a certificate for `name`, which may begin with `*.`.
+///
+/// # Errors
+/// The reason why not, as the end of a sentence about the name.
+fn check_public(name: &str) -> Result<(), &'static str> {
+    check(name)?;
+    let Some((_, top)) = name.rsplit_once('.').filter(|(rest, _)| *rest != "*") else {
+        return Err("is a name within a network: certificates are for names of the public DNS");
+    };
+    if RESERVED.contains(&top) || name.ends_with(".home.arpa") {
+        return Err("is below a reserved name: certificates are for names of the public DNS");
+    }
+    Ok(())
+}
+
+/// Checks that an authority of one's own network can issue a certificate for `name`, which may
+/// begin with `*.`.
+///
+/// # Errors
+/// As [`check_public`].
 pub fn check(name: &str) -> Result<(), &'static str> {
     let host = name.strip_prefix("*.").unwrap_or(name);
     if host.starts_with('[') || host.parse::<IpAddr>().is_ok() {
@@ -23,11 +50,8 @@ pub fn check(name: &str) -> Result<(), &'static str> {
     if host.len() > LONGEST_NAME || !host.split('.').all(is_label) {
         return Err("is not a host name");
     }
-    let Some((_, top)) = host.rsplit_once('.') else {
-        return Err("is a name within a network: certificates are for names of the public DNS");
-    };
-    if RESERVED.contains(&top) || host.ends_with(".home.arpa") {
-        return Err("is below a reserved name: certificates are for names of the public DNS");
+    if NOT_IN_DNS.contains(&host.rsplit('.').next().unwrap_or(host)) {
+        return Err("is no name that an authority can look up");
     }
     Ok(())
 }
@@ -54,6 +78,14 @@ mod tests {
     fn names_of_the_public_dns() {
         for name in ["example.org", "www.example.org", "*.example.org", "xn--bcher-kva.example.org"]
         {
+            assert_eq!(check_public(name), Ok(()), "{name}");
+            assert_eq!(check(name), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_ones_own_network() {
+        for name in ["intranet", "*.intranet", "shop.test", "printer.local", "router.home.arpa"] {
             assert_eq!(check(name), Ok(()), "{name}");
         }
     }
@@ -63,10 +95,11 @@ mod tests {
         for (name, why) in [
             ("127.0.0.1", "address"),
             ("[::1]", "address"),
-            ("localhost", "within a network"),
+            ("localhost", "look up"),
+            ("shop.localhost", "look up"),
+            ("a.invalid", "look up"),
             ("intranet", "within a network"),
             ("*.intranet", "within a network"),
-            ("shop.localhost", "reserved"),
             ("printer.local", "reserved"),
             ("db.internal", "reserved"),
             ("shop.test", "reserved"),
@@ -79,7 +112,7 @@ mod tests {
             ("*", "not a host name"),
             ("a.*.org", "not a host name"),
         ] {
-            let error = check(name).unwrap_err();
+            let error = check_public(name).unwrap_err();
             assert!(error.contains(why), "{name}: {error}");
         }
         assert!(check(&format!("{}.org", "a".repeat(64))).is_err());

@@ -1,14 +1,18 @@
 //! The settings of the process.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 /// The settings of the process, and the names that need certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcmeSettings {
     /// URLs of the authorities' directories, the preferred one first.
     pub directories: Vec<String>,
-    /// Roots that are trusted beside those of the system when speaking with an authority, in PEM.
-    pub roots: Vec<u8>,
+    /// Roots that are trusted beside those of the system when speaking with an authority, in PEM, or
+    /// why they cannot be read: then nothing is ordered.
+    pub roots: Result<Vec<u8>, String>,
     /// The address for the authorities' messages.
     pub email: Option<String>,
     /// Key identifier and key of an account that the first authority knows already (external
@@ -48,4 +52,21 @@ impl ChallengeKind {
             ChallengeKind::Dns01 => "dns-01",
         }
     }
+}
+
+/// Reads a file with roots.
+///
+/// # Errors
+/// The file cannot be read, or has no certificate in PEM. The text names it.
+pub fn read_roots(path: &Path) -> Result<Vec<u8>, String> {
+    let told = |why: &dyn std::fmt::Display| {
+        format!("`acme.ca_file` {}: {why}; name a file with certificates in PEM", path.display())
+    };
+    let text = std::fs::read(path).map_err(|error| told(&error))?;
+    let mut roots = CertificateDer::pem_slice_iter(&text).peekable();
+    if roots.peek().is_none() {
+        return Err(told(&"no certificate is in the file"));
+    }
+    roots.try_for_each(|root| root.map(drop)).map_err(|error| told(&error))?;
+    Ok(text)
 }

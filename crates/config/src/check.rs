@@ -189,8 +189,9 @@ fn listeners(
                 places.top("listen"),
                 format!("{address} is for TLS, and no site that answers there has a certificate"),
                 Some(
-                    "give a site `tls = { cert = \"FILE\", key = \"FILE\" }`, or write \
-                     `{ address = \"…\", tls = false }`"
+                    "set `terms_agreed = true` in [acme] to have certificates ordered for the \
+                     names in `hosts`, give a site `tls = { cert = \"FILE\", key = \"FILE\" }`, or \
+                     write `{ address = \"…\", tls = false }`"
                         .to_owned(),
                 ),
             );

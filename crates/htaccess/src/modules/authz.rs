@@ -155,8 +155,9 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         summary: "Says who may access this folder.",
         support: Support::Differs(
             "`host` and `forward-dns` know the names in the machine's own /etc/hosts: others match \
-             no client, and behind `not` answer 500; databases, LDAP and client certificates are \
-             refused",
+             no client, and behind `not` answer 500; `ssl` is for encrypted connections, and \
+             `ssl-verify-client` for clients whose certificate `client_ca` of the site has \
+             verified; databases and LDAP are refused",
         ),
         apply: require,
     },

@@ -12,7 +12,7 @@ pub(super) fn note(config: &Config, site: &Site, host: &str) -> Option<String> {
     if is_exact || !config.acme.is_on_demand(settings) {
         return None;
     }
-    if let Err(reason) = names::check(&host) {
+    if let Err(reason) = names::check_for(&host, config.acme.ca_file.is_some()) {
         return Some(format!("no certificate is ordered on demand: {host} {reason}"));
     }
     let folder = match &settings.root {

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 use howdah_config::{CertificateSource, Config, SiteSettings};
 
 use super::Supervisor;
+use super::change::ChangeCause;
 use super::front_protocol::{self, ToFront};
 use super::generation::GenerationPhase;
 use super::generation_plan::GenerationPlan;
@@ -255,25 +256,52 @@ impl Supervisor {
 }
 
 impl Supervisor {
-    /// Makes the certificates of the local authority, where sites want them.
+    /// Makes the certificates of the local authority, where sites want them. Where that fails at
+    /// the start, these sites are closed and the others served.
     ///
     /// # Errors
-    /// The authority's files cannot be read or made.
-    pub(super) fn certify(&self, generation_plan: &mut GenerationPlan) -> Result<(), String> {
+    /// The authority's files cannot be read or made, and there is no other site.
+    pub(super) fn certify(
+        &self,
+        generation_plan: &mut GenerationPlan,
+        cause: ChangeCause,
+    ) -> Result<(), String> {
         let config = Arc::clone(&generation_plan.config);
-        let is_internal = |site: &SiteSettings| site.tls.source == CertificateSource::Internal;
-        if !config.sites.iter().any(is_internal) {
+        let sites = || config.sites.iter().enumerate();
+        let (internal, others): (Vec<_>, Vec<_>) =
+            sites().partition(|(_, site)| site.tls.source == CertificateSource::Internal);
+        if internal.is_empty() {
             return Ok(());
         }
-        let folder = self.environment.server_state(&config)?.join("authority");
-        let authority = LocalAuthority::open(&folder)?;
-        let all = Arc::make_mut(&mut generation_plan.certificates);
-        for (pairs, site) in all.iter_mut().zip(&config.sites).filter(|(_, site)| is_internal(site))
-        {
-            *pairs = vec![authority.certify(&config, site)?];
+        let made = self.server_authority(&config).and_then(|authority| {
+            let pairs = internal.iter().map(|(_, site)| authority.certify(&config, site));
+            Ok((authority.advice(), pairs.collect::<Result<Vec<PairText>, String>>()?))
+        });
+        match made {
+            Ok((advice, pairs)) => {
+                let all = Arc::make_mut(&mut generation_plan.certificates);
+                for ((number, _), pair) in internal.iter().zip(pairs) {
+                    all[*number] = vec![pair];
+                }
+                generation_plan.notices.push(advice);
+            }
+            Err(why) => {
+                let is_open = |(number, _): &(usize, _)| generation_plan.closed[*number].is_none();
+                if cause != ChangeCause::Start || !others.iter().any(is_open) {
+                    return Err(why);
+                }
+                for (number, site) in internal {
+                    let name = &site.name;
+                    generation_plan.warnings.push(format!("site {name} is closed: {why}"));
+                    generation_plan.closed[number] = Some(why.clone());
+                }
+            }
         }
-        generation_plan.notices.push(authority.advice());
         Ok(())
+    }
+
+    fn server_authority(&self, config: &Config) -> Result<LocalAuthority, String> {
+        LocalAuthority::open(&self.environment.server_state(config)?.join("authority"))
     }
 }
 

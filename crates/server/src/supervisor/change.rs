@@ -191,7 +191,7 @@ impl Supervisor {
     ) -> Result<(), CommandError> {
         let releases = Releases::of(&generation_plan.config, &generation_plan.answers);
         if !cause.keeps_plan() && cause != ChangeCause::RollBack {
-            self.certify(&mut generation_plan).map_err(CommandError::Failed)?;
+            self.certify(&mut generation_plan, cause).map_err(CommandError::Failed)?;
         }
         if generation_plan.config.sites.iter().any(|site| site.tls.is_on()) {
             self.protect_keys().map_err(CommandError::Failed)?;

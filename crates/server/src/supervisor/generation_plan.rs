@@ -187,6 +187,16 @@ impl PlanFinder<'_> {
     fn orders(&mut self, front: Option<&Identity>) -> Option<OrderPlan> {
         let found = OrderPlan::find(self.config, self.environment, front);
         let plan = found.map_err(|error| self.errors.push(error)).ok().flatten()?;
+        if let Err(why) = &plan.settings.roots {
+            match self.unusable_files {
+                UnusableFiles::CloseSite => {
+                    self.warnings.push(format!("no certificates are ordered: {why}"));
+                }
+                UnusableFiles::Refuse | UnusableFiles::KeepFormer(_) => {
+                    self.errors.push(why.clone());
+                }
+            }
+        }
         for (name, reason) in &plan.left_out {
             self.notices.push(format!("{name} gets no certificate: {reason}"));
         }

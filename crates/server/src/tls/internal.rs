@@ -16,6 +16,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 use super::pair::PairText;
 
@@ -65,6 +67,9 @@ impl LocalAuthority {
             fs::read_to_string(&certificate).map_err(|error| failed(&certificate, &error))?;
         let key_text = fs::read_to_string(&key).map_err(|error| failed(&key, &error))?;
         let pair = KeyPair::from_pem(&key_text).map_err(|error| failed(&key, &error))?;
+        if !is_for(&text, &pair) {
+            return Err(failed(&certificate, &format!("it does not belong to {}", key.display())));
+        }
         Ok(LocalAuthority {
             folder: folder.to_owned(),
             certificate: text,
@@ -106,6 +111,13 @@ impl LocalAuthority {
             file.display()
         )
     }
+}
+
+/// Whether the first certificate in the text, in PEM, has the public key of the pair.
+fn is_for(text: &str, pair: &KeyPair) -> bool {
+    let key = pair.public_key_raw();
+    let first = CertificateDer::from_pem_slice(text.as_bytes());
+    first.is_ok_and(|first| first.windows(key.len()).any(|part| part == key))
 }
 
 /// Returns the authority's certificate and key in PEM.
@@ -189,4 +201,18 @@ fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(&fresh, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_authoritys_certificate_has_its_key() {
+        let (certificate, key) = make().unwrap();
+        let (_, other) = make().unwrap();
+        assert!(is_for(&certificate, &KeyPair::from_pem(&key).unwrap()));
+        assert!(!is_for(&certificate, &KeyPair::from_pem(&other).unwrap()));
+        assert!(!is_for("", &KeyPair::from_pem(&key).unwrap()));
+    }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use howdah_acme::storage::StateFolder;
-use howdah_acme::{AcmeSettings, ChallengeKind, names};
+use howdah_acme::{AcmeSettings, ChallengeKind, names, read_roots};
 use howdah_config::{Acme, AcmeChallenge, CertificateSource, Config, HostPattern, SiteSettings};
 use howdah_sys::credentials::Identity;
 
@@ -51,11 +51,7 @@ impl OrderPlan {
         let acme = &config.acme;
         let (names, left_out) = names_of(&sites, acme);
         let on_demand = on_demand(&sites, acme);
-        let roots = match &acme.ca_file {
-            Some(path) => std::fs::read(path)
-                .map_err(|error| format!("`acme.ca_file` {}: {error}", path.display()))?,
-            None => Vec::new(),
-        };
+        let roots = acme.ca_file.as_deref().map_or(Ok(Vec::new()), read_roots);
         let state = acme.state_dir.clone().or_else(|| usual_state(environment));
         let state = state.ok_or_else(|| {
             "no folder is known for certificates: HOME is not set; set `state_dir` in [acme]"
@@ -193,7 +189,7 @@ fn names_of(sites: &[&SiteSettings], acme: &Acme) -> (Vec<String>, Vec<(String, 
             HostPattern::Wildcard(_) if acme.dns_hook.is_empty() => {
                 "a certificate for a wildcard needs the DNS: set `dns_hook` in [acme]"
             }
-            _ => match names::check(&name) {
+            _ => match names::check_for(&name, acme.ca_file.is_some()) {
                 Ok(()) => {
                     wanted.insert(name);
                     continue;
@@ -288,7 +284,8 @@ mod tests {
     fn a_missing_file_with_roots_is_named() {
         let config = config("\"example.org\"", "ca_file = \"/no/such.pem\"\n");
         let environment = Environment::read().unwrap();
-        let error = OrderPlan::find(&config, &environment, None).unwrap_err();
+        let plan = OrderPlan::find(&config, &environment, None).unwrap().unwrap();
+        let error = plan.settings.roots.unwrap_err();
         assert!(error.contains("/no/such.pem"), "{error}");
     }
 }

@@ -83,3 +83,22 @@ fn a_folder_is_served_over_tls_for_development() {
         assert_eq!(client.connect(*encrypted, name).get("/a.txt").text(), "x", "{name}");
     }
 }
+
+#[test]
+fn a_broken_authority_closes_its_sites_alone() {
+    let state = Folder::new();
+    state.file("authority/authority.key", "no key");
+    state.file("authority/authority.pem", "no certificate");
+    let config = format!(
+        "listen = [\"127.0.0.1:0\", {{ address = \"127.0.0.1:0\", tls = true }}]\nstate_dir = \
+         \"{}\"\n[http3]\nenabled = false\n[[site]]\nname = \"shop\"\nhosts = [\"a.example\"]\nroot = \
+         \"public\"\nphp = false\ntls = \"internal\"\n[[site]]\nname = \"plain\"\nhosts = \
+         [\"b.example\"]\nroot = \"public\"\nphp = false\n",
+        state.path().display()
+    );
+    let site = Site::configured(&[("a.txt", "x")], &config);
+    site.server.wait_for_log("site shop is closed: the local authority: ");
+    assert_eq!(site.ask("GET", "/a.txt", &[("Host", "b.example")], b"").text(), "x");
+    let closed = site.ask("GET", "/a.txt", &[("Host", "a.example")], b"");
+    assert_eq!(closed.status, 503);
+}
