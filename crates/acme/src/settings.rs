@@ -10,8 +10,8 @@ use rustls::pki_types::pem::PemObject;
 pub struct AcmeSettings {
     /// URLs of the authorities' directories, the preferred one first.
     pub directories: Vec<String>,
-    /// Roots that are trusted beside those of the system when speaking with an authority, in PEM, or
-    /// why they cannot be read: then nothing is ordered.
+    /// Roots that are trusted beside those of the system when speaking with an authority, in PEM.
+    /// Otherwise the reason why they cannot be read: nothing is ordered then.
     pub roots: Result<Vec<u8>, String>,
     /// The address for the authorities' messages.
     pub email: Option<String>,

@@ -153,9 +153,9 @@ const fn refused(
         arguments,
         summary,
         support: Support::Refused(
-            "Howdah asks for certificates for a whole site (`client_ca`), negotiates nothing anew for \
-             a folder, and has no language of mod_ssl's own: see `Require expr` and \
-             `Require ssl-verify-client`",
+            "Howdah asks for certificates for a whole site (`client_ca`), negotiates nothing anew \
+             for a folder, and has no language of mod_ssl's own: see `Require expr` and `Require \
+             ssl-verify-client`",
         ),
         apply: nothing,
     }

@@ -91,9 +91,10 @@ fn a_broken_authority_closes_its_sites_alone() {
     state.file("authority/authority.pem", "no certificate");
     let config = format!(
         "listen = [\"127.0.0.1:0\", {{ address = \"127.0.0.1:0\", tls = true }}]\nstate_dir = \
-         \"{}\"\n[http3]\nenabled = false\n[[site]]\nname = \"shop\"\nhosts = [\"a.example\"]\nroot = \
-         \"public\"\nphp = false\ntls = \"internal\"\n[[site]]\nname = \"plain\"\nhosts = \
-         [\"b.example\"]\nroot = \"public\"\nphp = false\n",
+         \"{}\"\n[http3]\nenabled = false\n\
+         [[site]]\nname = \"shop\"\nhosts = [\"a.example\"]\nroot = \"public\"\nphp = false\n\
+         tls = \"internal\"\n\
+         [[site]]\nname = \"plain\"\nhosts = [\"b.example\"]\nroot = \"public\"\nphp = false\n",
         state.path().display()
     );
     let site = Site::configured(&[("a.txt", "x")], &config);
