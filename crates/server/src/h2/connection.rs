@@ -196,10 +196,10 @@ impl<T: Transport> H2Connection<T> {
                             self.shared.say_excess(excess);
                             Ok(())
                         }
-                        None => {
-                            self.count_end(&error);
-                            Err(error)
-                        }
+                        None => self.exceeded(&error).ok_or(error).map(|key| {
+                            self.shared.thread.counters().count_limit("http2", key);
+                            self.shared.say_exceeded(key);
+                        }),
                     });
                 }
                 Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(Ok(())),
@@ -292,11 +292,9 @@ impl<T: Transport> H2Connection<T> {
         (0..answered).for_each(|_| counters.count_limit("http2", "header_list"));
     }
 
-    /// Counts the end of the connection if the library has ended it beyond a limit.
-    fn count_end(&self, error: &::h2::Error) {
-        if let Some(key) = exceeded_key(error, self.wire.borrow().farewell()) {
-            self.shared.thread.counters().count_limit("http2", key);
-        }
+    /// Returns the key of the limit beyond which the library has ended the connection.
+    fn exceeded(&self, error: &::h2::Error) -> Option<&'static str> {
+        exceeded_key(error, self.wire.borrow().farewell())
     }
 
     /// Has the client send further requests elsewhere. Those that it has sent are answered.
@@ -384,6 +382,14 @@ impl H2Shared {
         self.say(&format!(
             "HTTP/2 connection closed: the client sends more frames than `{key}` of [http2] allows"
         ));
+    }
+
+    fn say_exceeded(&self, key: &str) {
+        let what = match key {
+            LIBRARY => "makes much work for nothing".to_owned(),
+            key => format!("goes beyond `{key}` of [http2]"),
+        };
+        self.say(&format!("HTTP/2 connection closed: the client {what}"));
     }
 
     /// Logs an event of the connection.

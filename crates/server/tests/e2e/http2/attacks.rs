@@ -103,7 +103,7 @@ fn requests_that_are_reset_at_once() {
         }
     }
     assert_eq!(frames.goodbye(), Some(ENHANCE_YOUR_CALM));
-    site.server.wait_for_log("HTTP/2 connection closed: ");
+    site.server.wait_for_log("`resets` of [http2]");
     assert_eq!(site.limits_met("http2", "resets"), 1);
     assert_eq!(other.get("/a.txt").text(), "hello");
     assert_eq!(site.get("/a.txt").text(), "hello");
@@ -203,7 +203,7 @@ fn requests_that_are_reset_before_they_begin() {
     frames.write(&requests);
     assert_eq!(frames.goodbye(), Some(ENHANCE_YOUR_CALM));
     // The client keeps its side open; the server does not wait for it.
-    site.server.wait_for_log("HTTP/2 connection closed: ");
+    site.server.wait_for_log("`resets` of [http2]");
     assert_eq!(site.limits_met("http2", "resets"), 1, "the library notices");
     assert_eq!(site.get("/a.txt").text(), "hello");
 }
@@ -218,7 +218,7 @@ fn a_head_that_never_ends() {
         frames.write(&part);
     }
     assert_eq!(frames.goodbye(), Some(ENHANCE_YOUR_CALM));
-    site.server.wait_for_log("HTTP/2 connection closed: ");
+    site.server.wait_for_log("`continuations` of [http2]");
     assert_eq!(site.limits_met("http2", "continuations"), 1);
     assert_eq!(site.get("/a.txt").text(), "hello");
 }
@@ -234,7 +234,7 @@ fn a_small_head_that_decodes_to_a_large_one() {
     head.extend_from_slice(&[0xbe; 8000]);
     frames.send(HEADERS, END_STREAM | END_HEADERS, 1, &head);
     assert_eq!(frames.goodbye(), Some(ENHANCE_YOUR_CALM), "it is far too large");
-    site.server.wait_for_log("HTTP/2 connection closed: ");
+    site.server.wait_for_log("`header_list` of [http2]");
     assert_eq!(site.limits_met("http2", "header_list"), 1);
     assert_eq!(site.get("/a.txt").text(), "hello");
 }
