@@ -65,7 +65,7 @@ for ($until = microtime(true) + 0.8, $turn = random_int(0, LINKS); microtime(tru
         @rename(__DIR__ . "/shared/moved$turn-$change", __DIR__ . "/shared/moved$turn-" . $change + 1) || touch(__DIR__ . "/shared/moved$turn-" . $change + 1);
     }
     @unlink(__DIR__ . "/shared/moved$turn-$change");
-    // What the links mean changes, too.
+    // The targets of the links change, too.
     @symlink('deep', __DIR__ . "/next$turn") && rename(__DIR__ . "/next$turn", __DIR__ . '/short2');
     symlink(str_repeat('shared/../', 60) . 'deep', __DIR__ . "/next$turn") && rename(__DIR__ . "/next$turn", __DIR__ . '/short2');
 }

@@ -47,7 +47,7 @@ foreach (processes() as $process) {
     attempt("the group of $process", fn () => file_put_contents("/proc/$process/autogroup", '19') > 0);
 }
 
-// What any process may have: the shortest slices, so that it is the next one more often, and the first place among
+// Any process may have these: the shortest slices, so that it is the next one more often, and the first place among
 // processes of its kind at the disk.
 tried('shortest slices');
 $c->syscall(314, 0, FFI::addr($wish(0, 0, 100_000, 0)), 0);

@@ -153,7 +153,7 @@ impl StateFolder {
             if names::check(&name).is_err() {
                 continue;
             }
-            // What cannot be read is told when the certificate is used.
+            // A certificate that cannot be read is reported when it is used.
             if let Ok(Some(stored)) = self.certificate(&name)
                 && stored.validity.not_after > now
             {

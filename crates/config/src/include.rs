@@ -44,7 +44,7 @@ impl ConfigFiles {
         Ok(files)
     }
 
-    /// A single text, which is not on a disk. What it includes is not read.
+    /// A single text, which is not on a disk. Files that it includes are not read.
     pub(crate) fn of_text(text: &str, name: &str) -> ConfigFiles {
         ConfigFiles {
             sources: vec![SourceText {

@@ -61,7 +61,7 @@ impl Config {
     }
 
     /// Parses and checks `text`. `file_name` is the file's name in errors. Relative paths start at
-    /// its folder. What the text includes is not read.
+    /// its folder. Files that the text includes are not read.
     ///
     /// # Errors
     /// All mistakes in the text.
@@ -132,7 +132,7 @@ impl Config {
             root: RootTemplate::fixed(directory),
             htaccess: options.htaccess,
             tls: match options.tls_internal {
-                // Who listens in the clear as well means it.
+                // A listener in the clear beside it is meant.
                 true => SiteTls {
                     source: CertificateSource::Internal,
                     redirect: false,

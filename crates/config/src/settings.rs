@@ -84,8 +84,8 @@ section! {
              front can read the files that Debian's sites let that group read.";
         /// Whether the front confines itself after its start: Landlock and seccomp leave it the
         /// system calls that it makes, no program to execute, no file to write but temporary ones
-        /// and its logs, and no connections but to the sites' `upstreams`. What the kernel does not
-        /// know is left out, with a notice in the log. See [security.md](security.md).
+        /// and its logs, and no connections but to the sites' `upstreams`. Measures that the kernel
+        /// does not know are left out, with a notice in the log. See [security.md](security.md).
         sandbox ("sandbox"): bool as Flag = true,
             "The front reads what strangers send, and needs little of the system for it.";
         /// Whether each PHP pool gets a control group of the kernel. Then a pool's end ends every
@@ -148,7 +148,7 @@ section! {
         forwarded_fields ("forwarded_fields"): Vec<ForwardedField> as List<ForwardedName> = vec![
             ForwardedField::For, ForwardedField::Proto, ForwardedField::Host, ForwardedField::Port,
         ],
-            "What nearly all proxies send. Forwarded is not read beside them: few proxies set or \
+            "Nearly all proxies send these. Forwarded is not read beside them: few proxies set or \
              remove both.";
         /// A field in which trusted proxies give the client's address, in place of the address in
         /// X-Forwarded-For or Forwarded: `"CF-Connecting-IP"`, `"X-Real-IP"`.

@@ -60,7 +60,7 @@ impl Store {
     }
 
     /// Begins questions that are answered as far as they take little: with or without waiting for
-    /// the disk, and with so many steps along symbolic links. To be followed by
+    /// the disk, and with `link_steps` steps along symbolic links. To be followed by
     /// [`end_bounded`](Store::end_bounded).
     #[inline]
     pub fn begin_bounded(&mut self, lookup: Lookup, link_steps: u64) {

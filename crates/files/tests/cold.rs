@@ -178,7 +178,7 @@ fn what_directives_name_anywhere_is_not_waited_for() {
     let read = ask(&mut counter, |counter| counter.store.read(&missing[2]));
     assert_eq!((probed.0, linked.0, read.0), (None, None, None));
     assert_eq!([probed.1, linked.1, read.1].contains(&true), tells);
-    // What others have just written is in memory.
+    // Files that others have just written are in memory.
     for name in ["list", "link"] {
         let found = warm(&mut counter, |counter| counter.store.probe(&bytes(name)));
         assert_eq!(found.map(|probe| probe.size), Some(7), "{name}");

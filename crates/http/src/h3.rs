@@ -356,7 +356,7 @@ mod tests {
             assert!(made.is_websocket);
             let text = String::from_utf8_lossy(section(&made.bytes)).into_owned();
             assert!(text.contains("\u{b}connect-udp"), "{text}");
-            // What was written is read again, and has no WebSocket any more.
+            // The written head is read again, and has no WebSocket any more.
             let again = head_frame(section(&made.bytes));
             assert_eq!((again.bytes, again.is_websocket), (made.bytes, false));
         }

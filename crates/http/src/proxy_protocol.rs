@@ -82,7 +82,7 @@ fn line(bytes: &[u8]) -> Result<HeaderProgress, &'static str> {
     let text = std::str::from_utf8(text).map_err(|_| BAD_LINE)?;
     let words: Vec<&str> = text.split(' ').collect();
     let (family, addresses) = match words[..] {
-        // What follows is for people.
+        // The rest of the line is for people.
         ["PROXY", "UNKNOWN", ..] => return Ok(HeaderProgress::Complete(ProxyHeader::Local)),
         ["PROXY", family, source, destination, from, to] => {
             (family, [(source, from), (destination, to)])

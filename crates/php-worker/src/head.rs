@@ -26,7 +26,7 @@ impl<'h, L: AsRef<[u8]>> ScriptHead<'h, L> {
     ) -> ScriptHead<'h, L> {
         let status = u16::try_from(code).unwrap_or(500);
         let from_field = || lines.iter().find_map(|line| of_field(line.as_ref()));
-        // What has another number was there before the code was set.
+        // A line with another number was there before the code was set.
         let is_last = |found: &(u16, &[u8])| found.0 == status;
         let found = status_line.and_then(of_line).filter(is_last);
         let found = found.or_else(|| from_field().filter(is_last));
@@ -142,7 +142,7 @@ mod tests {
                 "Internal Server Error",
             ),
             (404, Some("HTTP/1.1 200 OK"), &["Status: 404"], 404, ""),
-            // What was set before the code.
+            // Lines that were set before the code.
             (410, Some("HTTP/1.1 404 Nope"), &[], 410, ""),
             (302, Some("HTTP/1.1 200 OK"), &["Status: 404 Nope", "Location: /"], 302, ""),
             (200, Some("HTTP/1.1 huh"), &["Status: huh"], 200, ""),

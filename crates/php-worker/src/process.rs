@@ -223,7 +223,7 @@ pub fn end_orphans() {
         while began.elapsed() < LONGEST_SEARCH && reap().is_some() {}
         match end_descendants(|_| false) {
             Ok(remaining) if remaining.killed > 0 => {}
-            // What is refused runs with other rights, and this process cannot end it.
+            // A child that cannot be killed runs with other rights, and this process cannot end it.
             _ => return,
         }
     }

@@ -69,7 +69,7 @@ impl UploadFolder {
 
     /// Deletes the folder. No worker may run any more.
     pub fn remove(self) {
-        // What cannot be deleted now, the next zygote tries again.
+        // The next zygote tries again to delete files that remain.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -2,8 +2,8 @@
 //! status page.
 //!
 //! Gathering reads counters, the threads' numbers and the pools' shared memory, and never waits for
-//! a pool. What a pool says about itself is bounded where it is read, and escaped where it is
-//! written.
+//! a pool. The claims of a pool about itself are bounded where they are read, and escaped where
+//! they are written.
 
 mod caches;
 mod certificates;

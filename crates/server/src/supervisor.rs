@@ -265,7 +265,7 @@ impl Supervisor {
 
     fn forget_ended_generations(&mut self) {
         if !self.output_readers.is_empty() {
-            // What they log is of a pool that may be forgotten here.
+            // Their lines belong to a pool that may be forgotten here.
             return;
         }
         let (log, graveyard) = (&self.log, &mut self.graveyard);

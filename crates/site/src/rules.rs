@@ -60,7 +60,7 @@ impl Rules {
     /// without directives of their own have the rules of the folder above.
     pub fn below(above: Option<&Rc<Rules>>, own: Arc<Compiled>) -> Rc<Rules> {
         let (server, rest) = match own.is_server {
-            // What cannot be understood answers 500, and nothing before it acts.
+            // A file that cannot be understood answers 500, and nothing before it acts.
             true if own.mistake.is_none() => own.settings.split_server(),
             _ => (None, own.settings.clone()),
         };

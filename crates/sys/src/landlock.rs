@@ -270,7 +270,7 @@ impl Ruleset {
         // SAFETY: an all-zero `statx` is a valid value of that plain C struct.
         let mut stat: libc::statx = unsafe { std::mem::zeroed() };
         let (file, kind) = (parent.as_raw_fd(), libc::STATX_TYPE);
-        // What the kernel has in memory: a file system that hangs is not waited for.
+        // As the kernel has it in memory: a file system that hangs is not waited for.
         let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
         // SAFETY: the name is NUL-terminated, and `stat` is live.
         check(unsafe { libc::statx(file, c"".as_ptr(), flags, kind, &raw mut stat) })?;

@@ -204,7 +204,7 @@ pub mod errno {
 }
 
 /// As [`cached`], for a path that is only pointed to: `WouldBlock` for everything on a file system
-/// that may hang. What the kernel has in memory of it is no answer.
+/// that may hang. The kernel's copy in memory is no answer there.
 fn cached_at_hand(path: &CStr, flags: libc::c_int, resolve: u64) -> Option<io::Result<OwnedFd>> {
     let opened = cached(libc::AT_FDCWD, path, flags, resolve)?;
     Some(opened.and_then(|found| match remote::may_hang(found.as_fd()) {
@@ -214,7 +214,7 @@ fn cached_at_hand(path: &CStr, flags: libc::c_int, resolve: u64) -> Option<io::R
 }
 
 /// As [`cached`], for a path below `folder`: `WouldBlock` if the path leads to a file system that
-/// may hang from one that may not. What the kernel has in memory of it is no answer.
+/// may hang from one that may not. The kernel's copy in memory is no answer there.
 fn cached_below(
     folder: RawFd,
     path: &CStr,

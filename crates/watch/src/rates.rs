@@ -16,7 +16,8 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// Compares `now` with an earlier state. What was not there before has no rate.
+    /// Compares `now` with an earlier state. Sites and pools that were not there before have no
+    /// rate.
     pub(crate) fn of(before: &ShownServer, now: &ShownServer) -> Rates {
         let passed = now.time - before.time;
         if passed <= 0.0 {

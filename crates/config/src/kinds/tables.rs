@@ -300,8 +300,8 @@ pub(super) fn read_pairs(
     sound.then(|| pairs.into_iter().map(|(_, name, value)| (name, value)).collect())
 }
 
-/// `opcache.enable = true` without quotes is a table `opcache` to TOML. What is meant is plain, so
-/// it is taken.
+/// `opcache.enable = true` without quotes is a table `opcache` to TOML. Its meaning is plain, so it
+/// is taken.
 fn collect_pairs(
     table: &DeTable<'_>,
     prefix: &str,

@@ -63,7 +63,7 @@ section! {
         /// use together. All memory is that of the machine, or of the control group that the server
         /// was started in.
         memory_share ("memory_share"): u64 as Within<1, 100> = 80,
-            "One site cannot take all of it. What other sites and programs use does not count as \
+            "One site cannot take all of it. Memory that others use does not count as \
                 available.";
         /// Requests that may wait for a free worker. Beyond it: 503 with Retry-After.
         queue ("queue"): usize as AtLeast<usize, 0> = 1024,
@@ -124,7 +124,7 @@ section! {
             "Bounds what a leaking extension can take; forking a worker that seldom costs nothing \
                 measurable.";
         /// Bytes of its own memory beyond which a worker is replaced by a fresh one, after its
-        /// request. What workers share and what the kernel keeps of files does not count.
+        /// request. Memory that workers share and the kernel's cache of files do not count.
         max_memory ("max_memory"): Option<u64> as
             Optional<SizeWithin<{ 16 << 20 }, { 1 << 40 }>> = None,
             "Unset is no limit: PHP gives a script's memory back, and `max_requests` bounds what \
@@ -139,7 +139,7 @@ section! {
         /// visitors then do not wait for it. After the death of a zygote or of the front, they are
         /// compiled beside the requests. [pools.md](pools.md) says more.
         opcache_warmup ("opcache_warmup"): bool as Flag = true,
-            "A reload should not be noticed. What is compiled is read as the pool's user, and not \
+            "A reload should not be noticed. The scripts are read as the pool's user, and not \
                 executed.";
         /// Bytes of memory that all processes of the pool may use together. Beyond it the kernel
         /// ends one of its workers. Needs `cgroups`; during a reload the former pool has its own.
@@ -203,7 +203,8 @@ section! {
         /// Variables of the server's own environment that scripts see as well. Rules in `.htaccess`
         /// files see these and `PATH`, too, and no others: `PassEnv`, `%{ENV:NAME}`, `osenv()`.
         pass_env ("pass_env"): Vec<String> as List<VariableName> = Vec::new(),
-            "What a container or a service manager tells the server is passed on by name only.";
+            "Variables that a container or a service manager sets for the server are \
+                passed on by name only.";
         /// The folder below which the pool keeps its temporary files, uploads and sessions.
         /// Uploaded files disappear with their request, and with their worker if it is killed.
         /// Files that scripts create in the temporary folder stay until scripts delete them.
@@ -225,7 +226,7 @@ section! {
         /// File names with these endings run as PHP.
         extensions ("extensions"): Vec<String> as List<Extension> =
             [".php", ".phtml", ".phar"].map(str::to_owned).to_vec(),
-            "What Debian's Apache runs. Other names of PHP files (`.phps`, `.php5`, `.PHP`) are \
+            "Debian's Apache runs these. Other names of PHP files (`.phps`, `.php5`, `.PHP`) are \
                 refused, never sent.";
         /// Functions that scripts cannot call. They are added to `disable_functions` of php.ini.
         disable_functions ("disable_functions"): Vec<String> as List<FunctionName> = Vec::new(),
@@ -235,8 +236,8 @@ section! {
         /// `"standard"` hides other sites' files and processes and refuses system calls that serve
         /// attacks. `"strict"` also refuses all files but the site's and the system's, TCP
         /// listening, and signals to other workers. [security.md](security.md) has the table of
-        /// both levels. `"off"` refuses nothing. What the kernel does not know is left out, with a
-        /// notice in the log.
+        /// both levels. `"off"` refuses nothing. Measures that the kernel does not know are left
+        /// out, with a notice in the log.
         sandbox ("sandbox"): Sandbox as SandboxLevel = Sandbox::Standard,
             "Applications run as without it, and code that breaks into one site does not reach \
                 the next.";
@@ -271,11 +272,11 @@ section! {
         /// queues, and `/dev/shm`. Its workers share them, also after a reload. Needs root's rights
         /// when the server starts.
         private_ipc ("private_ipc"): bool as Flag = true,
-            "What is shared by key or name can be read, guessed and used up by other sites.";
+            "Other sites can read, guess and use up objects that are shared by key or name.";
         /// Bytes that the pool's own `/dev/shm` may hold, and as many again for its System V
         /// segments. Beyond it: writing and creating fail. Needs `private_ipc`.
         shm_size ("shm_size"): u64 as SizeWithin<{ 64 << 10 }, { 1 << 40 }> = 64 << 20,
-            "What containers usually have. Opcache, APCu and requests need none of it.";
+            "Containers usually have as much. Opcache, APCu and requests need none of it.";
         /// Whether the pool sees in `/proc` only the processes that it started. Needs root's rights
         /// when the server starts.
         hide_processes ("hide_processes"): bool as Flag = true,

@@ -78,7 +78,7 @@ section! {
         refuse_backups ("refuse_backups"): bool as Flag = true,
             "Their source would be sent as text, with the passwords in it.";
         /// Whether `.htaccess` files are read: Apache's directives, for the folder that the file is
-        /// in and all below it. What they may say is in [htaccess.md](htaccess.md).
+        /// in and all below it. [htaccess.md](htaccess.md) lists the directives.
         htaccess ("htaccess"): bool as Flag = true,
             "The files of an existing site map its URLs and protect its secrets.";
         /// The directives that `.htaccess` files may have, as Apache's `AllowOverride`: classes of
@@ -199,8 +199,8 @@ section! {
         compress ("compress"): Vec<ContentCoding> as List<Coding> = Vec::new(),
             "As Apache, a site compresses what its directives say; new sites want \
                 `[\"zstd\", \"br\", \"gzip\"]`.";
-        /// Whether `compress` is for the output of scripts, too. What a script sends is passed on
-        /// at once wherever it pauses.
+        /// Whether `compress` is for the output of scripts, too. Wherever a script pauses, its
+        /// output is passed on at once.
         compress_scripts ("compress_scripts"): bool as Flag = false,
             "The length of a compressed page tells whoever can put text into it about its secrets \
                 (BREACH).";

@@ -44,7 +44,7 @@ section! {
         /// With `client_ca`: `"require"` refuses clients without a certificate, also those over
         /// http; `"optional"` serves them.
         client_verify ("client_verify"): ClientVerify as Verify = ClientVerify::Require,
-            "Who names authorities wants their clients alone.";
+            "A site that names authorities wants their clients alone.";
         /// Whether clients that come back may send requests before the end of the handshake
         /// (0-RTT), in TLS 1.3 and over QUIC. GET and HEAD without content are answered, and
         /// scripts see `HTTP_EARLY_DATA` as `1`; others get 425, and clients send them again

@@ -442,7 +442,7 @@ mod tests {
         meter.read(&update.repeat(13), Duration::ZERO, 10 * PER_WINDOW_UPDATE).unwrap();
         let next = meter.read(&update, Duration::ZERO, 10 * PER_WINDOW_UPDATE);
         assert_eq!(next, Err(Excess::WindowUpdates));
-        // What was sent before the period earns nothing.
+        // Content that was sent before the period earns nothing.
         let mut meter = FrameMeter::new(LIMITS);
         meter.read(PREFACE, PERIOD, 10 * PER_WINDOW_UPDATE).unwrap();
         meter.read(&update.repeat(3), PERIOD, 10 * PER_WINDOW_UPDATE).unwrap();

@@ -174,7 +174,7 @@ fn a_request_whose_consumer_died_before_it_took_it_is_taken_once() {
     });
 }
 
-/// A worker stands between queue and slot while another one's death has its request entered anew.
+/// A worker is between queue and slot while another one's death has its request entered anew.
 /// Guards: `take` being one compare-and-swap.
 #[test]
 fn a_request_entered_twice_is_taken_once() {

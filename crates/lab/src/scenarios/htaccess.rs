@@ -134,8 +134,8 @@ fn many_folders(count: usize) -> PlannedCell {
 
 const NOTES: &[&str] = &[
     "Within a round the loads of all stacks of a server take turns of a tenth of a second; each \
-     stack is compared with the one without .htaccess of the same server. What the stack \"again\" \
-     differs by is chance",
+     stack is compared with the one without .htaccess of the same server. The difference of \
+     the stack \"again\" is chance",
     "One URL is asked for again and again, the best case for what Howdah remembers of a request",
     "Apache loads the modules that the rules ask for in all of its stacks, since their hooks cost \
      something",

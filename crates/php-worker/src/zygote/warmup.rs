@@ -224,7 +224,7 @@ fn wait(mut told: PipeReader, until: Instant) -> CountedBytes {
 
 /// The absolute paths of a list.
 fn paths(list: &[u8]) -> impl Iterator<Item = &[u8]> {
-    // What follows the last NUL was cut off.
+    // The bytes after the last NUL are a path that was cut off.
     let whole = list.iter().rposition(|&byte| byte == 0).map_or(0, |end| end + 1);
     let paths = list[..whole].split(|&byte| byte == 0);
     paths.filter(|path| path.starts_with(b"/")).take(MOST_SCRIPTS)

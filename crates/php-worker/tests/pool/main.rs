@@ -1,7 +1,7 @@
 //! The zygote and its workers, driven over the real shared memory by a test that plays supervisor
 //! and front.
 #![cfg(not(no_php))]
-#![allow(clippy::unwrap_used)] // What cannot be done fails the test.
+#![allow(clippy::unwrap_used)] // A step that cannot be done fails the test.
 
 mod ini;
 mod launch;

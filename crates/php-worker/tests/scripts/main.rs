@@ -1,8 +1,8 @@
 //! How scripts behave under Howdah's server interface, seen from outside: each test runs
-//! `howdah-php run` on scripts of its own and looks at the response. What is expected is what
-//! php-fpm or mod_php do, unless a test says otherwise.
+//! `howdah-php run` on scripts of its own and looks at the response. Tests expect the behaviour of
+//! php-fpm or mod_php, unless one says otherwise.
 #![cfg(not(no_php))]
-#![allow(clippy::unwrap_used)] // What cannot be done fails the test.
+#![allow(clippy::unwrap_used)] // A step that cannot be done fails the test.
 
 mod errors;
 mod functions;

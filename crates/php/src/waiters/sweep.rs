@@ -71,7 +71,7 @@ impl Waiters {
     }
 
     /// Makes up for a time in which this thread did not look, since it was held or got no
-    /// processor. What workers have done meanwhile is seen after this sweep.
+    /// processor. The work that workers have done meanwhile is seen after this sweep.
     fn forgive(&self, pause: Duration) {
         for entry in &mut *self.entries.borrow_mut() {
             match entry {

@@ -16,8 +16,9 @@ const TIME: Duration = Duration::from_secs(10);
 /// Bytes of a request. Beyond it: 431.
 const MOST_BYTES: usize = 16 * 1024;
 
-/// Answers one request, of which some bytes were `received`, and closes the connection. What takes
-/// too long is cut off, and so is a connection without a request whose place another one needs.
+/// Answers one request, of which some bytes were `received`, and closes the connection. An exchange
+/// that takes too long is cut off, and so is a connection without a request whose place another one
+/// needs.
 pub(super) async fn serve<S>(
     admin: &Admin,
     mut stream: S,

@@ -115,7 +115,7 @@ fn of_machine(text: &str) -> Option<MemoryFigures> {
     })
 }
 
-/// The memory of a group. What is kept of files counts as available: all of it that was not used
+/// The memory of a group. Cached content of files counts as available: all of it that was not used
 /// lately, and half of the rest.
 fn of_group(limit: u64, usage: u64, stat: &str, is_unified: bool) -> MemoryFigures {
     let prefix = if is_unified { "" } else { "total_" };

@@ -87,7 +87,7 @@ impl Attempts {
     fn is_due(&mut self, memory: u64, now: Instant) -> bool {
         self.least = self.least.min(memory);
         if memory > self.left.saturating_add(MUCH) {
-            // What has grown since the last attempt may be free soon.
+            // Memory that was taken since the last attempt may be free soon.
             self.left = memory;
             self.pause = SOON;
             self.next = self.next.min(now + SOON);

@@ -334,7 +334,7 @@ impl<T: Transport> H2Connection<T> {
         }
         let closes = self.state == H2Event::Idle && self.shared.thread.closes_idle();
         if self.watch.is_disarmed() {
-            // What the wire sends disarms the watch; the time goes on.
+            // Each write to the wire disarms the watch; the time goes on.
             let since = *self.since.get_or_insert_with(Instant::now);
             self.watch.arm(since, self.patience());
         }

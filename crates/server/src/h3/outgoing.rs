@@ -1,8 +1,9 @@
 //! Our side of a stream.
 //!
-//! The crate writes to it through futures that borrow it. What a future that was dropped early had
-//! left to write is kept here and goes on with the next poll of whoever waits, so that a response
-//! can wait without such a future. The streams of requests write in the order of [`WriteTurns`].
+//! The crate writes to it through futures that borrow it. The bytes that a future has not written
+//! when it is dropped are kept here and go on with the next poll of whoever waits, so that a
+//! response can wait without such a future. The streams of requests write in the order of
+//! [`WriteTurns`].
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

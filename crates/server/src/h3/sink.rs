@@ -69,7 +69,7 @@ impl<'s> H3Sink<'s> {
         }
     }
 
-    /// Hands a frame over. What QUIC does not take of it at once waits in `outgoing`.
+    /// Hands a frame over. The part that QUIC does not take at once waits in `outgoing`.
     fn hand_over(&mut self, bytes: Vec<u8>, context: &mut Context<'_>) -> Result<(), SendError> {
         let mut stream = self.stream.borrow_mut();
         match pin!(stream.send_data(Bytes::from(bytes))).poll(context) {
@@ -108,7 +108,7 @@ impl body::Sink for H3Sink<'_> {
         ready!(self.poll_room(context))?;
         if let Some(trailers) = self.trailers.take().and_then(|trailers| trailer_map(&trailers)) {
             let mut stream = self.stream.borrow_mut();
-            // What QUIC does not take of them at once waits in `outgoing`.
+            // The part that QUIC does not take at once waits in `outgoing`.
             if let Poll::Ready(Err(_)) = pin!(stream.send_trailers(trailers)).poll(context) {
                 return Poll::Ready(Err(ConnectionError::Broken.into()));
             }

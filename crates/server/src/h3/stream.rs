@@ -136,7 +136,7 @@ struct H3Stream<'c> {
 }
 
 impl H3Stream<'_> {
-    /// Sends a head. What QUIC does not take at once goes before what is sent next.
+    /// Sends a head. The part that QUIC does not take at once goes before what is sent next.
     fn send(&self, head: Response<()>) -> Result<(), StreamError> {
         let mut context = Context::from_waker(&self.task);
         let mut respond = self.respond.borrow_mut();

@@ -156,7 +156,7 @@ impl ReceivedFrames {
         self.broken()
     }
 
-    /// Whether the connection has to end. What is left of the stream is no part of a request then.
+    /// Whether the connection has to end. The rest of the stream is no part of a request then.
     fn is_broken(&self) -> bool {
         self.shared.violation().is_some() || self.shared.meter.excess().is_some()
     }

@@ -147,7 +147,7 @@ pub(crate) fn import(files: &[FpmFile]) -> Imported {
     let is_only = pools.len() == 1;
     let texts: Vec<String> = pools.iter().map(|pool| pool.config(is_only)).collect();
     imported.config = texts.join("\n");
-    // What one pool says may contradict what another one does.
+    // The settings of one pool may contradict those of another.
     let mistakes = Config::parse(&imported.config, "").err().filter(|_| !pools.is_empty());
     for mistake in mistakes.map(|mistakes| mistakes.0).unwrap_or_default() {
         let line = mistake.place.map(|place| format!("line {}: ", place.line)).unwrap_or_default();

@@ -93,7 +93,7 @@ impl Encrypted {
     fn poll_content(&self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let session = &mut *self.session.borrow_mut();
         if !session.flush(&self.socket)? {
-            // What is left goes when the socket takes it. Meanwhile the client may send.
+            // The rest goes when the socket takes it. Meanwhile the client may send.
             while let Poll::Ready(ready) = self.socket.poll_write_ready(context) {
                 ready?;
                 if session.flush(&self.socket)? {

@@ -2,7 +2,7 @@
 //!
 //! Each proxy adds the address that the request came from behind those that it got. The list is
 //! therefore read from its end, while the addresses are those of trusted proxies: the first other
-//! one is the client's. What is before that address is the client's own claim and never read.
+//! one is the client's. The part before that address is the client's own claim and never read.
 //!
 //! Which fields are believed is the operator's choice (`forwarded_fields`,
 //! `client_address_header`). A proxy that sets one field passes others on as they came: a server
@@ -298,7 +298,7 @@ mod tests {
                 "Forwarded: for=203.0.113.9;proto=http;host=evil, for=\"192.0.2.1:5\";proto=https",
                 "192.0.2.1:5 https own.example:8080",
             ),
-            // What the client said of itself is before its own address.
+            // The client's claim is before its own address.
             (
                 "Forwarded: proto=https;host=evil\nForwarded: for=192.0.2.1",
                 "192.0.2.1:0 http own.example:8080",

@@ -340,7 +340,7 @@ impl Totals {
         self.site(&lane_key(site, lane)).pool()
     }
 
-    /// Adds numbers of a site, as [`Totals::encode`] writes them. What is malformed is left out.
+    /// Adds numbers of a site, as [`Totals::encode`] writes them. Malformed ones are left out.
     pub(crate) fn decode(&mut self, name: &str, text: &str) {
         let words = self.words_of(name);
         for (word, number) in text.split(',').filter_map(|part| part.split_once(':')) {

@@ -69,8 +69,8 @@ impl LimitTotals {
         texts.join(",")
     }
 
-    /// Adds numbers, as [`LimitTotals::encode`] writes them. What is malformed, or of a limit that
-    /// another version counts, is left out.
+    /// Adds numbers, as [`LimitTotals::encode`] writes them. Malformed ones, and those of a limit
+    /// that another version counts, are left out.
     pub(crate) fn decode(&mut self, text: &str) {
         for (name, number) in text.split(',').filter_map(|part| part.split_once(':')) {
             if let (Some(place), Ok(number)) =

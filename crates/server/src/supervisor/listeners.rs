@@ -129,8 +129,8 @@ impl BoundListener {
     }
 }
 
-/// Whether the UDP port of a listener with these settings is for HTTP/3. What a header of the PROXY
-/// protocol says, no packet can say.
+/// Whether the UDP port of a listener with these settings is for HTTP/3. Packets cannot carry a
+/// header of the PROXY protocol.
 pub(super) fn has_http3(settings: &ListenerSettings, config: &Config) -> bool {
     let has_sites = config.sites.iter().any(|site| site.tls.is_on());
     settings.tls && config.http3.enabled && !settings.proxy_protocol && has_sites

@@ -235,7 +235,7 @@ impl PoolProcesses {
         environment: &Environment,
     ) -> io::Result<(u64, SeqPacket)> {
         self.due = None;
-        // What the front has to say of the former one is not of this one.
+        // Messages of the front about the former zygote are not about this one.
         let number = self.number.map_or(1, |number| number + 1);
         self.number = Some(number);
         let ReadyZygote { zygote, front } = match self.standby.take() {

@@ -149,7 +149,7 @@ impl Supervisor {
             }
         }
         self.rolled_back = None;
-        // What has not passed its own probation is nothing to return to.
+        // A generation that has not passed its own probation is nothing to return to.
         let former = self.probation.take().map(|former| former.fallback);
         let fallback = former.or_else(|| self.fallback());
         let (Some(time), Some(fallback)) = (plan.config.probation, fallback) else {

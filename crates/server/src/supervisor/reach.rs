@@ -42,7 +42,7 @@ fn can_enter(user: &Identity, folder: &Path) -> io::Result<bool> {
         match entered {
             Ok(_) => 0,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => CLOSED,
-            // What is wrong with the folder is found elsewhere.
+            // Other faults of the folder are found elsewhere.
             Err(_) => 0,
         }
     })?;

@@ -31,7 +31,7 @@ use crate::tls::PairText;
 /// Time in which the new program must check the configuration.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 /// The environment variable that tells the check which sites are closed already: their names, one
-/// a line. What keeps them closed does not keep the new program from serving the others.
+/// a line. The cause does not keep the new program from serving the others.
 const CLOSED_SITES: &str = "HOWDAH_CLOSED_SITES";
 /// The environment variable with the number of a descriptor that the check gets: a memory file with
 /// the names of the certificates and keys that are in use. The new program gets their content.

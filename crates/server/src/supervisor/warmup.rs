@@ -18,7 +18,7 @@ use super::takeover::InheritedList;
 /// The list of a pool of the former generation, for the pool that takes its place.
 #[derive(Debug)]
 pub(super) struct ScriptList {
-    /// The end of a pipe that the former pool writes to. What comes out of it is the site's.
+    /// The end of a pipe that the former pool writes to. Its content is the site's.
     pub(super) pipe: OwnedFd,
     /// The folder of the release that the former pool serves, and that of the present one; `None`
     /// if they are the same.

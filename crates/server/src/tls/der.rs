@@ -297,7 +297,7 @@ mod tests {
     fn no_damage_makes_a_panic() {
         let whole = certificate();
         for end in 0..whole.len() {
-            // What is cut off is a part of the outermost element.
+            // The missing bytes are a part of the outermost element.
             assert_eq!(ParsedCertificate::read(&whole[..end]), Err(Malformed));
         }
         let mut random: u32 = 0x9e37_79b9;

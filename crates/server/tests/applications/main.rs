@@ -13,7 +13,7 @@
 //! application is not installed is skipped, and the reason printed; `scripts/install-packages.sh
 //! build serve test` installs all applications.
 #![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used)] // What cannot be done fails the test.
+#![allow(clippy::unwrap_used)] // A step that cannot be done fails the test.
 
 mod assets;
 mod beside_apache;

@@ -106,7 +106,7 @@ impl Server {
         };
         process.stop();
         let log = fs::read_to_string(folder.join(ERROR_LOG)).unwrap();
-        // `TIME LEVEL MESSAGE`. What PHP only warns of is the application's own affair.
+        // `TIME LEVEL MESSAGE`. PHP's mere warnings are the application's own affair.
         let is_known = |line: &str| known.iter().any(|known| line.contains(known));
         let mut errors = log.lines().filter(|line| line.split(' ').nth(1) == Some("error"));
         let error = errors.find(|line| !is_known(line));

@@ -58,7 +58,7 @@ fn a_client_that_goes_after_it_has_sent_more_is_noticed() {
     let mut wire = site.connect();
     wire.request("GET", &site.awaiting("/waits.php"), &[], b"");
     assert!(!wire.is_silent_for(PATIENCE));
-    // A part of the next request. What the client has not read makes its close a reset.
+    // A part of the next request. Bytes that the client has not read make its close a reset.
     wire.send("G");
     drop(wire);
     let told = site.scratch().join("told");

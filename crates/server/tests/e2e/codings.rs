@@ -367,7 +367,7 @@ fn a_script_can_forbid_compression_of_its_own_output() {
         for (target, coding, vary, known) in [
             ("/gzip.php", None, None, None),
             ("/brotli.php", Some("zstd"), Some("Accept-Encoding"), None),
-            // What is sent cannot be changed any more.
+            // A response that has begun cannot be changed any more.
             ("/late.php", Some("br"), Some("Accept-Encoding"), None),
             ("/ruled/gzip.php", None, Some("User-Agent"), None),
             ("/ruled/vary.php", Some("gzip"), Some("Accept-Encoding"), Some("it")),

@@ -110,8 +110,8 @@ fn another_owners_file_behind_a_link_is_not_served() {
     for path in [&script, &file] {
         chown(path, Some(12_345), None).unwrap();
     }
-    // Link, where it leads, its owner, whether it is followed. What is linked from inside is inside
-    // anyway, and root's links are the administrator's.
+    // Link, where it leads, its owner, whether it is followed. Targets of links from inside are
+    // inside anyway, and root's links are the administrator's.
     for (link, target, owner, followed) in [
         ("same.txt", &file, 12_345, true),
         ("other.txt", &file, 12_346, false),

@@ -287,7 +287,7 @@ fn every_attack_on_a_protocol_leaves_others_their_speed() {
     let mut lines = Vec::new();
     let mut failures = Vec::new();
     for attack in ALL.iter().filter(|attack| attack.title.contains(&only)) {
-        // What one attack has left must not count for the next.
+        // Traces of one attack must not count for the next.
         let served = server();
         let outcome = observe(&served, attack, (TURNS, time / TURNS), GIVES_BACK);
         let line = outcome.line(attack);

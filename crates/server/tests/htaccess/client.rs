@@ -35,7 +35,8 @@ impl Client {
         Client { address, connection: None }
     }
 
-    /// Sends a request to a host and reads the response. What was closed meanwhile is opened again.
+    /// Sends a request to a host and reads the response. A connection that was closed meanwhile is
+    /// opened again.
     pub fn ask(&mut self, host: &str, request: &Request) -> io::Result<Response> {
         let mut request = request.clone();
         if let Some(at) = request.fields.iter().position(|(_, value)| value.starts_with("digest "))

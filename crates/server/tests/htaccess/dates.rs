@@ -31,7 +31,7 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// With every date replaced by what it is relative to the files' or to the response's own:
-/// `{modified}`, `{now+3600}`. What a Header's `%t`, `%D` and `%l` give is replaced as well.
+/// `{modified}`, `{now+3600}`. The values of a Header's `%t`, `%D` and `%l` are replaced as well.
 pub fn relative(value: &str, now: Option<i64>) -> String {
     let mut result = String::new();
     let mut rest = value;

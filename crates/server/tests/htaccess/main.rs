@@ -14,7 +14,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)] // A test's helpers fail the test.
 
-#[allow(unused_imports)] // What other test programs use.
+#[allow(unused_imports)] // For other test programs.
 #[path = "../support/mod.rs"]
 mod support;
 

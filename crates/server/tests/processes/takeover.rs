@@ -197,7 +197,7 @@ fn a_pool_that_does_not_start_keeps_no_other_site_from_a_new_program() {
     let sessions = folder.path().join("state/broken/sessions");
     fs::remove_dir_all(&sessions).unwrap();
     fs::write(&sessions, "").unwrap();
-    // What is not as it was may be a mistake of the administrator's: the former PHP serves no more.
+    // A path that has changed may be the administrator's mistake: the former PHP serves no more.
     let broken = format!("{broken}max_requests = 1000\n");
     fs::write(&file, format!("{text}{broken}")).unwrap();
 

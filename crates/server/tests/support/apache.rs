@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 pub const PROGRAM: &str = "/usr/sbin/apache2";
 pub const MODULES: &str = "/usr/lib/apache2/modules";
 
-/// Starts Apache with a file of configuration. What it says before it has a log goes to `stderr`.
+/// Starts Apache with a file of configuration. Its messages go to `stderr` before it has a log.
 /// It is in a process group of its own, because in the foreground it ends all of its group; and it
 /// is ended with this process, however that ends.
 pub fn start(configuration: &Path, stderr: &Path) -> Child {

@@ -130,7 +130,7 @@ fn own_ports() -> u32 {
             let name = std::os::unix::net::SocketAddr::from_abstract_name(name).unwrap();
             Some((number, Some(UnixListener::bind_addr(&name).ok()?)))
         });
-        // So many programs at a time share theirs.
+        // With that many programs at a time, some share their ports.
         held.unwrap_or((start, None))
     });
     FIRST + number * FOR_EACH_PROGRAM

@@ -122,7 +122,7 @@ impl LinkedWalk {
         while let Some(name) = self.left.pop() {
             *steps += 1;
             if name == b"." || name == b".." {
-                // What was found so far has to be a folder, as in `file/.`.
+                // The path so far has to be a folder, as in `file/.`.
                 let name = if name == b"." { c"." } else { c".." };
                 self.at = open_at(self.at.as_raw_fd(), name, Access::Folder.flags())?;
                 continue;

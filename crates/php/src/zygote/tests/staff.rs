@@ -168,7 +168,7 @@ fn no_more_workers_are_started_than_there_is_memory_for() {
     assert_eq!(zygote.wanted(), 3, "of four places");
     zygote.lack_workers(1);
     assert_eq!(zygote.lacking.load(Ordering::Relaxed), 0, "there is no room for more");
-    // What those that start may need is set aside until the next figures.
+    // The memory that starting workers may need is set aside until the next figures.
     played.publish((64 + 4 * 32) * MIB);
     let sum = {
         zygote.rescale(None);

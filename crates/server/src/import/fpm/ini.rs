@@ -79,7 +79,7 @@ fn text_of(text: &str) -> IniText {
             value.push_str(&inner.unwrap_or_default());
             rest = behind.trim_start();
         } else if let Some(quoted) = rest.strip_prefix('\'') {
-            // What follows a lone one is left out.
+            // The text after a lone quote is left out.
             let (inner, behind) = quoted.split_once('\'').unwrap_or_default();
             value.push_str(inner);
             rest = behind;

@@ -128,7 +128,7 @@ impl Reach {
         let needed = readable.iter().chain(&writable).chain(&state);
         let needed: Vec<PathBuf> = needed.cloned().collect();
         let inside = inside(&config.sites[number], root.as_deref(), &foreign, &needed);
-        // What is within the site's own folders belongs to the site, too.
+        // Paths within the site's own folders belong to the site, too.
         foreign.retain(|path| !own.iter().any(|own| path.starts_with(own)));
         let ini_file = php.ini_file.as_ref().and_then(|file| trusted(file, answers));
         let own_files = paths.ini_folders.iter().map(PathBuf::as_path).chain([paths.program]);

@@ -145,8 +145,8 @@ fn settle(plan: &OrderPlan, parent: Pid) -> io::Result<()> {
     }
 }
 
-/// Writes in the state folder alone, and executes nothing but the DNS hook. What the hook does is
-/// the operator's choice: it may write temporary files.
+/// Writes in the state folder alone, and executes nothing but the DNS hook. The hook is the
+/// operator's choice: it may write temporary files.
 fn ruleset(landlock: Landlock, settings: &AcmeSettings) -> io::Result<Ruleset> {
     let mut ruleset = Ruleset::new(landlock);
     let refused = FileRights::WRITE.and(FileRights::MAKE_DEVICES);

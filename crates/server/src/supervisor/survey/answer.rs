@@ -140,7 +140,7 @@ impl PathAnswer {
 /// Reads answers, with the numbers of their paths. Ends at the first that is not whole.
 pub(super) fn decode(text: &[u8]) -> impl Iterator<Item = (usize, PathAnswer)> {
     let mut fields: Vec<&[u8]> = text.split(|&byte| byte == 0).collect();
-    // What follows the last NUL is not whole.
+    // The field after the last NUL is not whole.
     fields.pop();
     let answers: Vec<_> = fields.chunks_exact(FIELDS).map_while(decode_one).collect();
     answers.into_iter()

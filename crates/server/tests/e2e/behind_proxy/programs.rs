@@ -27,7 +27,7 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// Starts the program. What it keeps for itself goes into `folder`.
+    /// Starts the program. Its own files go into `folder`.
     fn start(program: &Path, arguments: &[&str], folder: &Path, address: SocketAddr) -> Proxy {
         let mut command = Command::new(program);
         command

@@ -348,7 +348,7 @@ fn a_connection_that_takes_nothing_is_ended() {
     wait_until("the responses were given up", || {
         site.access_log().matches("/large.txt").count() == 60
     });
-    // What the system has buffered, and then nothing.
+    // The bytes that the system has buffered, and then nothing.
     while frames.next().is_some() {}
     assert_eq!(site.get("/a.txt").text(), "hello");
     assert!(site.limits_met("http2", "send_timeout") > 0);

@@ -128,7 +128,7 @@ impl Http2 {
             let mut sender = self.sender.clone().ready().await.ok()?;
             let (pending, _) = sender.send_request(self.request("GET", target, &[]), true).ok()?;
             let reply = reply(pending).await;
-            // What the server refuses before it begins may be sent again.
+            // A request that the server refuses before it begins may be sent again.
             let is_refused = matches!(reply.reset, Some(Reason::NO_ERROR | Reason::REFUSED_STREAM));
             (reply.status != 0 || !is_refused).then_some(reply)
         })
@@ -200,7 +200,7 @@ impl Http2 {
     }
 }
 
-/// Sends a body as the windows allow. What the server does not want is not sent.
+/// Sends a body as the windows allow. The rest is not sent if the server does not want it.
 pub async fn send(mut stream: SendStream<Bytes>, body: &[u8]) {
     let mut rest = Bytes::copy_from_slice(body);
     while !rest.is_empty() {

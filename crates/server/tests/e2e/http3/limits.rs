@@ -265,7 +265,7 @@ fn an_answer_to_an_unproven_client_is_no_larger_than_three_times_its_packet() {
     let (mut all, mut answer) = (0, [0; 2000]);
     let (length, _) = silent.recv_from(&mut answer).unwrap();
     all += length;
-    // What comes later, as the server repeats itself.
+    // Later packets, as the server repeats itself.
     silent.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
     while let Ok((length, _)) = silent.recv_from(&mut answer) {
         all += length;

@@ -216,7 +216,7 @@ fn closed_windows(target: &Target, over: &AtomicBool, _: usize) -> usize {
         };
         attempts += AT_ONCE as usize;
         held.push(channel);
-        // An address has so many connections.
+        // The server allows an address about as many connections.
         if held.len() > 200 {
             held.remove(0);
         }
@@ -403,7 +403,7 @@ fn other_hosts(target: &Target, over: &AtomicBool, _: usize) -> usize {
         let Some(mut channel) = Channel::open(target, "http/1.1", "a.example") else {
             continue;
         };
-        // 421, and the end after so many.
+        // 421, and the end of the connection after a number of them.
         while channel.send(b"GET /small.txt HTTP/1.1\r\nHost: b.example\r\n\r\n", over)
             && channel.hear(over)
         {

@@ -132,7 +132,7 @@ fn a_safe_request_is_answered_before_the_end_of_the_handshake() {
         early.go_on(&get(&site, "/early.php"));
         early.read_until("early=no.");
         assert_eq!(runs(&site), 3);
-        // What a client has sent with its last early data is not early any more.
+        // A request that is complete only after the client's early data is not early any more.
         let request = get(&site, "/early.php");
         let (first, rest) = request.split_at(30);
         let mut early = Early::begin(address, &settings, first);

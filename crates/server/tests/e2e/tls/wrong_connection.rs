@@ -42,7 +42,7 @@ fn requests_in_the_clear_are_redirected_to_https() {
         let reply = site.ask("GET", &target, &[("Host", "a.example")], b"");
         assert_eq!(reply.status, 301, "{target}");
     }
-    // What a trusted proxy has received over https is where it belongs.
+    // A request that a trusted proxy has received over https is where it belongs.
     let mut proxy = crate::wire::Wire::connect_from([127, 0, 0, 9], site.server.address());
     for (scheme, status) in [("https", 200), ("http", 301)] {
         let fields = [("Host", "a.example"), ("X-Forwarded-Proto", scheme)];

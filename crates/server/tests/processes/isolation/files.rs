@@ -121,7 +121,7 @@ fn a_strict_site_has_its_root_and_the_system_only() {
         (write("/etc/howdah-isolation-test"), "closed"),
         (write("/usr/howdah-isolation-test"), "closed"),
         ("echo shell_exec('id -u') === null ? 'closed' : 'open';".to_owned(), "open"),
-        // What a site can write it cannot execute.
+        // A site cannot execute files that it can write.
         (
             format!(
                 "copy('/usr/bin/id', '{program}'); chmod('{program}', 0755); \
@@ -353,7 +353,7 @@ fn a_pool_that_does_not_start_again_keeps_no_other_site_from_a_reload() {
     assert!(code == Some(0) && told.contains("site two: has no PHP: "), "{told}");
     serves("sixth");
 
-    // What the administrator changes may be the administrator's mistake.
+    // A path that the administrator has changed may be the administrator's mistake.
     std::fs::remove_file(&sessions).unwrap();
     wait_until("the site has PHP again", || sites.run("echo 'fine';") == "fine");
     assert!(!crate::support::status(&file).contains("has no PHP"));
@@ -456,7 +456,7 @@ fn other_processes_are_not_in_proc() {
         let found = sites.run(&read(&path));
         assert!(found == "closed" || is_one_of_two, "{} {found}", process.arguments());
     }
-    // What programs of the web read of the machine is there.
+    // The machine's files that programs of the web read are there.
     for path in
         ["/proc/self/status", "/proc/cpuinfo", "/proc/meminfo", "/proc/loadavg", "/proc/self/fd/1"]
     {

@@ -156,7 +156,7 @@ fn code_in_the_front_could_not_leave_it() {
         ("connect", format!("$ {nine} 16")),
         ("socket", "2 1 0".to_owned()),
         ("bind", format!("$ {any} 16")),
-        // What it needs is still allowed.
+        // The calls that it needs are still allowed.
         ("openat", format!("-100 s:{page} 0 0")),
     ];
     for thread in threads(front) {

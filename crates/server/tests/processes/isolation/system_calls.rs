@@ -18,7 +18,7 @@ fn attacks_through_system_calls_are_refused() {
         return;
     }
     let sites = Sites::start("");
-    // What each call would do is harmless here, should it succeed.
+    // Each call would do no harm here, should it succeed.
     let rows: &[(&str, &str, i32)] = &[
         ("ptrace", "16, posix_getppid(), 0, 0", EPERM),
         ("process_vm_readv", "posix_getppid(), 0, 0, 0, 0, 0", EPERM),

@@ -54,8 +54,8 @@ impl Column {
 }
 
 impl Order {
-    /// Returns the order that a query such as `sort=size&order=desc` asks for. What cannot be read
-    /// is ignored.
+    /// Returns the order that a query such as `sort=size&order=desc` asks for. Arguments that cannot
+    /// be read are ignored.
     pub(super) fn of(query: Option<&[u8]>) -> Order {
         let arguments = || query.unwrap_or_default().split(|&byte| byte == b'&');
         let value = |name: &[u8]| arguments().find_map(|argument| argument.strip_prefix(name));
@@ -284,7 +284,7 @@ fn escaped(text: &str) -> String {
     safe
 }
 
-/// A name as a string of JSON. What is not UTF-8 is replaced.
+/// A name as a string of JSON. Bytes that are not UTF-8 are replaced.
 fn quoted(name: &[u8]) -> String {
     let mut text = String::from("\"");
     for character in String::from_utf8_lossy(name).chars() {
