@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::ask::Permission;
 use crate::names;
-use crate::process::{Done, Orders};
+use crate::process::{Orders, StepResult};
 
 /// Names that are known at most. Further ones get no certificate, and the error log says so.
 const MOST_NAMES: usize = 100_000;
@@ -62,7 +62,7 @@ impl DemandedNames {
 
 impl Orders {
     /// Takes a name that a visitor asks for. The answer to a question is sent to `done`.
-    pub(crate) fn take_demand(&mut self, demand: Demand, done: &mpsc::UnboundedSender<Done>) {
+    pub(crate) fn take_demand(&mut self, demand: Demand, done: &mpsc::UnboundedSender<StepResult>) {
         let Demand { name, has_folder } = demand;
         if self.settings.on_demand_per_hour == 0 || self.is_configured(&name) {
             return;
@@ -85,7 +85,7 @@ impl Orders {
         tokio::task::spawn_local(async move {
             let result = permission.of_name(&name).await;
             // The receiver lives as long as the event loop.
-            let _ = done.send(Done::Permission { name, result });
+            let _ = done.send(StepResult::Permission { name, result });
         });
     }
 

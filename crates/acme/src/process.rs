@@ -21,7 +21,7 @@ use crate::demand::{Demand, DemandedNames};
 use crate::failure::Failure;
 use crate::message::{self, ChallengeAnswer, ToProcess, ToSupervisor};
 use crate::order::{self, WantedCertificate};
-use crate::schedule::{Held, Moment, RenewalWindow, Schedule, Step, Validity};
+use crate::schedule::{HeldCertificate, Moment, RenewalWindow, Schedule, Step, Validity};
 use crate::settings::AcmeSettings;
 use crate::storage::{StateFolder, date};
 
@@ -66,7 +66,7 @@ pub fn run(settings: AcmeSettings, channel: SeqPacket) -> Result<(), String> {
 }
 
 /// The result of a step.
-pub(crate) enum Done {
+pub(crate) enum StepResult {
     Order {
         certificate: usize,
         directory: usize,
@@ -119,7 +119,7 @@ impl Orders {
         let began = Instant::now();
         let found =
             settings.names.iter().map(|name| look_up(name, &settings, &storage, &presenter));
-        let (certificates, held): (Vec<OrderState>, Vec<Option<Held>>) = found.unzip();
+        let (certificates, held): (Vec<OrderState>, Vec<Option<HeldCertificate>>) = found.unzip();
         let now = now(began);
         let seed = now.calendar ^ (u64::from(std::process::id()) << 32);
         let mut schedule = Schedule::new(&held, authorities.len(), seed, now);
@@ -162,7 +162,7 @@ impl Orders {
                     tokio::task::spawn_local(async move {
                         let result = job.await;
                         // The receiver lives as long as the event loop.
-                        let _ = sender.send(Done::Order { certificate, directory, result });
+                        let _ = sender.send(StepResult::Order { certificate, directory, result });
                     });
                     self.tell(certificate);
                 }
@@ -171,7 +171,7 @@ impl Orders {
                     let sender = sender.clone();
                     tokio::task::spawn_local(async move {
                         let result = job.await;
-                        let _ = sender.send(Done::Question { certificate, result });
+                        let _ = sender.send(StepResult::Question { certificate, result });
                     });
                 }
                 Step::Wait(time) => {
@@ -233,24 +233,24 @@ impl Orders {
         }
     }
 
-    fn finish(&mut self, done: Done) {
+    fn finish(&mut self, done: StepResult) {
         let now = now(self.began);
         let certificate = match done {
-            Done::Order { certificate, directory, result } => {
+            StepResult::Order { certificate, directory, result } => {
                 match result {
                     Ok(validity) => self.obtained(certificate, directory, validity, now),
                     Err(failure) => self.failed(certificate, directory, failure, now),
                 }
                 certificate
             }
-            Done::Question { certificate, result } => {
+            StepResult::Question { certificate, result } => {
                 match result {
                     Some((window, again)) => self.schedule.window(certificate, window, again, now),
                     None => self.schedule.no_window(certificate, now),
                 }
                 certificate
             }
-            Done::Permission { name, result } => return self.permitted(&name, result),
+            StepResult::Permission { name, result } => return self.permitted(&name, result),
         };
         self.tell(certificate);
     }
@@ -344,7 +344,7 @@ fn look_up(
     settings: &AcmeSettings,
     storage: &StateFolder,
     presenter: &Presenter,
-) -> (OrderState, Option<Held>) {
+) -> (OrderState, Option<HeldCertificate>) {
     let mut state = OrderState {
         name: name.into(),
         ..OrderState::default()
@@ -359,7 +359,7 @@ fn look_up(
         let issuer = stored.directory;
         let known = |directory: &String| Some(directory) == issuer.as_ref();
         let directory = settings.directories.iter().position(known);
-        Held { validity: stored.validity, directory }
+        HeldCertificate { validity: stored.validity, directory }
     });
     (state, held)
 }

@@ -19,7 +19,7 @@ mod validity;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-pub use self::validity::{Held, Moment, RenewalWindow, Validity};
+pub use self::validity::{HeldCertificate, Moment, RenewalWindow, Validity};
 
 use self::random::Random;
 
@@ -110,7 +110,7 @@ struct Certificate {
     /// Steady time until which the certificate is wanted, where it is ordered on demand; `None`: it
     /// is always wanted.
     wanted: Option<Duration>,
-    held: Option<Held>,
+    held: Option<HeldCertificate>,
     /// Calendar time of the renewal, where a certificate is held.
     renewal: u64,
     /// The window that `renewal` was chosen from.
@@ -139,7 +139,7 @@ impl Schedule {
     /// Returns the schedule for `certificates`, of which some are there, and `directories`
     /// authorities, the preferred one first. `seed` decides all random choices.
     pub fn new(
-        certificates: &[Option<Held>],
+        certificates: &[Option<HeldCertificate>],
         directories: usize,
         seed: u64,
         now: Moment,
@@ -166,7 +166,7 @@ impl Schedule {
 
     /// Adds a certificate that is ordered on demand, and returns its index. Call
     /// [`Schedule::demand`] then.
-    pub fn add(&mut self, held: Option<Held>, now: Moment) -> usize {
+    pub fn add(&mut self, held: Option<HeldCertificate>, now: Moment) -> usize {
         let directories = self.directories.len();
         let mut certificate = Certificate::new(held, directories, &mut self.random, now);
         certificate.wanted = Some(now.steady);
@@ -238,7 +238,7 @@ impl Schedule {
         self.directories[directory].failures = 0;
         self.directories[directory].until = now.steady;
         let one = &mut self.certificates[certificate];
-        one.hold(Held { validity, directory: Some(directory) }, &mut self.random);
+        one.hold(HeldCertificate { validity, directory: Some(directory) }, &mut self.random);
         one.question = Some(now.steady);
         let rest = Duration::from_secs(validity.length() / 3).min(LONGEST_REST);
         one.rest = now.steady + rest;
@@ -384,7 +384,7 @@ impl Schedule {
 
 impl Certificate {
     fn new(
-        held: Option<Held>,
+        held: Option<HeldCertificate>,
         directories: usize,
         random: &mut Random,
         now: Moment,
@@ -437,7 +437,7 @@ impl Certificate {
     }
 
     /// Takes a certificate, whose renewal is at about two thirds of its life.
-    fn hold(&mut self, held: Held, random: &mut Random) {
+    fn hold(&mut self, held: HeldCertificate, random: &mut Random) {
         let Validity { not_before, not_after } = held.validity;
         let life = held.validity.length();
         let renewal = not_before + life / 30 * 19 + random.below(life / 15 + 1);
@@ -449,7 +449,7 @@ impl Certificate {
     /// Chooses a random time in the window. A window that is over means at once. A choice that is
     /// still in the window stays.
     fn choose(&mut self, window: RenewalWindow, random: &mut Random, now: Moment) {
-        let Some(Held { validity, .. }) = self.held else {
+        let Some(HeldCertificate { validity, .. }) = self.held else {
             return;
         };
         if window.end < window.start || window.start >= validity.not_after {

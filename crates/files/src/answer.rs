@@ -81,9 +81,9 @@ impl Answer {
 
 /// The form of the answer for a file, as directives demand it.
 #[derive(Clone, Copy, Debug)]
-pub struct Manner {
+pub struct AnswerForm {
     /// The form in which the file is sent.
-    pub variant: Variant,
+    pub variant: NegotiatedForm,
     /// The file is an error page: it is sent whole, and the request's conditions and ranges do not
     /// count.
     pub is_error_page: bool,
@@ -93,7 +93,7 @@ pub struct Manner {
 
 /// The form in which a file is sent, where content codings are negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Variant {
+pub enum NegotiatedForm {
     /// As it is, and there is no other form.
     Only,
     /// As it is; another request may get another form.
@@ -120,7 +120,7 @@ pub struct ScriptManner<'s> {
 #[derive(Clone, Copy)]
 struct Tagged<'d> {
     document: &'d Document,
-    variant: Variant,
+    variant: NegotiatedForm,
     representation: &'d Rc<Representation>,
     tag: Option<&'d [u8]>,
     /// In seconds since 1970.
@@ -133,7 +133,7 @@ impl<'d> Tagged<'d> {
     fn new(document: &'d Document, tag: Option<&'d [u8]>) -> Tagged<'d> {
         Tagged {
             document,
-            variant: Variant::Only,
+            variant: NegotiatedForm::Only,
             representation: document.representation(),
             tag,
             modified: Some(document.modified()),
@@ -145,11 +145,11 @@ impl<'d> Tagged<'d> {
     /// The file in another form. `tag` chooses the entity tag, given the form's own.
     fn varied(
         document: &'d Document,
-        variant: Variant,
+        variant: NegotiatedForm,
         name: &[u8],
         tag: impl FnOnce(&'d [u8]) -> Option<&'d [u8]>,
     ) -> Tagged<'d> {
-        if variant == Variant::Only {
+        if variant == NegotiatedForm::Only {
             return Tagged::new(document, tag(document.tag()));
         }
         let form = document.form(variant, name);
@@ -183,7 +183,7 @@ impl<'d> Tagged<'d> {
     }
 
     fn push_validators(self, fields: &mut Fields) {
-        if self.variant != Variant::Only {
+        if self.variant != NegotiatedForm::Only {
             fields.push(b"Vary", b"Accept-Encoding");
         }
         fields.push(b"Last-Modified", self.last_modified);
@@ -193,7 +193,7 @@ impl<'d> Tagged<'d> {
     }
 
     fn push_coding(self, fields: &mut Fields) {
-        if let Variant::Coded(coding) = self.variant {
+        if let NegotiatedForm::Coded(coding) = self.variant {
             fields.push(b"Content-Encoding", coding.token().as_bytes());
         }
     }
@@ -202,7 +202,7 @@ impl<'d> Tagged<'d> {
     fn whole(self, body: FileBody) -> Answer {
         let representation = Rc::clone(self.representation);
         let own = match self.variant {
-            Variant::Only => Some(self.document.tag()),
+            NegotiatedForm::Only => Some(self.document.tag()),
             _ => representation.head().head().fields.value(b"etag"),
         };
         if self.tag == own {
@@ -224,7 +224,7 @@ pub(crate) fn answer_in_manner(
     stat: Option<&Stat>,
     name: &[u8],
     request: &Request,
-    manner: Manner,
+    manner: AnswerForm,
     now: u64,
 ) -> Answer {
     let made = match manner.tag {

@@ -10,7 +10,7 @@ pub struct Voided {
     /// The disk would have had to be waited for.
     pub cold: bool,
     /// More steps along symbolic links were needed than allowed.
-    pub worn: bool,
+    pub too_many_links: bool,
     /// A file of directives has to be compiled.
     pub postponed: bool,
 }
@@ -19,7 +19,7 @@ impl Voided {
     /// Whether there is any reason.
     #[inline]
     pub fn any(self) -> bool {
-        self.cold || self.worn || self.postponed
+        self.cold || self.too_many_links || self.postponed
     }
 }
 
@@ -46,7 +46,7 @@ impl Store {
     }
 
     /// Sets how many steps along symbolic links may be taken from now on, without a limit at first.
-    /// With one, [`take_worn`](Store::take_worn) must be called afterwards.
+    /// With one, [`take_too_many_links`](Store::take_too_many_links) must be called afterwards.
     #[inline]
     pub fn allow_link_steps(&mut self, steps: u64) {
         self.disk.allow_steps(steps);
@@ -55,8 +55,8 @@ impl Store {
     /// Returns whether more steps along symbolic links were needed than allowed since the last
     /// call. The answers given meanwhile are wrong.
     #[inline]
-    pub fn take_worn(&mut self) -> bool {
-        self.disk.take_worn()
+    pub fn take_too_many_links(&mut self) -> bool {
+        self.disk.take_too_many_links()
     }
 
     /// Begins questions that are answered as far as they take little: with or without waiting for
@@ -75,7 +75,7 @@ impl Store {
         self.allow_link_steps(u64::MAX);
         Voided {
             cold: self.take_cold(),
-            worn: self.take_worn(),
+            too_many_links: self.take_too_many_links(),
             postponed: self.take_postponed(),
         }
     }

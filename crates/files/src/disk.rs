@@ -24,7 +24,7 @@ pub(crate) struct Disk {
     is_cold: Cell<bool>,
     /// Steps along links that may be taken yet.
     steps: Cell<u64>,
-    is_worn: Cell<bool>,
+    has_too_many_links: Cell<bool>,
 }
 
 impl Disk {
@@ -34,7 +34,7 @@ impl Disk {
             lookup: Lookup::Full,
             is_cold: Cell::new(false),
             steps: Cell::new(u64::MAX),
-            is_worn: Cell::new(false),
+            has_too_many_links: Cell::new(false),
         }
     }
 
@@ -65,26 +65,26 @@ impl Disk {
     /// [`Postponed`](Obstacle::Postponed) where they are too many, which is noted.
     pub(crate) fn take_steps(&self, steps: u64) -> Result<(), Obstacle> {
         match self.steps.get().checked_sub(steps) {
-            Some(left) if !self.is_worn.get() => {
+            Some(left) if !self.has_too_many_links.get() => {
                 self.steps.set(left);
                 Ok(())
             }
             _ => {
-                self.is_worn.set(true);
+                self.has_too_many_links.set(true);
                 Err(Obstacle::Postponed)
             }
         }
     }
 
-    /// Whether an answer is void since the last `take_cold` and `take_worn`.
+    /// Whether an answer is void since the last `take_cold` and `take_too_many_links`.
     pub(crate) fn is_void(&self) -> bool {
-        self.is_cold.get() || self.is_worn.get()
+        self.is_cold.get() || self.has_too_many_links.get()
     }
 
     /// Returns whether there were too many steps along links since the last call.
     #[inline]
-    pub(crate) fn take_worn(&self) -> bool {
-        self.is_worn.take()
+    pub(crate) fn take_too_many_links(&self) -> bool {
+        self.has_too_many_links.take()
     }
 
     /// Returns what an error of asking means. [`Postponed`](Obstacle::Postponed) where the disk

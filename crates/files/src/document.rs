@@ -12,7 +12,7 @@ use howdah_site::ContentCoding;
 use howdah_sys::open::Lookup;
 use howdah_sys::stat::Stat;
 
-use crate::answer::Variant;
+use crate::answer::NegotiatedForm;
 use crate::body::{FileBody, OpenFile};
 use crate::content;
 use crate::media_type::media_type;
@@ -124,12 +124,12 @@ impl Document {
     }
 
     /// Returns the document in that form. `name` is the name of its file.
-    pub(crate) fn form(&self, variant: Variant, name: &[u8]) -> &SentForm {
+    pub(crate) fn form(&self, variant: NegotiatedForm, name: &[u8]) -> &SentForm {
         match variant {
-            Variant::Only | Variant::Varying => self
+            NegotiatedForm::Only | NegotiatedForm::Varying => self
                 .varying
                 .get_or_init(|| Box::new(self.made_form(self.content_type, self.tag(), None))),
-            Variant::Coded(coding) => self.coded.get_or_init(|| {
+            NegotiatedForm::Coded(coding) => self.coded.get_or_init(|| {
                 let stem = name.strip_suffix(coding.suffix().as_bytes()).unwrap_or(name);
                 let start = self.etag.strip_suffix(b"\"").unwrap_or_default();
                 let tag = [start, b"-", coding.token().as_bytes(), b"\""].concat();

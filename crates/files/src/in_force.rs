@@ -28,9 +28,9 @@ pub(crate) struct RulesInForce {
 }
 
 /// The content of a folder's `.htaccess` file.
-enum Own {
+enum FolderDirectives {
     Nothing,
-    Directives(Arc<Compiled>),
+    Compiled(Arc<Compiled>),
     Denied,
 }
 
@@ -125,8 +125,8 @@ impl Store {
         let known = self.known(&file).and_then(|place| self.entries.at(place));
         let steady = above.stamp != 0 && known.as_ref().is_some_and(|entry| entry.watched);
         let rules = match &own {
-            Own::Nothing | Own::Denied => above.rules,
-            Own::Directives(own) => {
+            FolderDirectives::Nothing | FolderDirectives::Denied => above.rules,
+            FolderDirectives::Compiled(own) => {
                 let before = known.as_ref().and_then(|entry| entry.in_force.rules.as_ref());
                 Some(match before {
                     Some(before) if is_merged_of(before, above.rules.as_ref(), own) => {
@@ -138,7 +138,7 @@ impl Store {
         };
         let in_force = RulesInForce {
             stamp: if steady { stamp } else { 0 },
-            denied: matches!(own, Own::Denied),
+            denied: matches!(own, FolderDirectives::Denied),
             rules,
         };
         if let Some(entry) = known {
@@ -165,18 +165,20 @@ impl Store {
     }
 
     /// Returns the content of a `.htaccess` file.
-    fn own(&mut self, file: &DocumentPath) -> Own {
+    fn own(&mut self, file: &DocumentPath) -> FolderDirectives {
         let found = self.place(file).map(|place| self.entries.at(place).map(|entry| &entry.kind));
         match found {
-            Ok(Some(EntryKind::Directives(compiled, _))) => Own::Directives(Arc::clone(compiled)),
-            Ok(Some(EntryKind::Missing)) | Err(Obstacle::Missing) => Own::Nothing,
+            Ok(Some(EntryKind::Directives(compiled, _))) => {
+                FolderDirectives::Compiled(Arc::clone(compiled))
+            }
+            Ok(Some(EntryKind::Missing)) | Err(Obstacle::Missing) => FolderDirectives::Nothing,
             // A folder, a pipe, a file without read permission.
             Ok(_) | Err(Obstacle::Forbidden | Obstacle::TooManyNames | Obstacle::Postponed) => {
-                Own::Denied
+                FolderDirectives::Denied
             }
             Err(Obstacle::Failed(error)) => {
                 self.tell_unreadable(file, &error.to_string());
-                Own::Denied
+                FolderDirectives::Denied
             }
         }
     }

@@ -100,7 +100,7 @@ mod store;
 mod system_types;
 mod watches;
 
-pub use answer::{Answer, Manner, ScriptManner, Variant};
+pub use answer::{Answer, AnswerForm, NegotiatedForm, ScriptManner};
 pub use body::{FileBody, FileChange, OpenFile};
 pub use bounded::Voided;
 pub use directive_cache::{DirectiveCache, Flaw, ReportFlaw};

@@ -20,13 +20,13 @@ use crate::store::Store;
 /// Files that directives name.
 #[derive(Default)]
 pub(crate) struct NamedFiles {
-    read: HashMap<Box<[u8]>, Read>,
+    read: HashMap<Box<[u8]>, NamedFile>,
     /// Bytes of the files that were read.
     memory: usize,
 }
 
 /// A file that was read as a whole.
-struct Read {
+struct NamedFile {
     stat: Stat,
     settled: bool,
     content: Arc<[u8]>,
@@ -99,7 +99,7 @@ impl Store {
         let content: Arc<[u8]> = content?.into();
         self.named.keep(
             absolute,
-            Read {
+            NamedFile {
                 settled: is_settled(&stat, began),
                 stat,
                 content: Arc::clone(&content),
@@ -161,7 +161,7 @@ impl Store {
 }
 
 impl NamedFiles {
-    fn keep(&mut self, path: &[u8], read: Read) {
+    fn keep(&mut self, path: &[u8], read: NamedFile) {
         if self.read.len() >= MOST_KEPT || self.memory + read.content.len() > MOST_MEMORY {
             self.read.clear();
             self.memory = 0;

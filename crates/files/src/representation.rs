@@ -61,11 +61,11 @@ pub struct CompressedCache {
     /// Bytes in all. Beyond, everything is dropped.
     most: usize,
     keys: [RandomState; 2],
-    kept: Mutex<Kept>,
+    kept: Mutex<CompressedEntries>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct CompressedEntries {
     by_key: HashMap<(ContentDigest, CacheableCoding), Arc<[u8]>>,
     bytes: usize,
 }
@@ -110,7 +110,7 @@ impl CompressedCache {
         };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.bytes + content.len() > self.most {
-            *kept = Kept::default();
+            *kept = CompressedEntries::default();
         }
         if kept.by_key.insert((digest, coding), Arc::clone(content)).is_none() {
             kept.bytes += content.len();

@@ -11,7 +11,7 @@ use howdah_site::{DocumentHost, DocumentPath, FileHandle, Host, Look, PathKind};
 use howdah_sys::credentials::{Identity, Right};
 use howdah_sys::open::errno::{EMFILE, ENFILE};
 
-use crate::answer::{self, Answer, Manner, ScriptManner};
+use crate::answer::{self, Answer, AnswerForm, ScriptManner};
 use crate::directive_cache::{self, DirectiveCache};
 use crate::disk::Disk;
 use crate::entry::{Entry, EntryKind};
@@ -207,7 +207,7 @@ impl Store {
         request: &Request,
         path: &DocumentPath,
         file: FileHandle,
-        manner: Manner,
+        manner: AnswerForm,
     ) -> Answer {
         let now = self.now;
         match self.entry(path, file) {

@@ -278,7 +278,7 @@ fn php_sources_are_never_sent() {
 
 #[test]
 fn in_the_manner_of_directives() {
-    use howdah_files::{Manner, Variant};
+    use howdah_files::{AnswerForm, NegotiatedForm};
     use howdah_htaccess::modules::core::EtagParts;
     let folder = Folder::new();
     folder.file("a.txt", "0123456789");
@@ -290,8 +290,8 @@ fn in_the_manner_of_directives() {
         for (name, value) in fields {
             request.fields.push(name.as_bytes(), value.as_bytes());
         }
-        let manner = Manner {
-            variant: Variant::Only,
+        let manner = AnswerForm {
+            variant: NegotiatedForm::Only,
             is_error_page,
             tag,
         };

@@ -10,8 +10,8 @@ use howdah_http::{Content, Fields, Method, Request, Scheme, Tls, Version};
 /// The request and its connection, which do not change while it is served.
 ///
 /// Every property that can differ between two requests for the same URL is read by a method that
-/// records the reading, where [`Reads`] are collected. A result that was found without reading a
-/// property holds for requests that differ in it.
+/// records the reading, where [`RequestReads`] are collected. A result that was found without
+/// reading a property holds for requests that differ in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Client<'r> {
     request: &'r Request,
@@ -20,14 +20,14 @@ pub struct Client<'r> {
     hop: SocketAddr,
     tls: Option<&'r Tls>,
     time: u64,
-    reads: Option<&'r Reads>,
+    reads: Option<&'r RequestReads>,
     meter: Meter<'r>,
 }
 
 /// The properties of a request that were read, besides its method, its URL without the spelling,
 /// its authority, scheme and version, whether it has content, and our end of the connection.
 #[derive(Debug, Default)]
-pub struct Reads {
+pub struct RequestReads {
     everything: Cell<bool>,
     remote: Cell<bool>,
     fields: RefCell<Vec<Box<[u8]>>>,
@@ -86,7 +86,7 @@ impl<'r> Client<'r> {
     }
 
     /// Returns the same client, which records in `reads` the properties that are read.
-    pub fn noting(self, reads: &'r Reads) -> Client<'r> {
+    pub fn noting(self, reads: &'r RequestReads) -> Client<'r> {
         Client { reads: Some(reads), ..self }
     }
 
@@ -220,7 +220,7 @@ impl<'r> Client<'r> {
     }
 }
 
-impl Reads {
+impl RequestReads {
     fn note_field(&self, name: &[u8]) {
         let mut fields = self.fields.borrow_mut();
         if fields.iter().any(|known| known.eq_ignore_ascii_case(name)) {
@@ -315,7 +315,7 @@ mod tests {
             ("Accept: b\nAccept: c", false),
             ("User-Agent: a\nAccept: b\nAccept: c\nReferer: x", false),
         ];
-        let reads = Reads::default();
+        let reads = RequestReads::default();
         let mut tx = transaction(&first);
         tx.client = tx.client.noting(&reads);
         assert_eq!(tx.request_field(b"User-Agent"), Some(&b"a"[..]));
@@ -333,7 +333,7 @@ mod tests {
         let request = request("/", "");
         let elsewhere = "192.0.2.99:1".parse().expect("an address");
         for asks in [false, true] {
-            let reads = Reads::default();
+            let reads = RequestReads::default();
             let client = transaction(&request).client.noting(&reads);
             if asks {
                 client.remote();
@@ -358,14 +358,14 @@ mod tests {
         ];
         for (number, (fields, ask, expected)) in rows.into_iter().enumerate() {
             let request = request("/", fields);
-            let reads = Reads::default();
+            let reads = RequestReads::default();
             let mut tx = transaction(&request);
             tx.client = tx.client.noting(&reads);
             ask(&tx);
             assert_eq!(reads.answers(&tx.client).is_some(), expected, "row {number}");
         }
         let request = request("/", "");
-        let reads = Reads::default();
+        let reads = RequestReads::default();
         let client = transaction(&request).client.noting(&reads);
         for name in 0..=MOST_FIELDS as u8 {
             client.fields_named(&[name]);
@@ -377,7 +377,7 @@ mod tests {
     fn long_values_are_not_kept() {
         for (length, expected) in [(LONGEST, true), (LONGEST + 1, false)] {
             let request = request("/", &format!("Accept: {}", "a".repeat(length)));
-            let reads = Reads::default();
+            let reads = RequestReads::default();
             let tx = transaction(&request);
             let client = tx.client.noting(&reads);
             client.fields_named(b"accept");

@@ -92,7 +92,7 @@ pub struct Call<'c> {
     /// [`Arguments::SOME`] such a word and all words after it.
     pub words: &'c [Vec<u8>],
     /// Whether a [section](Arguments::Section) begins or ends.
-    pub edge: Edge,
+    pub edge: SectionEdge,
     /// The place of the directive.
     pub place: &'c Place,
     /// The sections around the directive.
@@ -101,7 +101,7 @@ pub struct Call<'c> {
 
 /// The end of a section that a [`Call`] is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Edge {
+pub enum SectionEdge {
     /// The directive is no section.
     #[default]
     None,

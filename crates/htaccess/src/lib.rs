@@ -68,7 +68,7 @@ mod variables;
 pub mod wildcard;
 pub mod work;
 
-pub use client::{Client, PropertyValues, Reads, Unrepeatable};
+pub use client::{Client, PropertyValues, RequestReads, Unrepeatable};
 pub use compile::{Compiled, compile};
 pub use evaluation_context::EvaluationContext;
 pub use host::Host;

@@ -24,7 +24,7 @@ use crate::transform::ContentFilter;
 
 /// Properties of a response besides its head.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct About {
+pub struct ResponseProperties {
     /// Whether the server itself makes the page: for an error or a redirect. Then `Header` without
     /// `always` does not apply, and nothing is compressed. A page of ErrorDocument or of a script
     /// is no such page, whatever its status.
@@ -47,7 +47,7 @@ pub fn respond(
     settings: &Settings,
     context: &mut dyn EvaluationContext,
     head: &mut ResponseHead,
-    about: About,
+    about: ResponseProperties,
 ) -> Result<Vec<Filter>, Status> {
     gather(tx, head, about.is_error);
     let filters = match about.is_error {

@@ -6,7 +6,7 @@ use crate::php_request::Field;
 
 /// An entry of a list for scripts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed<'c> {
+pub struct ListedEntry<'c> {
     /// Empty for an entry without a name.
     pub name: &'c [u8],
     pub value: ListedValue<'c>,
@@ -19,10 +19,10 @@ pub enum ListedValue<'c> {
     Number(u64),
 }
 
-impl<'c> Listed<'c> {
+impl<'c> ListedEntry<'c> {
     /// An entry without a name. `None` for an empty text.
-    pub fn value(text: &'c str) -> Option<Listed<'c>> {
-        (!text.is_empty()).then_some(Listed {
+    pub fn value(text: &'c str) -> Option<ListedEntry<'c>> {
+        (!text.is_empty()).then_some(ListedEntry {
             name: b"",
             value: ListedValue::Text(Cow::Borrowed(text.as_bytes())),
         })
@@ -30,7 +30,7 @@ impl<'c> Listed<'c> {
 }
 
 /// Joins the lines of each field, as Apache does, under the name of the first line.
-pub fn fields<'c>(lines: impl Iterator<Item = Field<'c>>) -> Vec<Listed<'c>> {
+pub fn fields<'c>(lines: impl Iterator<Item = Field<'c>>) -> Vec<ListedEntry<'c>> {
     let mut fields: Vec<(&[u8], Cow<'c, [u8]>)> = Vec::new();
     for (name, value) in lines {
         match fields.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
@@ -42,6 +42,6 @@ pub fn fields<'c>(lines: impl Iterator<Item = Field<'c>>) -> Vec<Listed<'c>> {
             None => fields.push((name, Cow::Borrowed(value))),
         }
     }
-    let listed = |(name, value)| Listed { name, value: ListedValue::Text(value) };
+    let listed = |(name, value)| ListedEntry { name, value: ListedValue::Text(value) };
     fields.into_iter().map(listed).collect()
 }

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::listed::{Listed, ListedValue};
+use crate::listed::{ListedEntry, ListedValue};
 
 /// The request of the script that asks.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ pub struct AskingRequest<'r> {
 
 /// Returns the properties of what `uri` leads to, under the names that Apache's module gives them.
 /// None if `uri` cannot be asked for, and for a folder without its slash, which is redirected.
-pub fn properties(asker: &AskingRequest<'_>, uri: &[u8]) -> Vec<Listed<'static>> {
+pub fn properties(asker: &AskingRequest<'_>, uri: &[u8]) -> Vec<ListedEntry<'static>> {
     let Some(target) = Target::of(asker.uri, uri) else {
         return Vec::new();
     };
@@ -33,11 +33,11 @@ pub fn properties(asker: &AskingRequest<'_>, uri: &[u8]) -> Vec<Listed<'static>>
     if is_folder && !filename.ends_with(b"/") {
         return Vec::new();
     }
-    let number = |name: &'static str, number| Listed {
+    let number = |name: &'static str, number| ListedEntry {
         name: name.as_bytes(),
         value: ListedValue::Number(number),
     };
-    let text = |name: &'static str, text: Vec<u8>| Listed {
+    let text = |name: &'static str, text: Vec<u8>| ListedEntry {
         name: name.as_bytes(),
         value: ListedValue::Text(Cow::Owned(text)),
     };

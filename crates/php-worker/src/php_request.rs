@@ -21,7 +21,7 @@ use crate::body::BodyReader;
 use crate::children;
 use crate::chroot::{self, PoolRoot};
 use crate::head::{ScriptHead, StatusField};
-use crate::listed::{self, Listed, ListedValue};
+use crate::listed::{self, ListedEntry, ListedValue};
 use crate::log::{self, Level, LogContext};
 use crate::lookup;
 use crate::questions::Questions;
@@ -60,8 +60,8 @@ pub struct PhpRequest<'c> {
     status_field: StatusField,
     variables: VariableCursor<'c>,
     /// The list that the script has asked for last, and the position in it.
-    list: std::vec::IntoIter<Listed<'c>>,
-    listed: Option<Listed<'c>>,
+    list: std::vec::IntoIter<ListedEntry<'c>>,
+    listed: Option<ListedEntry<'c>>,
     /// Variables that the script has set with `apache_setenv()`.
     changed: TextTable,
     /// The texts that the script has set with `apache_note()`.
@@ -326,13 +326,15 @@ impl<'c> PhpRequest<'c> {
         if let Some(about) = first {
             let entries = match list {
                 raw::FIELDS => listed::fields(self.request.fields()),
-                raw::MODULES => self.facts.modules.split(' ').filter_map(Listed::value).collect(),
+                raw::MODULES => {
+                    self.facts.modules.split(' ').filter_map(ListedEntry::value).collect()
+                }
                 _ => self.look_up(about),
             };
             self.list = entries.into_iter();
         }
         self.listed = self.list.next();
-        let Listed { name, value } = self.listed.as_ref()?;
+        let ListedEntry { name, value } = self.listed.as_ref()?;
         let none = raw::Text { at: ptr::null(), length: 0 };
         Some(raw::Pair {
             name: if name.is_empty() { none } else { raw_bytes(name) },
@@ -362,7 +364,7 @@ impl<'c> PhpRequest<'c> {
     }
 
     /// Looks up a URI for `apache_lookup_uri()`.
-    fn look_up(&self, uri: &[u8]) -> Vec<Listed<'c>> {
+    fn look_up(&self, uri: &[u8]) -> Vec<ListedEntry<'c>> {
         let text = |which| self.request.fixed(which).unwrap_or_default();
         lookup::properties(
             &lookup::AskingRequest {

@@ -17,29 +17,29 @@ use tokio::sync::mpsc;
 /// A descriptor of the front's end of a zygote's socket. The thread of [`Messages`] has the last
 /// one: messages that nobody has received are closed with it.
 #[derive(Debug)]
-pub(crate) struct ControlSocket {
+pub(crate) struct FrontSocket {
     socket: SeqPacket,
     /// Dropped after the descriptor.
     open: threads::Sender<Infallible>,
 }
 
-/// Tells when no [`ControlSocket`] of a zygote is open any more.
+/// Tells when no [`FrontSocket`] of a zygote is open any more.
 #[derive(Debug)]
 pub(crate) struct SocketEnd(threads::Receiver<Infallible>);
 
-impl ControlSocket {
-    pub(crate) fn of(socket: SeqPacket) -> (ControlSocket, SocketEnd) {
+impl FrontSocket {
+    pub(crate) fn of(socket: SeqPacket) -> (FrontSocket, SocketEnd) {
         let (open, end) = threads::channel();
-        (ControlSocket { socket, open }, SocketEnd(end))
+        (FrontSocket { socket, open }, SocketEnd(end))
     }
 
-    fn duplicate(&self) -> io::Result<ControlSocket> {
+    fn duplicate(&self) -> io::Result<FrontSocket> {
         let socket = self.socket.duplicate()?;
-        Ok(ControlSocket { socket, open: self.open.clone() })
+        Ok(FrontSocket { socket, open: self.open.clone() })
     }
 }
 
-impl Deref for ControlSocket {
+impl Deref for FrontSocket {
     type Target = SeqPacket;
 
     fn deref(&self) -> &SeqPacket {
@@ -47,11 +47,11 @@ impl Deref for ControlSocket {
     }
 }
 
-/// The messages of one zygote. Its thread ends when this value and every [`ControlSocket`] of the
+/// The messages of one zygote. Its thread ends when this value and every [`FrontSocket`] of the
 /// zygote are dropped.
 #[derive(Debug)]
 pub(crate) struct Messages {
-    socket: ControlSocket,
+    socket: FrontSocket,
     received: mpsc::Receiver<io::Result<FromZygote>>,
 }
 
@@ -60,7 +60,7 @@ impl Messages {
     ///
     /// # Errors
     /// The socket cannot be duplicated, or the system has no resources for a thread.
-    pub(crate) fn of(socket: &ControlSocket, end: SocketEnd) -> io::Result<Messages> {
+    pub(crate) fn of(socket: &FrontSocket, end: SocketEnd) -> io::Result<Messages> {
         let (socket, last) = (socket.duplicate()?, SeqPacket::duplicate(socket)?);
         let (sender, received) = mpsc::channel(MOST_WAITING);
         let run = move || {
@@ -121,7 +121,7 @@ mod tests {
     #[tokio::test]
     async fn messages_arrive_until_the_end() {
         let (ours, theirs) = SeqPacket::pair().unwrap();
-        let (ours, end) = ControlSocket::of(ours);
+        let (ours, end) = FrontSocket::of(ours);
         let mut messages = Messages::of(&ours, end).unwrap();
         let started = FromZygote::Started { worker: 1, pid: 7 };
         theirs.send(&started.encode(), &[ours.as_fd()]).unwrap();
@@ -135,7 +135,7 @@ mod tests {
     #[tokio::test]
     async fn a_flood_of_messages_waits_in_the_socket() {
         let (ours, theirs) = SeqPacket::pair().unwrap();
-        let (ours, end) = ControlSocket::of(ours);
+        let (ours, end) = FrontSocket::of(ours);
         let mut messages = Messages::of(&ours, end).unwrap();
         let message = FromZygote::Cleaned { slot: 1 }.encode();
         // The thread takes a bounded number of them.

@@ -139,15 +139,15 @@ impl Exchange {
     /// # Errors
     /// The rest of the response will not arrive.
     pub fn poll_progress(&mut self, context: &mut Context<'_>) -> Result<Progress, ExchangeError> {
-        self.poll_stage(Stage::Content, context)
+        self.poll_part(AwaitedPart::Content, context)
     }
 
-    fn poll_stage(
+    fn poll_part(
         &mut self,
-        stage: Stage,
+        awaited: AwaitedPart,
         context: &mut Context<'_>,
     ) -> Result<Progress, ExchangeError> {
-        let progress = self.look(stage, context);
+        let progress = self.look(awaited, context);
         if let Err(failure) = progress
             && !std::mem::replace(&mut self.is_failed, true)
         {
@@ -165,7 +165,11 @@ impl Exchange {
         self.lease.as_ref().and_then(|lease| lease.figures)
     }
 
-    fn look(&mut self, stage: Stage, context: &mut Context<'_>) -> Result<Progress, ExchangeError> {
+    fn look(
+        &mut self,
+        awaited: AwaitedPart,
+        context: &mut Context<'_>,
+    ) -> Result<Progress, ExchangeError> {
         if self.cancelled {
             return Err(ExchangeError::NotBegun);
         }
@@ -191,7 +195,7 @@ impl Exchange {
         let available = (lease.slot().written() - lease.slot().consumed()) as usize;
         if !look.ended {
             let lost = zygote.lost(lease.index());
-            if stage == Stage::Content
+            if awaited == AwaitedPart::Content
                 && available > 0
                 && (lost.is_some() || zygote.is_dead() && look.phase != SlotPhase::Queued)
             {
@@ -296,7 +300,7 @@ impl Exchange {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<(HeadKind, usize), ExchangeError>> {
-        let news = match self.poll_stage(Stage::Head, context) {
+        let news = match self.poll_part(AwaitedPart::Head, context) {
             Ok(news) => news,
             Err(failure) => return Poll::Ready(Err(failure)),
         };
@@ -321,7 +325,7 @@ impl Exchange {
 
 /// The part of a response that its reader waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum AwaitedPart {
     /// Nothing of the response is known: a worker's death is told at once, and can be answered.
     Head,
     /// The reader gets what came before a worker's death, and is told afterwards.

@@ -10,7 +10,7 @@ use howdah_ipc::figures::{CacheNumbers, WorkerFigures};
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::Notify;
 
-use crate::control::{ControlSocket, Messages};
+use crate::control::{FrontSocket, Messages};
 use crate::lanes::{LaneFigures, LaneLimits, QueuePlace};
 use crate::memory::{MemorySum, MemoryWatch};
 use crate::scaling::Scaling;
@@ -197,7 +197,7 @@ impl Pool {
     /// Lets the zygote at the other end of `control` take the place of the former one.
     fn attach(&self, control: SeqPacket) -> io::Result<(Arc<Zygote>, Messages)> {
         let limits = (&self.limits, &self.lanes[..]);
-        let (control, end) = ControlSocket::of(control);
+        let (control, end) = FrontSocket::of(control);
         let zygote = Zygote::attach(control, limits, self.threads, self.memory.clone())?;
         // Before the zygote is taken: where this fails, nobody would listen to it.
         let messages = Messages::of(zygote.control(), end)?;

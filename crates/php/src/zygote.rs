@@ -19,7 +19,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::KILL_SIGNAL;
 use crate::awake::AwakeLimit;
-use crate::control::ControlSocket;
+use crate::control::FrontSocket;
 use crate::lanes::{LaneFigures, LaneLimits, PoolLanes};
 use crate::memory::{Footprint, MemorySum, MemoryWatch};
 use crate::pool::{DispatchError, PoolLimits};
@@ -32,7 +32,7 @@ pub(crate) use leases::Lease;
 #[derive(Debug)]
 pub(crate) struct Zygote {
     pub(crate) front: Front,
-    control: ControlSocket,
+    control: FrontSocket,
     /// The zygote died, or a worker wrote nonsense: nothing is dispatched here any more.
     dead: AtomicBool,
     /// For each slot: the wait status of the worker that died with it, plus one; 0 for none.
@@ -142,7 +142,7 @@ impl Zygote {
     /// Makes a region and sends it to the zygote at the other end of `control`, which forks the
     /// first workers.
     pub(crate) fn attach(
-        control: ControlSocket,
+        control: FrontSocket,
         (limits, lanes): (&PoolLimits, &[LaneLimits]),
         threads: usize,
         memory: Arc<MemoryWatch>,
@@ -197,7 +197,7 @@ impl Zygote {
     }
 
     /// The control socket, for [`crate::control::Messages`].
-    pub(crate) fn control(&self) -> &ControlSocket {
+    pub(crate) fn control(&self) -> &FrontSocket {
         &self.control
     }
 

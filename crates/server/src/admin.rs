@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 
 pub(crate) use self::answer::{AdminAnswer, READING};
 use self::connection_limit::ConnectionLimit;
-use crate::front::{FrontShared, Stage};
+use crate::front::{FrontShared, FrontStage};
 use crate::net::{Listener, ListenerSocket};
 use crate::status::Snapshot;
 
@@ -53,7 +53,7 @@ pub(crate) struct ControlQuestion {
 #[derive(Debug)]
 struct Admin {
     shared: Arc<FrontShared>,
-    stage: watch::Receiver<Stage>,
+    stage: watch::Receiver<FrontStage>,
     limit: ConnectionLimit,
 }
 
@@ -65,7 +65,7 @@ impl Admin {
 
     /// Whether this front accepts no more connections of visitors.
     fn is_draining(&self) -> bool {
-        *self.stage.borrow() != Stage::Serving
+        *self.stage.borrow() != FrontStage::Serving
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -80,7 +80,7 @@ impl Admin {
 pub(crate) fn start(
     shared: Arc<FrontShared>,
     listeners: Vec<Listener>,
-    stage: watch::Receiver<Stage>,
+    stage: watch::Receiver<FrontStage>,
 ) -> io::Result<ControlQuestions> {
     let (questions, asked) = mpsc::unbounded_channel();
     let log = Arc::clone(&shared.log);
@@ -97,7 +97,7 @@ pub(crate) fn start(
 fn run(
     shared: Arc<FrontShared>,
     listeners: Vec<Listener>,
-    stage: watch::Receiver<Stage>,
+    stage: watch::Receiver<FrontStage>,
     mut asked: mpsc::UnboundedReceiver<ControlQuestion>,
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread()
@@ -127,7 +127,7 @@ fn run(
                 Ok(()) = changes.changed() => {
                     // Another front serves the addresses. While the server stops none does, and
                     // monitors are told that it stops.
-                    if *changes.borrow_and_update() == Stage::Draining {
+                    if *changes.borrow_and_update() == FrontStage::Draining {
                         acceptors.drain(..).for_each(|acceptor| acceptor.abort());
                     }
                 }

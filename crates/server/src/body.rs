@@ -27,12 +27,12 @@ pub(crate) use self::filters::coding;
 pub(crate) use self::pump::{PumpError, Sink, send};
 pub(crate) use self::ranged::{Ranged, Segment};
 pub(crate) use self::receive::{
-    BodyError, Keep, NoContent, ReceivedContent, RequestStream, receive,
+    BodyError, ContentUse, NoContent, ReceivedContent, RequestStream, receive,
 };
 pub(crate) use self::settle::settle;
 pub(crate) use self::source::{Available, Body, PAUSE, Source, SourceError};
 pub(crate) use self::spool::SpoolLimits;
 pub(crate) use self::storage::{ReadBack, Storage, StorageCall, StorageLimits, StorageRefusal};
 pub(crate) use self::trailers::Trailers;
-pub(crate) use self::tunnel::{Carried, Duplex, Tunnel, TunnelEnd, carry};
+pub(crate) use self::tunnel::{CarriedTunnel, Duplex, Tunnel, TunnelEnd, carry};
 pub(crate) use self::unchunked::Unchunked;

@@ -15,7 +15,7 @@ use howdah_config::{
 
 use crate::explain::{self, ExplainRequest};
 use crate::import;
-use crate::supervisor::control::{self, Command};
+use crate::supervisor::control::{self, ControlCommand};
 use crate::supervisor::environment::Environment;
 use crate::supervisor::plan::{ServeOptions, ServePlan, SiteSource};
 use crate::supervisor::{self, CommandError};
@@ -205,8 +205,8 @@ pub(crate) fn main() -> ExitCode {
         CliTask::Explain(explain) => explain.run(),
         CliTask::Import(import) => import.run(),
         CliTask::Status(status) => status.run(),
-        CliTask::Reload(running) => running.ask(Command::Reload),
-        CliTask::Stop(running) => running.ask(Command::Stop),
+        CliTask::Reload(running) => running.ask(ControlCommand::Reload),
+        CliTask::Stop(running) => running.ask(ControlCommand::Stop),
         CliTask::Completion(completion) => completion.run(),
     };
     match result {
@@ -329,19 +329,19 @@ impl StatusArguments {
     fn run(self) -> Result<(), CommandError> {
         if self.watch {
             let path = self.server.path()?;
-            let ask = || control::ask(&path, Command::StatusJson);
+            let ask = || control::ask(&path, ControlCommand::StatusJson);
             return howdah_watch::run(ask).map_err(CommandError::Failed);
         }
         let command = match self.json {
-            true => Command::StatusJson,
-            false => Command::Status,
+            true => ControlCommand::StatusJson,
+            false => ControlCommand::Status,
         };
         self.server.ask(command)
     }
 }
 
 impl ServerArguments {
-    fn ask(self, command: Command) -> Result<(), CommandError> {
+    fn ask(self, command: ControlCommand) -> Result<(), CommandError> {
         let path = self.path()?;
         say(&control::ask(&path, command).map_err(CommandError::Failed)?);
         Ok(())

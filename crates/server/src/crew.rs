@@ -38,7 +38,7 @@ struct Jobs<T> {
 type CrewJob<T> = Box<dyn FnOnce(&mut T) + Send>;
 
 /// The next thing that a thread does.
-enum Next<T> {
+enum NextJob<T> {
     /// A job of the site with this number.
     Job(usize, CrewJob<T>),
     /// Nothing, for a while: what it knows may be old, and belongs to others.
@@ -124,12 +124,12 @@ impl<T> Board<T> {
         let mut tools: Option<T> = None;
         loop {
             let (site, job) = match self.next(tools.is_some()) {
-                Next::Job(site, job) => (site, job),
-                Next::Rest => {
+                NextJob::Job(site, job) => (site, job),
+                NextJob::Rest => {
                     tools = None;
                     continue;
                 }
-                Next::Over => return,
+                NextJob::Over => return,
             };
             let done = panic::catch_unwind(AssertUnwindSafe(|| {
                 job(tools.get_or_insert_with(&make));
@@ -142,17 +142,17 @@ impl<T> Board<T> {
     }
 
     /// Waits for the next job. `rests`: not for longer than [`REST`].
-    fn next(&self, rests: bool) -> Next<T> {
+    fn next(&self, rests: bool) -> NextJob<T> {
         let (mut jobs, mut has_rested) = (self.lock(), false);
         loop {
             if jobs.is_over {
-                return Next::Over;
+                return NextJob::Over;
             }
             if let Some((site, job)) = jobs.turns.pop() {
-                return Next::Job(site, job);
+                return NextJob::Job(site, job);
             }
             if has_rested {
-                return Next::Rest;
+                return NextJob::Rest;
             }
             jobs.idle += 1;
             jobs = if rests {

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use howdah_config::{Config, HostPattern, ListenAddress};
-use howdah_files::{Answer, DirectiveCache, Flaw, Manner, Store, StoreLimits, Variant};
+use howdah_files::{Answer, AnswerForm, DirectiveCache, Flaw, NegotiatedForm, Store, StoreLimits};
 use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::auth::password;
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::modules::filter::Filter;
-use howdah_htaccess::response::About;
+use howdah_htaccess::response::ResponseProperties;
 use howdah_htaccess::trace::Event;
 use howdah_http::h1::{self, HeadProgress};
 use howdah_http::{Fields, Request, ResponseHead, Scheme, Status};
@@ -27,7 +27,7 @@ use howdah_site::{
 };
 
 use crate::front::use_media_types;
-use crate::host::{Compared, FrontHost, Passwords};
+use crate::host::{ComparedPasswords, FrontHost, Passwords};
 use crate::net::{Peer, forwarded};
 use crate::respond::{codings, file, set_content_type};
 use crate::tls;
@@ -132,7 +132,7 @@ pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Expl
         site,
         store,
         passwords: Passwords::start(password::fits, 1).map_err(|error| error.to_string())?,
-        compared: Compared::default(),
+        compared: ComparedPasswords::default(),
         scratch: Scratch::default(),
         client: peer.client(&request, now()),
         budgets: &budgets,
@@ -159,7 +159,7 @@ struct ResolvingState<'b> {
     site: &'b Site,
     store: RefCell<Store>,
     passwords: Passwords,
-    compared: Compared,
+    compared: ComparedPasswords,
     scratch: Scratch,
     client: Client<'b>,
     /// For the request, and for the response.
@@ -240,9 +240,9 @@ impl ResolvingState<'_> {
         resolution: Resolution,
         ruled: Option<&Rc<Ruled>>,
         to: &mut Explanation,
-    ) -> Option<About> {
+    ) -> Option<ResponseProperties> {
         let rules = ruled.map(Rc::as_ref);
-        let mut about = About::default();
+        let mut about = ResponseProperties::default();
         match resolution {
             Resolution::File { path, file } => {
                 let (path, file, variant) = {
@@ -318,7 +318,12 @@ impl ResolvingState<'_> {
     }
 
     /// Adds to the head, and to the filters, what directives and the site's codings do to them.
-    fn adjust(&mut self, about: About, ruled: Option<&mut Rc<Ruled>>, to: &mut Explanation) {
+    fn adjust(
+        &mut self,
+        about: ResponseProperties,
+        ruled: Option<&mut Rc<Ruled>>,
+        to: &mut Explanation,
+    ) {
         let is_script = matches!(to.outcome, ExplainedOutcome::Script { .. });
         let is_compressed = is_script || matches!(to.outcome, ExplainedOutcome::File(_));
         let Some(ruled) = ruled else {
@@ -366,11 +371,11 @@ impl ResolvingState<'_> {
     /// Returns the head of a file before directives change it.
     fn file(
         &self,
-        (path, file, variant): (&DocumentPath, FileHandle, Variant),
+        (path, file, variant): (&DocumentPath, FileHandle, NegotiatedForm),
         ruled: Option<&Ruled>,
     ) -> ResponseHead {
         let core = ruled.and_then(|ruled| ruled.settings.core.as_ref());
-        let manner = Manner {
+        let manner = AnswerForm {
             variant,
             is_error_page: ruled.is_some_and(|ruled| ruled.state.status != Status::OK),
             tag: core.map_or(EtagParts::DEFAULT, |core| core.etag_parts()),
@@ -400,7 +405,7 @@ fn front_host<'b>(
     site: &'b Site,
     store: &'b RefCell<Store>,
     passwords: &'b Passwords,
-    compared: &'b Compared,
+    compared: &'b ComparedPasswords,
 ) -> FrontHost<'b> {
     let mut store = store.borrow_mut();
     store.tick(now() / 1_000_000);

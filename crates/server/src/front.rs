@@ -41,7 +41,7 @@ use howdah_sys::open::{self, Lookup};
 use tokio::sync::{Notify, mpsc, watch};
 
 use self::challenges::Challenges;
-pub(crate) use self::clock::Now;
+pub(crate) use self::clock::WallTime;
 use self::control::Control;
 pub(crate) use self::demands::Demands;
 pub(crate) use self::media_types::use_media_types;
@@ -50,7 +50,7 @@ use self::renewals::Renewals;
 pub(crate) use self::retirement::OnlyTunnels;
 use self::retirement::PoolRetirement;
 use self::room::Room;
-pub(crate) use self::shared::{FrontShared, Stage};
+pub(crate) use self::shared::{FrontShared, FrontStage};
 pub(crate) use self::thread::{Thread, look_for_responses};
 pub(crate) use self::workspace::Workspace;
 use crate::admin;
@@ -143,7 +143,7 @@ fn serve(
     for (id, answer) in &answers {
         shared.challenges.present(*id, answer);
     }
-    let (stages, stage) = watch::channel(Stage::Serving);
+    let (stages, stage) = watch::channel(FrontStage::Serving);
     let questions = admin::start(Arc::clone(&shared), admin, stage.clone())?;
     let own_inbox = receivers.remove(0);
     let others = start_others(&shared, &listeners, receivers, &stage)?;
@@ -178,7 +178,7 @@ fn start_others(
     shared: &Arc<FrontShared>,
     listeners: &[Listener],
     inboxes: Vec<Inbox>,
-    stage: &watch::Receiver<Stage>,
+    stage: &watch::Receiver<FrontStage>,
 ) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
     let mut others = Vec::new();
     for (number, inbox) in (1..).zip(inboxes) {
@@ -275,7 +275,7 @@ fn share(
         cached_descriptors: room.cached,
         most_connections: room.connections,
         accept_errors: AcceptErrors::default(),
-        crowded: (0..threads).map(|_| Notify::new()).collect(),
+        room_wanted: (0..threads).map(|_| Notify::new()).collect(),
         sites,
         has_upstreams: config.sites.iter().any(|site| !site.upstreams.is_empty()),
         upstream_names: UpstreamNames::start(&config, &log)?,

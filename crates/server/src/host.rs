@@ -21,7 +21,7 @@ use howdah_php::Pool;
 use howdah_site::{DocumentHost, DocumentPath, Host, Look, PathKind, Site};
 use howdah_sys::zone;
 
-pub(crate) use self::passwords::{Compared, Passwords};
+pub(crate) use self::passwords::{ComparedPasswords, Passwords};
 
 /// The host for resolving one request of a site.
 pub(crate) struct FrontHost<'t, S = RefMut<'t, Store>> {
@@ -29,7 +29,7 @@ pub(crate) struct FrontHost<'t, S = RefMut<'t, Store>> {
     pub(crate) passwords: &'t Passwords,
     pub(crate) site: &'t Site,
     /// The passwords that were compared for the request.
-    pub(crate) compared: &'t Compared,
+    pub(crate) compared: &'t ComparedPasswords,
     /// The time at which the request arrived.
     pub(crate) since: Instant,
     /// The pool that runs the site's scripts.

@@ -12,8 +12,8 @@ pub(crate) use self::access_log::{
     AccessLog, AccessLogs, ConnectionFacts, Record, RecordedResponse, ResolutionNotes,
 };
 pub(crate) use self::counters::{
-    Ended, FrontCounters, Histogram, Ledger, NO_SITE, SiteErrors, SiteTotals, ThreadCounters,
-    Totals,
+    EndedRequest, FrontCounters, Histogram, Ledger, NO_SITE, SiteErrors, SiteTotals,
+    ThreadCounters, Totals,
 };
 pub(crate) use self::directive_messages::{DirectiveMessage, RecentMessages};
 pub(crate) use self::phase::Phase;

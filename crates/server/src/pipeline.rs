@@ -27,7 +27,7 @@ pub(crate) use self::sub_request::answers;
 use crate::body;
 use crate::front::Thread;
 use crate::observe::{
-    AccessLog, ConnectionFacts, Ended, Phase, Record, RecordedResponse, RequestError,
+    AccessLog, ConnectionFacts, EndedRequest, Phase, Record, RecordedResponse, RequestError,
     ResolutionNotes, Situation,
 };
 use crate::respond::{challenge, file, listing, pool_status, script, script_ranges, upstream};
@@ -142,7 +142,7 @@ pub(crate) fn record(
 ) {
     let complete = outcome.result.is_ok();
     let took = arrival.started.elapsed();
-    let ended = Ended {
+    let ended = EndedRequest {
         status: response.head.status,
         bytes: outcome.bytes,
         took,

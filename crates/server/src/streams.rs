@@ -84,7 +84,7 @@ pub(crate) trait Stream {
         head: Response<()>,
         ends: bool,
         priority: ResponsePriority,
-    ) -> Result<Self::Sink<'_>, Gone>;
+    ) -> Result<Self::Sink<'_>, StreamGone>;
 
     /// Returns whether the client is certainly gone. Wakes `context` when that changes.
     fn poll_broken(&self, context: &mut Context<'_>) -> bool;
@@ -99,7 +99,7 @@ pub(crate) trait StreamContent {
     ///
     /// # Errors
     /// The client is gone, or has violated the protocol.
-    fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Gone>>;
+    fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamGone>>;
 
     /// Lets the client send `count` further bytes: those that were received are used.
     fn release(&mut self, count: usize);
@@ -127,4 +127,4 @@ pub(crate) enum ResetCause {
 
 /// The client has broken its stream off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Gone;
+pub(crate) struct StreamGone;

@@ -68,7 +68,7 @@ use self::backoff::Backoff;
 use self::certificates::CertificateFiles;
 use self::cgroups::PoolGroup;
 use self::change::{GenerationChange, Preparation};
-use self::control::{Command, ControlSocket};
+use self::control::{ControlCommand, ControlSocket};
 use self::environment::Environment;
 use self::front_process::RunFront;
 use self::generation::{Generation, GenerationPhase};
@@ -342,16 +342,18 @@ impl Supervisor {
         }
     }
 
-    fn carry_out(&mut self, command: Command, client: u64) {
+    fn carry_out(&mut self, command: ControlCommand, client: u64) {
         match command {
-            Command::Status | Command::StatusJson | Command::Monitor => {
+            ControlCommand::Status | ControlCommand::StatusJson | ControlCommand::Monitor => {
                 self.ask_front_for_status(command, client);
             }
-            Command::Reload if self.stopping => self.answer(client, Err("the server is stopping")),
-            Command::Reload => self.reload(),
+            ControlCommand::Reload if self.stopping => {
+                self.answer(client, Err("the server is stopping"))
+            }
+            ControlCommand::Reload => self.reload(),
             // All clients that asked for a stop are answered when the server has stopped.
-            Command::Stop if self.stopping => {}
-            Command::Stop => self.stop(),
+            ControlCommand::Stop if self.stopping => {}
+            ControlCommand::Stop => self.stop(),
         }
     }
 
@@ -373,7 +375,7 @@ impl Supervisor {
         self.end_probation();
         self.orders.stop();
         self.answer_reload_at_once();
-        self.answer_all(Command::Reload, Err("the server is stopping"));
+        self.answer_all(ControlCommand::Reload, Err("the server is stopping"));
         let fallback = self.usual_drain();
         for generation in &mut self.generations {
             match generation.phase {
@@ -416,7 +418,7 @@ impl Supervisor {
         }
     }
 
-    fn answer_all(&mut self, command: Command, answer: Result<&str, &str>) {
+    fn answer_all(&mut self, command: ControlCommand, answer: Result<&str, &str>) {
         if let Some(control) = &mut self.control {
             control.answer_all(command, answer);
         }

@@ -43,7 +43,7 @@ pub use howdah_config::{ContentCoding, Symlinks};
 pub use howdah_htaccess::{Client, Host};
 pub use path::{DocumentPath, Scratch};
 pub use phases::{ListingPage, list, listing_type, respond};
-pub use resolution::{Detached, Resolution, Resolved, Script};
+pub use resolution::{DetachedResolution, Resolution, Resolved, Script};
 pub use resolution_cache::{CachedResolution, ResolutionCache};
 pub use resolve::{explain, resolve, resolve_cached};
 pub use ruled::Ruled;

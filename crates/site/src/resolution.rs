@@ -48,7 +48,7 @@ impl Resolved {
 
 /// A resolution without what belongs to one thread, so that it can be sent to another.
 #[derive(Debug)]
-pub struct Detached {
+pub struct DetachedResolution {
     resolution: Resolution,
     ruled: Option<Ruled>,
 }
@@ -56,19 +56,19 @@ pub struct Detached {
 impl Resolved {
     /// Returns the resolution for another thread. That thread's host knows nothing of the file that
     /// this one has found.
-    pub fn detach(self) -> Detached {
+    pub fn detach(self) -> DetachedResolution {
         let resolution = match self.resolution {
             Resolution::File { path, .. } => Resolution::File { path, file: FileHandle::NONE },
             other => other,
         };
-        Detached {
+        DetachedResolution {
             resolution,
             ruled: self.ruled.map(Rc::unwrap_or_clone),
         }
     }
 }
 
-impl Detached {
+impl DetachedResolution {
     /// Returns the resolution on the thread that uses it.
     pub fn attach(self) -> Resolved {
         Resolved {

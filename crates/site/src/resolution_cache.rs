@@ -14,7 +14,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use howdah_htaccess::{Client, PropertyValues, Reads};
+use howdah_htaccess::{Client, PropertyValues, RequestReads};
 use howdah_http::{Method, Scheme, Version};
 
 use crate::path::DocumentPath;
@@ -221,7 +221,7 @@ impl<P: Default> ResolutionCache<P> {
         hash: u64,
         client: &Client<'_>,
         key: CacheKey<'_>,
-        reads: &Reads,
+        reads: &RequestReads,
         epoch: u64,
         resolved: &Resolved,
     ) -> Option<Rc<P>> {

@@ -15,7 +15,7 @@ mod methods;
 
 use howdah_config::TryStep;
 use howdah_htaccess::work::{Exhausted, FOLDER, SHALLOW};
-use howdah_htaccess::{Client, Reads};
+use howdah_htaccess::{Client, RequestReads};
 use howdah_http::{Content, Method, Request, Status};
 use memchr::{memchr_iter, memrchr};
 
@@ -90,7 +90,7 @@ pub fn resolve_cached<P: Default>(
     let Some(hash) = hash.filter(|hash| cache.wants(*hash)) else {
         return uncached(Evaluation::new(site, *client, host, scratch).run(start, None));
     };
-    let reads = Reads::default();
+    let reads = RequestReads::default();
     let resolved = Evaluation::new(site, client.noting(&reads), host, scratch).run(start, None);
     // Otherwise something changed meanwhile, or an answer holds for this moment only.
     let asked = again(site, client).filter(|_| host.epoch() == Some(epoch));

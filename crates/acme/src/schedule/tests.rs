@@ -288,7 +288,7 @@ fn with_window(window: RenewalWindow, seed: u64) -> (Schedule, Moment) {
         not_before: BEGIN - DAY,
         not_after: BEGIN - DAY + LIFE,
     };
-    let held = Held { validity, directory: Some(0) };
+    let held = HeldCertificate { validity, directory: Some(0) };
     let mut schedule = Schedule::new(&[Some(held)], 1, seed, now);
     let asked = Moment { steady: QUESTION_SPREAD, ..now };
     assert_eq!(schedule.next(asked), Step::Ask { certificate: 0, directory: 0 });

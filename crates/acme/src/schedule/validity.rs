@@ -29,7 +29,7 @@ impl Validity {
 
 /// A certificate that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldCertificate {
     /// The time for which the certificate is valid.
     pub validity: Validity,
     /// Index of the authority that has issued the certificate; `None` if it is not configured.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{MOST_REMARKS, SECTIONS, arguments, sections, unsupported};
-use crate::directive::{Arguments, Call, Edge, Overrides, Support};
+use crate::directive::{Arguments, Call, Overrides, SectionEdge, Support};
 use crate::excerpt::Excerpt;
 use crate::language::{Item, Parsed};
 use crate::mistake::{Complaint, Mistake, MistakeKind, Place, Severity};
@@ -23,7 +23,7 @@ pub(super) struct Compiler<'c> {
 
 /// The sections around the item at hand.
 #[derive(Clone, Debug)]
-pub(super) struct Context<'c> {
+pub(super) struct SectionContext<'c> {
     /// The scope that directives see.
     pub(super) scope: Scope<'c>,
     /// The classes that are allowed.
@@ -32,9 +32,9 @@ pub(super) struct Context<'c> {
     section: Option<&'c str>,
 }
 
-impl<'c> Context<'c> {
-    pub(super) fn inside(&self, section: &'c str) -> Context<'c> {
-        Context { section: Some(section), ..self.clone() }
+impl<'c> SectionContext<'c> {
+    pub(super) fn inside(&self, section: &'c str) -> SectionContext<'c> {
+        SectionContext { section: Some(section), ..self.clone() }
     }
 }
 
@@ -68,7 +68,7 @@ impl<'c> Compiler<'c> {
             );
         }
         let mut settings = Settings::default();
-        let context = Context {
+        let context = SectionContext {
             scope: Scope::new(self.context),
             overrides: self.context.overrides,
             section: None,
@@ -82,13 +82,18 @@ impl<'c> Compiler<'c> {
         (self.mistake, self.remarks)
     }
 
-    pub(super) fn walk(&mut self, items: &[Item], settings: &mut Settings, context: &Context<'_>) {
+    pub(super) fn walk(
+        &mut self,
+        items: &[Item],
+        settings: &mut Settings,
+        context: &SectionContext<'_>,
+    ) {
         for item in items {
             self.item(item, settings, context);
         }
     }
 
-    fn item(&mut self, item: &Item, settings: &mut Settings, context: &Context<'_>) {
+    fn item(&mut self, item: &Item, settings: &mut Settings, context: &SectionContext<'_>) {
         self.written_out += written_out(&item.raw);
         if self.written_out > MOST_WRITTEN_OUT {
             let message =
@@ -116,7 +121,7 @@ impl<'c> Compiler<'c> {
         item: &Item,
         name: &str,
         overrides: Overrides,
-        context: &Context<'_>,
+        context: &SectionContext<'_>,
     ) -> bool {
         let listed = || {
             self.context
@@ -184,7 +189,7 @@ impl<'c> Compiler<'c> {
         directive: &'static Registered,
         item: &Item,
         settings: &mut Settings,
-        context: &Context<'_>,
+        context: &SectionContext<'_>,
     ) {
         let words = match arguments::split(directive, &item.raw) {
             Ok(Some(words)) => words,
@@ -211,9 +216,9 @@ impl<'c> Compiler<'c> {
             place: &place,
             scope: &context.scope,
             edge: if directive.arguments == Arguments::Section {
-                Edge::Open
+                SectionEdge::Open
             } else {
-                Edge::None
+                SectionEdge::None
             },
         };
         if let Err(complaint) = (directive.apply)(&call, settings) {
@@ -224,7 +229,7 @@ impl<'c> Compiler<'c> {
             inside.scope.in_requirement = true;
             inside.overrides = Overrides::AUTH_CONFIG;
             self.walk(item.items.as_deref().unwrap_or_default(), settings, &inside);
-            call.edge = Edge::Close;
+            call.edge = SectionEdge::Close;
             if let Err(complaint) = (directive.apply)(&call, settings) {
                 self.complain(item, settings, complaint);
             }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::compiler::{Compiler, Context};
+use super::compiler::{Compiler, SectionContext};
 use crate::directive::Overrides;
 use crate::expression::Expression;
 use crate::language::{Item, word, words};
@@ -121,7 +121,7 @@ impl Compiler<'_> {
         section: &'static Section,
         item: &Item,
         settings: &mut Settings,
-        context: &Context<'_>,
+        context: &SectionContext<'_>,
     ) {
         let name = section.name;
         if context.scope.is_limited() && !name.starts_with("<Limit") {
@@ -153,7 +153,7 @@ impl Compiler<'_> {
         item: &Item,
         list: &[u8],
         settings: &mut Settings,
-        context: &Context<'_>,
+        context: &SectionContext<'_>,
     ) {
         match scope::limit(section.name, list, context.scope.methods.as_ref()) {
             Ok(methods) => {
@@ -171,7 +171,7 @@ impl Compiler<'_> {
         item: &Item,
         arguments: &[u8],
         settings: &mut Settings,
-        context: &Context<'_>,
+        context: &SectionContext<'_>,
     ) {
         let mut rest = arguments;
         let first = word(&mut rest);
@@ -210,7 +210,7 @@ impl Compiler<'_> {
         item: &Item,
         arguments: &[u8],
         settings: &mut Settings,
-        context: &Context<'_>,
+        context: &SectionContext<'_>,
     ) {
         let mut rest = arguments;
         let text = word(&mut rest);

@@ -39,7 +39,7 @@ struct Everything {
 
 /// The result of mod_alias for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RedirectOutcome {
     /// A redirect.
     Redirect {
         /// 3xx.

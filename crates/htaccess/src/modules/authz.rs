@@ -6,7 +6,7 @@ mod section;
 
 use std::sync::Arc;
 
-use crate::directive::{Apply, Arguments, Call, Directive, Edge, Overrides, Support};
+use crate::directive::{Apply, Arguments, Call, Directive, Overrides, SectionEdge, Support};
 use crate::evaluation_context::EvaluationContext;
 use crate::merge::{Merge, Shared, edit};
 use crate::method_set::MethodSet;
@@ -226,7 +226,7 @@ fn contain(
     is_negated: bool,
 ) -> Result<(), Complaint> {
     let config: &mut Config = edit(shared);
-    if call.edge == Edge::Open {
+    if call.edge == SectionEdge::Open {
         let section = RequireSection::container(Some(call.kept_place()), logic, is_negated);
         config.outer.push(config.section.replace(Arc::new(section)));
         return Ok(());

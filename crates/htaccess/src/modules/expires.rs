@@ -11,7 +11,7 @@ use crate::merge::{Merge, Shared, edit};
 use crate::mistake::Complaint;
 use crate::trace::Event;
 use crate::transaction::Transaction;
-use code::{Base, Code};
+use code::{Code, SpanBase};
 
 /// The module's configuration.
 #[derive(Clone, Debug, Default)]
@@ -91,8 +91,8 @@ pub fn response(
     let now = i64::try_from(tx.client.time()).unwrap_or(i64::MAX);
     let mut dated = || modified.or_else(|| Some(context.probe(&tx.state.filename)?.modified));
     let base = match code.base {
-        Base::Access => now,
-        Base::Modification => match dated() {
+        SpanBase::Access => now,
+        SpanBase::Modification => match dated() {
             Some(modified) => modified,
             None => return,
         },

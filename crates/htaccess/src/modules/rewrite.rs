@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! directives ── arguments, flags ──> Rule (Matcher, Condition…, Template, Effects)
-//! fixup ── Run: rules in order ──> RulesOutcome ── what it means ──> Outcome
+//! fixup ── RewriteRun: rules in order ──> RulesOutcome ── what it means ──> RewriteOutcome
 //! ```
 
 mod alternatives;
@@ -61,7 +61,7 @@ struct RewriteRules {
 
 /// The result of the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RewriteOutcome {
     /// Nothing has changed, except perhaps variables, cookies, type and handler.
     Declined,
     /// The path is unchanged; the query may have changed (`state.args`), and PATH_INFO may be gone.

@@ -7,7 +7,7 @@ fn sent(
     directives: &str,
     status: u16,
     head: &str,
-    about: About,
+    about: ResponseProperties,
     edit: impl Fn(&mut State),
 ) -> String {
     let request = request("/", "Accept-Encoding: gzip");
@@ -31,7 +31,7 @@ fn sent(
 
 fn nothing(_: &mut State) {}
 
-const ERROR: About = About {
+const ERROR: ResponseProperties = ResponseProperties {
     is_error: true,
     modified: None,
     length: None,
@@ -43,7 +43,7 @@ fn both_tables_become_one() {
         state.fields.push(b"X", b"module");
         state.error_fields.push(b"Y", b"every");
     };
-    let about = About::default();
+    let about = ResponseProperties::default();
     assert_eq!(sent("", 200, "Z: script", about, set), "Z: script\nX: module\nY: every");
     assert_eq!(sent("", 200, "X: script", about, set), "X: script\nY: every");
     assert_eq!(sent("", 404, "Z: page", ERROR, set), "Z: page\nY: every");
@@ -59,7 +59,7 @@ fn cookies_that_several_rules_set_are_all_sent() {
         state.error_fields.push(b"Set-Cookie", b"b=2");
     };
     let expected = "Set-Cookie: a=1\nSet-Cookie: b=2";
-    assert_eq!(sent("", 200, "", About::default(), set), expected);
+    assert_eq!(sent("", 200, "", ResponseProperties::default(), set), expected);
     assert_eq!(sent("", 302, "", ERROR, set), expected);
 }
 
@@ -73,7 +73,7 @@ fn vary_is_one_line() {
         ("SetOutputFilter DEFLATE", "Vary: Cookie", "Vary: Cookie,Accept-Encoding"),
     ];
     for (directives, head, expected) in table {
-        let all = sent(directives, 200, head, About::default(), nothing);
+        let all = sent(directives, 200, head, ResponseProperties::default(), nothing);
         let vary: Vec<_> = all.lines().filter(|line| line.starts_with("Vary")).collect();
         assert_eq!(vary.join("\n"), expected, "{directives}");
     }
@@ -96,7 +96,7 @@ fn the_default_charset() {
     ];
     for (directives, media_type, expected) in table {
         let head = format!("Content-Type: {media_type}");
-        let found = sent(directives, 200, &head, About::default(), nothing);
+        let found = sent(directives, 200, &head, ResponseProperties::default(), nothing);
         assert_eq!(found.to_lowercase(), format!("content-type: {expected}"), "{directives}");
     }
 }
@@ -107,7 +107,7 @@ fn encoding_and_languages() {
         state.encoding = Some(b"x-gzip".to_vec());
         state.languages = vec![b"en".to_vec(), b"de".to_vec()];
     };
-    let about = About::default();
+    let about = ResponseProperties::default();
     let both = "Content-Encoding: x-gzip\nContent-Language: en,de";
     assert_eq!(sent("", 200, "", about, set), both);
     assert_eq!(sent("Header unset Content-Encoding", 200, "", about, set), both);
@@ -124,7 +124,7 @@ fn in_apaches_order() {
     let directives = "SetOutputFilter DEFLATE\nExpiresActive on\nExpiresDefault A60\n\
         Header unset Vary\n\
         Header edit Cache-Control max-age=60 max-age=61\nHeader unset ETag";
-    let found = sent(directives, 200, "ETag: \"a\"", About::default(), nothing);
+    let found = sent(directives, 200, "ETag: \"a\"", ResponseProperties::default(), nothing);
     let expected =
         "Content-Encoding: gzip\nExpires: Tue, 14 Nov 2023 22:14:20 GMT\nCache-Control: max-age=61";
     assert_eq!(found, expected);
@@ -159,7 +159,11 @@ fn the_plain_way_leads_to_the_same() {
     ];
     let heads = ["", "A: x\nB: y\nC: z\na: w", "Vary: A\nVary: a, B"];
     for (directives, expected) in rows {
-        for (status, about) in [(200, About::default()), (304, About::default()), (404, ERROR)] {
+        for (status, about) in [
+            (200, ResponseProperties::default()),
+            (304, ResponseProperties::default()),
+            (404, ERROR),
+        ] {
             for head in heads {
                 sent(
                     directives,

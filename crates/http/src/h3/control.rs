@@ -6,7 +6,7 @@ use crate::priority::{MOST_UPDATE, Priority, PriorityUpdate};
 /// Reads a stream beside requests as it passes, for the PRIORITY_UPDATE frames in it.
 #[derive(Debug, Default)]
 pub struct ControlFrames {
-    stage: Stage,
+    role: StreamRole,
     header: FrameHeader,
     /// The payload of a PRIORITY_UPDATE so far; `None` within other frames.
     update: Option<Vec<u8>>,
@@ -24,11 +24,11 @@ pub enum UpdateMistake {
 }
 
 #[derive(Debug, Default)]
-enum Stage {
+enum StreamRole {
     /// The type of the stream, whose bytes so far these are.
     #[default]
-    Begin,
-    Kind(Vec<u8>),
+    Unread,
+    PartlyRead(Vec<u8>),
     Control,
     /// A stream without such frames.
     Other,
@@ -46,26 +46,26 @@ impl ControlFrames {
         take: &mut dyn FnMut(PriorityUpdate),
     ) -> Result<(), UpdateMistake> {
         while !bytes.is_empty() {
-            match &mut self.stage {
-                Stage::Other => return Ok(()),
-                Stage::Begin => self.stage = Stage::Kind(Vec::new()),
-                Stage::Kind(kind) => {
+            match &mut self.role {
+                StreamRole::Other => return Ok(()),
+                StreamRole::Unread => self.role = StreamRole::PartlyRead(Vec::new()),
+                StreamRole::PartlyRead(kind) => {
                     kind.push(bytes[0]);
                     bytes = &bytes[1..];
                     match integer(kind) {
-                        Some((CONTROL, _)) => self.stage = Stage::Control,
-                        Some(_) => self.stage = Stage::Other,
+                        Some((CONTROL, _)) => self.role = StreamRole::Control,
+                        Some(_) => self.role = StreamRole::Other,
                         None => {}
                     }
                 }
-                Stage::Control if self.left == 0 => {
+                StreamRole::Control if self.left == 0 => {
                     let used = self.header.fill(bytes);
                     bytes = &bytes[used..];
                     if let Some((kind, length)) = self.header.take() {
                         self.begin(kind, length)?;
                     }
                 }
-                Stage::Control => {
+                StreamRole::Control => {
                     let left = usize::try_from(self.left).unwrap_or(usize::MAX);
                     let (passed, rest) = bytes.split_at(left.min(bytes.len()));
                     self.left -= passed.len() as u64;

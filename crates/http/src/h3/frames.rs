@@ -10,7 +10,7 @@ pub struct RequestFrames {
     left: u64,
     /// The payload of a HEADERS frame so far.
     section: Vec<u8>,
-    stage: Stage,
+    stage: RequestStage,
 }
 
 /// A part of the request.
@@ -34,7 +34,7 @@ pub enum StreamMistake {
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum RequestStage {
     #[default]
     Head,
     Content,
@@ -107,8 +107,8 @@ impl RequestFrames {
 
     fn begin(&mut self, kind: u64, length: u64) -> Result<(), StreamMistake> {
         self.kind = match (kind, self.stage) {
-            (DATA, Stage::Content) => FrameKind::Data,
-            (HEADERS, Stage::Head | Stage::Content) => FrameKind::Headers,
+            (DATA, RequestStage::Content) => FrameKind::Data,
+            (HEADERS, RequestStage::Head | RequestStage::Content) => FrameKind::Headers,
             (0..=LAST_KNOWN | MAX_PUSH_ID | PRIORITY_UPDATE | PRIORITY_UPDATE_OF_PUSH, _) => {
                 return Err(StreamMistake::UnexpectedFrame);
             }
@@ -122,12 +122,12 @@ impl RequestFrames {
     fn end_section(&mut self) -> FramePart {
         let section = std::mem::take(&mut self.section);
         match self.stage {
-            Stage::Head => {
-                self.stage = Stage::Content;
+            RequestStage::Head => {
+                self.stage = RequestStage::Content;
                 FramePart::Head(section)
             }
-            Stage::Content | Stage::AfterTrailers => {
-                self.stage = Stage::AfterTrailers;
+            RequestStage::Content | RequestStage::AfterTrailers => {
+                self.stage = RequestStage::AfterTrailers;
                 FramePart::Trailers(section)
             }
         }

@@ -37,7 +37,7 @@ const USUAL: &[&str] = &["howdah", "nginx-fpm", "apache-event-fpm", "lighttpd-fp
 /// The stacks of a quick run.
 const QUICK: &[&str] = &["howdah", "nginx-fpm", "apache-event-fpm", "h2o"];
 /// Stacks without a process or a thread for each idle connection.
-const CROWDED: &[&str] = &["howdah", "nginx-fpm", "lighttpd-fpm", "h2o", "caddy"];
+const WITH_MANY_CONNECTIONS: &[&str] = &["howdah", "nginx-fpm", "lighttpd-fpm", "h2o", "caddy"];
 
 const OURS: &str = "howdah";
 const OURS_OVER_HTTP3: &str = "howdah-http3";
@@ -218,10 +218,11 @@ fn crowd(chosen: &[Rc<dyn Stack>]) -> CellGroup {
         time: Duration::from_secs(1),
     });
     let cell = cell(CROWD_CELL, None, Figure::PeakPss, over(LoadProtocol::Https, "/2B.txt"), idle);
-    let is_crowded = |stack: &&Rc<dyn Stack>| CROWDED.contains(&stack.name());
+    let has_many_connections =
+        |stack: &&Rc<dyn Stack>| WITH_MANY_CONNECTIONS.contains(&stack.name());
     CellGroup {
         title: "idle TLS connections".to_owned(),
-        stacks: chosen.iter().filter(is_crowded).cloned().collect(),
+        stacks: chosen.iter().filter(has_many_connections).cloned().collect(),
         conditions: GroupConditions {
             alone: true,
             ..encrypted(together(FEW, CROWD), KeyKind::EcdsaP256)

@@ -238,7 +238,7 @@ mod tests {
     use howdah_sys::seqpacket::SeqPacket;
 
     use super::*;
-    use crate::control::ControlSocket;
+    use crate::control::FrontSocket;
     use crate::memory::MemoryWatch;
     use crate::pool::PoolLimits;
     use crate::scaling::Scaling;
@@ -259,7 +259,7 @@ mod tests {
             meters_processor: false,
         };
         let memory = Arc::new(MemoryWatch::default());
-        let (front, _) = ControlSocket::of(front);
+        let (front, _) = FrontSocket::of(front);
         (Zygote::attach(front, (&limits, &[]), THREADS, memory).unwrap(), end)
     }
 

@@ -37,7 +37,7 @@ fn played(scaling: Scaling, lanes: &[LaneLimits]) -> Played {
         slow_after: None,
         meters_processor: false,
     };
-    let (front, _) = ControlSocket::of(front);
+    let (front, _) = FrontSocket::of(front);
     let zygote = Zygote::attach(front, (&limits, lanes), 1, memory.clone()).unwrap();
     let (mut room, mut descriptors) = (vec![0; 65536], Vec::new());
     let attach = loop {

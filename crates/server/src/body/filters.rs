@@ -21,8 +21,8 @@ impl std::fmt::Debug for Chain {
 
 /// The step that the chain performs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Then {
-    GoOn,
+enum ChainAction {
+    Push,
     Flush,
     Finish,
 }
@@ -46,7 +46,7 @@ impl Chain {
     /// # Errors
     /// A filter failed.
     pub(super) fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
-        self.run(input, Then::GoOn, out)
+        self.run(input, ChainAction::Push, out)
     }
 
     /// Flushes the filters: appends all output that the content so far allows.
@@ -54,7 +54,7 @@ impl Chain {
     /// # Errors
     /// As [`push`](Chain::push).
     pub(super) fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
-        self.run(b"", Then::Flush, out)
+        self.run(b"", ChainAction::Flush, out)
     }
 
     /// Ends the content and appends the rest of the output.
@@ -62,10 +62,10 @@ impl Chain {
     /// # Errors
     /// As [`push`](Chain::push).
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
-        self.run(b"", Then::Finish, out)
+        self.run(b"", ChainAction::Finish, out)
     }
 
-    fn run(&mut self, input: &[u8], then: Then, out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn run(&mut self, input: &[u8], action: ChainAction, out: &mut Vec<u8>) -> Result<(), Broken> {
         let [from, to] = &mut self.between;
         from.clear();
         from.extend_from_slice(input);
@@ -74,10 +74,10 @@ impl Chain {
             if !from.is_empty() {
                 step.push(from, to)?;
             }
-            match then {
-                Then::GoOn => {}
-                Then::Flush => step.flush(to)?,
-                Then::Finish => step.finish(to)?,
+            match action {
+                ChainAction::Push => {}
+                ChainAction::Flush => step.flush(to)?,
+                ChainAction::Finish => step.finish(to)?,
             }
             std::mem::swap(from, to);
         }

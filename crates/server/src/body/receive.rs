@@ -108,7 +108,7 @@ impl ReceivedContent {
             written: 0,
             length,
             most: length,
-            keep: Keep::All(limits),
+            keep: ContentUse::All(limits),
         };
         store.write().await?;
         Ok(store.finish())
@@ -167,7 +167,7 @@ impl From<ConnectionError> for BodyError {
 
 /// The use of received content.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Keep<'l> {
+pub(crate) enum ContentUse<'l> {
     /// Keep it: as much in memory as these limits say, longer content in a file.
     All(&'l SpoolLimits),
     /// Discard it.
@@ -186,7 +186,7 @@ pub(crate) async fn receive(
     request: &mut Request,
     patience: Patience,
     most: u64,
-    keep: Keep<'_>,
+    keep: ContentUse<'_>,
 ) -> Result<ReceivedContent, BodyError> {
     match request.content {
         Content::None => return Ok(ReceivedContent::Memory(Vec::new())),
@@ -201,7 +201,7 @@ pub(crate) async fn receive(
         most,
         keep,
     };
-    if let (Content::Length(length), Keep::All(limits)) = (request.content, keep)
+    if let (Content::Length(length), ContentUse::All(limits)) = (request.content, keep)
         && length <= limits.memory as u64
     {
         store.memory.reserve_exact(length as usize);
@@ -245,7 +245,7 @@ struct ContentStore<'l> {
     written: u64,
     length: u64,
     most: u64,
-    keep: Keep<'l>,
+    keep: ContentUse<'l>,
 }
 
 impl ContentStore<'_> {
@@ -254,7 +254,7 @@ impl ContentStore<'_> {
         if self.length > self.most {
             return Err(BodyError::Refused(TOO_LARGE));
         }
-        if let Keep::All(_) = self.keep {
+        if let ContentUse::All(_) = self.keep {
             self.memory.extend_from_slice(bytes);
         }
         Ok(())
@@ -263,9 +263,9 @@ impl ContentStore<'_> {
     /// Returns whether the content in memory is written before more is received.
     fn should_write(&self, goes_on: bool) -> bool {
         match self.keep {
-            Keep::Nothing => false,
-            Keep::All(_) if self.file.is_some() && !goes_on => !self.memory.is_empty(),
-            Keep::All(limits) => self.memory.len() > limits.memory,
+            ContentUse::Nothing => false,
+            ContentUse::All(_) if self.file.is_some() && !goes_on => !self.memory.is_empty(),
+            ContentUse::All(limits) => self.memory.len() > limits.memory,
         }
     }
 
@@ -278,7 +278,7 @@ impl ContentStore<'_> {
 
     /// Writes the content in memory to the file. The client waits meanwhile.
     async fn write(&mut self) -> Result<(), BodyError> {
-        let Keep::All(limits) = self.keep else {
+        let ContentUse::All(limits) = self.keep else {
             return Ok(());
         };
         let file = self.file.get_or_insert_with(|| limits.storage.file(limits.site));

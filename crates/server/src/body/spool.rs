@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::storage::{ReadBack, Storage, StorageCall, StorageRefusal, StoredFile, Written};
+use super::storage::{ReadBack, Storage, StorageCall, StorageRefusal, StoredFile, WriteResult};
 use crate::net::Piece;
 
 /// Bytes on their way to a client, in order: `memory`, then those of the tail.
@@ -42,7 +42,7 @@ struct Tail {
 
 #[derive(Debug)]
 enum FileJob {
-    Write(StorageCall<Written>),
+    Write(StorageCall<WriteResult>),
     Read(StorageCall<ReadBack>),
 }
 

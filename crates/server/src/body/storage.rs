@@ -152,7 +152,7 @@ struct StorageState {
 
 /// The result of a write.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct WriteResult {
     /// The bytes that were to be written.
     pub(crate) bytes: Vec<u8>,
     /// The number of them that were written, from the first one on.
@@ -176,7 +176,7 @@ impl StoredFile {
         &self,
         offset: u64,
         bytes: Vec<u8>,
-    ) -> Result<StorageCall<Written>, (Vec<u8>, NoRoom)> {
+    ) -> Result<StorageCall<WriteResult>, (Vec<u8>, NoRoom)> {
         let inner = Arc::clone(self.inner());
         let length = bytes.len() as u64;
         if let Err(no_room) = inner.storage.budget.reserve(inner.site, length) {
@@ -248,9 +248,9 @@ impl Drop for StoredFile {
 }
 
 impl StorageState {
-    fn write(&self, offset: u64, bytes: Vec<u8>) -> Written {
+    fn write(&self, offset: u64, bytes: Vec<u8>) -> WriteResult {
         self.storage.budget.refresh();
-        let mut written = Written { bytes, count: 0, error: None };
+        let mut written = WriteResult { bytes, count: 0, error: None };
         if let Err(error) = self.write_all(offset, &mut written) {
             written.error = Some(error);
             let left = (written.bytes.len() - written.count) as u64;
@@ -260,7 +260,7 @@ impl StorageState {
         written
     }
 
-    fn write_all(&self, offset: u64, written: &mut Written) -> io::Result<()> {
+    fn write_all(&self, offset: u64, written: &mut WriteResult) -> io::Result<()> {
         let file = match self.file.get() {
             Some(file) => file,
             None => {

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use self::time_limits::{Over, TimeLimits};
+use self::time_limits::{TimeLimits, TunnelLimit};
 use super::pump::PumpError;
 use super::source::SourceError;
 use crate::front::Thread;
@@ -85,7 +85,7 @@ pub(crate) struct Tunnel {
 
 /// The bytes that passed a tunnel, and the way in which the tunnel ended.
 #[derive(Debug)]
-pub(crate) struct Carried {
+pub(crate) struct CarriedTunnel {
     /// Bytes from the client to the upstream.
     pub(crate) received: u64,
     /// Bytes from the upstream to the client.
@@ -101,7 +101,7 @@ pub(crate) async fn carry(
     thread: &Rc<Thread>,
     tunnel: Box<Tunnel>,
     client: &mut impl TunnelEnd,
-) -> Carried {
+) -> CarriedTunnel {
     let Tunnel {
         stream,
         received,
@@ -140,8 +140,10 @@ pub(crate) async fn carry(
                 Poll::Pending
             }
             Some(_) if carrier.is_closing => Poll::Ready(Ok(())),
-            Some(Over::Idle) => Poll::Ready(Err(BrokenSide::Client(ConnectionError::TimedOut))),
-            Some(Over::Draining) => {
+            Some(TunnelLimit::Idle) => {
+                Poll::Ready(Err(BrokenSide::Client(ConnectionError::TimedOut)))
+            }
+            Some(TunnelLimit::Draining) => {
                 carrier.is_closing = true;
                 limits.close();
                 // Both sides are told that this was the last byte.
@@ -151,7 +153,7 @@ pub(crate) async fn carry(
     })
     .await;
     drop(place);
-    Carried {
+    CarriedTunnel {
         received: carrier.up.moved,
         sent: carrier.down.moved,
         is_client_open: !carrier.up.has_ended || carrier.is_closing,

@@ -6,19 +6,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The wall clock with its second already formatted.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    last: Cell<Now>,
+    last: Cell<WallTime>,
     second: Cell<u64>,
     date: RefCell<[u8; 29]>,
 }
 
 /// A point in time of the wall clock.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Now {
+pub(crate) struct WallTime {
     /// Microseconds since 1970.
     pub(crate) microseconds: u64,
 }
 
-impl Now {
+impl WallTime {
     /// Seconds since 1970.
     pub(crate) fn seconds(self) -> u64 {
         self.microseconds / 1_000_000
@@ -28,16 +28,16 @@ impl Now {
 impl Clock {
     pub(crate) fn new() -> Clock {
         Clock {
-            last: Cell::new(Now { microseconds: 0 }),
+            last: Cell::new(WallTime { microseconds: 0 }),
             second: Cell::new(0),
             date: RefCell::new(howdah_http::date::format(0)),
         }
     }
 
     /// Reads the clock. A clock set before 1970 reads as 1970.
-    pub(crate) fn now(&self) -> Now {
+    pub(crate) fn now(&self) -> WallTime {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now = Now {
+        let now = WallTime {
             microseconds: since.as_secs() * 1_000_000 + u64::from(since.subsec_micros()),
         };
         self.last.set(now);
@@ -45,12 +45,12 @@ impl Clock {
     }
 
     /// Returns the time of the last reading.
-    pub(crate) fn last(&self) -> Now {
+    pub(crate) fn last(&self) -> WallTime {
         self.last.get()
     }
 
     /// Returns the value of a Date field.
-    pub(crate) fn date(&self, now: Now) -> [u8; 29] {
+    pub(crate) fn date(&self, now: WallTime) -> [u8; 29] {
         if self.second.replace(now.seconds()) != now.seconds() {
             *self.date.borrow_mut() = howdah_http::date::format(now.seconds());
         }

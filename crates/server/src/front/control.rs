@@ -13,7 +13,7 @@ use howdah_sys::readiness::Readable;
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::watch;
 
-use super::{FrontShared, Stage};
+use super::{FrontShared, FrontStage};
 use crate::admin::{ControlQuestion, ControlQuestions};
 use crate::log::{Level, LogWriter, WaitStatus};
 use crate::status::{Snapshot, table};
@@ -26,7 +26,7 @@ pub(super) struct Control {
     pub(super) shared: Arc<FrontShared>,
     /// The destination of questions that the admin listener's thread answers.
     pub(super) questions: ControlQuestions,
-    pub(super) stages: watch::Sender<Stage>,
+    pub(super) stages: watch::Sender<FrontStage>,
     /// By channel.
     pub(super) starts: RefCell<Vec<PoolStart>>,
     /// Whether the supervisor was told that the pools are complete.
@@ -76,9 +76,9 @@ impl Control {
             self.shared.log.say(Level::Warning, None, &what);
         }
         // The supervisor is gone: requests in flight get a grace period, then the front ends.
-        self.stages.send_replace(Stage::Stopping);
+        self.stages.send_replace(FrontStage::Stopping);
         tokio::time::sleep(ORPHAN_GRACE).await;
-        self.stages.send_replace(Stage::Over);
+        self.stages.send_replace(FrontStage::Over);
     }
 
     /// Follows the supervisor's commands until the supervisor is gone.
@@ -100,10 +100,10 @@ impl Control {
             }
             match ToFront::decode(&room[..received.length])? {
                 ToFront::Drain { keep_idle: true } => {
-                    self.stages.send_replace(Stage::Draining);
+                    self.stages.send_replace(FrontStage::Draining);
                 }
                 ToFront::Drain { keep_idle: false } => {
-                    self.stages.send_replace(Stage::Stopping);
+                    self.stages.send_replace(FrontStage::Stopping);
                 }
                 ToFront::PoolReplaced { pool, zygote } => {
                     if let (Some(socket), Some(site)) =
@@ -153,7 +153,7 @@ impl Control {
                 ToFront::Closed { site, why } => self.set_closed(site, why),
                 ToFront::ReadPackets => {
                     // A front that is told to drain has left its packets to another one.
-                    let reads = *self.stages.borrow() == Stage::Serving;
+                    let reads = *self.stages.borrow() == FrontStage::Serving;
                     self.shared.quic.iter().for_each(|quic| quic.set_reading(reads));
                 }
                 ToFront::TicketKeys => self.replace_ticket_keys(received.descriptors.pop()),
@@ -205,7 +205,7 @@ impl Control {
         self.starts.borrow_mut()[position].is_complete = true;
         self.tell_ready();
         match ended {
-            Ok(()) if *self.stages.borrow() != Stage::Serving => {}
+            Ok(()) if *self.stages.borrow() != FrontStage::Serving => {}
             Ok(()) => {
                 of_pool.count_zygote(workers);
                 let what = "the zygote and its workers have ended; waiting for the next zygote";
@@ -281,7 +281,7 @@ impl Control {
 
     /// Returns the front's part of `howdah status`.
     fn status(&self) -> String {
-        table(&Snapshot::of(&self.shared, *self.stages.borrow() != Stage::Serving))
+        table(&Snapshot::of(&self.shared, *self.stages.borrow() != FrontStage::Serving))
     }
 }
 

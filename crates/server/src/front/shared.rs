@@ -66,7 +66,7 @@ pub(crate) struct FrontShared {
     /// The errors of accepting connections.
     pub(crate) accept_errors: AcceptErrors,
     /// By thread: told that another one needs room for a connection.
-    pub(crate) crowded: Vec<Notify>,
+    pub(crate) room_wanted: Vec<Notify>,
     /// Connections by thread.
     pub(crate) loads: Vec<AtomicUsize>,
     /// Where each thread takes connections that another accepted.
@@ -94,7 +94,7 @@ pub(crate) struct FrontShared {
 
 /// The stages of a front's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum FrontStage {
     Serving,
     /// No new connections; those that are idle may send one more request.
     Draining,

@@ -25,11 +25,11 @@ use super::challenges::Challenges;
 use super::clock::Clock;
 use super::most_connections::MostConnections;
 use super::pulse::ThreadPhase;
-use super::shared::{FrontShared, Stage};
+use super::shared::{FrontShared, FrontStage};
 use super::workspace::Workspace;
 use crate::body::{FilterPlace, SpoolLimits};
 use crate::crew::{ClientNetwork, Origin};
-use crate::host::{Compared, FrontHost, Passwords};
+use crate::host::{ComparedPasswords, FrontHost, Passwords};
 use crate::net::{
     AcceptTurn, AcceptedConnection, Clients, DeadlineWatches, HandshakeTurns, Listener, Peer, SWEEP,
 };
@@ -65,7 +65,7 @@ pub(crate) struct Thread {
     workspaces: RefCell<Vec<Box<Workspace>>>,
     /// The number of connections that are working.
     working: Cell<usize>,
-    stage: Cell<Stage>,
+    stage: Cell<FrontStage>,
     most_connections: MostConnections,
     /// Evictions of directives that the resolution cache has followed.
     evictions: Cell<u64>,
@@ -90,7 +90,7 @@ pub(crate) fn run<C: Future<Output = ()> + 'static>(
     number: usize,
     listeners: Vec<Listener>,
     inbox: mpsc::UnboundedReceiver<AcceptedConnection>,
-    stage: watch::Receiver<Stage>,
+    stage: watch::Receiver<FrontStage>,
     control: impl FnOnce() -> C,
 ) -> io::Result<()> {
     let hook = |hook: fn(&Thread)| {
@@ -186,7 +186,7 @@ impl Thread {
             access,
             workspaces: RefCell::new(Vec::new()),
             working: Cell::new(0),
-            stage: Cell::new(Stage::Serving),
+            stage: Cell::new(FrontStage::Serving),
             most_connections: MostConnections::default(),
             evictions: Cell::new(0),
             stage_changes: Notify::new(),
@@ -234,7 +234,7 @@ impl Thread {
         &'h self,
         site: &'h Site,
         since: Instant,
-        compared: &'h Compared,
+        compared: &'h ComparedPasswords,
     ) -> FrontHost<'h> {
         FrontHost {
             store: self.store(),
@@ -309,7 +309,7 @@ impl Thread {
 
     /// Whether connections end with their present response.
     pub(crate) fn is_draining(&self) -> bool {
-        self.stage.get() != Stage::Serving
+        self.stage.get() != FrontStage::Serving
     }
 
     /// Waits until connections should end, if they do not yet.
@@ -330,7 +330,7 @@ impl Thread {
 
     /// Whether idle connections are closed.
     pub(crate) fn closes_idle(&self) -> bool {
-        matches!(self.stage.get(), Stage::Stopping | Stage::Over)
+        matches!(self.stage.get(), FrontStage::Stopping | FrontStage::Over)
     }
 
     /// Lends buffers to a connection that has something to do.
@@ -406,13 +406,13 @@ impl Thread {
         }
     }
 
-    /// Accepts and serves connections until [`Stage::Over`], or, while draining, until every
+    /// Accepts and serves connections until [`FrontStage::Over`], or, while draining, until every
     /// connection and request has ended.
     async fn serve(
         self: &Rc<Self>,
         listeners: Vec<Listener>,
         mut inbox: mpsc::UnboundedReceiver<AcceptedConnection>,
-        mut stage: watch::Receiver<Stage>,
+        mut stage: watch::Receiver<FrontStage>,
     ) -> io::Result<()> {
         let listeners: Vec<Rc<Listener>> = listeners.into_iter().map(Rc::new).collect();
         let mut acceptors: Vec<_> = listeners
@@ -436,7 +436,7 @@ impl Thread {
                 changed = stage.changed() => {
                     self.stage.set(match changed {
                         Ok(()) => *stage.borrow_and_update(),
-                        Err(_) => Stage::Over,
+                        Err(_) => FrontStage::Over,
                     });
                     self.shared.quic.iter().for_each(|quic| quic.set_reading(false));
                     if let Some(listeners) = listeners.take() {
@@ -448,13 +448,13 @@ impl Thread {
                     }
                 }
                 _ = sweep.tick() => self.sweep(),
-                () = self.shared.crowded[self.number].notified() => {
+                () = self.shared.room_wanted[self.number].notified() => {
                     self.close_longest_idle();
                 }
             }
             let done = self.is_draining() && self.is_idle();
             let last = self.number != 0 || self.shared.others.load(Ordering::Acquire) == 0;
-            if self.stage.get() == Stage::Over {
+            if self.stage.get() == FrontStage::Over {
                 return Ok(());
             }
             if done && last {

@@ -56,7 +56,7 @@ pub(super) struct H1Connection<T> {
 
 /// The state of the connection after a response.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum After {
+pub(super) enum AfterResponse {
     /// The connection goes on with the next request.
     Next,
     /// The connection is closed.
@@ -90,16 +90,16 @@ pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Rc
     while connection.has_bytes(connection.idle_timeout()).await || connection.has_rest().await {
         // On the heap: only working connections hold its state.
         match Box::pin(connection.converse()).await {
-            After::Next => {}
-            After::Close => break,
-            After::BreakOff { by_client } => {
+            AfterResponse::Next => {}
+            AfterResponse::Close => break,
+            AfterResponse::BreakOff { by_client } => {
                 if !by_client {
                     Box::pin(connection.wire.deliver()).await;
                 }
                 return connection.wire.transport.break_off();
             }
-            After::Linger => return Box::pin(connection.wire.linger()).await,
-            After::Http2(received) => {
+            AfterResponse::Linger => return Box::pin(connection.wire.linger()).await,
+            AfterResponse::Http2(received) => {
                 let H1Connection { thread, wire, peer, .. } = connection;
                 return Box::pin(h2::serve(thread, wire, peer, received)).await;
             }
@@ -192,22 +192,22 @@ impl<T: Transport> H1Connection<T> {
     }
 
     /// Serves requests until the client pauses or the connection ends.
-    async fn converse(&mut self) -> After {
+    async fn converse(&mut self) -> AfterResponse {
         let _working = self.thread.clone().working();
         while self.has_bytes(GRACE).await {
             let mut work = self.thread.lend();
             work.request.scheme = self.peer.scheme;
             let after = self.serve_what_came(&mut work).await;
             self.thread.give_back(work);
-            if after != After::Next || self.thread.is_over_working_limit() {
+            if after != AfterResponse::Next || self.thread.is_over_working_limit() {
                 return after;
             }
         }
-        After::Next
+        AfterResponse::Next
     }
 
     /// Serves requests until the input is used up.
-    async fn serve_what_came(&mut self, work: &mut Workspace) -> After {
+    async fn serve_what_came(&mut self, work: &mut Workspace) -> AfterResponse {
         for served in 1_usize.. {
             match self.read_head(work).await {
                 HeadRead::Complete(parsed) => {
@@ -221,7 +221,7 @@ impl<T: Transport> H1Connection<T> {
                         None => self.serve(work, parsed).await,
                         Some(_) => Box::pin(self.serve_for_proxy(work, parsed)).await,
                     };
-                    if after != After::Next || work.input.is_empty() {
+                    if after != AfterResponse::Next || work.input.is_empty() {
                         return after;
                     }
                     if served.is_multiple_of(PIPELINED) {
@@ -229,12 +229,12 @@ impl<T: Transport> H1Connection<T> {
                     }
                 }
                 HeadRead::Refused(refusal) => return self.refuse(work, refusal).await,
-                HeadRead::Http2 => return After::Http2(work.input.bytes().to_vec()),
-                HeadRead::Nothing => return After::Next,
-                HeadRead::Closed => return After::Close,
+                HeadRead::Http2 => return AfterResponse::Http2(work.input.bytes().to_vec()),
+                HeadRead::Nothing => return AfterResponse::Next,
+                HeadRead::Closed => return AfterResponse::Close,
             }
         }
-        After::Next
+        AfterResponse::Next
     }
 
     pub(super) async fn read_head(&mut self, work: &mut Workspace) -> HeadRead {
@@ -289,7 +289,7 @@ impl<T: Transport> H1Connection<T> {
     }
 
     /// Serves the request that `work` holds, for the client that the proxy names.
-    async fn serve_for_proxy(&mut self, work: &mut Workspace, parsed: ParsedHead) -> After {
+    async fn serve_for_proxy(&mut self, work: &mut Workspace, parsed: ParsedHead) -> AfterResponse {
         let Some(proxy) = self.proxy.clone() else {
             return self.serve(work, parsed).await;
         };
@@ -306,7 +306,7 @@ impl<T: Transport> H1Connection<T> {
     }
 
     /// Serves the request that `work` holds.
-    async fn serve(&mut self, work: &mut Workspace, parsed: ParsedHead) -> After {
+    async fn serve(&mut self, work: &mut Workspace, parsed: ParsedHead) -> AfterResponse {
         let (thread, peer) = (self.thread.clone(), self.peer.clone());
         let arrival = Arrival::now(&thread);
         let version = work.request.version;
@@ -326,7 +326,7 @@ impl<T: Transport> H1Connection<T> {
             RequestContext::new(&thread, &peer, arrival, request, &mut stream, scratch);
         let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
         let Some(mut response) = response.filter(|_| stream.may_respond()) else {
-            return After::Close;
+            return AfterResponse::Close;
         };
         let length = response.length();
         let (outcome, after) = match response.tunnel.take() {
@@ -349,7 +349,7 @@ impl<T: Transport> H1Connection<T> {
     }
 
     /// Answers a refused head. Afterwards the state of the connection is unknown.
-    pub(super) async fn refuse(&mut self, work: &mut Workspace, refusal: Refusal) -> After {
+    pub(super) async fn refuse(&mut self, work: &mut Workspace, refusal: Refusal) -> AfterResponse {
         let thread = self.thread.clone();
         self.wire.watch.disarm();
         let arrival = Arrival::now(&thread);
@@ -382,7 +382,7 @@ impl<T: Transport> H1Connection<T> {
         site: Option<&Site>,
         response: &mut Response,
         wants_to_persist: bool,
-    ) -> (SendOutcome, After) {
+    ) -> (SendOutcome, AfterResponse) {
         let is_persistent =
             wants_to_persist && self.may_persist() && !response.head.get().asks_to_close();
         work.out.clear();
@@ -398,19 +398,19 @@ impl<T: Transport> H1Connection<T> {
         let framing = head::encode(&mut work.out, response, &work.request.method, hop);
         let (bytes, result) = self.send_body(work, site, response, framing).await;
         let after = match (&result, is_persistent && framing != h1::Framing::Close) {
-            (Err(error), _) if framing == h1::Framing::Close => After::BreakOff {
+            (Err(error), _) if framing == h1::Framing::Close => AfterResponse::BreakOff {
                 by_client: matches!(error, PumpError::Client(_)),
             },
-            (Err(_), _) => After::Close,
-            (Ok(()), true) => After::Next,
-            (Ok(()), false) if self.remaining.is_done() => After::Close,
-            (Ok(()), false) => After::Linger,
+            (Err(_), _) => AfterResponse::Close,
+            (Ok(()), true) => AfterResponse::Next,
+            (Ok(()), false) if self.remaining.is_done() => AfterResponse::Close,
+            (Ok(()), false) => AfterResponse::Linger,
         };
         let connection = ConnectionFacts {
             received: self.received,
             sent: self.wire.taken(),
             earlier: self.served.saturating_sub(1),
-            persists: after == After::Next,
+            persists: after == AfterResponse::Next,
         };
         (SendOutcome { bytes, result, connection }, after)
     }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use howdah_http::{Refusal, Status};
 
-use super::connection::{After, H1Connection, HeadRead};
+use super::connection::{AfterResponse, H1Connection, HeadRead};
 use crate::front::Thread;
 use crate::net::{Peer, Transport, task_waker};
 
@@ -25,7 +25,7 @@ pub(crate) async fn refuse_plain<T: Transport>(thread: Rc<Thread>, transport: T,
     };
     let after = connection.refuse(&mut work, refusal).await;
     thread.give_back(work);
-    if after == After::Linger {
+    if after == AfterResponse::Linger {
         connection.wire.linger().await;
     }
 }

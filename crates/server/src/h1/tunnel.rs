@@ -6,8 +6,8 @@ use std::task::{Context, Poll, ready};
 use howdah_http::h1::encode_switch;
 use tokio::io::ReadBuf;
 
-use super::connection::{After, H1Connection};
-use crate::body::{self, Carried, PumpError, Tunnel, TunnelEnd};
+use super::connection::{AfterResponse, H1Connection};
+use crate::body::{self, CarriedTunnel, PumpError, Tunnel, TunnelEnd};
 use crate::front::Workspace;
 use crate::net::{ConnectionError, Timed, Transport};
 use crate::observe::ConnectionFacts;
@@ -20,14 +20,14 @@ impl<T: Transport> H1Connection<T> {
         work: &mut Workspace,
         response: &Response,
         tunnel: Box<Tunnel>,
-    ) -> (SendOutcome, After) {
+    ) -> (SendOutcome, AfterResponse) {
         let mut head = std::mem::take(&mut work.out);
         head.clear();
         encode_switch(&mut head, response.head.get(), b"websocket");
         self.wire.begin_response();
         if let Err(error) = self.wire.write_all(&head).await {
             let result = Err(PumpError::Client(error));
-            return (self.outcome(0, 0, result), After::Close);
+            return (self.outcome(0, 0, result), AfterResponse::Close);
         }
         // A tunnel may be idle for hours: it has no buffers of a request's size.
         let input = std::mem::take(&mut work.input);
@@ -38,7 +38,7 @@ impl<T: Transport> H1Connection<T> {
         let sent = head.len() as u64;
         drop((head, input));
         let only_tunnels = self.thread.only_tunnels();
-        let Carried {
+        let CarriedTunnel {
             received,
             sent: content,
             is_client_open,
@@ -47,8 +47,8 @@ impl<T: Transport> H1Connection<T> {
         drop(only_tunnels);
         self.received += received;
         let after = match (&result, is_client_open) {
-            (Ok(()), true) => After::Linger,
-            _ => After::Close,
+            (Ok(()), true) => AfterResponse::Linger,
+            _ => AfterResponse::Close,
         };
         (self.outcome(content, sent + content, result), after)
     }

@@ -16,7 +16,7 @@ use super::outbox::Chunk;
 use super::sink::H2Sink;
 use crate::front::Thread;
 use crate::net::Peer;
-use crate::streams::{self, Gone, OpenRequests, ResponsePriority, StreamContent};
+use crate::streams::{self, OpenRequests, ResponsePriority, StreamContent, StreamGone};
 
 /// Serves a request of the connection. `is_early`: the request came in early data.
 pub(super) async fn serve(
@@ -90,9 +90,9 @@ impl<'c> streams::Stream for H2Stream<'c> {
         head: Response<()>,
         ends: bool,
         priority: ResponsePriority,
-    ) -> Result<H2Sink<'_>, Gone> {
+    ) -> Result<H2Sink<'_>, StreamGone> {
         let sent = self.respond.borrow_mut().send_response(head, ends);
-        Ok(H2Sink::new(self.shared, sent.map_err(|_| Gone)?, priority, ends))
+        Ok(H2Sink::new(self.shared, sent.map_err(|_| StreamGone)?, priority, ends))
     }
 
     fn poll_broken(&self, context: &mut Context<'_>) -> bool {
@@ -104,8 +104,8 @@ impl<'c> streams::Stream for H2Stream<'c> {
 }
 
 impl StreamContent for RecvStream {
-    fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Gone>> {
-        RecvStream::poll_data(self, context).map(|data| data.transpose().map_err(|_| Gone))
+    fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamGone>> {
+        RecvStream::poll_data(self, context).map(|data| data.transpose().map_err(|_| StreamGone))
     }
 
     /// Opens the window as far as content was used. It fails only for more than was received.

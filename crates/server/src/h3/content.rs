@@ -8,14 +8,14 @@ use howdah_http::h3::has_pseudo_field;
 
 use super::outgoing::Outgoing;
 use super::stream_frames::{StreamFrames, StreamPart};
-use crate::streams::{Gone, StreamContent};
+use crate::streams::{StreamContent, StreamGone};
 
 /// The client's side of a stream, from the end of the request's head on.
 pub(super) struct ReceivedStream {
     frames: StreamFrames,
     outgoing: Outgoing,
     /// The content that came with the head, or how the content has ended.
-    next: Option<Result<Option<Bytes>, Gone>>,
+    next: Option<Result<Option<Bytes>, StreamGone>>,
 }
 
 impl ReceivedStream {
@@ -35,15 +35,18 @@ impl ReceivedStream {
         matches!(self.next, Some(Ok(None)))
     }
 
-    fn poll_stream(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Gone>> {
+    fn poll_stream(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, StreamGone>> {
         loop {
-            match ready!(self.frames.poll_part(context)).map_err(|_| Gone)? {
+            match ready!(self.frames.poll_part(context)).map_err(|_| StreamGone)? {
                 Some(StreamPart::Content(content)) => return Poll::Ready(Ok(Some(content))),
                 Some(StreamPart::Trailers(section)) if has_pseudo_field(&section) => {
                     // Malformed (RFC 9114 §4.1.2, §4.3).
                     self.frames.stop(Code::H3_MESSAGE_ERROR);
                     self.outgoing.reset(Code::H3_MESSAGE_ERROR);
-                    return Poll::Ready(Err(Gone));
+                    return Poll::Ready(Err(StreamGone));
                 }
                 // Trailers are read and forgotten.
                 Some(StreamPart::Trailers(_) | StreamPart::Head(_)) => {}
@@ -54,7 +57,7 @@ impl ReceivedStream {
 }
 
 impl StreamContent for ReceivedStream {
-    fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Gone>> {
+    fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamGone>> {
         let data = match self.next.take() {
             Some(next) => next,
             None => ready!(self.poll_stream(context)),

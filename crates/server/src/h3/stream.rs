@@ -21,7 +21,7 @@ use super::sink::H3Sink;
 use super::transport::{Newest, QuicStream as Streams, QuicTransport};
 use crate::front::Thread;
 use crate::net::Peer;
-use crate::streams::{self, Gone, OpenRequests, ResponsePriority};
+use crate::streams::{self, OpenRequests, ResponsePriority, StreamGone};
 
 /// A request whose head has not been read.
 pub(super) type Unread = RequestResolver<QuicTransport, Bytes>;
@@ -195,11 +195,11 @@ impl<'c> streams::Stream for H3Stream<'c> {
         head: Response<()>,
         _: bool,
         priority: ResponsePriority,
-    ) -> Result<H3Sink<'_>, Gone> {
+    ) -> Result<H3Sink<'_>, StreamGone> {
         self.outgoing.set_priority(priority);
         if self.send(head).is_err() {
             self.abandon();
-            return Err(Gone);
+            return Err(StreamGone);
         }
         Ok(H3Sink::new(self.shared, &self.respond, &self.outgoing))
     }

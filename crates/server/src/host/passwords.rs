@@ -43,7 +43,7 @@ type PasswordKey = (u64, u64);
 
 /// The results of the comparisons for one request.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Compared(Vec<(PasswordKey, bool)>);
+pub(crate) struct ComparedPasswords(Vec<(PasswordKey, bool)>);
 
 impl Passwords {
     /// Starts `threads` threads, at least two: one site never has all of them.
@@ -70,7 +70,7 @@ impl Passwords {
     pub(crate) fn known(
         &self,
         site: usize,
-        compared: &Compared,
+        compared: &ComparedPasswords,
         (hash, password): (&[u8], &[u8]),
         now: Instant,
     ) -> Verified {
@@ -91,7 +91,7 @@ impl Passwords {
     pub(crate) async fn find_out(
         &self,
         origin: Origin,
-        compared: &mut Compared,
+        compared: &mut ComparedPasswords,
         hash: Vec<u8>,
         password: Vec<u8>,
     ) -> bool {
@@ -108,7 +108,12 @@ impl Passwords {
     }
 
     /// Compares on this thread, for a caller that has nothing else to do.
-    pub(crate) fn find_out_now(&self, compared: &mut Compared, hash: &[u8], password: &[u8]) {
+    pub(crate) fn find_out_now(
+        &self,
+        compared: &mut ComparedPasswords,
+        hash: &[u8],
+        password: &[u8],
+    ) {
         compared.0.push((self.key(hash, password), (self.compare)(hash, password)));
     }
 
@@ -150,8 +155,8 @@ mod tests {
         origin: Origin,
         hash: &str,
         password: &str,
-    ) -> Compared {
-        let mut compared = Compared::default();
+    ) -> ComparedPasswords {
+        let mut compared = ComparedPasswords::default();
         let (hash, password) = (hash.as_bytes().to_vec(), password.as_bytes().to_vec());
         assert!(passwords.find_out(origin, &mut compared, hash, password).await);
         compared
@@ -165,9 +170,9 @@ mod tests {
             hash == password
         };
         let passwords = Passwords::start(compare, 2).unwrap();
-        let none = Compared::default();
+        let none = ComparedPasswords::default();
         let now = Instant::now();
-        let known = |site, compared: &Compared, pair: (&str, &str), now| {
+        let known = |site, compared: &ComparedPasswords, pair: (&str, &str), now| {
             passwords.known(site, compared, (pair.0.as_bytes(), pair.1.as_bytes()), now)
         };
         assert_eq!(known(1, &none, ("a", "a"), now), Verified::Later);
@@ -201,7 +206,7 @@ mod tests {
             let passwords = Arc::clone(&passwords);
             tokio::spawn(async move {
                 let password = format!("{number}").into_bytes();
-                let mut compared = Compared::default();
+                let mut compared = ComparedPasswords::default();
                 let slow = b"slow".to_vec();
                 passwords.find_out(origin(1, client), &mut compared, slow, password).await
             })

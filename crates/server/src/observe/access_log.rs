@@ -11,7 +11,7 @@ use howdah_config::{AccessFormat, Config, LogFormat};
 use howdah_http::{Fields, Request, ResponseHead, Status, date};
 use howdah_php::RunReport;
 
-use crate::front::Now;
+use crate::front::WallTime;
 use crate::log::{LogWriter, SiteLogs};
 use crate::net::Peer;
 
@@ -24,7 +24,7 @@ pub(crate) struct Record<'r> {
     /// The site's name, `-` where the request belongs to none.
     pub(crate) site: &'r str,
     pub(crate) peer: &'r Peer,
-    pub(crate) began: Now,
+    pub(crate) began: WallTime,
     pub(crate) took: Duration,
     /// The request. Of a refused head, as much as is known.
     pub(crate) request: &'r Request,
@@ -346,7 +346,7 @@ mod tests {
         let record = Record {
             site: "shop",
             peer: &peer,
-            began: Now { microseconds: 784_111_777_000_000 },
+            began: WallTime { microseconds: 784_111_777_000_000 },
             took: Duration::from_micros(1500),
             request,
             response: RecordedResponse {

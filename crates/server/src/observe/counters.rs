@@ -81,7 +81,7 @@ pub(crate) struct ThreadCounters {
 
 /// A request that has ended, as it is counted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ended {
+pub(crate) struct EndedRequest {
     pub(crate) status: Status,
     /// Bytes of content that the client took.
     pub(crate) bytes: u64,
@@ -202,7 +202,7 @@ impl FrontCounters {
 impl ThreadCounters {
     /// Counts a request of the site with this number in the configuration; `None` for no site.
     #[inline]
-    pub(crate) fn count(&self, site: Option<usize>, ended: Ended) {
+    pub(crate) fn count(&self, site: Option<usize>, ended: EndedRequest) {
         let last = self.sites.len() - 1;
         let counters = &self.sites[site.map_or(last, |site| site.min(last))];
         counters.add(REQUESTS, 1);
@@ -453,8 +453,8 @@ impl Histogram {
 mod tests {
     use super::*;
 
-    fn ended(status: Status, bytes: u64) -> Ended {
-        Ended {
+    fn ended(status: Status, bytes: u64) -> EndedRequest {
+        EndedRequest {
             status,
             bytes,
             took: Duration::from_millis(3),
@@ -517,7 +517,7 @@ mod tests {
         let front = front(&["shop"]);
         for milliseconds in [1, 3, 3, 600_000] {
             let took = Duration::from_millis(milliseconds);
-            front.thread(0).count(Some(0), Ended { took, ..ended(Status::OK, 0) });
+            front.thread(0).count(Some(0), EndedRequest { took, ..ended(Status::OK, 0) });
         }
         let mut ledger = Ledger::default();
         ledger.add(front);

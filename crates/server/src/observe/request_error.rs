@@ -160,7 +160,7 @@ impl RequestError {
     }
 
     /// A crew does not take the request: too many of the site, or of the client, wait already.
-    pub(crate) fn crowded(situation: Situation<'_>, why: &str) -> RequestError {
+    pub(crate) fn too_many_waiting(situation: Situation<'_>, why: &str) -> RequestError {
         situation.error_of_client(Culprit::Load, Some(Status::SERVICE_UNAVAILABLE), why)
     }
 

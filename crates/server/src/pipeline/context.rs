@@ -9,9 +9,9 @@ use howdah_http::{Fields, Request};
 use howdah_php::RunReport;
 use howdah_site::{Client, Scratch, Site};
 
-use crate::body::{BodyError, Keep, ReceivedContent, RequestStream};
-use crate::front::{Now, Thread};
-use crate::host::Compared;
+use crate::body::{BodyError, ContentUse, ReceivedContent, RequestStream};
+use crate::front::{Thread, WallTime};
+use crate::host::ComparedPasswords;
 use crate::net::{Patience, Peer};
 use crate::observe::{Phase, Situation};
 use crate::respond::Prepared;
@@ -34,7 +34,7 @@ pub(crate) struct RequestContext<'t, 'c> {
     /// The prepared answer of the cached resolution; `None` where the resolution is not cached.
     pub(crate) prepared: Option<Rc<Prepared>>,
     /// The passwords that were compared for the request.
-    pub(crate) compared: Compared,
+    pub(crate) compared: ComparedPasswords,
     /// Some or all of the content was received and discarded.
     pub(crate) is_content_discarded: bool,
     /// Gets the script's run, where the site's access log tells it.
@@ -49,7 +49,7 @@ pub(crate) struct RequestContext<'t, 'c> {
 /// The time at which a request arrived.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
-    pub(crate) began: Now,
+    pub(crate) began: WallTime,
     pub(crate) started: Instant,
 }
 
@@ -109,7 +109,7 @@ impl<'t, 'c> RequestContext<'t, 'c> {
             scratch,
             phase: Cell::new(Phase::Resolving),
             prepared: None,
-            compared: Compared::default(),
+            compared: ComparedPasswords::default(),
             is_content_discarded: false,
             run: None,
             script_times: None,
@@ -144,7 +144,7 @@ impl RequestContext<'_, '_> {
         most: Option<u64>,
     ) -> Result<ReceivedContent, BodyError> {
         let limits = self.thread.spool_limits(self.site);
-        self.receive_as(most.unwrap_or(u64::MAX), Keep::All(limits)).await
+        self.receive_as(most.unwrap_or(u64::MAX), ContentUse::All(limits)).await
     }
 
     /// Receives and discards up to `most` bytes of content. Afterwards the request's content has a
@@ -153,7 +153,7 @@ impl RequestContext<'_, '_> {
     /// # Errors
     /// See [`receive`](crate::body::receive).
     pub(crate) async fn discard_content(&mut self, most: u64) -> Result<(), BodyError> {
-        let received = self.receive_as(most, Keep::Nothing).await;
+        let received = self.receive_as(most, ContentUse::Nothing).await;
         self.is_content_discarded = true;
         match received {
             Err(BodyError::Refused(refusal))
@@ -179,7 +179,7 @@ impl RequestContext<'_, '_> {
         {
             return Ok(());
         }
-        let received = self.receive_as(u64::MAX, Keep::Nothing).await;
+        let received = self.receive_as(u64::MAX, ContentUse::Nothing).await;
         self.is_content_discarded = true;
         received.map(drop)
     }
@@ -187,7 +187,7 @@ impl RequestContext<'_, '_> {
     async fn receive_as(
         &mut self,
         most: u64,
-        keep: Keep<'_>,
+        keep: ContentUse<'_>,
     ) -> Result<ReceivedContent, BodyError> {
         if self.request.content != howdah_http::Content::None {
             if self.is_content_discarded {

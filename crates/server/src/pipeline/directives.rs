@@ -3,12 +3,12 @@
 //!
 //! Directives are evaluated on the event loop as far as they take little work, which is nearly
 //! always. Where they take more, the evaluation begins again on another thread
-//! ([`elsewhere`]), with the whole budget. The same is done, by threads for this alone, where
+//! ([`crew_request`]), with the whole budget. The same is done, by threads for this alone, where
 //! something is asked of the disk that is not in the kernel's memory; then the event loop repeats
 //! the evaluation.
 
 mod costly_sites;
-mod elsewhere;
+mod crew_request;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use std::time::Instant;
 use howdah_files::Store;
 use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::filter::Filter;
-use howdah_htaccess::response::{About, may_take_long};
+use howdah_htaccess::response::{ResponseProperties, may_take_long};
 use howdah_http::{ResponseHead, Status};
 use howdah_site::{
     CachedResolution, DocumentPath, Host, ListingPage, Resolution, Resolved, Ruled, Site,
@@ -33,7 +33,7 @@ use crate::crew::{ClientNetwork, Origin};
 use crate::observe::{Phase, RequestError, RespondError};
 
 pub(crate) use self::costly_sites::CostlySites;
-use self::elsewhere::{Elsewhere, Responded};
+use self::crew_request::{CrewRequest, Responded};
 
 /// Resolves the request. If a password has to be compared, that is done outside the event loop, and
 /// then the request is resolved again.
@@ -44,16 +44,16 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
     for _ in 0..MOST_PASSWORDS {
         let mut here = resolve_here(context, site, Lookup::Cached, began);
         if matches!(here, Err(NotHere::Cold)) {
-            if Box::pin(Elsewhere::new(context, site).read_disk()).await.is_err() {
-                return crowded(context, WAIT_FOR_DISK);
+            if Box::pin(CrewRequest::new(context, site).read_disk()).await.is_err() {
+                return too_many_waiting(context, WAIT_FOR_DISK);
             }
             here = resolve_here(context, site, Lookup::Full, Instant::now());
         }
         let CachedResolution { resolved, prepared } = match here {
             Ok(resolved) => resolved,
-            Err(_) => match Box::pin(Elsewhere::new(context, site).resolve()).await {
+            Err(_) => match Box::pin(CrewRequest::new(context, site).resolve()).await {
                 Ok(resolved) => CachedResolution { resolved, prepared: None },
-                Err(_full) => return crowded(context, ARE_COSTLY),
+                Err(_full) => return too_many_waiting(context, ARE_COSTLY),
             },
         };
         context.prepared = prepared;
@@ -62,7 +62,7 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
                 let origin = origin(context, site);
                 let compared = &mut context.compared;
                 if !thread.passwords().find_out(origin, compared, hash, password).await {
-                    return crowded(context, COMPARE_PASSWORDS);
+                    return too_many_waiting(context, COMPARE_PASSWORDS);
                 }
                 // The wait is no cost of the directives.
                 began = Instant::now();
@@ -70,13 +70,13 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
             _ => return resolved,
         }
     }
-    crowded(context, NAME_PASSWORDS)
+    too_many_waiting(context, NAME_PASSWORDS)
 }
 
 /// Returns 503 for a request that a crew does not take, and logs why.
 #[cold]
-fn crowded(context: &RequestContext<'_, '_>, why: &str) -> Resolved {
-    context.thread.report(&RequestError::crowded(context.situation(), why));
+fn too_many_waiting(context: &RequestContext<'_, '_>, why: &str) -> Resolved {
+    context.thread.report(&RequestError::too_many_waiting(context.situation(), why));
     Resolved {
         resolution: Resolution::Status(Status::SERVICE_UNAVAILABLE),
         ruled: None,
@@ -112,8 +112,8 @@ fn resolve_here(
     if voided.cold {
         return Err(NotHere::Cold);
     }
-    if voided.worn {
-        note_worn(context, site, &budget);
+    if voided.too_many_links {
+        note_too_many_links(context, site, &budget);
     }
     if voided.any() || !is_done(context, site, &budget, began) {
         return Err(NotHere::Costly);
@@ -138,7 +138,7 @@ fn link_steps(budget: &WorkBudget) -> u64 {
 
 /// Notes a site whose links took too many steps for the event loop.
 #[cold]
-fn note_worn(context: &RequestContext<'_, '_>, site: &Site, budget: &WorkBudget) {
+fn note_too_many_links(context: &RequestContext<'_, '_>, site: &Site, budget: &WorkBudget) {
     if budget.most() > 0 {
         context.thread.costly_sites().note(site.number(), Instant::now());
     }
@@ -189,7 +189,8 @@ pub(super) async fn error(
     };
     let mut here = error_here(context, site, Rc::clone(&ruled), status, Lookup::Cached);
     if matches!(here, Err(NotHere::Cold)) {
-        let page = Elsewhere::new(context, site).read_disk_for_error(Ruled::clone(&ruled), status);
+        let page =
+            CrewRequest::new(context, site).read_disk_for_error(Ruled::clone(&ruled), status);
         if Box::pin(page).await.is_err() {
             return without_page();
         }
@@ -198,7 +199,7 @@ pub(super) async fn error(
     match here {
         Ok(resolved) => resolved,
         Err(_) => {
-            let page = Elsewhere::new(context, site).error(Rc::unwrap_or_clone(ruled), status);
+            let page = CrewRequest::new(context, site).error(Rc::unwrap_or_clone(ruled), status);
             Box::pin(page).await.unwrap_or_else(|_full| without_page())
         }
     }
@@ -224,8 +225,8 @@ fn error_here(
     if voided.cold {
         return Err(NotHere::Cold);
     }
-    if voided.worn {
-        note_worn(context, site, &budget);
+    if voided.too_many_links {
+        note_too_many_links(context, site, &budget);
     }
     if voided.any() || budget.is_exhausted() {
         return Err(NotHere::Costly);
@@ -251,7 +252,7 @@ pub(crate) async fn look_at(
     };
     let read = shared.readers.run(origin(context, site), job).await;
     read.map_err(|_full| {
-        let error = RequestError::crowded(context.situation(), WAIT_FOR_DISK);
+        let error = RequestError::too_many_waiting(context.situation(), WAIT_FOR_DISK);
         context.thread.report(&error);
         Status::SERVICE_UNAVAILABLE
     })
@@ -275,7 +276,7 @@ pub(crate) async fn list(
     ruled: &mut Rc<Ruled>,
     path: DocumentPath,
 ) -> Result<ListingPage, Status> {
-    let listed = Elsewhere::new(context, site).list(Ruled::clone(ruled), path);
+    let listed = CrewRequest::new(context, site).list(Ruled::clone(ruled), path);
     match Box::pin(listed).await {
         Ok(Some((after, page))) => {
             *ruled = Rc::new(after);
@@ -304,7 +305,7 @@ pub(crate) async fn adjust(
     } else {
         None
     };
-    let about = About {
+    let about = ResponseProperties {
         is_error: response.is_own,
         modified: response.modified,
         length: response.length_hint.or(stored),
@@ -321,7 +322,7 @@ fn respond(
     site: &Site,
     ruled: &mut Rc<Ruled>,
     head: &mut ResponseHead,
-    about: About,
+    about: ResponseProperties,
     budget: Option<&WorkBudget>,
 ) -> Result<Vec<Filter>, Status> {
     let client = context.peer.client(context.request, context.arrival.began.microseconds);
@@ -340,7 +341,7 @@ async fn respond_within(
     site: &Site,
     ruled: &mut Rc<Ruled>,
     head: &mut ResponseHead,
-    about: About,
+    about: ResponseProperties,
 ) -> Result<Vec<Filter>, RespondError> {
     let before = (Rc::new(Ruled::clone(ruled)), head.clone());
     let budget = budget_here(context, site);
@@ -359,9 +360,9 @@ async fn respond_within(
         }
     }
     let responded =
-        Elsewhere::new(context, site).respond(Rc::unwrap_or_clone(before.0), before.1, about);
+        CrewRequest::new(context, site).respond(Rc::unwrap_or_clone(before.0), before.1, about);
     let Ok(responded) = responded.await else {
-        return Err(RequestError::crowded(context.situation(), ARE_COSTLY).into());
+        return Err(RequestError::too_many_waiting(context.situation(), ARE_COSTLY).into());
     };
     let Some(responded) = responded else {
         return Err(Status::INTERNAL_SERVER_ERROR.into());

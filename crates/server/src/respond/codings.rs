@@ -3,7 +3,7 @@
 //!
 //! Directives come first: a response whose content they have encoded or filtered is left alone.
 
-use howdah_files::{Store, Variant};
+use howdah_files::{NegotiatedForm, Store};
 use howdah_htaccess::modules::filter::Filter;
 use howdah_http::{Fields, Request, ResponseHead, Status, codings, members};
 use howdah_site::{ContentCoding, DocumentPath, FileHandle, Site};
@@ -19,7 +19,7 @@ pub(crate) fn select(
     site: &Site,
     (path, file): (DocumentPath, FileHandle),
     fields: &Fields,
-) -> (DocumentPath, FileHandle, Variant) {
+) -> (DocumentPath, FileHandle, NegotiatedForm) {
     let wanted = &site.config().precompressed;
     let mut found: Vec<(ContentCoding, DocumentPath)> = Vec::new();
     for &coding in wanted {
@@ -28,14 +28,14 @@ pub(crate) fn select(
         found.extend(sibling.map(|sibling| (coding, sibling)));
     }
     if found.is_empty() {
-        return (path, file, Variant::Only);
+        return (path, file, NegotiatedForm::Only);
     }
     let names: Vec<&str> = found.iter().map(|(coding, _)| coding.token()).collect();
     match codings::preferred(fields, &names) {
-        None => (path, file, Variant::Varying),
+        None => (path, file, NegotiatedForm::Varying),
         Some(index) => {
             let (coding, sibling) = found.swap_remove(index);
-            (sibling, FileHandle::NONE, Variant::Coded(coding))
+            (sibling, FileHandle::NONE, NegotiatedForm::Coded(coding))
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use howdah_files::{self as files, FileBody, FileParts, Manner, Representation, Variant};
+use howdah_files::{
+    self as files, AnswerForm, FileBody, FileParts, NegotiatedForm, Representation,
+};
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::response::{self, passes_filters};
 use howdah_http::conditional::{self, Decision, Validators};
@@ -32,7 +34,7 @@ pub(crate) async fn respond(
         return Err(RequestError::body(context.situation(), &error).into());
     }
     let (path, file, variant) = if site.config().precompressed.is_empty() {
-        (path, file, Variant::Only)
+        (path, file, NegotiatedForm::Only)
     } else {
         let edited = ruled.as_ref().and_then(|ruled| ruled.state.request_fields.as_ref());
         let fields = edited.unwrap_or(&context.request.fields);
@@ -41,7 +43,7 @@ pub(crate) async fn respond(
     if let Some(ruled) = ruled {
         return respond_ruled(context, site, ruled, (path, file, variant)).await;
     }
-    if variant != Variant::Only || codings::compresses(site, false, None) {
+    if variant != NegotiatedForm::Only || codings::compresses(site, false, None) {
         return Ok(respond_coded(context, site, (path, file, variant))?);
     }
     let answer = context.thread.store().answer(context.request, &path, file);
@@ -82,9 +84,9 @@ pub(crate) async fn respond_with_methods(
 fn respond_coded(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    (path, file, variant): (DocumentPath, FileHandle, Variant),
+    (path, file, variant): (DocumentPath, FileHandle, NegotiatedForm),
 ) -> Result<Response, Status> {
-    let manner = Manner {
+    let manner = AnswerForm {
         variant,
         is_error_page: false,
         tag: EtagParts::DEFAULT,
@@ -95,7 +97,7 @@ fn respond_coded(
     };
     let found = ask(manner);
     let whole = is_about_part(site, None, &found)
-        .then(|| whole_of(ask(Manner { is_error_page: true, ..manner })))
+        .then(|| whole_of(ask(AnswerForm { is_error_page: true, ..manner })))
         .flatten();
     context.scratch.paths.reuse(path);
     let complete = |head: &mut ResponseHead| {
@@ -168,10 +170,10 @@ async fn respond_ruled(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     ruled: &mut Rc<Ruled>,
-    (path, file, variant): (DocumentPath, FileHandle, Variant),
+    (path, file, variant): (DocumentPath, FileHandle, NegotiatedForm),
 ) -> Result<Response, RespondError> {
     let core = ruled.settings.core.as_ref();
-    let manner = Manner {
+    let manner = AnswerForm {
         variant,
         is_error_page: ruled.state.status != Status::OK,
         tag: core.map_or(EtagParts::DEFAULT, |core| core.etag_parts()),
@@ -189,7 +191,7 @@ async fn respond_ruled(
     if status == Status::PARTIAL_CONTENT && passes_filters(&ruled.state, &ruled.settings) {
         // Compressing a part does not give a part of the compressed content. RFC 9110 §14.2 lets a
         // server ignore Range.
-        let all = ask(context, Manner { is_error_page: true, ..manner });
+        let all = ask(context, AnswerForm { is_error_page: true, ..manner });
         let (response, fields) = tried(context, site, ruled, all).await?;
         if !response.filters.is_empty() {
             context.scratch.paths.reuse(path);
@@ -202,14 +204,14 @@ async fn respond_ruled(
     let is_known = found.status() == Status::NOT_MODIFIED;
     let mut filtered = None;
     if is_known && passes_filters(&ruled.state, &ruled.settings) {
-        let all = ask(context, Manner { is_error_page: true, ..manner });
+        let all = ask(context, AnswerForm { is_error_page: true, ..manner });
         let (response, fields) = tried(context, site, ruled, all).await?;
         let state = &mut Rc::make_mut(ruled).state;
         (state.fields, state.error_fields) = fields;
         filtered = Some(response.head);
     }
     let whole = (is_known || is_about_part(site, Some(ruled), &found))
-        .then(|| whole_of(ask(context, Manner { is_error_page: true, ..manner })))
+        .then(|| whole_of(ask(context, AnswerForm { is_error_page: true, ..manner })))
         .flatten();
     context.scratch.paths.reuse(path);
     if let (files::Answer::Composed { head, .. }, Some(whole), true) =

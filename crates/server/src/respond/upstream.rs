@@ -35,7 +35,7 @@ use crate::front::Thread;
 use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};
 use connect::connect;
-use kept::Home;
+use kept::ConnectionHome;
 pub(crate) use kept::KeptConnections;
 pub(crate) use names::UpstreamNames;
 use reply::{Expected, Reply, UpstreamFailure};
@@ -343,7 +343,7 @@ async fn exchange(
             None => connect_anew(thread, site, number).await?,
         };
         thread.counters().count_upstream(site.number(), is_kept);
-        let home = (settings.upstream_kept > 0).then(|| Home {
+        let home = (settings.upstream_kept > 0).then(|| ConnectionHome {
             thread: Rc::clone(thread),
             key,
             most: settings.upstream_kept,

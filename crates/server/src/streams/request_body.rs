@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use howdah_http::{Refusal, ResponseHead, Status};
 
-use super::{Gone, Stream, StreamContent, head};
+use super::{Stream, StreamContent, StreamGone, head};
 use crate::body::{BodyError, RequestStream};
 use crate::net::Watch;
 
@@ -110,7 +110,7 @@ impl<S: Stream> RequestStream for StreamRequestBody<'_, S> {
         let bytes = match self.content.poll_data(context) {
             Poll::Pending => return self.wait(patience, context),
             Poll::Ready(Ok(None)) => return Poll::Ready(self.check(true).map(|()| false)),
-            Poll::Ready(Err(Gone)) => return Poll::Ready(Err(BodyError::Closed)),
+            Poll::Ready(Err(StreamGone)) => return Poll::Ready(Err(BodyError::Closed)),
             Poll::Ready(Ok(Some(bytes))) => bytes,
         };
         if std::mem::take(&mut self.is_waiting)

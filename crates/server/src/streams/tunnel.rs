@@ -9,7 +9,7 @@ use tokio::io::ReadBuf;
 
 use super::exchange::{StreamExchange, priority};
 use super::{ResetCause, Stream, StreamContent, StreamSink, head};
-use crate::body::{self, Carried, PumpError, Tunnel, TunnelEnd};
+use crate::body::{self, CarriedTunnel, PumpError, Tunnel, TunnelEnd};
 use crate::front::Workspace;
 use crate::net::{Buffer, ConnectionError, Piece, SendError};
 use crate::pipeline::{Head, Response, SendOutcome};
@@ -41,7 +41,7 @@ impl<S: Stream> StreamExchange<'_, S> {
         let counted = self.stream.open_requests().begin_tunnel();
         let carried = body::carry(thread, tunnel, &mut end).await;
         drop(counted);
-        let Carried { received, sent, result, .. } = carried;
+        let CarriedTunnel { received, sent, result, .. } = carried;
         if result.is_err() {
             // RFC 8441 §5: a connection that breaks is a stream that is cancelled.
             end.sink.reset(ResetCause::Tunnel);

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The commands of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Command {
+pub(crate) enum ControlCommand {
     /// Report the state of the server.
     Status,
     /// Report the state of the server as JSON.
@@ -43,27 +43,32 @@ pub(crate) enum Command {
     Monitor,
 }
 
-impl Command {
+impl ControlCommand {
     /// The command as it is sent and as it is written on the command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Command::Status => "status",
-            Command::StatusJson => "status-json",
-            Command::Reload => "reload",
-            Command::Stop => "stop",
-            Command::Monitor => "a GET request",
+            ControlCommand::Status => "status",
+            ControlCommand::StatusJson => "status-json",
+            ControlCommand::Reload => "reload",
+            ControlCommand::Stop => "stop",
+            ControlCommand::Monitor => "a GET request",
         }
     }
 
-    fn of_line(line: &[u8]) -> Option<Command> {
-        [Command::Status, Command::StatusJson, Command::Reload, Command::Stop]
-            .into_iter()
-            .find(|command| command.word().as_bytes() == line)
+    fn of_line(line: &[u8]) -> Option<ControlCommand> {
+        [
+            ControlCommand::Status,
+            ControlCommand::StatusJson,
+            ControlCommand::Reload,
+            ControlCommand::Stop,
+        ]
+        .into_iter()
+        .find(|command| command.word().as_bytes() == line)
     }
 
     /// Whether the command leaves the server as it is.
     fn is_question(self) -> bool {
-        !matches!(self, Command::Reload | Command::Stop)
+        !matches!(self, ControlCommand::Reload | ControlCommand::Stop)
     }
 }
 
@@ -85,7 +90,7 @@ struct ControlClient {
     /// The client is root or the server's own user.
     may_command: bool,
     /// `None` until the client has sent its command.
-    command: Option<Command>,
+    command: Option<ControlCommand>,
     /// The command is being carried out.
     is_begun: bool,
     since: Instant,
@@ -203,7 +208,7 @@ impl ControlSocket {
 
     /// Reads from a client. Returns its command once it is complete. A client that disconnects or
     /// sends an unknown command is dropped.
-    pub(super) fn listen(&mut self, id: u64) -> Option<Command> {
+    pub(super) fn listen(&mut self, id: u64) -> Option<ControlCommand> {
         let position = self.clients.iter().position(|client| client.id == id)?;
         let client = &mut self.clients[position];
         let mut buffer = [0; 512];
@@ -255,7 +260,7 @@ impl ControlSocket {
             Err(text) => {
                 let client = self.clients.iter().find(|client| client.id == id);
                 let command = client.and_then(|client| client.command);
-                let status = match command.is_some_and(Command::is_question) {
+                let status = match command.is_some_and(ControlCommand::is_question) {
                     true => Status::SERVICE_UNAVAILABLE,
                     false => Status::CONFLICT,
                 };
@@ -299,33 +304,33 @@ impl ControlSocket {
     }
 
     /// Notes that `command` is carried out for all clients that have asked for it by now.
-    pub(super) fn begin_all(&mut self, command: Command) {
+    pub(super) fn begin_all(&mut self, command: ControlCommand) {
         self.set_begun(command, true);
     }
 
     /// Notes that `command` is to be carried out later, for all clients that have asked for it.
-    pub(super) fn put_off_all(&mut self, command: Command) {
+    pub(super) fn put_off_all(&mut self, command: ControlCommand) {
         self.set_begun(command, false);
     }
 
-    fn set_begun(&mut self, command: Command, is_begun: bool) {
+    fn set_begun(&mut self, command: ControlCommand, is_begun: bool) {
         let asked = self.clients.iter_mut().filter(|client| client.command == Some(command));
         asked.for_each(|client| client.is_begun = is_begun);
     }
 
     /// Answers all clients that asked for `command`.
-    pub(super) fn answer_all(&mut self, command: Command, answer: Result<&str, &str>) {
+    pub(super) fn answer_all(&mut self, command: ControlCommand, answer: Result<&str, &str>) {
         self.answer_those(command, answer, |_| true);
     }
 
     /// Answers the clients for which `command` has begun.
-    pub(super) fn answer_begun(&mut self, command: Command, answer: Result<&str, &str>) {
+    pub(super) fn answer_begun(&mut self, command: ControlCommand, answer: Result<&str, &str>) {
         self.answer_those(command, answer, |client| client.is_begun);
     }
 
     fn answer_those(
         &mut self,
-        command: Command,
+        command: ControlCommand,
         answer: Result<&str, &str>,
         is_meant: impl Fn(&ControlClient) -> bool,
     ) {
@@ -338,7 +343,12 @@ impl ControlSocket {
     }
 
     /// Clients that have waited for the answer to `command` for longer than `patience`.
-    pub(super) fn overdue(&self, command: Command, now: Instant, patience: Duration) -> Vec<u64> {
+    pub(super) fn overdue(
+        &self,
+        command: ControlCommand,
+        now: Instant,
+        patience: Duration,
+    ) -> Vec<u64> {
         let overdue = |client: &&ControlClient| {
             client.command == Some(command) && now - client.since >= patience
         };
@@ -364,11 +374,11 @@ impl ControlClient {
 
     /// Returns the command that the client has sent, or the status that HTTP has for no command.
     /// `None` while it is not complete.
-    fn asked(&self) -> Option<Result<Command, Status>> {
+    fn asked(&self) -> Option<Result<ControlCommand, Status>> {
         if self.is_http() {
             return request::command(&self.received);
         }
-        let command = self.received.strip_suffix(b"\n").and_then(Command::of_line);
+        let command = self.received.strip_suffix(b"\n").and_then(ControlCommand::of_line);
         let is_over = self.received.len() >= LONGEST_COMMAND || self.received.ends_with(b"\n");
         match command {
             Some(command) => Some(Ok(command)),
@@ -395,7 +405,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 ///
 /// # Errors
 /// The reason, as text for the operator.
-pub(crate) fn ask(path: &Path, command: Command) -> Result<String, String> {
+pub(crate) fn ask(path: &Path, command: ControlCommand) -> Result<String, String> {
     let place = path.display();
     let mut stream = UnixStream::connect(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
@@ -408,7 +418,7 @@ pub(crate) fn ask(path: &Path, command: Command) -> Result<String, String> {
     })?;
     let lost =
         |error: io::Error| format!("the connection to the server at {place} was lost: {error}");
-    if command != Command::Stop {
+    if command != ControlCommand::Stop {
         stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(lost)?;
     }
     stream.write_all(format!("{}\n", command.word()).as_bytes()).map_err(lost)?;
@@ -432,7 +442,7 @@ mod tests {
     }
 
     /// Serves until a client has sent its command.
-    fn next_command(control: &mut ControlSocket) -> (u64, Command) {
+    fn next_command(control: &mut ControlSocket) -> (u64, ControlCommand) {
         loop {
             control.accept();
             let ids: Vec<u64> = control.clients().map(|(id, _)| id).collect();
@@ -452,10 +462,10 @@ mod tests {
         for (answer, expected) in [(Ok("all is well"), Ok("all is well")), (Err("no"), Err("no"))] {
             let asked = {
                 let path = path.clone();
-                std::thread::spawn(move || ask(&path, Command::Status))
+                std::thread::spawn(move || ask(&path, ControlCommand::Status))
             };
             let (id, command) = next_command(&mut control);
-            assert_eq!(command, Command::Status);
+            assert_eq!(command, ControlCommand::Status);
             control.answer(id, answer);
             let told = asked.join().unwrap();
             assert_eq!(told.as_deref().map_err(String::as_str), expected);
@@ -484,7 +494,7 @@ mod tests {
             assert!(Instant::now() < until, "{error}");
         }
         fs::remove_file(&path).unwrap();
-        assert!(ask(&path, Command::Stop).unwrap_err().contains("no howdah runs"));
+        assert!(ask(&path, ControlCommand::Stop).unwrap_err().contains("no howdah runs"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::control::{Command, ControlSocket};
+use super::control::{ControlCommand, ControlSocket};
 use super::generation::{Generation, GenerationPhase};
 use super::{NO_ANSWER, Supervisor};
 use crate::log::Level;
@@ -105,9 +105,9 @@ impl Supervisor {
         self.keep_manager_informed(now);
         if let Some(control) = &mut self.control {
             control.drop_silent(now);
-            let mut late = control.overdue(Command::StatusJson, now, JSON_PATIENCE);
-            late.extend(control.overdue(Command::Monitor, now, JSON_PATIENCE));
-            for client in control.overdue(Command::Status, now, STATUS_PATIENCE) {
+            let mut late = control.overdue(ControlCommand::StatusJson, now, JSON_PATIENCE);
+            late.extend(control.overdue(ControlCommand::Monitor, now, JSON_PATIENCE));
+            for client in control.overdue(ControlCommand::Status, now, STATUS_PATIENCE) {
                 self.answer_status(client, None);
             }
             for client in late {

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use super::Supervisor;
-use super::control::Command;
+use super::control::ControlCommand;
 use super::generation::Generation;
 
 /// Maximum time to wait for the former front. Afterwards the answer comes without its word.
@@ -38,21 +38,21 @@ impl Supervisor {
     pub(super) fn begin_reload_of_clients(&mut self) {
         self.answer_reload_at_once();
         if let Some(control) = &mut self.control {
-            control.begin_all(Command::Reload);
+            control.begin_all(ControlCommand::Reload);
         }
     }
 
     /// The reload that has begun is given up, and another one follows.
     pub(super) fn put_off_reload_of_clients(&mut self) {
         if let Some(control) = &mut self.control {
-            control.put_off_all(Command::Reload);
+            control.put_off_all(ControlCommand::Reload);
         }
     }
 
     /// Answers the clients whose reload has begun.
     pub(super) fn answer_reload(&mut self, answer: Result<&str, &str>) {
         if let Some(control) = &mut self.control {
-            control.answer_begun(Command::Reload, answer);
+            control.answer_begun(ControlCommand::Reload, answer);
         }
     }
 

@@ -8,7 +8,7 @@ use howdah_sys::credentials;
 use howdah_sys::process::{self, Pid};
 
 use super::change::ChangeCause;
-use super::control::Command;
+use super::control::ControlCommand;
 use super::deadlines::STATUS_PATIENCE;
 use super::front_protocol::{PoolFacts, ToFront};
 use super::generation::{Generation, GenerationPhase};
@@ -119,7 +119,7 @@ impl Supervisor {
 
     /// Asks the front for its status. [`Supervisor::answer_status`] is called when the answer
     /// arrives or the time is over. The front itself answers a question for JSON, and HTTP.
-    pub(super) fn ask_front_for_status(&mut self, command: Command, client: u64) {
+    pub(super) fn ask_front_for_status(&mut self, command: ControlCommand, client: u64) {
         let serving = self
             .generations
             .iter()
@@ -129,23 +129,25 @@ impl Supervisor {
             .filter(|front| front.channel.awaited().is_some());
         let connection = self.control.as_ref().map(|control| control.connection(client));
         let asked = match (front, command, connection) {
-            (Some(front), Command::StatusJson, Some(Ok(connection))) => {
+            (Some(front), ControlCommand::StatusJson, Some(Ok(connection))) => {
                 Some(front.tell(&ToFront::StatusJson { id: client }, &[connection]))
             }
-            (Some(front), Command::Monitor, Some(Ok(connection))) => {
+            (Some(front), ControlCommand::Monitor, Some(Ok(connection))) => {
                 let control = self.control.as_ref();
                 let received = control.map_or(&[][..], |control| control.received(client));
                 let received = received.to_vec();
                 Some(front.tell(&ToFront::Monitor { id: client, received }, &[connection]))
             }
-            (Some(front), Command::Status, _) => {
+            (Some(front), ControlCommand::Status, _) => {
                 Some(front.tell(&ToFront::Status { id: client }, &[]))
             }
             _ => None,
         };
         match (asked, command) {
             (Some(Ok(())), _) => {}
-            (_, Command::StatusJson | Command::Monitor) => self.answer(client, Err(NO_ANSWER)),
+            (_, ControlCommand::StatusJson | ControlCommand::Monitor) => {
+                self.answer(client, Err(NO_ANSWER))
+            }
             _ => self.answer_status(client, None),
         }
     }

@@ -15,7 +15,7 @@ use howdah_config::{Config, ListenAddress};
 use super::Supervisor;
 use super::backoff::Backoff;
 use super::change::ChangeCause;
-use super::control::{self, Command};
+use super::control::{self, ControlCommand};
 use super::datagrams::{self, Datagrams};
 use super::environment::Environment;
 use super::generation_plan::GenerationPlan;
@@ -132,7 +132,7 @@ fn own_addresses(config: &Config, environment: &Environment) -> Option<Vec<Strin
             return is_gone.then(Vec::new);
         }
     }
-    let status = control::ask(&path, Command::Status).ok()?;
+    let status = control::ask(&path, ControlCommand::Status).ok()?;
     let address = |line: &str| {
         let url = line.strip_prefix(LISTENS).or_else(|| line.strip_prefix(ANSWERS_MONITORS))?;
         Some(url.split_once("://")?.1.to_owned())

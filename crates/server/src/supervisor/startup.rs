@@ -20,7 +20,7 @@ use super::backoff::Backoff;
 use super::certificates::CertificateFiles;
 use super::cgroups::ControlGroups;
 use super::change::ChangeCause;
-use super::control::{Command, ControlSocket};
+use super::control::{ControlCommand, ControlSocket};
 use super::datagrams::Datagrams;
 use super::environment::Environment;
 use super::front_process::RunFront;
@@ -289,7 +289,7 @@ impl Supervisor {
 
     /// Removes the files and folders that the supervisor has created.
     fn clean_up(&mut self) {
-        self.answer_all(Command::Stop, Ok("stopped"));
+        self.answer_all(ControlCommand::Stop, Ok("stopped"));
         self.preparation = None;
         self.releases.stop();
         self.change = None;

@@ -80,24 +80,24 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         let mut context = PhaseContext::new(self, &request.path, request.kind)
             .under(&request.settings, request.slash);
         match rewrite::fixup(&mut request.tx, &config, &mut context) {
-            rewrite::Outcome::Declined => Ok(()),
-            rewrite::Outcome::Continue => {
+            rewrite::RewriteOutcome::Declined => Ok(()),
+            rewrite::RewriteOutcome::Continue => {
                 // With `H=` a rule leads to that handler and to a file that is not there.
                 if request.tx.state.found == Found::Missing {
                     request.kind = PathKind::Missing;
                 }
                 Ok(())
             }
-            rewrite::Outcome::Internal { uri, args } => {
+            rewrite::RewriteOutcome::Internal { uri, args } => {
                 request.internal = Some((uri, args));
                 Ok(())
             }
-            rewrite::Outcome::Redirect { status, location } => {
+            rewrite::RewriteOutcome::Redirect { status, location } => {
                 request.tx.state.fields.set(b"Location", &location);
                 Err(PhaseEnd::Status(status))
             }
-            rewrite::Outcome::Status(status) => Err(PhaseEnd::Status(status)),
-            rewrite::Outcome::Proxy { url } => {
+            rewrite::RewriteOutcome::Status(status) => Err(PhaseEnd::Status(status)),
+            rewrite::RewriteOutcome::Proxy { url } => {
                 request.proxied = Some(self.upstream_of(request, &url)?);
                 request.tx.state.handler = Some(PROXY.to_vec());
                 Ok(())
@@ -146,8 +146,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         let mut context = PhaseContext::new(self, &request.path, request.kind);
         match alias::fixup(&mut request.tx, config, &mut context) {
             None => Ok(()),
-            Some(alias::Outcome::Status(status)) => Err(PhaseEnd::Status(status)),
-            Some(alias::Outcome::Redirect { status, location }) => {
+            Some(alias::RedirectOutcome::Status(status)) => Err(PhaseEnd::Status(status)),
+            Some(alias::RedirectOutcome::Redirect { status, location }) => {
                 request.tx.state.fields.set(b"Location", &location);
                 Err(PhaseEnd::Status(status))
             }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use howdah_htaccess::modules::filter::Filter;
-use howdah_htaccess::response::{self, About};
+use howdah_htaccess::response::{self, ResponseProperties};
 use howdah_htaccess::{Client, Transaction};
 use howdah_http::{ResponseHead, Status};
 
@@ -25,7 +25,7 @@ pub fn respond(
     client: &Client<'_>,
     ruled: &mut Rc<Ruled>,
     head: &mut ResponseHead,
-    about: About,
+    about: ResponseProperties,
     host: &mut impl DocumentHost,
     scratch: &mut Scratch,
 ) -> Result<Vec<Filter>, Status> {

@@ -82,15 +82,15 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
                 Ok(Handled::Answer(resolution)) => return self.answer(request, before, resolution),
                 Ok(Handled::Internal(target)) => {
                     keeps_vary = true;
-                    Next::Request(target)
+                    NextRound::Request(target)
                 }
                 Err(PhaseEnd::Later) => return self.put_off(),
-                Err(PhaseEnd::Discard { most }) => Next::Answer(Resolution::Discard { most }),
+                Err(PhaseEnd::Discard { most }) => NextRound::Answer(Resolution::Discard { most }),
                 Err(PhaseEnd::Status(status)) => self.die(request, &mut before, status),
             };
             let target = match next {
-                Next::Request(target) => target,
-                Next::Answer(resolution) => {
+                NextRound::Request(target) => target,
+                NextRound::Answer(resolution) => {
                     return match self.exhausted() {
                         Some(most) => self.give_up(request, before, most),
                         None => self.answer(request, before, resolution),
@@ -127,7 +127,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         request: &mut PhaseRequest<'r>,
         before: &mut Vec<PassedAccess>,
         status: Status,
-    ) -> Next {
+    ) -> NextRound {
         let is_second = request.tx.state.status != Status::OK;
         request.tx.state.status = status;
         if is_second {
@@ -135,11 +135,11 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
                 .tx
                 .trace(|| step("error", "an ErrorDocument fails itself", status.to_string()));
             back_to_first_error(request, before);
-            return Next::Answer(bare(&request.tx.state));
+            return NextRound::Answer(bare(&request.tx.state));
         }
         match self.error_document(request, status) {
             // Before the answer the content is discarded, which may fail.
-            Next::Answer(resolution) => Next::Answer(match content::discard(request) {
+            NextRound::Answer(resolution) => NextRound::Answer(match content::discard(request) {
                 Ok(()) | Err(PhaseEnd::Later) => resolution,
                 Err(PhaseEnd::Discard { most }) => Resolution::Discard { most },
                 Err(PhaseEnd::Status(status)) => {
@@ -151,11 +151,11 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         }
     }
 
-    fn error_document(&mut self, request: &mut PhaseRequest<'r>, status: Status) -> Next {
+    fn error_document(&mut self, request: &mut PhaseRequest<'r>, status: Status) -> NextRound {
         let settings = Arc::clone(&request.settings);
         let Some(document) = settings.core.as_ref().and_then(|core| core.error_document(status))
         else {
-            return Next::Answer(bare(&request.tx.state));
+            return NextRound::Answer(bare(&request.tx.state));
         };
         let text = match document {
             ErrorDocument::Default => None,
@@ -171,7 +171,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             }
         };
         let Some(text) = text else {
-            return Next::Answer(bare(&request.tx.state));
+            return NextRound::Answer(bare(&request.tx.state));
         };
         request
             .tx
@@ -185,7 +185,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         status: Status,
         document: &ErrorDocument,
         text: Vec<u8>,
-    ) -> Next {
+    ) -> NextRound {
         let state = &mut request.tx.state;
         if !matches!(document, ErrorDocument::Url(_)) {
             if let Some(location) =
@@ -194,25 +194,25 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
                 let location = location.to_vec();
                 state.error_fields.set(b"Location", &location);
             }
-            return Next::Answer(Resolution::Page { status, body: text });
+            return NextRound::Answer(Resolution::Page { status, body: text });
         }
         match destination(&text) {
             ErrorDestination::Local => {
                 let method = state.method.as_str().to_owned();
                 state.env.set(b"REQUEST_METHOD", method.as_bytes());
                 state.method = Method::Get;
-                Next::Request(text)
+                NextRound::Request(text)
             }
             ErrorDestination::Remote => {
                 state.status = Status::FOUND;
                 state.fields.set(b"Location", &text);
-                Next::Answer(bare(state))
+                NextRound::Answer(bare(state))
             }
             ErrorDestination::Invalid => {
                 request
                     .tx
                     .complain(None, format!("ErrorDocument {status}: {} is no URL", shown(&text)));
-                Next::Answer(bare(&request.tx.state))
+                NextRound::Answer(bare(&request.tx.state))
             }
         }
     }
@@ -307,7 +307,7 @@ fn is_usual((name, value): (&[u8], &[u8]), client: &Client<'_>) -> bool {
 }
 
 /// The next step after an error.
-enum Next {
+enum NextRound {
     Answer(Resolution),
     /// A round with this URL.
     Request(Vec<u8>),

@@ -68,14 +68,14 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             request.forced = Some(Box::new(forced));
         }
         match outcome {
-            rewrite::Outcome::Declined | rewrite::Outcome::Continue => Ok(None),
-            rewrite::Outcome::Internal { uri, args } => Ok(Some((uri, args))),
-            rewrite::Outcome::Redirect { status, location } => {
+            rewrite::RewriteOutcome::Declined | rewrite::RewriteOutcome::Continue => Ok(None),
+            rewrite::RewriteOutcome::Internal { uri, args } => Ok(Some((uri, args))),
+            rewrite::RewriteOutcome::Redirect { status, location } => {
                 request.tx.state.fields.set(b"Location", &location);
                 Err(PhaseEnd::Status(status))
             }
-            rewrite::Outcome::Status(status) => Err(PhaseEnd::Status(status)),
-            rewrite::Outcome::Proxy { url } => {
+            rewrite::RewriteOutcome::Status(status) => Err(PhaseEnd::Status(status)),
+            rewrite::RewriteOutcome::Proxy { url } => {
                 request.proxied = Some(self.upstream_of(request, &url)?);
                 Ok(None)
             }

@@ -3,7 +3,7 @@
 use howdah_http::Status;
 
 use super::redirect::{Redirect, RedirectError};
-use super::{Config, Outcome, target};
+use super::{Config, RedirectOutcome, target};
 use crate::evaluation_context::EvaluationContext;
 use crate::fields::can_be_sent;
 use crate::pattern::Captures;
@@ -17,7 +17,7 @@ pub fn fixup(
     transaction: &mut Transaction<'_>,
     config: &Config,
     context: &mut dyn EvaluationContext,
-) -> Option<Outcome> {
+) -> Option<RedirectOutcome> {
     if let Some(everything) = &config.everything {
         let mut location = Vec::new();
         if let Some(expression) = &everything.target {
@@ -28,7 +28,7 @@ pub fn fixup(
                         None,
                         format!("AH02826: Can't evaluate redirect expression: {error}"),
                     );
-                    return Some(Outcome::Status(Status::INTERNAL_SERVER_ERROR));
+                    return Some(RedirectOutcome::Status(Status::INTERNAL_SERVER_ERROR));
                 }
             }
         }
@@ -55,7 +55,7 @@ pub fn fixup(
                 ),
             };
             transaction.complain(Some(&redirect.place), message);
-            Some(Outcome::Status(Status::INTERNAL_SERVER_ERROR))
+            Some(RedirectOutcome::Status(Status::INTERNAL_SERVER_ERROR))
         }
     }
 }
@@ -67,17 +67,17 @@ fn answer(
     config: &Config,
     status: i32,
     mut location: Vec<u8>,
-) -> Option<Outcome> {
+) -> Option<RedirectOutcome> {
     if status == 0 {
         return None;
     }
     let status = u16::try_from(status).ok().filter(|&code| status::is_known(code));
     let Some(status) = status.and_then(Status::new) else {
         transaction.complain(None, "mod_alias: the status is invalid");
-        return Some(Outcome::Status(Status::INTERNAL_SERVER_ERROR));
+        return Some(RedirectOutcome::Status(Status::INTERNAL_SERVER_ERROR));
     };
     if !status.is_redirection() {
-        return Some(Outcome::Status(status));
+        return Some(RedirectOutcome::Status(status));
     }
     let is_path = location.starts_with(b"/");
     if is_path && config.relative != Some(true) {
@@ -89,7 +89,7 @@ fn answer(
             String::from_utf8_lossy(&location)
         );
         transaction.complain(None, message);
-        return Some(Outcome::Status(Status::INTERNAL_SERVER_ERROR));
+        return Some(RedirectOutcome::Status(Status::INTERNAL_SERVER_ERROR));
     }
     if let Some(args) = &transaction.state.args
         && !location.contains(&b'?')
@@ -99,25 +99,25 @@ fn answer(
     }
     if !can_be_sent(&location) {
         transaction.complain(None, "mod_alias: the redirect's URL has control characters in it");
-        return Some(Outcome::Status(Status::INTERNAL_SERVER_ERROR));
+        return Some(RedirectOutcome::Status(Status::INTERNAL_SERVER_ERROR));
     }
-    Some(Outcome::Redirect { status, location })
+    Some(RedirectOutcome::Redirect { status, location })
 }
 
 fn told(
     transaction: &mut Transaction<'_>,
     redirect: Option<&Redirect>,
     text: &str,
-    outcome: Option<&Outcome>,
+    outcome: Option<&RedirectOutcome>,
 ) {
     transaction.trace(|| {
         let mut facts = Vec::new();
         let outcome = match outcome {
-            Some(Outcome::Redirect { status, location }) => {
+            Some(RedirectOutcome::Redirect { status, location }) => {
                 facts.push(("location", String::from_utf8_lossy(location).into_owned()));
                 status.to_string()
             }
-            Some(Outcome::Status(status)) => status.to_string(),
+            Some(RedirectOutcome::Status(status)) => status.to_string(),
             None => "status 0: nothing comes of it".into(),
         };
         Event {

@@ -1,6 +1,6 @@
 //! Redirects on requests. The expected answers are those of Apache 2.4.71.
 
-use crate::modules::alias::{self, Outcome};
+use crate::modules::alias::{self, RedirectOutcome};
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
 use crate::work::Meter;
 
@@ -15,8 +15,8 @@ fn answer(lines: &str, target: &str) -> String {
     let config = settings.alias.as_deref().unwrap();
     match alias::fixup(&mut transaction, config, &mut Nowhere::default()) {
         None => "none".into(),
-        Some(Outcome::Status(status)) => status.to_string(),
-        Some(Outcome::Redirect { status, location }) => {
+        Some(RedirectOutcome::Status(status)) => status.to_string(),
+        Some(RedirectOutcome::Redirect { status, location }) => {
             format!("{status} {}", String::from_utf8_lossy(&location))
         }
     }
@@ -106,7 +106,7 @@ fn the_closer_folder_comes_first() {
     let merged = alias::Config::merge(&base.alias.unwrap(), &add.alias.unwrap());
     let request = request("/q", "");
     let found = alias::fixup(&mut transaction(&request), &merged, &mut Nowhere::default());
-    let Some(Outcome::Redirect { location, .. }) = found else {
+    let Some(RedirectOutcome::Redirect { location, .. }) = found else {
         panic!("no redirect: {found:?}");
     };
     assert_eq!(location, b"/add");

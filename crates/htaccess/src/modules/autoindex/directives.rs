@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use super::items::{AutoindexItem, By, Description};
+use super::items::{AutoindexItem, Description, MatchedProperty};
 use super::options::{AutoindexOptions, DEFAULT_WIDTH, Width};
 use super::{Config, SortKey};
 use crate::directive::{Apply, Arguments, Call, Directive, DirectiveResult, Overrides, Support};
 use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
 
-fn item(call: &Call<'_>, by: By, to: &[u8], data: &[u8]) -> Arc<AutoindexItem> {
+fn item(call: &Call<'_>, by: MatchedProperty, to: &[u8], data: &[u8]) -> Arc<AutoindexItem> {
     let to: &[u8] = match to {
-        b"**DIRECTORY**" if by == By::Path => b"^^DIRECTORY^^",
+        b"**DIRECTORY**" if by == MatchedProperty::Path => b"^^DIRECTORY^^",
         to => to,
     };
     Arc::new(AutoindexItem::new(by, to, &call.scope.context.folder, data))
 }
 
 /// `AddIcon icon name…`; `(TEXT,icon)` sets the icon's text.
-fn add_icon(call: &Call<'_>, shared: &mut Shared<Config>, by: By) -> DirectiveResult {
+fn add_icon(call: &Call<'_>, shared: &mut Shared<Config>, by: MatchedProperty) -> DirectiveResult {
     let icon = call.word(0);
     let (alt, icon) = match icon {
         [b'(', inner @ ..] => {
@@ -39,7 +39,7 @@ fn add_icon(call: &Call<'_>, shared: &mut Shared<Config>, by: By) -> DirectiveRe
 }
 
 /// `AddAlt text name…`.
-fn add_alt(call: &Call<'_>, shared: &mut Shared<Config>, by: By) -> DirectiveResult {
+fn add_alt(call: &Call<'_>, shared: &mut Shared<Config>, by: MatchedProperty) -> DirectiveResult {
     let items = call.words[1..].iter().map(|to| item(call, by, to, call.word(0)));
     edit(shared).alts.extend(items);
     Ok(())
@@ -60,7 +60,7 @@ fn index_ignore(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult
     let folder = &call.scope.context.folder;
     let items = call.words.iter().map(|word| {
         Arc::new(AutoindexItem {
-            by: By::Path,
+            by: MatchedProperty::Path,
             to: word[..].into(),
             folder: folder.clone(),
             data: Box::default(),
@@ -205,19 +205,19 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         "AddAlt",
         Arguments::FIRST_AND_SOME,
         "The text shown instead of the icon of files with these names.",
-        |call, shared| add_alt(call, shared, By::Path),
+        |call, shared| add_alt(call, shared, MatchedProperty::Path),
     ),
     directive(
         "AddAltByEncoding",
         Arguments::FIRST_AND_SOME,
         "The text shown instead of the icon of files with these encodings.",
-        |call, shared| add_alt(call, shared, By::Encoding),
+        |call, shared| add_alt(call, shared, MatchedProperty::Encoding),
     ),
     directive(
         "AddAltByType",
         Arguments::FIRST_AND_SOME,
         "The text shown instead of the icon of files of these media types.",
-        |call, shared| add_alt(call, shared, By::Type),
+        |call, shared| add_alt(call, shared, MatchedProperty::Type),
     ),
     directive(
         "AddDescription",
@@ -230,19 +230,19 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         Arguments::FIRST_AND_SOME,
         "The icon of files with these names; ^^DIRECTORY^^ is for folders, ^^BLANKICON^^ for the \
          heading.",
-        |call, shared| add_icon(call, shared, By::Path),
+        |call, shared| add_icon(call, shared, MatchedProperty::Path),
     ),
     directive(
         "AddIconByEncoding",
         Arguments::FIRST_AND_SOME,
         "The icon of files that are compressed so.",
-        |call, shared| add_icon(call, shared, By::Encoding),
+        |call, shared| add_icon(call, shared, MatchedProperty::Encoding),
     ),
     directive(
         "AddIconByType",
         Arguments::FIRST_AND_SOME,
         "The icon of files of these media types.",
-        |call, shared| add_icon(call, shared, By::Type),
+        |call, shared| add_icon(call, shared, MatchedProperty::Type),
     ),
     directive("DefaultIcon", Arguments::ONE, "The icon of all other files.", text!(default_icon)),
     directive("HeaderName", Arguments::ONE, "The file shown above the list.", text!(header)),

@@ -8,7 +8,7 @@ use crate::wildcard;
 /// A statement about some entries: AddIcon, AddAlt, their kin, and IndexIgnore.
 #[derive(Debug)]
 pub(super) struct AutoindexItem {
-    pub by: By,
+    pub by: MatchedProperty,
     /// Pattern of names, media types or encodings; empty is all.
     pub to: Box<[u8]>,
     /// The folder of the directive: the item is for entries below it.
@@ -18,7 +18,7 @@ pub(super) struct AutoindexItem {
 
 /// The property of an entry that an item matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum MatchedProperty {
     Path,
     Type,
     Encoding,
@@ -55,11 +55,11 @@ impl<'s> EntrySubject<'s> {
 }
 
 impl AutoindexItem {
-    pub(super) fn new(by: By, to: &[u8], folder: &[u8], data: &[u8]) -> AutoindexItem {
+    pub(super) fn new(by: MatchedProperty, to: &[u8], folder: &[u8], data: &[u8]) -> AutoindexItem {
         let has_wildcard = to.iter().any(|byte| b"*?".contains(byte));
         let to: Box<[u8]> = match by {
-            By::Path if !has_wildcard => [b"*", to].concat().into(),
-            By::Encoding => to.to_ascii_lowercase().into(),
+            MatchedProperty::Path if !has_wildcard => [b"*", to].concat().into(),
+            MatchedProperty::Encoding => to.to_ascii_lowercase().into(),
             _ => to.into(),
         };
         AutoindexItem {
@@ -78,12 +78,12 @@ impl AutoindexItem {
         if self.to.is_empty() {
             return true;
         }
-        if self.by == By::Path || is_special {
+        if self.by == MatchedProperty::Path || is_special {
             return glob(subject.path, &self.to);
         }
         let value = match (self.by, subject.encoding) {
-            (By::Encoding, Some(encoding)) => encoding,
-            (By::Type, None) => subject.media_type.unwrap_or_default(),
+            (MatchedProperty::Encoding, Some(encoding)) => encoding,
+            (MatchedProperty::Type, None) => subject.media_type.unwrap_or_default(),
             _ => return false,
         };
         !subject.path_only

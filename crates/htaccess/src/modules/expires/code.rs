@@ -8,7 +8,7 @@ use crate::language::word as next_word;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Code {
     /// The time that the span is counted from.
-    pub base: Base,
+    pub base: SpanBase,
     /// The span in seconds. Apache counts in C's `int`, so that 100 years are negative, which means
     /// at once.
     pub seconds: i32,
@@ -16,7 +16,7 @@ pub(super) struct Code {
 
 /// The time that a span is counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Base {
+pub(super) enum SpanBase {
     /// The request.
     Access,
     /// The file's last change.
@@ -26,8 +26,8 @@ pub(super) enum Base {
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let base = match self.base {
-            Base::Access => 'A',
-            Base::Modification => 'M',
+            SpanBase::Access => 'A',
+            SpanBase::Modification => 'M',
         };
         write!(f, "{base}{}", self.seconds)
     }
@@ -37,9 +37,12 @@ impl fmt::Display for Code {
 /// `Access plus 1 month`, which is therefore invalid.
 pub(super) fn parse(text: &[u8]) -> Result<Code, String> {
     match text {
-        [b'A', rest @ ..] => Ok(Code { base: Base::Access, seconds: atoi(rest) }),
+        [b'A', rest @ ..] => Ok(Code {
+            base: SpanBase::Access,
+            seconds: atoi(rest),
+        }),
         [b'M', rest @ ..] => Ok(Code {
-            base: Base::Modification,
+            base: SpanBase::Modification,
             seconds: atoi(rest),
         }),
         _ => sentence(text),
@@ -49,8 +52,8 @@ pub(super) fn parse(text: &[u8]) -> Result<Code, String> {
 fn sentence(mut text: &[u8]) -> Result<Code, String> {
     let word = next_word(&mut text);
     let base = match word.first().map(u8::to_ascii_lowercase) {
-        Some(b'a' | b'n') => Base::Access,
-        Some(b'm') => Base::Modification,
+        Some(b'a' | b'n') => SpanBase::Access,
+        Some(b'm') => SpanBase::Modification,
         _ => {
             return Err(format!("`{}` is neither access, now nor modification", shown(&word)));
         }

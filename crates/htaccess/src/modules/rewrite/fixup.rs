@@ -3,7 +3,7 @@
 use howdah_http::Status;
 
 use super::run::{PASS_THROUGH, PROXY, RewriteRun, RulesOutcome};
-use super::{Config, Outcome, RewriteOptions, trace, url};
+use super::{Config, RewriteOptions, RewriteOutcome, trace, url};
 use crate::escape;
 use crate::evaluation_context::EvaluationContext;
 use crate::fields::can_be_sent;
@@ -14,14 +14,14 @@ pub fn fixup(
     transaction: &mut Transaction<'_>,
     config: &Config,
     context: &mut dyn EvaluationContext,
-) -> Outcome {
+) -> RewriteOutcome {
     // The configuration of the server alone has no folder.
     if config.engine != Some(true) || config.directory.is_empty() {
-        return Outcome::Declined;
+        return RewriteOutcome::Declined;
     }
     if let Some(why) = standing_off(&transaction.state, config) {
         trace::declined(transaction, &config.directory, why);
-        return Outcome::Declined;
+        return RewriteOutcome::Declined;
     }
     if transaction.state.links_forbidden {
         let message = format!(
@@ -31,29 +31,30 @@ pub fn fixup(
             String::from_utf8_lossy(&transaction.state.filename)
         );
         transaction.complain(None, message);
-        return Outcome::Status(Status::FORBIDDEN);
+        return RewriteOutcome::Status(Status::FORBIDDEN);
     }
     let mut run = RewriteRun::new(transaction, config, context);
     match run.all() {
         Ok(outcome) => result(&mut run, config, outcome, internal),
-        Err(_) => Outcome::Status(Status::INTERNAL_SERVER_ERROR),
+        Err(_) => RewriteOutcome::Status(Status::INTERNAL_SERVER_ERROR),
     }
 }
 
 /// Rewrites a request by the rules of a site's configuration, before those of any folder. An
-/// [`Outcome::Internal`] is a path, decoded, of the same request: the rules do not see it again.
+/// [`RewriteOutcome::Internal`] is a path, decoded, of the same request: the rules do not see it
+/// again.
 pub fn translate(
     transaction: &mut Transaction<'_>,
     config: &Config,
     context: &mut dyn EvaluationContext,
-) -> Outcome {
+) -> RewriteOutcome {
     if config.engine != Some(true) || has_ended(&transaction.state) {
-        return Outcome::Declined;
+        return RewriteOutcome::Declined;
     }
     let mut run = RewriteRun::new(transaction, config, context);
     match run.all() {
         Ok(outcome) => result(&mut run, config, outcome, new_path),
-        Err(_) => Outcome::Status(Status::INTERNAL_SERVER_ERROR),
+        Err(_) => RewriteOutcome::Status(Status::INTERNAL_SERVER_ERROR),
     }
 }
 
@@ -76,13 +77,13 @@ fn result(
     run: &mut RewriteRun<'_, '_>,
     config: &Config,
     outcome: RulesOutcome,
-    path: fn(&mut RewriteRun<'_, '_>, &Config) -> Outcome,
-) -> Outcome {
+    path: fn(&mut RewriteRun<'_, '_>, &Config) -> RewriteOutcome,
+) -> RewriteOutcome {
     let state = &run.transaction.state;
     let scheme = url::scheme(&state.filename);
     let escape = match outcome {
         RulesOutcome::Unchanged => {
-            return force_type(run, Outcome::Declined);
+            return force_type(run, RewriteOutcome::Declined);
         }
         RulesOutcome::Changed { escape } => escape,
         RulesOutcome::Status(_) => false,
@@ -93,13 +94,13 @@ fn result(
             None,
             "AH10411: Rewritten query string contains control characters or spaces",
         );
-        return Outcome::Status(Status::FORBIDDEN);
+        return RewriteOutcome::Status(Status::FORBIDDEN);
     }
     if let RulesOutcome::Status(status) = outcome {
         // An error by a rule is a first error, also where the rule applies to an ErrorDocument.
         run.transaction.state.status = Status::OK;
         let status = Status::new(status).unwrap_or(Status::INTERNAL_SERVER_ERROR);
-        return Outcome::Status(status);
+        return RewriteOutcome::Status(status);
     }
     if state.filename.len() > 6 && state.filename.starts_with(PROXY) {
         return proxy(run, escape);
@@ -111,7 +112,7 @@ fn result(
 }
 
 /// Returns a URL for mod_proxy. Its path is escaped as mod_proxy does, unless `NE` is on.
-fn proxy(run: &mut RewriteRun<'_, '_>, escape: bool) -> Outcome {
+fn proxy(run: &mut RewriteRun<'_, '_>, escape: bool) -> RewriteOutcome {
     let original = run.take_original();
     let state = &mut run.transaction.state;
     let name = std::mem::replace(&mut state.filename, original.unwrap_or_default());
@@ -123,7 +124,7 @@ fn proxy(run: &mut RewriteRun<'_, '_>, escape: bool) -> Outcome {
         url.push(b'?');
         url.extend_from_slice(args);
     }
-    Outcome::Proxy { url }
+    RewriteOutcome::Proxy { url }
 }
 
 /// Returns a redirect to a URL. The folder's own path in it is replaced by RewriteBase.
@@ -132,7 +133,7 @@ fn redirect(
     config: &Config,
     scheme: url::UrlScheme,
     escape: bool,
-) -> Outcome {
+) -> RewriteOutcome {
     let same_query = run.has_first_query();
     let original = run.take_original().unwrap_or_default();
     let mut location = std::mem::replace(&mut run.transaction.state.filename, original);
@@ -160,28 +161,28 @@ fn redirect(
     if !can_be_sent(&location) {
         run.transaction
             .complain(None, "mod_rewrite: the redirect's URL has control characters in it");
-        return Outcome::Status(Status::INTERNAL_SERVER_ERROR);
+        return RewriteOutcome::Status(Status::INTERNAL_SERVER_ERROR);
     }
     run.transaction.state.status = Status::OK; // As with an error by a rule.
     let status = Status::new(run.status).filter(|status| status.is_redirection());
-    Outcome::Redirect {
+    RewriteOutcome::Redirect {
         status: status.unwrap_or(Status::FOUND),
         location,
     }
 }
 
 /// Returns the path that rules of a site's configuration lead to.
-fn new_path(run: &mut RewriteRun<'_, '_>, config: &Config) -> Outcome {
+fn new_path(run: &mut RewriteRun<'_, '_>, config: &Config) -> RewriteOutcome {
     let name = passed_through(&run.transaction.state);
     if !name.starts_with(b"/") {
-        return Outcome::Status(Status::BAD_REQUEST);
+        return RewriteOutcome::Status(Status::BAD_REQUEST);
     }
     let original = run.take_original().unwrap_or_default();
     let state = &mut run.transaction.state;
     state.filename = original;
     let uri = as_url(name, state, config);
     let args = state.args.clone();
-    force_type(run, Outcome::Internal { uri, args })
+    force_type(run, RewriteOutcome::Internal { uri, args })
 }
 
 fn passed_through(state: &State) -> Vec<u8> {
@@ -192,10 +193,10 @@ fn passed_through(state: &State) -> Vec<u8> {
 }
 
 /// Returns an internal redirect to a path of this server.
-fn internal(run: &mut RewriteRun<'_, '_>, config: &Config) -> Outcome {
+fn internal(run: &mut RewriteRun<'_, '_>, config: &Config) -> RewriteOutcome {
     let name = passed_through(&run.transaction.state);
     if !name.starts_with(b"/") {
-        return Outcome::Status(Status::BAD_REQUEST);
+        return RewriteOutcome::Status(Status::BAD_REQUEST);
     }
     let original = run.take_original().unwrap_or_default();
     run.transaction.state.filename = original;
@@ -204,7 +205,7 @@ fn internal(run: &mut RewriteRun<'_, '_>, config: &Config) -> Outcome {
     }
     if name == run.transaction.state.filename {
         trace::declined(run.transaction, &config.directory, "the result is what was asked for");
-        return force_type(run, Outcome::Continue);
+        return force_type(run, RewriteOutcome::Continue);
     }
     // The handler that `H=` names takes the place of the one that would begin the request anew, and
     // looks for a file `redirect:/…`, which is not there; where there is a file for what was asked,
@@ -213,15 +214,15 @@ fn internal(run: &mut RewriteRun<'_, '_>, config: &Config) -> Outcome {
         let is_php = memchr::memmem::find(handler, b"php").is_some();
         let is_whole = run.transaction.state.path_info.is_empty();
         match run.transaction.state.found {
-            Found::File if !is_php && is_whole => return Outcome::Status(Status::FORBIDDEN),
+            Found::File if !is_php && is_whole => return RewriteOutcome::Status(Status::FORBIDDEN),
             Found::Directory if !run.transaction.state.filename.ends_with(b"/") => {}
             _ => run.transaction.state.found = Found::Missing,
         }
-        return force_type(run, Outcome::Continue);
+        return force_type(run, RewriteOutcome::Continue);
     }
     let state = &run.transaction.state;
     let uri = as_url(name, state, config);
-    Outcome::Internal { uri, args: state.args.clone() }
+    RewriteOutcome::Internal { uri, args: state.args.clone() }
 }
 
 /// Returns a path's URL: with the folder replaced by RewriteBase, or without the document root.
@@ -246,7 +247,7 @@ fn as_url(name: Vec<u8>, state: &State, config: &Config) -> Vec<u8> {
 }
 
 /// Sets the type and the handler of `T=` and `H=`.
-fn force_type(run: &mut RewriteRun<'_, '_>, outcome: Outcome) -> Outcome {
+fn force_type(run: &mut RewriteRun<'_, '_>, outcome: RewriteOutcome) -> RewriteOutcome {
     let state = &mut run.transaction.state;
     if let Some(handler) = run.handler.take() {
         state.handler = Some(handler);
@@ -257,7 +258,7 @@ fn force_type(run: &mut RewriteRun<'_, '_>, outcome: Outcome) -> Outcome {
     if !can_be_sent(&kind) {
         run.transaction
             .complain(None, "mod_rewrite: a type has control characters in it");
-        return Outcome::Status(Status::INTERNAL_SERVER_ERROR);
+        return RewriteOutcome::Status(Status::INTERNAL_SERVER_ERROR);
     }
     let mut parameters = kind.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
     state.content_type = parameters.next().map(<[u8]>::to_vec);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use howdah_http::{Request, Status};
 
-use super::{Outcome, fixup, url};
+use super::{RewriteOutcome, fixup, url};
 use crate::client::Client;
 use crate::evaluation_context::{EvaluationContext, SubRequestFacts};
 use crate::host::{Host, Probe, ProbeKind};
@@ -51,20 +51,20 @@ pub fn rewriting(data: &[u8]) {
     assert_eq!(run(false), run(true), "looked up, and one after the other");
 }
 
-fn bounded(outcome: &Outcome, state: &State) {
+fn bounded(outcome: &RewriteOutcome, state: &State) {
     let (path, query) = (3 * 20_000, 3 * 70_000);
     assert!(state.args.as_ref().is_none_or(|args| args.len() <= query));
     for (_, line) in state.error_fields.iter() {
         assert!(crate::fields::can_be_sent(line));
     }
     match outcome {
-        Outcome::Internal { uri, .. } => assert!(uri.len() <= path),
-        Outcome::Redirect { status, location } => {
+        RewriteOutcome::Internal { uri, .. } => assert!(uri.len() <= path),
+        RewriteOutcome::Redirect { status, location } => {
             assert!(status.is_redirection() && location.len() <= path + query);
             assert!(crate::fields::can_be_sent(location) && url::scheme(location).is_some());
         }
-        Outcome::Proxy { url } => assert!(url.len() <= path + query),
-        Outcome::Declined | Outcome::Continue | Outcome::Status(_) => {}
+        RewriteOutcome::Proxy { url } => assert!(url.len() <= path + query),
+        RewriteOutcome::Declined | RewriteOutcome::Continue | RewriteOutcome::Status(_) => {}
     }
 }
 

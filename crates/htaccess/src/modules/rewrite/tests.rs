@@ -3,7 +3,7 @@
 use crate::client::Unrepeatable;
 use crate::evaluation_context::{EvaluationContext, SubRequestFacts};
 use crate::host::{Host, Probe, ProbeKind};
-use crate::modules::rewrite::{self, Outcome};
+use crate::modules::rewrite::{self, RewriteOutcome};
 use crate::testing::{request, settings, transaction};
 use crate::trace::Trace;
 use crate::transaction::{Found, Transaction};
@@ -156,18 +156,18 @@ fn decoded(path: &[u8]) -> Vec<u8> {
     text.replace("%25", "%").into_bytes()
 }
 
-fn text_of(outcome: &Outcome) -> String {
+fn text_of(outcome: &RewriteOutcome) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match outcome {
-        Outcome::Declined => "declined".into(),
-        Outcome::Continue => "continue".into(),
-        Outcome::Internal { uri, args: None } => format!("internal {}", text(uri)),
-        Outcome::Internal { uri, args: Some(args) } => {
+        RewriteOutcome::Declined => "declined".into(),
+        RewriteOutcome::Continue => "continue".into(),
+        RewriteOutcome::Internal { uri, args: None } => format!("internal {}", text(uri)),
+        RewriteOutcome::Internal { uri, args: Some(args) } => {
             format!("internal {}?{}", text(uri), text(args))
         }
-        Outcome::Redirect { status, location } => format!("{status} {}", text(location)),
-        Outcome::Status(status) => status.to_string(),
-        Outcome::Proxy { url } => format!("proxy {}", text(url)),
+        RewriteOutcome::Redirect { status, location } => format!("{status} {}", text(location)),
+        RewriteOutcome::Status(status) => status.to_string(),
+        RewriteOutcome::Proxy { url } => format!("proxy {}", text(url)),
     }
 }
 

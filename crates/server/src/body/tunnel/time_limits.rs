@@ -9,7 +9,7 @@ use crate::net::Watch;
 
 /// The limit that has ended a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Over {
+pub(super) enum TunnelLimit {
     Idle,
     Draining,
 }
@@ -40,9 +40,13 @@ impl<'t> TimeLimits<'t> {
     }
 
     /// Returns the limit that has been reached. `has_moved`: bytes have passed since the last call.
-    pub(super) fn poll(&mut self, has_moved: bool, context: &mut Context<'_>) -> Option<Over> {
+    pub(super) fn poll(
+        &mut self,
+        has_moved: bool,
+        context: &mut Context<'_>,
+    ) -> Option<TunnelLimit> {
         if self.thread.closes_idle() && !self.is_closed {
-            return Some(Over::Draining);
+            return Some(TunnelLimit::Draining);
         }
         let watch = self
             .watch
@@ -59,11 +63,11 @@ impl<'t> TimeLimits<'t> {
         }
         let now = if has_moved { self.moved } else { Instant::now() };
         if self.end.is_some_and(|end| end <= now) {
-            return Some(Over::Draining);
+            return Some(TunnelLimit::Draining);
         }
         let idle_end = self.moved + self.idle_timeout;
         if idle_end <= now {
-            return Some(Over::Idle);
+            return Some(TunnelLimit::Idle);
         }
         if watch.is_disarmed() || watch.is_expired() {
             let end = self.end.map_or(idle_end, |end| end.min(idle_end));

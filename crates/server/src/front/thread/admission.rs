@@ -56,7 +56,7 @@ impl Thread {
         if self.close_longest_idle() > 0 {
             return true;
         }
-        self.shared.crowded.iter().for_each(Notify::notify_one);
+        self.shared.room_wanted.iter().for_each(Notify::notify_one);
         false
     }
 
@@ -68,9 +68,9 @@ impl Thread {
     }
 
     /// Counts a connection as working until the guard is dropped.
-    pub(crate) fn working(self: Rc<Self>) -> Working {
+    pub(crate) fn working(self: Rc<Self>) -> WorkingConnection {
         self.working.set(self.working.get() + 1);
-        Working(self)
+        WorkingConnection(self)
     }
 
     /// Returns whether more than [`MOST_WORKING`] connections are working: then connections without
@@ -82,9 +82,9 @@ impl Thread {
 
 /// Counts a connection as working until dropped.
 #[derive(Debug)]
-pub(crate) struct Working(Rc<Thread>);
+pub(crate) struct WorkingConnection(Rc<Thread>);
 
-impl Drop for Working {
+impl Drop for WorkingConnection {
     fn drop(&mut self) {
         self.0.working.set(self.0.working.get() - 1);
     }

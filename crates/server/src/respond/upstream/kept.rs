@@ -95,14 +95,14 @@ impl fmt::Debug for WaitingConnection {
 
 /// The destination of a connection when its response was read.
 #[derive(Debug)]
-pub(super) struct Home {
+pub(super) struct ConnectionHome {
     pub(super) thread: Rc<Thread>,
     pub(super) key: UpstreamKey,
     pub(super) most: usize,
     pub(super) timeout: Duration,
 }
 
-impl Home {
+impl ConnectionHome {
     /// Keeps the connection for the next request, unless the front drains.
     pub(super) fn take_back(self, stream: Box<dyn Duplex>) {
         if !self.thread.is_draining() {

@@ -14,7 +14,7 @@ use tokio::io::AsyncRead;
 use tokio::time::{Sleep, sleep};
 
 use super::UpstreamError;
-use super::kept::Home;
+use super::kept::ConnectionHome;
 use super::upload::{Upload, UploadError};
 use crate::body::{Available, Duplex, Source, SourceError, Trailers, Tunnel};
 use crate::net::{Buffer, Piece};
@@ -114,7 +114,7 @@ pub(super) struct Reply {
     /// The part of the request that was not sent yet; `None`: nothing is sent any more.
     upload: Option<Upload>,
     /// The destination of the connection at the end of the response; `None`: it is closed.
-    home: Option<Home>,
+    home: Option<ConnectionHome>,
     input: Buffer,
     /// Something was received.
     has_begun: bool,
@@ -169,7 +169,7 @@ impl Reply {
         stream: Box<dyn Duplex>,
         upload: Upload,
         patience: Duration,
-        home: Option<Home>,
+        home: Option<ConnectionHome>,
     ) -> Reply {
         Reply {
             name,

@@ -4,7 +4,7 @@
 use howdah_http::h1::{HeadProgress, parse_request};
 use howdah_http::{Limits, Method, Request, Status};
 
-use super::Command;
+use super::ControlCommand;
 use crate::admin::{AdminAnswer, READING};
 
 /// Maximum bytes of a request's head. Beyond it: 431.
@@ -19,16 +19,16 @@ pub(super) fn is_http(received: &[u8]) -> bool {
 ///
 /// # Errors
 /// The status of a request that is no command.
-pub(super) fn command(received: &[u8]) -> Option<Result<Command, Status>> {
+pub(super) fn command(received: &[u8]) -> Option<Result<ControlCommand, Status>> {
     let mut request = Request::new();
     Some(match parse_request(received, &Limits::default(), &mut request) {
         Ok(HeadProgress::Incomplete) if received.len() < LONGEST_HEAD => return None,
         Ok(HeadProgress::Incomplete) => Err(Status::REQUEST_HEADER_FIELDS_TOO_LARGE),
         Ok(HeadProgress::Complete(_)) => match (&request.method, request.path()) {
-            (Method::Post, b"/reload") => Ok(Command::Reload),
-            (Method::Post, b"/stop") => Ok(Command::Stop),
+            (Method::Post, b"/reload") => Ok(ControlCommand::Reload),
+            (Method::Post, b"/stop") => Ok(ControlCommand::Stop),
             (_, b"/reload" | b"/stop") => Err(Status::METHOD_NOT_ALLOWED),
-            (Method::Get | Method::Head, _) => Ok(Command::Monitor),
+            (Method::Get | Method::Head, _) => Ok(ControlCommand::Monitor),
             _ => Err(Status::METHOD_NOT_ALLOWED),
         },
         Err(refusal) => Err(refusal.status),
@@ -56,10 +56,10 @@ mod tests {
     fn requests_become_commands() {
         let asked = |line: &str| command(format!("{line}\r\nHost: howdah\r\n\r\n").as_bytes());
         for (line, expected) in [
-            ("GET /status HTTP/1.1", Ok(Command::Monitor)),
-            ("HEAD / HTTP/1.0", Ok(Command::Monitor)),
-            ("POST /reload HTTP/1.1", Ok(Command::Reload)),
-            ("POST /stop HTTP/1.1", Ok(Command::Stop)),
+            ("GET /status HTTP/1.1", Ok(ControlCommand::Monitor)),
+            ("HEAD / HTTP/1.0", Ok(ControlCommand::Monitor)),
+            ("POST /reload HTTP/1.1", Ok(ControlCommand::Reload)),
+            ("POST /stop HTTP/1.1", Ok(ControlCommand::Stop)),
             ("GET /reload HTTP/1.1", Err(Status::METHOD_NOT_ALLOWED)),
             ("DELETE /status HTTP/1.1", Err(Status::METHOD_NOT_ALLOWED)),
             ("GET /a b HTTP/1.1", Err(Status::BAD_REQUEST)),

@@ -1,7 +1,7 @@
 //! Many rules and conditions at once must do what they do one after the other.
 
 use super::{check, evaluate};
-use crate::modules::rewrite::{Outcome, fixup};
+use crate::modules::rewrite::{RewriteOutcome, fixup};
 use crate::mutation::Mutator;
 use crate::testing::{Nowhere, request, settings, transaction};
 use crate::trace::Trace;
@@ -147,7 +147,7 @@ fn every_try_of_a_rule_takes_its_part_of_the_work() {
             let mut tx = transaction(&request);
             tx.client = tx.client.within(&budget);
             let outcome = fixup(&mut tx, config, &mut Nowhere::default());
-            assert_eq!(outcome, Outcome::Status(Status::INTERNAL_SERVER_ERROR), "{steps}");
+            assert_eq!(outcome, RewriteOutcome::Status(Status::INTERNAL_SERVER_ERROR), "{steps}");
             assert_eq!(budget.is_exhausted(), steps < 10_000_000, "{} used", budget.used());
             assert_eq!(budget.meter().blamed().is_some(), budget.is_exhausted());
             tx.state.complaints.pop().map(|(_, what)| what).unwrap_or_default()

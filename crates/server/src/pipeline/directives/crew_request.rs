@@ -7,28 +7,29 @@ use std::sync::Arc;
 use howdah_files::Store;
 use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::filter::Filter;
-use howdah_htaccess::response::About;
+use howdah_htaccess::response::ResponseProperties;
 use howdah_http::{Request, ResponseHead, Status};
 use howdah_site::{
-    Client, Detached, DocumentPath, ListingPage, Resolution, Resolved, Ruled, Scratch, Site,
+    Client, DetachedResolution, DocumentPath, ListingPage, Resolution, Resolved, Ruled, Scratch,
+    Site,
 };
 
 use crate::crew::{ClientNetwork, CrewFull, Origin};
 use crate::front::FrontShared;
-use crate::host::{Compared, FrontHost};
+use crate::host::{ComparedPasswords, FrontHost};
 use crate::log::Level;
 use crate::net::Peer;
 use crate::pipeline::context::{Arrival, RequestContext};
 use crate::respond::{codings, listing};
 
 /// A copy of a request, and the means to evaluate directives for it on another thread.
-pub(super) struct Elsewhere {
+pub(super) struct CrewRequest {
     shared: Arc<FrontShared>,
     site: usize,
     request: Request,
     peer: Peer,
     arrival: Arrival,
-    compared: Compared,
+    compared: ComparedPasswords,
 }
 
 /// The result of the directives for a response.
@@ -38,9 +39,9 @@ pub(super) struct Responded {
     pub(super) chosen: Result<Vec<Filter>, Status>,
 }
 
-impl Elsewhere {
-    pub(super) fn new(context: &RequestContext<'_, '_>, site: &Site) -> Elsewhere {
-        Elsewhere {
+impl CrewRequest {
+    pub(super) fn new(context: &RequestContext<'_, '_>, site: &Site) -> CrewRequest {
+        CrewRequest {
             shared: Arc::clone(&context.thread.shared),
             site: site.number(),
             request: context.request.clone(),
@@ -58,23 +59,23 @@ impl Elsewhere {
         let detached = self.evaluate(|site, client, host, scratch| {
             howdah_site::resolve(site, client, host, scratch).detach()
         });
-        Ok(detached.await?.map_or(EXHAUSTED, Detached::attach))
+        Ok(detached.await?.map_or(EXHAUSTED, DetachedResolution::attach))
     }
 
     /// Reads from the disk everything that resolving the request asks for. Afterwards it is in the
     /// kernel's memory, and a file system that hangs has answered.
     ///
     /// # Errors
-    /// As [`resolve`](Elsewhere::resolve).
+    /// As [`resolve`](CrewRequest::resolve).
     pub(super) async fn read_disk(self) -> Result<(), CrewFull> {
         self.read(|site, client, host, scratch| howdah_site::resolve(site, client, host, scratch))
             .await
     }
 
-    /// As [`read_disk`](Elsewhere::read_disk), for the error page of a request that failed.
+    /// As [`read_disk`](CrewRequest::read_disk), for the error page of a request that failed.
     ///
     /// # Errors
-    /// As [`resolve`](Elsewhere::resolve).
+    /// As [`resolve`](CrewRequest::resolve).
     pub(super) async fn read_disk_for_error(
         self,
         ruled: Ruled,
@@ -118,25 +119,25 @@ impl Elsewhere {
     /// Resolves the error page of a request that failed.
     ///
     /// # Errors
-    /// As [`resolve`](Elsewhere::resolve).
+    /// As [`resolve`](CrewRequest::resolve).
     pub(super) async fn error(self, ruled: Ruled, status: Status) -> Result<Resolved, CrewFull> {
-        let detached = self.evaluate(move |site, client, host, scratch| -> Detached {
+        let detached = self.evaluate(move |site, client, host, scratch| -> DetachedResolution {
             let ruled = Some(Rc::new(ruled));
             howdah_site::error(site, client, ruled, status, host, scratch).detach()
         });
-        Ok(detached.await?.map_or(EXHAUSTED, Detached::attach))
+        Ok(detached.await?.map_or(EXHAUSTED, DetachedResolution::attach))
     }
 
     /// Lets the directives change the head of a response. `Err(500)` in the result also where they
     /// take too much work, and `None` where links do.
     ///
     /// # Errors
-    /// As [`resolve`](Elsewhere::resolve).
+    /// As [`resolve`](CrewRequest::resolve).
     pub(super) async fn respond(
         self,
         ruled: Ruled,
         mut head: ResponseHead,
-        about: About,
+        about: ResponseProperties,
     ) -> Result<Option<Responded>, CrewFull> {
         self.evaluate(move |site, client, host, scratch| {
             let mut ruled = Rc::new(ruled);
@@ -154,7 +155,7 @@ impl Elsewhere {
     /// Makes the page of the folder at `path`. `None`: the folder may not be listed.
     ///
     /// # Errors
-    /// As [`resolve`](Elsewhere::resolve).
+    /// As [`resolve`](CrewRequest::resolve).
     pub(super) async fn list(
         self,
         mut ruled: Ruled,
@@ -213,7 +214,7 @@ impl Elsewhere {
             pool: shared.pools.get(self.site).and_then(Option::as_deref),
         };
         let result = work(site, &client.within(&budget), &mut host, &mut Scratch::default());
-        if !store.take_worn() {
+        if !store.take_too_many_links() {
             return Some(result);
         }
         let what = format!(
