@@ -4,6 +4,7 @@
 mod access_log;
 mod counters;
 mod directive_messages;
+mod histogram;
 mod phase;
 mod protocol_limits;
 mod request_error;
@@ -12,10 +13,10 @@ pub(crate) use self::access_log::{
     AccessLog, AccessLogs, ConnectionFacts, Record, RecordedResponse, ResolutionNotes,
 };
 pub(crate) use self::counters::{
-    EndedRequest, FrontCounters, Histogram, Ledger, NO_SITE, SiteErrors, SiteTotals,
-    ThreadCounters, Totals,
+    EndedRequest, FrontCounters, Ledger, NO_SITE, SiteErrors, SiteTotals, ThreadCounters, Totals,
 };
 pub(crate) use self::directive_messages::{DirectiveMessage, RecentMessages};
+pub(crate) use self::histogram::Histogram;
 pub(crate) use self::phase::Phase;
 pub(crate) use self::protocol_limits::{LIBRARY, LimitCounts};
 pub(crate) use self::request_error::{RequestError, RespondError, Situation};

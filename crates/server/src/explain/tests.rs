@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use howdah_config::DirectoryOptions;
+use howdah_http::Status;
 
 use super::*;
 

@@ -4,7 +4,9 @@
 //! survive the front. Counting takes no lock, no atomic addition and no system call. The sums over
 //! all threads and generations are made when somebody asks for them ([`Ledger`]).
 
-use std::collections::{BTreeMap, HashMap};
+mod totals;
+
+use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
@@ -13,13 +15,12 @@ use std::time::Duration;
 
 use howdah_http::Status;
 use howdah_php::counters::{
-    BOUNDS, COUNTER_WORDS, Counters, HISTOGRAM_WORDS, PoolCounter, PoolCounters, PoolTotals,
-    STAFF_WORDS,
+    COUNTER_WORDS, Counters, HISTOGRAM_WORDS, PoolCounter, PoolCounters, STAFF_WORDS,
 };
 use howdah_sys::memory::SharedNumbers;
-use serde::{Deserialize, Serialize};
 
-use super::protocol_limits::{self, LimitTotals, PROTOCOL_LIMITS};
+pub(crate) use self::totals::{SiteTotals, Totals};
+use super::protocol_limits::{self, PROTOCOL_LIMITS};
 
 /// Words of a site: see the constants below.
 pub(crate) const SITE_WORDS: usize = 648;
@@ -297,156 +298,9 @@ impl Ledger {
     }
 }
 
-/// Sums of counters.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
-    /// Connections that were accepted.
-    pub(crate) connections: u64,
-    /// Limits of protocols that clients have met.
-    pub(crate) limits: LimitTotals,
-    sites: BTreeMap<String, Vec<u64>>,
-}
-
 /// The name under which the counters of a lane are kept. No site can have that name.
 fn lane_key(site: &str, lane: &str) -> String {
     format!("{site}/{lane}")
-}
-
-/// The sums of one site.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SiteTotals<'t>(&'t [u64]);
-
-impl Totals {
-    /// The names of the sites and lanes that have counters, [`NO_SITE`] among them.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.sites.keys().map(String::as_str)
-    }
-
-    /// Returns the sums of a site; zeros if nothing was counted.
-    pub(crate) fn site(&self, name: &str) -> SiteTotals<'_> {
-        SiteTotals(self.sites.get(name).map_or(&ZEROS, |words| words))
-    }
-
-    /// Returns the numbers of a site that are not 0, as `word:number`, separated by commas.
-    pub(crate) fn encode(&self, name: &str) -> String {
-        let words = self.sites.get(name).into_iter().flatten().enumerate();
-        let counted = words.filter(|(_, number)| **number > 0);
-        let texts: Vec<String> = counted.map(|(word, number)| format!("{word}:{number}")).collect();
-        texts.join(",")
-    }
-
-    /// Returns the sums of a lane of a site's pool.
-    pub(crate) fn lane(&self, site: &str, lane: &str) -> PoolTotals<'_> {
-        self.site(&lane_key(site, lane)).pool()
-    }
-
-    /// Adds numbers of a site, as [`Totals::encode`] writes them. Malformed ones are left out.
-    pub(crate) fn decode(&mut self, name: &str, text: &str) {
-        let words = self.words_of(name);
-        for (word, number) in text.split(',').filter_map(|part| part.split_once(':')) {
-            if let (Ok(word), Ok(number)) = (word.parse::<usize>(), number.parse::<u64>())
-                && let Some(sum) = words.get_mut(word)
-            {
-                *sum = sum.saturating_add(number);
-            }
-        }
-    }
-
-    fn words_of(&mut self, name: &str) -> &mut Vec<u64> {
-        // The name is copied at the first time only.
-        if !self.sites.contains_key(name) {
-            self.sites.insert(name.to_owned(), vec![0; SITE_WORDS]);
-        }
-        self.sites.get_mut(name).expect("it was just inserted")
-    }
-}
-
-static ZEROS: [u64; SITE_WORDS] = [0; SITE_WORDS];
-
-impl<'t> SiteTotals<'t> {
-    /// Requests that have ended.
-    pub(crate) fn requests(&self) -> u64 {
-        self.0[REQUESTS]
-    }
-
-    /// Bytes of content that clients took.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.0[BYTES]
-    }
-
-    /// Responses that broke off.
-    pub(crate) fn incomplete(&self) -> u64 {
-        self.0[INCOMPLETE]
-    }
-
-    /// Tunnels that have begun.
-    pub(crate) fn tunnels(&self) -> u64 {
-        self.0[TUNNELS]
-    }
-
-    /// Connections that were made to upstreams.
-    pub(crate) fn upstream_connections(&self) -> u64 {
-        self.0[UPSTREAM_CONNECTIONS]
-    }
-
-    /// Requests that went over a kept connection to an upstream.
-    pub(crate) fn upstream_reuses(&self) -> u64 {
-        self.0[UPSTREAM_REUSES]
-    }
-
-    /// Each status and the number of its responses, for those that were sent.
-    pub(crate) fn codes(&self) -> impl Iterator<Item = (u16, u64)> + use<'t> {
-        let codes = (FIRST_CODE..).zip(self.0[CODES..CODES + CODE_COUNT].iter().copied());
-        codes.filter(|(_, count)| *count > 0)
-    }
-
-    /// The time from head to end of response.
-    pub(crate) fn duration(&self) -> Histogram {
-        Histogram::of(&self.0[DURATION..POOL])
-    }
-
-    /// The counters of the site's pool.
-    pub(crate) fn pool(&self) -> PoolTotals<'t> {
-        PoolTotals::new(&self.0[POOL..CODES], &self.0[STAFF..])
-    }
-}
-
-/// The number of measurements, by time.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Histogram {
-    /// For each bound, in seconds: the number of times up to it.
-    pub(crate) buckets: Vec<(f64, u64)>,
-    /// The number of all times.
-    pub(crate) count: u64,
-    /// The sum of all times, in seconds.
-    pub(crate) sum: f64,
-}
-
-impl Histogram {
-    /// `words` are the buckets and the sum, as [`Counters::observe`] counts.
-    pub(crate) fn of(words: &[u64]) -> Histogram {
-        let mut count = 0;
-        let mut buckets = Vec::with_capacity(BOUNDS.len());
-        for (bound, number) in BOUNDS.iter().zip(words) {
-            count += number;
-            buckets.push((*bound as f64 / 1e6, count));
-        }
-        let beyond = words.get(BOUNDS.len()).copied().unwrap_or(0);
-        let sum = words.get(BOUNDS.len() + 1).copied().unwrap_or(0);
-        Histogram {
-            buckets,
-            count: count + beyond,
-            sum: sum as f64 / 1e6,
-        }
-    }
-
-    /// Returns the bound, in seconds, below which this part of all times is; `None` without times,
-    /// or beyond the last bound.
-    pub(crate) fn quantile(&self, part: f64) -> Option<f64> {
-        let wanted = (self.count as f64 * part).ceil().max(1.0) as u64;
-        let found = self.buckets.iter().find(|(_, count)| *count >= wanted);
-        found.map(|(bound, _)| *bound)
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,15 @@
 //! php-fpm's status page, with php-fpm's words, for monitors that were made for php-fpm.
 
+mod formats;
+mod openmetrics;
+
 use std::fmt::Write;
 
 use howdah_http::date;
 use howdah_php::FULL_PIECE;
 
+use self::formats::{html, json, text, xml};
+use self::openmetrics::openmetrics;
 use super::{PoolSnapshot, WorkerSnapshot, WorkerState};
 
 /// The formats of the page.
@@ -174,47 +179,6 @@ impl FpmFigure {
     }
 }
 
-fn text(figures: &Figures, workers: &[Figures]) -> String {
-    let mut page = String::new();
-    let mut lines = |figures: &Figures| {
-        for (name, value) in figures {
-            let name = match *name {
-                "request uri" => "request URI",
-                name => name,
-            };
-            let label = format!("{name}:");
-            // Writing to a String cannot fail.
-            let _ = writeln!(page, "{label:<22}{}", howdah_watch::printed::visible(&value.plain()));
-        }
-    };
-    lines(figures);
-    for worker in workers {
-        let _ = writeln!(page, "\n************************");
-        for (name, value) in worker {
-            let name = match *name {
-                "request uri" => "request URI",
-                name => name,
-            };
-            let label = format!("{name}:");
-            let _ = writeln!(page, "{label:<22}{}", howdah_watch::printed::visible(&value.plain()));
-        }
-    }
-    page
-}
-
-fn json(figures: &Figures, workers: &[Figures], is_full: bool) -> String {
-    let object = |figures: &Figures| {
-        let pairs = figures.iter().map(|(name, value)| format!("\"{name}\":{}", value.json()));
-        pairs.collect::<Vec<_>>().join(",")
-    };
-    if !is_full {
-        return format!("{{{}}}", object(figures));
-    }
-    let workers: Vec<String> =
-        workers.iter().map(|worker| format!("{{{}}}", object(worker))).collect();
-    format!("{{{}, \"processes\":[{}]}}", object(figures), workers.join(","))
-}
-
 /// Writes a piece of the value that `fpm_get_status()` returns, as JSON, in the words of php-fpm's
 /// function, which are not those of its page. The first piece begins with the pool's own figures,
 /// the last one has the end. Returns also the worker with which the next piece begins; `None` for
@@ -255,151 +219,6 @@ pub(crate) fn function_piece(
     }
     piece.push_str("]}");
     (piece, None)
-}
-
-fn html(figures: &Figures, workers: &[Figures]) -> String {
-    let mut page = String::from(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\
-         <title>PHP-FPM Status Page</title></head>\n<body>\n<table>\n",
-    );
-    for (name, value) in figures {
-        let _ = writeln!(page, "<tr><th>{name}</th><td>{}</td></tr>", escaped(&value.plain()));
-    }
-    page.push_str("</table>\n");
-    if let Some(first) = workers.first() {
-        let names = first.iter().map(|(name, _)| format!("<th>{name}</th>"));
-        let _ = writeln!(page, "<table border=\"1\">\n<tr>{}</tr>", names.collect::<String>());
-        for worker in workers {
-            let values =
-                worker.iter().map(|(_, value)| format!("<td>{}</td>", escaped(&value.plain())));
-            let _ = writeln!(page, "<tr>{}</tr>", values.collect::<String>());
-        }
-        page.push_str("</table>\n");
-    }
-    page.push_str("</body></html>\n");
-    page
-}
-
-fn xml(figures: &Figures, workers: &[Figures], is_full: bool) -> String {
-    let mut page = String::from("<?xml version=\"1.0\" ?>\n<status>\n");
-    let element = |(name, value): &(&'static str, FpmFigure)| {
-        let name = name.replace(' ', "-");
-        // php-fpm gives a time as a number here.
-        let value = match value {
-            FpmFigure::Time(seconds) => seconds.to_string(),
-            other => escaped(&other.plain()),
-        };
-        format!("<{name}>{value}</{name}>")
-    };
-    for figure in figures {
-        let _ = writeln!(page, "{}", element(figure));
-    }
-    if is_full {
-        page.push_str("<processes>\n");
-        for worker in workers {
-            let elements: String = worker.iter().map(element).collect();
-            let _ = writeln!(page, "<process>{elements}</process>");
-        }
-        page.push_str("</processes>\n");
-    }
-    page.push_str("</status>");
-    page
-}
-
-/// Escapes text for HTML and XML. Characters that XML does not have are replaced.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#039;"),
-            control if control.is_control() => out.push('\u{fffd}'),
-            plain => out.push(plain),
-        }
-    }
-    out
-}
-
-/// The families of php-fpm's metrics, in its order: name, type, description, value.
-fn openmetrics(name: &str, pool: &PoolSnapshot, now: f64) -> String {
-    let up = format!(
-        "Could pool {} using a {} PM on PHP-FPM be reached?",
-        escaped(name),
-        process_manager(pool)
-    );
-    let families: [(&str, &str, &str, u64); 12] = [
-        ("up", "gauge", &up, 1),
-        (
-            "start_since",
-            "counter",
-            "The number of seconds since FPM has started.",
-            since(pool.started, now),
-        ),
-        (
-            "accepted_connections",
-            "counter",
-            "The number of requests accepted by the pool.",
-            pool.requests,
-        ),
-        (
-            "listen_queue",
-            "gauge",
-            "The number of requests in the queue of pending connections.",
-            pool.queue as u64,
-        ),
-        (
-            "max_listen_queue",
-            "counter",
-            "The maximum number of requests in the queue of pending connections since FPM has \
-             started.",
-            pool.most_queued as u64,
-        ),
-        (
-            "listen_queue_length",
-            "gauge",
-            "The size of the socket queue of pending connections.",
-            pool.queue_limit as u64,
-        ),
-        ("idle_processes", "gauge", "The number of idle processes.", pool.idle as u64),
-        ("active_processes", "gauge", "The number of active processes.", pool.active as u64),
-        (
-            "total_processes",
-            "gauge",
-            "The number of idle + active processes.",
-            pool.workers.len() as u64,
-        ),
-        (
-            "max_active_processes",
-            "counter",
-            "The maximum number of active processes since FPM has started.",
-            pool.most_active as u64,
-        ),
-        (
-            "max_children_reached",
-            "counter",
-            "The number of times, the process limit has been reached, when pm tries to start more \
-             children.",
-            pool.exhausted,
-        ),
-        (
-            "slow_requests",
-            "counter",
-            "The number of requests that exceeded your 'request_slowlog_timeout' value.",
-            pool.slow,
-        ),
-    ];
-    let mut page = String::new();
-    for (name, kind, help, value) in families {
-        let _ = writeln!(
-            page,
-            "# HELP phpfpm_{name} {help}\n# TYPE phpfpm_{name} {kind}\nphpfpm_{name} {value}"
-        );
-    }
-    page.push_str("# EOF\n");
-    page
 }
 
 #[cfg(test)]

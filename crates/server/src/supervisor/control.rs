@@ -6,6 +6,7 @@
 //! Commands that change something are for root and the server's own user. A group of the
 //! configuration may ask for the state.
 
+mod command;
 mod request;
 
 use std::fs;
@@ -21,56 +22,14 @@ use howdah_sys::credentials::{group_number, own_user};
 use howdah_sys::process;
 use howdah_sys::socket::{peer_user, refuse_descriptors};
 
+pub(crate) use self::command::{ControlCommand, ask};
+
 /// Maximum number of clients at a time. Further clients wait in the listen queue.
 const MOST_CLIENTS: usize = 32;
 /// Maximum bytes of a command.
 const LONGEST_COMMAND: usize = 16;
 /// Time in which a client must send its command.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The commands of a client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ControlCommand {
-    /// Report the state of the server.
-    Status,
-    /// Report the state of the server as JSON.
-    StatusJson,
-    /// Read the configuration again, and start a new generation.
-    Reload,
-    /// Finish all requests, and end.
-    Stop,
-    /// Answer a request of HTTP as at the admin listener.
-    Monitor,
-}
-
-impl ControlCommand {
-    /// The command as it is sent and as it is written on the command line.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            ControlCommand::Status => "status",
-            ControlCommand::StatusJson => "status-json",
-            ControlCommand::Reload => "reload",
-            ControlCommand::Stop => "stop",
-            ControlCommand::Monitor => "a GET request",
-        }
-    }
-
-    fn of_line(line: &[u8]) -> Option<ControlCommand> {
-        [
-            ControlCommand::Status,
-            ControlCommand::StatusJson,
-            ControlCommand::Reload,
-            ControlCommand::Stop,
-        ]
-        .into_iter()
-        .find(|command| command.word().as_bytes() == line)
-    }
-
-    /// Whether the command leaves the server as it is.
-    fn is_question(self) -> bool {
-        !matches!(self, ControlCommand::Reload | ControlCommand::Stop)
-    }
-}
 
 /// The control socket and its connected clients.
 #[derive(Debug)]
@@ -394,42 +353,6 @@ const NOT_ALLOWED: &str = "only root and the user that runs the server may do th
 impl AsFd for ControlSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
-    }
-}
-
-/// Time that `status` and `reload` wait for an answer. A reload starts PHP, which may take a
-/// minute, and waits for the end of a short probation.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
-
-/// Client side: sends `command` to the server at `path` and returns the answer.
-///
-/// # Errors
-/// The reason, as text for the operator.
-pub(crate) fn ask(path: &Path, command: ControlCommand) -> Result<String, String> {
-    let place = path.display();
-    let mut stream = UnixStream::connect(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            format!(
-                "no howdah runs with the control socket {place}; name its configuration with \
-                 --config, or its socket with --control"
-            )
-        }
-        _ => format!("cannot reach the control socket {place}: {error}"),
-    })?;
-    let lost =
-        |error: io::Error| format!("the connection to the server at {place} was lost: {error}");
-    if command != ControlCommand::Stop {
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(lost)?;
-    }
-    stream.write_all(format!("{}\n", command.word()).as_bytes()).map_err(lost)?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).map_err(lost)?;
-    match answer.split_once('\n') {
-        Some(("ok", text)) => Ok(text.trim_end().to_owned()),
-        Some(("refused", text)) => Err(text.trim_end().to_owned()),
-        _ => Err(format!(
-            "the server at {place} closed the connection without an answer; see its log"
-        )),
     }
 }
 
