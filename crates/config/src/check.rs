@@ -32,6 +32,9 @@ pub(crate) fn cross_check(
     names(config, &places, report);
     users(config, &places, report);
     hosts(config, &places, report);
+    listeners_of_sites(config, &places, report);
+    admin(config, &places, report);
+    certificates(config, &places, report);
     listeners(config, &places, report);
     forwarded(config, &places, report);
     acme(config, &places, report);
@@ -134,7 +137,7 @@ fn hosts(config: &Config, places: &SettingPositions<'_, '_>, report: &mut Mistak
     }
 }
 
-fn listeners(
+fn listeners_of_sites(
     config: &Config,
     places: &SettingPositions<'_, '_>,
     report: &mut MistakeCollector<'_>,
@@ -152,6 +155,9 @@ fn listeners(
             );
         }
     }
+}
+
+fn admin(config: &Config, places: &SettingPositions<'_, '_>, report: &mut MistakeCollector<'_>) {
     for address in &config.admin {
         if config.listen.iter().any(|listener| listener.address.conflicts_with(address)) {
             report.add_at(
@@ -161,6 +167,13 @@ fn listeners(
             );
         }
     }
+}
+
+fn certificates(
+    config: &Config,
+    places: &SettingPositions<'_, '_>,
+    report: &mut MistakeCollector<'_>,
+) {
     for (number, site) in config.sites.iter().enumerate() {
         let is_encrypted = |listener: &&ListenerSettings| listener.tls && site.answers_on(listener);
         if site.tls.is_on() && !config.listen.iter().any(|listener| is_encrypted(&listener)) {
@@ -174,6 +187,13 @@ fn listeners(
             );
         }
     }
+}
+
+fn listeners(
+    config: &Config,
+    places: &SettingPositions<'_, '_>,
+    report: &mut MistakeCollector<'_>,
+) {
     for listener in &config.listen {
         let address = &listener.address;
         let answers = |site: &SiteSettings| site.answers_on(listener);

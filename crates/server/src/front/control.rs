@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use howdah_php::counters::PoolCounter;
+use howdah_php::counters::{Counters, PoolCounter};
 use howdah_php::{Pool, PoolEvent};
 use howdah_sys::readiness::Readable;
 use howdah_sys::seqpacket::SeqPacket;
@@ -88,7 +88,7 @@ impl Control {
         let mut room = vec![0; 64 * 1024];
         loop {
             let mut ready = readable.ready().await?;
-            let mut received = match self.channel.receive(&mut room) {
+            let received = match self.channel.receive(&mut room) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     ready.clear_ready();
                     continue;
@@ -98,66 +98,68 @@ impl Control {
             if received.length == 0 {
                 return Ok(());
             }
-            match ToFront::decode(&room[..received.length])? {
-                ToFront::Drain { keep_idle: true } => {
-                    self.stages.send_replace(FrontStage::Draining);
-                }
-                ToFront::Drain { keep_idle: false } => {
-                    self.stages.send_replace(FrontStage::Stopping);
-                }
-                ToFront::PoolReplaced { pool, zygote } => {
-                    if let (Some(socket), Some(site)) =
-                        (received.descriptors.pop(), sites.get(pool))
-                    {
-                        let follow = self.clone().follow((pool, *site), zygote, socket.into());
-                        tokio::task::spawn_local(follow);
-                    }
-                }
-                ToFront::Status { id } => self.tell(&FromFront::Status { id, text: self.status() }),
-                ToFront::StatusJson { id } => {
-                    if let Some(client) = received.descriptors.pop() {
-                        // The thread of the admin listener never ends before this one.
-                        let _ = self.questions.send(ControlQuestion { client, received: None });
-                    }
-                    self.tell(&FromFront::StatusTaken { id });
-                }
-                ToFront::Monitor { id, received: bytes } => {
-                    if let Some(client) = received.descriptors.pop() {
-                        let received = Some(bytes);
-                        let _ = self.questions.send(ControlQuestion { client, received });
-                    }
-                    self.tell(&FromFront::StatusTaken { id });
-                }
-                ToFront::ReopenLogs { first } => {
-                    self.replace_logs(first, received.descriptors);
-                }
-                ToFront::Present { id, answer } => {
-                    self.shared.challenges.present(id, &answer);
-                    self.tell(&FromFront::Presented { id });
-                }
-                ToFront::Withdraw { id } => self.shared.challenges.withdraw(id),
-                ToFront::Renewals { names } => {
-                    names
-                        .into_iter()
-                        .for_each(|(name, next)| self.shared.renewals.note(name, next));
-                }
-                ToFront::Certificates { site } => {
-                    self.replace_certificates(site, received.descriptors.pop());
-                }
-                ToFront::OneCertificate { site } => {
-                    self.put_certificate(site, received.descriptors.pop());
-                }
-                ToFront::ClientAuthorities { site } => {
-                    self.replace_authorities(site, received.descriptors.pop());
-                }
-                ToFront::Closed { site, why } => self.set_closed(site, why),
-                ToFront::ReadPackets => {
-                    // A front that is told to drain has left its packets to another one.
-                    let reads = *self.stages.borrow() == FrontStage::Serving;
-                    self.shared.quic.iter().for_each(|quic| quic.set_reading(reads));
-                }
-                ToFront::TicketKeys => self.replace_ticket_keys(received.descriptors.pop()),
+            let command = ToFront::decode(&room[..received.length])?;
+            self.obey(command, received.descriptors, sites);
+        }
+    }
+
+    /// Carries out one command, with the descriptors that came with it.
+    fn obey(self: &Rc<Self>, command: ToFront, mut descriptors: Vec<OwnedFd>, sites: &[usize]) {
+        match command {
+            ToFront::Drain { keep_idle: true } => {
+                self.stages.send_replace(FrontStage::Draining);
             }
+            ToFront::Drain { keep_idle: false } => {
+                self.stages.send_replace(FrontStage::Stopping);
+            }
+            ToFront::PoolReplaced { pool, zygote } => {
+                if let (Some(socket), Some(site)) = (descriptors.pop(), sites.get(pool)) {
+                    let follow = self.clone().follow((pool, *site), zygote, socket.into());
+                    tokio::task::spawn_local(follow);
+                }
+            }
+            ToFront::Status { id } => self.tell(&FromFront::Status { id, text: self.status() }),
+            ToFront::StatusJson { id } => {
+                if let Some(client) = descriptors.pop() {
+                    // The thread of the admin listener never ends before this one.
+                    let _ = self.questions.send(ControlQuestion { client, received: None });
+                }
+                self.tell(&FromFront::StatusTaken { id });
+            }
+            ToFront::Monitor { id, received: bytes } => {
+                if let Some(client) = descriptors.pop() {
+                    let received = Some(bytes);
+                    let _ = self.questions.send(ControlQuestion { client, received });
+                }
+                self.tell(&FromFront::StatusTaken { id });
+            }
+            ToFront::ReopenLogs { first } => {
+                self.replace_logs(first, descriptors);
+            }
+            ToFront::Present { id, answer } => {
+                self.shared.challenges.present(id, &answer);
+                self.tell(&FromFront::Presented { id });
+            }
+            ToFront::Withdraw { id } => self.shared.challenges.withdraw(id),
+            ToFront::Renewals { names } => {
+                names.into_iter().for_each(|(name, next)| self.shared.renewals.note(name, next));
+            }
+            ToFront::Certificates { site } => {
+                self.replace_certificates(site, descriptors.pop());
+            }
+            ToFront::OneCertificate { site } => {
+                self.put_certificate(site, descriptors.pop());
+            }
+            ToFront::ClientAuthorities { site } => {
+                self.replace_authorities(site, descriptors.pop());
+            }
+            ToFront::Closed { site, why } => self.set_closed(site, why),
+            ToFront::ReadPackets => {
+                // A front that is told to drain has left its packets to another one.
+                let reads = *self.stages.borrow() == FrontStage::Serving;
+                self.shared.quic.iter().for_each(|quic| quic.set_reading(reads));
+            }
+            ToFront::TicketKeys => self.replace_ticket_keys(descriptors.pop()),
         }
     }
 
@@ -176,30 +178,8 @@ impl Control {
         let name = Some(pool.name());
         // This is the first thread.
         let of_pool = self.shared.counters.thread(0).pool(site).clone();
-        let counters = &of_pool.all;
         let (workers, ended) = pool
-            .follow(zygote, |event| match event {
-                PoolEvent::Ready { php_version, opcache } => {
-                    self.starts.borrow_mut()[position].facts = PoolFacts {
-                        php_version,
-                        opcache,
-                        workers: pool.limits().workers,
-                    };
-                }
-                PoolEvent::Complete => {
-                    self.starts.borrow_mut()[position].is_complete = true;
-                    self.tell_ready();
-                }
-                PoolEvent::WorkerStarted => counters.count(PoolCounter::Started),
-                PoolEvent::WorkerDismissed => counters.count(PoolCounter::Dismissed),
-                PoolEvent::WorkerDied { status: 0, .. } => counters.count_end(0),
-                PoolEvent::WorkerDied { pid, status } => {
-                    counters.count_end(status);
-                    let what =
-                        format!("worker {pid} {}; another takes its place", WaitStatus(status));
-                    log.say(Level::Error, name, &what);
-                }
-            })
+            .follow(zygote, |event| self.note(position, &pool, &of_pool.all, event))
             .await;
         // Nobody waits for the workers of a zygote that has ended.
         self.starts.borrow_mut()[position].is_complete = true;
@@ -223,6 +203,31 @@ impl Control {
                     zygote: Some(number),
                     reason: error.to_string(),
                 });
+            }
+        }
+    }
+
+    /// Notes an event of the pool at `position`: for the supervisor, in the counters, in the log.
+    fn note(&self, position: usize, pool: &Pool, counters: &Counters, event: PoolEvent) {
+        match event {
+            PoolEvent::Ready { php_version, opcache } => {
+                self.starts.borrow_mut()[position].facts = PoolFacts {
+                    php_version,
+                    opcache,
+                    workers: pool.limits().workers,
+                };
+            }
+            PoolEvent::Complete => {
+                self.starts.borrow_mut()[position].is_complete = true;
+                self.tell_ready();
+            }
+            PoolEvent::WorkerStarted => counters.count(PoolCounter::Started),
+            PoolEvent::WorkerDismissed => counters.count(PoolCounter::Dismissed),
+            PoolEvent::WorkerDied { status: 0, .. } => counters.count_end(0),
+            PoolEvent::WorkerDied { pid, status } => {
+                counters.count_end(status);
+                let what = format!("worker {pid} {}; another takes its place", WaitStatus(status));
+                self.shared.log.say(Level::Error, Some(pool.name()), &what);
             }
         }
     }

@@ -214,30 +214,46 @@ async fn respond_ruled(
         .then(|| whole_of(ask(context, AnswerForm { is_error_page: true, ..manner })))
         .flatten();
     context.scratch.paths.reuse(path);
-    if let (files::Answer::Composed { head, .. }, Some(whole), true) =
-        (&mut found, &whole, is_known)
-    {
-        // For directives that depend on the type. The type itself is not sent.
-        let fields = &whole.head().head().fields;
-        let kind = fields.value(b"content-type");
-        kind.iter().for_each(|kind| head.fields.push(b"Content-Type", kind));
+    if let (Some(whole), true) = (&whole, is_known) {
+        add_type(&mut found, whole);
     }
     let whole = whole.filter(|_| codings::compresses(site, false, Some(&ruled.state.env)));
     let fields = whole.is_some().then(|| ruled.state.request_fields.clone()).flatten();
     let mut response = adjusted(context, site, ruled, found).await?;
     if let (Some(whole), Head::Own(head)) = (whole, &mut response.head) {
-        let (mut plain, length) = (whole.head().head().clone(), whole.head().length());
-        set_content_type(&mut plain, ruled);
         let fields = fields.as_ref().unwrap_or(&context.request.fields);
-        let facts = CodingFacts {
-            fields,
-            environment: Some(&ruled.state.env),
-        };
-        codings::complete(site, facts, plain, length, head);
+        complete_coded(site, ruled, &whole, fields, head);
     } else if let (Some(filtered), Head::Own(head)) = (filtered, &mut response.head) {
         complete(context.request, filtered.get(), head);
     }
     Ok(response)
+}
+
+/// Gives a 304 the media type of the whole file, for directives that depend on the type. The type
+/// itself is not sent.
+fn add_type(found: &mut files::Answer, whole: &Representation) {
+    if let files::Answer::Composed { head, .. } = found {
+        let kind = whole.head().head().fields.value(b"content-type");
+        kind.iter().for_each(|kind| head.fields.push(b"Content-Type", kind));
+    }
+}
+
+/// Gives the head of a 206 or a 304 the fields that the whole file has because the site compresses
+/// it.
+fn complete_coded(
+    site: &Site,
+    ruled: &Ruled,
+    whole: &Representation,
+    fields: &Fields,
+    head: &mut ResponseHead,
+) {
+    let (mut plain, length) = (whole.head().head().clone(), whole.head().length());
+    set_content_type(&mut plain, ruled);
+    let facts = CodingFacts {
+        fields,
+        environment: Some(&ruled.state.env),
+    };
+    codings::complete(site, facts, plain, length, head);
 }
 
 /// Applies the directives as [`adjusted`] does. Also returns the fields that they had set before,

@@ -25,7 +25,8 @@ pub(crate) fn metrics(snapshot: &Snapshot, format: MetricsFormat) -> String {
         pool_gauges(&mut page, &pools);
         pool_counters(&mut page, &pools);
         lanes(&mut page, &pools);
-        caches(&mut page, &pools);
+        opcache(&mut page, &pools);
+        apcu(&mut page, &pools);
         workers(&mut page, &pools);
     }
     page.finish()
@@ -230,17 +231,11 @@ fn lanes(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
     page.counter(("howdah_lane_queue_timeouts", "", help), timeouts);
 }
 
-fn caches(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
+fn opcache(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
     type OfOpcache = fn(&OpcacheUse) -> u64;
-    type OfApcu = fn(&ApcuUse) -> u64;
     let opcache = |value: OfOpcache| {
         pools.iter().filter_map(move |(site, pool)| {
             Some((Labels::site(site), value(pool.opcache_use.as_ref()?) as f64))
-        })
-    };
-    let apcu = |value: OfApcu| {
-        pools.iter().filter_map(move |(site, pool)| {
-            Some((Labels::site(site), value(pool.apcu.as_ref()?) as f64))
         })
     };
     let counters: [(&str, &str, OfOpcache); 2] = [
@@ -258,6 +253,18 @@ fn caches(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
         ("howdah_pool_opcache_full", "", "1 while opcache takes no more scripts."),
         opcache(|all| all.full.into()),
     );
+    opcache_warmup(page, pools);
+    let states: [(&str, OfOpcache); 3] =
+        [("used", |all| all.used), ("free", |all| all.free), ("wasted", |all| all.wasted)];
+    page.gauge(
+        ("howdah_pool_opcache_memory_bytes", "bytes", "Memory of opcache, by its state."),
+        states.into_iter().flat_map(|(state, value)| {
+            opcache(value).map(move |(labels, value)| (labels.and("state", state), value))
+        }),
+    );
+}
+
+fn opcache_warmup(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
     type OfWarmup = fn(&WarmupSnapshot) -> f64;
     let gauges: [(MetricFamily, OfWarmup); 2] = [
         (
@@ -279,14 +286,15 @@ fn caches(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
         });
         page.gauge(family, samples);
     }
-    let states: [(&str, OfOpcache); 3] =
-        [("used", |all| all.used), ("free", |all| all.free), ("wasted", |all| all.wasted)];
-    page.gauge(
-        ("howdah_pool_opcache_memory_bytes", "bytes", "Memory of opcache, by its state."),
-        states.into_iter().flat_map(|(state, value)| {
-            opcache(value).map(move |(labels, value)| (labels.and("state", state), value))
-        }),
-    );
+}
+
+fn apcu(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
+    type OfApcu = fn(&ApcuUse) -> u64;
+    let apcu = |value: OfApcu| {
+        pools.iter().filter_map(move |(site, pool)| {
+            Some((Labels::site(site), value(pool.apcu.as_ref()?) as f64))
+        })
+    };
     let counters: [(&str, &str, OfApcu); 3] = [
         ("howdah_pool_apcu_hits", "Entries that APCu had.", |all| all.hits),
         ("howdah_pool_apcu_misses", "Entries that APCu did not have.", |all| all.misses),

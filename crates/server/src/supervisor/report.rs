@@ -29,7 +29,36 @@ impl Supervisor {
         else {
             return;
         };
+        self.report_listeners(current, cause);
+        let facts = generation
+            .front
+            .as_ref()
+            .and_then(|front| front.ready.as_deref())
+            .unwrap_or(&[]);
         let sites = &current.config.sites;
+        for (number, site) in sites.iter().enumerate() {
+            let position = current.pools.iter().position(|pool| pool.site == number);
+            let pool = position.and_then(|position| generation.pools.get(position));
+            let fact = position.and_then(|position| facts.get(position));
+            // A pool that did not start was reported then.
+            let fact = fact.filter(|facts| !facts.php_version.is_empty());
+            if number < MOST_SITES {
+                self.report_site(site, pool, fact);
+            }
+            if fact.is_some_and(|facts| facts.opcache != "on") {
+                let what = "opcache is not on: every request compiles its scripts anew, which \
+                    makes PHP several times slower; install the distribution's opcache package, or \
+                    see `opcache.enable` in php.ini";
+                self.say_of(Level::Warning, &site.name, what);
+            }
+        }
+        if sites.len() > MOST_SITES {
+            self.say(Level::Notice, &format!("and {} more sites", sites.len() - MOST_SITES));
+        }
+    }
+
+    /// Logs the addresses that are served, and the reason for the change.
+    fn report_listeners(&self, current: &GenerationPlan, cause: ChangeCause) {
         let what = match cause {
             ChangeCause::Start => "serving",
             ChangeCause::Reload => "reloaded; serving",
@@ -39,12 +68,9 @@ impl Supervisor {
             ChangeCause::TakeOver => "taken over; serving",
             ChangeCause::ListenerFound => "a further listener; serving",
         };
-        let addresses: Vec<String> = self
-            .sockets
-            .listeners
-            .iter()
-            .map(|listener| listener.actual.to_string())
-            .collect();
+        let listeners = self.sockets.listeners.iter();
+        let addresses: Vec<String> =
+            listeners.map(|listener| listener.actual.to_string()).collect();
         let version = env!("CARGO_PKG_VERSION");
         let front = current.front.as_ref().unwrap_or(&self.environment.identity);
         self.say(
@@ -61,47 +87,30 @@ impl Supervisor {
             let what = format!("monitors are answered on http://{}", listener.actual);
             self.say(Level::Notice, &what);
         }
-        let facts = generation
-            .front
-            .as_ref()
-            .and_then(|front| front.ready.as_deref())
-            .unwrap_or(&[]);
-        for (number, site) in sites.iter().enumerate() {
-            let position = current.pools.iter().position(|pool| pool.site == number);
-            let pool = position.and_then(|position| generation.pools.get(position));
-            let fact = position.and_then(|position| facts.get(position));
-            // A pool that did not start was reported then.
-            let fact = fact.filter(|facts| !facts.php_version.is_empty());
-            if number < MOST_SITES {
-                let php = match (pool, fact) {
-                    (Some(pool), Some(facts)) => {
-                        let PoolFacts { php_version, workers, .. } = facts;
-                        format!(
-                            "PHP {php_version} as {} with {}, {}",
-                            pool.user(&self.environment),
-                            workers_of(site, *workers),
-                            opcache(facts)
-                        )
-                    }
-                    (Some(_), None) => "PHP has not started; see the messages before".to_owned(),
-                    (None, _) => "without PHP".to_owned(),
-                };
-                self.say_of(
-                    Level::Notice,
-                    &site.name,
-                    &format!("{} from {}, {php}", hosts(site), site.root),
-                );
+    }
+
+    /// Logs a site with its PHP.
+    fn report_site(
+        &self,
+        site: &SiteSettings,
+        pool: Option<&PoolProcesses>,
+        facts: Option<&PoolFacts>,
+    ) {
+        let php = match (pool, facts) {
+            (Some(pool), Some(facts)) => {
+                let PoolFacts { php_version, workers, .. } = facts;
+                format!(
+                    "PHP {php_version} as {} with {}, {}",
+                    pool.user(&self.environment),
+                    workers_of(site, *workers),
+                    opcache(facts)
+                )
             }
-            if fact.is_some_and(|facts| facts.opcache != "on") {
-                let what = "opcache is not on: every request compiles its scripts anew, which \
-                    makes PHP several times slower; install the distribution's opcache package, or \
-                    see `opcache.enable` in php.ini";
-                self.say_of(Level::Warning, &site.name, what);
-            }
-        }
-        if sites.len() > MOST_SITES {
-            self.say(Level::Notice, &format!("and {} more sites", sites.len() - MOST_SITES));
-        }
+            (Some(_), None) => "PHP has not started; see the messages before".to_owned(),
+            (None, _) => "without PHP".to_owned(),
+        };
+        let what = format!("{} from {}, {php}", hosts(site), site.root);
+        self.say_of(Level::Notice, &site.name, &what);
     }
 
     /// The answer to `howdah reload`, with the sites that do not have the new configuration.

@@ -99,102 +99,36 @@ const WORDS: &[&[u8]] = &[
 mod tests {
     use super::*;
 
+    /// Names that editors, package managers and people give to copies of scripts.
+    #[rustfmt::skip]
+    const BACKUPS: &[&str] = &[
+        "x.php~", "x.php.~1~", "x.php~1~", "#x.php#", ".x.php.swp", "x.php.swo", ".x.php.un~",
+        ".x.php.kate-swp", "x.php___jb_tmp___", "x.php.bak", "x.php.BAK", "X.PHP.Bak", "x.php.bak2",
+        "x.php_bak", "x.php-bak", "x.phpbak", "x.php.old", "x.php_old_1", "x.php.save",
+        "x.php.save.1", "x.php.orig", "x.php.rej", "x.php.mine", "x.php.r12", "x.php.dpkg-old",
+        "x.php.dpkg-dist", "x.php.ucf-new", "x.php.rpmsave", "x.php.pacnew", "x.php.suspected",
+        "x.php.disabled", "x.php.filepart", "x.php.1", "x.php.12", "x.php-2026-11-22",
+        "x.php.20261122", "x.php (2)", "x.php - copy", "x.php.txt", "x.php.gz", "x.phar.gz",
+        "x.php.tar.gz", "x.php.bz2", "x.php.7z", "x.php.zip", "x.php5.bak", "x.phtml~", "x.pht.old",
+        "x.phps.gz", "x.inc", "x.INC", "x.inc.bak", "x.class.php.bak", "a.php.b.php.bak",
+        "wp-config.php.sample",
+    ];
+
+    /// Names that are no copies of scripts.
+    #[rustfmt::skip]
+    const OTHERS: &[&str] = &[
+        "x.php", "x.php5", "x.phtml", "x.php.html", "x.php.png", "x.php.js", "x.php.css",
+        "x.php.json", "x.phpx", "x.phpt", "x.phar.asc", "x.phar.sha256", "x.bak", "x.txt", "x.gz",
+        "x.inch", "x.ini", "x.info", "photo.phone", "php", "php.txt", "xphp.bak", "x.ph", "x.", "",
+        ".", "~", "x.include", "x.inc.css", "old.html", "x.php.bakery",
+    ];
+
     #[test]
     fn names_of_backups() {
-        let backups = [
-            "x.php~",
-            "x.php.~1~",
-            "x.php~1~",
-            "#x.php#",
-            ".x.php.swp",
-            "x.php.swo",
-            ".x.php.un~",
-            ".x.php.kate-swp",
-            "x.php___jb_tmp___",
-            "x.php.bak",
-            "x.php.BAK",
-            "X.PHP.Bak",
-            "x.php.bak2",
-            "x.php_bak",
-            "x.php-bak",
-            "x.phpbak",
-            "x.php.old",
-            "x.php_old_1",
-            "x.php.save",
-            "x.php.save.1",
-            "x.php.orig",
-            "x.php.rej",
-            "x.php.mine",
-            "x.php.r12",
-            "x.php.dpkg-old",
-            "x.php.dpkg-dist",
-            "x.php.ucf-new",
-            "x.php.rpmsave",
-            "x.php.pacnew",
-            "x.php.suspected",
-            "x.php.disabled",
-            "x.php.filepart",
-            "x.php.1",
-            "x.php.12",
-            "x.php-2026-11-22",
-            "x.php.20261122",
-            "x.php (2)",
-            "x.php - copy",
-            "x.php.txt",
-            "x.php.gz",
-            "x.phar.gz",
-            "x.php.tar.gz",
-            "x.php.bz2",
-            "x.php.7z",
-            "x.php.zip",
-            "x.php5.bak",
-            "x.phtml~",
-            "x.pht.old",
-            "x.phps.gz",
-            "x.inc",
-            "x.INC",
-            "x.inc.bak",
-            "x.class.php.bak",
-            "a.php.b.php.bak",
-            "wp-config.php.sample",
-        ];
-        for name in backups {
+        for name in BACKUPS {
             assert!(is_backup(name.as_bytes()), "{name}");
         }
-        let others = [
-            "x.php",
-            "x.php5",
-            "x.phtml",
-            "x.php.html",
-            "x.php.png",
-            "x.php.js",
-            "x.php.css",
-            "x.php.json",
-            "x.phpx",
-            "x.phpt",
-            "x.phar.asc",
-            "x.phar.sha256",
-            "x.bak",
-            "x.txt",
-            "x.gz",
-            "x.inch",
-            "x.ini",
-            "x.info",
-            "photo.phone",
-            "php",
-            "php.txt",
-            "xphp.bak",
-            "x.ph",
-            "x.",
-            "",
-            ".",
-            "~",
-            "x.include",
-            "x.inc.css",
-            "old.html",
-            "x.php.bakery",
-        ];
-        for name in others {
+        for name in OTHERS {
             assert!(!is_backup(name.as_bytes()), "{name}");
         }
     }
