@@ -17,7 +17,7 @@ use crate::settings::Settings;
 
 pub use conditional::VERSION;
 pub(crate) use provided::named;
-pub use provided::{PROVIDED, Presence, Provided, is_provided, module_names};
+pub use provided::{is_provided, module_names, provided};
 pub use sections::{SECTIONS, Section};
 
 pub(crate) use conditional::ConditionAnswers;

@@ -43,6 +43,7 @@ pub mod merge;
 mod method_names;
 mod method_set;
 pub mod mistake;
+pub mod module;
 pub mod modules;
 #[cfg(test)]
 mod mutation;

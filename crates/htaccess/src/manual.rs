@@ -4,9 +4,10 @@ mod syntax;
 
 use std::fmt::{self, Write};
 
-use crate::compile::{PROVIDED, Presence, SECTIONS, VERSION};
+use crate::compile::{SECTIONS, VERSION, provided};
 use crate::directive::{Overrides, Support};
 use crate::mistake::MistakeKind;
+use crate::module::Presence;
 use crate::registry::{self, Registered};
 
 /// The command that writes the manual.
@@ -46,7 +47,7 @@ fn sections(page: &mut String) -> fmt::Result {
     write!(page, "\n`<IfVersion>` compares with {major}.{minor}.{patch}. {IFMODULE_INTRODUCTION}")?;
     writeln!(page)?;
     for (presence, why) in PRESENCES {
-        let modules = PROVIDED.iter().filter(|module| module.presence == presence);
+        let modules = provided().filter(|module| module.presence == presence);
         let names: Vec<String> = modules
             .map(|module| format!("`{}` (`{}`)", module.file, module.identifier))
             .collect();

@@ -39,11 +39,11 @@ macro_rules! all_modules {
             authz: authz,
             /// mod_access_compat.
             access: access_compat,
-            /// mod_ssl.
-            ssl: ssl,
             /// mod_authn_core, mod_authn_file, mod_authz_groupfile, mod_auth_basic,
             /// mod_auth_digest.
             auth: auth,
+            /// mod_ssl.
+            ssl: ssl,
             /// mod_headers.
             headers: headers,
             /// mod_expires.

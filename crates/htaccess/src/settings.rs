@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::merge::{Shared, merged};
 use crate::mistake::Mistake;
+use crate::module::ModuleConfig;
 use crate::modules::all_modules;
 
 pub use sections::{Branch, ConditionalSection, FileNames, FilesSection};
@@ -45,23 +46,26 @@ macro_rules! settings {
                 $(self.$field.is_none() &&)*
                     self.files.is_empty() && self.conditions.is_empty() && self.refused.is_none()
             }
+
+            /// Whether the settings leave the response for a file or a script unchanged, once its
+            /// handler is known; see [`ModuleConfig::is_silent`]. Sections that wait for a request
+            /// do not count.
+            pub fn is_silent(&self) -> bool {
+                $(self.$field.as_ref().is_none_or(|config| config.is_silent()) &&)* true
+            }
+
+            /// Makes what the first request would have to wait for: the search among many rules.
+            pub(crate) fn prepare(&self) {
+                $(self.$field.iter().for_each(|config| config.prepare());)*
+                self.files.iter().for_each(|section| section.settings.prepare());
+                let branches = self.conditions.iter().flat_map(|section| &section.branches);
+                branches.for_each(|branch| branch.settings.prepare());
+            }
         }
     };
 }
 
 all_modules!(settings);
-
-impl Settings {
-    /// Makes what the first request would have to wait for: the search among many rules.
-    pub(crate) fn prepare(&self) {
-        self.alias.iter().for_each(|config| config.prepare());
-        self.rewrite.iter().for_each(|config| config.prepare());
-        self.setenvif.iter().for_each(|config| config.prepare());
-        self.files.iter().for_each(|section| section.settings.prepare());
-        let branches = self.conditions.iter().flat_map(|section| &section.branches);
-        branches.for_each(|branch| branch.settings.prepare());
-    }
-}
 
 fn joined<T: Clone>(base: &[T], add: &[T]) -> Vec<T> {
     if add.is_empty() {

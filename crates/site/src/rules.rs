@@ -143,7 +143,7 @@ impl SettingsInForce {
     fn folder(settings: Settings) -> Rc<SettingsInForce> {
         Rc::new(SettingsInForce {
             pending: settings.conditions.clone().into(),
-            is_silent: is_silent(&settings),
+            is_silent: settings.is_silent(),
             settings: Arc::new(settings),
             section_sets_handler: false,
             by_branches: Variants::default(),
@@ -172,7 +172,7 @@ impl SettingsInForce {
         let sets_handler = sections.core.as_ref().is_some_and(|core| core.sets_handler());
         let settings = self.settings.merge(sections);
         Rc::new(SettingsInForce {
-            is_silent: is_silent(&settings),
+            is_silent: settings.is_silent(),
             settings: Arc::new(settings),
             pending: pending.into(),
             section_sets_handler: self.section_sets_handler || sets_handler,
@@ -189,17 +189,6 @@ impl Variants {
             count: Rc::clone(&other.count),
         }
     }
-}
-
-fn is_silent(settings: &Settings) -> bool {
-    settings.headers.is_none()
-        && settings.expires.is_none()
-        && settings.filter.is_none()
-        && settings.substitute.is_none()
-        && settings.mime.is_none()
-        && settings.php.is_none()
-        && settings.ssl.as_ref().is_none_or(|ssl| ssl.leaves_variables())
-        && settings.core.as_ref().is_none_or(|core| core.says_options_only())
 }
 
 /// Sections are merged with each other before they are merged with the folder's settings, as httpd

@@ -429,7 +429,7 @@ fn modules_that_are_off_unless_they_are_chosen() {
         };
         assert_eq!(compile(text.as_bytes(), &context).settings.conditions.len(), sections);
     }
-    for module in super::PROVIDED {
+    for module in super::provided() {
         let is_found = super::is_provided(module.file.as_bytes(), &[]);
         assert_eq!(is_found, !matches!(module.name(), "brotli" | "substitute"), "{module:?}");
     }

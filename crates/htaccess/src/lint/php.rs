@@ -2,8 +2,9 @@
 //! sections for modules that are off.
 
 use super::{LintReport, LintedFile, LintedScope, Use};
-use crate::compile::{Presence, named};
+use crate::compile::named;
 use crate::mistake::{Complaint, MistakeKind};
+use crate::module::Presence;
 
 pub(super) fn check(
     file: &LintedFile<'_>,

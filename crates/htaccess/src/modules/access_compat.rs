@@ -10,6 +10,7 @@ use crate::host::LookedUp;
 use crate::merge::{Merge, Shared, edit};
 use crate::method_set::MethodSet;
 use crate::mistake::{Complaint, Place};
+use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::network::{BadSubnet, Subnet, in_domain};
 use crate::trace::Event;
 use crate::transaction::Denial;
@@ -57,6 +58,20 @@ impl Merge for Config {
         add.clone()
     }
 }
+
+impl ModuleConfig for Config {
+    fn is_silent(&self) -> bool {
+        true
+    }
+}
+
+/// The module of Apache's.
+pub(crate) const APACHE_MODULES: &[ApacheModule] = &[ApacheModule::new(
+    "mod_access_compat.c",
+    "access_compat_module",
+    Some("Order"),
+    Presence::Debian,
+)];
 
 impl Config {
     /// Whether `Satisfy Any` is in force: either the address or the user has to be allowed, and not

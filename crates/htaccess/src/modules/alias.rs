@@ -13,6 +13,7 @@ use howdah_http::Status;
 
 use crate::expression::Expression;
 use crate::merge::Merge;
+use crate::module::{ApacheModule, ModuleConfig, Presence};
 pub(crate) use directives::DIRECTIVES;
 pub use fixup::fixup;
 use list::RedirectList;
@@ -61,6 +62,20 @@ impl Merge for Config {
     }
 }
 
+impl ModuleConfig for Config {
+    fn is_silent(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self) {
+        self.redirects.prepare();
+    }
+}
+
+/// The module of Apache's.
+pub(crate) const APACHE_MODULES: &[ApacheModule] =
+    &[ApacheModule::new("mod_alias.c", "alias_module", Some("Redirect"), Presence::Debian)];
+
 impl Config {
     /// Whether there is a redirect.
     pub(crate) fn redirects(&self) -> bool {
@@ -74,11 +89,6 @@ impl Config {
             relative: Some(relative),
             ..Config::default()
         }))
-    }
-
-    /// Makes what the first request would have to wait for.
-    pub(crate) fn prepare(&self) {
-        self.redirects.prepare();
     }
 }
 

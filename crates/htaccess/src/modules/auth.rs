@@ -15,6 +15,7 @@ use howdah_http::Status;
 use crate::evaluation_context::EvaluationContext;
 use crate::expression::StringExpression;
 use crate::merge::Merge;
+use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::trace::Event;
 use crate::transaction::Denial;
 use crate::transaction::Transaction;
@@ -49,6 +50,35 @@ impl Merge for Config {
         }
     }
 }
+
+impl ModuleConfig for Config {
+    fn is_silent(&self) -> bool {
+        true
+    }
+}
+
+/// The modules of Apache's.
+pub(crate) const APACHE_MODULES: &[ApacheModule] = &[
+    ApacheModule::new("mod_authn_core.c", "authn_core_module", Some("AuthType"), Presence::Debian),
+    ApacheModule::new(
+        "mod_authn_file.c",
+        "authn_file_module",
+        Some("AuthUserFile"),
+        Presence::Debian,
+    ),
+    ApacheModule::new(
+        "mod_auth_basic.c",
+        "auth_basic_module",
+        Some("AuthBasicProvider"),
+        Presence::Debian,
+    ),
+    ApacheModule::new(
+        "mod_auth_digest.c",
+        "auth_digest_module",
+        Some("AuthDigestProvider"),
+        Presence::Protects,
+    ),
+];
 
 /// Returns the groups of a user, by AuthGroupFile.
 ///

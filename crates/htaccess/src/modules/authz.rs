@@ -11,6 +11,7 @@ use crate::evaluation_context::EvaluationContext;
 use crate::merge::{Merge, Shared, edit};
 use crate::method_set::MethodSet;
 use crate::mistake::{Complaint, Place};
+use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::transaction::{Denial, Transaction};
 
 use evaluate::{AuthzStatus, Groups, RequireEvaluation};
@@ -57,6 +58,25 @@ impl Merge for Config {
         merged
     }
 }
+
+impl ModuleConfig for Config {
+    fn is_silent(&self) -> bool {
+        true
+    }
+}
+
+/// The modules of Apache's.
+pub(crate) const APACHE_MODULES: &[ApacheModule] = &[
+    ApacheModule::new("mod_authz_core.c", "authz_core_module", Some("Require"), Presence::Debian),
+    ApacheModule::new("mod_authz_host.c", "authz_host_module", Some("Require"), Presence::Debian),
+    ApacheModule::new("mod_authz_user.c", "authz_user_module", Some("Require"), Presence::Debian),
+    ApacheModule::new(
+        "mod_authz_groupfile.c",
+        "authz_groupfile_module",
+        Some("AuthGroupFile"),
+        Presence::Protects,
+    ),
+];
 
 impl Config {
     /// Returns how the section has to be joined with the site's own `Require`.

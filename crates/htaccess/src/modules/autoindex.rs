@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use crate::evaluation_context::EvaluationContext;
 use crate::merge::Merge;
+use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::transaction::Transaction;
 
 pub(crate) use directives::DIRECTIVES;
@@ -174,6 +175,20 @@ impl Merge for Config {
         }
     }
 }
+
+impl ModuleConfig for Config {
+    fn is_silent(&self) -> bool {
+        true
+    }
+}
+
+/// The module of Apache's.
+pub(crate) const APACHE_MODULES: &[ApacheModule] = &[ApacheModule::new(
+    "mod_autoindex.c",
+    "autoindex_module",
+    Some("IndexOptions"),
+    Presence::Debian,
+)];
 
 /// Returns the page for the folder `filename` of the transaction, whose query may ask for an order
 /// (`C=N;O=D`), a form (`F=0` to `F=2`), the order of versions (`V=1`) and names (`P=*.txt`).

@@ -14,6 +14,7 @@ use crate::evaluation_context::EvaluationContext;
 use crate::expression::StringExpression;
 use crate::merge::Merge;
 use crate::mistake::Place;
+use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::trace::Event;
 use crate::transaction::Transaction;
 
@@ -205,6 +206,26 @@ impl Merge for Config {
         }
     }
 }
+
+impl ModuleConfig for Config {
+    fn is_silent(&self) -> bool {
+        self.says_options_only()
+    }
+}
+
+/// Apache's core, and modules that have no directives for `.htaccess`. An Apache with mod_php runs
+/// with `prefork.c`.
+pub(crate) const APACHE_MODULES: &[ApacheModule] = &[
+    ApacheModule::new("core.c", "core_module", None, Presence::Debian),
+    ApacheModule::new("http_core.c", "http_module", None, Presence::Debian),
+    ApacheModule::new("prefork.c", "mpm_prefork_module", Some("php_value"), Presence::Debian),
+    ApacheModule::new("mod_so.c", "so_module", None, Presence::Debian),
+    ApacheModule::new("mod_unixd.c", "unixd_module", None, Presence::Debian),
+    ApacheModule::new("mod_log_config.c", "log_config_module", None, Presence::Debian),
+    ApacheModule::new("mod_logio.c", "logio_module", None, Presence::Debian),
+    ApacheModule::new("mod_watchdog.c", "watchdog_module", None, Presence::Debian),
+    ApacheModule::new("mod_version.c", "version_module", None, Presence::Debian),
+];
 
 #[cfg(test)]
 mod tests;

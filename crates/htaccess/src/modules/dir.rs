@@ -6,6 +6,7 @@ use howdah_http::Status;
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::merge::{Merge, Shared, edit};
 use crate::mistake::Complaint;
+use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::number;
 
 /// The module's configuration. `None` is not configured.
@@ -58,6 +59,16 @@ impl Merge for Config {
         }
     }
 }
+
+impl ModuleConfig for Config {
+    fn is_silent(&self) -> bool {
+        true
+    }
+}
+
+/// The module of Apache's.
+pub(crate) const APACHE_MODULES: &[ApacheModule] =
+    &[ApacheModule::new("mod_dir.c", "dir_module", Some("DirectoryIndex"), Presence::Debian)];
 
 /// The module's directives.
 pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[

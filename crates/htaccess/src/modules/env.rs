@@ -9,6 +9,7 @@ use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::evaluation_context::EvaluationContext;
 use crate::merge::{Merge, Shared, edit};
 use crate::mistake::{Complaint, Place};
+use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::trace::Event;
 use crate::transaction::Transaction;
 use crate::work;
@@ -42,6 +43,16 @@ impl Merge for Config {
         merged
     }
 }
+
+impl ModuleConfig for Config {
+    fn is_silent(&self) -> bool {
+        true
+    }
+}
+
+/// The module of Apache's.
+pub(crate) const APACHE_MODULES: &[ApacheModule] =
+    &[ApacheModule::new("mod_env.c", "env_module", Some("SetEnv"), Presence::Debian)];
 
 impl Config {
     /// Adds a variable. The first of a name decides its spelling. A variable that is passed on

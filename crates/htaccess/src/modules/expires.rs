@@ -9,6 +9,7 @@ use crate::evaluation_context::EvaluationContext;
 use crate::fields::append;
 use crate::merge::{Merge, Shared, edit};
 use crate::mistake::Complaint;
+use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::trace::Event;
 use crate::transaction::Transaction;
 use code::{Code, SpanBase};
@@ -37,6 +38,20 @@ impl Merge for Config {
         }
     }
 }
+
+impl ModuleConfig for Config {
+    fn is_silent(&self) -> bool {
+        false
+    }
+}
+
+/// The module of Apache's.
+pub(crate) const APACHE_MODULES: &[ApacheModule] = &[ApacheModule::new(
+    "mod_expires.c",
+    "expires_module",
+    Some("ExpiresActive"),
+    Presence::Hosts,
+)];
 
 impl Config {
     /// Whether [`response`] may have something to do.

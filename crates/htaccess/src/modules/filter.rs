@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use crate::expression::Expression;
 use crate::merge::Merge;
+use crate::module::{ApacheModule, ModuleConfig, Presence};
 
 pub use crate::transform::{Broken, ContentFilter, Transform};
 pub use choose::{InForce, TOO_SMALL, choose};
@@ -168,6 +169,34 @@ impl Merge for Config {
         }
     }
 }
+
+impl ModuleConfig for Config {
+    fn is_silent(&self) -> bool {
+        false
+    }
+}
+
+/// The modules of Apache's.
+pub(crate) const APACHE_MODULES: &[ApacheModule] = &[
+    ApacheModule::new(
+        "mod_filter.c",
+        "filter_module",
+        Some("AddOutputFilterByType"),
+        Presence::Debian,
+    ),
+    ApacheModule::new(
+        "mod_deflate.c",
+        "deflate_module",
+        Some("AddOutputFilterByType"),
+        Presence::Debian,
+    ),
+    ApacheModule::new(
+        "mod_brotli.c",
+        "brotli_module",
+        Some("AddOutputFilterByType"),
+        Presence::Chosen,
+    ),
+];
 
 #[cfg(test)]
 mod tests;

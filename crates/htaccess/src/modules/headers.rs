@@ -18,6 +18,7 @@ use howdah_http::{ResponseHead, Status};
 use crate::directive::{Apply, Arguments, Directive, Overrides, Support};
 use crate::evaluation_context::EvaluationContext;
 use crate::merge::Merge;
+use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::transaction::Transaction;
 
 use rule::HeaderRule;
@@ -43,6 +44,16 @@ impl Merge for Config {
         }
     }
 }
+
+impl ModuleConfig for Config {
+    fn is_silent(&self) -> bool {
+        false
+    }
+}
+
+/// The module of Apache's.
+pub(crate) const APACHE_MODULES: &[ApacheModule] =
+    &[ApacheModule::new("mod_headers.c", "headers_module", Some("Header"), Presence::Hosts)];
 
 impl Config {
     /// Whether [`request_fixup`] has anything to do.

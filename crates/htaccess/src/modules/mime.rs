@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use crate::description::FileDescription;
 use crate::media_type::MediaType;
 use crate::merge::Merge;
+use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::trace::Event;
 use crate::transaction::{Found, State, Transaction};
 
@@ -67,6 +68,16 @@ impl Merge for Config {
         }
     }
 }
+
+impl ModuleConfig for Config {
+    fn is_silent(&self) -> bool {
+        false
+    }
+}
+
+/// The module of Apache's.
+pub(crate) const APACHE_MODULES: &[ApacheModule] =
+    &[ApacheModule::new("mod_mime.c", "mime_module", Some("AddType"), Presence::Debian)];
 
 impl Config {
     fn remaining(&self) -> BTreeMap<Box<[u8]>, Extension> {

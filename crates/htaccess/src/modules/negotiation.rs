@@ -12,6 +12,7 @@ use howdah_http::Status;
 
 use crate::evaluation_context::EvaluationContext;
 use crate::merge::Merge;
+use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::trace::Event;
 use crate::transaction::Transaction;
 
@@ -54,6 +55,20 @@ impl Merge for Config {
         }
     }
 }
+
+impl ModuleConfig for Config {
+    fn is_silent(&self) -> bool {
+        true
+    }
+}
+
+/// The module of Apache's.
+pub(crate) const APACHE_MODULES: &[ApacheModule] = &[ApacheModule::new(
+    "mod_negotiation.c",
+    "negotiation_module",
+    Some("LanguagePriority"),
+    Presence::Debian,
+)];
 
 /// Returns the name, within the folder, of the file that the missing `filename` of the transaction
 /// means. Only for folders with Options MultiViews. Vary, TCN, Content-Location and Alternates go

@@ -4,6 +4,7 @@
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::merge::{Merge, Shared, edit};
 use crate::mistake::Complaint;
+use crate::module::{ApacheModule, ModuleConfig, Presence};
 
 /// The module's configuration.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +38,16 @@ impl Merge for Config {
         joined
     }
 }
+
+impl ModuleConfig for Config {
+    fn is_silent(&self) -> bool {
+        false
+    }
+}
+
+/// The module of Apache's.
+pub(crate) const APACHE_MODULES: &[ApacheModule] =
+    &[ApacheModule::new("mod_php.c", "php_module", Some("php_value"), Presence::Debian)];
 
 /// The module's directives.
 pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[

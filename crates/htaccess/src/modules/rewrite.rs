@@ -30,6 +30,7 @@ use std::sync::{Arc, OnceLock};
 use howdah_http::Status;
 
 use crate::merge::Merge;
+use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::work::{self, Meter};
 use condition::RewriteCondition;
 pub(crate) use directives::DIRECTIVES;
@@ -144,11 +145,6 @@ impl Config {
         self.pending.push(Arc::new(condition));
     }
 
-    /// Makes what the first request would have to wait for.
-    pub(crate) fn prepare(&self) {
-        self.rules.index(Meter::unlimited());
-    }
-
     /// Returns the configuration for rules that act before those of any folder; `None` without
     /// rules. Substitutions without a slash at their beginning are below the root.
     pub(crate) fn of_server(&self) -> Option<Arc<Config>> {
@@ -210,6 +206,20 @@ impl Merge for Config {
         }
     }
 }
+
+impl ModuleConfig for Config {
+    fn is_silent(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self) {
+        self.rules.index(Meter::unlimited());
+    }
+}
+
+/// The module of Apache's.
+pub(crate) const APACHE_MODULES: &[ApacheModule] =
+    &[ApacheModule::new("mod_rewrite.c", "rewrite_module", Some("RewriteRule"), Presence::Hosts)];
 
 #[cfg(test)]
 mod tests;

@@ -20,18 +20,12 @@ use list::SetEnvIfList;
 pub use run::header_parser;
 
 use crate::merge::Merge;
+use crate::module::{ApacheModule, ModuleConfig, Presence};
 
 /// The module's configuration: a list for each file, outermost first.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     lists: Vec<Arc<SetEnvIfList>>,
-}
-
-impl Config {
-    /// Makes what the first request would have to wait for.
-    pub(crate) fn prepare(&self) {
-        self.lists.iter().for_each(|list| list.prepare());
-    }
 }
 
 impl Merge for Config {
@@ -41,3 +35,17 @@ impl Merge for Config {
         }
     }
 }
+
+impl ModuleConfig for Config {
+    fn is_silent(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self) {
+        self.lists.iter().for_each(|list| list.prepare());
+    }
+}
+
+/// The module of Apache's.
+pub(crate) const APACHE_MODULES: &[ApacheModule] =
+    &[ApacheModule::new("mod_setenvif.c", "setenvif_module", Some("SetEnvIf"), Presence::Debian)];

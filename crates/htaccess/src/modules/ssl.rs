@@ -8,6 +8,7 @@ use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::language::words;
 use crate::merge::{Merge, Shared, edit};
 use crate::mistake::{Complaint, Place};
+use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::trace::Event;
 use crate::transaction::Transaction;
 
@@ -63,6 +64,16 @@ impl Merge for Config {
         }
     }
 }
+
+impl ModuleConfig for Config {
+    fn is_silent(&self) -> bool {
+        self.leaves_variables()
+    }
+}
+
+/// The module of Apache's.
+pub(crate) const APACHE_MODULES: &[ApacheModule] =
+    &[ApacheModule::new("mod_ssl.c", "ssl_module", Some("SSLRequireSSL"), Presence::Protects)];
 
 /// Checks whether the connection is as safe as the directives demand.
 ///

@@ -6,6 +6,7 @@ mod transformer;
 use std::sync::Arc;
 
 use crate::merge::Merge;
+use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::pattern::Pattern;
 use crate::transform::{ContentFilter, Transform};
 
@@ -74,6 +75,20 @@ impl Merge for Config {
         }
     }
 }
+
+impl ModuleConfig for Config {
+    fn is_silent(&self) -> bool {
+        false
+    }
+}
+
+/// The module of Apache's.
+pub(crate) const APACHE_MODULES: &[ApacheModule] = &[ApacheModule::new(
+    "mod_substitute.c",
+    "substitute_module",
+    Some("Substitute"),
+    Presence::Chosen,
+)];
 
 /// The default of SubstituteMaxLineLength: 1 MiB.
 const LONGEST_LINE: usize = 1024 * 1024;
