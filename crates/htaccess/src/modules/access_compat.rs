@@ -65,7 +65,7 @@ impl ModuleConfig for Config {
     }
 }
 
-/// The module of Apache's.
+/// Apache's module.
 pub(crate) const APACHE_MODULES: &[ApacheModule] = &[ApacheModule::new(
     "mod_access_compat.c",
     "access_compat_module",

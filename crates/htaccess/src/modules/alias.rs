@@ -72,7 +72,7 @@ impl ModuleConfig for Config {
     }
 }
 
-/// The module of Apache's.
+/// Apache's module.
 pub(crate) const APACHE_MODULES: &[ApacheModule] =
     &[ApacheModule::new("mod_alias.c", "alias_module", Some("Redirect"), Presence::Debian)];
 

@@ -57,7 +57,7 @@ impl ModuleConfig for Config {
     }
 }
 
-/// The modules of Apache's.
+/// Apache's modules.
 pub(crate) const APACHE_MODULES: &[ApacheModule] = &[
     ApacheModule::new("mod_authn_core.c", "authn_core_module", Some("AuthType"), Presence::Debian),
     ApacheModule::new(

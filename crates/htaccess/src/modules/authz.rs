@@ -65,7 +65,7 @@ impl ModuleConfig for Config {
     }
 }
 
-/// The modules of Apache's.
+/// Apache's modules.
 pub(crate) const APACHE_MODULES: &[ApacheModule] = &[
     ApacheModule::new("mod_authz_core.c", "authz_core_module", Some("Require"), Presence::Debian),
     ApacheModule::new("mod_authz_host.c", "authz_host_module", Some("Require"), Presence::Debian),

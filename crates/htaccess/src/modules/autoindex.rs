@@ -182,7 +182,7 @@ impl ModuleConfig for Config {
     }
 }
 
-/// The module of Apache's.
+/// Apache's module.
 pub(crate) const APACHE_MODULES: &[ApacheModule] = &[ApacheModule::new(
     "mod_autoindex.c",
     "autoindex_module",

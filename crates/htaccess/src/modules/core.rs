@@ -109,20 +109,6 @@ impl Config {
         self.file_etag.in_force()
     }
 
-    /// Whether there is nothing but Options, AcceptPathInfo, ForceType and SetHandler, which have
-    /// no effect once the handler of a request is known.
-    pub fn says_options_only(&self) -> bool {
-        self.error_documents.is_empty()
-            && self.file_etag == etag::EtagSetting::default()
-            && self.default_charset.is_none()
-            && self.output_filters.is_none()
-            && self.input_filters.is_none()
-            && self.request_body_limit.is_none()
-            && self.server_signature.is_none()
-            && self.request_uri_is_current.is_none()
-            && self.qualify_redirect_url.is_none()
-    }
-
     /// Whether SetHandler is in force.
     pub fn sets_handler(&self) -> bool {
         self.handler.is_some()
@@ -208,8 +194,18 @@ impl Merge for Config {
 }
 
 impl ModuleConfig for Config {
+    /// Whether there is nothing but Options, AcceptPathInfo, ForceType and SetHandler, which have
+    /// no effect once the handler of a request is known.
     fn is_silent(&self) -> bool {
-        self.says_options_only()
+        self.error_documents.is_empty()
+            && self.file_etag == etag::EtagSetting::default()
+            && self.default_charset.is_none()
+            && self.output_filters.is_none()
+            && self.input_filters.is_none()
+            && self.request_body_limit.is_none()
+            && self.server_signature.is_none()
+            && self.request_uri_is_current.is_none()
+            && self.qualify_redirect_url.is_none()
     }
 }
 

@@ -66,7 +66,7 @@ impl ModuleConfig for Config {
     }
 }
 
-/// The module of Apache's.
+/// Apache's module.
 pub(crate) const APACHE_MODULES: &[ApacheModule] =
     &[ApacheModule::new("mod_dir.c", "dir_module", Some("DirectoryIndex"), Presence::Debian)];
 

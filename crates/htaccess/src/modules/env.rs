@@ -50,7 +50,7 @@ impl ModuleConfig for Config {
     }
 }
 
-/// The module of Apache's.
+/// Apache's module.
 pub(crate) const APACHE_MODULES: &[ApacheModule] =
     &[ApacheModule::new("mod_env.c", "env_module", Some("SetEnv"), Presence::Debian)];
 

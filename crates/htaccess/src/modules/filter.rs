@@ -176,7 +176,7 @@ impl ModuleConfig for Config {
     }
 }
 
-/// The modules of Apache's.
+/// Apache's modules.
 pub(crate) const APACHE_MODULES: &[ApacheModule] = &[
     ApacheModule::new(
         "mod_filter.c",

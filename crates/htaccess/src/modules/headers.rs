@@ -51,7 +51,7 @@ impl ModuleConfig for Config {
     }
 }
 
-/// The module of Apache's.
+/// Apache's module.
 pub(crate) const APACHE_MODULES: &[ApacheModule] =
     &[ApacheModule::new("mod_headers.c", "headers_module", Some("Header"), Presence::Hosts)];
 

@@ -75,7 +75,7 @@ impl ModuleConfig for Config {
     }
 }
 
-/// The module of Apache's.
+/// Apache's module.
 pub(crate) const APACHE_MODULES: &[ApacheModule] =
     &[ApacheModule::new("mod_mime.c", "mime_module", Some("AddType"), Presence::Debian)];
 

@@ -62,7 +62,7 @@ impl ModuleConfig for Config {
     }
 }
 
-/// The module of Apache's.
+/// Apache's module.
 pub(crate) const APACHE_MODULES: &[ApacheModule] = &[ApacheModule::new(
     "mod_negotiation.c",
     "negotiation_module",

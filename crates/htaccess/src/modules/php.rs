@@ -45,7 +45,7 @@ impl ModuleConfig for Config {
     }
 }
 
-/// The module of Apache's.
+/// Apache's module.
 pub(crate) const APACHE_MODULES: &[ApacheModule] =
     &[ApacheModule::new("mod_php.c", "php_module", Some("php_value"), Presence::Debian)];
 

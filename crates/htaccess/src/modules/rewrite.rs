@@ -217,7 +217,7 @@ impl ModuleConfig for Config {
     }
 }
 
-/// The module of Apache's.
+/// Apache's module.
 pub(crate) const APACHE_MODULES: &[ApacheModule] =
     &[ApacheModule::new("mod_rewrite.c", "rewrite_module", Some("RewriteRule"), Presence::Hosts)];
 

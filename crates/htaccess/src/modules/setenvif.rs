@@ -46,6 +46,6 @@ impl ModuleConfig for Config {
     }
 }
 
-/// The module of Apache's.
+/// Apache's module.
 pub(crate) const APACHE_MODULES: &[ApacheModule] =
     &[ApacheModule::new("mod_setenvif.c", "setenvif_module", Some("SetEnvIf"), Presence::Debian)];

@@ -71,7 +71,7 @@ impl ModuleConfig for Config {
     }
 }
 
-/// The module of Apache's.
+/// Apache's module.
 pub(crate) const APACHE_MODULES: &[ApacheModule] =
     &[ApacheModule::new("mod_ssl.c", "ssl_module", Some("SSLRequireSSL"), Presence::Protects)];
 
