@@ -8,6 +8,7 @@ mod chunked;
 mod encode;
 mod framing;
 mod head;
+mod request_head;
 mod response;
 
 pub use chunked::{ChunkedDecoder, Decoded};
@@ -17,6 +18,7 @@ pub use encode::{
     encode_kept_head, encode_switch,
 };
 pub use head::{parse_request, worth_parsing};
+pub use request_head::{RequestConnection, RequestHead};
 pub use response::{ParsedResponse, parse_response};
 
 /// The progress of a head.

@@ -14,6 +14,7 @@ mod connect;
 mod kept;
 mod names;
 mod reply;
+mod request;
 mod tunnel_place;
 mod upload;
 mod websocket_key;
@@ -22,12 +23,8 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
-use howdah_config::Upstream;
-use howdah_http::{
-    Content, Fields, Method, Request, ResponseHead, Status, Version, is_field_value, is_token,
-    members,
-};
-use howdah_site::{Client, Ruled, Site};
+use howdah_http::{Content, Method, Request, ResponseHead, Status, Version, members};
+use howdah_site::{Ruled, Site};
 
 use super::script;
 use crate::body::{Body, Duplex, Source};
@@ -39,27 +36,10 @@ use kept::ConnectionHome;
 pub(crate) use kept::KeptConnections;
 pub(crate) use names::UpstreamNames;
 use reply::{Expected, Reply, UpstreamFailure};
+use request::{ConnectionOptions, request_head};
 use tunnel_place::TunnelPlace;
 use upload::{ForwardedRequest, Upload};
 use websocket_key::WebsocketKey;
-
-/// Hop-by-hop fields (RFC 9110 §7.6.1), and fields that are made anew for the upstream.
-const OURS: [&[u8]; 14] = [
-    b"connection",
-    b"content-length",
-    b"expect",
-    b"host",
-    b"keep-alive",
-    b"proxy",
-    b"proxy-connection",
-    b"te",
-    b"trailer",
-    b"transfer-encoding",
-    b"upgrade",
-    b"x-forwarded-for",
-    b"x-forwarded-host",
-    b"x-forwarded-server",
-];
 
 /// Forwards the request, and waits for the head of the response. `number` is the index of the
 /// upstream in the site's `upstreams`.
@@ -245,82 +225,6 @@ fn asks_for_websocket(request: &Request, ruled: Option<&Ruled>) -> bool {
         && request.version > Version::Http10
         && (request.version < Version::Http3 || request.is_extended_connect)
         && request.content == Content::None
-}
-
-/// The request's statements about its connection.
-#[derive(Debug, Clone, Copy)]
-enum ConnectionOptions<'k> {
-    /// The connection is kept for the next request.
-    Persist,
-    Close,
-    /// The connection becomes a WebSocket, with this key where the client has none.
-    Upgrade(Option<&'k WebsocketKey>),
-}
-
-/// Returns the request's head as mod_proxy_http writes it.
-fn request_head(
-    client: &Client<'_>,
-    ruled: Option<&Ruled>,
-    upstream: &Upstream,
-    target: &[u8],
-    length: Option<u64>,
-    connection: ConnectionOptions<'_>,
-) -> Vec<u8> {
-    let state = ruled.map(|ruled| &ruled.state);
-    let method = state.map_or(&client.request().method, |state| &state.method);
-    let edited = state.and_then(|state| state.request_fields.as_ref());
-    let fields = edited.unwrap_or(&client.request().fields);
-    let mut head = [method.as_str().as_bytes(), b" ", target, b" HTTP/1.1\r\n"].concat();
-    let mut push = |name: &[u8], value: &[u8]| {
-        if is_token(name) && is_field_value(value) {
-            head.extend_from_slice(&[name, b": ", value, b"\r\n"].concat());
-        }
-    };
-    push(b"Host", upstream.authority().as_bytes());
-    let key = match connection {
-        ConnectionOptions::Upgrade(key) => key,
-        ConnectionOptions::Persist | ConnectionOptions::Close => None,
-    };
-    for (name, value) in fields.iter() {
-        let is_key = key.is_some() && name.eq_ignore_ascii_case(b"sec-websocket-key");
-        if !is_key && !is_ours(name, fields) {
-            push(name, value);
-        }
-    }
-    if let Some(key) = key {
-        push(b"Sec-WebSocket-Key", key.as_bytes());
-    }
-    let remote = client.remote().ip().to_canonical().to_string();
-    let host = fields.value(b"host").unwrap_or(&client.request().authority);
-    for (name, value) in [
-        (&b"X-Forwarded-For"[..], remote.as_bytes()),
-        (b"X-Forwarded-Host", host),
-        (b"X-Forwarded-Server", client.host()),
-    ] {
-        let sent = fields.values(name).chain([value]);
-        let all: Vec<&[u8]> = sent.filter(|value| !value.is_empty()).collect();
-        push(name, &all.join(&b", "[..]));
-    }
-    if let Some(length) = length {
-        push(b"Content-Length", length.to_string().as_bytes());
-    }
-    // A client of HTTP/2 that wants the fields behind the content says so (RFC 9110 §10.1.4).
-    let wants_trailers = client.version() >= Version::Http2
-        && fields.value(b"te").is_some_and(|value| value.eq_ignore_ascii_case(b"trailers"));
-    head.extend_from_slice(match (connection, wants_trailers) {
-        (ConnectionOptions::Upgrade(_), _) => b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-        (ConnectionOptions::Close, true) => b"TE: trailers\r\nConnection: TE, close\r\n\r\n",
-        (ConnectionOptions::Persist, true) => b"TE: trailers\r\nConnection: TE\r\n\r\n",
-        (ConnectionOptions::Close, false) => b"Connection: close\r\n\r\n",
-        (ConnectionOptions::Persist, false) => b"\r\n",
-    });
-    head
-}
-
-/// Returns whether a field is not forwarded: it is one of [`OURS`], or Connection names it.
-fn is_ours(name: &[u8], fields: &Fields) -> bool {
-    let is = |other: &[u8]| other.eq_ignore_ascii_case(name);
-    OURS.iter().any(|ours| is(ours)) || fields.values(b"connection").flat_map(members).any(is)
 }
 
 /// Sends a request to the upstream with that number, and waits for the first head. A request that a

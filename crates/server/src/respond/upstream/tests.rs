@@ -1,3 +1,6 @@
+use howdah_config::Upstream;
+use howdah_site::Client;
+
 use super::*;
 
 fn request() -> howdah_http::Request {
