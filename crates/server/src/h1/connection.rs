@@ -466,5 +466,5 @@ impl<T: Transport> H1Connection<T> {
 
 const TOO_SLOW: Refusal = Refusal {
     status: Status::REQUEST_TIMEOUT,
-    why: "the head took longer than head_timeout",
+    why: "the head took longer than `head_timeout`",
 };

@@ -57,7 +57,7 @@ async fn read<T: Transport>(transport: &mut T, watch: &Watch) -> Result<ProxyHea
         let result = poll_fn(|context| match transport.poll_read(context, &mut room) {
             Poll::Ready(result) => Poll::Ready(result.map_err(|_| "the connection broke")),
             Poll::Pending if watch.is_expired() => {
-                Poll::Ready(Err("the header took longer than head_timeout"))
+                Poll::Ready(Err("the header took longer than `head_timeout`"))
             }
             Poll::Pending => Poll::Pending,
         })

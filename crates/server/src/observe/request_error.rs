@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::net::SocketAddr;
 
-use howdah_http::{Request, Status};
+use howdah_http::{Request, Status, Version};
 use howdah_php::{DispatchError, ExchangeError};
 use howdah_site::{Script, Site};
 
@@ -104,6 +104,16 @@ impl Situation<'_> {
         }
     }
 
+    /// The way in which a client has left. A stream also ends with its connection.
+    fn closed(&self) -> &'static str {
+        match self.request.version {
+            Version::Http2 | Version::Http3 => {
+                "the client reset the stream, or closed the connection"
+            }
+            _ => "the client closed the connection",
+        }
+    }
+
     /// The error of a client. Its line begins with the status.
     fn error_of_client(&self, culprit: Culprit, status: Option<Status>, why: &str) -> RequestError {
         let text = match status {
@@ -169,12 +179,12 @@ impl RequestError {
         let (culprit, why) = match error {
             BodyError::Refused(refusal) => (Culprit::Client, refusal.why.to_owned()),
             BodyError::TimedOut => {
-                (Culprit::Client, "nothing was received for body_timeout".to_owned())
+                (Culprit::Client, "nothing was received for `body_timeout`".to_owned())
             }
             BodyError::TooSlow => {
-                (Culprit::Client, "its content arrived more slowly than body_rate".to_owned())
+                (Culprit::Client, "its content arrived more slowly than `body_rate`".to_owned())
             }
-            BodyError::Closed => (Culprit::Client, CLOSED.to_owned()),
+            BodyError::Closed => (Culprit::Client, situation.closed().to_owned()),
             BodyError::Discarded => {
                 let why = "the rules changed after its content was discarded";
                 (Culprit::Server, why.to_owned())
@@ -244,7 +254,7 @@ impl RequestError {
             ExchangeError::Silent => (Status::GATEWAY_TIMEOUT, SILENT.to_owned()),
             ExchangeError::TimedOut => (
                 Status::GATEWAY_TIMEOUT,
-                "it ran longer than request_terminate_timeout; its worker is ended".to_owned(),
+                "it ran longer than `request_terminate_timeout`; its worker is ended".to_owned(),
             ),
             ExchangeError::Malformed(corrupt) => (Status::BAD_GATEWAY, corrupt.to_string()),
         };
@@ -274,9 +284,9 @@ impl RequestError {
         }
     }
 
-    /// The client closed the connection before it had its response.
+    /// The client has left before it had its response.
     pub(crate) fn gone(situation: Situation<'_>) -> RequestError {
-        situation.error_of_client(Culprit::Client, None, CLOSED)
+        situation.error_of_client(Culprit::Client, None, situation.closed())
     }
 
     /// The content of the response broke off. `None` if the client is the reason: the access log
@@ -339,10 +349,9 @@ impl RequestError {
     }
 }
 
-const CLOSED: &str = "the client closed the connection";
-const SILENT: &str = "it sent nothing for longer than request_timeout, and than the time limit \
+const SILENT: &str = "it sent nothing for longer than `request_timeout`, and than the time limit \
     that it may have set; its worker is ended";
-const NOT_BEGUN: &str = "no worker became free within queue_timeout";
+const NOT_BEGUN: &str = "no worker became free within `queue_timeout`";
 
 impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -380,5 +389,35 @@ impl fmt::Display for Situation<'_> {
         let (host, target) = (request.authority.escape_ascii(), shown.escape_ascii());
         let (method, scheme) = (request.method.as_str(), request.scheme.as_str());
         write!(f, "{phase} {method} {scheme}://{host}{target} from {}", peer.remote)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_says_how_a_client_has_left() {
+        let address = |port| SocketAddr::from(([192, 0, 2, 1], port));
+        let peer = Peer::new(address(4711), address(80));
+        for (version, expected) in [
+            (Version::Http10, "the client closed the connection, "),
+            (Version::Http11, "the client closed the connection, "),
+            (Version::Http2, "the client reset the stream, or closed the connection, "),
+            (Version::Http3, "the client reset the stream, or closed the connection, "),
+        ] {
+            let request = Request { version, ..Request::new() };
+            let situation = Situation {
+                peer: &peer,
+                site: None,
+                phase: Phase::Sending,
+                request: &request,
+            };
+            for error in
+                [RequestError::gone(situation), RequestError::body(situation, &BodyError::Closed)]
+            {
+                assert!(error.to_string().starts_with(expected), "{error}");
+            }
+        }
     }
 }

@@ -164,7 +164,7 @@ async fn finish(thread: &Thread, connecting: Connecting) -> Result<quinn::Connec
     poll_fn(|context| match connected.as_mut().poll(context) {
         Poll::Ready(result) => Poll::Ready(result.map_err(|error| error.to_string())),
         Poll::Pending if watch.is_expired() => {
-            Poll::Ready(Err("it took longer than handshake_timeout".to_owned()))
+            Poll::Ready(Err("it took longer than `handshake_timeout`".to_owned()))
         }
         Poll::Pending => Poll::Pending,
     })

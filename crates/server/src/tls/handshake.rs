@@ -62,7 +62,7 @@ impl fmt::Display for HandshakeFailure {
         match self {
             HandshakeFailure::Nothing => f.write_str("the client has sent nothing"),
             HandshakeFailure::Challenge => f.write_str("it was an authority's"),
-            HandshakeFailure::TooSlow => f.write_str("it took longer than handshake_timeout"),
+            HandshakeFailure::TooSlow => f.write_str("it took longer than `handshake_timeout`"),
             HandshakeFailure::NoCertificate(why) => fmt::Display::fmt(why, f),
             // The site has certificates, but the client can check none of them.
             HandshakeFailure::Tls(rustls::Error::General(why)) if why == NONE_CHOSEN => f.write_str(

@@ -131,7 +131,7 @@ fn a_body_that_drips_is_given_up() {
     wait_until("it is given up", || {
         wire.try_send("x");
         std::thread::sleep(Duration::from_millis(500));
-        !site.log_lines("more slowly than body_rate").is_empty()
+        !site.log_lines("more slowly than `body_rate`").is_empty()
     });
     // Every body has 20 seconds.
     assert!(began.elapsed() >= Duration::from_secs(19), "{:?}", began.elapsed());

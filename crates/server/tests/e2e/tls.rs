@@ -335,7 +335,7 @@ fn a_client_that_is_slow_in_its_handshake_is_closed() {
         let _ = wire.stream().read_to_end(&mut rest);
         assert_eq!(rest, b"", "{bytes:?}");
     }
-    site.server.wait_for_log("it took longer than handshake_timeout");
+    site.server.wait_for_log("it took longer than `handshake_timeout`");
     assert_eq!(site.get("/a.txt").status, 301, "the server goes on");
 }
 

@@ -76,17 +76,17 @@ impl fmt::Display for UpstreamFailure {
         match self {
             UpstreamFailure::Unreachable(error) => write!(f, "it cannot be reached: {error}"),
             UpstreamFailure::Unanswered => {
-                f.write_str("it has not taken the connection within upstream_connect_timeout")
+                f.write_str("it has not taken the connection within `upstream_connect_timeout`")
             }
             UpstreamFailure::Resting => f.write_str(
-                "it could not be reached a moment ago, and is tried again after upstream_retry",
+                "it could not be reached a moment ago, and is tried again after `upstream_retry`",
             ),
             UpstreamFailure::Handshake(why) => f.write_str(why),
             UpstreamFailure::Broken(error) => write!(f, "its connection broke: {error}"),
             UpstreamFailure::Short => {
                 f.write_str("it closed the connection before its response was complete")
             }
-            UpstreamFailure::Silent => f.write_str("it has not gone on for upstream_timeout"),
+            UpstreamFailure::Silent => f.write_str("it has not gone on for `upstream_timeout`"),
             UpstreamFailure::Malformed(why) => write!(f, "its response is malformed: {why}"),
             UpstreamFailure::Storage(error) => {
                 write!(f, "the request's content cannot be read again: {error}")

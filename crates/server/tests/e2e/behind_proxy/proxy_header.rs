@@ -135,7 +135,7 @@ fn a_connection_without_the_header_is_closed() {
     }
     site.server
         .wait_for_log("needs a PROXY header: it does not begin with a PROXY header");
-    impatient.server.wait_for_log("the header took longer than head_timeout");
+    impatient.server.wait_for_log("the header took longer than `head_timeout`");
     // The other listener takes the header for what it is there: no HTTP.
     let mut wire = site.connect();
     wire.send([LINE, b"GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n"].concat());

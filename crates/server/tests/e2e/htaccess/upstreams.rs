@@ -190,7 +190,7 @@ fn requests_are_handed_on() {
     let impatient = site_with("1s", &format!("[{url:?}]"), &files);
     let reply = impatient.get("/app/silent");
     assert_eq!((reply.status, reply.text()), (504, "late"));
-    impatient.server.wait_for_log("has not gone on for upstream_timeout");
+    impatient.server.wait_for_log("has not gone on for `upstream_timeout`");
     let mut wire = site.connect();
     wire.send("GET /app/short HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(wire.rest().ends_with(b"half"), "and the connection is closed");

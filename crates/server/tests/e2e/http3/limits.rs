@@ -288,7 +288,7 @@ fn handshakes_that_never_end() {
     served
         .site
         .server
-        .wait_for_log("the QUIC handshake failed: it took longer than handshake_timeout");
+        .wait_for_log("the QUIC handshake failed: it took longer than `handshake_timeout`");
     // Four clients, and two threads.
     assert!(served.site.limits_met("http3", "handshakes") > 0);
     assert_eq!(served.connect().get("/a.txt").text(), "hello");

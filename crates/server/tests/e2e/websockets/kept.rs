@@ -134,7 +134,7 @@ fn an_upstream_that_cannot_be_reached_is_left_alone_for_a_while() {
         site.server.wait_for_log("it cannot be reached");
     }
     assert_eq!(patient.get("/a").status, 503);
-    patient.server.wait_for_log("after upstream_retry");
+    patient.server.wait_for_log("after `upstream_retry`");
     let listener = std::net::TcpListener::bind(address).unwrap();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
