@@ -152,6 +152,7 @@ impl RunOptions {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_err(|error| error.to_string())?;
+        let root = root.as_os_str().as_bytes();
         let script = self.script.as_os_str().as_bytes();
         let lines: Vec<String> =
             self.fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
@@ -165,7 +166,7 @@ impl RunOptions {
                 field("content-type"),
                 field("cookie"),
                 field("authorization"),
-                Some(root.as_os_str().as_bytes()),
+                Some(root),
                 Some(lines.concat().as_bytes()),
             ],
         );
@@ -179,7 +180,7 @@ impl RunOptions {
             ("REQUEST_METHOD", self.method.as_bytes()),
             ("REQUEST_URI", uri.as_bytes()),
             ("QUERY_STRING", query.unwrap_or_default()),
-            ("DOCUMENT_ROOT", root.as_os_str().as_bytes()),
+            ("DOCUMENT_ROOT", root),
             ("SCRIPT_FILENAME", script),
             ("SCRIPT_NAME", script_name.as_bytes()),
         ];
@@ -193,6 +194,18 @@ impl RunOptions {
         if body_length > 0 {
             entries.variable(b"CONTENT_LENGTH", body_length.to_string().as_bytes());
         }
+        self.encode_fields(encoder);
+        let inline = self.inline_body || body_length == 0;
+        Ok(if inline {
+            encoder.finish_inline(body)
+        } else {
+            encoder.finish_file(body_length)
+        })
+    }
+
+    /// Encodes the variables of the request's fields, and the values of ini settings.
+    fn encode_fields(&self, encoder: &mut RequestEncoder) {
+        let entries = encoder.entries();
         for (name, value) in &self.fields {
             let name = name.to_ascii_uppercase().replace('-', "_");
             let name = if name == "CONTENT_TYPE" {
@@ -205,12 +218,6 @@ impl RunOptions {
         for (name, value) in &self.request_ini {
             entries.ini(name.as_bytes(), value.as_bytes());
         }
-        let inline = self.inline_body || body_length == 0;
-        Ok(if inline {
-            encoder.finish_inline(body)
-        } else {
-            encoder.finish_file(body_length)
-        })
     }
 }
 

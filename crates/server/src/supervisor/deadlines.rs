@@ -50,43 +50,7 @@ impl Supervisor {
     pub(super) fn handle_deadlines(&mut self, now: Instant) {
         for position in 0..self.generations.len() {
             self.continue_zygotes(position, now);
-            let generation = &mut self.generations[position];
-            let number = generation.number;
-            match generation.phase {
-                GenerationPhase::Starting { until } if now >= until => {
-                    let what = format!("{} was not ready in time", generation.missing());
-                    if !generation.give_up_late_pools() {
-                        self.abort(number, &what);
-                    }
-                }
-                GenerationPhase::Draining { until } if now >= until && !generation.is_kept() => {
-                    let remains = generation.remains();
-                    generation.kill();
-                    self.say(
-                        Level::Warning,
-                        &format!(
-                            "requests were cut off because `drain_timeout` is over; killed: \
-                             {remains}"
-                        ),
-                    );
-                }
-                GenerationPhase::Ending { until } if now >= until => {
-                    let remains = generation.remains();
-                    generation.give_up();
-                    self.say(
-                        Level::Error,
-                        &format!("these processes were killed but have not ended: {remains}"),
-                    );
-                }
-                GenerationPhase::Serving => {
-                    self.replace_zygotes(number, now);
-                    self.give_up_late_twins(number, now);
-                    self.start_standby(number, now);
-                    self.ask_for_lists(number, now);
-                    self.look_at_heart(number, now);
-                }
-                _ => {}
-            }
+            self.handle_generation_deadlines(position, now);
         }
         self.handle_change_deadlines(now);
         self.answer_finished_reload(now);
@@ -103,6 +67,53 @@ impl Supervisor {
         }
         self.log.report_repeats(now);
         self.keep_manager_informed(now);
+        self.answer_late_clients(now);
+    }
+
+    /// Handles the deadlines of the generation at `position`.
+    fn handle_generation_deadlines(&mut self, position: usize, now: Instant) {
+        let generation = &mut self.generations[position];
+        let number = generation.number;
+        match generation.phase {
+            GenerationPhase::Starting { until } if now >= until => {
+                let what = format!("{} was not ready in time", generation.missing());
+                if !generation.give_up_late_pools() {
+                    self.abort(number, &what);
+                }
+            }
+            GenerationPhase::Draining { until } if now >= until && !generation.is_kept() => {
+                let remains = generation.remains();
+                generation.kill();
+                self.say(
+                    Level::Warning,
+                    &format!(
+                        "requests were cut off because `drain_timeout` is over; killed: \
+                         {remains}"
+                    ),
+                );
+            }
+            GenerationPhase::Ending { until } if now >= until => {
+                let remains = generation.remains();
+                generation.give_up();
+                self.say(
+                    Level::Error,
+                    &format!("these processes were killed but have not ended: {remains}"),
+                );
+            }
+            GenerationPhase::Serving => {
+                self.replace_zygotes(number, now);
+                self.give_up_late_twins(number, now);
+                self.start_standby(number, now);
+                self.ask_for_lists(number, now);
+                self.look_at_heart(number, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Drops clients of the control socket that have sent no command in time, and answers those
+    /// whom the front has not answered in time.
+    fn answer_late_clients(&mut self, now: Instant) {
         if let Some(control) = &mut self.control {
             control.drop_silent(now);
             let mut late = control.overdue(ControlCommand::StatusJson, now, JSON_PATIENCE);
